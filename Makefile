@@ -1,0 +1,63 @@
+# Everything a newcomer needs; each target does its own set-up. `make` alone prints this list.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+KERNEL := $(wildcard src/eval_toolkit/_kernel/*.c src/eval_toolkit/_kernel/*.h)
+
+# Two BLAS threads beside other work are many times slower than one.
+export OPENBLAS_NUM_THREADS = 1
+export OMP_NUM_THREADS = 1
+export MKL_NUM_THREADS = 1
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+PIP := $(BIN)/python -m pip --quiet
+.DEFAULT_GOAL := help
+
+.PHONY: help setup demo test test-slow check lint types layers bench clean
+
+help: ## print this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+# One virtual environment; a stamp per set of packages, so that nothing is installed twice.
+$(VENV)/core.stamp: pyproject.toml constraints.txt setup.py $(KERNEL)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --constraint constraints.txt pip setuptools wheel
+	$(PIP) install --constraint constraints.txt --no-build-isolation --editable ".[all]"
+	touch $@
+
+$(VENV)/dev.stamp: $(VENV)/core.stamp
+	$(PIP) install --constraint constraints.txt --group test --group lint
+	touch $@
+
+$(VENV)/bench.stamp: $(VENV)/dev.stamp
+	$(PIP) install --constraint constraints.txt --group bench
+	touch $@
+
+setup: $(VENV)/dev.stamp ## create .venv with everything the tests need
+
+demo: $(VENV)/core.stamp ## two classifiers on real data: scorecards, their difference, calibration
+	@$(BIN)/eval-toolkit demo
+
+test: $(VENV)/dev.stamp ## the tests (fast ones; under 8 minutes)
+	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+
+test-slow: $(VENV)/dev.stamp ## coverage and error-rate simulations
+	$(BIN)/python -m pytest -q -n 2 -m slow -s
+
+check: lint types layers test ## everything CI runs
+
+lint: $(VENV)/dev.stamp ## formatting and lint
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/dev.stamp ## mypy --strict
+	$(BIN)/mypy
+
+layers: $(VENV)/dev.stamp ## the import-direction contract
+	$(BIN)/lint-imports
+
+bench: $(VENV)/bench.stamp ## benchmarks beside their peers; writes benchmarks/RESULTS.md
+	$(BIN)/python -m benchmarks
+
+clean: ## remove the environment and build products
+	rm -rf $(VENV) build dist src/*.egg-info src/eval_toolkit/_kernel/*.so

@@ -1,0 +1,225 @@
+"""Input validation: one clear line naming the argument, the row, the rule and the value.
+
+Every public function of the numbers layer starts by calling one or two of these. They return
+canonical arrays, so that kernels never check anything again.
+"""
+
+import math
+import operator
+from typing import Any, SupportsFloat, SupportsIndex, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
+
+__all__ = [
+    "BoolArray",
+    "FloatArray",
+    "IntArray",
+    "binary_labels",
+    "binary_pair",
+    "both_classes",
+    "choice",
+    "fraction",
+    "group_codes",
+    "integer",
+    "number",
+    "probability_pair",
+    "same_length",
+    "sample_weights",
+    "vector",
+]
+
+FloatArray: TypeAlias = NDArray[np.float64]
+BoolArray: TypeAlias = NDArray[np.bool_]
+IntArray: TypeAlias = NDArray[np.int64]
+
+
+def _one_dimensional(values: ArrayLike, name: str) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        hint = "; pass the positive-class column, e.g. proba[:, 1]" if array.ndim == 2 else ""
+        raise InvalidInputError(f"`{name}` must be 1-D, got shape {array.shape}{hint}")
+    if array.size == 0:
+        raise InvalidInputError(f"`{name}` is empty; at least one row is needed")
+    return array
+
+
+def vector(values: ArrayLike, name: str) -> FloatArray:
+    """Return ``values`` as a non-empty 1-D array of finite float64."""
+    array = _one_dimensional(values, name)
+    if array.dtype == np.float64:
+        floats: FloatArray = array
+    else:
+        try:
+            floats = array.astype(np.float64)
+        except (TypeError, ValueError):
+            row = _first_non_number(array)
+            raise InvalidInputError(
+                f"{name}[{row}] is {array[row]!r}; `{name}` must hold numbers"
+            ) from None
+    finite = np.isfinite(floats)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise InvalidInputError(f"{name}[{row}] is {floats[row]}; `{name}` must be finite")
+    return floats
+
+
+def _first_non_number(array: NDArray[Any]) -> int:
+    for row, value in enumerate(array):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            return row
+    return 0
+
+
+def binary_labels(values: ArrayLike, name: str = "y_true") -> BoolArray:
+    """Return 0/1 labels as a non-empty 1-D boolean array."""
+    array = _one_dimensional(values, name)
+    if array.dtype == np.bool_:
+        return array
+    if array.dtype.kind in "iu":
+        if array.min() < 0 or array.max() > 1:
+            row = int(np.argmax((array != 0) & (array != 1)))
+            raise InvalidInputError(f"{name}[{row}] is {array[row]}; labels must be 0 or 1")
+        return array.astype(np.bool_)
+    positive = array == 1
+    allowed = positive | (array == 0)
+    if not isinstance(allowed, np.ndarray) or allowed.shape != array.shape:
+        raise InvalidInputError(f"{name}[0] is {array[0]!r}; labels must be 0 or 1")
+    if not allowed.all():
+        row = int(np.argmin(allowed))
+        raise InvalidInputError(f"{name}[{row}] is {array[row]!r}; labels must be 0 or 1")
+    return np.asarray(positive, dtype=np.bool_)
+
+
+def same_length(first: NDArray[Any], second: NDArray[Any], names: tuple[str, str]) -> None:
+    """Raise unless both arrays have the same length."""
+    if len(first) != len(second):
+        raise InvalidInputError(
+            f"`{names[0]}` has {len(first)} rows but `{names[1]}` has {len(second)}; "
+            "they must describe the same rows"
+        )
+
+
+def binary_pair(
+    y_true: ArrayLike, y_score: ArrayLike, *, score_name: str = "y_score"
+) -> tuple[BoolArray, FloatArray]:
+    """Return labels and finite scores of equal length."""
+    labels = binary_labels(y_true)
+    scores = vector(y_score, score_name)
+    same_length(labels, scores, ("y_true", score_name))
+    return labels, scores
+
+
+def probability_pair(
+    y_true: ArrayLike, y_score: ArrayLike, *, score_name: str = "y_score"
+) -> tuple[BoolArray, FloatArray]:
+    """Return labels and scores that are probabilities in [0, 1]."""
+    labels, scores = binary_pair(y_true, y_score, score_name=score_name)
+    if scores.min() < 0.0 or scores.max() > 1.0:
+        row = int(np.argmax((scores < 0.0) | (scores > 1.0)))
+        raise InvalidInputError(
+            f"{score_name}[{row}] is {scores[row]}; `{score_name}` must be a probability "
+            "in [0, 1] (apply a sigmoid or a calibrator to raw scores first)"
+        )
+    return labels, scores
+
+
+def sample_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
+    """Return non-negative weights that do not sum to zero, or None when none were given."""
+    if sample_weight is None:
+        return None
+    weights = vector(sample_weight, "sample_weight")
+    if len(weights) != n:
+        raise InvalidInputError(f"`sample_weight` has {len(weights)} rows but `y_true` has {n}")
+    if weights.min() < 0.0:
+        row = int(np.argmax(weights < 0.0))
+        raise InvalidInputError(
+            f"sample_weight[{row}] is {weights[row]}; weights must not be negative"
+        )
+    if not weights.any():
+        raise InvalidInputError("`sample_weight` is all zero; at least one row must count")
+    return weights
+
+
+def both_classes(labels: BoolArray, metric: str, weights: FloatArray | None = None) -> None:
+    """Raise `UndefinedMetricError` unless both classes are present (with positive weight)."""
+    counted = labels if weights is None else labels[weights > 0]
+    if counted.all() or not counted.any():
+        which = "positive" if counted.all() else "negative"
+        raise UndefinedMetricError(
+            f"{metric} is undefined: all {len(counted)} rows are {which}; it needs both classes"
+        )
+
+
+def group_codes(groups: ArrayLike, n: int, name: str = "groups") -> tuple[IntArray, int]:
+    """Return group codes 0..k-1 in sorted order of the group ids, and their number k."""
+    array = _one_dimensional(groups, name)
+    if len(array) != n:
+        raise InvalidInputError(f"`{name}` has {len(array)} rows but the data has {n}")
+    if array.dtype == object:
+        missing = np.array([value is None or value != value for value in array])
+        array = array.astype(str)
+    else:
+        missing = np.isnan(array) if array.dtype.kind == "f" else np.zeros(0, dtype=bool)
+    if missing.any():
+        row = int(np.argmax(missing))
+        raise InvalidInputError(f"{name}[{row}] is missing; every row needs a group id")
+    unique, codes = np.unique(array, return_inverse=True)
+    return codes.astype(np.int64), len(unique)
+
+
+def number(
+    value: SupportsFloat,
+    name: str,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    include_low: bool = True,
+    include_high: bool = True,
+) -> float:
+    """Return a finite float inside an interval."""
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"`{name}` must be a number, got {value!r}") from None
+    above = result >= low if include_low else result > low
+    below = result <= high if include_high else result < high
+    if not (math.isfinite(result) and above and below):
+        if low == -math.inf and high == math.inf:
+            rule = "be finite"
+        else:
+            left = "[" if include_low and math.isfinite(low) else "("
+            right = "]" if include_high and math.isfinite(high) else ")"
+            rule = f"lie in {left}{low:g}, {high:g}{right}"
+        raise InvalidInputError(f"`{name}` is {value}; it must {rule}")
+    return result
+
+
+def fraction(value: SupportsFloat, name: str) -> float:
+    """Return a float strictly between 0 and 1 (a confidence, a power, a prior)."""
+    return number(value, name, low=0.0, high=1.0, include_low=False, include_high=False)
+
+
+def integer(value: SupportsIndex, name: str, *, low: int = 0) -> int:
+    """Return an int of at least ``low``; booleans and floats are refused."""
+    if isinstance(value, (bool, np.bool_)):
+        raise InvalidTypeError(f"`{name}` must be an integer, got {value!r}")
+    try:
+        result = operator.index(value)
+    except TypeError:
+        raise InvalidTypeError(f"`{name}` must be an integer, got {value!r}") from None
+    if result < low:
+        raise InvalidInputError(f"`{name}` is {result}; it must be at least {low}")
+    return result
+
+
+def choice(value: str, name: str, allowed: tuple[str, ...]) -> str:
+    """Return ``value`` if it is one of ``allowed``."""
+    if value not in allowed:
+        options = ", ".join(repr(option) for option in allowed)
+        raise InvalidInputError(f"`{name}` is {value!r}; choose one of {options}")
+    return value

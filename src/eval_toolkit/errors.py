@@ -1,0 +1,70 @@
+"""Every error the library raises on purpose, as one tree.
+
+::
+
+    EvalToolkitError
+    ├── InvalidInputError      (ValueError)    the caller passed something unusable
+    │   └── InvalidTypeError   (TypeError)     … because it is of the wrong type
+    ├── UndefinedMetricError   (ValueError)    the number does not exist for this data
+    ├── InfeasibleError        (RuntimeError)  no threshold or interval meets the demand
+    ├── ArtifactError          (ValueError)    a stored file is missing, altered or mismatched
+    ├── LeakageError           (RuntimeError)  a leakage check failed and the policy is "raise"
+    ├── MissingExtraError      (ImportError)   an optional dependency is not installed
+    ├── PluginError            (LookupError)   a name resolves to nothing, or to something broken
+    └── ModelError             (RuntimeError)  a model backend gave up
+
+Each also *is* the builtin people already catch, so ``except ValueError`` keeps working.
+"""
+
+__all__ = [
+    "ArtifactError",
+    "EvalToolkitError",
+    "InfeasibleError",
+    "InvalidInputError",
+    "InvalidTypeError",
+    "LeakageError",
+    "MissingExtraError",
+    "ModelError",
+    "PluginError",
+    "UndefinedMetricError",
+]
+
+
+class EvalToolkitError(Exception):
+    """Base of every error raised on purpose by this package."""
+
+
+class InvalidInputError(EvalToolkitError, ValueError):
+    """The caller passed something unusable; the message names argument, row, rule and fix."""
+
+
+class InvalidTypeError(InvalidInputError, TypeError):
+    """The caller passed an object of the wrong type; caught by ``TypeError`` and ``ValueError``."""
+
+
+class UndefinedMetricError(EvalToolkitError, ValueError):
+    """The metric does not exist for this data (one class only, no predicted positives, …)."""
+
+
+class InfeasibleError(EvalToolkitError, RuntimeError):
+    """No threshold, interval or sample size meets what was asked for."""
+
+
+class ArtifactError(EvalToolkitError, ValueError):
+    """A stored file is missing, altered or does not match its reference."""
+
+
+class LeakageError(EvalToolkitError, RuntimeError):
+    """A leakage check found errors and the policy is to raise."""
+
+
+class MissingExtraError(EvalToolkitError, ImportError):
+    """An optional dependency is not installed; the message names the extra."""
+
+
+class PluginError(EvalToolkitError, LookupError):
+    """A plugin name resolves to nothing, or to something broken."""
+
+
+class ModelError(EvalToolkitError, RuntimeError):
+    """A model backend gave up."""

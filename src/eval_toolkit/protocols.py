@@ -1,0 +1,201 @@
+"""Every extension point on one page: implement the methods, no registration, no base class.
+
+All protocols are structural and ``runtime_checkable``.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    from eval_toolkit.metrics import ThresholdResult
+
+__all__ = [
+    "DatasetLoader",
+    "EvalSliceLike",
+    "LeakageCheck",
+    "MetricSpec",
+    "PoolBuilder",
+    "PredictionReader",
+    "Scorer",
+    "SimilarityStrategy",
+    "SliceAwareScorer",
+    "Splitter",
+    "TextTransform",
+    "ThresholdSelector",
+    "Versioned",
+]
+
+
+@runtime_checkable
+class Scorer(Protocol):
+    """Inputs to P(positive)."""
+
+    def predict_proba(self, X: Any) -> "NDArray[np.float64]":
+        """Return one probability of the positive class per input, shape (n,)."""
+        ...
+
+
+@runtime_checkable
+class SliceAwareScorer(Scorer, Protocol):
+    """A scorer that declines slices, for instance because each call costs money."""
+
+    def should_score_slice(self, slice_name: str) -> bool:
+        """Return False to skip the slice."""
+        ...
+
+
+@runtime_checkable
+class Versioned(Protocol):
+    """An object whose version belongs in the manifest."""
+
+    @property
+    def version(self) -> str:
+        """A string that changes when the object's results may change."""
+        ...
+
+
+@runtime_checkable
+class TextTransform(Protocol):
+    """A named change of a text."""
+
+    @property
+    def name(self) -> str:
+        """A stable identifier."""
+        ...
+
+    def transform(self, text: str) -> str:
+        """Return the changed text."""
+        ...
+
+
+@runtime_checkable
+class EvalSliceLike(Protocol):
+    """What the harness reads of a slice; no dataframe needed."""
+
+    @property
+    def name(self) -> str:
+        """The slice's name."""
+        ...
+
+    @property
+    def y_true(self) -> "NDArray[np.int64]":
+        """Labels, 0 or 1."""
+        ...
+
+    @property
+    def features(self) -> Sequence[Any]:
+        """Scorer inputs, one per row."""
+        ...
+
+    @property
+    def strata(self) -> "NDArray[Any] | None":
+        """Stratum of each row, or None."""
+        ...
+
+
+@runtime_checkable
+class PredictionReader(Protocol):
+    """Reads stored predictions of one media type."""
+
+    def read_predictions(
+        self, uri: str, *, columns: Mapping[str, str]
+    ) -> Mapping[str, Sequence[Any]]:
+        """Return the named columns, one value per row."""
+        ...
+
+
+@runtime_checkable
+class LeakageCheck(Protocol):
+    """Looks for rows that should not be where they are."""
+
+    @property
+    def name(self) -> str:
+        """The check's name in findings."""
+        ...
+
+    def validate(self, splits: Mapping[str, Any]) -> Any:
+        """Return a `LeakageFinding` over the named splits."""
+        ...
+
+
+@runtime_checkable
+class Splitter(Protocol):
+    """Cuts a slice into folds."""
+
+    def iter_folds(
+        self, slice_: Any, *, groups: "ArrayLike | None" = None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield one ``{"train": …, "test": …}`` per fold."""
+        ...
+
+    def get_n_splits(self, slice_: Any) -> int:
+        """Return the number of folds."""
+        ...
+
+
+@runtime_checkable
+class PoolBuilder(Protocol):
+    """Builds a fold's train and validation parts out of its training rows."""
+
+    def build(self, train: Any, *, fold_idx: int) -> dict[str, Any]:
+        """Return at least ``train`` and ``val``."""
+        ...
+
+
+@runtime_checkable
+class ThresholdSelector(Protocol):
+    """Picks an operating threshold from labelled scores."""
+
+    @property
+    def criterion(self) -> str:
+        """A label that tells this selector from others."""
+        ...
+
+    def select(self, y_true: "ArrayLike", y_score: "ArrayLike") -> "ThresholdResult":
+        """Return the chosen threshold and its metrics."""
+        ...
+
+
+@runtime_checkable
+class DatasetLoader(Protocol):
+    """Produces named slices and describes where they come from."""
+
+    def load_splits(self) -> dict[str, Any]:
+        """Return the slices by name."""
+        ...
+
+    def describe(self) -> dict[str, object]:
+        """Return a Croissant-compatible description."""
+        ...
+
+
+@runtime_checkable
+class SimilarityStrategy(Protocol):
+    """Finds similar texts; similarities and indices, most similar first."""
+
+    def pairs_within(self, texts: list[str], k_neighbors: int) -> "tuple[NDArray[Any], NDArray[Any]]":
+        """Return each text's nearest texts in the same list, itself first."""
+        ...
+
+    def pairs_across(
+        self, query: list[str], reference: list[str], k_neighbors: int
+    ) -> "tuple[NDArray[Any], NDArray[Any]]":
+        """Return each query's nearest reference texts."""
+        ...
+
+
+@runtime_checkable
+class MetricSpec(Protocol):
+    """A named metric of labels and scores, as `scorecard` takes it."""
+
+    @property
+    def name(self) -> str:
+        """The key of the metric's cell."""
+        ...
+
+    def compute(self, y_true: "NDArray[Any]", y_score: "NDArray[Any]") -> float:
+        """Return the metric, or raise `UndefinedMetricError`."""
+        ...

@@ -1,0 +1,188 @@
+"""Seeds: one integer in, every random choice derived from it.
+
+A seed is an ``int``; ``rng=`` is accepted as a second spelling and may also be a numpy
+``SeedSequence``, a sequence of ints, a ``Generator``, a ``BitGenerator`` or None.
+"""
+
+import hashlib
+import os
+import random
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+
+if TYPE_CHECKING:
+    from numpy.random import BitGenerator, Generator, SeedSequence
+
+__all__ = ["DEFAULT_SEED", "SeedLike", "derive_seed", "resolve_seed", "set_global_seeds"]
+
+DEFAULT_SEED = 42
+
+SeedLike: TypeAlias = "int | Sequence[int] | SeedSequence | Generator | BitGenerator | None"
+
+_MASK = (1 << 64) - 1
+
+
+def resolve_seed(
+    seed: SeedLike = None, rng: SeedLike = None, *, default: int = DEFAULT_SEED
+) -> int:
+    """Return the 64-bit integer seed meant by ``seed=`` or ``rng=``.
+
+    Parameters
+    ----------
+    seed, rng : int, sequence of int, SeedSequence, Generator, BitGenerator or None
+        Two spellings of one argument; at most one may be given. A generator is advanced by one
+        draw, so that repeated calls with the same generator differ.
+    default : int, default 42
+        Used when neither is given: results are reproducible unless asked otherwise.
+
+    Returns
+    -------
+    int
+        A value in [0, 2**64).
+
+    Raises
+    ------
+    InvalidInputError
+        If both are given, or an integer is negative.
+    InvalidTypeError
+        If the value is none of the accepted types.
+
+    Examples
+    --------
+    >>> resolve_seed(7)
+    7
+    >>> resolve_seed(rng=7) == resolve_seed(seed=7)
+    True
+    """
+    if seed is not None and rng is not None:
+        raise InvalidInputError("give `seed` or `rng`, not both: they are the same argument")
+    given = seed if seed is not None else rng
+    if given is None:
+        return default
+    if isinstance(given, bool):
+        raise InvalidTypeError(f"`seed` must be an integer, got {given!r}")
+    if hasattr(given, "__index__"):
+        value = int(given.__index__())
+        if value < 0:
+            raise InvalidInputError(f"`seed` is {value}; it must not be negative")
+        return value if value <= _MASK else derive_seed(value, "wide seed")
+    return _seed_from_numpy(given)
+
+
+def _seed_from_numpy(given: Any) -> int:
+    from numpy.random import BitGenerator, Generator, SeedSequence
+
+    if isinstance(given, Generator):
+        return int(given.integers(0, 1 << 63))
+    if isinstance(given, BitGenerator):
+        return int(given.random_raw())
+    if isinstance(given, Sequence) and not isinstance(given, (str, bytes)):
+        given = SeedSequence(list(given))
+    if isinstance(given, SeedSequence):
+        return int(given.generate_state(1, "uint64")[0])
+    raise InvalidTypeError(
+        f"`seed` must be an int, a sequence of ints, a numpy SeedSequence, Generator or "
+        f"BitGenerator, or None; got {type(given).__name__}"
+    )
+
+
+def derive_seed(seed: int, *purpose: str | int) -> int:
+    """Return the seed of one random choice: a 64-bit hash of the run seed and its purpose.
+
+    Parameters
+    ----------
+    seed : int
+        The run's seed.
+    *purpose : str or int
+        What the choice is for and for which unit, e.g. ``"few-shot", unit_id``.
+
+    Returns
+    -------
+    int
+        A value in [0, 2**64); equal arguments give equal seeds on every machine.
+
+    Examples
+    --------
+    >>> derive_seed(42, "few-shot", "item-1") == derive_seed(42, "few-shot", "item-1")
+    True
+    >>> derive_seed(42, "few-shot", "item-1") == derive_seed(42, "few-shot", "item-2")
+    False
+    """
+    # Length-prefixed parts, so that ("ab", "c") and ("a", "bc") differ.
+    digest = hashlib.sha256()
+    for part in (seed, *purpose):
+        text = f"{type(part).__name__}:{part}".encode()
+        digest.update(f"{len(text)}:".encode() + text)
+    return int.from_bytes(digest.digest()[:8], "little")
+
+
+def set_global_seeds(seed: int, *, strict_torch_determinism: bool = False) -> None:
+    """Seed Python, numpy's legacy generator and torch (when loaded); for scripts, not libraries.
+
+    Parameters
+    ----------
+    seed : int
+        Non-negative seed.
+    strict_torch_determinism : bool, default False
+        Also ask torch for deterministic algorithms.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidInputError
+        If the seed is not a non-negative integer.
+    RuntimeError
+        If strict determinism is asked for and torch is not installed.
+
+    Warns
+    -----
+    UserWarning
+        If PYTHONHASHSEED was already set to something else: this process keeps the old value.
+
+    Examples
+    --------
+    >>> import random
+    >>> set_global_seeds(42)
+    >>> first = random.random()
+    >>> set_global_seeds(42)
+    >>> random.random() == first
+    True
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise InvalidTypeError(f"`seed` must be an integer, got {seed!r}")
+    if seed < 0:
+        raise InvalidInputError(f"`seed` is {seed}; it must not be negative")
+    current = os.environ.get("PYTHONHASHSEED")
+    if current not in (None, "random", str(seed)):
+        warnings.warn(
+            f"PYTHONHASHSEED is {current}; this process keeps it, child processes get {seed}",
+            UserWarning,
+            stacklevel=2,
+        )
+    os.environ["PYTHONHASHSEED"] = str(seed)
+    random.seed(seed)
+    import numpy as np
+
+    np.random.seed(seed % (1 << 32))  # noqa: NPY002 - this function exists to seed the global one
+    _seed_torch(seed, strict=strict_torch_determinism)
+
+
+def _seed_torch(seed: int, *, strict: bool) -> None:
+    torch: Any = sys.modules.get("torch")
+    if torch is None and strict:
+        try:
+            import torch  # type: ignore[import-not-found, no-redef]
+        except ImportError:
+            raise RuntimeError(
+                "strict_torch_determinism=True needs torch, which is not installed"
+            ) from None
+    if torch is None:
+        return
+    torch.manual_seed(seed)
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(seed)
+    if strict:
+        torch.use_deterministic_algorithms(True)
