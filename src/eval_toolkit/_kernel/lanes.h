@@ -1,0 +1,228 @@
+/* The hot loops, over 64 resamples ("lanes") at a time.
+ *
+ * native.c includes this file once per instruction set with a different ISA(name); everything is
+ * written as plain loops over lanes that the compiler turns into vectors. All sums of counts are
+ * integers and each lane adds its doubles in the same order everywhere, so SSE2, AVX2 and AVX-512
+ * give identical bits.
+ *
+ * counts[unit][lane] is a uint8: how often the unit occurs in the resample.
+ */
+
+/* Poisson counts of units [start, stop) for 64 lanes by inversion of 16 random bits; a code above
+ * the last threshold (probability about 1e-4) is resolved from the residual probabilities with
+ * fresh bits, which makes the distribution exact to 2^-53. Returns a bound on the counts. */
+static int ISA(fill)(int64_t start, int64_t stop, const int32_t *order, const uint64_t *keys,
+                     const uint16_t *thresholds, const double *residual, uint8_t *counts,
+                     uint32_t *totals) {
+    uint16_t t[N_THRESHOLDS];
+    uint64_t key[GROUPS];
+    uint32_t total[LANES] = {0};
+    int largest = N_THRESHOLDS - 1; /* larger counts come from the escape alone */
+    memcpy(t, thresholds, sizeof t);
+    memcpy(key, keys, sizeof key);
+    for (int64_t block = start; block < stop; block += 16) { /* 16 rows * 15 < 256 */
+        int64_t end = block + 16 < stop ? block + 16 : stop;
+        uint8_t block_total[LANES] = {0};
+        for (int64_t i = block; i < end; i++) {
+            uint64_t unit = order ? (uint64_t)order[i] : (uint64_t)i;
+            uint64_t counter = (unit + 1) * GAMMA;
+            uint64_t hash[GROUPS];
+            uint16_t bits[LANES], count[LANES], any = 0;
+            uint8_t *row = counts + i * LANES;
+            for (int g = 0; g < GROUPS; g++) hash[g] = mix64(key[g] + counter);
+            memcpy(bits, hash, sizeof bits);
+            for (int l = 0; l < LANES; l++) {
+                uint16_t b = bits[l];
+                count[l] = (uint16_t)((b >= t[0]) + (b >= t[1]) + (b >= t[2]) + (b >= t[3]) +
+                                      (b >= t[4]) + (b >= t[5]) + (b >= t[6]) + (b >= t[7]));
+            }
+            for (int l = 0; l < LANES; l++) any |= count[l];
+            for (int l = 0; l < LANES; l++) row[l] = (uint8_t)count[l];
+            if (RARELY(any & N_THRESHOLDS)) {
+                for (int l = 0; l < LANES; l++) {
+                    if (count[l] != N_THRESHOLDS) continue;
+                    uint64_t h = mix64(key[l >> 2] ^ (counter + ESCAPE_STREAM +
+                                                      ESCAPE_STEP * (uint64_t)(l & 3)));
+                    double u = (double)(h >> 11) * 0x1p-53;
+                    int k = 0;
+                    while (k < N_RESIDUAL - 1 && u >= residual[k]) k++;
+                    row[l] = (uint8_t)k;
+                    largest = k > largest ? k : largest;
+                }
+            }
+            for (int l = 0; l < LANES; l++) block_total[l] += row[l];
+        }
+        for (int l = 0; l < LANES; l++) total[l] += block_total[l];
+    }
+    memcpy(totals, total, sizeof total);
+    return largest;
+}
+
+/* Add the rows [0, n) of counts (or those named by *index) into sum, through uint8 partial sums:
+ * `chunk` rows of at most 255 / chunk each cannot overflow one. Advances the cursors. */
+ALWAYS_INLINE void ISA(add_rows)(const uint8_t **rows, const int32_t **index, int gather,
+                                 const uint8_t *counts, int64_t n, int64_t chunk, uint32_t *sum) {
+    const uint8_t *row = *rows;
+    const int32_t *at = *index;
+    while (n > 0) {
+        int64_t m = n < chunk ? n : chunk;
+        uint8_t part[LANES];
+        if (gather) {
+            PREFETCH(counts + (int64_t)at[PREFETCH_AHEAD] * LANES);
+            const uint8_t *head = counts + (int64_t)at[0] * LANES;
+            for (int l = 0; l < LANES; l++) part[l] = head[l];
+        } else {
+            for (int l = 0; l < LANES; l++) part[l] = row[l];
+            row += LANES;
+        }
+        for (int64_t i = 1; i < m; i++) {
+            const uint8_t *next = row;
+            if (gather) {
+                PREFETCH(counts + (int64_t)at[i + PREFETCH_AHEAD] * LANES);
+                next = counts + (int64_t)at[i] * LANES;
+            } else {
+                row += LANES;
+            }
+            for (int l = 0; l < LANES; l++) part[l] += next[l];
+        }
+        at += m;
+        for (int l = 0; l < LANES; l++) sum[l] += part[l];
+        n -= m;
+    }
+    *rows = row;
+    *index = at;
+}
+
+/* Average precision and ROC-AUC of 64 resamples in one pass over the score-sorted rows.
+ * A segment is (negatives above, positives, negatives tied with them); out is ap, auc, P, N. */
+ALWAYS_INLINE void ISA(rank_body)(const uint8_t *counts, int64_t chunk, const int32_t *segments,
+                                  int64_t n_segments, int64_t n_trailing, const int32_t *index,
+                                  int gather, double *out) {
+    double tp[LANES] = {0}, fp[LANES] = {0}, ap[LANES] = {0}, auc[LANES] = {0};
+    const uint8_t *row = counts;
+    const int32_t *at = index;
+    for (int64_t s = 0; s < n_segments; s++, segments += 3) {
+        uint32_t above[LANES] = {0}, positive[LANES] = {0};
+        ISA(add_rows)(&row, &at, gather, counts, segments[0], chunk, above);
+        ISA(add_rows)(&row, &at, gather, counts, segments[1], chunk, positive);
+        if (segments[2]) {
+            uint32_t tied[LANES] = {0};
+            ISA(add_rows)(&row, &at, gather, counts, segments[2], chunk, tied);
+            for (int l = 0; l < LANES; l++) {
+                double e = above[l], f = tied[l], g = positive[l];
+                auc[l] += e * tp[l] + f * (tp[l] + 0.5 * g);
+                tp[l] += g;
+                fp[l] += e + f;
+                double seen = tp[l] + fp[l];
+                ap[l] += g * tp[l] / (seen > 1.0 ? seen : 1.0);
+            }
+        } else {
+            for (int l = 0; l < LANES; l++) {
+                double e = above[l], g = positive[l];
+                auc[l] += e * tp[l];
+                tp[l] += g;
+                fp[l] += e;
+                double seen = tp[l] + fp[l];
+                ap[l] += g * tp[l] / (seen > 1.0 ? seen : 1.0);
+            }
+        }
+    }
+    uint32_t below_all[LANES] = {0};
+    ISA(add_rows)(&row, &at, gather, counts, n_trailing, chunk, below_all);
+    for (int l = 0; l < LANES; l++) {
+        auc[l] += (double)below_all[l] * tp[l];
+        fp[l] += (double)below_all[l];
+        out[l] = ap[l] / tp[l]; /* 0 / 0 is NaN: undefined, counted by the caller */
+        out[LANES + l] = auc[l] / (tp[l] * fp[l]);
+        out[2 * LANES + l] = tp[l];
+        out[3 * LANES + l] = fp[l];
+    }
+}
+
+static void ISA(rank)(const uint8_t *counts, int64_t chunk, const int32_t *segments,
+                      int64_t n_segments, int64_t n_trailing, const int32_t *index, double *out) {
+    if (index)
+        ISA(rank_body)(counts, chunk, segments, n_segments, n_trailing, index, 1, out);
+    else
+        ISA(rank_body)(counts, chunk, segments, n_segments, n_trailing, index, 0, out);
+}
+
+/* Largest recall over thresholds whose false-positive rate is at most `target`; stops early. */
+static void ISA(recall)(const uint8_t *counts, int64_t chunk, const int32_t *segments,
+                        int64_t n_segments, const int32_t *index, const double *n_positive,
+                        const double *n_negative, double target, double *out) {
+    double tp[LANES] = {0}, fp[LANES] = {0}, best[LANES] = {0};
+    const uint8_t *row = counts;
+    const int32_t *at = index;
+    int gather = index != NULL, alive = 1;
+    for (int64_t s = 0; s < n_segments && alive; s++, segments += 3) {
+        uint32_t negative[LANES] = {0}, positive[LANES] = {0};
+        ISA(add_rows)(&row, &at, gather, counts, segments[0], chunk, negative);
+        ISA(add_rows)(&row, &at, gather, counts, segments[1], chunk, positive);
+        ISA(add_rows)(&row, &at, gather, counts, segments[2], chunk, negative);
+        int any = 0;
+        for (int l = 0; l < LANES; l++) {
+            tp[l] += (double)positive[l];
+            fp[l] += (double)negative[l];
+            int allowed = fp[l] / n_negative[l] <= target;
+            best[l] = allowed ? tp[l] : best[l];
+            any |= allowed;
+        }
+        alive = any;
+    }
+    for (int l = 0; l < LANES; l++) out[l] = best[l] / n_positive[l];
+}
+
+/* Weighted sums per bin of consecutive rows: positives, negatives and each real column.
+ * out[bin][2 + n_columns][lane]; cuts[bin] is the row after the bin's last. */
+#define TILE 16
+ALWAYS_INLINE void ISA(sums_body)(const uint8_t *counts, const uint8_t *labels,
+                                  const double *columns, int64_t n_columns, const int64_t *cuts,
+                                  int64_t n_cuts, const int32_t *index, int gather, double *out) {
+    int64_t i = 0;
+    for (int64_t bin = 0; bin < n_cuts; bin++, out += (2 + n_columns) * LANES) {
+        memset(out, 0, sizeof(double) * (size_t)((2 + n_columns) * LANES));
+        while (i < cuts[bin]) {
+            int64_t m = cuts[bin] - i < TILE ? cuts[bin] - i : TILE;
+            double tile[TILE][LANES];
+            uint16_t all[LANES] = {0}, positive[LANES] = {0};
+            for (int64_t j = 0; j < m; j++) {
+                const uint8_t *row = counts + (gather ? (int64_t)index[i + j] : i + j) * LANES;
+                if (gather) PREFETCH(counts + (int64_t)index[i + j + PREFETCH_AHEAD] * LANES);
+                for (int l = 0; l < LANES; l++) all[l] += row[l];
+                if (labels[i + j])
+                    for (int l = 0; l < LANES; l++) positive[l] += row[l];
+                if (n_columns)
+                    for (int l = 0; l < LANES; l++) tile[j][l] = (double)row[l];
+            }
+            for (int l = 0; l < LANES; l++) {
+                out[l] += (double)positive[l];
+                out[LANES + l] += (double)(all[l] - positive[l]);
+            }
+            for (int64_t c = 0; c < n_columns; c++) {
+                const double *column = columns + i * n_columns + c;
+                double *sum = out + (2 + c) * LANES;
+                for (int h = 0; h < LANES; h += STRIP) { /* as many lanes as stay in registers */
+                    double part[STRIP];
+                    for (int l = 0; l < STRIP; l++) part[l] = sum[h + l];
+                    for (int64_t j = 0; j < m; j++) {
+                        double x = column[j * n_columns];
+                        for (int l = 0; l < STRIP; l++) part[l] += tile[j][h + l] * x;
+                    }
+                    for (int l = 0; l < STRIP; l++) sum[h + l] = part[l];
+                }
+            }
+            i += m;
+        }
+    }
+}
+
+static void ISA(sums)(const uint8_t *counts, const uint8_t *labels, const double *columns,
+                      int64_t n_columns, const int64_t *cuts, int64_t n_cuts, const int32_t *index,
+                      double *out) {
+    if (index)
+        ISA(sums_body)(counts, labels, columns, n_columns, cuts, n_cuts, index, 1, out);
+    else
+        ISA(sums_body)(counts, labels, columns, n_columns, cuts, n_cuts, index, 0, out);
+}
+#undef TILE

@@ -1,0 +1,354 @@
+/* Bootstrap kernel: the Python face of the loops in lanes.h.
+ *
+ * Limited API, so one binary serves every Python from 3.11 on; arrays arrive through the buffer
+ * protocol, so numpy is not needed to build. The GIL is released around every loop. _numpy.py
+ * implements the same functions; eval_toolkit._kernel chooses between them.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "draws.h"
+
+#define PREFETCH_AHEAD 16 /* index arrays end with this many spare entries */
+
+#if defined(__GNUC__) && defined(__x86_64__)
+#define X86_DISPATCH 1
+#else
+#define X86_DISPATCH 0
+#endif
+
+#define ISA(name) name##_base
+#define STRIP 16
+#include "lanes.h"
+#undef STRIP
+#undef ISA
+
+#if X86_DISPATCH
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2")
+#endif
+#define ISA(name) name##_avx2
+#define STRIP 16
+#include "lanes.h"
+#undef STRIP
+#undef ISA
+#if defined(__clang__)
+#pragma clang attribute pop
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))), apply_to = function)
+#else
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
+#endif
+#define ISA(name) name##_avx512
+#define STRIP 64
+#include "lanes.h"
+#undef STRIP
+#undef ISA
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif
+
+typedef struct {
+    const char *name;
+    int (*fill)(int64_t, int64_t, const int32_t *, const uint64_t *, const uint16_t *,
+                const double *, uint8_t *, uint32_t *);
+    void (*rank)(const uint8_t *, int64_t, const int32_t *, int64_t, int64_t, const int32_t *,
+                 double *);
+    void (*recall)(const uint8_t *, int64_t, const int32_t *, int64_t, const int32_t *,
+                   const double *, const double *, double, double *);
+    void (*sums)(const uint8_t *, const uint8_t *, const double *, int64_t, const int64_t *,
+                 int64_t, const int32_t *, double *);
+} loops;
+
+#define LOOPS(label, isa) {label, fill_##isa, rank_##isa, recall_##isa, sums_##isa}
+
+static const loops available[] = {
+    LOOPS("base", base),
+#if X86_DISPATCH
+    LOOPS("avx2", avx2),
+    LOOPS("avx512", avx512),
+#endif
+};
+static const loops *chosen = &available[0];
+
+static int n_supported(void) {
+#if X86_DISPATCH
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2")) return 1;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+        return 3;
+    return 2;
+#else
+    return 1;
+#endif
+}
+
+/* Bring the total of each lane to exactly n: a Poisson sample given its total is multinomial, and
+ * stays so when uniform draws are added or uniformly chosen ones are taken away. */
+static int top_up(int64_t start, int64_t n, uint64_t seed, uint64_t first, const int32_t *position,
+                  uint8_t *counts, const uint32_t *totals, int largest) {
+    for (int l = 0; l < LANES; l++) {
+        uint64_t state = stream_key(seed ^ TOP_UP_STREAM, first + (uint64_t)l) +
+                         (uint64_t)start * STRATUM_STEP;
+        int64_t missing = n - (int64_t)totals[l];
+        for (int64_t k = 0; k < missing; k += 2) {
+            uint64_t bits = mix64(state += GAMMA);
+            for (int half = 0; half < 2 && k + half < missing; half++) {
+                int64_t unit = start + below((half ? bits >> 32 : bits) & 0xFFFFFFFFu, n);
+                uint8_t *count = counts + (position ? (int64_t)position[unit] : unit) * LANES + l;
+                if (*count < 255) ++*count; /* a count of 255 has no measurable probability */
+                if (*count > largest) largest = *count;
+            }
+        }
+        while (missing < 0) { /* accept with probability count / 32: every draw equally likely */
+            uint64_t bits = mix64(state += GAMMA);
+            int64_t unit = start + below(bits & 0xFFFFFFFFu, n);
+            uint8_t *count = counts + (position ? (int64_t)position[unit] : unit) * LANES + l;
+            if (((bits >> 32) & 31) < *count) {
+                --*count;
+                missing++;
+            }
+        }
+    }
+    return largest;
+}
+
+/* Second level: each copy of a group redraws the group's members with replacement. */
+static int redraw(const uint8_t *group_counts, const int64_t *offsets, int64_t n_groups,
+                  uint64_t seed, uint64_t first, uint8_t *counts) {
+    int largest = 0;
+    memset(counts, 0, (size_t)(offsets[n_groups] * LANES));
+    for (int l = 0; l < LANES; l++) {
+        uint64_t key = stream_key(seed ^ WITHIN_STREAM, first + (uint64_t)l);
+        for (int64_t g = 0; g < n_groups; g++) {
+            int64_t size = offsets[g + 1] - offsets[g];
+            int64_t draws = size * (int64_t)group_counts[g * LANES + l];
+            uint64_t state = mix64(key + (uint64_t)(g + 1) * GAMMA);
+            for (int64_t k = 0; k < draws; k++) {
+                uint64_t bits = mix64(state += GAMMA);
+                uint8_t *count = counts + (offsets[g] + below(bits >> 32, size)) * LANES + l;
+                if (*count < 255) ++*count;
+                if (*count > largest) largest = *count;
+            }
+        }
+    }
+    return largest;
+}
+
+static int64_t chunk_of(int largest) { return largest > 0 ? 255 / largest : 255; }
+
+static int wrong_size(const char *what) {
+    PyErr_Format(PyExc_ValueError, "kernel: buffer `%s` has the wrong size", what);
+    return -1;
+}
+
+/* ---- Python functions: parse, check sizes, run without the GIL, release ------------------- */
+
+static PyObject *py_draw(PyObject *self, PyObject *args) {
+    (void)self;
+    Py_buffer counts, thresholds, residual, order, position;
+    unsigned long long seed, first;
+    Py_ssize_t start, stop;
+    if (!PyArg_ParseTuple(args, "w*KKnny*y*z*z*", &counts, &seed, &first, &start, &stop,
+                          &thresholds, &residual, &order, &position))
+        return NULL;
+    int largest = -1;
+    if (start < 0 || stop <= start || stop > INT32_MAX || counts.len < stop * LANES)
+        wrong_size("counts");
+    else if (thresholds.len != N_THRESHOLDS * 2 || residual.len != N_RESIDUAL * 8)
+        wrong_size("table");
+    else if ((order.buf == NULL) != (position.buf == NULL) ||
+             (order.buf && (order.len < stop * 4 || position.len < stop * 4)))
+        wrong_size("order");
+    else {
+        Py_BEGIN_ALLOW_THREADS
+        uint64_t keys[GROUPS];
+        uint32_t totals[LANES];
+        for (int g = 0; g < GROUPS; g++) keys[g] = stream_key(seed, (first >> 2) + (uint64_t)g);
+        largest = chosen->fill(start, stop, order.buf, keys, thresholds.buf, residual.buf,
+                               counts.buf, totals);
+        largest = top_up(start, stop - start, seed, first, position.buf, counts.buf, totals,
+                         largest);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&counts);
+    PyBuffer_Release(&thresholds);
+    PyBuffer_Release(&residual);
+    PyBuffer_Release(&order);
+    PyBuffer_Release(&position);
+    return largest < 0 ? NULL : PyLong_FromLong(largest);
+}
+
+static PyObject *py_redraw(PyObject *self, PyObject *args) {
+    (void)self;
+    Py_buffer counts, group_counts, offsets;
+    unsigned long long seed, first;
+    if (!PyArg_ParseTuple(args, "w*y*y*KK", &counts, &group_counts, &offsets, &seed, &first))
+        return NULL;
+    int largest = -1;
+    Py_ssize_t n_groups = offsets.len / 8 - 1;
+    if (n_groups < 1 || group_counts.len != n_groups * LANES ||
+        counts.len != ((const int64_t *)offsets.buf)[n_groups] * LANES)
+        wrong_size("counts");
+    else {
+        Py_BEGIN_ALLOW_THREADS
+        largest = redraw(group_counts.buf, offsets.buf, n_groups, seed, first, counts.buf);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&counts);
+    PyBuffer_Release(&group_counts);
+    PyBuffer_Release(&offsets);
+    return largest < 0 ? NULL : PyLong_FromLong(largest);
+}
+
+/* Rows a layout walks over: the index's length without its spare entries, or the units. */
+static Py_ssize_t rows_walked(const Py_buffer *counts, const Py_buffer *index) {
+    return index->buf ? index->len / 4 - PREFETCH_AHEAD : counts->len / LANES;
+}
+
+static PyObject *py_rank(PyObject *self, PyObject *args) {
+    (void)self;
+    Py_buffer out, counts, segments, index;
+    int largest, ok = 0;
+    Py_ssize_t n_trailing;
+    if (!PyArg_ParseTuple(args, "w*y*iy*nz*", &out, &counts, &largest, &segments, &n_trailing,
+                          &index))
+        return NULL;
+    const int32_t *segment = segments.buf;
+    Py_ssize_t n_segments = segments.len / 12, rows = n_trailing;
+    for (Py_ssize_t i = 0; i < 3 * n_segments; i++) rows += segment[i];
+    if (out.len != 4 * LANES * 8)
+        wrong_size("out");
+    else if (rows != rows_walked(&counts, &index))
+        wrong_size("segments");
+    else {
+        Py_BEGIN_ALLOW_THREADS
+        chosen->rank(counts.buf, chunk_of(largest), segment, n_segments, n_trailing, index.buf,
+                     out.buf);
+        Py_END_ALLOW_THREADS
+        ok = 1;
+    }
+    PyBuffer_Release(&out);
+    PyBuffer_Release(&counts);
+    PyBuffer_Release(&segments);
+    PyBuffer_Release(&index);
+    if (!ok) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_recall(PyObject *self, PyObject *args) {
+    (void)self;
+    Py_buffer out, counts, segments, index, totals;
+    double target;
+    int largest, ok = 0;
+    if (!PyArg_ParseTuple(args, "w*y*iy*z*y*d", &out, &counts, &largest, &segments, &index,
+                          &totals, &target))
+        return NULL;
+    const int32_t *segment = segments.buf;
+    Py_ssize_t n_segments = segments.len / 12, rows = 0;
+    for (Py_ssize_t i = 0; i < 3 * n_segments; i++) rows += segment[i];
+    if (out.len != LANES * 8 || totals.len != 2 * LANES * 8)
+        wrong_size("out");
+    else if (rows > rows_walked(&counts, &index))
+        wrong_size("segments");
+    else {
+        const double *total = totals.buf;
+        Py_BEGIN_ALLOW_THREADS
+        chosen->recall(counts.buf, chunk_of(largest), segment, n_segments, index.buf, total,
+                       total + LANES, target, out.buf);
+        Py_END_ALLOW_THREADS
+        ok = 1;
+    }
+    PyBuffer_Release(&out);
+    PyBuffer_Release(&counts);
+    PyBuffer_Release(&segments);
+    PyBuffer_Release(&index);
+    PyBuffer_Release(&totals);
+    if (!ok) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_sums(PyObject *self, PyObject *args) {
+    (void)self;
+    Py_buffer out, counts, labels, columns, cuts, index;
+    int ok = 0;
+    if (!PyArg_ParseTuple(args, "w*y*y*y*y*z*", &out, &counts, &labels, &columns, &cuts, &index))
+        return NULL;
+    Py_ssize_t n = labels.len, n_cuts = cuts.len / 8, n_columns = n ? columns.len / 8 / n : 0;
+    const int64_t *cut = cuts.buf;
+    if (n != rows_walked(&counts, &index) || columns.len != n * n_columns * 8)
+        wrong_size("columns");
+    else if (n_cuts < 1 || cut[n_cuts - 1] != n || out.len != n_cuts * (2 + n_columns) * LANES * 8)
+        wrong_size("out");
+    else {
+        Py_BEGIN_ALLOW_THREADS
+        chosen->sums(counts.buf, labels.buf, columns.buf, n_columns, cut, n_cuts, index.buf,
+                     out.buf);
+        Py_END_ALLOW_THREADS
+        ok = 1;
+    }
+    PyBuffer_Release(&out);
+    PyBuffer_Release(&counts);
+    PyBuffer_Release(&labels);
+    PyBuffer_Release(&columns);
+    PyBuffer_Release(&cuts);
+    PyBuffer_Release(&index);
+    if (!ok) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_instruction_sets(PyObject *self, PyObject *args) {
+    (void)self;
+    (void)args;
+    PyObject *names = PyList_New(0);
+    for (int i = 0; names && i < n_supported(); i++) {
+        PyObject *name = PyUnicode_FromString(available[i].name);
+        if (!name || PyList_Append(names, name) < 0) Py_CLEAR(names);
+        Py_XDECREF(name);
+    }
+    return names;
+}
+
+static PyObject *py_use(PyObject *self, PyObject *arg) {
+    (void)self;
+    const char *name = PyUnicode_AsUTF8AndSize(arg, NULL);
+    if (!name) return NULL;
+    for (int i = 0; i < n_supported(); i++)
+        if (!strcmp(name, available[i].name)) {
+            chosen = &available[i];
+            Py_RETURN_NONE;
+        }
+    PyErr_Format(PyExc_ValueError, "kernel: this machine has no instruction set '%s'", name);
+    return NULL;
+}
+
+static PyMethodDef methods[] = {
+    {"draw", py_draw, METH_VARARGS, "Multinomial counts of one stratum for 64 resamples."},
+    {"redraw", py_redraw, METH_VARARGS, "Counts of group members, given counts of groups."},
+    {"rank", py_rank, METH_VARARGS, "Average precision, ROC-AUC and class totals."},
+    {"recall", py_recall, METH_VARARGS, "Largest recall at a bounded false-positive rate."},
+    {"sums", py_sums, METH_VARARGS, "Weighted sums per bin: positives, negatives, columns."},
+    {"instruction_sets", py_instruction_sets, METH_NOARGS, "Names this machine can run."},
+    {"use", py_use, METH_O, "Choose an instruction set by name (tests)."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "_native", "Bootstrap kernel; see eval_toolkit._kernel.", -1,
+    methods, NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__native(void) {
+    chosen = &available[n_supported() - 1];
+    return PyModule_Create(&module);
+}
