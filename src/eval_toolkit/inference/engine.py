@@ -1,0 +1,165 @@
+"""The resampling engine: one set of draws for every statistic and every scorer of a call."""
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit._kernel import LANES
+from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit.inference.plans import Plan
+from eval_toolkit.inference.prepared import Block, View
+from eval_toolkit.inference.statistics import AtThreshold, Statistic
+
+__all__ = ["Executor", "Problem", "delete_blocks", "replicate"]
+
+MAX_DELETE_BLOCKS = 200
+_CHUNK_ROWS = 100_000_000  # row × resample × statistic per task: about 0.1 s of work
+
+
+class Executor(Protocol):
+    """Anything with ``concurrent.futures.Executor``'s ``map``."""
+
+    def map(self, fn: Callable[..., Any], /, *iterables: Iterable[Any]) -> Iterator[Any]:
+        """Apply ``fn`` to every item, in order."""
+        ...
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Labels, the scores of one or more scorers, the statistics, the plan and the seed."""
+
+    labels: BoolArray
+    scorers: tuple[FloatArray, ...]
+    statistics: tuple[Statistic, ...]
+    plan: Plan
+    seed: int
+
+    @functools.cached_property
+    def views(self) -> tuple[View, ...]:
+        """One per scorer."""
+        needs = [statistic.needs for statistic in self.statistics]
+        # With one scorer and plain rows the counts can be drawn straight into rank order.
+        sequential = (
+            len(self.scorers) == 1
+            and self.plan.is_plain_rows
+            and self.plan.n_fixed == 0
+            and not any(need.rows for need in needs)
+        )
+        return tuple(
+            View(self.labels, scores, self.plan, needs, in_rank_order=sequential)
+            for scores in self.scorers
+        )
+
+    @property
+    def cells_suffice(self) -> bool:
+        """Whether every statistic reads confusion counts alone: then no row need be drawn."""
+        return (
+            len(self.scorers) == 1
+            and self.plan.is_plain_rows
+            and all(isinstance(statistic, AtThreshold) for statistic in self.statistics)
+        )
+
+    def with_plan(self, plan: Plan) -> "Problem":
+        """Return the same problem under another plan."""
+        return replace(self, plan=plan)
+
+    def evaluate(self, counts: NDArray[np.uint8], largest: int) -> FloatArray:
+        """Return the statistics under given counts: (scorers, statistics, 64)."""
+        out = np.empty((len(self.scorers), len(self.statistics), LANES))
+        for view, values in zip(self.views, out, strict=True):
+            block = Block(view, counts, largest)
+            for row, statistic in enumerate(self.statistics):
+                values[row] = statistic.replicate(block)
+        return out
+
+    def draw_order(self) -> dict[str, NDArray[np.int32]]:
+        """Return the order counts are drawn in, where it is not the units' own."""
+        first = self.views[0]
+        if not first.in_rank_order:
+            return {}
+        return {
+            "order": first.order.astype(np.int32),
+            "position": first.position.astype(np.int32),
+        }
+
+
+def replicate(
+    problem: Problem, n_resamples: int, *, executor: Executor | None = None
+) -> FloatArray:
+    """Return the statistics on every resample: (scorers, statistics, n_resamples).
+
+    The same bits come back for any executor: a resample depends on the seed and its number alone.
+    """
+    if problem.cells_suffice:
+        return _replicate_cells(problem, n_resamples)
+    firsts = range(0, n_resamples, LANES)
+    work = problem.plan.n_rows * LANES * len(problem.scorers) * len(problem.statistics)
+    per_task = max(1, math.ceil(_CHUNK_ROWS / work)) if executor else len(firsts)
+    tasks = [firsts[at : at + per_task] for at in range(0, len(firsts), per_task)]
+    run = functools.partial(_replicate_blocks, problem)
+    parts = list(executor.map(run, tasks)) if executor else [run(task) for task in tasks]
+    return np.concatenate(parts, axis=2)[:, :, :n_resamples]
+
+
+def _replicate_blocks(problem: Problem, firsts: Iterable[int]) -> FloatArray:
+    counts = np.empty((problem.plan.count_rows(), LANES), dtype=np.uint8)
+    order = problem.draw_order()
+    parts = []
+    for first in firsts:
+        largest = problem.plan.draw(counts, seed=problem.seed, first=first, **order)
+        parts.append(problem.evaluate(counts, largest))
+    return np.concatenate(parts, axis=2)
+
+
+def _replicate_cells(problem: Problem, n_resamples: int) -> FloatArray:
+    """Draw the numbers of rows between thresholds, by class: exact, whatever the number of rows."""
+    view = problem.views[0]
+    thresholds = sorted({s.threshold for s in problem.statistics}, reverse=True)  # type: ignore[attr-defined]
+    tp = np.array([0, *(view.confusion(t).tp for t in thresholds), view.n_positive])
+    fp = np.array([0, *(view.confusion(t).fp for t in thresholds), view.n - view.n_positive])
+    shares = np.concatenate([np.diff(tp), np.diff(fp)]) / view.n
+    generator = np.random.Generator(np.random.Philox(key=problem.seed))
+    cells = generator.multinomial(view.n, shares, size=n_resamples)
+    positives, negatives = np.split(cells, 2, axis=1)
+    tps, fps = np.cumsum(positives, axis=1), np.cumsum(negatives, axis=1)
+    values = []
+    for statistic in problem.statistics:
+        at = thresholds.index(statistic.threshold)  # type: ignore[attr-defined]
+        fn, tn = tps[:, -1] - tps[:, at], fps[:, -1] - fps[:, at]
+        values.append(statistic.evaluate(tn, fps[:, at], fn, tps[:, at]))  # type: ignore[attr-defined]
+    return np.stack(values)[None]
+
+
+def delete_blocks(problem: Problem) -> FloatArray:
+    """Return the statistics with each of at most 200 blocks of units left out.
+
+    Blocks are spread over the units by a golden-ratio sequence, so that sorted or periodic data
+    does not give blocks of one kind. Shape (scorers, statistics, blocks).
+    """
+    plan = problem.plan
+    n_drawn = int(plan.strata[-1])
+    n_blocks = min(MAX_DELETE_BLOCKS, n_drawn)
+    block = _spread(n_drawn, n_blocks)
+    if plan.members is not None:  # groups are deleted with all their members
+        block = np.repeat(block, np.diff(plan.members))
+    block = np.concatenate([block, np.full(plan.count_rows() - len(block), -1)])
+    if problem.views[0].in_rank_order:
+        block = block[problem.views[0].order]
+    parts = []
+    for first in range(0, n_blocks, LANES):
+        lanes = np.arange(first, first + LANES)
+        counts = (block[:, None] != lanes).astype(np.uint8)
+        parts.append(problem.evaluate(counts, 1))
+    return np.concatenate(parts, axis=2)[:, :, :n_blocks]
+
+
+def _spread(n: int, n_blocks: int) -> IntArray:
+    if n_blocks == n:
+        return np.arange(n)
+    steps = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return (((steps >> np.uint64(32)) * np.uint64(n_blocks)) >> np.uint64(32)).astype(np.int64)

@@ -1,0 +1,116 @@
+"""From bootstrap replicates to an interval: percentile, basic, BCa."""
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+
+from eval_toolkit._validate import FloatArray
+
+__all__ = ["METHODS", "basic_interval", "bca_interval", "exact_at_bound", "percentile_interval"]
+
+METHODS = ("BCa", "percentile", "basic", "studentized")
+
+_NORMAL = NormalDist()
+
+
+def percentile_interval(samples: FloatArray, confidence: float) -> tuple[float, float]:
+    """Return the quantiles of the replicates that enclose ``confidence`` of them.
+
+    Examples
+    --------
+    >>> percentile_interval(np.arange(101.0), 0.9)
+    (5.0, 95.0)
+    """
+    tail = (1.0 - confidence) / 2.0
+    low, high = np.quantile(samples, [tail, 1.0 - tail])
+    return float(low), float(high)
+
+
+def basic_interval(samples: FloatArray, point: float, confidence: float) -> tuple[float, float]:
+    """Reflect the percentile interval at the estimate; undercovers for bounded metrics.
+
+    Examples
+    --------
+    >>> basic_interval(np.arange(101.0), 60.0, 0.9)
+    (25.0, 115.0)
+    """
+    low, high = percentile_interval(samples, confidence)
+    return 2.0 * point - high, 2.0 * point - low
+
+
+def bca_interval(
+    samples: FloatArray, point: float, left_out: FloatArray, confidence: float
+) -> tuple[float, float] | None:
+    """Return the bias-corrected and accelerated interval of Efron (1987), or None.
+
+    Parameters
+    ----------
+    samples : array of shape (R,)
+        Replicates of the statistic.
+    point : float
+        Its value on the data.
+    left_out : array
+        Its values with each unit (or block of units) left out, for the acceleration.
+    confidence : float
+        Nominal coverage.
+
+    Returns
+    -------
+    (float, float) or None
+        None where the correction does not exist: every replicate on one side of the estimate.
+
+    Notes
+    -----
+    z0 = Φ⁻¹(share of replicates below the estimate, ties half); with d = mean(left_out) −
+    left_out, a = Σd³ / (6 (Σd²)^{3/2}); the bounds are the quantiles at
+    Φ(z0 + (z0 + z) / (1 − a (z0 + z))) for z = Φ⁻¹(tail) and Φ⁻¹(1 − tail).
+
+    Examples
+    --------
+    >>> low, high = bca_interval(np.arange(101.0), 50.0, np.arange(5.0), 0.9)
+    >>> round(low, 6), round(high, 6)
+    (5.0, 95.0)
+    """
+    below = (np.count_nonzero(samples < point) + np.count_nonzero(samples <= point)) / 2.0
+    if not 0.0 < below < len(samples):
+        return None
+    z0 = _NORMAL.inv_cdf(below / len(samples))
+    deviation = left_out.mean() - left_out
+    squares = float(deviation @ deviation)
+    cubes = float(deviation @ (deviation * deviation))
+    acceleration = cubes / (6.0 * squares**1.5) if squares > 0.0 else 0.0
+    tail = (1.0 - confidence) / 2.0
+    levels = []
+    for z in (_NORMAL.inv_cdf(tail), _NORMAL.inv_cdf(1.0 - tail)):
+        scale = 1.0 - acceleration * (z0 + z)
+        if scale <= 0.0:
+            return None
+        levels.append(_NORMAL.cdf(z0 + (z0 + z) / scale))
+    low, high = np.quantile(samples, levels)
+    return float(low), float(high)
+
+
+def exact_at_bound(
+    point: float, bounds: tuple[float, float], n: int, confidence: float
+) -> tuple[float, float] | None:
+    """Return the exact interval of an estimate at the end of a unit range, else None.
+
+    n flawless rows are compatible with a true value as low as tail^(1/n): below that, n successes
+    in a row would have a probability under the tail.
+
+    Examples
+    --------
+    >>> low, high = exact_at_bound(1.0, (0.0, 1.0), 10, 0.95)
+    >>> round(low, 4), high
+    (0.6915, 1.0)
+    >>> exact_at_bound(0.5, (0.0, 1.0), 10, 0.95) is None
+    True
+    """
+    if not (math.isfinite(bounds[0]) and math.isfinite(bounds[1])) or point not in bounds or n < 1:
+        return None
+    reach = ((1.0 - confidence) / 2.0) ** (1.0 / n)
+    width = bounds[1] - bounds[0]
+    if point == bounds[1]:
+        return bounds[0] + width * reach, bounds[1]
+    return bounds[0], bounds[1] - width * reach

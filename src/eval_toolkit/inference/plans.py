@@ -1,0 +1,212 @@
+"""Resampling plans: which units are drawn, and how rows follow them.
+
+Every plan draws *units* with replacement inside *strata* of fixed size; a row's count is the count
+of its unit. Rows, label-stratified rows, groups, groups in strata are all of this form; the
+two-level plan draws groups and then redraws the members of each drawn group.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from eval_toolkit import _kernel
+from eval_toolkit._validate import BoolArray, IntArray, group_codes
+from eval_toolkit.errors import InvalidInputError
+
+__all__ = [
+    "Plan",
+    "groups_in_strata_plan",
+    "groups_plan",
+    "label_group_plan",
+    "label_stratified_plan",
+    "rows_plan",
+    "two_level_plan",
+]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which units are drawn with replacement, and which unit each row belongs to.
+
+    Examples
+    --------
+    >>> plan = groups_plan(["b", "a", "b"])
+    >>> plan.n_units, plan.unit_of_row.tolist()
+    (2, [1, 0, 1])
+    """
+
+    kind: str
+    n_rows: int
+    strata: IntArray
+    """Bounds of the strata of units: ``[0, …, n]``."""
+    unit_of_row: IntArray | None = None
+    """None when row i is unit i."""
+    n_fixed: int = 0
+    """Units after the last stratum that are in every resample exactly once."""
+    members: IntArray | None = None
+    """Two-level plan only: bounds of the groups among the (sorted) rows."""
+
+    @property
+    def n_units(self) -> int:
+        """Number of units a count vector covers, the fixed ones included."""
+        return int(self.strata[-1]) + self.n_fixed
+
+    @property
+    def n_groups(self) -> int:
+        """Number of independent things the data consists of, the fixed ones included."""
+        return self.n_units
+
+    @property
+    def is_plain_rows(self) -> bool:
+        """Whether every row is drawn by itself from all rows."""
+        return self.unit_of_row is None and len(self.strata) == 2 and self.members is None
+
+    def draw(
+        self,
+        counts: NDArray[np.uint8],
+        *,
+        seed: int,
+        first: int,
+        order: NDArray[np.int32] | None = None,
+        position: NDArray[np.int32] | None = None,
+    ) -> int:
+        """Fill ``counts`` (units × 64) for resamples first … first + 63; return their bound."""
+        if self.members is not None:
+            groups = np.empty((len(self.members) - 1, _kernel.LANES), dtype=np.uint8)
+            _kernel.draw(groups, seed=seed, first=first, strata=self.strata)
+            return _kernel.redraw(counts, groups, offsets=self.members, seed=seed, first=first)
+        drawn = counts[: self.strata[-1]]
+        if self.n_fixed:
+            counts[self.strata[-1] :] = 1
+        return _kernel.draw(
+            drawn, seed=seed, first=first, strata=self.strata, order=order, position=position
+        )
+
+    def count_rows(self) -> int:
+        """Return the length of a count vector: units, or rows of the two-level plan."""
+        return self.n_rows if self.members is not None else self.n_units
+
+
+def _bounds(sizes: IntArray) -> IntArray:
+    return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+
+
+def rows_plan(n: int) -> Plan:
+    """Draw rows independently.
+
+    Examples
+    --------
+    >>> rows_plan(3).n_units
+    3
+    """
+    return Plan("rows", n, _bounds(np.array([n])))
+
+
+def label_stratified_plan(labels: BoolArray) -> Plan:
+    """Draw positives and negatives apart, so that every resample has both classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> label_stratified_plan(np.array([True, False, True])).strata.tolist()
+    [0, 1, 3]
+    """
+    unit = np.empty(len(labels), dtype=np.int64)
+    unit[np.argsort(labels, kind="stable")] = np.arange(len(labels))
+    sizes = np.array([np.count_nonzero(~labels), np.count_nonzero(labels)])
+    return Plan("label-stratified", len(labels), _bounds(sizes[sizes > 0]), unit)
+
+
+def groups_plan(groups: ArrayLike, *, n: int | None = None) -> Plan:
+    """Draw whole groups: rows of one group are in or out together.
+
+    Examples
+    --------
+    >>> groups_plan([7, 7, 8]).n_units
+    2
+    """
+    n_rows = len(np.asarray(groups)) if n is None else n
+    codes, n_groups = group_codes(groups, n_rows)
+    return Plan("groups", n_rows, _bounds(np.array([n_groups])), codes)
+
+
+def groups_in_strata_plan(groups: ArrayLike, strata: ArrayLike) -> Plan:
+    """Draw whole groups inside each stratum; a group must lie in one stratum.
+
+    Examples
+    --------
+    >>> groups_in_strata_plan(["a", "a", "b"], ["x", "x", "y"]).strata.tolist()
+    [0, 1, 2]
+    """
+    n = len(np.asarray(groups))
+    group, n_groups = group_codes(groups, n)
+    stratum, n_strata = group_codes(strata, n, "strata")
+    stratum_of_group = np.zeros(n_groups, dtype=np.int64)
+    stratum_of_group[group] = stratum
+    split = stratum_of_group[group] != stratum
+    if split.any():
+        row = int(np.argmax(split))
+        raise InvalidInputError(
+            f"groups[{row}] lies in more than one stratum; every group must lie in one"
+        )
+    return _strata_of_units("groups-in-strata", group, stratum_of_group, n_strata)
+
+
+def _strata_of_units(kind: str, unit: IntArray, stratum_of_unit: IntArray, n_strata: int) -> Plan:
+    """Renumber units so that those of one stratum are neighbours."""
+    renumbered = np.empty(len(stratum_of_unit), dtype=np.int64)
+    renumbered[np.argsort(stratum_of_unit, kind="stable")] = np.arange(len(stratum_of_unit))
+    sizes = np.bincount(stratum_of_unit, minlength=n_strata)
+    return Plan(kind, len(unit), _bounds(sizes), renumbered[unit])
+
+
+def label_group_plan(
+    labels: BoolArray, groups: ArrayLike, *, resample_labels: tuple[int, ...] = (0, 1)
+) -> Plan:
+    """Draw whole (label, group) units, each label apart; labels not listed stay as they are.
+
+    A group with both labels becomes two units, so that no resample lacks a class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plan = label_group_plan(np.array([True, False, False]), ["a", "a", "b"])
+    >>> plan.strata.tolist()
+    [0, 2, 3]
+    """
+    wanted = sorted(set(resample_labels))
+    if not wanted or not set(wanted) <= {0, 1}:
+        raise InvalidInputError(
+            f"`resample_labels` is {resample_labels!r}; name at least one of the labels 0 and 1"
+        )
+    codes, n_groups = group_codes(groups, len(labels))
+    absent = [label for label in wanted if not (labels == bool(label)).any()]
+    if absent:
+        raise InvalidInputError(f"`resample_labels` names {absent[0]}, but no row has that label")
+    # Units of the drawn labels come first, in order of (label, group); then the fixed rows.
+    key = np.where(labels, n_groups, 0) + codes
+    drawn = np.isin(labels, [bool(label) for label in wanted])
+    unique, unit_of_drawn = np.unique(key[drawn], return_inverse=True)
+    unit = np.empty(len(labels), dtype=np.int64)
+    unit[drawn] = unit_of_drawn
+    n_fixed = int(np.count_nonzero(~drawn))
+    unit[~drawn] = len(unique) + np.arange(n_fixed)
+    sizes = np.array([np.count_nonzero((unique >= n_groups) == bool(label)) for label in wanted])
+    return Plan("label-groups", len(labels), _bounds(sizes), unit, n_fixed)
+
+
+def two_level_plan(groups: ArrayLike, *, n: int | None = None) -> Plan:
+    """Draw groups, then redraw the members of each drawn group (attempts of one unit).
+
+    Examples
+    --------
+    >>> two_level_plan(["a", "b", "a"]).members.tolist()
+    [0, 2, 3]
+    """
+    n_rows = len(np.asarray(groups)) if n is None else n
+    codes, n_groups = group_codes(groups, n_rows)
+    unit = np.empty(n_rows, dtype=np.int64)
+    unit[np.argsort(codes, kind="stable")] = np.arange(n_rows)
+    members = _bounds(np.bincount(codes, minlength=n_groups))
+    return Plan("two-level", n_rows, _bounds(np.array([n_groups])), unit, members=members)

@@ -1,0 +1,206 @@
+"""One scorer's data, sorted once, and what a block of 64 resamples makes of it.
+
+A `View` collects what its statistics need (rank sums, columns to add up, cuts in the score order)
+and lays the rows out for the kernel. A `Block` is a view under the counts of 64 resamples; it
+computes each kernel pass at most once, however many statistics read it.
+"""
+
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit import _kernel
+from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit.inference.plans import Plan
+from eval_toolkit.metrics import ConfusionCounts, confusion_counts
+from eval_toolkit.metrics._cumulative import ScoreGroups, sorted_score_groups
+
+__all__ = ["Block", "Column", "Needs", "View"]
+
+Column: TypeAlias = Callable[[BoolArray, FloatArray], FloatArray]
+"""A value per row made of labels and scores, such as the squared error."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a statistic reads from a block."""
+
+    columns: tuple[Column, ...] = ()
+    cuts: Callable[[FloatArray], IntArray] | None = None
+    """Descending scores → numbers of leading rows at which cumulative sums are wanted."""
+    rows: bool = False
+    """Whether the statistic asks for the rows of a resample themselves."""
+
+
+@dataclass(eq=False)
+class View:
+    """Labels and scores in rank order, with the layouts its statistics need."""
+
+    labels: BoolArray
+    scores: FloatArray
+    plan: Plan
+    needs: Iterable[Needs] = ()
+    in_rank_order: bool = False
+    """Whether counts come in rank order (one scorer, rows drawn by themselves)."""
+    _columns: dict[Column, int] = field(default_factory=dict, init=False)
+    _confusion: dict[float, ConfusionCounts] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        for need in self.needs:
+            for column in need.columns:
+                self._columns.setdefault(column, len(self._columns))
+
+    # Everything below is made when first asked for: counts at a threshold need no sorting.
+
+    @functools.cached_property
+    def order(self) -> IntArray:
+        """Rows in rank order: descending scores, positives first within ties."""
+        return _kernel.rank_order(self.labels, self.scores)
+
+    @functools.cached_property
+    def sorted_labels(self) -> BoolArray:
+        """Labels in rank order."""
+        return self.labels[self.order]
+
+    @functools.cached_property
+    def sorted_scores(self) -> FloatArray:
+        """Scores in rank order."""
+        return self.scores[self.order]
+
+    @functools.cached_property
+    def groups(self) -> ScoreGroups:
+        """Cumulative counts at every distinct score."""
+        return sorted_score_groups(self.sorted_labels, self.sorted_scores)
+
+    @functools.cached_property
+    def _cuts(self) -> IntArray:
+        positions = [need.cuts(self.sorted_scores) for need in self.needs if need.cuts]
+        cuts = np.unique(np.concatenate([*positions, [self.n]])).astype(np.int64)
+        return cuts[cuts > 0]
+
+    def confusion(self, threshold: float) -> ConfusionCounts:
+        """Return the confusion counts at a threshold; each is counted once."""
+        if threshold not in self._confusion:
+            self._confusion[threshold] = confusion_counts(self.labels, self.scores, threshold)
+        return self._confusion[threshold]
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.labels)
+
+    @functools.cached_property
+    def n_positive(self) -> int:
+        """Number of positive rows."""
+        return int(np.count_nonzero(self.labels))
+
+    @functools.cached_property
+    def position(self) -> IntArray:
+        """Place of each row in rank order."""
+        position = np.empty(self.n, dtype=np.int64)
+        position[self.order] = np.arange(self.n)
+        return position
+
+    @functools.cached_property
+    def unit_index(self) -> NDArray[np.int32] | None:
+        """Unit of each row in rank order, as the kernel reads it."""
+        if self.in_rank_order:
+            return None
+        unit = self.plan.unit_of_row
+        return _kernel.spare(self.order if unit is None else unit[self.order])
+
+    @functools.cached_property
+    def rank_layout(self) -> _kernel.RankLayout:
+        """Segments for average precision and ROC-AUC."""
+        return _kernel.RankLayout.from_sorted(
+            self.sorted_labels, self.sorted_scores, self.unit_index
+        )
+
+    @functools.cached_property
+    def sums_layout(self) -> _kernel.SumsLayout:
+        """Columns and cuts of all statistics together."""
+        values = [column(self.sorted_labels, self.sorted_scores) for column in self._columns]
+        table = np.column_stack(values) if values else np.empty((self.n, 0))
+        return _kernel.SumsLayout(
+            self.sorted_labels.astype(np.uint8),
+            np.ascontiguousarray(table, dtype=np.float64),
+            self._cuts,
+            self.unit_index,
+        )
+
+    def column_index(self, column: Column) -> int:
+        """Return where the sums hold a column."""
+        return 2 + self._columns[column]
+
+    def cut_index(self, position: IntArray) -> IntArray:
+        """Return where the cumulative sums hold the first ``position`` rows."""
+        return np.searchsorted(self._cuts, position, side="left") + (position > 0)
+
+
+@dataclass(eq=False)
+class Block:
+    """A view under the counts of 64 resamples; arrays have one entry per resample."""
+
+    view: View
+    counts: NDArray[np.uint8]
+    largest: int
+
+    @functools.cached_property
+    def _rank(self) -> FloatArray:
+        return _kernel.rank(self.counts, self.largest, self.view.rank_layout)
+
+    @property
+    def average_precision(self) -> FloatArray:
+        """Average precision; NaN with one class."""
+        return np.where(self._rank[3] > 0, self._rank[0], np.nan)
+
+    @property
+    def roc_auc(self) -> FloatArray:
+        """Area under the ROC curve; NaN with one class."""
+        return self._rank[1]
+
+    def recall_at_fpr(self, target: float) -> FloatArray:
+        """Largest recall with a false-positive rate of at most ``target``; NaN with one class."""
+        totals = np.ascontiguousarray(self._rank[2:])
+        reached = _kernel.recall(
+            self.counts, self.largest, self.view.rank_layout, totals=totals, target=target
+        )
+        return np.where((totals[0] > 0) & (totals[1] > 0), reached, np.nan)
+
+    @functools.cached_property
+    def _cumulative(self) -> FloatArray:
+        """Sums over the leading rows up to each cut, from no rows to all: (cuts + 1, 2 + k, 64)."""
+        sums = _kernel.sums(self.counts, self.view.sums_layout)
+        head = np.zeros((1, *sums.shape[1:]))
+        return np.cumsum(np.concatenate([head, sums]), axis=0)
+
+    def leading_counts(self, position: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Positives and negatives among the first ``position`` rows in rank order."""
+        at = self._cumulative[self.view.cut_index(position)]
+        return at[:, 0], at[:, 1]
+
+    def leading_sum(self, column: Column, position: IntArray) -> FloatArray:
+        """Sum of a column over the first ``position`` rows in rank order."""
+        at = self._cumulative[self.view.cut_index(position)]
+        return at[:, self.view.column_index(column)]
+
+    def totals(self) -> tuple[FloatArray, FloatArray]:
+        """Positives and negatives in each resample."""
+        return self._cumulative[-1, 0], self._cumulative[-1, 1]
+
+    def total(self, column: Column) -> FloatArray:
+        """Sum of a column over each resample."""
+        return self._cumulative[-1, self.view.column_index(column)]
+
+    def rows(self, lane: int) -> IntArray:
+        """Rows of one resample, repeated as often as they were drawn."""
+        count = self.counts[:, lane]
+        if self.view.in_rank_order:
+            count = count[self.view.position]
+        elif self.view.plan.unit_of_row is not None:
+            count = count[self.view.plan.unit_of_row]
+        return np.repeat(np.arange(self.view.n), count)

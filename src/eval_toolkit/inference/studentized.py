@@ -1,0 +1,84 @@
+"""The studentized bootstrap: each resample's error in units of its own standard error."""
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from eval_toolkit._kernel import LANES
+from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit.errors import UndefinedMetricError
+from eval_toolkit.inference.engine import Problem, delete_blocks
+from eval_toolkit.inference.jackknife import jackknife_se
+from eval_toolkit.inference.plans import rows_plan
+from eval_toolkit.inference.prepared import Block
+
+if TYPE_CHECKING:
+    from eval_toolkit.inference.statistics import Statistic
+
+__all__ = ["studentized_interval"]
+
+
+def studentized_interval(
+    problem: Problem,
+    scorer: int,
+    row: int,
+    point: float,
+    samples: FloatArray,
+    confidence: float,
+    n_resamples: int,
+) -> tuple[float, float]:
+    """Return θ − q_hi·SE and θ − q_lo·SE, q the quantiles of (θ_b − θ) / SE_b.
+
+    SE is the standard deviation of the replicates; SE_b the jackknife standard error inside the
+    resample: closed-form leave-one-out where there is one, at most 200 left-out blocks otherwise.
+
+    Raises
+    ------
+    UndefinedMetricError
+        If more than 5 % of the resamples have no standard error, or the plan draws groups.
+    """
+    if problem.plan.kind not in ("rows", "label-stratified"):
+        raise UndefinedMetricError(
+            f"the studentized interval is for independent rows, not for {problem.plan.kind}; "
+            "use BCa or percentile"
+        )
+    statistic, view = problem.statistics[row], problem.views[scorer]
+    counts = np.empty((problem.plan.count_rows(), LANES), dtype=np.uint8)
+    order = problem.draw_order()
+    pivots: list[float] = []
+    for first in range(0, n_resamples, LANES):
+        largest = problem.plan.draw(counts, seed=problem.seed, first=first, **order)
+        block = Block(view, counts, largest)
+        values = statistic.replicate(block)
+        for lane in range(min(LANES, n_resamples - first)):
+            error = _standard_error(problem, scorer, statistic, block.rows(lane))
+            if error > 0.0 and not math.isnan(values[lane]):
+                pivots.append((float(values[lane]) - point) / error)
+    if len(pivots) < 0.95 * n_resamples:
+        raise UndefinedMetricError(
+            f"{statistic.name} has no standard error on {n_resamples - len(pivots)} of "
+            f"{n_resamples} resamples; use BCa or percentile"
+        )
+    spread = float(np.std(samples, ddof=1))
+    tail = (1.0 - confidence) / 2.0
+    low, high = np.quantile(pivots, [tail, 1.0 - tail])
+    return point - float(high) * spread, point - float(low) * spread
+
+
+def _standard_error(
+    problem: Problem, scorer: int, statistic: "Statistic", rows: IntArray
+) -> float:
+    """Return the jackknife standard error of the statistic on these rows; NaN if undefined."""
+    resample = Problem(
+        problem.labels[rows],
+        (problem.scorers[scorer][rows],),
+        (statistic,),
+        rows_plan(len(rows)),
+        problem.seed,
+    )
+    left_out = statistic.leave_one_out(resample.views[0])
+    if left_out is None:
+        left_out = delete_blocks(resample)[0, 0]
+        left_out = left_out[~np.isnan(left_out)]
+    return jackknife_se(left_out) if len(left_out) > 1 else math.nan
