@@ -176,7 +176,9 @@ class DatasetLoader(Protocol):
 class SimilarityStrategy(Protocol):
     """Finds similar texts; similarities and indices, most similar first."""
 
-    def pairs_within(self, texts: list[str], k_neighbors: int) -> "tuple[NDArray[Any], NDArray[Any]]":
+    def pairs_within(
+        self, texts: list[str], k_neighbors: int
+    ) -> "tuple[NDArray[Any], NDArray[Any]]":
         """Return each text's nearest texts in the same list, itself first."""
         ...
 

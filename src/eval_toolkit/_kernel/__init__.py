@@ -125,9 +125,7 @@ def draw(
     largest = 1
     for start, stop in zip(strata[:-1].tolist(), strata[1:].tolist(), strict=True):
         thresholds, residual = _poisson_table(stop - start)
-        bound = kernel.draw(
-            counts, seed, first, start, stop, thresholds, residual, order, position
-        )
+        bound = kernel.draw(counts, seed, first, start, stop, thresholds, residual, order, position)
         largest = max(largest, bound)
     return largest
 

@@ -88,7 +88,9 @@ def _fill(
     for begin in range(start, stop, _TILE):
         end = min(begin + _TILE, stop)
         m = end - begin
-        units = np.arange(begin, end, dtype=_U64) if order is None else order[begin:end].astype(_U64)
+        units = (
+            np.arange(begin, end, dtype=_U64) if order is None else order[begin:end].astype(_U64)
+        )
         counter = (units + _U64(1)) * _U64(GAMMA)
         tile = np.add(keys, counter[:, None], out=hashes[:m])
         bits = _mix64(tile, scratch[:m]).view(np.uint16)
@@ -155,9 +157,7 @@ def _remove(
             surplus -= 1
 
 
-def redraw(
-    counts: Counts, group_counts: Counts, offsets: IntArray, seed: int, first: int
-) -> int:
+def redraw(counts: Counts, group_counts: Counts, offsets: IntArray, seed: int, first: int) -> int:
     """Fill the members' counts: each copy of a group redraws the group's members."""
     counts[:] = 0
     sizes = np.diff(offsets)
@@ -213,9 +213,10 @@ def _segment_sums(
     """Yield, tile by tile, the row after it and the lanes' counts of each segment's parts."""
     for begin, end, above, positive, tied in layout.tiles:
         tile = _rows(counts, layout.index, begin, end).astype(np.uint16)
-        parts = [None if part is None else (part @ tile).astype(np.float64) for part in (above, positive, tied)]
-        shape = parts[1].shape  # every segment has a positive
-        yield end, np.zeros(shape) if parts[0] is None else parts[0], parts[1], parts[2]
+        positives = (positive @ tile).astype(np.float64)  # every segment has a positive
+        negatives = np.zeros_like(positives) if above is None else (above @ tile).astype(np.float64)
+        ties = None if tied is None else (tied @ tile).astype(np.float64)
+        yield end, negatives, positives, ties
 
 
 def recall(
@@ -235,7 +236,7 @@ def recall(
             best = np.where(allowed > 0, reached, best)
             if not allowed.any():
                 break
-        return best / n_positive
+        return np.asarray(best / n_positive)
 
 
 def sums(counts: Counts, layout: SumsLayout) -> FloatArray:

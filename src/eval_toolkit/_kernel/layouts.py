@@ -87,10 +87,12 @@ class RankLayout:
         if not len(ends):
             return
         cuts = np.searchsorted(ends, np.arange(_TILE_ROWS, ends[-1], _TILE_ROWS), side="right")
-        for part in np.split(np.arange(len(ends)), np.unique(cuts[(cuts > 0) & (cuts < len(ends))])):
+        for part in np.split(
+            np.arange(len(ends)), np.unique(cuts[(cuts > 0) & (cuts < len(ends))])
+        ):
             first = int(ends[part[0]] - lengths[part[0]].sum())
             rows = int(ends[part[-1]]) - first
-            matrices = []
+            matrices: list[Any] = []
             for column in range(3):
                 length = lengths[part, column]
                 begin = ends[part] - first - lengths[part, column:].sum(axis=1)
@@ -99,7 +101,7 @@ class RankLayout:
                 ones = np.ones(len(at), dtype=np.uint16)
                 matrix = csr_array((ones, at, indptr), shape=(len(part), rows))
                 matrices.append(matrix if len(at) else None)
-            yield first, first + rows, *matrices
+            yield first, first + rows, matrices[0], matrices[1], matrices[2]
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from eval_toolkit.inference.plans import (
     label_stratified_plan,
     rows_plan,
 )
+from eval_toolkit.inference.prepared import View
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
     DEFAULT_METHOD,
@@ -134,9 +135,8 @@ def bootstrap_ci(
         plan = groups_plan(groups, n=len(labels))
     else:
         plan = label_stratified_plan(labels) if stratified else rows_plan(len(labels))
-    problem = Problem(
-        labels, (scores,), (statistic_for(metric),), plan, resolve_seed(seed, rng)
-    )
+    statistic = statistic_for(metric, View(labels, scores, plan))
+    problem = Problem(labels, (scores,), (statistic,), plan, resolve_seed(seed, rng))
     return _single(
         problem,
         n_resamples=n_resamples,
@@ -369,9 +369,7 @@ def cluster_bootstrap_ci(
     """
     labels, scores = _validate.binary_pair(y_true, y_score)
     plan = label_group_plan(labels, groups, resample_labels=tuple(resample_labels))
-    problem = Problem(
-        labels, (scores,), (statistic_for(statistic),), plan, resolve_seed(seed, rng)
-    )
+    problem = Problem(labels, (scores,), (statistic_for(statistic),), plan, resolve_seed(seed, rng))
     result = _single(
         problem,
         n_resamples=n_resamples,
@@ -455,7 +453,13 @@ def stratified_cluster_bootstrap_ci(
         [_combined(combine, {key: draws[key][r] for key in draws}) for r in range(n_resamples)]
     )
     return _percentile_result(
-        point, samples, confidence, "stratified_cluster_percentile", n_units, n_groups, return_samples
+        point,
+        samples,
+        confidence,
+        "stratified_cluster_percentile",
+        n_units,
+        n_groups,
+        return_samples,
     )
 
 

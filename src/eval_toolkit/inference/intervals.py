@@ -19,8 +19,8 @@ def percentile_interval(samples: FloatArray, confidence: float) -> tuple[float, 
 
     Examples
     --------
-    >>> percentile_interval(np.arange(101.0), 0.9)
-    (5.0, 95.0)
+    >>> percentile_interval(np.arange(101.0), 0.5)
+    (25.0, 75.0)
     """
     tail = (1.0 - confidence) / 2.0
     low, high = np.quantile(samples, [tail, 1.0 - tail])
@@ -32,8 +32,8 @@ def basic_interval(samples: FloatArray, point: float, confidence: float) -> tupl
 
     Examples
     --------
-    >>> basic_interval(np.arange(101.0), 60.0, 0.9)
-    (25.0, 115.0)
+    >>> basic_interval(np.arange(101.0), 60.0, 0.5)
+    (45.0, 95.0)
     """
     low, high = percentile_interval(samples, confidence)
     return 2.0 * point - high, 2.0 * point - low

@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -350,7 +350,9 @@ def paired_bootstrap_op_point_diff(
             f"only {usable} of {n_resamples} resamples gave both scorers a threshold and a value; "
             "at least half must"
         )
-    return _paired_result(differences, *values, confidence, "percentile, thresholds refitted")
+    return _paired_result(
+        differences, values[0], values[1], confidence, "percentile, thresholds refitted"
+    )
 
 
 @dataclass(frozen=True)
@@ -382,7 +384,8 @@ class _TwoScorers:
 def _threshold_of(threshold_fn: ThresholdFn | Any) -> ThresholdFn:
     if hasattr(threshold_fn, "select"):
         return functools.partial(_selected, threshold_fn)
-    return threshold_fn  # type: ignore[no-any-return]
+    chosen: ThresholdFn = threshold_fn
+    return chosen
 
 
 def _selected(selector: Any, y_true: Any, y_score: Any) -> float:
@@ -462,8 +465,6 @@ def paired_mde(
     diff = paired_bootstrap_diff(
         y_true, y_score_a, y_score_b, metric, n_resamples=n_resamples, seed=seed, rng=rng
     )
-    from dataclasses import replace
-
     return replace(mde_from_ci(diff, alpha=alpha, power=power), n=len(np.asarray(y_true)))
 
 

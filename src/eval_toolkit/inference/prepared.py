@@ -161,7 +161,8 @@ class Block:
     @property
     def roc_auc(self) -> FloatArray:
         """Area under the ROC curve; NaN with one class."""
-        return self._rank[1]
+        area: FloatArray = self._rank[1]
+        return area
 
     def recall_at_fpr(self, target: float) -> FloatArray:
         """Largest recall with a false-positive rate of at most ``target``; NaN with one class."""
@@ -194,7 +195,8 @@ class Block:
 
     def total(self, column: Column) -> FloatArray:
         """Sum of a column over each resample."""
-        return self._cumulative[-1, self.view.column_index(column)]
+        total: FloatArray = self._cumulative[-1, self.view.column_index(column)]
+        return total
 
     def rows(self, lane: int) -> IntArray:
         """Rows of one resample, repeated as often as they were drawn."""

@@ -233,7 +233,7 @@ class ColumnMean:
     def leave_one_out(self, view: View) -> FloatArray | None:
         """Return (S − x) / (n − 1)."""
         values = self.column(view.sorted_labels, view.sorted_scores)
-        return (values.sum() - values) / (view.n - 1)
+        return np.asarray((values.sum() - values) / (view.n - 1))
 
     def effective_n(self, view: View) -> int:
         """Return the number of rows."""
@@ -297,7 +297,8 @@ class EqualWidthError:
         gap = view.sorted_scores - view.sorted_labels
         total = np.bincount(bin_, gap, self.n_bins)
         own = total[bin_]
-        return (np.abs(total).sum() - np.abs(own) + np.abs(own - gap)) / (view.n - 1)
+        changed = np.abs(total).sum() - np.abs(own) + np.abs(own - gap)
+        return np.asarray(changed / (view.n - 1))
 
     def effective_n(self, view: View) -> int:
         """Return the number of rows."""
@@ -341,7 +342,9 @@ class AtThreshold:
     def evaluate(self, tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
         """Return the value on numbers or arrays, NaN where a denominator is zero."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            value = self.function(*(np.asarray(part, dtype=np.float64) for part in (tn, fp, fn, tp)))
+            value = self.function(
+                *(np.asarray(part, dtype=np.float64) for part in (tn, fp, fn, tp))
+            )
         return np.where(np.isfinite(value), value, np.nan)
 
     def point(self, view: View) -> float:
@@ -396,7 +399,9 @@ class CallableStatistic:
     def _on(self, labels: IntArray, scores: FloatArray, rows: IntArray) -> float:
         try:
             value = float(self.function(labels[rows], scores[rows]))
-        except (ValueError, ArithmeticError, LookupError):
+        except (MemoryError, RecursionError):
+            raise
+        except Exception:  # whatever a foreign function raises: it has no value here
             return math.nan
         return value if math.isfinite(value) else math.nan
 
@@ -421,7 +426,7 @@ _BUILDERS: dict[Any, Callable[..., Statistic]] = {
 }
 
 
-def statistic_for(metric: Any) -> Statistic:
+def statistic_for(metric: Any, view: View | None = None) -> Statistic:
     """Return the prepared statistic of a metric: ours by recognition, any callable as it is.
 
     Recognised are this package's metric functions, ``functools.partial`` of them with keyword
@@ -442,7 +447,10 @@ def statistic_for(metric: Any) -> Statistic:
     if hasattr(metric, "replicate"):
         ready: Statistic = metric
         return ready
-    if hasattr(metric, "statistic"):
+    if view is not None and hasattr(metric, "bind"):  # its threshold may depend on the data
+        bound: Statistic = metric.bind(view)[0]
+        return bound
+    if hasattr(type(metric), "statistic") or hasattr(metric, "statistic"):
         carried: Statistic = metric.statistic
         return carried
     if hasattr(metric, "compute"):

@@ -66,9 +66,7 @@ def studentized_interval(
     return point - float(high) * spread, point - float(low) * spread
 
 
-def _standard_error(
-    problem: Problem, scorer: int, statistic: "Statistic", rows: IntArray
-) -> float:
+def _standard_error(problem: Problem, scorer: int, statistic: "Statistic", rows: IntArray) -> float:
     """Return the jackknife standard error of the statistic on these rows; NaN if undefined."""
     resample = Problem(
         problem.labels[rows],

@@ -1,0 +1,230 @@
+"""Decisions under unequal costs: the best threshold, and when it pays not to decide."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit import _validate
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.metrics.confusion import checked_threshold
+
+__all__ = [
+    "DEFAULT_FN_COST",
+    "DEFAULT_FP_COST",
+    "DEFAULT_PRIOR",
+    "CostMatrix",
+    "bayes_optimal_threshold",
+]
+
+DEFAULT_PRIOR = 0.01
+DEFAULT_FP_COST = 1.0
+DEFAULT_FN_COST = 10.0
+
+
+def _cut(if_negative: float, if_positive: float, prior: float, score_prior: float) -> float:
+    """Return the score at which two actions cost the same.
+
+    One costs ``if_negative`` more when the row is negative, the other ``if_positive`` more when it
+    is positive; both likelihoods are read off a score calibrated at ``score_prior``.
+    """
+    against = if_negative * (1.0 - prior) * score_prior
+    in_favour = if_positive * prior * (1.0 - score_prior)
+    return against / (against + in_favour)
+
+
+def bayes_optimal_threshold(
+    prior: float = DEFAULT_PRIOR,
+    fp_cost: float = DEFAULT_FP_COST,
+    fn_cost: float = DEFAULT_FN_COST,
+    *,
+    score_prior: float = 0.5,
+) -> float:
+    """Return the cheapest threshold for a calibrated score, at a stated deployment prevalence.
+
+    Parameters
+    ----------
+    prior : float in [0, 1], default 0.01
+        Share of positives where the threshold will be used.
+    fp_cost, fn_cost : float > 0, default 1 and 10
+        Cost of one false positive and of one false negative.
+    score_prior : float in (0, 1), default 0.5
+        Share of positives at which the score is calibrated: that of the data it was fitted on,
+        or ½ for a score fitted on balanced (or class-weighted) data.
+
+    Returns
+    -------
+    float
+        Predict positive when the score is at least this: 1.0 for prior 0, 0.0 for prior 1.
+
+    Raises
+    ------
+    InvalidInputError
+        If a prior lies outside its range or a cost is not positive.
+
+    Notes
+    -----
+    Expected cost is least when "positive" is said at posterior odds ≥ fp_cost/fn_cost. A score
+    calibrated at ρ becomes a posterior at π by multiplying its odds by π(1−ρ)/((1−π)ρ), so the
+    cut is ``c_fp(1−π)ρ / (c_fp(1−π)ρ + c_fn·π(1−ρ))``. At ρ = ½ this is
+    ``c_fp(1−π) / (c_fp(1−π) + c_fn·π)``; when the score is already calibrated at the deployment
+    prior (ρ = π), the prior cancels and ``c_fp / (c_fp + c_fn)`` is left [1]_.
+
+    References
+    ----------
+    .. [1] Elkan (2001), The foundations of cost-sensitive learning, IJCAI, 973-978.
+
+    Examples
+    --------
+    >>> round(bayes_optimal_threshold(0.01, 1.0, 10.0), 4)
+    0.9083
+    >>> round(bayes_optimal_threshold(0.01, 1.0, 10.0, score_prior=0.01), 4)
+    0.0909
+    """
+    prior = _validate.number(prior, "prior", low=0.0, high=1.0)
+    fp_cost = _validate.number(fp_cost, "fp_cost", low=0.0, include_low=False)
+    fn_cost = _validate.number(fn_cost, "fn_cost", low=0.0, include_low=False)
+    score_prior = _validate.fraction(score_prior, "score_prior")
+    return _cut(fp_cost, fn_cost, prior, score_prior)
+
+
+@dataclass(frozen=True, slots=True)
+class CostMatrix:
+    """What the errors cost, where they are made, and what it costs to pass a case on.
+
+    Attributes
+    ----------
+    prior : float in [0, 1], default 0.01
+        Share of positives where decisions are made.
+    fp_cost, fn_cost : float > 0, default 1 and 10
+        Cost of one false positive and of one false negative.
+    abstain_cost : float >= 0, optional
+        Cost of leaving one case undecided (a human looks at it); None when that is no option.
+    notes : str
+        Where the figures come from.
+    score_prior : float in (0, 1), default 0.5
+        Share of positives at which the scores are calibrated.
+
+    Raises
+    ------
+    InvalidInputError
+        If a prior lies outside its range or a cost is not positive.
+
+    Examples
+    --------
+    >>> costs = CostMatrix(prior=0.5, fp_cost=1.0, fn_cost=1.0, abstain_cost=0.2)
+    >>> costs.bayes_threshold, costs.abstain_band
+    (0.5, (0.2, 0.8))
+    >>> costs.expected_cost([0, 1, 0, 1], [0.1, 0.4, 0.6, 0.9])
+    0.5
+    >>> costs.expected_cost([0, 1, 0, 1], [0.1, 0.4, 0.6, 0.9], abstain=True)
+    0.1
+    """
+
+    prior: float = DEFAULT_PRIOR
+    fp_cost: float = DEFAULT_FP_COST
+    fn_cost: float = DEFAULT_FN_COST
+    abstain_cost: float | None = None
+    notes: str = ""
+    score_prior: float = 0.5
+
+    def __post_init__(self) -> None:
+        bayes_optimal_threshold(
+            self.prior, self.fp_cost, self.fn_cost, score_prior=self.score_prior
+        )
+        if self.abstain_cost is not None:
+            _validate.number(self.abstain_cost, "abstain_cost", low=0.0)
+
+    @property
+    def bayes_threshold(self) -> float:
+        """The cheapest threshold when every case is decided; see `bayes_optimal_threshold`."""
+        return bayes_optimal_threshold(
+            self.prior, self.fp_cost, self.fn_cost, score_prior=self.score_prior
+        )
+
+    @property
+    def abstain_band(self) -> tuple[float, float] | None:
+        """Scores (low, high) with low <= score < high are cheaper left undecided (Chow's rule).
+
+        A posterior η costs fn_cost·η if called negative, fp_cost·(1−η) if called positive. Not
+        deciding is cheaper than both for abstain_cost/fn_cost < η < 1 − abstain_cost/fp_cost.
+        None when there is no abstain_cost, when it is too high ever to pay, and at prior 0 or 1,
+        where nothing is in doubt. Chow (1970), IEEE
+        Transactions on Information Theory 16(1):41-46.
+        """
+        if self.abstain_cost is None or self.prior in (0.0, 1.0):
+            return None
+        if self.abstain_cost >= min(self.fp_cost, self.fn_cost):
+            return None
+        costs = self.abstain_cost, self.fn_cost - self.abstain_cost
+        low = _cut(*costs, self.prior, self.score_prior)
+        costs = self.fp_cost - self.abstain_cost, self.abstain_cost
+        high = _cut(*costs, self.prior, self.score_prior)
+        return (low, high) if low < high else None
+
+    def expected_cost(
+        self,
+        y_true: ArrayLike,
+        y_score: ArrayLike,
+        threshold: float | None = None,
+        *,
+        abstain: bool = False,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Return the mean cost per row of deciding by a threshold, on labelled rows.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            Labels, 0 or 1.
+        y_score : array-like of shape (n,)
+            Scores; positive when at least the threshold.
+        threshold : float, optional
+            `bayes_threshold` when omitted.
+        abstain : bool, default False
+            Leave rows inside `abstain_band` undecided, at ``abstain_cost`` each.
+        sample_weight : array-like of shape (n,), optional
+            Row weights. The mean is over the rows as they are; to speak for the prevalence
+            ``prior`` instead, pass ``prior_shift_weights(y_true, to_prior=prior)``.
+
+        Returns
+        -------
+        float
+            ``(FP·fp_cost + FN·fn_cost + undecided·abstain_cost) / n``.
+
+        Raises
+        ------
+        InvalidInputError
+            If the arrays are unusable, or ``abstain`` comes without an ``abstain_cost`` or
+            with a threshold.
+        """
+        labels, scores = _validate.binary_pair(y_true, y_score)
+        weights = _validate.sample_weights(sample_weight, len(labels))
+        if abstain and self.abstain_cost is None:
+            raise InvalidInputError("`abstain` needs a cost matrix with an `abstain_cost`")
+        if abstain and threshold is not None:
+            raise InvalidInputError(
+                "give `threshold` or `abstain`, not both: `abstain_band` sets its own cuts"
+            )
+        cut = self.bayes_threshold if threshold is None else checked_threshold(threshold)
+        error_cost = np.where(labels, self.fn_cost, self.fp_cost)
+        cost = np.where((scores >= cut) == labels, 0.0, error_cost)
+        band = self.abstain_band if abstain else None
+        if band is not None:
+            cost[(scores >= band[0]) & (scores < band[1])] = self.abstain_cost
+        return float(np.average(cost, weights=weights))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types, the threshold and the band included."""
+        band = self.abstain_band
+        return {
+            "prior": self.prior,
+            "fp_cost": self.fp_cost,
+            "fn_cost": self.fn_cost,
+            "abstain_cost": self.abstain_cost,
+            "notes": self.notes,
+            "score_prior": self.score_prior,
+            "bayes_threshold": self.bayes_threshold,
+            "abstain_band": None if band is None else list(band),
+        }

@@ -1,0 +1,150 @@
+"""Calibration maps: small frozen callables from scores to probabilities.
+
+Each takes any shape of finite scores, flattens it, and returns one probability per score. They
+hold nothing but their parameters, so they compare, pickle and print like values.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import FloatArray
+from eval_toolkit.calibration._solve import sigmoid
+from eval_toolkit.errors import InvalidInputError
+
+__all__ = ["BetaMap", "IsotonicMap", "PlattFit", "SigmoidMap", "TemperatureMap"]
+
+CLIP = 1e-7
+"""Probabilities are kept this far from 0 and 1 before a logarithm is taken."""
+
+
+def flat_scores(y_score: ArrayLike) -> FloatArray:
+    """Return finite scores, flattened."""
+    return _validate.vector(np.ravel(np.asarray(y_score)), "y_score")
+
+
+def probabilities(scores: FloatArray, hint: str = "") -> FloatArray:
+    """Return ``scores`` if all lie in [0, 1]; else say which does not."""
+    outside = (scores < 0.0) | (scores > 1.0)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise InvalidInputError(
+            f"y_score[{row}] is {scores[row]}; `y_score` must be a probability in [0, 1]{hint}"
+        )
+    return scores
+
+
+def log_odds_parts(y_score: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return log s and log(1−s) of probabilities, clipped away from 0 and 1."""
+    hint = " (Platt and isotonic calibrators take raw scores)"
+    clipped = np.clip(probabilities(flat_scores(y_score), hint), CLIP, 1.0 - CLIP)
+    return np.log(clipped), np.log1p(-clipped)
+
+
+@dataclass(frozen=True, slots=True)
+class SigmoidMap:
+    """Platt's sigmoid 1/(1+exp(a·s+b)); a is negative when higher scores are more positive.
+
+    Examples
+    --------
+    >>> SigmoidMap(a=-2.0, b=1.0)([0.5]).tolist()
+    [0.5]
+    """
+
+    a: float
+    b: float
+
+    def __call__(self, y_score: ArrayLike) -> FloatArray:
+        """Return calibrated probabilities, shape (n,)."""
+        return sigmoid(-(self.a * flat_scores(y_score) + self.b))
+
+
+@dataclass(frozen=True, slots=True)
+class PlattFit:
+    """A fitted Platt calibrator: ``transform`` maps scores, ``a`` and ``b`` say how.
+
+    Examples
+    --------
+    >>> fit = PlattFit(SigmoidMap(-2.0, 1.0), -2.0, 1.0)
+    >>> fit([0.5]).tolist() == fit.transform([0.5]).tolist()
+    True
+    """
+
+    transform: Callable[[ArrayLike], FloatArray]
+    a: float
+    b: float
+
+    def __call__(self, y_score: ArrayLike) -> FloatArray:
+        """Return calibrated probabilities, shape (n,)."""
+        return self.transform(y_score)
+
+
+@dataclass(frozen=True, slots=True)
+class BetaMap:
+    """The beta calibration map σ(a·log s + b·log(1−s) + c), rising when a ≥ 0 ≥ b.
+
+    Examples
+    --------
+    >>> BetaMap(a=1.0, b=-1.0, c=0.0)([0.25]).round(12).tolist()
+    [0.25]
+    """
+
+    a: float
+    b: float
+    c: float
+
+    def __call__(self, y_score: ArrayLike) -> FloatArray:
+        """Return calibrated probabilities, shape (n,)."""
+        log_score, log_rest = log_odds_parts(y_score)
+        return sigmoid(self.a * log_score + self.b * log_rest + self.c)
+
+
+@dataclass(frozen=True, slots=True)
+class TemperatureMap:
+    """Probabilities with their log-odds divided by a temperature.
+
+    Examples
+    --------
+    >>> TemperatureMap(2.0)([0.5, 0.9]).round(2).tolist()
+    [0.5, 0.75]
+    """
+
+    temperature: float
+
+    def __call__(self, y_score: ArrayLike) -> FloatArray:
+        """Return calibrated probabilities, shape (n,)."""
+        log_score, log_rest = log_odds_parts(y_score)
+        return sigmoid((log_score - log_rest) / self.temperature)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IsotonicMap:
+    """A rising piecewise-linear map through knots; constant beyond the first and the last.
+
+    Examples
+    --------
+    >>> rising = IsotonicMap(scores=np.array([0.2, 0.6]), probabilities=np.array([0.0, 1.0]))
+    >>> rising([0.0, 0.3, 2.0]).round(2).tolist()
+    [0.0, 0.25, 1.0]
+    """
+
+    scores: FloatArray
+    probabilities: FloatArray
+
+    def __call__(self, y_score: ArrayLike) -> FloatArray:
+        """Return calibrated probabilities, shape (n,)."""
+        return np.interp(flat_scores(y_score), self.scores, self.probabilities)
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, IsotonicMap):
+            return NotImplemented
+        return np.array_equal(self.scores, other.scores) and np.array_equal(
+            self.probabilities, other.probabilities
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.scores.tobytes(), self.probabilities.tobytes()))

@@ -1,0 +1,161 @@
+"""Prevalence shift: what probabilities, metrics and labels say at another share of positives.
+
+All of it rests on one assumption: classes look the same as before (P(score | class) is unchanged)
+and only their shares differ.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import FloatArray
+from eval_toolkit.calibration._solve import bisect
+from eval_toolkit.calibration.maps import probabilities
+from eval_toolkit.errors import UndefinedMetricError
+
+__all__ = ["adjust_for_prior", "estimate_prior", "prior_shift_weights"]
+
+
+def adjust_for_prior(y_score: ArrayLike, *, from_prior: float, to_prior: float) -> FloatArray:
+    """Return the probabilities a calibrated scorer would give at another prevalence.
+
+    Parameters
+    ----------
+    y_score : array-like of shape (n,)
+        Probabilities calibrated where a share ``from_prior`` is positive.
+    from_prior, to_prior : float in (0, 1)
+        Share of positives behind the scores, and where they are to be used.
+
+    Returns
+    -------
+    array of shape (n,)
+        Probabilities calibrated at ``to_prior``; the ranking is unchanged.
+
+    Raises
+    ------
+    InvalidInputError
+        If scores are not finite in [0, 1] or a prior is not strictly between 0 and 1.
+
+    Notes
+    -----
+    Bayes' rule with unchanged class-conditional densities [1]_: odds are multiplied by
+    ``to_prior·(1−from_prior) / (from_prior·(1−to_prior))``.
+
+    References
+    ----------
+    .. [1] Saerens, Latinne & Decaestecker (2002), Neural Computation 14(1):21-41.
+
+    Examples
+    --------
+    >>> adjust_for_prior([0.5, 0.9], from_prior=0.5, to_prior=0.1).round(4).tolist()
+    [0.1, 0.5]
+    """
+    scores = probabilities(_validate.vector(y_score, "y_score"))
+    positive, negative = _density_ratios(scores, _validate.fraction(from_prior, "from_prior"))
+    prior = _validate.fraction(to_prior, "to_prior")
+    return prior * positive / (prior * positive + (1.0 - prior) * negative)
+
+
+def _density_ratios(scores: FloatArray, prior: float) -> tuple[FloatArray, FloatArray]:
+    """Return P(x | positive)/P(x) and P(x | negative)/P(x) behind calibrated scores."""
+    return scores / prior, (1.0 - scores) / (1.0 - prior)
+
+
+def prior_shift_weights(
+    y_true: ArrayLike, *, to_prior: float, sample_weight: ArrayLike | None = None
+) -> FloatArray:
+    """Return row weights under which any weighted metric speaks for another prevalence.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, 0 or 1; both must occur.
+    to_prior : float in (0, 1)
+        Share of positives the metrics are to speak for.
+    sample_weight : array-like of shape (n,), optional
+        Weights the rows already have; the result replaces them.
+
+    Returns
+    -------
+    array of shape (n,)
+        Weights with the total of the old ones (n without), of which ``to_prior`` is on positives.
+
+    Raises
+    ------
+    InvalidInputError
+        If labels are not 0/1, the prior not strictly between 0 and 1, or weights unusable.
+    UndefinedMetricError
+        If only one class is present: no weights can supply the other.
+
+    Notes
+    -----
+    Positives get ``to_prior/π̂`` and negatives ``(1−to_prior)/(1−π̂)``, π̂ the observed share.
+    Rank metrics within a class (TPR, FPR, ROC-AUC) stay as they are; precision, PR-AUC, accuracy
+    and the calibration metrics move. For the latter, shift the scores too: `adjust_for_prior`.
+
+    Examples
+    --------
+    >>> prior_shift_weights([1, 0, 1, 0], to_prior=0.1).round(4).tolist()
+    [0.2, 1.8, 0.2, 1.8]
+    """
+    labels = _validate.binary_labels(y_true)
+    weights = _validate.sample_weights(sample_weight, len(labels))
+    prior = _validate.fraction(to_prior, "to_prior")
+    _validate.both_classes(labels, "a prior shift", weights)
+    mass = np.ones(len(labels)) if weights is None else weights
+    observed = float(mass[labels].sum() / mass.sum())
+    return mass * np.where(labels, prior / observed, (1.0 - prior) / (1.0 - observed))
+
+
+def estimate_prior(y_score: ArrayLike, *, from_prior: float) -> float:
+    """Estimate the share of positives among unlabelled rows from calibrated scores.
+
+    Parameters
+    ----------
+    y_score : array-like of shape (n,)
+        Probabilities of the new, unlabelled rows, from a scorer calibrated at ``from_prior``.
+    from_prior : float in (0, 1)
+        Share of positives where the scorer was calibrated.
+
+    Returns
+    -------
+    float
+        The maximum-likelihood share, in [0, 1].
+
+    Raises
+    ------
+    InvalidInputError
+        If scores are not finite in [0, 1] or the prior is not strictly between 0 and 1.
+    UndefinedMetricError
+        If every score equals ``from_prior``: every share is then equally likely.
+
+    Notes
+    -----
+    The EM algorithm of Saerens et al. [1]_ climbs the likelihood
+    ``Σ log(π·s/π₀ + (1−π)·(1−s)/(1−π₀))``, which is concave in π. Its slope is decreasing, so
+    bisection reaches the point EM converges to, without EM's slow last digits.
+
+    References
+    ----------
+    .. [1] Saerens, Latinne & Decaestecker (2002), Neural Computation 14(1):21-41.
+
+    Examples
+    --------
+    >>> round(estimate_prior([0.9, 0.1, 0.1, 0.1], from_prior=0.5), 4)
+    0.1875
+    """
+    scores = probabilities(_validate.vector(y_score, "y_score"))
+    positive, negative = _density_ratios(scores, _validate.fraction(from_prior, "from_prior"))
+    gain = positive - negative
+    if not gain.any():
+        raise UndefinedMetricError(
+            f"estimate_prior is undefined: every score equals `from_prior` ({from_prior}), "
+            "so the scores do not tell the classes apart"
+        )
+
+    def likelihood_slope(prior: float) -> float:
+        # A score of exactly 1 (or 0) makes the slope infinite at prior 0 (or 1): rightly so.
+        with np.errstate(divide="ignore"):
+            return float(np.mean(gain / (prior * positive + (1.0 - prior) * negative)))
+
+    return bisect(likelihood_slope, 0.0, 1.0)

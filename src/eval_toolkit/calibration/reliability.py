@@ -1,0 +1,190 @@
+"""Reliability: predicted probability against observed frequency, with an interval per bin."""
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from eval_toolkit import _validate, metrics
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.metrics._wilson import wilson_bounds
+
+__all__ = [
+    "DEFAULT_N_BINS",
+    "DEFAULT_STRATEGY",
+    "maximum_calibration_error",
+    "reliability_curve",
+    "reliability_diagram_data",
+]
+
+DEFAULT_N_BINS = 10
+DEFAULT_STRATEGY = "quantile"
+
+
+def reliability_curve(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    n_bins: int = DEFAULT_N_BINS,
+    strategy: str = DEFAULT_STRATEGY,
+    confidence: float = 0.95,
+) -> dict[str, Any]:
+    """Return observed frequency against mean prediction per bin, with Wilson intervals.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, 0 or 1.
+    y_score : array-like of shape (n,)
+        Predicted probabilities of the positive class, in [0, 1].
+    n_bins : int, default 10
+        Number of bins asked for, at least 2.
+    strategy : {"quantile", "uniform"}, default "quantile"
+        Bins of equal mass along the sorted rows, or of equal width on [0, 1].
+    confidence : float, default 0.95
+        Two-sided confidence of the interval of each bin's frequency.
+
+    Returns
+    -------
+    dict
+        ``n``, ``n_positive``, ``n_bins``, ``strategy``, ``confidence``; lists with one entry per
+        bin that holds rows: ``prob_true``, ``prob_pred``, ``n_per_bin``, ``bin_lower``,
+        ``bin_upper``, ``ci_low``, ``ci_high``; ``bin_edges``, one longer: where each listed bin
+        begins, then where the last one ends; ``ece_equal_mass`` and ``ece_equal_width``. With
+        fewer rows than bins ``ece_equal_mass`` is None and ``ece_equal_mass_error`` says why.
+        With one class only, or too few rows for the bins, ``{"skipped", "n", "n_positive"}``.
+
+    Raises
+    ------
+    InvalidInputError
+        If the data are unusable, a score lies outside [0, 1], or an option is not allowed.
+
+    Notes
+    -----
+    Everything about a bin is computed from one grouping of the rows, so edges, counts and means
+    always belong together, with ties and empty bins too. The calibration errors are those of
+    `expected_calibration_error_equal_mass` and `expected_calibration_error` on the same data.
+
+    Examples
+    --------
+    >>> curve = reliability_curve([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.8], n_bins=2)
+    >>> curve["prob_true"], curve["n_per_bin"], curve["bin_edges"]
+    ([0.0, 1.0], [2, 2], [0.1, 0.6, 0.8])
+    """
+    labels, scores = _validate.probability_pair(y_true, y_score)
+    _validate.fraction(confidence, "confidence")
+    _validate.integer(n_bins, "n_bins", low=2)
+    _validate.choice(strategy, "strategy", ("quantile", "uniform"))
+    n, n_positive = len(labels), int(labels.sum())
+    if n_positive in (0, n):
+        reason = f"all {n} rows are {'positive' if n_positive else 'negative'}"
+        return {"skipped": reason, "n": n, "n_positive": n_positive}
+    if strategy == "quantile" and n < n_bins:
+        reason = f"{n} rows cannot fill {n_bins} bins of equal mass"
+        return {"skipped": reason, "n": n, "n_positive": n_positive}
+    bins = metrics.calibration_curve(labels, scores, n_bins=n_bins, strategy=strategy)
+    low, high = wilson_bounds(bins.fraction_positive * bins.n, bins.n, confidence)
+    curve = {
+        "n": n,
+        "n_positive": n_positive,
+        "n_bins": n_bins,
+        "strategy": strategy,
+        "confidence": confidence,
+        "prob_true": bins.fraction_positive.tolist(),
+        "prob_pred": bins.mean_predicted.tolist(),
+        "n_per_bin": [round(count) for count in bins.n.tolist()],
+        "bin_lower": bins.bin_lower.tolist(),
+        "bin_upper": bins.bin_upper.tolist(),
+        "bin_edges": [*bins.bin_lower.tolist(), float(bins.bin_upper[-1])],
+        "ci_low": low.tolist(),
+        "ci_high": high.tolist(),
+        "ece_equal_width": metrics.expected_calibration_error(labels, scores, n_bins),
+    }
+    return curve | _equal_mass_error(labels, scores, n_bins)
+
+
+def _equal_mass_error(y_true: ArrayLike, y_score: ArrayLike, n_bins: int) -> dict[str, Any]:
+    try:
+        ece = metrics.expected_calibration_error_equal_mass(y_true, y_score, n_bins)
+    except InvalidInputError as error:
+        return {"ece_equal_mass": None, "ece_equal_mass_error": str(error)}
+    return {"ece_equal_mass": ece}
+
+
+def reliability_diagram_data(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    n_bins: int = DEFAULT_N_BINS,
+    strategy: str = DEFAULT_STRATEGY,
+    confidence: float = 0.95,
+) -> list[dict[str, Any]]:
+    """Return the bins of `reliability_curve` as one record each, ready to draw.
+
+    Parameters
+    ----------
+    y_true, y_score, n_bins, strategy, confidence
+        As for `reliability_curve`, which also says what is raised.
+
+    Returns
+    -------
+    list of dict
+        ``bin_lower``, ``bin_upper``, ``mean_pred``, ``frac_positive``, ``n``, ``ci_low``,
+        ``ci_high``; empty where `reliability_curve` is skipped.
+
+    Examples
+    --------
+    >>> bins = reliability_diagram_data([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.8], n_bins=2)
+    >>> bins[0]["bin_upper"], bins[0]["frac_positive"], bins[0]["n"]
+    (0.3, 0.0, 2)
+    """
+    curve = reliability_curve(
+        y_true, y_score, n_bins=n_bins, strategy=strategy, confidence=confidence
+    )
+    if "skipped" in curve:
+        return []
+    columns = {
+        "bin_lower": "bin_lower",
+        "bin_upper": "bin_upper",
+        "mean_pred": "prob_pred",
+        "frac_positive": "prob_true",
+        "n": "n_per_bin",
+        "ci_low": "ci_low",
+        "ci_high": "ci_high",
+    }
+    return [
+        {name: curve[source][row] for name, source in columns.items()}
+        for row in range(len(curve["n_per_bin"]))
+    ]
+
+
+def maximum_calibration_error(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    n_bins: int = DEFAULT_N_BINS,
+    strategy: str = DEFAULT_STRATEGY,
+) -> float | None:
+    """Return the largest gap of any bin of the reliability curve, or None on one class.
+
+    Parameters
+    ----------
+    y_true, y_score, n_bins, strategy
+        As for `eval_toolkit.metrics.maximum_calibration_error`, which also says what is raised
+        and, unlike this one, takes weights and one class alone.
+
+    Returns
+    -------
+    float or None
+        A value in [0, 1]; None where there is no reliability curve for want of a class.
+
+    Examples
+    --------
+    >>> p = [0.25, 0.25, 0.55, 0.75, 0.75]
+    >>> round(maximum_calibration_error([0, 0, 1, 1, 1], p, n_bins=2), 4)
+    0.3167
+    >>> maximum_calibration_error([1, 1], [0.4, 0.6], n_bins=2) is None
+    True
+    """
+    largest = metrics.maximum_calibration_error(y_true, y_score, n_bins=n_bins, strategy=strategy)
+    labels = _validate.binary_labels(y_true)
+    return None if labels.all() or not labels.any() else largest

@@ -1,0 +1,5 @@
+"""The ``eval-toolkit`` command: each subcommand is a thin function over the library."""
+
+from eval_toolkit.cli.main import main
+
+__all__ = ["main"]

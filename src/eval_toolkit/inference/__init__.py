@@ -1,0 +1,176 @@
+"""The statistics engine: resampling plans, intervals, paired tests, multiplicity, planning."""
+
+from eval_toolkit.inference.bootstrap import (
+    block_bootstrap_on_folds,
+    bootstrap_ci,
+    cluster_bootstrap_ci,
+    stratified_cluster_bootstrap_ci,
+)
+from eval_toolkit.inference.clustered import ClusteredOLS, cluster_robust_se, ols_cluster
+from eval_toolkit.inference.delong import DeLongResult, delong_ci, delong_roc_variance
+from eval_toolkit.inference.engine import Executor
+from eval_toolkit.inference.equivalence import (
+    EquivalenceResult,
+    NonInferiorityResult,
+    equivalence_from_paired,
+    equivalence_test,
+    non_inferiority_from_paired,
+    non_inferiority_test,
+)
+from eval_toolkit.inference.folds import (
+    CorrectedTResult,
+    FoldValues,
+    corrected_resampled_t,
+    cross_validate_metric,
+    cv_clt_ci,
+)
+from eval_toolkit.inference.intervals import (
+    basic_interval,
+    bca_interval,
+    percentile_interval,
+)
+from eval_toolkit.inference.jackknife import jackknife_logit_ci, jackknife_se
+from eval_toolkit.inference.means import (
+    MeanSE,
+    PairedMeanResult,
+    mean_se,
+    paired_mean_diff,
+    t_interval,
+)
+from eval_toolkit.inference.multiplicity import (
+    CorrectionMethod,
+    bonferroni_correct,
+    correct_p_values,
+    fdr_bh_correct,
+)
+from eval_toolkit.inference.paired import (
+    ScorerComparison,
+    ThresholdedMetricFn,
+    ThresholdFn,
+    bootstrap_p_value,
+    compare_scorers,
+    paired_bootstrap_diff,
+    paired_bootstrap_ece_diff,
+    paired_bootstrap_op_point_diff,
+    paired_mde,
+)
+from eval_toolkit.inference.paired_tests import (
+    McNemarResult,
+    SignFlipResult,
+    mcnemar_from_table,
+    mcnemar_test,
+    sign_flip_test,
+)
+from eval_toolkit.inference.planning import (
+    MDEEstimate,
+    SampleSize,
+    mde_from_ci,
+    n_for_power,
+    n_for_width,
+)
+from eval_toolkit.inference.plans import (
+    Plan,
+    groups_in_strata_plan,
+    groups_plan,
+    label_group_plan,
+    label_stratified_plan,
+    rows_plan,
+    two_level_plan,
+)
+from eval_toolkit.inference.proportions import (
+    ProportionInterval,
+    WilsonInterval,
+    agresti_coull_interval,
+    beta_binomial_interval,
+    clopper_pearson_interval,
+    jeffreys_interval,
+    wilson_interval,
+)
+from eval_toolkit.inference.results import (
+    DEFAULT_CONFIDENCE,
+    DEFAULT_METHOD,
+    DEFAULT_N_RESAMPLES,
+    BootstrapCI,
+    PairedBootstrapCI,
+)
+from eval_toolkit.inference.statistics import MetricFn
+from eval_toolkit.seeds import DEFAULT_SEED
+
+__all__ = [
+    "DEFAULT_CONFIDENCE",
+    "DEFAULT_METHOD",
+    "DEFAULT_N_RESAMPLES",
+    "DEFAULT_SEED",
+    "BootstrapCI",
+    "ClusteredOLS",
+    "CorrectedTResult",
+    "CorrectionMethod",
+    "DeLongResult",
+    "EquivalenceResult",
+    "Executor",
+    "FoldValues",
+    "MDEEstimate",
+    "McNemarResult",
+    "MeanSE",
+    "MetricFn",
+    "NonInferiorityResult",
+    "PairedBootstrapCI",
+    "PairedMeanResult",
+    "Plan",
+    "ProportionInterval",
+    "SampleSize",
+    "ScorerComparison",
+    "SignFlipResult",
+    "ThresholdFn",
+    "ThresholdedMetricFn",
+    "WilsonInterval",
+    "agresti_coull_interval",
+    "basic_interval",
+    "bca_interval",
+    "beta_binomial_interval",
+    "block_bootstrap_on_folds",
+    "bonferroni_correct",
+    "bootstrap_ci",
+    "bootstrap_p_value",
+    "clopper_pearson_interval",
+    "cluster_bootstrap_ci",
+    "cluster_robust_se",
+    "compare_scorers",
+    "correct_p_values",
+    "corrected_resampled_t",
+    "cross_validate_metric",
+    "cv_clt_ci",
+    "delong_ci",
+    "delong_roc_variance",
+    "equivalence_from_paired",
+    "equivalence_test",
+    "fdr_bh_correct",
+    "groups_in_strata_plan",
+    "groups_plan",
+    "jackknife_logit_ci",
+    "jackknife_se",
+    "jeffreys_interval",
+    "label_group_plan",
+    "label_stratified_plan",
+    "mcnemar_from_table",
+    "mcnemar_test",
+    "mde_from_ci",
+    "mean_se",
+    "n_for_power",
+    "n_for_width",
+    "non_inferiority_from_paired",
+    "non_inferiority_test",
+    "ols_cluster",
+    "paired_bootstrap_diff",
+    "paired_bootstrap_ece_diff",
+    "paired_bootstrap_op_point_diff",
+    "paired_mde",
+    "paired_mean_diff",
+    "percentile_interval",
+    "rows_plan",
+    "sign_flip_test",
+    "stratified_cluster_bootstrap_ci",
+    "t_interval",
+    "two_level_plan",
+    "wilson_interval",
+]

@@ -1,0 +1,429 @@
+"""Equivalence and non-inferiority: evidence that a difference is small, not just "not significant"."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, SupportsFloat
+
+import numpy as np
+
+from eval_toolkit import _validate
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.inference._distributions import critical_value, upper_tail
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, PairedBootstrapCI
+
+__all__ = [
+    "EquivalenceResult",
+    "NonInferiorityResult",
+    "equivalence_from_paired",
+    "equivalence_test",
+    "non_inferiority_from_paired",
+    "non_inferiority_test",
+]
+
+_NO_ERROR = "the standard error is zero: decided by the difference alone, without a test"
+
+
+@dataclass(frozen=True, slots=True)
+class EquivalenceResult:
+    """Two one-sided tests of whether a difference lies inside the margins.
+
+    Examples
+    --------
+    >>> equivalence_test(0.002, 0.004, margin=0.02).equivalent
+    True
+    """
+
+    equivalent: bool
+    """Whether both one-sided tests reject at level 1 − confidence."""
+    p_value: float | None
+    """The larger of the two; None when the standard error is zero."""
+    p_lower: float | None
+    """Of "the difference is at or below the lower margin"."""
+    p_upper: float | None
+    """Of "the difference is at or above the upper margin"."""
+    delta: float
+    ci_low: float
+    """The interval of confidence 1 − 2 (1 − confidence): inside the margins if equivalent."""
+    ci_high: float
+    margin_low: float
+    margin_high: float
+    confidence: float
+    method: str
+    """"tost-normal", "tost-t" or "tost-bootstrap"."""
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        names = (
+            *("equivalent", "p_value", "p_lower", "p_upper", "delta", "ci_low", "ci_high"),
+            *("margin_low", "margin_high", "confidence", "method"),
+        )
+        payload = {name: getattr(self, name) for name in names}
+        return payload | ({"reason": self.reason} if self.reason else {})
+
+
+@dataclass(frozen=True, slots=True)
+class NonInferiorityResult:
+    """A one-sided test of whether B is worse than A by less than the margin.
+
+    Examples
+    --------
+    >>> non_inferiority_test(-0.002, 0.004, margin=0.02).non_inferior
+    True
+    """
+
+    non_inferior: bool
+    """Whether the test rejects at level 1 − confidence."""
+    p_value: float | None
+    """Of "B is worse by the margin or more"; None when the standard error is zero."""
+    delta: float
+    bound: float
+    """One-sided confidence bound of the difference, on the bad side."""
+    margin: float
+    higher_is_better: bool
+    confidence: float
+    method: str
+    """"normal", "t" or "bootstrap"."""
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        names = ("non_inferior", "p_value", "delta", "bound", "margin", "higher_is_better")
+        payload = {name: getattr(self, name) for name in (*names, "confidence", "method")}
+        return payload | ({"reason": self.reason} if self.reason else {})
+
+
+def equivalence_test(
+    delta: SupportsFloat,
+    se: SupportsFloat,
+    *,
+    margin: float | tuple[float, float],
+    confidence: float = DEFAULT_CONFIDENCE,
+    df: SupportsFloat | None = None,
+) -> EquivalenceResult:
+    """Two one-sided tests (TOST) from a difference and its standard error.
+
+    Parameters
+    ----------
+    delta, se : float
+        Estimated difference B − A and its standard error.
+    margin : float or tuple of float
+        Largest difference that does not matter: m for (−m, m), or a pair around zero.
+    confidence : float, default 0.95
+        One minus the level of each one-sided test; above 0.5.
+    df : float, optional
+        Degrees of freedom of the standard error; None takes the normal distribution.
+
+    Returns
+    -------
+    EquivalenceResult
+        Decision, p-values, and the interval that shows the same decision.
+
+    Raises
+    ------
+    InvalidInputError
+        If the margin does not enclose zero, the standard error is negative, or a number is not
+        finite.
+
+    Notes
+    -----
+    Equivalent when ``(delta − low)/se`` and ``(high − delta)/se`` are both significant, or, the
+    same, when the interval of confidence 1 − 2α lies inside the margins [1]_.
+
+    References
+    ----------
+    .. [1] Schuirmann (1987), J. Pharmacokinetics and Biopharmaceutics 15(6):657-680.
+
+    Examples
+    --------
+    >>> result = equivalence_test(0.002, 0.004, margin=0.01)
+    >>> round(result.p_value, 4), result.equivalent
+    (0.0228, True)
+    """
+    d, error, dof = _estimate(delta, se, df)
+    low, high = _margins(margin)
+    level = _level(confidence)
+    reach = error * critical_value(2.0 * level - 1.0, dof)
+    p_lower = upper_tail((d - low) / error, dof) if error else None
+    p_upper = upper_tail((high - d) / error, dof) if error else None
+    return _equivalence(
+        d,
+        (p_lower, p_upper),
+        (d - reach, d + reach),
+        (low, high),
+        level,
+        "tost-normal" if dof is None else "tost-t",
+    )
+
+
+def non_inferiority_test(
+    delta: SupportsFloat,
+    se: SupportsFloat,
+    *,
+    margin: float,
+    confidence: float = DEFAULT_CONFIDENCE,
+    df: SupportsFloat | None = None,
+    higher_is_better: bool = True,
+) -> NonInferiorityResult:
+    """Test from a difference and its standard error that B is not worse than A by the margin.
+
+    Parameters
+    ----------
+    delta, se : float
+        Estimated difference B − A and its standard error.
+    margin : float
+        Largest loss that is acceptable, positive.
+    confidence : float, default 0.95
+        One minus the level of the one-sided test; above 0.5.
+    df : float, optional
+        Degrees of freedom of the standard error; None takes the normal distribution.
+    higher_is_better : bool, default True
+        False for errors and losses, where worse means larger.
+
+    Returns
+    -------
+    NonInferiorityResult
+        Decision, p-value, and the one-sided bound that shows the same decision.
+
+    Raises
+    ------
+    InvalidInputError
+        If the margin is not positive, the standard error is negative, or a number is not finite.
+
+    Notes
+    -----
+    H₀: gain ≤ −margin, where gain is B − A or, if lower is better, A − B; the statistic is
+    ``(gain + margin)/se``.
+
+    References
+    ----------
+    .. [1] Wellek (2010), Testing Statistical Hypotheses of Equivalence and Noninferiority.
+
+    Examples
+    --------
+    >>> result = non_inferiority_test(-0.005, 0.004, margin=0.02)
+    >>> round(result.bound, 4), result.non_inferior
+    (-0.0116, True)
+    """
+    d, error, dof = _estimate(delta, se, df)
+    loss = _margin(margin)
+    level = _level(confidence)
+    sign = 1.0 if higher_is_better else -1.0
+    reach = error * critical_value(2.0 * level - 1.0, dof)
+    return _non_inferiority(
+        d,
+        upper_tail((sign * d + loss) / error, dof) if error else None,
+        d - sign * reach,
+        loss,
+        level,
+        "normal" if dof is None else "t",
+        higher_is_better=higher_is_better,
+    )
+
+
+def equivalence_from_paired(
+    diff: PairedBootstrapCI,
+    *,
+    margin: float | tuple[float, float],
+    confidence: float = DEFAULT_CONFIDENCE,
+) -> EquivalenceResult:
+    """Two one-sided tests from a paired bootstrap.
+
+    Parameters
+    ----------
+    diff : PairedBootstrapCI
+        A paired difference; its draws are used where it carries them.
+    margin : float or tuple of float
+        Largest difference that does not matter: m for (−m, m), or a pair around zero.
+    confidence : float, default 0.95
+        One minus the level of each one-sided test; above 0.5.
+
+    Returns
+    -------
+    EquivalenceResult
+        ``method`` is "tost-bootstrap", or "tost-normal" when ``diff`` carries no draws and its
+        standard error is taken from the width of its interval.
+
+    Raises
+    ------
+    InvalidInputError
+        If the margin does not enclose zero.
+
+    Notes
+    -----
+    Each p-value is the share of draws beyond a margin, ``(1 + count)/(1 + draws)``.
+
+    Examples
+    --------
+    >>> diff = PairedBootstrapCI(0.002, -0.006, 0.010, True, 0.95, 1000)
+    >>> equivalence_from_paired(diff, margin=0.02).equivalent
+    True
+    """
+    if diff.samples is None:
+        se = _standard_error(diff)
+        return equivalence_test(diff.delta, se, margin=margin, confidence=confidence)
+    low, high = _margins(margin)
+    level = _level(confidence)
+    draws = diff.samples
+    beyond = [int(np.count_nonzero(draws <= low)), int(np.count_nonzero(draws >= high))]
+    spread = float(np.ptp(draws)) > 0.0
+    p_lower, p_upper = ((1 + n) / (1 + len(draws)) if spread else None for n in beyond)
+    ci_low, ci_high = np.quantile(draws, [1.0 - level, level]).tolist()
+    return _equivalence(
+        diff.delta, (p_lower, p_upper), (ci_low, ci_high), (low, high), level, "tost-bootstrap"
+    )
+
+
+def non_inferiority_from_paired(
+    diff: PairedBootstrapCI,
+    *,
+    margin: float,
+    confidence: float = DEFAULT_CONFIDENCE,
+    higher_is_better: bool = True,
+) -> NonInferiorityResult:
+    """Test from a paired bootstrap that B is not worse than A by the margin.
+
+    Parameters
+    ----------
+    diff : PairedBootstrapCI
+        A paired difference; its draws are used where it carries them.
+    margin : float
+        Largest loss that is acceptable, positive.
+    confidence : float, default 0.95
+        One minus the level of the one-sided test; above 0.5.
+    higher_is_better : bool, default True
+        False for errors and losses, where worse means larger.
+
+    Returns
+    -------
+    NonInferiorityResult
+        ``method`` is "bootstrap", or "normal" when ``diff`` carries no draws and its standard
+        error is taken from the width of its interval.
+
+    Raises
+    ------
+    InvalidInputError
+        If the margin is not positive.
+
+    Notes
+    -----
+    The p-value is the share of draws beyond the margin, ``(1 + count)/(1 + draws)``.
+
+    Examples
+    --------
+    >>> diff = PairedBootstrapCI(-0.002, -0.010, 0.006, True, 0.95, 1000)
+    >>> non_inferiority_from_paired(diff, margin=0.02).non_inferior
+    True
+    """
+    if diff.samples is None:
+        return non_inferiority_test(
+            diff.delta,
+            _standard_error(diff),
+            margin=margin,
+            confidence=confidence,
+            higher_is_better=higher_is_better,
+        )
+    loss = _margin(margin)
+    level = _level(confidence)
+    gains = diff.samples if higher_is_better else -diff.samples
+    beyond = int(np.count_nonzero(gains <= -loss))
+    worst_gain = float(np.quantile(gains, 1.0 - level))
+    return _non_inferiority(
+        diff.delta,
+        (1 + beyond) / (1 + len(gains)) if float(np.ptp(gains)) > 0.0 else None,
+        worst_gain if higher_is_better else -worst_gain,
+        loss,
+        level,
+        "bootstrap",
+        higher_is_better=higher_is_better,
+    )
+
+
+def _equivalence(
+    delta: float,
+    p_values: tuple[float | None, float | None],
+    ci: tuple[float, float],
+    margins: tuple[float, float],
+    confidence: float,
+    method: str,
+) -> EquivalenceResult:
+    p_lower, p_upper = p_values
+    p_value = None if p_lower is None or p_upper is None else max(p_lower, p_upper)
+    inside = margins[0] < delta < margins[1]
+    return EquivalenceResult(
+        equivalent=inside if p_value is None else _rejects(p_value, confidence),
+        p_value=p_value,
+        p_lower=p_lower,
+        p_upper=p_upper,
+        delta=delta,
+        ci_low=ci[0],
+        ci_high=ci[1],
+        margin_low=margins[0],
+        margin_high=margins[1],
+        confidence=confidence,
+        method=method,
+        reason=_NO_ERROR if p_value is None else "",
+    )
+
+
+def _non_inferiority(
+    delta: float,
+    p_value: float | None,
+    bound: float,
+    margin: float,
+    confidence: float,
+    method: str,
+    *,
+    higher_is_better: bool,
+) -> NonInferiorityResult:
+    gain = delta if higher_is_better else -delta
+    return NonInferiorityResult(
+        non_inferior=gain > -margin if p_value is None else _rejects(p_value, confidence),
+        p_value=p_value,
+        delta=delta,
+        bound=bound,
+        margin=margin,
+        higher_is_better=higher_is_better,
+        confidence=confidence,
+        method=method,
+        reason=_NO_ERROR if p_value is None else "",
+    )
+
+
+def _rejects(p_value: float, confidence: float) -> bool:
+    # Rounded, since 1 − 0.9 is a little less than 0.1 and p-values of a bootstrap are fractions.
+    return p_value <= round(1.0 - confidence, 12)
+
+
+def _estimate(
+    delta: SupportsFloat, se: SupportsFloat, df: SupportsFloat | None
+) -> tuple[float, float, float | None]:
+    return (
+        _validate.number(delta, "delta"),
+        _validate.number(se, "se", low=0.0),
+        None if df is None else _validate.number(df, "df", low=0.0, include_low=False),
+    )
+
+
+def _level(confidence: float) -> float:
+    return _validate.number(
+        confidence, "confidence", low=0.5, high=1.0, include_low=False, include_high=False
+    )
+
+
+def _margin(margin: SupportsFloat) -> float:
+    return _validate.number(margin, "margin", low=0.0, include_low=False)
+
+
+def _margins(margin: float | tuple[float, float]) -> tuple[float, float]:
+    if not isinstance(margin, Sequence):
+        size = _margin(margin)
+        return -size, size
+    ends = [_validate.number(end, f"margin[{i}]") for i, end in enumerate(margin)]
+    if len(ends) != 2 or not ends[0] < 0.0 < ends[1]:
+        raise InvalidInputError(f"`margin` is {margin!r}; a pair must enclose zero: (low, high)")
+    return ends[0], ends[1]
+
+
+def _standard_error(diff: PairedBootstrapCI) -> float:
+    return (diff.ci_high - diff.ci_low) / (2.0 * critical_value(diff.confidence))

@@ -1,0 +1,95 @@
+"""Metrics of binary labels and scores: own array kernels, checked against scikit-learn.
+
+Every function takes ``y_true`` (0 or 1) and ``y_score`` (higher means more positive) as anything
+numpy can read. A number that does not exist for the data raises `UndefinedMetricError`; unusable
+data raise `InvalidInputError` naming the argument and the row. Nothing ever returns NaN.
+"""
+
+from eval_toolkit.metrics.agreement import cohen_kappa
+from eval_toolkit.metrics.calibration_error import (
+    expected_calibration_error,
+    expected_calibration_error_debiased,
+    expected_calibration_error_equal_mass,
+    expected_calibration_error_l2,
+    expected_calibration_error_l2_debiased,
+    maximum_calibration_error,
+    smooth_ece,
+)
+from eval_toolkit.metrics.calibration_fit import CalibrationFit, calibration_slope_intercept
+from eval_toolkit.metrics.catalogue import CATALOGUE, MetricInfo
+from eval_toolkit.metrics.confusion import (
+    DEFAULT_ASSUMED_PRIORS,
+    ConfusionCounts,
+    ThresholdResult,
+    confusion_counts,
+    metrics_at_threshold,
+    net_benefit,
+    precision_at_prior,
+    single_class_threshold_metrics,
+)
+from eval_toolkit.metrics.curves import (
+    PrCurve,
+    ReliabilityCurve,
+    RocCurve,
+    calibration_curve,
+    pr_curve,
+    roc_curve,
+)
+from eval_toolkit.metrics.definedness import (
+    SINGLE_CLASS_INCOMPATIBLE_METRICS,
+    EmptyStrategy,
+    SkippedMetric,
+    is_metric_defined_for_slice,
+)
+from eval_toolkit.metrics.probability import brier_decomposition, brier_score, log_loss
+from eval_toolkit.metrics.ranking import RecallAtFprResult, pr_auc, recall_at_fpr, roc_auc
+from eval_toolkit.metrics.stratified import (
+    quantile_stratified_pr_auc,
+    quantile_stratified_report,
+    score_distribution_summary,
+    stratified_recall,
+)
+
+__all__ = [
+    "CATALOGUE",
+    "DEFAULT_ASSUMED_PRIORS",
+    "SINGLE_CLASS_INCOMPATIBLE_METRICS",
+    "CalibrationFit",
+    "ConfusionCounts",
+    "EmptyStrategy",
+    "MetricInfo",
+    "PrCurve",
+    "RecallAtFprResult",
+    "ReliabilityCurve",
+    "RocCurve",
+    "SkippedMetric",
+    "ThresholdResult",
+    "brier_decomposition",
+    "brier_score",
+    "calibration_curve",
+    "calibration_slope_intercept",
+    "cohen_kappa",
+    "confusion_counts",
+    "expected_calibration_error",
+    "expected_calibration_error_debiased",
+    "expected_calibration_error_equal_mass",
+    "expected_calibration_error_l2",
+    "expected_calibration_error_l2_debiased",
+    "is_metric_defined_for_slice",
+    "log_loss",
+    "maximum_calibration_error",
+    "metrics_at_threshold",
+    "net_benefit",
+    "pr_auc",
+    "pr_curve",
+    "precision_at_prior",
+    "quantile_stratified_pr_auc",
+    "quantile_stratified_report",
+    "recall_at_fpr",
+    "roc_auc",
+    "roc_curve",
+    "score_distribution_summary",
+    "single_class_threshold_metrics",
+    "smooth_ece",
+    "stratified_recall",
+]

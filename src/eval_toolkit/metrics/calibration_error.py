@@ -1,0 +1,423 @@
+"""How far predicted probabilities are from observed frequencies."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit._validate import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    choice,
+    integer,
+    probability_pair,
+    sample_weights,
+)
+from eval_toolkit.metrics._binning import (
+    ReliabilityCurve,
+    equal_mass_bins,
+    equal_mass_cuts,
+    equal_width_bins,
+)
+from eval_toolkit.metrics._smooth import smooth_calibration_error
+from eval_toolkit.seeds import SeedLike, resolve_seed
+
+__all__ = [
+    "expected_calibration_error",
+    "expected_calibration_error_debiased",
+    "expected_calibration_error_equal_mass",
+    "expected_calibration_error_l2",
+    "expected_calibration_error_l2_debiased",
+    "maximum_calibration_error",
+    "smooth_ece",
+]
+
+# Label draws are made in blocks of about this many numbers, to bound memory.
+_DRAWS_AT_ONCE = 1 << 22
+
+
+def _bins(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    n_bins: int,
+    sample_weight: ArrayLike | None,
+    strategy: str,
+) -> ReliabilityCurve:
+    n_bins = integer(n_bins, "n_bins", low=2)
+    labels, scores = probability_pair(y_true, y_score)
+    weights = sample_weights(sample_weight, len(labels))
+    bins = equal_mass_bins if strategy == "quantile" else equal_width_bins
+    return bins(labels, scores, weights, n_bins)
+
+
+def _over_bins(bins: ReliabilityCurve, values: FloatArray) -> float:
+    """Average ``values`` over bins by mass; rounding must not lift a perfect miss above 1."""
+    return min(1.0, float(bins.shares @ values))
+
+
+def expected_calibration_error(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    n_bins: int = 10,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Average gap between mean prediction and observed frequency over bins of equal width.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, 0 or 1; one class alone is fine.
+    y_score : array-like of shape (n,)
+        Predicted probabilities of the positive class, in [0, 1].
+    n_bins : int, default 10
+        Number of bins on [0, 1], at least 2; bin k is [k/n_bins, (k+1)/n_bins), the last closed.
+    sample_weight : array-like of shape (n,), optional
+        Non-negative weights of the rows.
+
+    Returns
+    -------
+    float
+        A value in [0, 1]; lower is better.
+
+    Raises
+    ------
+    InvalidInputError
+        If the data are unusable, a score lies outside [0, 1], or ``n_bins`` < 2.
+
+    Notes
+    -----
+    ``Σ_k n_k/n |p̄_k − ȳ_k|`` [1]_. It does not see ranking: predicting the base rate for every
+    row gives 0, which says nothing about usefulness. It is biased upwards when bins are small;
+    see `expected_calibration_error_debiased` and `smooth_ece`.
+
+    References
+    ----------
+    .. [1] Naeini, Cooper & Hauskrecht (2015), AAAI 29.
+
+    Examples
+    --------
+    >>> round(expected_calibration_error([0, 0, 1, 1, 1], [0.25, 0.25, 0.55, 0.75, 0.75], 2), 4)
+    0.29
+    """
+    bins = _bins(y_true, y_score, n_bins, sample_weight, "uniform")
+    return _over_bins(bins, np.abs(bins.gaps))
+
+
+def expected_calibration_error_equal_mass(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    n_bins: int = 10,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Average gap between mean prediction and observed frequency over bins of equal mass.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, 0 or 1; one class alone is fine.
+    y_score : array-like of shape (n,)
+        Predicted probabilities of the positive class, in [0, 1].
+    n_bins : int, default 10
+        Number of bins, at least 2 and at most n.
+    sample_weight : array-like of shape (n,), optional
+        Non-negative weights of the rows.
+
+    Returns
+    -------
+    float
+        A value in [0, 1]; lower is better.
+
+    Raises
+    ------
+    InvalidInputError
+        If the data are unusable, a score lies outside [0, 1], or there are fewer rows than bins.
+
+    Notes
+    -----
+    ``Σ_k n_k/n |p̄_k − ȳ_k|`` over the bins of `calibration_curve` with ``strategy="quantile"``:
+    the sorted rows cut at ``⌊k n / n_bins⌋``, tied rows shared out evenly across a cut.
+
+    Examples
+    --------
+    >>> round(expected_calibration_error_equal_mass([0, 1, 0, 1], [0.1, 0.2, 0.6, 0.9], 2), 4)
+    0.3
+    """
+    bins = _bins(y_true, y_score, n_bins, sample_weight, "quantile")
+    return _over_bins(bins, np.abs(bins.gaps))
+
+
+def expected_calibration_error_l2(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    n_bins: int = 10,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Root mean squared gap between prediction and frequency over bins of equal mass.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, 0 or 1; one class alone is fine.
+    y_score : array-like of shape (n,)
+        Predicted probabilities of the positive class, in [0, 1].
+    n_bins : int, default 10
+        Number of bins, at least 2 and at most n.
+    sample_weight : array-like of shape (n,), optional
+        Non-negative weights of the rows.
+
+    Returns
+    -------
+    float
+        A value in [0, 1]; lower is better.
+
+    Raises
+    ------
+    InvalidInputError
+        If the data are unusable, a score lies outside [0, 1], or there are fewer rows than bins.
+
+    Notes
+    -----
+    ``√(Σ_k n_k/n (p̄_k − ȳ_k)²)``, the plug-in estimate; sampling noise in ȳ_k inflates it, see
+    `expected_calibration_error_l2_debiased`.
+
+    Examples
+    --------
+    >>> p = [0.25, 0.25, 0.55, 0.75, 0.75]
+    >>> round(expected_calibration_error_l2([0, 0, 1, 1, 1], p, 2), 4)
+    0.2918
+    """
+    bins = _bins(y_true, y_score, n_bins, sample_weight, "quantile")
+    return math.sqrt(_over_bins(bins, bins.gaps**2))
+
+
+def expected_calibration_error_l2_debiased(
+    y_true: ArrayLike, y_score: ArrayLike, n_bins: int = 10
+) -> float:
+    """Root mean squared calibration gap with the sampling noise of each bin subtracted.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, 0 or 1; one class alone is fine.
+    y_score : array-like of shape (n,)
+        Predicted probabilities of the positive class, in [0, 1].
+    n_bins : int, default 10
+        Number of equal-mass bins, at least 2 and at most n.
+
+    Returns
+    -------
+    float
+        A value in [0, 1]; lower is better. 0 when noise alone explains the gaps.
+
+    Raises
+    ------
+    InvalidInputError
+        If the data are unusable, a score lies outside [0, 1], or there are fewer rows than bins.
+
+    Notes
+    -----
+    ``√max(0, Σ_k n_k/n [(p̄_k − ȳ_k)² − ȳ_k (1 − ȳ_k) / (n_k − 1)])``, the estimator of [1]_: the
+    subtracted term is the unbiased estimate of the variance of ȳ_k. A bin of one row has no such
+    estimate and is left uncorrected. Row weights are not accepted, because the correction counts
+    independent rows.
+
+    References
+    ----------
+    .. [1] Kumar, Liang & Ma (2019), NeurIPS 32, section 5.
+
+    Examples
+    --------
+    >>> y, p = [0, 1, 0, 1, 1, 1], [0.1, 0.2, 0.3, 0.7, 0.8, 0.9]
+    >>> expected_calibration_error_l2_debiased(y, p, 2)
+    0.0
+    """
+    bins = _bins(y_true, y_score, n_bins, None, "quantile")
+    frequency = bins.fraction_positive
+    variance = np.where(bins.n > 1.0, frequency * (1.0 - frequency), 0.0)
+    noise = variance / np.maximum(bins.n - 1.0, 1.0)
+    return math.sqrt(max(0.0, _over_bins(bins, bins.gaps**2 - noise)))
+
+
+def expected_calibration_error_debiased(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    n_bins: int = 10,
+    *,
+    n_sweep: int = 200,
+    seed: SeedLike = None,
+    rng: SeedLike = None,
+) -> float:
+    """Equal-mass calibration error minus what a perfectly calibrated model would show by chance.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, 0 or 1; one class alone is fine.
+    y_score : array-like of shape (n,)
+        Predicted probabilities of the positive class, in [0, 1].
+    n_bins : int, default 10
+        Number of equal-mass bins, at least 2 and at most n.
+    n_sweep : int, default 200
+        Number of simulated label vectors, at least 10.
+    seed, rng : int, SeedSequence, Generator or None
+        Two spellings of the random seed; 42 when neither is given.
+
+    Returns
+    -------
+    float
+        A value in [0, 1]; lower is better. 0 when chance alone explains the gaps.
+
+    Raises
+    ------
+    InvalidInputError
+        If the data are unusable, a score lies outside [0, 1], there are fewer rows than bins, or
+        ``n_sweep`` < 10.
+
+    Notes
+    -----
+    ``max(0, ECE(y, p) − mean_b ECE(y*_b, p))`` with labels y*_b drawn from Bernoulli(p) and ECE
+    that of `expected_calibration_error_equal_mass`. Row weights are not accepted, because a
+    weighted row would need to say how many independent labels it stands for.
+
+    Examples
+    --------
+    >>> expected_calibration_error_debiased([0, 1] * 10, [0.5] * 20, 2)
+    0.0
+    """
+    n_bins = integer(n_bins, "n_bins", low=2)
+    n_sweep = integer(n_sweep, "n_sweep", low=10)
+    labels, scores = probability_pair(y_true, y_score)
+    bins = equal_mass_bins(labels, scores, None, n_bins)
+    observed = _over_bins(bins, np.abs(bins.gaps))
+    generator = np.random.default_rng(resolve_seed(seed, rng))
+    ascending = np.sort(scores)
+    cuts = equal_mass_cuts(len(scores), n_bins, whole_rows=True).astype(np.int64)
+    at_once = max(1, _DRAWS_AT_ONCE // len(scores))
+    simulated = 0.0
+    for done in range(0, n_sweep, at_once):
+        n_draws = min(at_once, n_sweep - done)
+        draws = generator.random((n_draws, len(scores))) < ascending
+        gaps = bins.mean_predicted - _positives_per_bin(draws, ascending, cuts) / bins.n
+        simulated += float((np.abs(gaps) @ bins.shares).sum())
+    return max(0.0, observed - simulated / n_sweep)
+
+
+def _positives_per_bin(draws: BoolArray, ascending: FloatArray, cuts: IntArray) -> FloatArray:
+    """Count drawn positives between cuts, sharing out the ties around a cut as the bins do."""
+    n = len(ascending)
+    first_of_tie = np.flatnonzero(np.append(True, ascending[1:] != ascending[:-1]))
+    boundaries = np.append(first_of_tie, n)
+    tie = np.searchsorted(boundaries, cuts, side="right") - 1
+    start, stop = boundaries[tie], boundaries[np.minimum(tie + 1, len(boundaries) - 1)]
+    share = (cuts - start) / np.maximum(stop - start, 1)
+    positions = np.union1d(start, stop)
+    pieces = [np.count_nonzero(draws[:, left:right], axis=1) for left, right in pairwise(positions)]
+    up_to = np.cumsum([np.zeros(len(draws)), *pieces], axis=0)
+    up_to_start = up_to[np.searchsorted(positions, start)]
+    up_to_stop = up_to[np.searchsorted(positions, stop)]
+    up_to_cut = up_to_start + share[:, None] * (up_to_stop - up_to_start)
+    per_bin: FloatArray = np.diff(up_to_cut, axis=0).T
+    return per_bin
+
+
+def maximum_calibration_error(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    n_bins: int = 10,
+    strategy: str = "quantile",
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Largest gap between mean prediction and observed frequency of any bin.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, 0 or 1; one class alone is fine.
+    y_score : array-like of shape (n,)
+        Predicted probabilities of the positive class, in [0, 1].
+    n_bins : int, default 10
+        Number of bins, at least 2.
+    strategy : {"quantile", "uniform"}, default "quantile"
+        Bins of equal mass or of equal width, as in `calibration_curve`.
+    sample_weight : array-like of shape (n,), optional
+        Non-negative weights of the rows.
+
+    Returns
+    -------
+    float
+        A value in [0, 1]; lower is better.
+
+    Raises
+    ------
+    InvalidInputError
+        If the data are unusable, a score lies outside [0, 1], or equal-mass bins are asked of
+        fewer rows than bins.
+
+    Notes
+    -----
+    ``max_k |p̄_k − ȳ_k|`` over the bins that hold rows. The smallest bin is the noisiest, so with
+    equal-width bins the maximum mostly measures noise.
+
+    Examples
+    --------
+    >>> p = [0.25, 0.25, 0.55, 0.75, 0.75]
+    >>> round(maximum_calibration_error([0, 0, 1, 1, 1], p, n_bins=2), 4)
+    0.3167
+    """
+    choice(strategy, "strategy", ("quantile", "uniform"))
+    bins = _bins(y_true, y_score, n_bins, sample_weight, strategy)
+    return float(np.abs(bins.gaps).max())
+
+
+def smooth_ece(
+    y_true: ArrayLike, y_score: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Calibration error without bins, smoothed at the scale of the error itself.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, 0 or 1; one class alone is fine.
+    y_score : array-like of shape (n,)
+        Predicted probabilities of the positive class, in [0, 1].
+    sample_weight : array-like of shape (n,), optional
+        Non-negative weights of the rows.
+
+    Returns
+    -------
+    float
+        A value in [0, 1]; lower is better.
+
+    Raises
+    ------
+    InvalidInputError
+        If the data are unusable or a score lies outside [0, 1].
+
+    Notes
+    -----
+    SmoothECE [1]_. For a width σ let ``smECE_σ = ∫₀¹ |mean_i (y_i − p_i) K_σ(t, p_i)| dt``, where
+    K_σ is the Gaussian density of standard deviation σ reflected at 0 and 1. It falls as σ grows;
+    the value returned is the unique σ with ``smECE_σ = σ``. Unlike binned errors it is a
+    continuous function of the predictions. Computed on a grid of 2¹⁵ cells, which moves the
+    result by about 1e-8.
+
+    References
+    ----------
+    .. [1] Błasiok & Nakkiran (2024), Smooth ECE: Principled Reliability Diagrams via Kernel
+       Smoothing, ICLR.
+
+    Examples
+    --------
+    >>> round(smooth_ece([1, 1, 0, 0], [0.9, 0.6, 0.4, 0.1]), 4)
+    0.1491
+    """
+    labels, scores = probability_pair(y_true, y_score)
+    weights = sample_weights(sample_weight, len(labels))
+    share = 1.0 / len(labels) if weights is None else weights / weights.sum()
+    return smooth_calibration_error(scores, (labels - scores) * share)

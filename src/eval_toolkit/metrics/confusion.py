@@ -1,0 +1,489 @@
+"""Metrics of one decision threshold; a row is predicted positive iff ``score >= threshold``."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit._validate import (
+    BoolArray,
+    FloatArray,
+    binary_pair,
+    both_classes,
+    fraction,
+    probability_pair,
+    sample_weights,
+)
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
+
+__all__ = [
+    "DEFAULT_ASSUMED_PRIORS",
+    "ConfusionCounts",
+    "ThresholdResult",
+    "confusion_counts",
+    "metrics_at_threshold",
+    "net_benefit",
+    "precision_at_prior",
+    "single_class_threshold_metrics",
+]
+
+DEFAULT_ASSUMED_PRIORS = (0.001, 0.01, 0.05)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfusionCounts:
+    """The four cells of a 2×2 confusion table and every rate they define.
+
+    Counts are ints, or floats when rows are weighted. A rate whose denominator is zero raises
+    `UndefinedMetricError`.
+
+    Examples
+    --------
+    >>> counts = ConfusionCounts(tn=5, fp=1, fn=2, tp=2)
+    >>> counts.recall, counts.accuracy
+    (0.5, 0.7)
+    """
+
+    tn: float
+    fp: float
+    fn: float
+    tp: float
+
+    @property
+    def n(self) -> float:
+        """Rows, or their weight."""
+        return self.tn + self.fp + self.fn + self.tp
+
+    @property
+    def n_positive(self) -> float:
+        """Positives, predicted or not."""
+        return self.tp + self.fn
+
+    @property
+    def n_negative(self) -> float:
+        """Negatives, predicted or not."""
+        return self.tn + self.fp
+
+    @property
+    def n_predicted(self) -> float:
+        """Rows predicted positive, rightly or not."""
+        return self.tp + self.fp
+
+    @property
+    def precision(self) -> float:
+        """Share of predicted positives that are positive."""
+        return _ratio(self.tp, self.n_predicted, "precision", "nothing is predicted positive")
+
+    @property
+    def recall(self) -> float:
+        """Share of positives that are predicted positive."""
+        return _ratio(self.tp, self.n_positive, "recall", "there are no positives")
+
+    @property
+    def specificity(self) -> float:
+        """Share of negatives that are predicted negative."""
+        return _ratio(self.tn, self.n_negative, "specificity", "there are no negatives")
+
+    @property
+    def fpr(self) -> float:
+        """Share of negatives that are predicted positive."""
+        return _ratio(self.fp, self.n_negative, "fpr", "there are no negatives")
+
+    @property
+    def fnr(self) -> float:
+        """Share of positives that are predicted negative."""
+        return _ratio(self.fn, self.n_positive, "fnr", "there are no positives")
+
+    @property
+    def accuracy(self) -> float:
+        """Share of rows predicted right."""
+        return _ratio(self.tp + self.tn, self.n, "accuracy", "there are no rows")
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall, ``2 tp / (2 tp + fp + fn)``."""
+        return _ratio(
+            2 * self.tp,
+            2 * self.tp + self.fp + self.fn,
+            "f1",
+            "there are no positives and nothing is predicted positive",
+        )
+
+    @property
+    def balanced_accuracy(self) -> float:
+        """Mean of recall and specificity."""
+        if not (self.n_positive and self.n_negative):
+            raise UndefinedMetricError("balanced_accuracy is undefined: it needs both classes")
+        return (self.recall + self.specificity) / 2
+
+    @property
+    def mcc(self) -> float:
+        """Matthews' correlation of labels and predictions."""
+        margins = (self.n_positive, self.n_negative, self.n_predicted, self.tn + self.fn)
+        if not all(margins):
+            raise UndefinedMetricError(
+                "mcc is undefined: it needs both classes among labels and among predictions"
+            )
+        correlation = (self.tp * self.tn - self.fp * self.fn) / math.sqrt(math.prod(margins))
+        return max(-1.0, min(1.0, correlation))
+
+    @property
+    def kappa(self) -> float:
+        """Cohen's agreement of labels and predictions beyond chance."""
+        return _ratio(
+            2 * (self.tp * self.tn - self.fp * self.fn),
+            self.n_predicted * self.n_negative + self.n_positive * (self.tn + self.fn),
+            "kappa",
+            "labels and predictions are constant and equal",
+        )
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the four counts."""
+        return {"tn": self.tn, "fp": self.fp, "fn": self.fn, "tp": self.tp}
+
+
+_RATES: dict[str, Callable[[ConfusionCounts], float]] = {
+    "f1": lambda counts: counts.f1,
+    "precision": lambda counts: counts.precision,
+    "recall": lambda counts: counts.recall,
+    "accuracy": lambda counts: counts.accuracy,
+    "specificity": lambda counts: counts.specificity,
+    "balanced_accuracy": lambda counts: counts.balanced_accuracy,
+    "mcc": lambda counts: counts.mcc,
+    "fpr": lambda counts: counts.fpr,
+    "fnr": lambda counts: counts.fnr,
+}
+
+
+def _ratio(numerator: float, denominator: float, metric: str, why: str) -> float:
+    if not denominator:
+        raise UndefinedMetricError(f"{metric} is undefined: {why}")
+    return numerator / denominator
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdResult:
+    """A chosen threshold, what it achieves where it was chosen, and by which criterion.
+
+    Examples
+    --------
+    >>> ThresholdResult(0.4, 0.8, 1.0, 0.6667, "max_f1").to_dict()["criterion"]
+    'max_f1'
+    """
+
+    threshold: float
+    f1: float
+    precision: float
+    recall: float
+    criterion: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types; an infinite threshold becomes None."""
+        return {
+            "threshold": _json_number(self.threshold),
+            "f1": self.f1,
+            "precision": self.precision,
+            "recall": self.recall,
+            "criterion": self.criterion,
+        }
+
+
+def _json_number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def checked_threshold(threshold: float) -> float:
+    """Return a threshold: any number, infinite ones too, but not NaN."""
+    try:
+        value = float(threshold)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"`threshold` must be a number, got {threshold!r}") from None
+    if math.isnan(value):
+        raise InvalidInputError("`threshold` is nan; it must be a number or ±inf")
+    return value
+
+
+def _count(
+    labels: BoolArray, scores: FloatArray, threshold: float, weights: FloatArray | None
+) -> ConfusionCounts:
+    predicted = scores >= threshold
+    if weights is None:
+        tp, n_predicted, n_positive = (
+            int(np.count_nonzero(rows)) for rows in (predicted & labels, predicted, labels)
+        )
+        fp, fn = n_predicted - tp, n_positive - tp
+        return ConfusionCounts(tn=len(labels) - n_positive - fp, fp=fp, fn=fn, tp=tp)
+    cell = 2 * labels.astype(np.int64) + predicted
+    return ConfusionCounts(*np.bincount(cell, weights, 4).tolist())
+
+
+def confusion_counts(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    threshold: float,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> ConfusionCounts:
+    """Count true and false positives and negatives at a threshold.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, 0 or 1.
+    y_score : array-like of shape (n,)
+        Scores; a row is predicted positive iff its score is at least the threshold.
+    threshold : float
+        Any number or ±inf.
+    sample_weight : array-like of shape (n,), optional
+        Non-negative weights of the rows.
+
+    Returns
+    -------
+    ConfusionCounts
+        The four counts, with every rate as a property.
+
+    Raises
+    ------
+    InvalidInputError
+        If the data are unusable or the threshold is NaN.
+
+    Examples
+    --------
+    >>> confusion_counts([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], 0.4)
+    ConfusionCounts(tn=1, fp=1, fn=1, tp=1)
+    """
+    labels, scores = binary_pair(y_true, y_score)
+    weights = sample_weights(sample_weight, len(labels))
+    return _count(labels, scores, checked_threshold(threshold), weights)
+
+
+def metrics_at_threshold(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    threshold: float,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> dict[str, Any]:
+    """Return the usual rates and the confusion counts at a threshold, in one dict.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, 0 or 1.
+    y_score : array-like of shape (n,)
+        Scores; a row is predicted positive iff its score is at least the threshold.
+    threshold : float
+        Any number or ±inf.
+    sample_weight : array-like of shape (n,), optional
+        Non-negative weights of the rows.
+
+    Returns
+    -------
+    dict
+        ``threshold``, ``f1``, ``precision``, ``recall``, ``accuracy``, ``specificity``,
+        ``balanced_accuracy``, ``mcc``, ``fpr``, ``fnr``, the counts ``tn``, ``fp``, ``fn``, ``tp``
+        (ints without weights), and ``undefined``: a dict from each rate whose denominator is zero
+        to the reason. Such a rate reads 0.0, as tables expect; look in ``undefined`` before
+        believing a zero, or use `confusion_counts`, whose rates raise instead.
+
+    Raises
+    ------
+    InvalidInputError
+        If the data are unusable or the threshold is NaN.
+
+    Examples
+    --------
+    >>> at = metrics_at_threshold([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], 0.9)
+    >>> at["recall"], at["tn"], at["undefined"]["precision"]
+    (0.0, 2, 'precision is undefined: nothing is predicted positive')
+    """
+    counts = confusion_counts(y_true, y_score, threshold, sample_weight=sample_weight)
+    rates: dict[str, float] = {}
+    undefined: dict[str, str] = {}
+    for name, rate in _RATES.items():
+        try:
+            rates[name] = rate(counts)
+        except UndefinedMetricError as error:
+            rates[name], undefined[name] = 0.0, str(error)
+    return {
+        "threshold": float(threshold),
+        **rates,
+        **counts.to_dict(),
+        "undefined": undefined,
+    }
+
+
+def single_class_threshold_metrics(
+    y_true: ArrayLike, y_score: ArrayLike, threshold: float
+) -> dict[str, Any]:
+    """Return what a threshold does to a slice that holds one class only.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, all 0 or all 1.
+    y_score : array-like of shape (n,)
+        Scores; a row is predicted positive iff its score is at least the threshold.
+    threshold : float
+        Any number or ±inf.
+
+    Returns
+    -------
+    dict
+        ``threshold``, ``n``, ``n_positive``, ``n_negative``, ``tp``, ``fp``, ``tn``, ``fn``,
+        ``slice_class`` ("all_positive" or "all_negative"), and ``recall@threshold``, or
+        ``fpr@threshold`` with ``specificity@threshold``.
+
+    Raises
+    ------
+    InvalidInputError
+        If the data are unusable, the threshold is NaN, or both classes are present.
+
+    Examples
+    --------
+    >>> single_class_threshold_metrics([0, 0, 0, 0], [0.1, 0.2, 0.3, 0.9], 0.5)["fpr@threshold"]
+    0.25
+    """
+    counts = confusion_counts(y_true, y_score, threshold)
+    if counts.n_positive and counts.n_negative:
+        raise InvalidInputError(
+            f"`y_true` holds both classes ({counts.n_positive} of {counts.n} positive); "
+            "use metrics_at_threshold"
+        )
+    metrics: dict[str, Any] = {
+        "threshold": float(threshold),
+        "n": counts.n,
+        "n_positive": counts.n_positive,
+        "n_negative": counts.n_negative,
+        "tp": counts.tp,
+        "fp": counts.fp,
+        "tn": counts.tn,
+        "fn": counts.fn,
+    }
+    if counts.n_positive:
+        return metrics | {"slice_class": "all_positive", "recall@threshold": counts.recall}
+    return metrics | {
+        "slice_class": "all_negative",
+        "fpr@threshold": counts.fpr,
+        "specificity@threshold": counts.specificity,
+    }
+
+
+def precision_at_prior(
+    y_true: ArrayLike, y_score: ArrayLike, threshold: float, assumed_prior: float
+) -> dict[str, Any]:
+    """Project precision to another prevalence, holding recall and false positive rate fixed.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, 0 or 1.
+    y_score : array-like of shape (n,)
+        Scores; a row is predicted positive iff its score is at least the threshold.
+    threshold : float
+        Any number or ±inf.
+    assumed_prior : float
+        Prevalence of positives where the model will be used, in (0, 1).
+
+    Returns
+    -------
+    dict
+        ``tpr``, ``fpr``, ``eval_prior``, ``assumed_prior``, ``precision_at_eval_prior``,
+        ``precision_at_assumed_prior`` and ``threshold``. Where nothing is predicted positive both
+        precisions are None and ``reason`` says so.
+
+    Raises
+    ------
+    InvalidInputError
+        If the data are unusable, the threshold is NaN, or the prior is not in (0, 1).
+    UndefinedMetricError
+        If only one class is present.
+
+    Notes
+    -----
+    By Bayes' rule precision at prevalence π is ``π TPR / (π TPR + (1 − π) FPR)``. It assumes that
+    only the mix of classes changes, not what the classes look like.
+
+    Examples
+    --------
+    >>> shifted = precision_at_prior([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], 0.3, 0.01)
+    >>> round(shifted["precision_at_eval_prior"], 3), shifted["precision_at_assumed_prior"]
+    (0.667, 0.0198...)
+    """
+    prior = fraction(assumed_prior, "assumed_prior")
+    threshold = checked_threshold(threshold)
+    labels, scores = binary_pair(y_true, y_score)
+    both_classes(labels, "precision_at_prior")
+    counts = _count(labels, scores, threshold, None)
+    tpr, fpr, eval_prior = counts.recall, counts.fpr, counts.n_positive / counts.n
+
+    def precision(prevalence: float) -> float | None:
+        flagged = prevalence * tpr + (1.0 - prevalence) * fpr
+        return prevalence * tpr / flagged if flagged else None
+
+    projected = {
+        "tpr": tpr,
+        "fpr": fpr,
+        "eval_prior": eval_prior,
+        "assumed_prior": prior,
+        "precision_at_eval_prior": precision(eval_prior),
+        "precision_at_assumed_prior": precision(prior),
+        "threshold": threshold,
+    }
+    if counts.n_predicted:
+        return projected
+    return projected | {"reason": "precision is undefined: nothing is predicted positive"}
+
+
+def net_benefit(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    threshold: float,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Net true positives per row when the threshold states how bad a false positive is.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, 0 or 1.
+    y_score : array-like of shape (n,)
+        Predicted probabilities of the positive class, in [0, 1].
+    threshold : float
+        Threshold probability in (0, 1): act on rows with ``score >= threshold``.
+    sample_weight : array-like of shape (n,), optional
+        Non-negative weights of the rows.
+
+    Returns
+    -------
+    float
+        At most the prevalence; 0 is what acting on nobody gives, negative is worse than that.
+
+    Raises
+    ------
+    InvalidInputError
+        If the data are unusable, a score lies outside [0, 1], or the threshold outside (0, 1).
+
+    Notes
+    -----
+    ``TP/n − FP/n · t/(1 − t)`` [1]_: at the threshold probability t one is indifferent between
+    acting and not, so a false positive costs t/(1 − t) true positives.
+
+    References
+    ----------
+    .. [1] Vickers & Elkin (2006), Medical Decision Making 26(6):565-574.
+
+    Examples
+    --------
+    >>> round(net_benefit([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], 0.2), 4)
+    0.4375
+    """
+    odds = fraction(threshold, "threshold") / (1.0 - float(threshold))
+    labels, scores = probability_pair(y_true, y_score)
+    weights = sample_weights(sample_weight, len(labels))
+    counts = _count(labels, scores, float(threshold), weights)
+    return (counts.tp - odds * counts.fp) / counts.n

@@ -1,0 +1,316 @@
+"""Metrics that only look at the order of the scores."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit._validate import FloatArray, binary_pair, both_classes, number, sample_weights
+from eval_toolkit.metrics._cumulative import ScoreGroups, score_groups
+from eval_toolkit.metrics.definedness import EmptyStrategy, SkippedMetric, with_empty_strategy
+
+__all__ = ["RecallAtFprResult", "pr_auc", "recall_at_fpr", "roc_auc"]
+
+
+def ranked(
+    y_true: ArrayLike, y_score: ArrayLike, sample_weight: ArrayLike | None, metric: str
+) -> ScoreGroups:
+    """Validate, demand both classes, sort once: how every rank metric and curve begins."""
+    labels, scores = binary_pair(y_true, y_score)
+    weights = sample_weights(sample_weight, len(labels))
+    both_classes(labels, metric, weights)
+    return score_groups(labels, scores, weights)
+
+
+def roc_points(groups: ScoreGroups) -> tuple[FloatArray, FloatArray]:
+    """Return false and true positive rates, from (0, 0) through every distinct threshold."""
+    fpr = np.concatenate(([0.0], groups.fp / groups.n_negative))
+    tpr = np.concatenate(([0.0], groups.tp / groups.n_positive))
+    return fpr, tpr
+
+
+@overload
+def pr_auc(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    empty_strategy: Literal["raise"] = "raise",
+) -> float: ...
+
+
+@overload
+def pr_auc(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    empty_strategy: EmptyStrategy,
+) -> float | SkippedMetric | None: ...
+
+
+def pr_auc(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    empty_strategy: EmptyStrategy = "raise",
+) -> float | SkippedMetric | None:
+    """Average precision: the area under the precision-recall curve as a step function.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, 0 or 1.
+    y_score : array-like of shape (n,)
+        Scores; higher means more positive. Any monotone scale.
+    sample_weight : array-like of shape (n,), optional
+        Non-negative weights of the rows.
+    empty_strategy : {"raise", "return_none", "skipped_metric"}, default "raise"
+        What to do without rows or with one class only: raise, return None, or return a dict with
+        ``value`` None, ``status`` "skipped", the ``reason`` and ``details``.
+
+    Returns
+    -------
+    float
+        A value in (0, 1]; a random order gives the prevalence.
+
+    Raises
+    ------
+    InvalidInputError
+        If the arrays are not 1-D, finite, equally long, or labels are not 0/1.
+    UndefinedMetricError
+        If only one class is present.
+
+    Notes
+    -----
+    ``Σ_k (R_k − R_{k−1}) P_k`` over the distinct scores from the highest down, with precision P
+    and recall R at ``score >= threshold``; tied rows enter together, so row order never matters.
+    Equal to ``sklearn.metrics.average_precision_score`` to 1e-12, except that one class is an
+    error here and 0.0 or 1.0 there.
+
+    Examples
+    --------
+    >>> round(pr_auc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]), 4)
+    0.8333
+    """
+
+    def compute() -> float:
+        return average_precision_of(ranked(y_true, y_score, sample_weight, "pr_auc"))
+
+    return with_empty_strategy(empty_strategy, "pr_auc", y_true, y_score, compute)
+
+
+@overload
+def roc_auc(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    max_fpr: float | None = None,
+    sample_weight: ArrayLike | None = None,
+    empty_strategy: Literal["raise"] = "raise",
+) -> float: ...
+
+
+@overload
+def roc_auc(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    max_fpr: float | None = None,
+    sample_weight: ArrayLike | None = None,
+    empty_strategy: EmptyStrategy,
+) -> float | SkippedMetric | None: ...
+
+
+def roc_auc(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    max_fpr: float | None = None,
+    sample_weight: ArrayLike | None = None,
+    empty_strategy: EmptyStrategy = "raise",
+) -> float | SkippedMetric | None:
+    """Area under the ROC curve: P(score of a positive > score of a negative), ties count half.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, 0 or 1.
+    y_score : array-like of shape (n,)
+        Scores; higher means more positive. Any monotone scale.
+    max_fpr : float, optional
+        Only count the curve up to this false positive rate, in (0, 1], and standardise the area
+        so that chance is 0.5 and perfection 1.
+    sample_weight : array-like of shape (n,), optional
+        Non-negative weights of the rows.
+    empty_strategy : {"raise", "return_none", "skipped_metric"}, default "raise"
+        What to do without rows or with one class only; see `pr_auc`.
+
+    Returns
+    -------
+    float
+        A value in [0, 1]; 0.5 is chance.
+
+    Raises
+    ------
+    InvalidInputError
+        If the arrays are not 1-D, finite, equally long, or labels are not 0/1; or if ``max_fpr``
+        is not in (0, 1].
+    UndefinedMetricError
+        If only one class is present.
+
+    Notes
+    -----
+    The Mann-Whitney form [1]_, O(n log n). With ``max_fpr`` = m and the area A of the linearly
+    interpolated curve over [0, m], the value is ``(1 + (A − m²/2) / (m − m²/2)) / 2`` [2]_. Equal
+    to ``sklearn.metrics.roc_auc_score`` to 1e-12, except that one class is an error here and NaN
+    there.
+
+    References
+    ----------
+    .. [1] Hanley & McNeil (1982), Radiology 143(1):29-36.
+    .. [2] McClish (1989), Medical Decision Making 9(3):190-195.
+
+    Examples
+    --------
+    >>> roc_auc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    0.75
+    >>> round(roc_auc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], max_fpr=0.5), 4)
+    0.6667
+    """
+    limit = 1.0
+    if max_fpr is not None:
+        limit = number(max_fpr, "max_fpr", low=0.0, high=1.0, include_low=False)
+
+    def compute() -> float:
+        groups = ranked(y_true, y_score, sample_weight, "roc_auc")
+        return roc_area_of(groups) if limit == 1.0 else _partial_area(groups, limit)
+
+    return with_empty_strategy(empty_strategy, "roc_auc", y_true, y_score, compute)
+
+
+def average_precision_of(groups: ScoreGroups) -> float:
+    """Return the average precision of rows that are sorted and grouped already."""
+    new_positives = np.diff(groups.tp, prepend=0.0)
+    precision = groups.tp / (groups.tp + groups.fp)
+    return min(1.0, float(new_positives @ precision) / groups.n_positive)
+
+
+def roc_area_of(groups: ScoreGroups) -> float:
+    """Return the area under the ROC curve of rows that are sorted and grouped already."""
+    new_positives = np.diff(groups.tp, prepend=0.0)
+    new_negatives = np.diff(groups.fp, prepend=0.0)
+    negatives_below = groups.n_negative - groups.fp + new_negatives / 2.0
+    return min(1.0, float(new_positives @ negatives_below) / groups.n_positive / groups.n_negative)
+
+
+def _partial_area(groups: ScoreGroups, max_fpr: float) -> float:
+    fpr, tpr = roc_points(groups)
+    inside = int(np.searchsorted(fpr, max_fpr, side="right"))
+    # The last point at a repeated rate is the top of a vertical step: interpolation starts there.
+    tpr_at_limit = np.interp(max_fpr, fpr[inside - 1 : inside + 1], tpr[inside - 1 : inside + 1])
+    fpr = np.append(fpr[:inside], max_fpr)
+    tpr = np.append(tpr[:inside], tpr_at_limit)
+    area = float(np.diff(fpr) @ (tpr[1:] + tpr[:-1])) / 2.0
+    chance = max_fpr**2 / 2.0
+    return min(1.0, (1.0 + (area - chance) / (max_fpr - chance)) / 2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RecallAtFprResult:
+    """The most recall that a ceiling on the false positive rate allows, and where it is reached.
+
+    Examples
+    --------
+    >>> RecallAtFprResult(float("inf"), 0.0, 0.0, 4, 0, 4).to_dict()["threshold"] is None
+    True
+    """
+
+    threshold: float
+    """Predict positive at ``score >= threshold``; +inf (nothing is positive) where no observed
+    score gains any recall under the ceiling."""
+    recall: float
+    actual_fpr: float
+    n_val_neg: float
+    """Negatives the rate was measured on (their weight, when weighted)."""
+    fp: float
+    tn: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types; an infinite threshold becomes None."""
+        return {
+            "threshold": self.threshold if math.isfinite(self.threshold) else None,
+            "recall": self.recall,
+            "actual_fpr": self.actual_fpr,
+            "n_val_neg": self.n_val_neg,
+            "fp": self.fp,
+            "tn": self.tn,
+        }
+
+
+def recall_at_fpr(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    target_fpr: float,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> RecallAtFprResult:
+    """Largest recall of any threshold whose false positive rate is at most the target.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, 0 or 1.
+    y_score : array-like of shape (n,)
+        Scores; higher means more positive.
+    target_fpr : float
+        Ceiling on the false positive rate, in [0, 1].
+    sample_weight : array-like of shape (n,), optional
+        Non-negative weights of the rows.
+
+    Returns
+    -------
+    RecallAtFprResult
+        Threshold, recall, rate and counts; counts are ints without weights.
+
+    Raises
+    ------
+    InvalidInputError
+        If the data are unusable or ``target_fpr`` is not in [0, 1].
+    UndefinedMetricError
+        If only one class is present.
+
+    Notes
+    -----
+    Every distinct score is a candidate, and so is +inf, which predicts nothing positive and thus
+    never violates the ceiling. The rate is compared as ``fp / n_negative <= target_fpr``; among
+    thresholds of equal recall the one with the fewest false positives wins.
+
+    Examples
+    --------
+    >>> recall_at_fpr([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], 0.0).threshold
+    0.8
+    >>> recall_at_fpr([0, 1], [0.9, 0.2], 0.5)
+    RecallAtFprResult(threshold=inf, recall=0.0, actual_fpr=0.0, n_val_neg=1, fp=0, tn=1)
+    """
+    target = number(target_fpr, "target_fpr", low=0.0, high=1.0)
+    groups = ranked(y_true, y_score, sample_weight, "recall_at_fpr")
+    n_negative = groups.n_negative
+    n_allowed = int(np.searchsorted(groups.fp / n_negative, target, side="right"))
+    most_tp = float(groups.tp[n_allowed - 1]) if n_allowed else 0.0
+    threshold, fp = math.inf, 0.0
+    if most_tp > 0.0:
+        best = int(np.searchsorted(groups.tp, most_tp))
+        threshold, fp = float(groups.thresholds[best]), float(groups.fp[best])
+    count = int if sample_weight is None else float
+    return RecallAtFprResult(
+        threshold=threshold,
+        recall=most_tp / groups.n_positive,
+        actual_fpr=fp / n_negative,
+        n_val_neg=count(n_negative),
+        fp=count(fp),
+        tn=count(n_negative - fp),
+    )

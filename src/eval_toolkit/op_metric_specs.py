@@ -1,0 +1,313 @@
+"""Metrics at an operating point: F1, recall and their kin, with the threshold's provenance.
+
+Each factory takes where to operate: a threshold, a fitted operating point, or a selector that
+chooses the threshold on the evaluated data. The policy of the interval is explicit:
+
+``ci_policy="fixed"``
+    The threshold is held while rows are resampled: how well does *this* threshold do?
+``ci_policy="refit"``
+    The selector runs again on every resample: how well does *this way of choosing* do?
+
+Examples
+--------
+>>> from eval_toolkit import scorecard
+>>> card = scorecard([0, 1] * 10, [0.2, 0.7] * 10, metrics=[op_f1(0.5), op_recall(0.5)])
+>>> card["op_f1_at_0.5"].value, card["op_f1_at_0.5"].details["threshold_source"]
+(1.0, 'fixed')
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit import _validate
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.inference.prepared import View
+from eval_toolkit.inference.statistics import AtThreshold, CallableStatistic, CountsFn, Statistic
+from eval_toolkit.metrics import ConfusionCounts, confusion_counts
+from eval_toolkit.operating_points import FittedOperatingPoint
+from eval_toolkit.protocols import ThresholdSelector
+
+__all__ = [
+    "OpSpec",
+    "op_accuracy",
+    "op_balanced_accuracy",
+    "op_f1",
+    "op_fnr",
+    "op_fpr",
+    "op_kappa",
+    "op_mcc",
+    "op_net_benefit",
+    "op_precision",
+    "op_recall",
+    "op_specificity",
+]
+
+
+@dataclass(frozen=True)
+class _Quantity:
+    """A function of confusion counts, and the counts it is a share of, if it is one."""
+
+    name: str
+    function: CountsFn
+    bounds: tuple[float, float] = (0.0, 1.0)
+    share: Callable[[ConfusionCounts], tuple[float, float]] | None = None
+    """Successes and trials: such a quantity has a Wilson interval."""
+    higher_is_better: bool = True
+
+
+def _f1(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    return 2.0 * tp / (2.0 * tp + fp + fn)
+
+
+def _precision(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    return tp / (tp + fp)
+
+
+def _recall(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    return tp / (tp + fn)
+
+
+def _specificity(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    return tn / (tn + fp)
+
+
+def _accuracy(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    return (tp + tn) / (tn + fp + fn + tp)
+
+
+def _fpr(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    return fp / (tn + fp)
+
+
+def _fnr(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    return fn / (tp + fn)
+
+
+def _balanced_accuracy(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    return (tp / (tp + fn) + tn / (tn + fp)) / 2.0
+
+
+def _mcc(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    scale = np.sqrt(tp + fp) * np.sqrt(tp + fn) * np.sqrt(tn + fp) * np.sqrt(tn + fn)
+    return (tp * tn - fp * fn) / scale
+
+
+def _kappa(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    expected = (tp + fp) * (tp + fn) + (tn + fp) * (tn + fn)
+    n = tn + fp + fn + tp
+    return (n * (tp + tn) - expected) / (n * n - expected)
+
+
+_QUANTITIES = {
+    quantity.name: quantity
+    for quantity in (
+        _Quantity("f1", _f1),
+        _Quantity("precision", _precision, share=lambda c: (c.tp, c.tp + c.fp)),
+        _Quantity("recall", _recall, share=lambda c: (c.tp, c.tp + c.fn)),
+        _Quantity("specificity", _specificity, share=lambda c: (c.tn, c.tn + c.fp)),
+        _Quantity("accuracy", _accuracy, share=lambda c: (c.tp + c.tn, c.tn + c.fp + c.fn + c.tp)),
+        _Quantity("fpr", _fpr, share=lambda c: (c.fp, c.tn + c.fp), higher_is_better=False),
+        _Quantity("fnr", _fnr, share=lambda c: (c.fn, c.tp + c.fn), higher_is_better=False),
+        _Quantity("balanced_accuracy", _balanced_accuracy),
+        _Quantity("mcc", _mcc, (-1.0, 1.0)),
+        _Quantity("kappa", _kappa, (-1.0, 1.0)),
+    )
+}
+
+
+@dataclass(frozen=True)
+class _NetBenefit:
+    """Net benefit at a threshold probability: TP/n − FP/n · odds of the threshold."""
+
+    threshold: float
+
+    def __call__(self, tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+        n = tn + fp + fn + tp
+        return tp / n - fp / n * self.threshold / (1.0 - self.threshold)
+
+
+@dataclass(frozen=True)
+class OpSpec:
+    """A metric at an operating point; made by the ``op_*`` functions."""
+
+    name: str
+    metric: str
+    at: "float | ThresholdSelector | FittedOperatingPoint"
+    ci_policy: str
+    higher_is_better: bool = True
+    _quantity: _Quantity | None = field(default=None, repr=False)
+
+    def threshold_for(self, y_true: Any, y_score: Any) -> float:
+        """Return the threshold: given, fitted elsewhere, or selected on these rows."""
+        if isinstance(self.at, FittedOperatingPoint):
+            return float(self.at.threshold)
+        if isinstance(self.at, ThresholdSelector):
+            return float(self.at.select(y_true, y_score).threshold)
+        return self.at
+
+    def compute(self, y_true: Any, y_score: Any) -> float:
+        """Return the metric at the operating point, or raise `UndefinedMetricError`."""
+        threshold = self.threshold_for(y_true, y_score)
+        return self._at(threshold).of_counts(confusion_counts(y_true, y_score, threshold))
+
+    def bind(self, view: View) -> tuple[Statistic, dict[str, Any]]:
+        """Return the statistic for this data, and where its threshold comes from."""
+        threshold = self.threshold_for(view.labels, view.scores)
+        details = self._provenance(threshold)
+        if self.ci_policy == "refit":
+            return CallableStatistic(self.compute, self._at(threshold).bounds), details
+        return self._at(threshold), details
+
+    @property
+    def statistic(self) -> Statistic:
+        """The statistic where no data is needed to know it: a given threshold, or refitting."""
+        if self.ci_policy == "refit":
+            return CallableStatistic(self.compute)
+        if isinstance(self.at, ThresholdSelector):
+            raise InvalidInputError(
+                f"{self.name} holds a threshold that each scorer selects for itself; compare "
+                "scorers with ci_policy='refit' or `paired_bootstrap_op_point_diff`"
+            )
+        return self._at(self.threshold_for(None, None))
+
+    def proportion(self, view: View) -> tuple[float, float] | None:
+        """Return successes and trials where the metric is a share at a held threshold."""
+        quantity = self._quantity
+        if quantity is None or quantity.share is None or self.ci_policy == "refit":
+            return None
+        return quantity.share(view.confusion(self.threshold_for(view.labels, view.scores)))
+
+    def _at(self, threshold: float) -> AtThreshold:
+        if self._quantity is None:
+            odds = threshold / (1.0 - threshold)
+            return AtThreshold(self.metric, threshold, _NetBenefit(threshold), (-odds, 1.0))
+        return AtThreshold(self.metric, threshold, self._quantity.function, self._quantity.bounds)
+
+    def _provenance(self, threshold: float) -> dict[str, Any]:
+        details: dict[str, Any] = {
+            "threshold": threshold if math.isfinite(threshold) else None,
+            "ci_policy": self.ci_policy,
+        }
+        if isinstance(self.at, FittedOperatingPoint):
+            fitted = self.at
+            return {
+                **details,
+                "threshold_source": "fitted",
+                "criterion": fitted.criterion,
+                "fitted_on_slice": fitted.fitted_on_slice,
+                "n_fit": fitted.n_fit,
+            }
+        if isinstance(self.at, ThresholdSelector):
+            return {
+                **details,
+                "threshold_source": "selected on the evaluated rows",
+                "criterion": self.at.criterion,
+            }
+        return {**details, "threshold_source": "fixed"}
+
+
+def _make(
+    metric: str, at: "float | ThresholdSelector | FittedOperatingPoint", ci_policy: str | None
+) -> OpSpec:
+    """Check where to operate and the interval policy, and name the spec after both."""
+    selects = isinstance(at, ThresholdSelector)
+    if isinstance(at, FittedOperatingPoint):
+        label = at.criterion
+    elif selects:
+        label = at.criterion  # type: ignore[union-attr]
+    elif isinstance(at, (int, float, np.number)) and not isinstance(at, bool):
+        at = float(at)
+        if math.isnan(at):
+            raise InvalidInputError("`at` is nan; a threshold must be a number")
+        label = f"{at:g}"
+    else:
+        raise InvalidTypeError(
+            f"`at` must be a threshold, a ThresholdSelector or a FittedOperatingPoint, got {at!r}"
+        )
+    if ci_policy is None and selects:
+        raise InvalidInputError(
+            "`ci_policy` must be said for a selector: 'fixed' holds the selected threshold while "
+            "rows are resampled, 'refit' selects again on every resample"
+        )
+    policy = _validate.choice(ci_policy or "fixed", "ci_policy", ("fixed", "refit"))
+    if policy == "refit" and not selects:
+        raise InvalidInputError("`ci_policy='refit'` needs a selector; this threshold is given")
+    name = f"op_{metric}_at_{label}" + ("_refit" if policy == "refit" else "")
+    quantity = _QUANTITIES.get(metric)
+    higher = True if quantity is None else quantity.higher_is_better
+    return OpSpec(name, metric, at, policy, higher, quantity)
+
+
+def op_f1(
+    at: "float | ThresholdSelector | FittedOperatingPoint", *, ci_policy: str | None = None
+) -> OpSpec:
+    """F1 at an operating point.
+
+    Parameters
+    ----------
+    at : float, ThresholdSelector or FittedOperatingPoint
+        A threshold (positive at or above it), a selector run on the evaluated rows, or an
+        operating point fitted on other rows.
+    ci_policy : {"fixed", "refit"}, optional
+        Must be said for a selector; see the module's text. Otherwise "fixed".
+
+    Returns
+    -------
+    OpSpec
+        For `scorecard` and `bootstrap_ci`.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If the operating point or the policy makes no sense.
+
+    Examples
+    --------
+    >>> op_f1(0.5).name
+    'op_f1_at_0.5'
+    """
+    return _make("f1", at, ci_policy)
+
+
+def _factory(metric: str, summary: str) -> Callable[..., OpSpec]:
+    """Make the sibling of `op_f1` for another quantity."""
+
+    def op(
+        at: "float | ThresholdSelector | FittedOperatingPoint", *, ci_policy: str | None = None
+    ) -> OpSpec:
+        return _make(metric, at, ci_policy)
+
+    op.__name__ = op.__qualname__ = f"op_{metric}"
+    op.__doc__ = f"{summary}; arguments as in `op_f1`."
+    return op
+
+
+op_precision = _factory("precision", "Precision at an operating point")
+op_recall = _factory("recall", "Recall at an operating point")
+op_specificity = _factory("specificity", "Specificity at an operating point")
+op_accuracy = _factory("accuracy", "Accuracy at an operating point")
+op_balanced_accuracy = _factory("balanced_accuracy", "Balanced accuracy at an operating point")
+op_mcc = _factory("mcc", "Matthews correlation at an operating point")
+op_kappa = _factory("kappa", "Cohen's kappa at an operating point")
+op_fpr = _factory("fpr", "False-positive rate at an operating point")
+op_fnr = _factory("fnr", "False-negative rate at an operating point")
+
+
+def op_net_benefit(
+    at: "float | ThresholdSelector | FittedOperatingPoint", *, ci_policy: str | None = None
+) -> OpSpec:
+    """Net benefit at a threshold probability (Vickers & Elkin 2006); arguments as in `op_f1`.
+
+    Examples
+    --------
+    >>> op_net_benefit(0.2).compute([0, 1], [0.1, 0.9])
+    0.5
+    """
+    spec = _make("net_benefit", at, ci_policy)
+    if isinstance(spec.at, float):
+        _validate.fraction(spec.at, "at")
+    return replace(spec, metric="net_benefit")

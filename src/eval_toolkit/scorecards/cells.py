@@ -1,0 +1,252 @@
+"""The result cell and the mapping of cells: what every kind of evaluation ends in."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, Literal, TypeAlias
+
+from eval_toolkit._optional import require
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.inference.results import BootstrapCI
+
+__all__ = ["MetricResult", "Scorecard", "Status"]
+
+Status: TypeAlias = Literal["ok", "skipped", "error"]
+_STATUSES = ("ok", "skipped", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class MetricResult:
+    """One number or the reason there is none; stored under the name `artifacts.MetricState`.
+
+    Examples
+    --------
+    >>> MetricResult(0.82, "ok").to_dict()
+    {'value': 0.82, 'status': 'ok', 'reason': ''}
+    >>> MetricResult(None, "skipped", "one class only")
+    MetricResult(skipped: one class only)
+    """
+
+    value: float | None
+    status: Status
+    reason: str = ""
+    ci: BootstrapCI | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    n_units: int | None = None
+    n_groups: int | None = None
+    n_errors: int = 0
+    n_skipped: int = 0
+
+    def __post_init__(self) -> None:
+        if self.status not in _STATUSES:
+            raise InvalidInputError(
+                f"`status` is {self.status!r}; it must be 'ok', 'skipped' or 'error'"
+            )
+        if self.status == "ok" and self.value is None:
+            raise InvalidInputError("an 'ok' cell needs a value; use 'skipped' with a reason")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types: value, status, reason, and what else there is."""
+        payload: dict[str, Any] = {
+            "value": self.value,
+            "status": self.status,
+            "reason": self.reason,
+        }
+        if self.ci is not None:
+            payload["ci"] = self.ci.to_dict()
+        if self.details:
+            payload["details"] = dict(self.details)
+        if self.n_units is not None:
+            payload["n_units"] = self.n_units
+            payload["n_groups"] = self.n_groups
+            payload["n_errors"] = self.n_errors
+            payload["n_skipped"] = self.n_skipped
+        return payload
+
+    def __repr__(self) -> str:
+        return f"MetricResult({self:.4g})" if self.status == "ok" else f"MetricResult({self})"
+
+    def __format__(self, spec: str) -> str:
+        if self.value is None or self.status != "ok":
+            return f"{self.status}: {self.reason}"
+        return format(self.ci, spec) if self.ci else format(self.value, spec or ".3f")
+
+
+_CI_FIELDS = ("ci_low", "ci_high", "confidence", "n_resamples", "method")
+
+
+class Scorecard(Mapping[str, MetricResult]):
+    """Read-only mapping from metric name to cell; a wrong name raises `KeyError`.
+
+    Parameters
+    ----------
+    results : mapping of str to MetricResult
+        Copied.
+    slices : mapping of str to Scorecard, optional
+        The same metrics for parts of the data.
+
+    Examples
+    --------
+    >>> card = Scorecard({"pr_auc": MetricResult(0.9, "ok")})
+    >>> card["pr_auc"].value
+    0.9
+    >>> print(card.to_markdown())
+    | metric | value | 95 % interval | n | status |
+    |---|---|---|---|---|
+    | pr_auc | 0.900 |  |  | ok |
+    """
+
+    __slots__ = ("_results", "slices")
+
+    def __init__(
+        self,
+        results: Mapping[str, MetricResult],
+        slices: "Mapping[str, Scorecard] | None" = None,
+    ) -> None:
+        self._results = dict(results)
+        self.slices: dict[str, Scorecard] = dict(slices or {})
+
+    def __getitem__(self, name: str) -> MetricResult:
+        return self._results[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._results)
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Scorecard):
+            return NotImplemented
+        return self._results == other._results and self.slices == other.slices
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        cells = ", ".join(f"{name}={cell:.3f}" for name, cell in self.items())
+        return f"Scorecard({cells})"
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Return ``{name: cell}`` in plain JSON types; `slices` have a ``to_dict`` of their own."""
+        return {name: cell.to_dict() for name, cell in self.items()}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one flat dict per cell, slices included: the source of every table."""
+        rows = [_row("", name, cell) for name, cell in self.items()]
+        for slice_name, card in self.slices.items():
+            rows += [_row(slice_name, name, cell) for name, cell in card.items()]
+        return rows
+
+    def to_pandas(self) -> Any:
+        """Return one row with columns (metric, field); needs the ``dataframe`` extra."""
+        pandas = require("pandas", feature="Scorecard.to_pandas", extra="dataframe")
+        columns: dict[tuple[str, str], list[Any]] = {}
+        for name, cell in self.items():
+            columns[name, "value"] = [float("nan") if cell.value is None else cell.value]
+            columns[name, "status"] = [cell.status]
+            columns[name, "reason"] = [cell.reason]
+            for part in _CI_FIELDS:
+                absent = "" if part == "method" else float("nan")
+                columns[name, part] = [getattr(cell.ci, part) if cell.ci else absent]
+        frame = pandas.DataFrame(columns)
+        frame.columns = pandas.MultiIndex.from_tuples(list(columns), names=["metric", "field"])
+        return frame
+
+    def to_polars(self) -> Any:
+        """Return one row per metric (and slice); uses polars when it is installed."""
+        polars = require("polars", feature="Scorecard.to_polars")
+        return polars.DataFrame(self.rows(), infer_schema_length=None)
+
+    def to_markdown(self) -> str:
+        """Return a Markdown table."""
+        header, body = self._table()
+        lines = [header, ["---"] * len(header), *body]
+        texts = ["|".join(["", *(_cell_md(c) for c in line), ""]) for line in lines[:1]]
+        texts.append("|" + "|".join(lines[1]) + "|")
+        texts += ["|".join(["", *(_cell_md(c) for c in line), ""]) for line in body]
+        return "\n".join(texts)
+
+    def to_latex(self) -> str:
+        """Return a LaTeX ``tabular``; needs the booktabs package."""
+        header, body = self._table()
+        lines = [r"\begin{tabular}{" + "l" * len(header) + "}", r"\toprule"]
+        lines.append(" & ".join(_cell_latex(c) for c in header) + r" \\")
+        lines.append(r"\midrule")
+        lines += [" & ".join(_cell_latex(c) for c in line) + r" \\" for line in body]
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+    def _repr_html_(self) -> str:
+        header, body = self._table()
+        head = "".join(f"<th>{escape(c)}</th>" for c in header)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in line) + "</tr>" for line in body
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+    def __rich__(self) -> Any:
+        from rich.table import Table
+        from rich.text import Text
+
+        header, body = self._table()
+        table = Table(*header)
+        for line in body:
+            table.add_row(*(Text(c) for c in line))  # Text: names are never markup
+        return table
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        """Return the header and the cells of the table every text format shows."""
+        confidences = {cell.ci.confidence for cell in self.values() if cell.ci}
+        percent = f"{100 * confidences.pop():g} % " if len(confidences) == 1 else "95 % "
+        header = ["metric", "value", f"{percent}interval", "n", "status"]
+        body = []
+        for row in self.rows():
+            cells = [
+                row["metric"],
+                "" if row["value"] is None else f"{row['value']:.3f}",
+                "" if row["ci_low"] is None else f"[{row['ci_low']:.3f}, {row['ci_high']:.3f}]",
+                "" if row["n_units"] is None else str(row["n_units"]),
+                row["status"] + (f": {row['reason']}" if row["reason"] else ""),
+            ]
+            body.append([row["slice"] or "all", *cells] if self.slices else cells)
+        return (["slice", *header] if self.slices else header), body
+
+
+def _row(slice_name: str, name: str, cell: MetricResult) -> dict[str, Any]:
+    ci = {part: getattr(cell.ci, part) if cell.ci else None for part in _CI_FIELDS}
+    return {
+        "slice": slice_name,
+        "metric": name,
+        "value": cell.value,
+        "status": cell.status,
+        "reason": cell.reason,
+        **ci,
+        "n_units": cell.n_units,
+        "n_groups": cell.n_groups,
+        "n_errors": cell.n_errors,
+        "n_skipped": cell.n_skipped,
+    }
+
+
+def _cell_md(text: str) -> str:
+    flat = text.replace("|", r"\|").replace("\n", " ")
+    return f" {flat} "
+
+
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "&": r"\&",
+        "%": r"\%",
+        "$": r"\$",
+        "#": r"\#",
+        "_": r"\_",
+        "{": r"\{",
+        "}": r"\}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+    }
+)
+
+
+def _cell_latex(text: str) -> str:
+    return text.translate(_LATEX).replace("\n", " ")

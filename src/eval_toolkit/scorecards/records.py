@@ -1,0 +1,286 @@
+"""Records: one line per (unit, attempt), the same for rows, benchmark samples and rollouts."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit.errors import InvalidInputError
+
+__all__ = ["Records"]
+
+Strings = NDArray[Any]
+_STATUSES = ("ok", "skipped", "error")
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """A table of records, sorted by unit and attempt; make one with `from_columns` or `from_rows`.
+
+    Examples
+    --------
+    >>> records = Records.from_columns({"correct": [1, 0, 1]}, unit_id=["q2", "q1", "q3"])
+    >>> records.unit_id.tolist(), records.columns["correct"].tolist()
+    (['q1', 'q2', 'q3'], [0.0, 1.0, 1.0])
+    """
+
+    unit_id: Strings
+    content_hash: Strings
+    """Hash of the raw input and target; "" where unknown."""
+    group: Strings
+    """Units that are not independent share a group; the unit itself by default."""
+    attempt: IntArray
+    slices: Mapping[str, Strings]
+    columns: Mapping[str, FloatArray]
+    """Measured values; meaningless where the column's status is not "ok"."""
+    status: Mapping[str, Strings]
+    """Per column: "ok", "skipped" or "error"."""
+    reason: Mapping[str, Strings] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.unit_id)
+
+    @classmethod
+    def from_columns(
+        cls,
+        columns: Mapping[str, Sequence[float | None] | ArrayLike],
+        *,
+        unit_id: Sequence[str] | ArrayLike | None = None,
+        attempt: ArrayLike | None = None,
+        group: Sequence[Any] | ArrayLike | None = None,
+        slices: Mapping[str, Sequence[Any] | ArrayLike] | None = None,
+        content_hash: Sequence[str] | ArrayLike | None = None,
+        status: Mapping[str, Sequence[str]] | None = None,
+        reason: Mapping[str, Sequence[str]] | None = None,
+    ) -> "Records":
+        """Build records from columns of measured values.
+
+        Parameters
+        ----------
+        columns : mapping of name to array-like of shape (n,)
+            Numbers. A None stands for a value that could not be measured: "skipped", unless
+            ``status`` says otherwise.
+        unit_id : array-like of str, optional
+            The data's own key of each record's unit; a running number by default.
+        attempt : array-like of int, optional
+            Number of the try at the unit; counted in input order by default.
+        group : array-like, optional
+            Group of each unit; the unit itself by default.
+        slices : mapping of name to array-like, optional
+            Named parts of the data that results are reported on.
+        content_hash : array-like of str, optional
+            Hash of each unit's raw input and target.
+        status, reason : mapping of column to sequence of str, optional
+            "ok", "skipped" or "error" per record, and why.
+
+        Returns
+        -------
+        Records
+            Sorted by unit and attempt, so that input order never matters.
+
+        Raises
+        ------
+        InvalidInputError
+            If lengths differ, an id and attempt repeat, or an "ok" value is not finite.
+        """
+        if not columns:
+            raise InvalidInputError("`columns` is empty; records need at least one column")
+        n = len(next(iter(columns.values())))  # type: ignore[arg-type]
+        ids = _strings(unit_id, "unit_id", n) if unit_id is not None else _numbered(n)
+        tries = _attempts(ids) if attempt is None else np.asarray(attempt, dtype=np.int64)
+        _length(tries, "attempt", n)
+        _unique(ids, tries)
+        values: dict[str, FloatArray] = {}
+        states: dict[str, Strings] = {}
+        reasons: dict[str, Strings] = {}
+        for name, column in columns.items():
+            values[name], states[name] = _column(column, name, n, (status or {}).get(name))
+            given = (reason or {}).get(name)
+            reasons[name] = np.full(n, "", object) if given is None else _strings(given, name, n)
+        order = np.lexsort((tries, ids))
+        groups = ids if group is None else _strings(group, "group", n)
+        _one_group_per_unit(ids, groups)
+        hashes = (
+            np.full(n, "", object)
+            if content_hash is None
+            else _strings(content_hash, "content_hash", n)
+        )
+        parts = {name: _strings(part, name, n)[order] for name, part in (slices or {}).items()}
+        return cls(
+            unit_id=ids[order],
+            content_hash=hashes[order],
+            group=groups[order],
+            attempt=tries[order],
+            slices=parts,
+            columns={name: column[order] for name, column in values.items()},
+            status={name: state[order] for name, state in states.items()},
+            reason={name: why[order] for name, why in reasons.items()},
+        )
+
+    @classmethod
+    def from_rows(
+        cls,
+        y_true: ArrayLike,
+        y_score: ArrayLike,
+        *,
+        inputs: Sequence[Any] | None = None,
+        unit_id: Sequence[str] | ArrayLike | None = None,
+        group: Sequence[Any] | ArrayLike | None = None,
+        slices: Mapping[str, Sequence[Any] | ArrayLike] | None = None,
+    ) -> "Records":
+        """Build records of a scored data set: columns ``label`` and ``score``, one try each.
+
+        Parameters
+        ----------
+        y_true, y_score : array-like of shape (n,)
+            Labels and scores.
+        inputs : sequence, optional
+            What was scored; gives content hashes, and unit ids where none are passed.
+        unit_id, group, slices
+            As in `from_columns`.
+
+        Returns
+        -------
+        Records
+            For `summarise`.
+
+        Raises
+        ------
+        InvalidInputError
+            If the arrays are unusable.
+
+        Examples
+        --------
+        >>> records = Records.from_rows([0, 1], [0.2, 0.9], inputs=["a text", "another"])
+        >>> sorted(records.columns), len(records.unit_id[0])
+        (['label', 'score'], 16)
+        """
+        labels, scores = _validate.binary_pair(y_true, y_score)
+        hashes = None
+        if inputs is not None:
+            _length(inputs, "inputs", len(labels))
+            hashes = [
+                _content_hash(item, int(label)) for item, label in zip(inputs, labels, strict=True)
+            ]
+            if unit_id is None:
+                unit_id = _ids_from_hashes(hashes)
+        return cls.from_columns(
+            {"label": labels.astype(np.float64), "score": scores},
+            unit_id=unit_id,
+            group=group,
+            slices=slices,
+            content_hash=hashes,
+        )
+
+    def take(self, rows: ArrayLike) -> "Records":
+        """Return the records at these positions or under this mask."""
+        at = np.asarray(rows)
+        return Records(
+            self.unit_id[at],
+            self.content_hash[at],
+            self.group[at],
+            self.attempt[at],
+            {name: part[at] for name, part in self.slices.items()},
+            {name: column[at] for name, column in self.columns.items()},
+            {name: state[at] for name, state in self.status.items()},
+            {name: why[at] for name, why in self.reason.items()},
+        )
+
+
+def _content_hash(item: Any, target: Any) -> str:
+    """Return sha256 of the canonical JSON of an input and its target."""
+    text = json.dumps([item, target], sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _ids_from_hashes(hashes: list[str]) -> list[str]:
+    """Return 16 hex digits per item, with ~2, ~3 … for equal items."""
+    seen: dict[str, int] = {}
+    ids = []
+    for digest in hashes:
+        seen[digest] = seen.get(digest, 0) + 1
+        suffix = f"~{seen[digest]}" if seen[digest] > 1 else ""
+        ids.append(digest[:16] + suffix)
+    return ids
+
+
+def _numbered(n: int) -> Strings:
+    width = len(str(max(n - 1, 0)))
+    return np.array([f"{i:0{width}d}" for i in range(n)], dtype=object)  # sorts as numbers do
+
+
+def _length(values: Any, name: str, n: int) -> None:
+    if len(values) != n:
+        raise InvalidInputError(f"`{name}` has {len(values)} entries but there are {n} records")
+
+
+def _strings(values: Any, name: str, n: int) -> Strings:
+    _length(values, name, n)
+    missing = [i for i, value in enumerate(values) if value is None or value != value]
+    if missing:
+        raise InvalidInputError(f"{name}[{missing[0]}] is missing; every record needs one")
+    return np.array([str(value) for value in values], dtype=object)
+
+
+def _attempts(ids: Strings) -> IntArray:
+    seen: dict[str, int] = {}
+    attempts = np.empty(len(ids), dtype=np.int64)
+    for row, unit in enumerate(ids):
+        attempts[row] = seen[unit] = seen.get(unit, 0) + 1
+    return attempts
+
+
+def _unique(ids: Strings, attempts: IntArray) -> None:
+    seen: set[tuple[str, int]] = set()
+    for row, key in enumerate(zip(ids.tolist(), attempts.tolist(), strict=True)):
+        if key in seen:
+            raise InvalidInputError(
+                f"unit_id[{row}] is {key[0]!r} with attempt {key[1]} again; "
+                "a unit and attempt may occur once"
+            )
+        seen.add(key)
+
+
+def _one_group_per_unit(ids: Strings, groups: Strings) -> None:
+    if groups is ids:
+        return
+    home: dict[str, str] = {}
+    for row, (unit, group) in enumerate(zip(ids.tolist(), groups.tolist(), strict=True)):
+        if home.setdefault(unit, group) != group:
+            raise InvalidInputError(
+                f"group[{row}] is {group!r} but unit {unit!r} is in {home[unit]!r} too; "
+                "a unit lies in one group"
+            )
+
+
+def _column(
+    values: Any, name: str, n: int, status: Sequence[str] | None
+) -> tuple[FloatArray, Strings]:
+    """Return the numbers and their status; None becomes "skipped" unless a status is given."""
+    _length(values, name, n)
+    absent = np.array([value is None for value in values])
+    numbers = np.array([0.0 if value is None else value for value in values], dtype=np.float64)
+    if status is None:
+        states = np.where(absent, "skipped", "ok").astype(object)
+    else:
+        states = _strings(status, f"status[{name!r}]", n)
+        odd = [i for i, state in enumerate(states) if state not in _STATUSES]
+        if odd:
+            raise InvalidInputError(
+                f"status[{name!r}][{odd[0]}] is {states[odd[0]]!r}; "
+                "it must be 'ok', 'skipped' or 'error'"
+            )
+    bad = (states == "ok") & (absent | ~np.isfinite(numbers))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InvalidInputError(
+            f"{name}[{row}] is {values[row]}; an 'ok' value must be finite "
+            "(use None with a status of 'skipped' or 'error')"
+        )
+    return np.where(states == "ok", numbers, 0.0), states

@@ -1,0 +1,277 @@
+"""`scorecard`: every metric of one scorer on one slice, with intervals from one set of draws."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
+from eval_toolkit.inference.bootstrap import MIN_UNITS, bootstrap_problem
+from eval_toolkit.inference.engine import Executor, Problem
+from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
+from eval_toolkit.inference.prepared import View
+from eval_toolkit.inference.proportions import wilson_interval
+from eval_toolkit.inference.results import (
+    DEFAULT_CONFIDENCE,
+    DEFAULT_METHOD,
+    DEFAULT_N_RESAMPLES,
+    BootstrapCI,
+)
+from eval_toolkit.inference.statistics import Statistic, statistic_for
+from eval_toolkit.metrics import is_metric_defined_for_slice
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.scorecards.cells import MetricResult, Scorecard
+from eval_toolkit.scorecards.prior_shift import PriorShift
+from eval_toolkit.seeds import SeedLike, resolve_seed
+
+__all__ = ["Intervals", "check_specs", "metric_cells", "scorecard"]
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """How intervals are made; ``n_resamples=0`` makes none."""
+
+    n_resamples: int = DEFAULT_N_RESAMPLES
+    confidence: float = DEFAULT_CONFIDENCE
+    method: str = DEFAULT_METHOD
+    seed: int = 0
+    executor: Executor | None = None
+
+
+def scorecard(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    metrics: Sequence[MetricSpec],
+    bootstrap: bool = True,
+    n_resamples: int = DEFAULT_N_RESAMPLES,
+    confidence: float = DEFAULT_CONFIDENCE,
+    method: str = DEFAULT_METHOD,
+    seed: SeedLike = None,
+    rng: SeedLike = None,
+    groups: ArrayLike | None = None,
+    assumed_prior: float | None = None,
+    executor: Executor | None = None,
+) -> Scorecard:
+    """Evaluate several metrics of one scorer, each with a status and an interval.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, 0 or 1.
+    y_score : array-like of shape (n,)
+        Scores; higher means more positive. Probabilities for calibration metrics.
+    metrics : sequence of MetricSpec
+        From `metric_specs`, `op_metric_specs`, or anything with ``name`` and ``compute``.
+    bootstrap : bool, default True
+        Whether to make intervals.
+    n_resamples, confidence, method, executor
+        As in `bootstrap_ci`. One set of draws serves every metric.
+    seed, rng : int, Generator, …, default 0
+        Two spellings of one argument.
+    groups : array-like of shape (n,), optional
+        Rows that are not independent share a group; whole groups are drawn.
+    assumed_prior : float, optional
+        Report every metric as it would be at this prevalence instead of the data's own: classes
+        are reweighted, the scores stay as they are.
+
+    Returns
+    -------
+    Scorecard
+        One cell per metric. "skipped": the metric does not exist here, with the reason; "error":
+        it failed, with type and message; neither stops the others. A value without an interval
+        says why: ``bootstrap unavailable: …``.
+
+    Raises
+    ------
+    InvalidInputError
+        If the arrays are unusable, an option is out of range or two specs share a name.
+
+    Notes
+    -----
+    Shares at a held threshold (recall, precision, accuracy …) of independent rows get Wilson
+    intervals, which hold at any n and near 0 and 1; everything else the bootstrap.
+
+    Examples
+    --------
+    >>> from eval_toolkit import metric_specs as ms
+    >>> y = [0, 1] * 20
+    >>> card = scorecard(y, [0.3, 0.6, 0.5, 0.4] * 10, metrics=[ms.roc_auc, ms.brier])
+    >>> card["roc_auc"].value, card["roc_auc"].status, card["roc_auc"].ci.method
+    (0.75, 'ok', 'BCa')
+    """
+    labels, scores = _validate.binary_pair(y_true, y_score)
+    specs = check_specs(metrics)
+    if bootstrap:
+        n_resamples = _validate.integer(n_resamples, "n_resamples", low=1)
+        confidence = _validate.fraction(confidence, "confidence")
+    plan = rows_plan(len(labels)) if groups is None else groups_plan(groups, n=len(labels))
+    how = Intervals(
+        n_resamples if bootstrap else 0,
+        confidence,
+        method,
+        resolve_seed(seed, rng, default=0),
+        executor,
+    )
+    shift = None if assumed_prior is None else PriorShift.to(labels, assumed_prior)
+    return Scorecard(metric_cells(labels, scores, specs, plan, how, shift))
+
+
+def check_specs(metrics: Sequence[MetricSpec]) -> list[MetricSpec]:
+    """Return the specs as a list; names must be unique and compute must be there."""
+    specs = list(metrics)
+    seen: dict[str, int] = {}
+    for index, spec in enumerate(specs):
+        if not isinstance(spec, MetricSpec):
+            raise InvalidInputError(
+                f"metrics[{index}] is {spec!r}; a metric spec has a `name` and a `compute` "
+                "method (see eval_toolkit.metric_specs)"
+            )
+        if spec.name in seen:
+            raise InvalidInputError(
+                f"metrics[{index}] has the name {spec.name!r} of metrics[{seen[spec.name]}]; "
+                "names must be unique"
+            )
+        seen[spec.name] = index
+    return specs
+
+
+def metric_cells(
+    labels: BoolArray,
+    scores: FloatArray,
+    specs: Sequence[MetricSpec],
+    plan: Plan,
+    how: Intervals,
+    shift: PriorShift | None = None,
+) -> dict[str, MetricResult]:
+    """Return one cell per spec, with intervals from one set of draws."""
+    view = View(labels, scores, plan)
+    drafts = {spec.name: _Draft.of(spec, view, shift) for spec in specs}
+    open_drafts = [draft for draft in drafts.values() if draft.wants_interval(how)]
+    if how.n_resamples and open_drafts:
+        _bootstrap(open_drafts, labels, scores, plan, how)
+    return {name: draft.cell(plan) for name, draft in drafts.items()}
+
+
+class _Draft:
+    """A cell in the making: value first, interval later."""
+
+    def __init__(self, spec: MetricSpec) -> None:
+        self.spec = spec
+        self.statistic: Statistic | None = None
+        self.details: dict[str, Any] = {}
+        self.value: float | None = None
+        self.status = "ok"
+        self.reason = ""
+        self.ci: BootstrapCI | None = None
+        self.proportion: tuple[float, float] | None = None
+
+    @classmethod
+    def of(cls, spec: MetricSpec, view: View, shift: PriorShift | None) -> "_Draft":
+        draft = cls(spec)
+        single = view.n_positive in (0, view.n)
+        if not is_metric_defined_for_slice(spec.name, is_single_class=single):
+            which = "positive" if view.n_positive else "negative"
+            draft._stop("skipped", f"{spec.name} is undefined: all {view.n} rows are {which}")
+            return draft
+        try:
+            draft._evaluate(view, shift)
+        except (MemoryError, RecursionError):
+            raise
+        except UndefinedMetricError as error:
+            draft._stop("skipped", str(error))
+        except Exception as error:
+            draft._stop("error", f"{type(error).__name__}: {error}")
+        return draft
+
+    def _evaluate(self, view: View, shift: PriorShift | None) -> None:
+        if shift is not None:
+            self.details = shift.details()
+            self.statistic = shift.statistic_for(self.spec, view)
+        elif hasattr(self.spec, "bind"):
+            self.statistic, self.details = self.spec.bind(view)
+            self.proportion = self.spec.proportion(view)  # type: ignore[attr-defined]
+        else:
+            self.statistic = statistic_for(self.spec)
+        # A foreign spec's own `compute` is what it promised; ours agree with their statistics.
+        value = self.statistic.point(view)
+        if not math.isfinite(value):
+            self._stop("error", f"ValueError: {self.spec.name} returned {value}")
+            return
+        self.value = float(value)
+
+    def _stop(self, status: str, reason: str) -> None:
+        self.status, self.reason, self.statistic = status, reason, None
+
+    def wants_interval(self, how: Intervals) -> bool:
+        """Take the Wilson interval if the metric is a share; say whether draws are needed."""
+        return bool(how.n_resamples) and self.status == "ok"
+
+    def cell(self, plan: Plan) -> MetricResult:
+        return MetricResult(
+            value=self.value,
+            status=self.status,  # type: ignore[arg-type]
+            reason=self.reason,
+            ci=self.ci,
+            details=self.details,
+            n_units=plan.n_rows,
+            n_groups=plan.n_groups,
+        )
+
+
+def _bootstrap(
+    drafts: list[_Draft], labels: BoolArray, scores: FloatArray, plan: Plan, how: Intervals
+) -> None:
+    """Give every draft its interval, or the reason it has none."""
+    resampled = []
+    for draft in drafts:
+        if draft.proportion is not None and plan.is_plain_rows:
+            draft.ci = _share_interval(draft.proportion, how.confidence, plan)
+        else:
+            resampled.append(draft)
+    if not resampled:
+        return
+    if plan.n_units < MIN_UNITS:
+        what = "rows" if plan.unit_of_row is None else "groups"
+        for draft in resampled:
+            draft.reason = (
+                f"bootstrap unavailable: {plan.n_units} {what}, at least {MIN_UNITS} are needed"
+            )
+        return
+    statistics = tuple(d.statistic for d in resampled if d.statistic is not None)
+    problem = Problem(labels, (scores,), statistics, plan, how.seed)
+    (cells,) = bootstrap_problem(
+        problem,
+        n_resamples=how.n_resamples,
+        confidence=how.confidence,
+        method=how.method,
+        executor=how.executor,
+    )
+    for draft, result in zip(resampled, cells, strict=True):
+        if isinstance(result, BootstrapCI):
+            draft.ci, draft.reason = result, result.reason
+        else:
+            draft.reason = f"bootstrap unavailable: {result}"
+
+
+def _share_interval(
+    proportion: tuple[float, float], confidence: float, plan: Plan
+) -> BootstrapCI | None:
+    successes, n = (int(part) for part in proportion)
+    bounds = wilson_interval(successes, n, confidence=confidence)
+    if bounds.low is None or bounds.high is None:
+        return None
+    return BootstrapCI(
+        point_estimate=successes / n,
+        ci_low=bounds.low,
+        ci_high=bounds.high,
+        confidence=confidence,
+        n_resamples=0,
+        method="wilson",
+        n_units=plan.n_rows,
+        n_groups=plan.n_groups,
+    )

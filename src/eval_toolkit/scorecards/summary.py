@@ -1,0 +1,265 @@
+"""`summarise`: records of any kind to cells. Attempts are reduced to units, groups are resampled."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.inference import proportions
+from eval_toolkit.inference.means import t_interval
+from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
+from eval_toolkit.inference.results import (
+    DEFAULT_CONFIDENCE,
+    DEFAULT_METHOD,
+    DEFAULT_N_RESAMPLES,
+    BootstrapCI,
+)
+from eval_toolkit.metric_specs import ColumnSpec
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.scorecards.cells import MetricResult, Scorecard
+from eval_toolkit.scorecards.records import Records
+from eval_toolkit.scorecards.score import Intervals, check_specs, metric_cells
+from eval_toolkit.seeds import SeedLike, resolve_seed
+
+__all__ = ["summarise"]
+
+_REDUCERS: dict[str, Callable[[NDArray[Any]], float]] = {
+    "mean": lambda values: float(values.mean()),
+    "median": lambda values: float(np.median(values)),
+    "max": lambda values: float(values.max()),
+    "min": lambda values: float(values.min()),
+    "first": lambda values: float(values[0]),
+}
+_PROPORTION_METHODS = {
+    "wilson": proportions.wilson_interval,
+    "clopper-pearson": proportions.clopper_pearson_interval,
+    "jeffreys": proportions.jeffreys_interval,
+    "agresti-coull": proportions.agresti_coull_interval,
+    "beta-binomial": proportions.beta_binomial_interval,
+}
+_BOOTSTRAP_METHODS = ("BCa", "percentile", "basic", "studentized")
+_METHODS = (*_BOOTSTRAP_METHODS, *_PROPORTION_METHODS, "t")
+
+
+def summarise(
+    records: Records,
+    metrics: Sequence[MetricSpec],
+    *,
+    by: str | None = None,
+    reduce: str = "mean",
+    on_error: str = "exclude",
+    confidence: float = DEFAULT_CONFIDENCE,
+    method: str | None = None,
+    n_resamples: int = DEFAULT_N_RESAMPLES,
+    seed: SeedLike = 42,
+) -> Scorecard:
+    """Summarise records into cells: the only place where runs get their intervals.
+
+    Parameters
+    ----------
+    records : Records
+        One line per (unit, attempt).
+    metrics : sequence of MetricSpec
+        `metric_specs.mean_of(column)` for any measured column; metrics of labels and scores read
+        the columns ``label`` and ``score``.
+    by : str, optional
+        A slice of the records: the scorecard's ``slices`` then hold the cells of each part.
+    reduce : {"mean", "median", "max", "min", "first"}, default "mean"
+        How the attempts at one unit become one value.
+    on_error : {"exclude", "as_zero", "fail"}, default "exclude"
+        What a record with status "error" counts as; excluded ones are counted in ``n_errors``.
+    confidence : float, default 0.95
+        Nominal coverage.
+    method : str, optional
+        "BCa", "percentile", "basic", "studentized", "t", or for 0/1 values "wilson",
+        "clopper-pearson", "jeffreys", "agresti-coull", "beta-binomial". By default Wilson for 0/1
+        values of independent units and BCa over groups otherwise.
+    n_resamples : int, default 1000
+        Bootstrap resamples.
+    seed : int, default 42
+        Seed of the draws.
+
+    Returns
+    -------
+    Scorecard
+        Each cell with ``n_units``, ``n_groups``, ``n_errors`` and ``n_skipped``.
+
+    Raises
+    ------
+    InvalidInputError
+        If a column or slice does not exist, an option is unknown, or a record failed under
+        ``on_error="fail"``.
+
+    Examples
+    --------
+    >>> from eval_toolkit import metric_specs as ms
+    >>> records = Records.from_columns(
+    ...     {"correct": [1, 0, 1, 1]}, unit_id=["a", "a", "b", "b"]  # two tries at two items
+    ... )
+    >>> cell = summarise(records, [ms.mean_of("correct")])["correct"]
+    >>> cell.value, cell.n_units
+    (0.75, 2)
+    """
+    specs = check_specs(metrics)
+    options = _Options(
+        _validate.choice(reduce, "reduce", tuple(_REDUCERS)),
+        _validate.choice(on_error, "on_error", ("exclude", "as_zero", "fail")),
+        None if method is None else _validate.choice(method, "method", _METHODS),
+        Intervals(
+            _validate.integer(n_resamples, "n_resamples", low=1),
+            _validate.fraction(confidence, "confidence"),
+            method if method in _BOOTSTRAP_METHODS else DEFAULT_METHOD,
+            resolve_seed(seed),
+        ),
+    )
+    slices = {}
+    if by is not None:
+        if by not in records.slices:
+            raise InvalidInputError(f"`by` is {by!r}; the records have {sorted(records.slices)}")
+        for name in np.unique(records.slices[by].astype(str)).tolist():
+            part = records.take(records.slices[by] == name)
+            slices[name] = Scorecard(_cells(part, specs, options))
+    return Scorecard(_cells(records, specs, options), slices)
+
+
+@dataclass(frozen=True)
+class _Options:
+    reduce: str
+    on_error: str
+    method: str | None
+    how: Intervals
+
+
+@dataclass(frozen=True)
+class _Units:
+    """Values reduced to one per unit, with counts of what is missing."""
+
+    values: dict[str, FloatArray]
+    plan: Plan
+    n_errors: int
+    n_skipped: int
+
+
+def _cells(
+    records: Records, specs: Sequence[MetricSpec], options: _Options
+) -> dict[str, MetricResult]:
+    """Return one cell per spec, in the order asked for."""
+    cells: dict[str, MetricResult] = {}
+    scored = [spec for spec in specs if not isinstance(spec, ColumnSpec)]
+    if scored:
+        units = _reduce(records, ("label", "score"), options)
+        cells.update(_scored_cells(units, scored, options))
+    for spec in specs:
+        if isinstance(spec, ColumnSpec):
+            cells[spec.name] = _mean_cell(_reduce(records, (spec.column,), options), spec, options)
+    return {spec.name: cells[spec.name] for spec in specs}
+
+
+def _reduce(records: Records, columns: tuple[str, ...], options: _Options) -> _Units:
+    """Reduce attempts to units; a record counts if all its columns are there."""
+    for column in columns:
+        if column not in records.columns:
+            raise InvalidInputError(
+                f"the records have no column {column!r}; they have {sorted(records.columns)}"
+            )
+    states = [records.status[column] for column in columns]
+    failed: BoolArray = np.any([state == "error" for state in states], axis=0)
+    skipped: BoolArray = np.any([state == "skipped" for state in states], axis=0) & ~failed
+    if options.on_error == "fail" and failed.any():
+        row = int(np.argmax(failed))
+        raise InvalidInputError(
+            f"unit {records.unit_id[row]!r}, attempt {records.attempt[row]} failed "
+            f"({records.reason[columns[0]][row] or 'no reason given'}) and on_error is 'fail'"
+        )
+    counted = ~skipped if options.on_error == "as_zero" else ~(skipped | failed)
+    unit_id = records.unit_id[counted]
+    starts = np.flatnonzero(np.concatenate(([True], unit_id[1:] != unit_id[:-1])))
+    starts = starts[: len(unit_id)]
+    values = {
+        column: _per_unit(np.where(failed, 0.0, records.columns[column])[counted], starts, options)
+        for column in columns
+    }
+    groups = records.group[counted][starts]
+    independent = len(np.unique(groups.astype(str))) == len(groups)
+    plan = rows_plan(len(starts)) if independent else groups_plan(groups)
+    return _Units(values, plan, int(failed.sum()), int(skipped.sum()))
+
+
+def _per_unit(values: FloatArray, starts: NDArray[np.int64], options: _Options) -> FloatArray:
+    if len(starts) == len(values):
+        return values
+    reducer = _REDUCERS[options.reduce]
+    return np.array([reducer(part) for part in np.split(values, starts[1:])])
+
+
+def _counted(cell: MetricResult, units: _Units) -> MetricResult:
+    return replace(cell, n_errors=units.n_errors, n_skipped=units.n_skipped)
+
+
+def _nothing(units: _Units) -> MetricResult:
+    """Return the cell of a slice in which nothing could be measured."""
+    reason = f"no unit has a value: {units.n_errors} errors, {units.n_skipped} skipped"
+    status = "error" if units.n_errors else "skipped"
+    return _counted(MetricResult(None, status, reason, n_units=0, n_groups=0), units)  # type: ignore[arg-type]
+
+
+def _scored_cells(
+    units: _Units, specs: Sequence[MetricSpec], options: _Options
+) -> dict[str, MetricResult]:
+    if units.plan.n_rows == 0:
+        return {spec.name: _nothing(units) for spec in specs}
+    labels = _validate.binary_labels(units.values["label"], "label")
+    cells = metric_cells(labels, units.values["score"], specs, units.plan, options.how)
+    return {name: _counted(cell, units) for name, cell in cells.items()}
+
+
+def _mean_cell(units: _Units, spec: ColumnSpec, options: _Options) -> MetricResult:
+    """Return the mean over units: closed form where there is one, the bootstrap otherwise."""
+    values = units.values[spec.column]
+    if len(values) == 0:
+        return _nothing(units)
+    binary = bool(np.isin(values, (0.0, 1.0)).all())
+    independent = units.plan.is_plain_rows
+    method = options.method or ("wilson" if binary and independent else DEFAULT_METHOD)
+    if method in _PROPORTION_METHODS or method == "t":
+        ci, reason = _closed_form(values, units.plan, method, binary, options.how.confidence)
+        value = float(values.mean())
+        cell = MetricResult(
+            value, "ok", reason, ci, n_units=units.plan.n_rows, n_groups=units.plan.n_groups
+        )
+        return _counted(cell, units)
+    labels = np.zeros(len(values), dtype=np.bool_)
+    how = replace(options.how, method=method)
+    cell = metric_cells(labels, values, [spec], units.plan, how)[spec.name]
+    return _counted(cell, units)
+
+
+def _closed_form(
+    values: FloatArray, plan: Plan, method: str, binary: bool, confidence: float
+) -> tuple[BootstrapCI | None, str]:
+    """Return a closed-form interval of the mean, or None and the reason."""
+    if method == "t":
+        if len(values) < 2 or plan.n_groups < 2:
+            return None, "a t interval needs at least two units"
+        ci = t_interval(values, groups=plan.unit_of_row, confidence=confidence)
+        return replace(ci, n_groups=plan.n_groups), ci.reason
+    if not (binary and plan.is_plain_rows):
+        return None, f"{method} is for 0/1 values of independent units; use BCa or t"
+    successes, n = int(values.sum()), len(values)
+    bounds = _PROPORTION_METHODS[method](successes, n, confidence=confidence)
+    ci = BootstrapCI(
+        successes / n,
+        float(bounds.low),  # type: ignore[arg-type]
+        float(bounds.high),  # type: ignore[arg-type]
+        confidence,
+        0,
+        method,
+        n_units=n,
+        n_groups=n,
+    )
+    return ci, ""

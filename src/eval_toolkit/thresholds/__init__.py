@@ -1,0 +1,33 @@
+"""Operating thresholds: selectors that look at every distinct score, and the rates they promise."""
+
+from eval_toolkit.inference.proportions import WilsonInterval, wilson_interval
+from eval_toolkit.metrics import RecallAtFprResult, ThresholdResult, recall_at_fpr
+from eval_toolkit.protocols import ThresholdSelector
+from eval_toolkit.thresholds.ci_safe import CISafeThresholdSelector
+from eval_toolkit.thresholds.policy import ThresholdPolicyMetadata, select_threshold
+from eval_toolkit.thresholds.selectors import (
+    CostSensitiveSelector,
+    MaxF1Selector,
+    TargetFPRSelector,
+    TargetPrecisionSelector,
+    TargetRecallSelector,
+    YoudenJSelector,
+)
+
+__all__ = [
+    "CISafeThresholdSelector",
+    "CostSensitiveSelector",
+    "MaxF1Selector",
+    "RecallAtFprResult",
+    "TargetFPRSelector",
+    "TargetPrecisionSelector",
+    "TargetRecallSelector",
+    "ThresholdPolicyMetadata",
+    "ThresholdResult",
+    "ThresholdSelector",
+    "WilsonInterval",
+    "YoudenJSelector",
+    "recall_at_fpr",
+    "select_threshold",
+    "wilson_interval",
+]

@@ -1,0 +1,52 @@
+"""What every selector reads: the rates at each distinct score, and labels that tell targets apart."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit._validate import FloatArray
+from eval_toolkit.metrics import ThresholdResult
+from eval_toolkit.metrics._cumulative import ScoreGroups
+from eval_toolkit.metrics.ranking import ranked
+
+__all__ = ["f1_scores", "number_label", "precisions", "result_at", "thresholds_of"]
+
+
+def thresholds_of(y_true: ArrayLike, y_score: ArrayLike, criterion: str) -> ScoreGroups:
+    """Return counts at every distinct score, highest first; both classes must be present.
+
+    No threshold is left out: thinning collinear points of the ROC curve, as plots do, can lose
+    the best feasible threshold when scores are tied.
+    """
+    return ranked(y_true, y_score, None, f"threshold selection by {criterion}")
+
+
+def precisions(groups: ScoreGroups) -> FloatArray:
+    """Return TP/(TP+FP) at each threshold; a distinct score flags at least one row."""
+    return groups.tp / (groups.tp + groups.fp)
+
+
+def f1_scores(groups: ScoreGroups) -> FloatArray:
+    """Return 2·TP/(2·TP+FP+FN) at each threshold; equal fractions give equal floats."""
+    return 2.0 * groups.tp / (groups.n_positive + groups.tp + groups.fp)
+
+
+def result_at(groups: ScoreGroups, index: int, criterion: str) -> ThresholdResult:
+    """Return the threshold at ``index`` with its metrics."""
+    return ThresholdResult(
+        threshold=float(groups.thresholds[index]),
+        f1=float(f1_scores(groups)[index]),
+        precision=float(precisions(groups)[index]),
+        recall=float(groups.tp[index] / groups.n_positive),
+        criterion=criterion,
+    )
+
+
+def number_label(value: float) -> str:
+    """Return a number with two decimals, or as many as it takes to tell it from any other.
+
+    Examples
+    --------
+    >>> number_label(0.9), number_label(0.001), number_label(1)
+    ('0.90', '0.001', '1.00')
+    """
+    return np.format_float_positional(float(value), min_digits=2)

@@ -1,0 +1,254 @@
+"""Thresholds that meet their limits with confidence, not only on average."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit.errors import InfeasibleError, InvalidInputError
+from eval_toolkit.inference.bootstrap import bootstrap_ci
+from eval_toolkit.inference.statistics import AtThreshold
+from eval_toolkit.metrics import ThresholdResult
+from eval_toolkit.metrics._cumulative import ScoreGroups
+from eval_toolkit.metrics._wilson import wilson_bounds
+from eval_toolkit.seeds import SeedLike, resolve_seed
+from eval_toolkit.thresholds._curve import f1_scores, precisions, result_at, thresholds_of
+
+__all__ = ["CISafeThresholdSelector"]
+
+_LIMITS = {
+    "max_fpr": "fpr_exceeds_max",
+    "max_fpr_ci_upper": "fpr_ci_upper_exceeds_max",
+    "min_recall": "recall_below_min",
+    "min_recall_ci_lower": "recall_ci_lower_below_min",
+}
+"""Each limit, and why a candidate that breaks it is rejected."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """Every distinct score with its rates, their Wilson bounds, and the limits it breaks."""
+
+    groups: ScoreGroups
+    fpr: FloatArray
+    fpr_bounds: tuple[FloatArray, FloatArray]
+    recall: FloatArray
+    recall_bounds: tuple[FloatArray, FloatArray]
+    broken: dict[str, BoolArray]
+    """Rejection reason to "this candidate breaks it", for the limits that were given."""
+
+    @property
+    def accepted(self) -> BoolArray:
+        rejected = np.zeros(len(self.fpr), dtype=np.bool_)
+        for breaks in self.broken.values():
+            rejected |= breaks
+        return ~rejected
+
+    def records(self, rows: Iterable[int], confidence: float) -> Iterator[dict[str, Any]]:
+        """Yield one dict of JSON types for each of the candidates in ``rows``."""
+        groups, accepted = self.groups, self.accepted
+        columns: dict[str, FloatArray] = {
+            "threshold": groups.thresholds,
+            "fpr": self.fpr,
+            "recall": self.recall,
+            "precision": precisions(groups),
+            "f1": f1_scores(groups),
+            "fpr_ci_low": self.fpr_bounds[0],
+            "fpr_ci_high": self.fpr_bounds[1],
+            "recall_ci_low": self.recall_bounds[0],
+            "recall_ci_high": self.recall_bounds[1],
+        }
+        for row in rows:
+            tp, fp = groups.tp[row], groups.fp[row]
+            yield {name: float(values[row]) for name, values in columns.items()} | {
+                "tp": int(tp),
+                "fp": int(fp),
+                "tn": int(groups.n_negative - fp),
+                "fn": int(groups.n_positive - tp),
+                "confidence": confidence,
+                "accepted": bool(accepted[row]),
+                "rejection_reasons": [why for why, hit in self.broken.items() if hit[row]],
+            }
+
+
+@dataclass(frozen=True, slots=True)
+class CISafeThresholdSelector:
+    """The most recall among thresholds whose rates, or their Wilson bounds, keep every limit.
+
+    Attributes
+    ----------
+    max_fpr, max_fpr_ci_upper : float in [0, 1], optional
+        Limits on the false positive rate and on the upper end of its interval.
+    min_recall, min_recall_ci_lower : float in [0, 1], optional
+        Limits on recall and on the lower end of its interval.
+    confidence : float, default 0.95
+        Two-sided confidence of the Wilson intervals.
+    criterion : str, default "ci_safe"
+        Label; choose your own when several such selectors are used side by side.
+    metadata : mapping
+        Anything to be stored with the selected operating point.
+
+    Raises
+    ------
+    InvalidInputError
+        If no limit is given, or one lies outside [0, 1].
+
+    Notes
+    -----
+    The bounds hold for a threshold fixed beforehand. The selected one was chosen on the same
+    rows, so check it on others before relying on the limit.
+
+    Examples
+    --------
+    >>> selector = CISafeThresholdSelector(max_fpr=0.5, min_recall_ci_lower=0.1)
+    >>> selector.select([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]).threshold
+    0.35
+    """
+
+    max_fpr: float | None = None
+    max_fpr_ci_upper: float | None = None
+    min_recall: float | None = None
+    min_recall_ci_lower: float | None = None
+    confidence: float = 0.95
+    criterion: str = "ci_safe"
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if not self.constraints:
+            raise InvalidInputError(f"give at least one limit: {', '.join(_LIMITS)}")
+        for name, value in self.constraints.items():
+            _validate.number(value, name, low=0.0, high=1.0)
+        _validate.fraction(self.confidence, "confidence")
+        object.__setattr__(self, "metadata", dict(self.metadata))
+
+    @property
+    def constraints(self) -> dict[str, float]:
+        """The limits that were given, by name."""
+        given = {name: getattr(self, name) for name in _LIMITS}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def _candidates(self, y_true: ArrayLike, y_score: ArrayLike) -> _Candidates:
+        groups = thresholds_of(y_true, y_score, self.criterion)
+        fpr, recall = groups.fp / groups.n_negative, groups.tp / groups.n_positive
+        fpr_bounds = wilson_bounds(groups.fp, groups.n_negative, self.confidence)
+        recall_bounds = wilson_bounds(groups.tp, groups.n_positive, self.confidence)
+        watched = dict(zip(_LIMITS, (fpr, fpr_bounds[1], recall, recall_bounds[0]), strict=True))
+        broken = {
+            _LIMITS[name]: watched[name] > limit if "max" in name else watched[name] < limit
+            for name, limit in self.constraints.items()
+        }
+        return _Candidates(groups, fpr, fpr_bounds, recall, recall_bounds, broken)
+
+    def _best(self, candidates: _Candidates) -> int:
+        feasible = np.flatnonzero(candidates.accepted)
+        if len(feasible) == 0:
+            limits = ", ".join(f"{name}={value}" for name, value in self.constraints.items())
+            counts = ", ".join(f"{why}: {hit.sum()}" for why, hit in candidates.broken.items())
+            raise InfeasibleError(
+                f"none of {len(candidates.fpr)} thresholds meets {limits} ({counts})"
+            )
+        # FPR and its upper bound never fall on the way down the thresholds: the first candidate
+        # with the most recall also has the least of both, and the highest threshold.
+        return int(feasible[np.argmax(candidates.groups.tp[feasible])])
+
+    def select(self, y_true: ArrayLike, y_score: ArrayLike) -> ThresholdResult:
+        """Return the accepted threshold with the most recall, then least FPR, then highest.
+
+        Raises
+        ------
+        InvalidInputError
+            If the arrays are unusable.
+        UndefinedMetricError
+            If only one class is present.
+        InfeasibleError
+            If no threshold keeps every limit; the message counts what they broke.
+        """
+        candidates = self._candidates(y_true, y_score)
+        return result_at(candidates.groups, self._best(candidates), self.criterion)
+
+    def candidate_records(self, y_true: ArrayLike, y_score: ArrayLike) -> list[dict[str, Any]]:
+        """Return every distinct score, highest first, with rates, bounds and rejection reasons.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            Labels, 0 or 1; both must occur.
+        y_score : array-like of shape (n,)
+            Scores; higher means more positive.
+
+        Returns
+        -------
+        list of dict
+            ``threshold, fpr, recall, precision, f1, fpr_ci_low, fpr_ci_high, recall_ci_low,
+            recall_ci_high, tp, fp, tn, fn, confidence, accepted, rejection_reasons``.
+        """
+        candidates = self._candidates(y_true, y_score)
+        return list(candidates.records(range(len(candidates.fpr)), self.confidence))
+
+    def selected_operating_point(
+        self,
+        y_true: ArrayLike,
+        y_score: ArrayLike,
+        *,
+        bootstrap_selected: bool = False,
+        n_resamples: int = 1000,
+        seed: SeedLike = None,
+        rng: SeedLike = None,
+    ) -> dict[str, Any]:
+        """Return the record of the selected threshold, with the policy that selected it.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n,)
+            Labels, 0 or 1; both must occur.
+        y_score : array-like of shape (n,)
+            Scores; higher means more positive.
+        bootstrap_selected : bool, default False
+            Add bootstrap intervals of recall and FPR at the selected threshold, held fixed.
+        n_resamples : int, default 1000
+            Number of bootstrap resamples.
+        seed, rng : int or other seed, default 42
+            Two spellings of the random seed.
+
+        Returns
+        -------
+        dict
+            A candidate record plus ``criterion``, ``constraints`` and ``metadata``; with
+            ``bootstrap_selected`` also ``bootstrap``: interval dicts of ``recall`` and ``fpr``.
+
+        Raises
+        ------
+        InfeasibleError
+            If no threshold keeps every limit.
+        """
+        candidates = self._candidates(y_true, y_score)
+        best = self._best(candidates)
+        point = next(candidates.records([best], self.confidence)) | {
+            "criterion": self.criterion,
+            "constraints": self.constraints,
+            "metadata": dict(self.metadata),
+        }
+        if bootstrap_selected:
+            point["bootstrap"] = _bootstrap_rates(
+                y_true,
+                y_score,
+                float(candidates.groups.thresholds[best]),
+                n_resamples=n_resamples,
+                confidence=self.confidence,
+                seed=resolve_seed(seed, rng),
+            )
+        return point
+
+
+def _bootstrap_rates(
+    y_true: ArrayLike, y_score: ArrayLike, threshold: float, **options: Any
+) -> dict[str, Any]:
+    rates = (
+        AtThreshold("recall", threshold, lambda tn, fp, fn, tp: tp / (tp + fn)),
+        AtThreshold("fpr", threshold, lambda tn, fp, fn, tp: fp / (fp + tn)),
+    )
+    return {rate.name: bootstrap_ci(y_true, y_score, rate, **options).to_dict() for rate in rates}

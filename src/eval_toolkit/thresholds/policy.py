@@ -1,0 +1,121 @@
+"""How a threshold came about: choosing by a selector, and the record of the policy."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.metrics import ThresholdResult
+from eval_toolkit.protocols import ThresholdSelector
+
+__all__ = ["ThresholdPolicyMetadata", "select_threshold"]
+
+_OLD_NAMES = {
+    "max_f1": "MaxF1Selector()",
+    "recall_0.90": "TargetRecallSelector(recall=0.90)",
+    "precision_0.90": "TargetPrecisionSelector(precision=0.90)",
+    "fpr_0.05": "TargetFPRSelector(fpr=0.05)",
+    "youden_j": "YoudenJSelector()",
+    "cost_sensitive": "CostSensitiveSelector(CostMatrix(...))",
+    "ci_safe": "CISafeThresholdSelector(max_fpr=...)",
+}
+
+
+def select_threshold(
+    y_true: ArrayLike, y_score: ArrayLike, criterion: ThresholdSelector
+) -> ThresholdResult:
+    """Pick a threshold from labelled scores by a selector object.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, 0 or 1.
+    y_score : array-like of shape (n,)
+        Scores; higher means more positive.
+    criterion : ThresholdSelector
+        A selector of this module, or any object with ``criterion`` and ``select``.
+
+    Returns
+    -------
+    ThresholdResult
+        The threshold with its F1, precision and recall.
+
+    Raises
+    ------
+    InvalidTypeError
+        If ``criterion`` is a string or anything else that is no selector.
+    InfeasibleError
+        If the selector finds no threshold that meets its demand.
+
+    Examples
+    --------
+    >>> from eval_toolkit.thresholds import TargetRecallSelector
+    >>> select_threshold([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], TargetRecallSelector(0.5)).threshold
+    0.8
+    """
+    if isinstance(criterion, type) or not isinstance(criterion, ThresholdSelector):
+        mapping = "; ".join(f"{old!r} -> {new}" for old, new in _OLD_NAMES.items())
+        raise InvalidTypeError(
+            f"`criterion` must be a selector object, got {criterion!r}. Names became objects: "
+            f"{mapping}"
+        )
+    return criterion.select(y_true, y_score)
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdPolicyMetadata:
+    """What a reader must know to trust a threshold: where it was set, on what, and by which rule.
+
+    Attributes
+    ----------
+    calibration_slice : str
+        Slice the threshold was chosen on.
+    score_column : str
+        Column whose scores it cuts.
+    selector : str
+        The selector's ``criterion``.
+    constraints : mapping
+        The limits it had to keep; empty when the rule has none.
+    claim_enabled : bool, default False
+        Whether claims may rest on this threshold.
+    notes : str
+        Anything else.
+
+    Raises
+    ------
+    InvalidInputError
+        If the slice, the column or the selector is empty.
+
+    Examples
+    --------
+    >>> policy = ThresholdPolicyMetadata("val", "score", "fpr_0.01", {"fpr": 0.01})
+    >>> policy.to_dict()["claim_enabled"]
+    False
+    """
+
+    calibration_slice: str
+    score_column: str
+    selector: str
+    constraints: Mapping[str, Any]
+    claim_enabled: bool = False
+    notes: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("calibration_slice", "score_column", "selector"):
+            value = getattr(self, name)
+            if not isinstance(value, str) or not value.strip():
+                raise InvalidInputError(f"`{name}` is {value!r}; it must be a non-empty string")
+        object.__setattr__(self, "constraints", dict(self.constraints))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "calibration_slice": self.calibration_slice,
+            "score_column": self.score_column,
+            "selector": self.selector,
+            "constraints": dict(self.constraints),
+            "claim_enabled": self.claim_enabled,
+            "notes": self.notes,
+        }

@@ -1,0 +1,273 @@
+"""Threshold selectors: frozen values that pick one distinct score of labelled data.
+
+Each looks at every distinct score, so that no other threshold does better by its own rule. Both
+classes must be present. A row is predicted positive when its score is at least the threshold.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit import _validate
+from eval_toolkit.calibration import CostMatrix
+from eval_toolkit.errors import InfeasibleError, InvalidTypeError
+from eval_toolkit.metrics import ThresholdResult, metrics_at_threshold
+from eval_toolkit.thresholds._curve import (
+    f1_scores,
+    number_label,
+    precisions,
+    result_at,
+    thresholds_of,
+)
+
+__all__ = [
+    "CostSensitiveSelector",
+    "MaxF1Selector",
+    "TargetFPRSelector",
+    "TargetPrecisionSelector",
+    "TargetRecallSelector",
+    "YoudenJSelector",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class MaxF1Selector:
+    """The threshold with the highest F1; the lowest such threshold on ties.
+
+    Examples
+    --------
+    >>> MaxF1Selector().select([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]).threshold
+    0.35
+    """
+
+    criterion: str = "max_f1"
+
+    def select(self, y_true: ArrayLike, y_score: ArrayLike) -> ThresholdResult:
+        """Return the chosen threshold and its metrics.
+
+        Raises
+        ------
+        InvalidInputError
+            If the arrays are unusable.
+        UndefinedMetricError
+            If only one class is present.
+        """
+        groups = thresholds_of(y_true, y_score, self.criterion)
+        f1 = f1_scores(groups)
+        # Thresholds descend, so the last maximum is the lowest threshold.
+        return result_at(groups, len(f1) - 1 - int(np.argmax(f1[::-1])), self.criterion)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRecallSelector:
+    """The highest threshold whose recall reaches a target; there always is one.
+
+    Examples
+    --------
+    >>> selector = TargetRecallSelector(0.9)
+    >>> selector.criterion
+    'recall_0.90'
+    >>> selector.select([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]).threshold
+    0.35
+    """
+
+    recall: float
+    """Target in (0, 1]."""
+
+    def __post_init__(self) -> None:
+        _validate.number(self.recall, "recall", low=0.0, high=1.0, include_low=False)
+
+    @property
+    def criterion(self) -> str:
+        """``recall_`` and the target, with at least two decimals."""
+        return f"recall_{number_label(self.recall)}"
+
+    def select(self, y_true: ArrayLike, y_score: ArrayLike) -> ThresholdResult:
+        """Return the chosen threshold and its metrics.
+
+        Raises
+        ------
+        InvalidInputError
+            If the arrays are unusable.
+        UndefinedMetricError
+            If only one class is present.
+        """
+        groups = thresholds_of(y_true, y_score, self.criterion)
+        reached = groups.tp / groups.n_positive >= self.recall
+        return result_at(groups, int(np.argmax(reached)), self.criterion)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPrecisionSelector:
+    """The lowest threshold whose precision reaches a target: the most recall it allows.
+
+    Precision is not monotone in the threshold, so every distinct score is looked at.
+
+    Examples
+    --------
+    >>> selector = TargetPrecisionSelector(0.6)
+    >>> selector.criterion
+    'precision_0.60'
+    >>> selector.select([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]).threshold
+    0.35
+    """
+
+    precision: float
+    """Target in (0, 1]."""
+
+    def __post_init__(self) -> None:
+        _validate.number(self.precision, "precision", low=0.0, high=1.0, include_low=False)
+
+    @property
+    def criterion(self) -> str:
+        """``precision_`` and the target, with at least two decimals."""
+        return f"precision_{number_label(self.precision)}"
+
+    def select(self, y_true: ArrayLike, y_score: ArrayLike) -> ThresholdResult:
+        """Return the chosen threshold and its metrics.
+
+        Raises
+        ------
+        InvalidInputError
+            If the arrays are unusable.
+        UndefinedMetricError
+            If only one class is present.
+        InfeasibleError
+            If no threshold reaches the precision; the message says how near one comes.
+        """
+        groups = thresholds_of(y_true, y_score, self.criterion)
+        precision = precisions(groups)
+        reached = np.flatnonzero(precision >= self.precision)
+        if len(reached) == 0:
+            best = int(np.argmax(precision))
+            raise InfeasibleError(
+                f"no threshold reaches precision {self.precision}; the highest is "
+                f"{precision[best]:.6g}, at threshold {groups.thresholds[best]:.6g}"
+            )
+        return result_at(groups, int(reached[-1]), self.criterion)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetFPRSelector:
+    """The lowest threshold whose false positive rate stays within a limit: the most recall.
+
+    Examples
+    --------
+    >>> selector = TargetFPRSelector(0.5)
+    >>> selector.criterion
+    'fpr_0.50'
+    >>> selector.select([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]).threshold
+    0.35
+    """
+
+    fpr: float
+    """Limit in [0, 1]."""
+
+    def __post_init__(self) -> None:
+        _validate.number(self.fpr, "fpr", low=0.0, high=1.0)
+
+    @property
+    def criterion(self) -> str:
+        """``fpr_`` and the limit, with at least two decimals."""
+        return f"fpr_{number_label(self.fpr)}"
+
+    def select(self, y_true: ArrayLike, y_score: ArrayLike) -> ThresholdResult:
+        """Return the chosen threshold and its metrics.
+
+        Raises
+        ------
+        InvalidInputError
+            If the arrays are unusable.
+        UndefinedMetricError
+            If only one class is present.
+        InfeasibleError
+            If even the highest score flags too many negatives.
+        """
+        groups = thresholds_of(y_true, y_score, self.criterion)
+        within = np.flatnonzero(groups.fp / groups.n_negative <= self.fpr)
+        if len(within) == 0:
+            raise InfeasibleError(
+                f"no threshold keeps the false positive rate within {self.fpr}: the highest "
+                f"score, {groups.thresholds[0]:.6g}, is shared by {groups.fp[0]:.0f} of "
+                f"{groups.n_negative:.0f} negatives"
+            )
+        return result_at(groups, int(within[-1]), self.criterion)
+
+
+@dataclass(frozen=True, slots=True)
+class YoudenJSelector:
+    """The threshold with the highest TPR − FPR; the highest such threshold on ties.
+
+    Examples
+    --------
+    >>> YoudenJSelector().select([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]).threshold
+    0.8
+    """
+
+    criterion: str = "youden_j"
+
+    def select(self, y_true: ArrayLike, y_score: ArrayLike) -> ThresholdResult:
+        """Return the chosen threshold and its metrics.
+
+        Raises
+        ------
+        InvalidInputError
+            If the arrays are unusable.
+        UndefinedMetricError
+            If only one class is present.
+        """
+        groups = thresholds_of(y_true, y_score, self.criterion)
+        # J times both class sizes: whole numbers, so ties are ties.
+        scaled_j = groups.tp * groups.n_negative - groups.fp * groups.n_positive
+        return result_at(groups, int(np.argmax(scaled_j)), self.criterion)
+
+
+@dataclass(frozen=True, slots=True)
+class CostSensitiveSelector:
+    """The Bayes threshold of a cost matrix; the data only show what it does on them.
+
+    Examples
+    --------
+    >>> selector = CostSensitiveSelector(CostMatrix(prior=0.5, fp_cost=1.0, fn_cost=1.0))
+    >>> selector.criterion
+    'cost_sensitive_prior=0.5_fp=1.0_fn=1.0'
+    >>> selector.select([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]).threshold
+    0.5
+    """
+
+    cost_matrix: CostMatrix
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.cost_matrix, CostMatrix):
+            raise InvalidTypeError(f"`cost_matrix` must be a CostMatrix, got {self.cost_matrix!r}")
+
+    @property
+    def criterion(self) -> str:
+        """``cost_sensitive`` with every figure the threshold depends on."""
+        costs = self.cost_matrix
+        label = (
+            f"cost_sensitive_prior={float(costs.prior)}"
+            f"_fp={float(costs.fp_cost)}_fn={float(costs.fn_cost)}"
+        )
+        if costs.score_prior != 0.5:
+            label += f"_score_prior={float(costs.score_prior)}"
+        return label
+
+    def select(self, y_true: ArrayLike, y_score: ArrayLike) -> ThresholdResult:
+        """Return the cost matrix's threshold, and its metrics on these data.
+
+        Raises
+        ------
+        InvalidInputError
+            If the arrays are unusable.
+        """
+        threshold = self.cost_matrix.bayes_threshold
+        observed = metrics_at_threshold(y_true, y_score, threshold)
+        return ThresholdResult(
+            threshold=threshold,
+            f1=observed["f1"],
+            precision=observed["precision"],
+            recall=observed["recall"],
+            criterion=self.criterion,
+        )
