@@ -25,7 +25,7 @@ import numpy as np
 
 from eval_toolkit import _validate
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference.prepared import View
+from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.statistics import AtThreshold, CallableStatistic, CountsFn, Statistic
 from eval_toolkit.metrics import ConfusionCounts, confusion_counts
 from eval_toolkit.operating_points import FittedOperatingPoint
@@ -154,9 +154,9 @@ class OpSpec:
         threshold = self.threshold_for(y_true, y_score)
         return self._at(threshold).of_counts(confusion_counts(y_true, y_score, threshold))
 
-    def bind(self, view: View) -> tuple[Statistic, dict[str, Any]]:
+    def bind(self, data: Ranked) -> tuple[Statistic, dict[str, Any]]:
         """Return the statistic for this data, and where its threshold comes from."""
-        threshold = self.threshold_for(view.labels, view.scores)
+        threshold = self.threshold_for(data.labels, data.scores)
         details = self._provenance(threshold)
         if self.ci_policy == "refit":
             return CallableStatistic(self.compute, self._at(threshold).bounds), details
@@ -174,12 +174,12 @@ class OpSpec:
             )
         return self._at(self.threshold_for(None, None))
 
-    def proportion(self, view: View) -> tuple[float, float] | None:
+    def proportion(self, data: Ranked) -> tuple[float, float] | None:
         """Return successes and trials where the metric is a share at a held threshold."""
         quantity = self._quantity
         if quantity is None or quantity.share is None or self.ci_policy == "refit":
             return None
-        return quantity.share(view.confusion(self.threshold_for(view.labels, view.scores)))
+        return quantity.share(data.confusion(self.threshold_for(data.labels, data.scores)))
 
     def _at(self, threshold: float) -> AtThreshold:
         if self._quantity is None:

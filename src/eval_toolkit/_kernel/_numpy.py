@@ -179,7 +179,7 @@ def rank(counts: Counts, largest: int, layout: RankLayout) -> FloatArray:
     """Return average precision, ROC-AUC, positives and negatives of each lane."""
     tp, fp, ap, auc = (np.zeros(LANES) for _ in range(4))
     row = 0
-    for row, above, positive, tied in _segment_sums(counts, layout):  # noqa: B007
+    for row, above, positive, tied in _segment_sums(counts, largest, layout):  # noqa: B007
         tps = np.cumsum(positive, axis=0)
         tps += tp
         before = tps - positive
@@ -208,11 +208,13 @@ def _rows(counts: Counts, index: Index | None, begin: int, end: int) -> Counts:
 
 
 def _segment_sums(
-    counts: Counts, layout: RankLayout
+    counts: Counts, largest: int, layout: RankLayout
 ) -> Iterator[tuple[int, FloatArray, FloatArray, FloatArray | None]]:
     """Yield, tile by tile, the row after it and the lanes' counts of each segment's parts."""
     for begin, end, above, positive, tied in layout.tiles:
-        tile = _rows(counts, layout.index, begin, end).astype(np.uint16)
+        # A segment longer than a tile is one tile, whatever its length.
+        small = (end - begin) * largest < 1 << 16
+        tile = _rows(counts, layout.index, begin, end).astype(np.uint16 if small else np.uint32)
         positives = (positive @ tile).astype(np.float64)  # every segment has a positive
         negatives = np.zeros_like(positives) if above is None else (above @ tile).astype(np.float64)
         ties = None if tied is None else (tied @ tile).astype(np.float64)
@@ -226,7 +228,7 @@ def recall(
     n_positive, n_negative = totals
     tp, fp, best = (np.zeros(LANES) for _ in range(3))
     with np.errstate(invalid="ignore"):
-        for _, above, positive, tied in _segment_sums(counts, layout):
+        for _, above, positive, tied in _segment_sums(counts, largest, layout):
             tps = np.cumsum(positive, axis=0) + tp
             fps = np.cumsum(above if tied is None else above + tied, axis=0) + fp
             tp, fp = tps[-1], fps[-1]

@@ -26,7 +26,7 @@ from eval_toolkit.inference.plans import (
     label_stratified_plan,
     rows_plan,
 )
-from eval_toolkit.inference.prepared import View
+from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
     DEFAULT_METHOD,
@@ -135,8 +135,8 @@ def bootstrap_ci(
         plan = groups_plan(groups, n=len(labels))
     else:
         plan = label_stratified_plan(labels) if stratified else rows_plan(len(labels))
-    statistic = statistic_for(metric, View(labels, scores, plan))
-    problem = Problem(labels, (scores,), (statistic,), plan, resolve_seed(seed, rng))
+    data = Ranked(labels, scores)
+    problem = Problem.of([data], [statistic_for(metric, data)], plan, resolve_seed(seed, rng))
     return _single(
         problem,
         n_resamples=n_resamples,
@@ -164,18 +164,20 @@ def bootstrap_problem(
     executor: Executor | None = None,
     return_samples: bool = False,
     samples: FloatArray | None = None,
+    points: Sequence[Sequence[float | UndefinedMetricError]] | None = None,
 ) -> list[list[BootstrapCI | UndefinedMetricError]]:
     """Return an interval, or the reason there is none, per scorer and statistic.
 
-    ``samples`` may hold the replicates already, so that several readers share one set of draws.
+    ``samples`` and ``points`` may hold the replicates and the values on the data already.
     """
     n_resamples = _validate.integer(n_resamples, "n_resamples", low=1)
     confidence = _validate.fraction(confidence, "confidence")
     method = _validate.choice({"bca": "BCa"}.get(method, method), "method", METHODS)
     enough_units(problem.plan)
-    points: list[list[float | UndefinedMetricError]] = [
-        [_point(statistic, view) for statistic in problem.statistics] for view in problem.views
-    ]
+    if points is None:
+        points = [
+            [_point(statistic, data) for statistic in problem.statistics] for data in problem.data
+        ]
     if samples is None:
         samples = replicate(problem, n_resamples, executor=executor)
     interval = _Intervals(problem, n_resamples, confidence, method, executor, return_samples)
@@ -197,9 +199,9 @@ def enough_units(plan: Plan) -> None:
         )
 
 
-def _point(statistic: Statistic, view: Any) -> float | UndefinedMetricError:
+def _point(statistic: Statistic, data: Ranked) -> float | UndefinedMetricError:
     try:
-        value = statistic.point(view)
+        value = statistic.point(data)
     except UndefinedMetricError as error:
         return error
     if not math.isfinite(value):
@@ -225,7 +227,6 @@ class _Intervals:
         self.method = method
         self.executor = executor
         self.return_samples = return_samples
-        self._deleted: FloatArray | None = None
 
     def __call__(
         self, scorer: int, row: int, point: float, samples: FloatArray
@@ -234,13 +235,8 @@ class _Intervals:
         statistic = problem.statistics[row]
         undefined = int(np.count_nonzero(np.isnan(samples)))
         if undefined > MAX_UNDEFINED * len(samples) and problem.plan.kind == "rows":
-            alone = Problem(
-                problem.labels,
-                (problem.scorers[scorer],),
-                (statistic,),
-                label_stratified_plan(problem.labels),
-                problem.seed,
-            )
+            stratified = label_stratified_plan(problem.labels)
+            alone = problem.only(scorer, row).with_plan(stratified)
             samples = replicate(alone, self.n_resamples, executor=self.executor)[0, 0]
             undefined = int(np.count_nonzero(np.isnan(samples)))
             note = _PLAN_NOTES["label-stratified"]
@@ -272,9 +268,9 @@ class _Intervals:
         self, scorer: int, row: int, point: float, samples: FloatArray
     ) -> tuple[float, float, str, str]:
         """Return the bounds, the method that made them and why it is not the one asked for."""
-        statistic, view = self.problem.statistics[row], self.problem.views[scorer]
+        statistic, data = self.problem.statistics[row], self.problem.data[scorer]
         if np.ptp(samples) <= 1e-12 * max(1.0, abs(point)):
-            n = min(statistic.effective_n(view), self.problem.plan.n_groups)
+            n = min(statistic.effective_n(data), self.problem.plan.n_groups)
             exact = exact_at_bound(point, statistic.bounds, n, self.confidence)
             if exact is not None:
                 return *exact, "exact-degenerate", "every resample sits at the metric's bound"
@@ -297,12 +293,10 @@ class _Intervals:
     def _left_out(self, scorer: int, row: int) -> FloatArray:
         """Return leave-one-out values: closed form for rows, left-out blocks otherwise."""
         if self.problem.plan.kind in ("rows", "label-stratified"):
-            values = self.problem.statistics[row].leave_one_out(self.problem.views[scorer])
+            values = self.problem.statistics[row].leave_one_out(self.problem.data[scorer])
             if values is not None:
                 return values
-        if self._deleted is None:
-            self._deleted = delete_blocks(self.problem)
-        values = self._deleted[scorer, row]
+        values = delete_blocks(self.problem.only(scorer, row))[0, 0]
         defined: FloatArray = values[~np.isnan(values)]
         return defined if len(defined) else np.zeros(1)
 
@@ -445,7 +439,7 @@ def stratified_cluster_bootstrap_ci(
         labels, scores = _validate.binary_pair(y_true, y_score)
         plan = groups_plan(groups, n=len(labels))
         problem = Problem(labels, (scores,), (statistic,), plan, derive_seed(base, repr(key)))
-        points[key] = statistic.point(problem.views[0])
+        points[key] = statistic.point(problem.data[0])
         draws[key] = replicate(problem, n_resamples, executor=executor)[0, 0]
         n_units, n_groups = n_units + plan.n_rows, n_groups + plan.n_groups
     point = float(combine(points))

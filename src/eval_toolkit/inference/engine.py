@@ -2,8 +2,8 @@
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from eval_toolkit._kernel import LANES
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.inference.plans import Plan
-from eval_toolkit.inference.prepared import Block, View
+from eval_toolkit.inference.prepared import Block, Ranked, View
 from eval_toolkit.inference.statistics import AtThreshold, Statistic
 
 __all__ = ["Executor", "Problem", "delete_blocks", "replicate"]
 
-MAX_DELETE_BLOCKS = 200
+MAX_DELETE_BLOCKS = 192  # three blocks of lanes
 _CHUNK_ROWS = 100_000_000  # row × resample × statistic per task: about 0.1 s of work
 
 
@@ -40,6 +40,21 @@ class Problem:
     seed: int
 
     @functools.cached_property
+    def data(self) -> tuple[Ranked, ...]:
+        """Each scorer's rows, sorted once."""
+        return tuple(Ranked(self.labels, scores) for scores in self.scorers)
+
+    @classmethod
+    def of(
+        cls, data: Sequence[Ranked], statistics: Sequence[Statistic], plan: Plan, seed: int
+    ) -> "Problem":
+        """Build from rows that may have been sorted already."""
+        scorers = tuple(ranked.scores for ranked in data)
+        problem = cls(data[0].labels, scorers, tuple(statistics), plan, seed)
+        problem.__dict__["data"] = tuple(data)  # what the cached property would make again
+        return problem
+
+    @functools.cached_property
     def views(self) -> tuple[View, ...]:
         """One per scorer."""
         needs = [statistic.needs for statistic in self.statistics]
@@ -51,8 +66,7 @@ class Problem:
             and not any(need.rows for need in needs)
         )
         return tuple(
-            View(self.labels, scores, self.plan, needs, in_rank_order=sequential)
-            for scores in self.scorers
+            View(ranked, self.plan, needs, in_rank_order=sequential) for ranked in self.data
         )
 
     @property
@@ -66,7 +80,11 @@ class Problem:
 
     def with_plan(self, plan: Plan) -> "Problem":
         """Return the same problem under another plan."""
-        return replace(self, plan=plan)
+        return Problem.of(self.data, self.statistics, plan, self.seed)
+
+    def only(self, scorer: int, row: int) -> "Problem":
+        """Return the problem of one scorer and one statistic."""
+        return Problem.of([self.data[scorer]], [self.statistics[row]], self.plan, self.seed)
 
     def evaluate(self, counts: NDArray[np.uint8], largest: int) -> FloatArray:
         """Return the statistics under given counts: (scorers, statistics, 64)."""
@@ -83,8 +101,8 @@ class Problem:
         if not first.in_rank_order:
             return {}
         return {
-            "order": first.order.astype(np.int32),
-            "position": first.position.astype(np.int32),
+            "order": first.data.order.astype(np.int32),
+            "position": first.data.position.astype(np.int32),
         }
 
 
@@ -118,13 +136,13 @@ def _replicate_blocks(problem: Problem, firsts: Iterable[int]) -> FloatArray:
 
 def _replicate_cells(problem: Problem, n_resamples: int) -> FloatArray:
     """Draw the numbers of rows between thresholds, by class: exact, whatever the number of rows."""
-    view = problem.views[0]
+    data = problem.data[0]
     thresholds = sorted({s.threshold for s in problem.statistics}, reverse=True)  # type: ignore[attr-defined]
-    tp = np.array([0, *(view.confusion(t).tp for t in thresholds), view.n_positive])
-    fp = np.array([0, *(view.confusion(t).fp for t in thresholds), view.n - view.n_positive])
-    shares = np.concatenate([np.diff(tp), np.diff(fp)]) / view.n
+    tp = np.array([0, *(data.confusion(t).tp for t in thresholds), data.n_positive])
+    fp = np.array([0, *(data.confusion(t).fp for t in thresholds), data.n - data.n_positive])
+    shares = np.concatenate([np.diff(tp), np.diff(fp)]) / data.n
     generator = np.random.Generator(np.random.Philox(key=problem.seed))
-    cells = generator.multinomial(view.n, shares, size=n_resamples)
+    cells = generator.multinomial(data.n, shares, size=n_resamples)
     positives, negatives = np.split(cells, 2, axis=1)
     tps, fps = np.cumsum(positives, axis=1), np.cumsum(negatives, axis=1)
     values = []
@@ -136,7 +154,7 @@ def _replicate_cells(problem: Problem, n_resamples: int) -> FloatArray:
 
 
 def delete_blocks(problem: Problem) -> FloatArray:
-    """Return the statistics with each of at most 200 blocks of units left out.
+    """Return the statistics with each of at most 192 blocks of units left out.
 
     Blocks are spread over the units by a golden-ratio sequence, so that sorted or periodic data
     does not give blocks of one kind. Shape (scorers, statistics, blocks).
@@ -149,11 +167,12 @@ def delete_blocks(problem: Problem) -> FloatArray:
         block = np.repeat(block, np.diff(plan.members))
     block = np.concatenate([block, np.full(plan.count_rows() - len(block), -1)])
     if problem.views[0].in_rank_order:
-        block = block[problem.views[0].order]
+        block = block[problem.views[0].data.order]
     parts = []
     for first in range(0, n_blocks, LANES):
-        lanes = np.arange(first, first + LANES)
-        counts = (block[:, None] != lanes).astype(np.uint8)
+        counts = np.ones((len(block), LANES), dtype=np.uint8)
+        rows = np.flatnonzero((block >= first) & (block < first + LANES))
+        counts[rows, block[rows] - first] = 0
         parts.append(problem.evaluate(counts, 1))
     return np.concatenate(parts, axis=2)[:, :, :n_blocks]
 

@@ -164,7 +164,7 @@ def paired_bootstrap_diff(
     enough_units(plan)
     statistic = statistic_for(metric)
     problem = Problem(labels, (a, b), (statistic,), plan, resolve_seed(seed, rng))
-    value_a, value_b = (float(statistic.point(view)) for view in problem.views)
+    value_a, value_b = (float(statistic.point(data)) for data in problem.data)
     differences, note = _differences(problem, n_resamples, executor)
     return _paired_result(differences, value_a, value_b, confidence, f"percentile{note}")
 

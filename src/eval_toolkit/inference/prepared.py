@@ -1,12 +1,12 @@
 """One scorer's data, sorted once, and what a block of 64 resamples makes of it.
 
-A `View` collects what its statistics need (rank sums, columns to add up, cuts in the score order)
-and lays the rows out for the kernel. A `Block` is a view under the counts of 64 resamples; it
+`Ranked` is the data in rank order. A `View` collects what its statistics need (columns to add up,
+thresholds at which to add) and lays the rows out for the kernel. A `Block` is a view under the counts of 64 resamples; it
 computes each kernel pass at most once, however many statistics read it.
 """
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -19,47 +19,54 @@ from eval_toolkit.inference.plans import Plan
 from eval_toolkit.metrics import ConfusionCounts, confusion_counts
 from eval_toolkit.metrics._cumulative import ScoreGroups, sorted_score_groups
 
-__all__ = ["Block", "Column", "Needs", "View"]
+__all__ = ["Block", "Column", "Needs", "Ranked", "View"]
 
 Column: TypeAlias = Callable[[BoolArray, FloatArray], FloatArray]
 """A value per row made of labels and scores, such as the squared error."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Needs:
     """What a statistic reads from a block."""
 
     columns: tuple[Column, ...] = ()
-    cuts: Callable[[FloatArray], IntArray] | None = None
-    """Descending scores → numbers of leading rows at which cumulative sums are wanted."""
+    thresholds: FloatArray = field(default_factory=lambda: np.empty(0))
+    """Scores at or above which cumulative sums are wanted."""
     rows: bool = False
     """Whether the statistic asks for the rows of a resample themselves."""
 
 
 @dataclass(eq=False)
-class View:
-    """Labels and scores in rank order, with the layouts its statistics need."""
+class Ranked:
+    """One scorer's labels and scores, sorted at most once; statistics take their value from it."""
 
     labels: BoolArray
     scores: FloatArray
-    plan: Plan
-    needs: Iterable[Needs] = ()
-    in_rank_order: bool = False
-    """Whether counts come in rank order (one scorer, rows drawn by themselves)."""
-    _columns: dict[Column, int] = field(default_factory=dict, init=False)
     _confusion: dict[float, ConfusionCounts] = field(default_factory=dict, init=False)
 
-    def __post_init__(self) -> None:
-        for need in self.needs:
-            for column in need.columns:
-                self._columns.setdefault(column, len(self._columns))
+    # Everything is made when first asked for: counts at a threshold, say, need no sorting.
 
-    # Everything below is made when first asked for: counts at a threshold need no sorting.
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.labels)
+
+    @functools.cached_property
+    def n_positive(self) -> int:
+        """Number of positive rows."""
+        return int(np.count_nonzero(self.labels))
 
     @functools.cached_property
     def order(self) -> IntArray:
         """Rows in rank order: descending scores, positives first within ties."""
         return _kernel.rank_order(self.labels, self.scores)
+
+    @functools.cached_property
+    def position(self) -> IntArray:
+        """Place of each row in rank order."""
+        position = np.empty(self.n, dtype=np.int64)
+        position[self.order] = np.arange(self.n)
+        return position
 
     @functools.cached_property
     def sorted_labels(self) -> BoolArray:
@@ -76,11 +83,10 @@ class View:
         """Cumulative counts at every distinct score."""
         return sorted_score_groups(self.sorted_labels, self.sorted_scores)
 
-    @functools.cached_property
-    def _cuts(self) -> IntArray:
-        positions = [need.cuts(self.sorted_scores) for need in self.needs if need.cuts]
-        cuts = np.unique(np.concatenate([*positions, [self.n]])).astype(np.int64)
-        return cuts[cuts > 0]
+    def leading(self, thresholds: FloatArray) -> IntArray:
+        """Return how many rows score at or above each threshold."""
+        ascending = self.sorted_scores[::-1]
+        return self.n - np.searchsorted(ascending, thresholds, side="left")
 
     def confusion(self, threshold: float) -> ConfusionCounts:
         """Return the confusion counts at a threshold; each is counted once."""
@@ -88,22 +94,29 @@ class View:
             self._confusion[threshold] = confusion_counts(self.labels, self.scores, threshold)
         return self._confusion[threshold]
 
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return len(self.labels)
+
+@dataclass(eq=False)
+class View:
+    """A scorer's rows laid out for the kernel, as a plan and the statistics' needs want them."""
+
+    data: Ranked
+    plan: Plan
+    needs: Sequence[Needs] = ()
+    in_rank_order: bool = False
+    """Whether counts come in rank order (one scorer, rows drawn by themselves)."""
 
     @functools.cached_property
-    def n_positive(self) -> int:
-        """Number of positive rows."""
-        return int(np.count_nonzero(self.labels))
+    def _columns(self) -> dict[Column, int]:
+        """Place of each column among the sums, after positives and negatives."""
+        wanted = dict.fromkeys(column for need in self.needs for column in need.columns)
+        return {column: 2 + place for place, column in enumerate(wanted)}
 
     @functools.cached_property
-    def position(self) -> IntArray:
-        """Place of each row in rank order."""
-        position = np.empty(self.n, dtype=np.int64)
-        position[self.order] = np.arange(self.n)
-        return position
+    def _cuts(self) -> IntArray:
+        """Numbers of leading rows at which any statistic wants the sums, and all rows."""
+        wanted = [self.data.leading(need.thresholds) for need in self.needs]
+        cuts = np.unique(np.concatenate([*wanted, [self.data.n]])).astype(np.int64)
+        return cuts[cuts > 0]
 
     @functools.cached_property
     def unit_index(self) -> NDArray[np.int32] | None:
@@ -111,22 +124,25 @@ class View:
         if self.in_rank_order:
             return None
         unit = self.plan.unit_of_row
-        return _kernel.spare(self.order if unit is None else unit[self.order])
+        order = self.data.order
+        return _kernel.spare(order if unit is None else unit[order])
 
     @functools.cached_property
     def rank_layout(self) -> _kernel.RankLayout:
         """Segments for average precision and ROC-AUC."""
+        data = self.data
         return _kernel.RankLayout.from_sorted(
-            self.sorted_labels, self.sorted_scores, self.unit_index
+            data.sorted_labels, data.sorted_scores, self.unit_index
         )
 
     @functools.cached_property
     def sums_layout(self) -> _kernel.SumsLayout:
         """Columns and cuts of all statistics together."""
-        values = [column(self.sorted_labels, self.sorted_scores) for column in self._columns]
-        table = np.column_stack(values) if values else np.empty((self.n, 0))
+        labels, scores = self.data.sorted_labels, self.data.sorted_scores
+        values = [column(labels, scores) for column in self._columns]
+        table = np.column_stack(values) if values else np.empty((self.data.n, 0))
         return _kernel.SumsLayout(
-            self.sorted_labels.astype(np.uint8),
+            labels.astype(np.uint8),
             np.ascontiguousarray(table, dtype=np.float64),
             self._cuts,
             self.unit_index,
@@ -134,11 +150,12 @@ class View:
 
     def column_index(self, column: Column) -> int:
         """Return where the sums hold a column."""
-        return 2 + self._columns[column]
+        return self._columns[column]
 
-    def cut_index(self, position: IntArray) -> IntArray:
-        """Return where the cumulative sums hold the first ``position`` rows."""
-        return np.searchsorted(self._cuts, position, side="left") + (position > 0)
+    def cut_index(self, thresholds: FloatArray) -> IntArray:
+        """Return where the cumulative sums hold the rows at or above each threshold."""
+        rows = self.data.leading(thresholds)
+        return np.searchsorted(self._cuts, rows, side="left") + (rows > 0)
 
 
 @dataclass(eq=False)
@@ -179,14 +196,14 @@ class Block:
         head = np.zeros((1, *sums.shape[1:]))
         return np.cumsum(np.concatenate([head, sums]), axis=0)
 
-    def leading_counts(self, position: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Positives and negatives among the first ``position`` rows in rank order."""
-        at = self._cumulative[self.view.cut_index(position)]
+    def counts_above(self, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Positives and negatives at or above each threshold: (thresholds, 64) each."""
+        at = self._cumulative[self.view.cut_index(thresholds)]
         return at[:, 0], at[:, 1]
 
-    def leading_sum(self, column: Column, position: IntArray) -> FloatArray:
-        """Sum of a column over the first ``position`` rows in rank order."""
-        at = self._cumulative[self.view.cut_index(position)]
+    def sum_above(self, column: Column, thresholds: FloatArray) -> FloatArray:
+        """Sum of a column over the rows at or above each threshold."""
+        at = self._cumulative[self.view.cut_index(thresholds)]
         return at[:, self.view.column_index(column)]
 
     def totals(self) -> tuple[FloatArray, FloatArray]:
@@ -202,7 +219,7 @@ class Block:
         """Rows of one resample, repeated as often as they were drawn."""
         count = self.counts[:, lane]
         if self.view.in_rank_order:
-            count = count[self.view.position]
+            count = count[self.view.data.position]
         elif self.view.plan.unit_of_row is not None:
             count = count[self.view.plan.unit_of_row]
-        return np.repeat(np.arange(self.view.n), count)
+        return np.repeat(np.arange(self.view.data.n), count)

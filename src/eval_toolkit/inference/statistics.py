@@ -16,7 +16,7 @@ import numpy as np
 from eval_toolkit import metrics
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray, both_classes
 from eval_toolkit.errors import InvalidTypeError, UndefinedMetricError
-from eval_toolkit.inference.prepared import Block, Needs, View
+from eval_toolkit.inference.prepared import Block, Needs, Ranked
 from eval_toolkit.metrics import ConfusionCounts
 from eval_toolkit.metrics._binning import equal_width_index
 from eval_toolkit.metrics.ranking import average_precision_of, roc_area_of
@@ -55,7 +55,7 @@ class Statistic(Protocol):
         """What it reads from a block."""
         ...
 
-    def point(self, view: View) -> float:
+    def point(self, data: Ranked) -> float:
         """Return the value on the data, or raise `UndefinedMetricError`."""
         ...
 
@@ -63,17 +63,17 @@ class Statistic(Protocol):
         """Return the value on each of the block's 64 resamples, NaN where undefined."""
         ...
 
-    def leave_one_out(self, view: View) -> FloatArray | None:
+    def leave_one_out(self, data: Ranked) -> FloatArray | None:
         """Return the values with each row left out, in any order; None without a closed form."""
         ...
 
-    def effective_n(self, view: View) -> int:
+    def effective_n(self, data: Ranked) -> int:
         """Return how many independent rows a value at the bound rests on."""
         ...
 
 
-def _smaller_class(view: View) -> int:
-    return min(view.n_positive, view.n - view.n_positive)
+def _smaller_class(data: Ranked) -> int:
+    return min(data.n_positive, data.n - data.n_positive)
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,14 @@ class _RankStatistic:
     bounds: tuple[float, float] = field(default=(0.0, 1.0), init=False)
     needs: Needs = field(default=Needs(), init=False)
 
-    def effective_n(self, view: View) -> int:
+    def effective_n(self, data: Ranked) -> int:
         """Return the size of the smaller class."""
-        return _smaller_class(view)
+        return _smaller_class(data)
 
 
-def _per_group(view: View) -> tuple[FloatArray, FloatArray]:
+def _per_group(data: Ranked) -> tuple[FloatArray, FloatArray]:
     """Return positives and negatives of each distinct score, from the top."""
-    groups = view.groups
+    groups = data.groups
     return np.diff(groups.tp, prepend=0.0), np.diff(groups.fp, prepend=0.0)
 
 
@@ -100,26 +100,26 @@ class AveragePrecision(_RankStatistic):
 
     name: str = "pr_auc"
 
-    def point(self, view: View) -> float:
+    def point(self, data: Ranked) -> float:
         """Return the average precision."""
-        both_classes(view.labels, self.name)
-        return average_precision_of(view.groups)
+        both_classes(data.labels, self.name)
+        return average_precision_of(data.groups)
 
     def replicate(self, block: Block) -> FloatArray:
         """Return one value per resample."""
         return block.average_precision
 
-    def leave_one_out(self, view: View) -> FloatArray | None:
+    def leave_one_out(self, data: Ranked) -> FloatArray | None:
         """Return all n values in one pass: prefix and suffix sums over tie groups.
 
         With p, T = TP + FP and TP per tie group and P positives, AP = Σ p TP / T / P. Leaving out
         a row of group h leaves groups above h alone and lowers T (and TP, for a positive) below.
         """
-        if _smaller_class(view) < 2:
+        if _smaller_class(data) < 2:
             return None
-        p, negatives = _per_group(view)
-        tp, total = view.groups.tp, view.groups.n_positive
-        seen = tp + view.groups.fp
+        p, negatives = _per_group(data)
+        tp, total = data.groups.tp, data.groups.n_positive
+        seen = tp + data.groups.fp
         term = p * tp / seen
         above = np.cumsum(term) - term
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -144,22 +144,22 @@ class RocAuc(_RankStatistic):
 
     name: str = "roc_auc"
 
-    def point(self, view: View) -> float:
+    def point(self, data: Ranked) -> float:
         """Return the area."""
-        both_classes(view.labels, self.name)
-        return roc_area_of(view.groups)
+        both_classes(data.labels, self.name)
+        return roc_area_of(data.groups)
 
     def replicate(self, block: Block) -> FloatArray:
         """Return one value per resample."""
         return block.roc_auc
 
-    def leave_one_out(self, view: View) -> FloatArray | None:
+    def leave_one_out(self, data: Ranked) -> FloatArray | None:
         """Return all n values from placements: a left-out row takes its own wins with it."""
-        if _smaller_class(view) < 2:
+        if _smaller_class(data) < 2:
             return None
-        p, negatives = _per_group(view)
-        tp, n_positive, n_negative = view.groups.tp, view.n_positive, view.n - view.n_positive
-        negatives_below = n_negative - view.groups.fp
+        p, negatives = _per_group(data)
+        tp, n_positive, n_negative = data.groups.tp, data.n_positive, data.n - data.n_positive
+        negatives_below = n_negative - data.groups.fp
         won_by_positive = negatives_below + 0.5 * negatives
         lost_by_negative = tp - p + 0.5 * p
         wins = float(p @ won_by_positive)
@@ -190,21 +190,21 @@ class RecallAtFpr:
         """Name for messages."""
         return f"recall_at_fpr_{self.target:g}"
 
-    def point(self, view: View) -> float:
+    def point(self, data: Ranked) -> float:
         """Return the recall."""
-        return metrics.recall_at_fpr(view.labels, view.scores, self.target).recall
+        return metrics.recall_at_fpr(data.labels, data.scores, self.target).recall
 
     def replicate(self, block: Block) -> FloatArray:
         """Return one value per resample."""
         return block.recall_at_fpr(self.target)
 
-    def leave_one_out(self, view: View) -> FloatArray | None:
+    def leave_one_out(self, data: Ranked) -> FloatArray | None:
         """Return None: the best threshold may move with any row."""
         return None
 
-    def effective_n(self, view: View) -> int:
+    def effective_n(self, data: Ranked) -> int:
         """Return the size of the smaller class."""
-        return _smaller_class(view)
+        return _smaller_class(data)
 
 
 @dataclass(frozen=True)
@@ -221,23 +221,23 @@ class ColumnMean:
         """One column, no cuts."""
         return Needs(columns=(self.column,))
 
-    def point(self, view: View) -> float:
+    def point(self, data: Ranked) -> float:
         """Return the mean."""
-        return float(self.function(view.labels, view.scores))
+        return float(self.function(data.labels, data.scores))
 
     def replicate(self, block: Block) -> FloatArray:
         """Return one value per resample."""
         positives, negatives = block.totals()
         return block.total(self.column) / (positives + negatives)
 
-    def leave_one_out(self, view: View) -> FloatArray | None:
+    def leave_one_out(self, data: Ranked) -> FloatArray | None:
         """Return (S − x) / (n − 1)."""
-        values = self.column(view.sorted_labels, view.sorted_scores)
-        return np.asarray((values.sum() - values) / (view.n - 1))
+        values = self.column(data.sorted_labels, data.sorted_scores)
+        return np.asarray((values.sum() - values) / (data.n - 1))
 
-    def effective_n(self, view: View) -> int:
+    def effective_n(self, data: Ranked) -> int:
         """Return the number of rows."""
-        return view.n
+        return data.n
 
 
 def squared_error(labels: BoolArray, scores: FloatArray) -> FloatArray:
@@ -248,7 +248,8 @@ def squared_error(labels: BoolArray, scores: FloatArray) -> FloatArray:
 def surprise(labels: BoolArray, scores: FloatArray) -> FloatArray:
     """Return the log-loss's terms, clipped as `metrics.log_loss` does."""
     eps = np.finfo(np.float64).eps
-    return -np.log(np.clip(np.where(labels, scores, 1.0 - scores), eps, None))
+    likelihood = np.where(labels, scores, 1.0 - scores)
+    return np.asarray(-np.log(np.clip(likelihood, eps, None)))
 
 
 def score_itself(labels: BoolArray, scores: FloatArray) -> FloatArray:
@@ -269,40 +270,39 @@ class EqualWidthError:
         return f"expected_calibration_error_{self.n_bins}"
 
     @property
+    def _edges(self) -> FloatArray:
+        """Lower edges of the bins, from the top; the lowest bin takes every row left."""
+        return np.append(np.arange(self.n_bins - 1, 0, -1) / self.n_bins, -np.inf)
+
+    @property
     def needs(self) -> Needs:
-        """Score sums at the bins' cuts."""
-        return Needs(columns=(score_itself,), cuts=self._cuts)
+        """Score sums above each edge."""
+        return Needs(columns=(score_itself,), thresholds=self._edges)
 
-    def _cuts(self, descending: FloatArray) -> IntArray:
-        """Return the number of rows in the top k bins, k = 1, …, n_bins."""
-        ascending_bins = equal_width_index(descending[::-1], self.n_bins)
-        below = np.searchsorted(ascending_bins, np.arange(self.n_bins - 1, -1, -1), side="left")
-        return len(descending) - below
-
-    def point(self, view: View) -> float:
+    def point(self, data: Ranked) -> float:
         """Return the error."""
-        return metrics.expected_calibration_error(view.labels, view.scores, self.n_bins)
+        return metrics.expected_calibration_error(data.labels, data.scores, self.n_bins)
 
     def replicate(self, block: Block) -> FloatArray:
         """Return Σ |Σ w (s − y)| / Σ w over the bins of each resample."""
-        cuts = np.concatenate(([0], self._cuts(block.view.sorted_scores)))
-        positives, _ = block.leading_counts(cuts)
-        gaps = np.diff(block.leading_sum(score_itself, cuts) - positives, axis=0)
+        edges = self._edges
+        positives, _ = block.counts_above(edges)
+        gaps = np.diff(block.sum_above(score_itself, edges) - positives, axis=0, prepend=0.0)
         n = sum(block.totals())
         return np.asarray(np.abs(gaps).sum(axis=0) / n)
 
-    def leave_one_out(self, view: View) -> FloatArray | None:
+    def leave_one_out(self, data: Ranked) -> FloatArray | None:
         """Return (Σ|D| − |D_b| + |D_b − d|) / (n − 1) for a row with gap d in bin b."""
-        bin_ = equal_width_index(view.sorted_scores, self.n_bins)
-        gap = view.sorted_scores - view.sorted_labels
+        bin_ = equal_width_index(data.sorted_scores, self.n_bins)
+        gap = data.sorted_scores - data.sorted_labels
         total = np.bincount(bin_, gap, self.n_bins)
         own = total[bin_]
         changed = np.abs(total).sum() - np.abs(own) + np.abs(own - gap)
-        return np.asarray(changed / (view.n - 1))
+        return np.asarray(changed / (data.n - 1))
 
-    def effective_n(self, view: View) -> int:
+    def effective_n(self, data: Ranked) -> int:
         """Return the number of rows."""
-        return view.n
+        return data.n
 
 
 CountsFn: TypeAlias = Callable[[Any, Any, Any, Any], Any]
@@ -320,13 +320,8 @@ class AtThreshold:
 
     @property
     def needs(self) -> Needs:
-        """One cut."""
-        return Needs(cuts=self.cut)
-
-    def cut(self, descending: FloatArray) -> IntArray:
-        """Return the number of rows predicted positive."""
-        above = np.searchsorted(-descending, -self.threshold, side="right")
-        return np.array([above], dtype=np.int64)
+        """Counts above the threshold."""
+        return Needs(thresholds=np.array([self.threshold]))
 
     def of_counts(self, counts: ConfusionCounts) -> float:
         """Return the value, or raise `UndefinedMetricError`."""
@@ -347,19 +342,19 @@ class AtThreshold:
             )
         return np.where(np.isfinite(value), value, np.nan)
 
-    def point(self, view: View) -> float:
+    def point(self, data: Ranked) -> float:
         """Return the value at the threshold."""
-        return self.of_counts(view.confusion(self.threshold))
+        return self.of_counts(data.confusion(self.threshold))
 
     def replicate(self, block: Block) -> FloatArray:
         """Return one value per resample."""
-        tp, fp = (part[0] for part in block.leading_counts(self.cut(block.view.sorted_scores)))
+        tp, fp = (part[0] for part in block.counts_above(np.array([self.threshold])))
         positives, negatives = block.totals()
         return np.asarray(self.evaluate(negatives - fp, fp, positives - tp, tp))
 
-    def leave_one_out(self, view: View) -> FloatArray | None:
+    def leave_one_out(self, data: Ranked) -> FloatArray | None:
         """Return the four distinct values, each as often as its cell has rows."""
-        counts = view.confusion(self.threshold)
+        counts = data.confusion(self.threshold)
         cells = np.array([counts.tn, counts.fp, counts.fn, counts.tp], dtype=np.int64)
         occupied = np.flatnonzero(cells)
         values = self.evaluate(*(cells[:, None] - np.eye(4)[:, occupied]))
@@ -367,9 +362,9 @@ class AtThreshold:
             return None
         return np.repeat(values, cells[occupied])
 
-    def effective_n(self, view: View) -> int:
+    def effective_n(self, data: Ranked) -> int:
         """Return the size of the smaller class."""
-        return max(_smaller_class(view), 1)
+        return max(_smaller_class(data), 1)
 
 
 @dataclass(frozen=True)
@@ -385,16 +380,15 @@ class CallableStatistic:
         """The function's own name."""
         return getattr(self.function, "__name__", type(self.function).__name__)
 
-    def point(self, view: View) -> float:
+    def point(self, data: Ranked) -> float:
         """Return the value on the data."""
-        return float(self.function(view.labels.astype(np.int64), view.scores))
+        return float(self.function(data.labels.astype(np.int64), data.scores))
 
     def replicate(self, block: Block) -> FloatArray:
         """Return one value per resample; a resample on which the function fails is undefined."""
-        labels = block.view.labels.astype(np.int64)
-        return np.array(
-            [self._on(labels, block.view.scores, block.rows(lane)) for lane in range(64)]
-        )
+        data = block.view.data
+        labels = data.labels.astype(np.int64)
+        return np.array([self._on(labels, data.scores, block.rows(lane)) for lane in range(64)])
 
     def _on(self, labels: IntArray, scores: FloatArray, rows: IntArray) -> float:
         try:
@@ -405,13 +399,13 @@ class CallableStatistic:
             return math.nan
         return value if math.isfinite(value) else math.nan
 
-    def leave_one_out(self, view: View) -> FloatArray | None:
+    def leave_one_out(self, data: Ranked) -> FloatArray | None:
         """Return None: n calls would cost too much."""
         return None
 
-    def effective_n(self, view: View) -> int:
+    def effective_n(self, data: Ranked) -> int:
         """Return the size of the smaller class."""
-        return max(_smaller_class(view), 1)
+        return max(_smaller_class(data), 1)
 
 
 BRIER = ColumnMean("brier_score", squared_error, metrics.brier_score, (0.0, 1.0))
@@ -426,7 +420,7 @@ _BUILDERS: dict[Any, Callable[..., Statistic]] = {
 }
 
 
-def statistic_for(metric: Any, view: View | None = None) -> Statistic:
+def statistic_for(metric: Any, data: Ranked | None = None) -> Statistic:
     """Return the prepared statistic of a metric: ours by recognition, any callable as it is.
 
     Recognised are this package's metric functions, ``functools.partial`` of them with keyword
@@ -447,8 +441,8 @@ def statistic_for(metric: Any, view: View | None = None) -> Statistic:
     if hasattr(metric, "replicate"):
         ready: Statistic = metric
         return ready
-    if view is not None and hasattr(metric, "bind"):  # its threshold may depend on the data
-        bound: Statistic = metric.bind(view)[0]
+    if data is not None and hasattr(metric, "bind"):  # its threshold may depend on the data
+        bound: Statistic = metric.bind(data)[0]
         return bound
     if hasattr(type(metric), "statistic") or hasattr(metric, "statistic"):
         carried: Statistic = metric.statistic

@@ -75,7 +75,7 @@ def _standard_error(problem: Problem, scorer: int, statistic: "Statistic", rows:
         rows_plan(len(rows)),
         problem.seed,
     )
-    left_out = statistic.leave_one_out(resample.views[0])
+    left_out = statistic.leave_one_out(resample.data[0])
     if left_out is None:
         left_out = delete_blocks(resample)[0, 0]
         left_out = left_out[~np.isnan(left_out)]

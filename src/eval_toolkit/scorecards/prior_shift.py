@@ -9,7 +9,7 @@ from eval_toolkit import _validate
 from eval_toolkit._validate import BoolArray
 from eval_toolkit.calibration import prior_shift_weights
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.inference.prepared import View
+from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.statistics import AtThreshold, CallableStatistic, Statistic
 from eval_toolkit.protocols import MetricSpec
 
@@ -34,7 +34,7 @@ class PriorShift:
         """Return what the cells say about the shift."""
         return {"eval_prior": self.eval_prior, "assumed_prior": self.assumed_prior}
 
-    def statistic_for(self, spec: MetricSpec, view: View) -> Statistic:
+    def statistic_for(self, spec: MetricSpec, data: Ranked) -> Statistic:
         """Return the spec's statistic at the assumed prior.
 
         Raises
@@ -43,7 +43,7 @@ class PriorShift:
             If the spec offers neither confusion counts nor a weighted metric.
         """
         if hasattr(spec, "bind"):
-            bound, _ = spec.bind(view)
+            bound, _ = spec.bind(data)
             if isinstance(bound, AtThreshold):
                 shifted = _ShiftedCounts(bound, self.assumed_prior)
                 return AtThreshold(bound.name, bound.threshold, shifted, bound.bounds)

@@ -13,7 +13,7 @@ from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.bootstrap import MIN_UNITS, bootstrap_problem
 from eval_toolkit.inference.engine import Executor, Problem
 from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
-from eval_toolkit.inference.prepared import View
+from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.proportions import wilson_interval
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
@@ -149,11 +149,11 @@ def metric_cells(
     shift: PriorShift | None = None,
 ) -> dict[str, MetricResult]:
     """Return one cell per spec, with intervals from one set of draws."""
-    view = View(labels, scores, plan)
-    drafts = {spec.name: _Draft.of(spec, view, shift) for spec in specs}
+    data = Ranked(labels, scores)
+    drafts = {spec.name: _Draft.of(spec, data, shift) for spec in specs}
     open_drafts = [draft for draft in drafts.values() if draft.wants_interval(how)]
     if how.n_resamples and open_drafts:
-        _bootstrap(open_drafts, labels, scores, plan, how)
+        _bootstrap(open_drafts, data, plan, how)
     return {name: draft.cell(plan) for name, draft in drafts.items()}
 
 
@@ -171,15 +171,15 @@ class _Draft:
         self.proportion: tuple[float, float] | None = None
 
     @classmethod
-    def of(cls, spec: MetricSpec, view: View, shift: PriorShift | None) -> "_Draft":
+    def of(cls, spec: MetricSpec, data: Ranked, shift: PriorShift | None) -> "_Draft":
         draft = cls(spec)
-        single = view.n_positive in (0, view.n)
+        single = data.n_positive in (0, data.n)
         if not is_metric_defined_for_slice(spec.name, is_single_class=single):
-            which = "positive" if view.n_positive else "negative"
-            draft._stop("skipped", f"{spec.name} is undefined: all {view.n} rows are {which}")
+            which = "positive" if data.n_positive else "negative"
+            draft._stop("skipped", f"{spec.name} is undefined: all {data.n} rows are {which}")
             return draft
         try:
-            draft._evaluate(view, shift)
+            draft._evaluate(data, shift)
         except (MemoryError, RecursionError):
             raise
         except UndefinedMetricError as error:
@@ -188,17 +188,17 @@ class _Draft:
             draft._stop("error", f"{type(error).__name__}: {error}")
         return draft
 
-    def _evaluate(self, view: View, shift: PriorShift | None) -> None:
+    def _evaluate(self, data: Ranked, shift: PriorShift | None) -> None:
         if shift is not None:
             self.details = shift.details()
-            self.statistic = shift.statistic_for(self.spec, view)
+            self.statistic = shift.statistic_for(self.spec, data)
         elif hasattr(self.spec, "bind"):
-            self.statistic, self.details = self.spec.bind(view)
-            self.proportion = self.spec.proportion(view)  # type: ignore[attr-defined]
+            self.statistic, self.details = self.spec.bind(data)
+            self.proportion = self.spec.proportion(data)  # type: ignore[attr-defined]
         else:
             self.statistic = statistic_for(self.spec)
         # A foreign spec's own `compute` is what it promised; ours agree with their statistics.
-        value = self.statistic.point(view)
+        value = self.statistic.point(data)
         if not math.isfinite(value):
             self._stop("error", f"ValueError: {self.spec.name} returned {value}")
             return
@@ -223,9 +223,7 @@ class _Draft:
         )
 
 
-def _bootstrap(
-    drafts: list[_Draft], labels: BoolArray, scores: FloatArray, plan: Plan, how: Intervals
-) -> None:
+def _bootstrap(drafts: list[_Draft], data: Ranked, plan: Plan, how: Intervals) -> None:
     """Give every draft its interval, or the reason it has none."""
     resampled = []
     for draft in drafts:
@@ -242,14 +240,15 @@ def _bootstrap(
                 f"bootstrap unavailable: {plan.n_units} {what}, at least {MIN_UNITS} are needed"
             )
         return
-    statistics = tuple(d.statistic for d in resampled if d.statistic is not None)
-    problem = Problem(labels, (scores,), statistics, plan, how.seed)
+    statistics = [d.statistic for d in resampled if d.statistic is not None]
+    problem = Problem.of([data], statistics, plan, how.seed)
     (cells,) = bootstrap_problem(
         problem,
         n_resamples=how.n_resamples,
         confidence=how.confidence,
         method=how.method,
         executor=how.executor,
+        points=[[draft.value for draft in resampled if draft.value is not None]],
     )
     for draft, result in zip(resampled, cells, strict=True):
         if isinstance(result, BootstrapCI):
