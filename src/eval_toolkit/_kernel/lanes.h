@@ -175,7 +175,7 @@ static void ISA(recall)(const uint8_t *counts, int64_t chunk, const int32_t *seg
 
 /* Weighted sums per bin of consecutive rows: positives, negatives and each real column.
  * out[bin][2 + n_columns][lane]; cuts[bin] is the row after the bin's last. */
-#define TILE 16
+#define TILE 32
 ALWAYS_INLINE void ISA(sums_body)(const uint8_t *counts, const uint8_t *labels,
                                   const double *columns, int64_t n_columns, const int64_t *cuts,
                                   int64_t n_cuts, const int32_t *index, int gather, double *out) {

@@ -1,4 +1,4 @@
-"""Standard errors and intervals from leave-one-out values: as good as BCa, without resampling."""
+"""Standard errors and intervals from leave-one-out values: no resampling, no seed."""
 
 import math
 
@@ -92,9 +92,8 @@ def jackknife_logit_ci(
 
     Notes
     -----
-    With u = (point − low)/(high − low), ``logit(u) ± z SE / ((high − low) u (1 − u))``. Measured
-    coverage for average precision at n = 100 to 5 000 and prevalence 0.1 and 0.5 is 0.935 to
-    0.958 at a nominal 0.95.
+    With u = (point − low)/(high − low), ``logit(u) ± z SE / ((high − low) u (1 − u))``. For the
+    ROC AUC of 200 rows, 40 of them positive, it covers 0.949 (``tests/statistics``).
 
     References
     ----------
