@@ -37,7 +37,10 @@ IntArray: TypeAlias = NDArray[np.int64]
 
 
 def _one_dimensional(values: ArrayLike, name: str) -> NDArray[Any]:
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InvalidInputError(f"`{name}` must be 1-D, got rows of different lengths") from None
     if array.ndim != 1:
         hint = "; pass the positive-class column, e.g. proba[:, 1]" if array.ndim == 2 else ""
         raise InvalidInputError(f"`{name}` must be 1-D, got shape {array.shape}{hint}")
@@ -49,6 +52,8 @@ def _one_dimensional(values: ArrayLike, name: str) -> NDArray[Any]:
 def vector(values: ArrayLike, name: str) -> FloatArray:
     """Return ``values`` as a non-empty 1-D array of finite float64."""
     array = _one_dimensional(values, name)
+    if array.dtype.kind == "c":
+        array = array.astype(object)  # refused below, not cut to the real part
     if array.dtype == np.float64:
         floats: FloatArray = array
     else:
@@ -161,15 +166,22 @@ def group_codes(groups: ArrayLike, n: int, name: str = "groups") -> tuple[IntArr
     if len(array) != n:
         raise InvalidInputError(f"`{name}` has {len(array)} rows but the data has {n}")
     if array.dtype == object:
-        missing = np.array([value is None or value != value for value in array])
+        missing = np.array([_is_missing(value) for value in array])
         array = array.astype(str)
     else:
-        missing = np.isnan(array) if array.dtype.kind == "f" else np.zeros(0, dtype=bool)
+        missing = np.isnan(array) if array.dtype.kind in "fmM" else np.zeros(0, dtype=bool)
     if missing.any():
         row = int(np.argmax(missing))
         raise InvalidInputError(f"{name}[{row}] is missing; every row needs a group id")
     unique, codes = np.unique(array, return_inverse=True)
     return codes.astype(np.int64), len(unique)
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA is neither equal to itself nor different
+        return True
 
 
 def number(

@@ -6,6 +6,7 @@ statistic as well, which makes their intervals fast. Metrics that need a thresho
 """
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from eval_toolkit import _validate, metrics
+from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.statistics import (
     BRIER,
@@ -71,25 +73,32 @@ class ColumnSpec:
     name: str
     column: str
     higher_is_better: bool = True
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+    """Smallest and largest possible value, where known."""
 
     @property
     def statistic(self) -> Statistic:
-        """Mean of the values passed as scores."""
-        return ColumnMean(self.name, score_itself, _mean_of_scores)
+        """Mean of the label or score column."""
+        column = _label_itself if self._reads_labels() else score_itself
+        return ColumnMean(self.name, column, self.compute, self.bounds)
 
     def compute(self, y_true: Any, y_score: Any) -> float:
         """Return the mean of the label or score column; records have more columns."""
+        values = y_true if self._reads_labels() else y_score
+        return float(np.mean(_validate.vector(values, self.column)))
+
+    def _reads_labels(self) -> bool:
         if self.column not in ("label", "score"):
             raise InvalidInputError(
                 f"mean_of({self.column!r}) needs records with that column: use `summarise`; "
                 "labels and scores alone offer 'label' and 'score'"
             )
-        values = y_true if self.column == "label" else y_score
-        return float(np.mean(_validate.vector(values, self.column)))
+        return self.column == "label"
 
 
-def _mean_of_scores(y_true: Any, y_score: Any) -> float:
-    return float(np.mean(y_score))
+def _label_itself(labels: BoolArray, scores: FloatArray) -> FloatArray:
+    """Return the labels as numbers."""
+    return labels.astype(np.float64)
 
 
 pr_auc = ScoreSpec("pr_auc", metrics.pr_auc, AveragePrecision())
@@ -158,6 +167,11 @@ def _ece(n_bins: int, strategy: str) -> ScoreSpec:
     )
 
 
+def _shortest(value: float) -> str:
+    """Return as many digits as tell a number from every other, so that names do not collide."""
+    return np.format_float_positional(value, trim="-")
+
+
 def recall_at_fpr(target_fpr: float) -> ScoreSpec:
     """Best recall whose false-positive rate stays at or below a target.
 
@@ -186,8 +200,8 @@ def recall_at_fpr(target_fpr: float) -> ScoreSpec:
 
 @functools.lru_cache(maxsize=128)
 def _recall_at_fpr(target: float) -> ScoreSpec:
-    statistic = RecallAtFpr(target)
-    return ScoreSpec(statistic.name, _RecallAt(target), statistic)
+    name = f"recall_at_fpr_{_shortest(target)}"
+    return ScoreSpec(name, _RecallAt(target), RecallAtFpr(target))
 
 
 @dataclass(frozen=True)
@@ -211,7 +225,7 @@ def partial_roc_auc(max_fpr: float) -> ScoreSpec:
     """
     limit = _validate.number(max_fpr, "max_fpr", low=0.0, high=1.0, include_low=False)
     function = functools.partial(metrics.roc_auc, max_fpr=limit)
-    name = make_spec_name("roc_auc", max_fpr=f"{limit:g}")
+    name = make_spec_name("roc_auc", max_fpr=_shortest(limit))
     return ScoreSpec(name, function, CallableStatistic(function, (0.0, 1.0)))
 
 

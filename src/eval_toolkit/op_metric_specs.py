@@ -18,13 +18,13 @@ Examples
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from eval_toolkit import _validate
-from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.statistics import AtThreshold, CallableStatistic, CountsFn, Statistic
 from eval_toolkit.metrics import ConfusionCounts, confusion_counts
@@ -183,6 +183,11 @@ class OpSpec:
 
     def _at(self, threshold: float) -> AtThreshold:
         if self._quantity is None:
+            if not 0.0 < threshold < 1.0:
+                raise UndefinedMetricError(
+                    f"{self.metric} is undefined at threshold {threshold:g}: it needs a threshold "
+                    "probability strictly between 0 and 1"
+                )
             odds = threshold / (1.0 - threshold)
             return AtThreshold(self.metric, threshold, _NetBenefit(threshold), (-odds, 1.0))
         return AtThreshold(self.metric, threshold, self._quantity.function, self._quantity.bounds)
@@ -214,16 +219,18 @@ def _make(
     metric: str, at: "float | ThresholdSelector | FittedOperatingPoint", ci_policy: str | None
 ) -> OpSpec:
     """Check where to operate and the interval policy, and name the spec after both."""
-    selects = isinstance(at, ThresholdSelector)
+    selects = isinstance(at, ThresholdSelector) and not isinstance(at, type)
     if isinstance(at, FittedOperatingPoint):
-        label = at.criterion
+        label = f"{at.criterion}_fitted" + (
+            f"_on_{at.fitted_on_slice}" if at.fitted_on_slice else ""
+        )
     elif selects:
         label = at.criterion  # type: ignore[union-attr]
     elif isinstance(at, (int, float, np.number)) and not isinstance(at, bool):
         at = float(at)
         if math.isnan(at):
             raise InvalidInputError("`at` is nan; a threshold must be a number")
-        label = f"{at:g}"
+        label = np.format_float_positional(at, trim="-")
     else:
         raise InvalidTypeError(
             f"`at` must be a threshold, a ThresholdSelector or a FittedOperatingPoint, got {at!r}"
@@ -282,19 +289,19 @@ def _factory(metric: str, summary: str) -> Callable[..., OpSpec]:
         return _make(metric, at, ci_policy)
 
     op.__name__ = op.__qualname__ = f"op_{metric}"
-    op.__doc__ = f"{summary}; arguments as in `op_f1`."
+    op.__doc__ = (op_f1.__doc__ or "").replace("F1", summary, 1).replace("op_f1", op.__name__)
     return op
 
 
-op_precision = _factory("precision", "Precision at an operating point")
-op_recall = _factory("recall", "Recall at an operating point")
-op_specificity = _factory("specificity", "Specificity at an operating point")
-op_accuracy = _factory("accuracy", "Accuracy at an operating point")
-op_balanced_accuracy = _factory("balanced_accuracy", "Balanced accuracy at an operating point")
-op_mcc = _factory("mcc", "Matthews correlation at an operating point")
-op_kappa = _factory("kappa", "Cohen's kappa at an operating point")
-op_fpr = _factory("fpr", "False-positive rate at an operating point")
-op_fnr = _factory("fnr", "False-negative rate at an operating point")
+op_precision = _factory("precision", "Precision")
+op_recall = _factory("recall", "Recall")
+op_specificity = _factory("specificity", "Specificity")
+op_accuracy = _factory("accuracy", "Accuracy")
+op_balanced_accuracy = _factory("balanced_accuracy", "Balanced accuracy")
+op_mcc = _factory("mcc", "Matthews correlation")
+op_kappa = _factory("kappa", "Cohen's kappa")
+op_fpr = _factory("fpr", "False-positive rate")
+op_fnr = _factory("fnr", "False-negative rate")
 
 
 def op_net_benefit(
@@ -310,4 +317,4 @@ def op_net_benefit(
     spec = _make("net_benefit", at, ci_policy)
     if isinstance(spec.at, float):
         _validate.fraction(spec.at, "at")
-    return replace(spec, metric="net_benefit")
+    return spec

@@ -65,7 +65,7 @@ def resolve_seed(
         return default
     if isinstance(given, bool):
         raise InvalidTypeError(f"`seed` must be an integer, got {given!r}")
-    if hasattr(given, "__index__"):
+    if hasattr(given, "__index__") and not getattr(given, "ndim", 0):
         value = int(given.__index__())
         if value < 0:
             raise InvalidInputError(f"`seed` is {value}; it must not be negative")
@@ -80,7 +80,9 @@ def _seed_from_numpy(given: Any) -> int:
         return int(given.integers(0, 1 << 63))
     if isinstance(given, BitGenerator):
         return int(given.random_raw())
-    if isinstance(given, Sequence) and not isinstance(given, (str, bytes)):
+    if getattr(given, "ndim", 0) or (
+        isinstance(given, Sequence) and not isinstance(given, (str, bytes))
+    ):
         given = SeedSequence(list(given))
     if isinstance(given, SeedSequence):
         return int(given.generate_state(1, "uint64")[0])

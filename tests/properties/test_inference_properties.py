@@ -24,6 +24,9 @@ from eval_toolkit.inference.proportions import (
     wilson_interval,
 )
 
+# A busy machine is not a failure.
+no_deadline = settings(deadline=None)
+
 INTERVALS = [
     wilson_interval,
     clopper_pearson_interval,
@@ -60,6 +63,7 @@ pairs = st.integers(2, 25).flatmap(lambda n: st.tuples(real_vectors(n, n), real_
 
 
 @pytest.mark.parametrize("interval", INTERVALS)
+@no_deadline
 @given(case=counts(), confidence=st.floats(0.5, 0.999))
 def test_proportions_mirror_and_nest(interval, case, confidence):
     k, n = case
@@ -72,6 +76,7 @@ def test_proportions_mirror_and_nest(interval, case, confidence):
 
 
 @pytest.mark.parametrize("interval", INTERVALS)
+@no_deadline
 @given(case=counts())
 def test_more_successes_never_lower_the_bounds(interval, case):
     k, n = case
@@ -81,6 +86,7 @@ def test_more_successes_never_lower_the_bounds(interval, case):
     assert fewer.high <= more.high
 
 
+@no_deadline
 @given(case=counts())
 def test_classical_intervals_contain_the_proportion_and_exact_is_wider_than_jeffreys(case):
     k, n = case
@@ -101,6 +107,7 @@ def test_beta_binomial_clusters_mirror(clusters):
     assert 0.0 < one.low < one.high < 1.0
 
 
+@no_deadline
 @given(case=scored(n_scorers=2), seed=st.integers(0, 10))
 def test_delong_ignores_order_and_monotone_changes(case, seed):
     labels, a, b = case
@@ -111,6 +118,7 @@ def test_delong_ignores_order_and_monotone_changes(case, seed):
     assert shuffled.delta_auc == pytest.approx(result.delta_auc, abs=1e-15)
 
 
+@no_deadline
 @given(case=scored(n_scorers=2))
 def test_delong_swaps(case):
     labels, a, b = case
@@ -123,6 +131,7 @@ def test_delong_swaps(case):
     assert negated.var == pytest.approx(result.var, abs=1e-15)
 
 
+@no_deadline
 @given(case=scored())
 def test_delong_interval_brackets_the_auc(case):
     labels, scores = case
@@ -131,6 +140,7 @@ def test_delong_interval_brackets_the_auc(case):
         assert 0.0 <= ci.ci_low <= ci.point_estimate <= ci.ci_high <= 1.0
 
 
+@no_deadline
 @given(x=real_vectors(), shift=st.integers(-8, 8), scale=st.integers(1, 8))
 def test_means_shift_and_scale(x, shift, scale):
     one, other = t_interval(x), t_interval(scale * x + shift)
@@ -138,12 +148,14 @@ def test_means_shift_and_scale(x, shift, scale):
     assert other.ci_high == pytest.approx(scale * one.ci_high + shift, abs=1e-9)
 
 
+@no_deadline
 @given(x=real_vectors(min_size=4), copies=st.integers(1, 4))
 def test_copies_of_a_cluster_add_nothing(x, copies):
     groups = np.tile(np.arange(len(x)), copies)
     assert cluster_robust_se(np.tile(x, copies), groups) == pytest.approx(mean_se(x).se, abs=1e-12)
 
 
+@no_deadline
 @given(pair=pairs)
 def test_paired_differences_swap(pair):
     a, b = pair
@@ -153,6 +165,7 @@ def test_paired_differences_swap(pair):
     assert (one.ci_low, one.ci_high) == (-other.ci_high, -other.ci_low)
 
 
+@no_deadline
 @given(x=real_vectors(min_size=6), data=st.data())
 def test_regression_on_a_group_indicator_is_a_difference_of_means(x, data):
     treated = data.draw(hnp.arrays(np.bool_, len(x)))
@@ -161,6 +174,7 @@ def test_regression_on_a_group_indicator_is_a_difference_of_means(x, data):
     assert fit.coef[1] == pytest.approx(x[treated].mean() - x[~treated].mean(), abs=1e-9)
 
 
+@no_deadline
 @given(x=real_vectors(), n_train=st.integers(1, 1000), n_test=st.integers(1, 1000))
 def test_correction_only_widens(x, n_train, n_test):
     plain, corrected = cv_clt_ci(x), corrected_resampled_t(x, n_train=n_train, n_test=n_test)
@@ -169,6 +183,7 @@ def test_correction_only_widens(x, n_train, n_test):
     assert plain.ci_high <= corrected.ci_high
 
 
+@no_deadline
 @given(case=scored(), k=st.integers(2, 4), stratified=st.booleans(), seed=st.integers(0, 99))
 def test_folds_partition_the_rows(case, k, stratified, seed):
     labels, _ = case
@@ -191,6 +206,7 @@ def test_folds_partition_the_rows(case, k, stratified, seed):
 tables = st.lists(st.integers(0, 200), min_size=4, max_size=4).filter(any)
 
 
+@no_deadline
 @given(cells=tables)
 def test_mcnemar_depends_on_discordant_units_and_swaps(cells):
     table = np.reshape(cells, (2, 2))
@@ -205,12 +221,14 @@ def test_mcnemar_depends_on_discordant_units_and_swaps(cells):
         assert mid_p <= exact
 
 
+@no_deadline
 @given(data=st.data(), n=st.integers(1, 14))
 def test_sign_flip_of_zeros_and_ones_is_mcnemar(data, n):
     a, b = data.draw(hnp.arrays(np.bool_, n)), data.draw(hnp.arrays(np.bool_, n))
     assert sign_flip_test(a, b).p_value == pytest.approx(mcnemar_test(a, b).p_value, abs=1e-12)
 
 
+@no_deadline
 @given(pair=st.integers(2, 10).flatmap(lambda n: st.tuples(real_vectors(n, n), real_vectors(n, n))))
 def test_sign_flip_tails(pair):
     a, b = pair
@@ -224,6 +242,7 @@ def test_sign_flip_tails(pair):
     assert two == pytest.approx(min(1.0, 2 * min(up, down)))
 
 
+@no_deadline
 @given(
     p=st.lists(st.floats(0, 1), min_size=1, max_size=30),
     methods=st.sampled_from(
@@ -245,6 +264,7 @@ def test_corrections_equal_statsmodels(p, methods):
     assert (np.diff(adjusted[order]) >= 0).all()
 
 
+@no_deadline
 @given(p=st.lists(st.floats(0, 1), min_size=1, max_size=30))
 def test_corrections_are_ordered_by_power(p):
     by_method = {
@@ -256,6 +276,7 @@ def test_corrections_are_ordered_by_power(p):
     assert (by_method["bh"] <= by_method["by"]).all()
 
 
+@no_deadline
 @given(
     delta=st.floats(-1, 1),
     se=st.floats(0.001, 1),
@@ -272,6 +293,7 @@ def test_equivalence_is_non_inferiority_both_ways(delta, se, margin, df):
     assert wider.p_value <= result.p_value
 
 
+@no_deadline
 @given(
     effect=st.floats(0.01, 0.2),
     discordance=st.floats(0.2, 1.0),
@@ -290,6 +312,7 @@ def test_harder_questions_need_more_units(effect, discordance, power, icc, clust
     assert n(alpha=0.01) >= n()
 
 
+@no_deadline
 @given(p=st.floats(0, 1), width=st.floats(0.005, 0.9))
 def test_width_is_met_and_one_unit_less_does_not_meet_it(p, width):
     n = n_for_width(width, proportion=p).n
@@ -302,6 +325,7 @@ def test_width_is_met_and_one_unit_less_does_not_meet_it(p, width):
     assert n == 1 or wilson_width(n - 1) > width * (1 - 1e-9)
 
 
+@no_deadline
 @given(
     point=st.floats(0.01, 0.99),
     values=st.lists(st.floats(0, 1), min_size=2, max_size=20),

@@ -15,16 +15,16 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.properties.strategies import OFF_EDGE, labelled_scores, permutations_of, weighted_rows
 
 from eval_toolkit import metrics
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.metrics import CATALOGUE, MetricInfo
-from tests.properties.strategies import OFF_EDGE, labelled_scores, permutations_of, weighted_rows
 
 UNDEFINED = "undefined"
 
 every_metric = pytest.mark.parametrize("info", CATALOGUE.values(), ids=lambda info: info.name)
-few = settings(max_examples=2000, deadline=None)
+few = settings(max_examples=20, deadline=None)
 
 
 def where(predicate: Callable[[MetricInfo], bool]) -> pytest.MarkDecorator:

@@ -7,6 +7,7 @@ binomial standard errors. Run with ``pytest -m slow``; the table is printed at t
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from eval_toolkit.inference.folds import corrected_resampled_t, cv_clt_ci
 from eval_toolkit.inference.jackknife import jackknife_logit_ci
 from eval_toolkit.inference.means import paired_mean_diff, t_interval
 from eval_toolkit.inference.multiplicity import correct_p_values
-from eval_toolkit.inference.paired_tests import mcnemar_from_table, mcnemar_test, sign_flip_test
+from eval_toolkit.inference.paired_tests import mcnemar_from_table, sign_flip_test
 from eval_toolkit.inference.planning import n_for_power
 from eval_toolkit.inference.proportions import (
     agresti_coull_interval,
@@ -286,23 +287,30 @@ def any_rejected(method):
 # --- power -------------------------------------------------------------------------------------
 
 
-def mcnemar_power(rng, n=n_for_power(0.1, discordance=0.3).n):
+N_MCNEMAR = n_for_power(0.1, discordance=0.3).n
+N_PAIRED = n_for_power(0.5, sd=1.0, correlation=0.5).n
+N_INDEPENDENT = n_for_power(0.6, design="independent", sd=1.0, power=0.9).n
+N_TWO_PROPORTIONS = n_for_power(0.15, design="independent", proportion=0.6).n
+CLUSTERS_OF_FIVE = n_for_power(0.4, sd=1.0, cluster_size=5, icc=0.5).n_groups
+
+
+def mcnemar_power(rng, n=N_MCNEMAR):
     b_only, a_only, _ = rng.multinomial(n, [0.2, 0.1, 0.7])
     table = [[0, b_only], [a_only, n - b_only - a_only]]
     return mcnemar_from_table(table, method="chi2").p_value <= 0.05
 
 
-def paired_t_power(rng, n=n_for_power(0.5, sd=1.0, correlation=0.5).n):
+def paired_t_power(rng, n=N_PAIRED):
     a, noise = rng.normal(size=n), rng.normal(size=n)
     b = 0.5 + 0.5 * a + np.sqrt(0.75) * noise
     return paired_mean_diff(a, b).p_value <= 0.05
 
 
-def independent_t_power(rng, n=n_for_power(0.6, design="independent", sd=1.0, power=0.9).n):
+def independent_t_power(rng, n=N_INDEPENDENT):
     return stats.ttest_ind(rng.normal(size=n), rng.normal(0.6, 1, size=n)).pvalue <= 0.05
 
 
-def two_proportions_power(rng, n=n_for_power(0.15, design="independent", proportion=0.6).n):
+def two_proportions_power(rng, n=N_TWO_PROPORTIONS):
     a, b = rng.binomial(n, 0.6) / n, rng.binomial(n, 0.75) / n
     pooled = (a + b) / 2
     return abs(b - a) >= 1.959964 * np.sqrt(2 * pooled * (1 - pooled) / n)
@@ -310,54 +318,56 @@ def two_proportions_power(rng, n=n_for_power(0.15, design="independent", proport
 
 def clustered_power(rng):
     """Unit variance ½ between and ½ within clusters of 5, so icc = ½ and sd = 1."""
-    plan = n_for_power(0.4, sd=1.0, cluster_size=5, icc=0.5)
-    x, groups = clustered_values(rng, plan.n_groups, size=5)
+    x, groups = clustered_values(rng, CLUSTERS_OF_FIVE, size=5)
     x = x / np.sqrt(2) + 0.4
     return paired_mean_diff(np.zeros(len(x)), x, groups=groups).p_value <= 0.05
 
 
+# Folds correlated as above make the naive t statistic √(1 + K n_test/n_train) times too large.
+INFLATED = 2 * stats.t.sf(stats.t.ppf(0.975, 9) / np.sqrt(1 + 10 * 10 / 90), 9)
+
 COVERAGE = [
     ("t, normal, n=5", t_of_normals, 0.95, THEORY),
-    ("t clustered, 15 clusters of 6", t_clustered, 0.0, LARGE),
-    ("t, same data, clusters ignored", t_ignoring_clusters, 0.0, LARGE),
-    ("OLS slope, two-way, 20 x 20", two_way_ols, 0.0, LARGE),
+    ("t clustered, 15 clusters of 6", t_clustered, 0.950, LARGE),
+    ("t, same data, clusters ignored", t_ignoring_clusters, 0.699, LARGE),
+    ("OLS slope, two-way, 20 x 20", two_way_ols, 0.924, LARGE),
     ("cv_t, K=3", folds_t(3), 0.95, THEORY),
     ("cv_t, K=5", folds_t(5), 0.95, THEORY),
     ("cv_t, K=10", folds_t(10), 0.95, THEORY),
     ("(normal quantile, K=3)", folds_z(3), 2 * stats.t.cdf(1.959964, 2) - 1, THEORY),
     ("(normal quantile, K=5)", folds_z(5), 2 * stats.t.cdf(1.959964, 4) - 1, THEORY),
     ("nadeau-bengio, correlated folds", nadeau_bengio_interval, 0.95, THEORY),
-    ("delong-logit, n=100, prev 0.1", delong(100, 0.1, "logit"), 0.0, LARGE),
-    ("delong, n=100, prev 0.1", delong(100, 0.1, "none"), 0.0, LARGE),
-    ("delong-logit, n=300, prev 0.1", delong(300, 0.1, "logit"), 0.0, LARGE),
-    ("delong, n=300, prev 0.1", delong(300, 0.1, "none"), 0.0, LARGE),
-    ("delong-logit, n=300, prev 0.5", delong(300, 0.5, "logit"), 0.0, LARGE),
-    ("delong-logit, n=40, AUC 0.983", delong(40, 0.5, "logit", 3.0), 0.0, LARGE),
-    ("jackknife-logit of AUC, n=200", jackknife_logit_auc, 0.0, LARGE),
+    ("delong-logit, n=100, prev 0.1", delong(100, 0.1, "logit"), 0.915, LARGE),
+    ("delong, n=100, prev 0.1", delong(100, 0.1, "none"), 0.870, LARGE),
+    ("delong-logit, n=300, prev 0.1", delong(300, 0.1, "logit"), 0.938, LARGE),
+    ("delong, n=300, prev 0.1", delong(300, 0.1, "none"), 0.920, LARGE),
+    ("delong-logit, n=300, prev 0.5", delong(300, 0.5, "logit"), 0.953, LARGE),
+    ("delong-logit, n=40, AUC 0.983", delong(40, 0.5, "logit", 3.0), 0.974, LARGE),
+    ("jackknife-logit of AUC, n=200", jackknife_logit_auc, 0.949, LARGE),
     ("beta, n=15, over its prior", beta_uniform_truth, 0.95, THEORY),
-    ("beta-binomial, 12 clusters of 5", beta_binomial_clusters, 0.0, LARGE, 600),
-    ("wilson, same data pooled", wilson_ignoring_clusters, 0.0, LARGE),
+    ("beta-binomial, 12 clusters of 5", beta_binomial_clusters, 0.963, LARGE, 600),
+    ("wilson, same data pooled", wilson_ignoring_clusters, 0.848, LARGE),
 ]
 SIZE = [
-    ("paired t, 0/1, n=200", paired_mean_of_zeros_and_ones, 0.0, LARGE),
-    ("paired t clustered, 15 clusters", paired_mean_in_clusters, 0.0, LARGE),
+    ("paired t, 0/1, n=200", paired_mean_of_zeros_and_ones, 0.048, LARGE),
+    ("paired t clustered, 15 clusters", paired_mean_in_clusters, 0.051, LARGE),
     ("nadeau-bengio, correlated folds", nadeau_bengio_equicorrelated, 0.05, THEORY),
-    ("nadeau-bengio, 15 random splits", nadeau_bengio_random_splits, 0.0, LARGE),
-    ("(t, 15 random splits)", naive_t_random_splits, 0.0, LARGE),
-    ("(t, correlated folds)", naive_t_equicorrelated, 0.0, LARGE),
-    ("DeLong, n=100", delong_paired_null(100), 0.0, LARGE),
-    ("DeLong, n=500", delong_paired_null(500), 0.0, LARGE),
+    ("nadeau-bengio, 15 random splits", nadeau_bengio_random_splits, 0.016, LARGE),
+    ("(t, 15 random splits)", naive_t_random_splits, 0.339, LARGE),
+    ("(t, correlated folds)", naive_t_equicorrelated, INFLATED, THEORY),
+    ("DeLong, n=100", delong_paired_null(100), 0.051, LARGE),
+    ("DeLong, n=500", delong_paired_null(500), 0.051, LARGE),
     ("sign flip exact, n=8", sign_flip_exact, 12 / 256, THEORY),
     ("sign flip monte-carlo, n=30", sign_flip_monte_carlo, 0.05, THEORY),
     ("sign flip, 10 groups", sign_flip_groups, 50 / 1024, THEORY),
-    ("(sign flip, groups ignored)", sign_flip_ignoring_groups, 0.0, LARGE),
+    ("(sign flip, groups ignored)", sign_flip_ignoring_groups, 0.304, LARGE),
     ("TOST at the margin, 1 sd", tost_at_the_margin(1.0), 0.05, THEORY),
-    ("TOST at the margin, 0.4 sd", tost_at_the_margin(0.4), 0.0, LARGE),
-    ("TOST bootstrap at the margin", tost_bootstrap_at_the_margin, 0.0, LARGE),
+    ("TOST at the margin, 0.4 sd", tost_at_the_margin(0.4), 0.041, LARGE),
+    ("TOST bootstrap at the margin", tost_bootstrap_at_the_margin, 0.054, LARGE),
     ("non-inferiority at the margin", non_inferiority_at_the_margin, 0.05, THEORY),
     ("any of 10, bonferroni", any_rejected("bonferroni"), 1 - (1 - 0.005) ** 10, THEORY),
     ("any of 10, holm", any_rejected("holm"), 1 - (1 - 0.005) ** 10, THEORY),
-    ("any of 10, hochberg", any_rejected("hochberg"), 0.0, LARGE),
+    ("any of 10, hochberg", any_rejected("hochberg"), 0.047, LARGE),
     ("any of 10, bh", any_rejected("bh"), 0.05, THEORY),
     ("any of 10, by", any_rejected("by"), 0.05 / 2.928968, THEORY),
     ("(any of 10, uncorrected)", any_rejected("none"), 1 - 0.95**10, THEORY),
@@ -374,3 +384,105 @@ SIMULATIONS = [
     for kind, entries in (("coverage", COVERAGE), ("size", SIZE), ("power", POWER))
     for entry in entries
 ]
+
+
+@pytest.fixture(scope="module")
+def table(request):
+    rows = []
+    yield rows
+    header = f"{'kind':<10}{'case':<46}{'measured':>9}{'documented':>11}  source"
+    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        print("", header, *sorted(rows), sep="\n")
+
+
+def record(table, kind, name, measured, documented, source):
+    table.append(f"{kind:<10}{name:<46}{measured:>9.4f}{documented:>11.4f}  {source}")
+
+
+@pytest.mark.parametrize("simulation", SIMULATIONS, ids=lambda s: f"{s.kind}: {s.name}")
+def test_rate_is_as_documented(simulation, table):
+    rng = np.random.default_rng([SEED, crc32(simulation.name.encode())])
+    n = simulation.n_runs
+    measured = sum(bool(simulation.hit(rng)) for _ in range(n)) / n
+    expected = simulation.documented
+    record(table, simulation.kind, simulation.name, measured, expected, simulation.source)
+    runs = 1 / n + (1 / LARGE_RUN if simulation.source == LARGE else 0.0)
+    tolerance = 4 * np.sqrt(expected * (1 - expected) * runs)
+    if simulation.kind == "power":
+        # Sample sizes are rounded up, and the formulas are normal approximations.
+        tolerance += 0.015
+    assert measured == pytest.approx(expected, abs=tolerance)
+
+
+def exact_coverage(interval, n, p):
+    """P(the interval contains p), summed over all outcomes; no simulation."""
+    intervals = [interval(k, n) for k in range(n + 1)]
+    low, high = (np.array([getattr(i, end) for i in intervals])[:, None] for end in ("low", "high"))
+    return (stats.binom.pmf(np.arange(n + 1)[:, None], n, p) * ((low <= p) & (p <= high))).sum(0)
+
+
+P_GRID = (np.arange(2000) + 0.5) / 2000
+SUMMED = "summed over all outcomes"
+# interval: (mean over p at n=20, least over p at n=20, mean over p at n=100).
+# Clopper-Pearson never falls below 0.95 and the mean of the beta interval is 0.95 by theory;
+# 0.838 as the least coverage of Wilson's interval is in Brown, Cai & DasGupta (2001).
+PROPORTIONS = {
+    wilson_interval: (0.953, 0.839, 0.951),
+    clopper_pearson_interval: (0.977, 0.958, 0.965),
+    jeffreys_interval: (0.951, 0.894, 0.950),
+    agresti_coull_interval: (0.962, 0.929, 0.956),
+    beta_binomial_interval: (0.950, 0.0, 0.950),
+}
+
+
+@pytest.mark.parametrize("interval", PROPORTIONS, ids=lambda f: f.__name__)
+def test_exact_coverage_of_proportions(interval, table):
+    small, large = (exact_coverage(interval, n, P_GRID) for n in (20, 100))
+    for name, measured, documented in zip(
+        ("mean, n=20", "least, n=20", "mean, n=100"),
+        (small.mean(), small.min(), large.mean()),
+        PROPORTIONS[interval],
+        strict=True,
+    ):
+        record(table, "coverage", f"{interval.__name__}, {name}", measured, documented, SUMMED)
+        assert measured == pytest.approx(documented, abs=0.001)
+    if interval is clopper_pearson_interval:
+        assert min(small.min(), large.min()) >= 0.95
+
+
+def test_the_textbook_interval_is_as_bad_as_we_say(table):
+    """The reason why rates get Wilson's interval: p ± 1.96 SE at n = 20, p = 0.95."""
+    k = np.arange(21)
+    reach = 1.959964 * np.sqrt(k / 20 * (1 - k / 20) / 20)
+    measured = stats.binom.pmf(k, 20, 0.95) @ (np.abs(k / 20 - 0.95) <= reach)
+    wilson = exact_coverage(wilson_interval, 20, 0.95)[0]
+    record(table, "coverage", "(textbook p ± 1.96 SE, n=20, p=0.95)", measured, 0.64, SUMMED)
+    record(table, "coverage", "wilson, n=20, p=0.95", wilson, 0.924, SUMMED)
+    assert measured == pytest.approx(0.64, abs=0.002)
+    assert wilson == pytest.approx(0.924, abs=0.001)
+
+
+# method: size at n=50, discordance 0.1; at n=100, 0.2; at n=300, 0.3. Fagerland et al. (2013):
+# exact and corrected are conservative, mid-p hardly ever exceeds the level, chi2 may by a little.
+MCNEMAR = {
+    "exact": (0.009, 0.029, 0.039),
+    "mid-p": (0.025, 0.046, 0.049),
+    "chi2": (0.047, 0.052, 0.050),
+    "chi2-corrected": (0.009, 0.027, 0.038),
+}
+
+
+@pytest.mark.parametrize("method", MCNEMAR)
+def test_exact_size_of_mcnemar(method, table):
+    for (n, psi), documented in zip(
+        ((50, 0.1), (100, 0.2), (300, 0.3)), MCNEMAR[method], strict=True
+    ):
+        size = 0.0
+        for m in np.flatnonzero(stats.binom.pmf(np.arange(n + 1), n, psi) > 1e-9):
+            b_only = np.arange(m + 1)
+            results = [mcnemar_from_table([[1, k], [m - k, 1]], method=method) for k in b_only]
+            rejects = [r.p_value is not None and r.p_value <= 0.05 for r in results]
+            size += stats.binom.pmf(m, n, psi) * (stats.binom.pmf(b_only, m, 0.5) @ rejects)
+        name = f"McNemar {method}, n={n}, discordance {psi}"
+        record(table, "size", name, size, documented, SUMMED)
+        assert size == pytest.approx(documented, abs=0.001)

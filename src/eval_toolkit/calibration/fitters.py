@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
 from eval_toolkit._validate import BoolArray, FloatArray
-from eval_toolkit.calibration._solve import bisect, logistic_loss, logistic_regression, sigmoid
+from eval_toolkit.calibration._solve import bisect, logistic_regression
 from eval_toolkit.calibration.maps import (
     BetaMap,
     IsotonicMap,
@@ -22,6 +22,7 @@ from eval_toolkit.calibration.maps import (
     log_odds_parts,
 )
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.metrics._logistic import logistic_loss, sigmoid
 from eval_toolkit.metrics._pav import pav
 
 __all__ = [
@@ -251,7 +252,7 @@ def _best_face(features: FloatArray, targets: FloatArray) -> tuple[FloatArray, f
         slopes, intercept = logistic_regression(features[:, [column]], targets)
         if slopes[0] >= 0.0:
             fits.append((np.eye(2)[column] * slopes[0], intercept))
-    return min(fits, key=lambda fit: logistic_loss(features @ fit[0] + fit[1], targets))
+    return min(fits, key=lambda fit: logistic_loss(features @ fit[0] + fit[1], targets).sum())
 
 
 def fit_beta_binary(
@@ -332,8 +333,8 @@ def fit_temperature(
     _validate.same_length(labels, log_odds, ("val_labels", "val_logits"))
     _validate.both_classes(labels, "a calibrator")
     temperature = _best_temperature(labels, log_odds, bounds)
-    before = logistic_loss(log_odds, labels.astype(np.float64)) / len(labels)
-    after = logistic_loss(log_odds / temperature, labels.astype(np.float64)) / len(labels)
+    before = float(logistic_loss(log_odds, labels).mean())
+    after = float(logistic_loss(log_odds / temperature, labels).mean())
     return {
         "temperature": temperature,
         "nll_pre": before,

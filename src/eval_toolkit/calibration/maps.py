@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
 from eval_toolkit._validate import FloatArray
-from eval_toolkit.calibration._solve import sigmoid
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.metrics._logistic import sigmoid
 
 __all__ = ["BetaMap", "IsotonicMap", "PlattFit", "SigmoidMap", "TemperatureMap"]
 

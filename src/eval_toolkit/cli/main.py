@@ -33,19 +33,23 @@ class _LazyGroup(click.Group):
         return command
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="eval-toolkit")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Evaluate machine-learning systems: every number with an interval."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 def main(args: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code: 0 fine, 2 bad input, 3 failed, 130 stopped."""
     try:
         code = cli.main(args=args, prog_name="eval-toolkit", standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message())
-        sys.exit(0)
     except click.ClickException as error:
         error.show()
         sys.exit(EXIT_USAGE)

@@ -1,5 +1,6 @@
 """Bootstrap intervals: rows, groups, (label, group) units, strata of groups, folds."""
 
+import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -192,21 +193,24 @@ def bootstrap_problem(
 
 def enough_units(plan: Plan) -> None:
     """Raise unless the plan draws at least ten independent units."""
-    if plan.n_units < MIN_UNITS:
+    n_drawn = int(plan.strata[-1])
+    if n_drawn < MIN_UNITS:
         what = "rows" if plan.unit_of_row is None else "groups"
-        raise InvalidInputError(
-            f"the bootstrap needs at least {MIN_UNITS} {what}, got {plan.n_units}"
-        )
+        raise InvalidInputError(f"the bootstrap needs at least {MIN_UNITS} {what}, got {n_drawn}")
 
 
 def _point(statistic: Statistic, data: Ranked) -> float | UndefinedMetricError:
     try:
-        value = statistic.point(data)
+        return finite(statistic.point(data), statistic.name)
     except UndefinedMetricError as error:
         return error
+
+
+def finite(value: float, name: str) -> float:
+    """Return a metric's value on the data, or raise: foreign functions may answer NaN."""
     if not math.isfinite(value):
-        return UndefinedMetricError(f"{statistic.name} is {value} on this data")
-    return value
+        raise UndefinedMetricError(f"{name} is {value} on this data")
+    return float(value)
 
 
 class _Intervals:
@@ -231,15 +235,14 @@ class _Intervals:
     def __call__(
         self, scorer: int, row: int, point: float, samples: FloatArray
     ) -> BootstrapCI | UndefinedMetricError:
-        problem, note = self.problem, _PLAN_NOTES.get(self.problem.plan.kind, "")
-        statistic = problem.statistics[row]
+        problem, statistic = self.problem, self.problem.statistics[row]
         undefined = int(np.count_nonzero(np.isnan(samples)))
         if undefined > MAX_UNDEFINED * len(samples) and problem.plan.kind == "rows":
             stratified = label_stratified_plan(problem.labels)
-            alone = problem.only(scorer, row).with_plan(stratified)
-            samples = replicate(alone, self.n_resamples, executor=self.executor)[0, 0]
-            undefined = int(np.count_nonzero(np.isnan(samples)))
-            note = _PLAN_NOTES["label-stratified"]
+            alone = copy.copy(self)
+            alone.problem = problem.only(scorer, row).with_plan(stratified)
+            samples = replicate(alone.problem, self.n_resamples, executor=self.executor)
+            return alone(0, 0, point, samples[0, 0])
         if undefined > MAX_UNDEFINED * len(samples):
             return UndefinedMetricError(
                 f"{statistic.name} is undefined on {undefined} of {len(samples)} resamples; "
@@ -256,7 +259,7 @@ class _Intervals:
             ci_high=high,
             confidence=self.confidence,
             n_resamples=self.n_resamples,
-            method=method if method in _EXACT else method + note,
+            method=method if method in _EXACT else method + PLAN_NOTES[problem.plan.kind],
             samples=defined if self.return_samples else None,
             n_undefined=undefined,
             reason=reason,
@@ -270,7 +273,8 @@ class _Intervals:
         """Return the bounds, the method that made them and why it is not the one asked for."""
         statistic, data = self.problem.statistics[row], self.problem.data[scorer]
         if np.ptp(samples) <= 1e-12 * max(1.0, abs(point)):
-            n = min(statistic.effective_n(data), self.problem.plan.n_groups)
+            # Where labels are drawn apart, the value rests on the units of the rarer one.
+            n = min(statistic.effective_n(data), int(np.diff(self.problem.plan.strata).min()))
             exact = exact_at_bound(point, statistic.bounds, n, self.confidence)
             if exact is not None:
                 return *exact, "exact-degenerate", "every resample sits at the metric's bound"
@@ -302,7 +306,8 @@ class _Intervals:
 
 
 _EXACT = ("exact-degenerate", "degenerate")
-_PLAN_NOTES = {
+PLAN_NOTES = {
+    "rows": "",
     "label-stratified": ", label-stratified",
     "groups": ", groups",
     "groups-in-strata": ", groups in strata",
@@ -439,10 +444,10 @@ def stratified_cluster_bootstrap_ci(
         labels, scores = _validate.binary_pair(y_true, y_score)
         plan = groups_plan(groups, n=len(labels))
         problem = Problem(labels, (scores,), (statistic,), plan, derive_seed(base, repr(key)))
-        points[key] = statistic.point(problem.data[0])
+        points[key] = finite(statistic.point(problem.data[0]), statistic.name)
         draws[key] = replicate(problem, n_resamples, executor=executor)[0, 0]
         n_units, n_groups = n_units + plan.n_rows, n_groups + plan.n_groups
-    point = float(combine(points))
+    point = finite(combine(points), "`combine`")
     samples = np.array(
         [_combined(combine, {key: draws[key][r] for key in draws}) for r in range(n_resamples)]
     )

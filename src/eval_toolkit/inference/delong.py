@@ -183,9 +183,8 @@ def delong_ci(
     -----
     On the logit scale the standard error is SE / (AUC (1 − AUC)) (delta method). With ten
     positives among 100 rows at an AUC of 0.86 it covers 0.915, the plain interval 0.87; with 150
-    among 300, 0.953 (``tests/statistics``). A perfectly
-    separated sample has no spread to learn from; its bound is that of min(P, N) successes in as
-    many independent trials.
+    among 300, 0.953 (``tests/statistics``). A perfectly separated sample has no spread to learn
+    from; its bound is that of min(P, N) successes in as many independent trials.
 
     References
     ----------

@@ -13,7 +13,13 @@ from eval_toolkit import _validate
 from eval_toolkit._kernel import LANES
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InfeasibleError, InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference.bootstrap import MAX_UNDEFINED, bootstrap_problem, enough_units
+from eval_toolkit.inference.bootstrap import (
+    MAX_UNDEFINED,
+    PLAN_NOTES,
+    bootstrap_problem,
+    enough_units,
+    finite,
+)
 from eval_toolkit.inference.engine import Executor, Problem, replicate
 from eval_toolkit.inference.intervals import percentile_interval
 from eval_toolkit.inference.multiplicity import correct_p_values
@@ -164,29 +170,30 @@ def paired_bootstrap_diff(
     enough_units(plan)
     statistic = statistic_for(metric)
     problem = Problem(labels, (a, b), (statistic,), plan, resolve_seed(seed, rng))
-    value_a, value_b = (float(statistic.point(data)) for data in problem.data)
-    differences, note = _differences(problem, n_resamples, executor)
-    return _paired_result(differences, value_a, value_b, confidence, f"percentile{note}")
+    value_a, value_b = (finite(statistic.point(data), statistic.name) for data in problem.data)
+    problem, samples = _shared_draws(problem, n_resamples, executor)
+    method = f"percentile{PLAN_NOTES[problem.plan.kind]}"
+    return _paired_result(samples[1] - samples[0], value_a, value_b, confidence, method)
 
 
-def _differences(
+def _shared_draws(
     problem: Problem, n_resamples: int, executor: Executor | None
-) -> tuple[FloatArray, str]:
-    """Return replicates of B − A, and what the method string must add."""
-    note = ", groups" if problem.plan.kind == "groups" else ""
-    values = replicate(problem, n_resamples, executor=executor)[:, 0]
-    differences = values[1] - values[0]
-    if np.isnan(differences).mean() > MAX_UNDEFINED and problem.plan.kind == "rows":
+) -> tuple[Problem, FloatArray]:
+    """Return each scorer's replicates; stratified by label where too many lack a value.
+
+    Differences need resamples on which every scorer has a value.
+    """
+    samples = replicate(problem, n_resamples, executor=executor)[:, 0]
+    undefined = int(np.count_nonzero(np.isnan(samples).any(axis=0)))
+    if undefined <= MAX_UNDEFINED * n_resamples:
+        return problem, samples
+    if problem.plan.kind == "rows":
         stratified = problem.with_plan(label_stratified_plan(problem.labels))
-        values = replicate(stratified, n_resamples, executor=executor)[:, 0]
-        differences, note = values[1] - values[0], ", label-stratified"
-    undefined = int(np.count_nonzero(np.isnan(differences)))
-    if undefined > MAX_UNDEFINED * n_resamples:
-        raise UndefinedMetricError(
-            f"{problem.statistics[0].name} is undefined on {undefined} of {n_resamples} "
-            "resamples; a difference needs at least 95 % of them"
-        )
-    return differences, note
+        return _shared_draws(stratified, n_resamples, executor)
+    raise UndefinedMetricError(
+        f"{problem.statistics[0].name} is undefined on {undefined} of {n_resamples} "
+        "resamples; a difference needs at least 95 % of them"
+    )
 
 
 def paired_bootstrap_ece_diff(
@@ -335,7 +342,7 @@ def paired_bootstrap_op_point_diff(
     confidence = _validate.fraction(confidence, "confidence")
     select = _threshold_of(threshold_fn)
     values = [
-        float(metric_fn(test.y, score, select(val.y, val_score)))
+        finite(metric_fn(test.y, score, select(val.y, val_score)), "`metric_fn`")
         for score, val_score in zip(test.scores, val.scores, strict=True)
     ]
     run = functools.partial(
@@ -560,32 +567,36 @@ def compare_scorers(
         _validate.binary_pair(y_true, values, score_name=f"scorers[{name!r}]")[1]
         for name, values in scorers.items()
     )
+    n_resamples = _validate.integer(n_resamples, "n_resamples", low=1)
+    confidence = _validate.fraction(confidence, "confidence")
     plan = rows_plan(len(labels)) if groups is None else groups_plan(groups, n=len(labels))
-    problem = Problem(labels, scores, (statistic_for(metric),), plan, resolve_seed(seed, rng))
     enough_units(plan)
-    samples = replicate(problem, n_resamples, executor=executor)
+    statistic = statistic_for(metric)
+    problem = Problem(labels, scores, (statistic,), plan, resolve_seed(seed, rng))
+    points = [[finite(statistic.point(data), statistic.name)] for data in problem.data]
+    problem, samples = _shared_draws(problem, n_resamples, executor)
     cells = bootstrap_problem(
         problem,
         n_resamples=n_resamples,
         confidence=confidence,
         method=method,
         executor=executor,
-        samples=samples,
+        samples=samples[:, None],
+        points=points,
     )
     intervals: dict[str, BootstrapCI] = {}
     for name, (cell,) in zip(names, cells, strict=True):
         if isinstance(cell, Exception):
             raise cell
         intervals[name] = cell
-    note = ", groups" if groups is not None else ""
     base = names.index(first)
     differences = {
         name: _paired_result(
-            samples[row, 0] - samples[base, 0],
+            samples[row] - samples[base],
             intervals[first].point_estimate,
             intervals[name].point_estimate,
             confidence,
-            f"percentile{note}",
+            f"percentile{PLAN_NOTES[problem.plan.kind]}",
         )
         for row, name in enumerate(names)
         if name != first

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from eval_toolkit import metrics
+from eval_toolkit._kernel import LANES
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray, both_classes
 from eval_toolkit.errors import InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference.prepared import Block, Needs, Ranked
@@ -373,6 +374,9 @@ class CallableStatistic:
 
     function: MetricFn
     bounds: tuple[float, float] = (-math.inf, math.inf)
+    foreign: bool = False
+    """Not ours: a resample that lost a class counts as undefined, for scikit-learn's functions
+    and others answer it with NaN, 0 or 1 instead of raising."""
     needs: Needs = field(default=Needs(rows=True), init=False)
 
     @property
@@ -388,11 +392,17 @@ class CallableStatistic:
         """Return one value per resample; a resample on which the function fails is undefined."""
         data = block.view.data
         labels = data.labels.astype(np.int64)
-        return np.array([self._on(labels, data.scores, block.rows(lane)) for lane in range(64)])
+        both = self.foreign and 0 < data.n_positive < data.n
+        values = []
+        for rows in map(block.rows, range(LANES)):
+            kept = labels[rows]
+            lost = both and kept.min(initial=1) == kept.max(initial=0)
+            values.append(math.nan if lost else self._on(kept, data.scores[rows]))
+        return np.array(values)
 
-    def _on(self, labels: IntArray, scores: FloatArray, rows: IntArray) -> float:
+    def _on(self, labels: IntArray, scores: FloatArray) -> float:
         try:
-            value = float(self.function(labels[rows], scores[rows]))
+            value = float(self.function(labels, scores))
         except (MemoryError, RecursionError):
             raise
         except Exception:  # whatever a foreign function raises: it has no value here
@@ -448,12 +458,12 @@ def statistic_for(metric: Any, data: Ranked | None = None) -> Statistic:
         carried: Statistic = metric.statistic
         return carried
     if hasattr(metric, "compute"):
-        return CallableStatistic(metric.compute)
+        return CallableStatistic(metric.compute, foreign=True)
     if isinstance(metric, functools.partial) and metric.func in _BUILDERS and not metric.args:
         try:
             return _BUILDERS[metric.func](**metric.keywords)
         except TypeError:  # an argument that has no prepared form, such as max_fpr
-            return CallableStatistic(metric, _bounds_of(metric.func))
+            return _as_it_is(metric, metric.func)
     if not callable(metric):
         raise InvalidTypeError(
             f"`metric` must be a function of (y_true, y_score) or a metric spec, got {metric!r}"
@@ -462,12 +472,12 @@ def statistic_for(metric: Any, data: Ranked | None = None) -> Statistic:
         builder = _BUILDERS.get(metric)
     except TypeError:  # unhashable callables are nobody we know
         builder = None
-    return builder() if builder else CallableStatistic(metric, _bounds_of(metric))
+    return builder() if builder else _as_it_is(metric, metric)
 
 
-def _bounds_of(metric: Any) -> tuple[float, float]:
-    """Return the bounds the catalogue knows for one of our functions."""
+def _as_it_is(metric: MetricFn, function: Any) -> CallableStatistic:
+    """Return a callable's statistic, with the bounds the catalogue knows for our functions."""
     for info in metrics.CATALOGUE.values():
-        if info.function is metric:
-            return info.bounds
-    return (-math.inf, math.inf)
+        if info.function is function:
+            return CallableStatistic(metric, info.bounds)
+    return CallableStatistic(metric, foreign=True)

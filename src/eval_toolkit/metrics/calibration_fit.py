@@ -12,11 +12,10 @@ from eval_toolkit._validate import (
     probability_pair,
     sample_weights,
 )
-from eval_toolkit.errors import UndefinedMetricError
+from eval_toolkit.errors import InfeasibleError, UndefinedMetricError
+from eval_toolkit.metrics._logistic import fit_logistic
 
 __all__ = ["CalibrationFit", "calibration_slope_intercept"]
-
-_MAX_STEPS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +94,12 @@ def calibration_slope_intercept(
     _logit_fit_exists(labels, scores)
     logit = np.log(scores) - np.log1p(-scores)
     ones = np.ones((len(scores), 1))
-    intercept, slope = _fit_logistic(np.column_stack((ones, logit)), labels, weights).tolist()
-    (in_the_large,) = _fit_logistic(ones, labels, weights, offset=logit).tolist()
+    try:
+        both = fit_logistic(np.column_stack((ones, logit)), labels, weights=weights)
+        alone = fit_logistic(ones, labels, weights=weights, offset=logit)
+    except InfeasibleError as error:
+        raise UndefinedMetricError(f"calibration_slope_intercept is undefined: {error}") from None
+    (intercept, slope), (in_the_large,) = both.tolist(), alone.tolist()
     return CalibrationFit(slope, intercept, in_the_large)
 
 
@@ -118,41 +121,3 @@ def _logit_fit_exists(labels: BoolArray, scores: FloatArray) -> None:
         raise UndefinedMetricError(
             f"{metric} is undefined: the scores separate the classes, so the slope is infinite"
         )
-
-
-def _fit_logistic(
-    design: FloatArray,
-    labels: BoolArray,
-    weights: FloatArray | None = None,
-    offset: FloatArray | float = 0.0,
-) -> FloatArray:
-    """Return the maximum-likelihood coefficients of ``P(y = 1) = σ(offset + design @ b)``.
-
-    The caller makes sure that a finite maximum exists (both classes, no separation).
-    """
-    weight = np.ones(len(labels)) if weights is None else weights
-
-    def log_likelihood(coefficients: FloatArray) -> float:
-        eta = design @ coefficients + offset
-        return float(weight @ (labels * eta - np.logaddexp(0.0, eta)))
-
-    coefficients = np.zeros(design.shape[1])
-    reached = log_likelihood(coefficients)
-    for _ in range(_MAX_STEPS):
-        mean = 0.5 * (1.0 + np.tanh(0.5 * (design @ coefficients + offset)))
-        gradient = design.T @ (weight * (labels - mean))
-        information = (design * (weight * mean * (1.0 - mean))[:, None]).T @ design
-        try:
-            step = np.linalg.solve(information, gradient)
-        except np.linalg.LinAlgError:
-            break
-        while np.abs(step).max() > 1e-12 * (1.0 + np.abs(coefficients).max()):
-            attempt = log_likelihood(coefficients + step)
-            # Close to the maximum the likelihood is flat to rounding: do not mistrust Newton there.
-            if attempt >= reached - 1e-10 * abs(reached):
-                break
-            step /= 2.0
-        else:
-            return coefficients + step
-        coefficients, reached = coefficients + step, attempt
-    raise UndefinedMetricError("the logistic fit did not converge: the classes barely overlap")

@@ -1,5 +1,6 @@
 """The result cell and the mapping of cells: what every kind of evaluation ends in."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
@@ -42,8 +43,11 @@ class MetricResult:
             raise InvalidInputError(
                 f"`status` is {self.status!r}; it must be 'ok', 'skipped' or 'error'"
             )
-        if self.status == "ok" and self.value is None:
-            raise InvalidInputError("an 'ok' cell needs a value; use 'skipped' with a reason")
+        if self.status == "ok" and (self.value is None or not math.isfinite(self.value)):
+            raise InvalidInputError(
+                f"`value` is {self.value}; an 'ok' cell needs a finite value "
+                "(use 'skipped' with a reason)"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types: value, status, reason, and what else there is."""
@@ -91,7 +95,7 @@ class Scorecard(Mapping[str, MetricResult]):
     >>> card["pr_auc"].value
     0.9
     >>> print(card.to_markdown())
-    | metric | value | 95 % interval | n | status |
+    | metric | value | interval | n | status |
     |---|---|---|---|---|
     | pr_auc | 0.900 |  |  | ok |
     """
@@ -148,8 +152,9 @@ class Scorecard(Mapping[str, MetricResult]):
             for part in _CI_FIELDS:
                 absent = "" if part == "method" else float("nan")
                 columns[name, part] = [getattr(cell.ci, part) if cell.ci else absent]
-        frame = pandas.DataFrame(columns)
-        frame.columns = pandas.MultiIndex.from_tuples(list(columns), names=["metric", "field"])
+        frame = pandas.DataFrame(columns, index=[0])
+        names, parts = [name for name, _ in columns], [part for _, part in columns]
+        frame.columns = pandas.MultiIndex.from_arrays([names, parts], names=["metric", "field"])
         return frame
 
     def to_polars(self) -> Any:
@@ -160,11 +165,11 @@ class Scorecard(Mapping[str, MetricResult]):
     def to_markdown(self) -> str:
         """Return a Markdown table."""
         header, body = self._table()
-        lines = [header, ["---"] * len(header), *body]
-        texts = ["|".join(["", *(_cell_md(c) for c in line), ""]) for line in lines[:1]]
-        texts.append("|" + "|".join(lines[1]) + "|")
-        texts += ["|".join(["", *(_cell_md(c) for c in line), ""]) for line in body]
-        return "\n".join(texts)
+        rule = "|---" * len(header) + "|"
+        first, *rest = [
+            "|".join(["", *(_cell_md(c) for c in line), ""]) for line in (header, *body)
+        ]
+        return "\n".join([first, rule, *rest])
 
     def to_latex(self) -> str:
         """Return a LaTeX ``tabular``; needs the booktabs package."""
@@ -195,11 +200,12 @@ class Scorecard(Mapping[str, MetricResult]):
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and the cells of the table every text format shows."""
-        confidences = {cell.ci.confidence for cell in self.values() if cell.ci}
-        percent = f"{100 * confidences.pop():g} % " if len(confidences) == 1 else "95 % "
+        rows = self.rows()
+        confidences = {row["confidence"] for row in rows if row["confidence"] is not None}
+        percent = f"{100 * confidences.pop():g} % " if len(confidences) == 1 else ""
         header = ["metric", "value", f"{percent}interval", "n", "status"]
         body = []
-        for row in self.rows():
+        for row in rows:
             cells = [
                 row["metric"],
                 "" if row["value"] is None else f"{row['value']:.3f}",
@@ -228,7 +234,7 @@ def _row(slice_name: str, name: str, cell: MetricResult) -> dict[str, Any]:
 
 
 def _cell_md(text: str) -> str:
-    flat = text.replace("|", r"\|").replace("\n", " ")
+    flat = text.replace("\\", r"\\").replace("|", r"\|").replace("\n", " ")
     return f" {flat} "
 
 

@@ -11,6 +11,7 @@ from eval_toolkit.calibration import prior_shift_weights
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.statistics import AtThreshold, CallableStatistic, Statistic
+from eval_toolkit.metric_specs import ScoreSpec
 from eval_toolkit.protocols import MetricSpec
 
 __all__ = ["PriorShift"]
@@ -25,32 +26,30 @@ class PriorShift:
 
     @classmethod
     def to(cls, labels: BoolArray, assumed_prior: float) -> "PriorShift":
-        """Check the prior; both classes must be present."""
-        prior = _validate.fraction(assumed_prior, "assumed_prior")
-        _validate.both_classes(labels, "a scorecard at an assumed prior")
-        return cls(float(np.mean(labels)), prior)
+        """Check the prior."""
+        return cls(float(np.mean(labels)), _validate.fraction(assumed_prior, "assumed_prior"))
 
-    def details(self) -> dict[str, Any]:
-        """Return what the cells say about the shift."""
-        return {"eval_prior": self.eval_prior, "assumed_prior": self.assumed_prior}
-
-    def statistic_for(self, spec: MetricSpec, data: Ranked) -> Statistic:
-        """Return the spec's statistic at the assumed prior.
+    def bind(self, spec: MetricSpec, data: Ranked) -> tuple[Statistic, dict[str, Any]]:
+        """Return the spec's statistic at the assumed prior, and what its cell says about it.
 
         Raises
         ------
+        UndefinedMetricError
+            If a class is missing: no weights can supply it.
         InvalidInputError
             If the spec offers neither confusion counts nor a weighted metric.
         """
+        _validate.both_classes(data.labels, f"{spec.name} at an assumed prior")
+        details = {"eval_prior": self.eval_prior, "assumed_prior": self.assumed_prior}
         if hasattr(spec, "bind"):
-            bound, _ = spec.bind(data)
+            bound, provenance = spec.bind(data)
             if isinstance(bound, AtThreshold):
                 shifted = _ShiftedCounts(bound, self.assumed_prior)
-                return AtThreshold(bound.name, bound.threshold, shifted, bound.bounds)
-        elif hasattr(spec, "function"):
-            carried: Statistic = spec.statistic  # type: ignore[attr-defined]
+                statistic = AtThreshold(bound.name, bound.threshold, shifted, bound.bounds)
+                return statistic, {**provenance, **details}
+        elif isinstance(spec, ScoreSpec):
             weighted = _WeightedMetric(spec.function, self.assumed_prior)
-            return CallableStatistic(weighted, carried.bounds)
+            return CallableStatistic(weighted, spec.statistic.bounds), details
         raise InvalidInputError(
             f"{spec.name} cannot be reported at an assumed prior: it takes no sample weights"
         )

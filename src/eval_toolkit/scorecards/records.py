@@ -57,7 +57,7 @@ class Records:
         slices: Mapping[str, Sequence[Any] | ArrayLike] | None = None,
         content_hash: Sequence[str] | ArrayLike | None = None,
         status: Mapping[str, Sequence[str]] | None = None,
-        reason: Mapping[str, Sequence[str]] | None = None,
+        reason: Mapping[str, Sequence[str | None]] | None = None,
     ) -> "Records":
         """Build records from columns of measured values.
 
@@ -87,30 +87,40 @@ class Records:
         Raises
         ------
         InvalidInputError
-            If lengths differ, an id and attempt repeat, or an "ok" value is not finite.
+            If lengths differ, an id and attempt repeat, one unit has two groups or content hashes,
+            or an "ok" value is not finite.
+
+        Examples
+        --------
+        >>> records = Records.from_columns(
+        ...     {"reward": [0.5, None]}, unit_id=["a", "b"], status={"reward": ["ok", "error"]}
+        ... )
+        >>> records.status["reward"].tolist()
+        ['ok', 'error']
         """
         if not columns:
             raise InvalidInputError("`columns` is empty; records need at least one column")
         n = len(next(iter(columns.values())))  # type: ignore[arg-type]
         ids = _strings(unit_id, "unit_id", n) if unit_id is not None else _numbered(n)
-        tries = _attempts(ids) if attempt is None else np.asarray(attempt, dtype=np.int64)
-        _length(tries, "attempt", n)
+        tries = _attempts(ids) if attempt is None else _whole_numbers(attempt, "attempt", n)
         _unique(ids, tries)
+        _known(status, "status", columns)
+        _known(reason, "reason", columns)
         values: dict[str, FloatArray] = {}
         states: dict[str, Strings] = {}
         reasons: dict[str, Strings] = {}
         for name, column in columns.items():
             values[name], states[name] = _column(column, name, n, (status or {}).get(name))
-            given = (reason or {}).get(name)
-            reasons[name] = np.full(n, "", object) if given is None else _strings(given, name, n)
+            reasons[name] = _reasons((reason or {}).get(name), name, n)
         order = np.lexsort((tries, ids))
         groups = ids if group is None else _strings(group, "group", n)
-        _one_group_per_unit(ids, groups)
+        _one_per_unit(ids, groups, "group")
         hashes = (
             np.full(n, "", object)
             if content_hash is None
             else _strings(content_hash, "content_hash", n)
         )
+        _one_per_unit(ids, hashes, "content_hash")
         parts = {name: _strings(part, name, n)[order] for name, part in (slices or {}).items()}
         return cls(
             unit_id=ids[order],
@@ -247,16 +257,47 @@ def _unique(ids: Strings, attempts: IntArray) -> None:
         seen.add(key)
 
 
-def _one_group_per_unit(ids: Strings, groups: Strings) -> None:
-    if groups is ids:
+def _one_per_unit(ids: Strings, values: Strings, name: str) -> None:
+    if values is ids:
         return
-    home: dict[str, str] = {}
-    for row, (unit, group) in enumerate(zip(ids.tolist(), groups.tolist(), strict=True)):
-        if home.setdefault(unit, group) != group:
+    first: dict[str, str] = {}
+    for row, (unit, value) in enumerate(zip(ids.tolist(), values.tolist(), strict=True)):
+        if first.setdefault(unit, value) != value:
             raise InvalidInputError(
-                f"group[{row}] is {group!r} but unit {unit!r} is in {home[unit]!r} too; "
-                "a unit lies in one group"
+                f"{name}[{row}] is {value!r} but unit {unit!r} has {first[unit]!r} too; "
+                f"a unit has one {name}"
             )
+
+
+def _known(given: Mapping[str, Any] | None, name: str, columns: Mapping[str, Any]) -> None:
+    unknown = sorted(set(given or {}) - set(columns))
+    if unknown:
+        raise InvalidInputError(
+            f"`{name}` names the column {unknown[0]!r}; the columns are {sorted(columns)}"
+        )
+
+
+def _whole_numbers(values: ArrayLike, name: str, n: int) -> IntArray:
+    numbers = np.asarray(values)
+    _length(numbers, name, n)
+    if n and numbers.dtype.kind not in "iu":
+        raise InvalidInputError(f"`{name}` must hold integers, got {numbers.dtype}")
+    return numbers.astype(np.int64)
+
+
+def _reasons(given: Sequence[str | None] | None, name: str, n: int) -> Strings:
+    if given is None:
+        return np.full(n, "", object)
+    return _strings([why or "" for why in given], f"reason[{name!r}]", n)
+
+
+def _number(value: Any, name: str, row: int) -> float:
+    try:
+        return 0.0 if value is None else float(value)
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"{name}[{row}] is {value!r}; a column must hold numbers or None"
+        ) from None
 
 
 def _column(
@@ -264,8 +305,8 @@ def _column(
 ) -> tuple[FloatArray, Strings]:
     """Return the numbers and their status; None becomes "skipped" unless a status is given."""
     _length(values, name, n)
-    absent = np.array([value is None for value in values])
-    numbers = np.array([0.0 if value is None else value for value in values], dtype=np.float64)
+    absent = np.array([value is None for value in values], dtype=np.bool_)
+    numbers = np.array([_number(value, name, row) for row, value in enumerate(values)])
     if status is None:
         states = np.where(absent, "skipped", "ok").astype(object)
     else:
@@ -280,7 +321,7 @@ def _column(
     if bad.any():
         row = int(np.argmax(bad))
         raise InvalidInputError(
-            f"{name}[{row}] is {values[row]}; an 'ok' value must be finite "
+            f"{name}[{row}] is {None if absent[row] else numbers[row]}; an 'ok' value must be finite "
             "(use None with a status of 'skipped' or 'error')"
         )
     return np.where(states == "ok", numbers, 0.0), states

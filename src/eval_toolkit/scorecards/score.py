@@ -21,7 +21,8 @@ from eval_toolkit.inference.results import (
     DEFAULT_N_RESAMPLES,
     BootstrapCI,
 )
-from eval_toolkit.inference.statistics import Statistic, statistic_for
+from eval_toolkit.inference.statistics import AtThreshold, Statistic, statistic_for
+from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.metrics import is_metric_defined_for_slice
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards.cells import MetricResult, Scorecard
@@ -152,7 +153,7 @@ def metric_cells(
     data = Ranked(labels, scores)
     drafts = {spec.name: _Draft.of(spec, data, shift) for spec in specs}
     open_drafts = [draft for draft in drafts.values() if draft.wants_interval(how)]
-    if how.n_resamples and open_drafts:
+    if open_drafts:
         _bootstrap(open_drafts, data, plan, how)
     return {name: draft.cell(plan) for name, draft in drafts.items()}
 
@@ -173,7 +174,8 @@ class _Draft:
     @classmethod
     def of(cls, spec: MetricSpec, data: Ranked, shift: PriorShift | None) -> "_Draft":
         draft = cls(spec)
-        single = data.n_positive in (0, data.n)
+        # The mean of a column named "pr_auc" is a mean: it needs no second class.
+        single = not isinstance(spec, ColumnSpec) and data.n_positive in (0, data.n)
         if not is_metric_defined_for_slice(spec.name, is_single_class=single):
             which = "positive" if data.n_positive else "negative"
             draft._stop("skipped", f"{spec.name} is undefined: all {data.n} rows are {which}")
@@ -190,11 +192,11 @@ class _Draft:
 
     def _evaluate(self, data: Ranked, shift: PriorShift | None) -> None:
         if shift is not None:
-            self.details = shift.details()
-            self.statistic = shift.statistic_for(self.spec, data)
+            self.statistic, self.details = shift.bind(self.spec, data)
         elif hasattr(self.spec, "bind"):
             self.statistic, self.details = self.spec.bind(data)
-            self.proportion = self.spec.proportion(data)  # type: ignore[attr-defined]
+            if hasattr(self.spec, "proportion"):
+                self.proportion = self.spec.proportion(data)
         else:
             self.statistic = statistic_for(self.spec)
         # A foreign spec's own `compute` is what it promised; ours agree with their statistics.
@@ -208,7 +210,7 @@ class _Draft:
         self.status, self.reason, self.statistic = status, reason, None
 
     def wants_interval(self, how: Intervals) -> bool:
-        """Take the Wilson interval if the metric is a share; say whether draws are needed."""
+        """Say whether there is a value, and an interval was asked for."""
         return bool(how.n_resamples) and self.status == "ok"
 
     def cell(self, plan: Plan) -> MetricResult:
@@ -231,8 +233,6 @@ def _bootstrap(drafts: list[_Draft], data: Ranked, plan: Plan, how: Intervals) -
             draft.ci = _share_interval(draft.proportion, how.confidence, plan)
         else:
             resampled.append(draft)
-    if not resampled:
-        return
     if plan.n_units < MIN_UNITS:
         what = "rows" if plan.unit_of_row is None else "groups"
         for draft in resampled:
@@ -240,7 +240,27 @@ def _bootstrap(drafts: list[_Draft], data: Ranked, plan: Plan, how: Intervals) -
                 f"bootstrap unavailable: {plan.n_units} {what}, at least {MIN_UNITS} are needed"
             )
         return
-    statistics = [d.statistic for d in resampled if d.statistic is not None]
+    for sharing in _sharing_draws(resampled, plan):
+        _resample(sharing, data, plan, how)
+
+
+def _sharing_draws(drafts: list[_Draft], plan: Plan) -> list[list[_Draft]]:
+    """Split the drafts so that no cell depends on which others were asked for.
+
+    One set of draws serves all metrics, but those at a threshold of independent rows draw the
+    confusion cells of that threshold and no rows.
+    """
+    parts: dict[float | None, list[_Draft]] = {}
+    for draft in drafts:
+        by_cells = plan.is_plain_rows and isinstance(draft.statistic, AtThreshold)
+        threshold = draft.statistic.threshold if by_cells else None  # type: ignore[union-attr]
+        parts.setdefault(threshold, []).append(draft)
+    return list(parts.values())
+
+
+def _resample(drafts: list[_Draft], data: Ranked, plan: Plan, how: Intervals) -> None:
+    """Give drafts that share their draws an interval each, or the reason there is none."""
+    statistics = [draft.statistic for draft in drafts if draft.statistic is not None]
     problem = Problem.of([data], statistics, plan, how.seed)
     (cells,) = bootstrap_problem(
         problem,
@@ -248,9 +268,9 @@ def _bootstrap(drafts: list[_Draft], data: Ranked, plan: Plan, how: Intervals) -
         confidence=how.confidence,
         method=how.method,
         executor=how.executor,
-        points=[[draft.value for draft in resampled if draft.value is not None]],
+        points=[[draft.value for draft in drafts if draft.value is not None]],
     )
-    for draft, result in zip(resampled, cells, strict=True):
+    for draft, result in zip(drafts, cells, strict=True):
         if isinstance(result, BootstrapCI):
             draft.ci, draft.reason = result, result.reason
         else:

@@ -43,6 +43,7 @@ _PROPORTION_METHODS = {
     "beta-binomial": proportions.beta_binomial_interval,
 }
 _BOOTSTRAP_METHODS = ("BCa", "percentile", "basic", "studentized")
+_SCORED = ("label", "score")
 _METHODS = (*_BOOTSTRAP_METHODS, *_PROPORTION_METHODS, "t")
 
 
@@ -152,7 +153,7 @@ def _cells(
     cells: dict[str, MetricResult] = {}
     scored = [spec for spec in specs if not isinstance(spec, ColumnSpec)]
     if scored:
-        units = _reduce(records, ("label", "score"), options)
+        units = _reduce(records, _SCORED, options)
         cells.update(_scored_cells(units, scored, options))
     for spec in specs:
         if isinstance(spec, ColumnSpec):
@@ -172,17 +173,22 @@ def _reduce(records: Records, columns: tuple[str, ...], options: _Options) -> _U
     skipped: BoolArray = np.any([state == "skipped" for state in states], axis=0) & ~failed
     if options.on_error == "fail" and failed.any():
         row = int(np.argmax(failed))
+        why = next(records.reason[c][row] for c in columns if records.status[c][row] == "error")
         raise InvalidInputError(
             f"unit {records.unit_id[row]!r}, attempt {records.attempt[row]} failed "
-            f"({records.reason[columns[0]][row] or 'no reason given'}) and on_error is 'fail'"
+            f"({why or 'no reason given'}) and on_error is 'fail'"
         )
-    counted = ~skipped if options.on_error == "as_zero" else ~(skipped | failed)
+    # A failed score counts as 0, but there is no number for a label that is not known.
+    lost = states[0] != "ok" if columns == _SCORED else np.zeros_like(failed)
+    counted = ~(skipped | (lost if options.on_error == "as_zero" else failed))
     unit_id = records.unit_id[counted]
     starts = np.flatnonzero(np.concatenate(([True], unit_id[1:] != unit_id[:-1])))
     starts = starts[: len(unit_id)]
     values = {
-        column: _per_unit(np.where(failed, 0.0, records.columns[column])[counted], starts, options)
-        for column in columns
+        column: _per_unit(
+            np.where(state == "ok", records.columns[column], 0.0)[counted], starts, options
+        )
+        for column, state in zip(columns, states, strict=True)
     }
     groups = records.group[counted][starts]
     independent = len(np.unique(groups.astype(str))) == len(groups)
@@ -235,7 +241,9 @@ def _mean_cell(units: _Units, spec: ColumnSpec, options: _Options) -> MetricResu
         return _counted(cell, units)
     labels = np.zeros(len(values), dtype=np.bool_)
     how = replace(options.how, method=method)
-    cell = metric_cells(labels, values, [spec], units.plan, how)[spec.name]
+    bounds = (0.0, 1.0) if binary else spec.bounds
+    of_scores = replace(spec, column="score", bounds=bounds)
+    cell = metric_cells(labels, values, [of_scores], units.plan, how)[spec.name]
     return _counted(cell, units)
 
 

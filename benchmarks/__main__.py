@@ -1,0 +1,61 @@
+"""Run the benchmarks: ``python -m benchmarks [CASE …] [--quick]``."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks import cards, inference, kernel, processes, ranks
+from benchmarks._case import Case
+from benchmarks._timing import Effort
+from benchmarks.report import Result, SurveyResult, show, write
+
+CASES = {
+    case.name: case for case in (*ranks.CASES, *cards.CASES, *inference.CASES, *processes.CASES)
+}
+SURVEYS = {survey.name: survey for survey in (*kernel.SURVEYS, *processes.SURVEYS)}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run what was asked for; a complete run also writes RESULTS.md and results.json."""
+    options = _parser().parse_args(arguments)
+    effort = Effort.quick() if options.quick else Effort()
+    wanted = options.cases or [*CASES, *SURVEYS]
+    console, progress = Console(), Console(stderr=True)
+    results, surveys = [], []
+    for name in dict.fromkeys(wanted):
+        progress.print(f"{name} … ", end="", highlight=False)
+        if name in CASES:
+            results.append(_run(CASES[name], effort))
+            progress.print(results[-1].verdict)
+        else:
+            surveys.append(SurveyResult(SURVEYS[name], SURVEYS[name].run(effort)))
+            progress.print("done")
+    show(console, results, surveys)
+    if not options.cases and not options.quick:
+        write(Path(__file__).parent, results, surveys)
+
+
+def _run(case: Case, effort: Effort) -> Result:
+    try:
+        return Result(case, case.run(effort))
+    except ModuleNotFoundError as error:
+        return Result(case, None, f"{error.name} is not installed")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "cases",
+        nargs="*",
+        metavar="CASE",
+        choices=[[], *CASES, *SURVEYS],
+        help=f"default: all of {', '.join([*CASES, *SURVEYS])}",
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer rounds; writes no files")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""CPU time: best of several interleaved rounds."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+WINDOW_NS = 50_000_000
+"""Short jobs are repeated until a measurement is about this long; clocks and caches settle."""
+
+Job = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How often measurements are repeated."""
+
+    rounds: int = 9
+    heavy_rounds: int = 5
+    """For jobs of about a second and more."""
+
+    @classmethod
+    def quick(cls) -> "Effort":
+        return cls(rounds=3, heavy_rounds=2)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Nanoseconds of CPU time for one job; every round is kept, the best one counts."""
+
+    rounds_ns: tuple[float, ...]
+    note: str = ""
+
+    @property
+    def best_ns(self) -> float:
+        return min(self.rounds_ns)
+
+    @property
+    def seconds(self) -> float:
+        return self.best_ns / 1e9
+
+    def scaled(self, factor: float, note: str) -> "Timing":
+        """Return the time of ``factor`` such jobs."""
+        return Timing(tuple(ns * factor for ns in self.rounds_ns), note)
+
+
+def race(jobs: Mapping[str, Job], *, rounds: int) -> dict[str, Timing]:
+    """Time the jobs in turn, round after round, so that a busy moment hits all of them alike.
+
+    Every job runs once before the first round, to load what is loaded lazily; that run also says
+    how many calls fill a measuring window.
+    """
+    calls = {name: _calls_per_window(job) for name, job in jobs.items()}
+    measured: dict[str, list[float]] = {name: [] for name in jobs}
+    for _ in range(rounds):
+        for name, job in jobs.items():
+            measured[name].append(_cpu_ns(job, calls[name]))
+    return {name: Timing(tuple(values)) for name, values in measured.items()}
+
+
+def on_line(few: Timing, many: Timing, *, at: tuple[int, int], target: int) -> Timing:
+    """Extrapolate a + b·R: what does not depend on the number of resamples is not scaled."""
+    slope = (many.best_ns - few.best_ns) / (at[1] - at[0])
+    fixed = few.best_ns - slope * at[0]
+    return Timing(
+        (fixed + slope * target,),
+        f"extrapolated as a + b·R from R = {at[0]} and R = {at[1]}",
+    )
+
+
+def _calls_per_window(job: Job) -> int:
+    job()
+    return int(min(1000, max(1, WINDOW_NS // max(_cpu_ns(job, 1), 1))))
+
+
+def _cpu_ns(job: Job, calls: int) -> float:
+    start = time.process_time_ns()
+    for _ in range(calls):
+        job()
+    return (time.process_time_ns() - start) / calls

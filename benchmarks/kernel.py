@@ -1,0 +1,105 @@
+"""The kernel by itself: cost per row and resample, by instruction set and by number of rows."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from benchmarks._case import Survey
+from benchmarks._data import binormal
+from benchmarks._timing import Effort, Job, race
+from benchmarks.cards import SIX
+from benchmarks.ranks import BOTH, N_RESAMPLES
+from eval_toolkit import _kernel, scorecard
+from eval_toolkit.inference.engine import Problem
+from eval_toolkit.inference.plans import rows_plan
+
+N = 50_000
+PASSES = ("draw", "rank", "recall", "sums")
+
+
+def instruction_sets() -> list[str]:
+    """Return the sets the C kernel can use here; it uses the last."""
+    return [] if _kernel.native is None else _kernel.native.instruction_sets()
+
+
+@contextmanager
+def _kernel_named(name: str) -> Iterator[None]:
+    if name == "numpy":
+        with _kernel.using("numpy"):
+            yield
+        return
+    _kernel.native.use(name)  # type: ignore[union-attr]
+    try:
+        with _kernel.using("native"):
+            yield
+    finally:
+        _kernel.native.use(instruction_sets()[-1])  # type: ignore[union-attr]
+
+
+def _passes() -> dict[str, Job]:
+    """Return each pass over one block of 64 resamples, as a row bootstrap of six metrics does it."""
+    y, scores = binormal(N)
+    statistics = tuple(spec.statistic for spec in SIX)
+    problem = Problem(y.astype(bool), (scores,), statistics, rows_plan(N), 0)
+    (view,), order = problem.views, problem.draw_order()
+    counts = np.empty((N, _kernel.LANES), dtype=np.uint8)
+
+    def draw() -> int:
+        return problem.plan.draw(counts, seed=0, first=0, **order)
+
+    largest = draw()
+    totals = np.ascontiguousarray(_kernel.rank(counts, largest, view.rank_layout)[2:])
+    jobs = (
+        draw,
+        lambda: _kernel.rank(counts, largest, view.rank_layout),
+        lambda: _kernel.recall(counts, largest, view.rank_layout, totals=totals, target=0.01),
+        lambda: _kernel.sums(counts, view.sums_layout),
+    )
+    return dict(zip(PASSES, jobs, strict=True))
+
+
+def _by_instruction_set(effort: Effort) -> list[tuple[str, ...]]:
+    rows = []
+    for name in [*reversed(instruction_sets()), "numpy"]:
+        with _kernel_named(name):
+            times = race(_passes(), rounds=effort.rounds)
+        cost = [times[step].best_ns / (N * _kernel.LANES) for step in PASSES]
+        label = name if name == "numpy" else f"C, {name}"
+        rows.append((label, *(f"{ns:.3f}" for ns in cost), f"{cost[0] + cost[1]:.3f}"))
+    return rows
+
+
+def _by_rows(effort: Effort) -> list[tuple[str, ...]]:
+    sizes = (1_000, 10_000, 100_000, 1_000_000)
+    rows = []
+    for n in sizes:
+        y, scores = binormal(n)
+        times = race(
+            {
+                "both": lambda y=y, s=scores: scorecard(y, s, metrics=BOTH),
+                "six": lambda y=y, s=scores: scorecard(y, s, metrics=SIX),
+            },
+            rounds=2 if n == sizes[-1] else effort.heavy_rounds,
+        )
+        cells = []
+        for timing in times.values():
+            cells += [f"{timing.seconds * 1e3:,.1f} ms", f"{timing.best_ns / n / N_RESAMPLES:.3f}"]
+        rows.append((f"{n:,}", *cells))
+    return rows
+
+
+SURVEYS = (
+    Survey(
+        "kernel_isa",
+        "The kernel's passes, n = 50 000, ns per row × resample",
+        ("kernel", *PASSES, "draw + rank"),
+        _by_instruction_set,
+    ),
+    Survey(
+        "growth",
+        "Whole calls of `scorecard` with BCa intervals, R = 1 000",
+        ("n", "PR-AUC + ROC-AUC", "ns per row × resample", "six metrics", "ns per row × resample "),
+        _by_rows,
+    ),
+)

@@ -1,0 +1,136 @@
+"""PR-AUC and ROC-AUC intervals beside a scikit-learn loop and rapidstats."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+
+import numpy as np
+
+from benchmarks._case import Bar, Case, Measurement, require_agreement
+from benchmarks._data import Labels, Scores, binormal
+from benchmarks._timing import Effort, on_line, race
+from eval_toolkit import _kernel, bootstrap_ci, metric_specs, roc_auc, scorecard
+
+N_RESAMPLES = 1000
+BOTH = (metric_specs.pr_auc, metric_specs.roc_auc)
+
+PeerMetric = Callable[[Labels, Scores], float]
+
+
+def sklearn_loop(
+    y: Labels, scores: Scores, metrics: Sequence[PeerMetric], n_resamples: int
+) -> list[list[float]]:
+    """Evaluate metrics on index resamples, the way most evaluation scripts do."""
+    generator = np.random.default_rng(0)
+    n = len(y)
+    replicates = []
+    for _ in range(n_resamples):
+        rows = generator.integers(0, n, n)
+        y_drawn, scores_drawn = y[rows], scores[rows]
+        replicates.append([metric(y_drawn, scores_drawn) for metric in metrics])
+    return replicates
+
+
+def _against_sklearn(
+    effort: Effort, *, n: int, peer_resamples: int, backend: str | None = None
+) -> Measurement:
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    y, scores = binormal(n)
+    peer_metrics = (average_precision_score, roc_auc_score)
+
+    def ours() -> object:
+        with _chosen(backend):
+            return scorecard(y, scores, metrics=BOTH, n_resamples=N_RESAMPLES)
+
+    card = ours()
+    require_agreement(
+        [card[spec.name].value for spec in BOTH],  # type: ignore[index]
+        [metric(y, scores) for metric in peer_metrics],
+        1e-12,
+    )
+    times = race(
+        {"ours": ours, "peer": partial(sklearn_loop, y, scores, peer_metrics, peer_resamples)},
+        rounds=effort.heavy_rounds if n > 100_000 or backend == "numpy" else effort.rounds,
+    )
+    factor = N_RESAMPLES / peer_resamples
+    return Measurement(
+        times["ours"], times["peer"].scaled(factor, f"scaled from {peer_resamples} resamples")
+    )
+
+
+def _chosen(backend: str | None) -> AbstractContextManager[None]:
+    return nullcontext() if backend is None else _kernel.using(backend)
+
+
+def _against_rapidstats(effort: Effort) -> Measurement:
+    import rapidstats
+
+    y, scores = binormal(50_000)
+    few, many = 10, 60
+
+    def peer(sampling: str, iterations: int) -> tuple[float, float, float]:
+        job = rapidstats.Bootstrap(
+            iterations, method="percentile", sampling_method=sampling, seed=0, n_jobs=1
+        )
+        return job.roc_auc(y, scores)
+
+    def ours() -> object:
+        return bootstrap_ci(y, scores, roc_auc, n_resamples=N_RESAMPLES)
+
+    require_agreement([ours().point_estimate], [peer("multinomial", few)[1]], 1e-9)  # type: ignore[attr-defined]
+    samplings = ("multinomial", "poisson")
+    jobs = {f"{s}{r}": partial(peer, s, r) for s in samplings for r in (few, many)}
+    times = race({"ours": ours, **jobs}, rounds=effort.rounds)
+    lines = {
+        sampling: on_line(
+            times[f"{sampling}{few}"],
+            times[f"{sampling}{many}"],
+            at=(few, many),
+            target=N_RESAMPLES,
+        )
+        for sampling in samplings
+    }
+    fastest = min(lines, key=lambda sampling: lines[sampling].best_ns)
+    return Measurement(times["ours"], lines[fastest], f"its faster sampling: {fastest}")
+
+
+_LOOP = "loop over average_precision_score and roc_auc_score"
+
+CASES = (
+    Case(
+        "rank_50k",
+        "PR-AUC + ROC-AUC intervals, n = 50 000",
+        Bar("speed-up", 600),
+        partial(_against_sklearn, n=50_000, peer_resamples=4),
+        _LOOP,
+    ),
+    Case(
+        "rank_1k",
+        "PR-AUC + ROC-AUC intervals, n = 1 000",
+        Bar("speed-up", 1500),
+        partial(_against_sklearn, n=1_000, peer_resamples=40),
+        _LOOP,
+    ),
+    Case(
+        "rank_1m",
+        "PR-AUC + ROC-AUC intervals, n = 1 000 000",
+        Bar("speed-up", 500),
+        partial(_against_sklearn, n=1_000_000, peer_resamples=1),
+        _LOOP,
+    ),
+    Case(
+        "rank_50k_numpy",
+        "PR-AUC + ROC-AUC intervals, numpy kernel, n = 50 000",
+        Bar("speed-up", 40),
+        partial(_against_sklearn, n=50_000, peer_resamples=4, backend="numpy"),
+        _LOOP,
+    ),
+    Case(
+        "roc_vs_rapidstats",
+        "ROC-AUC interval, n = 50 000",
+        Bar("speed-up", 100),
+        _against_rapidstats,
+        "rapidstats.Bootstrap, one job",
+    ),
+)
