@@ -16,17 +16,20 @@ import numpy as np
 from eval_toolkit import _validate, metrics
 from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.inference.calibration_statistics import (
+    EqualMassError,
+    EqualWidthError,
+    score_itself,
+)
 from eval_toolkit.inference.statistics import (
     BRIER,
     LOG_LOSS,
     AveragePrecision,
     CallableStatistic,
     ColumnMean,
-    EqualWidthError,
     RecallAtFpr,
     RocAuc,
     Statistic,
-    score_itself,
 )
 
 __all__ = [
@@ -162,9 +165,7 @@ def _ece(n_bins: int, strategy: str) -> ScoreSpec:
         function = functools.partial(metrics.expected_calibration_error, n_bins=n_bins)
         return ScoreSpec(name, function, EqualWidthError(n_bins), higher_is_better=False)
     function = functools.partial(metrics.expected_calibration_error_equal_mass, n_bins=n_bins)
-    return ScoreSpec(
-        name, function, CallableStatistic(function, (0.0, 1.0)), higher_is_better=False
-    )
+    return ScoreSpec(name, function, EqualMassError(n_bins), higher_is_better=False)
 
 
 def _shortest(value: float) -> str:

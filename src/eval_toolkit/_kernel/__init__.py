@@ -18,7 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit._kernel import _numpy
-from eval_toolkit._kernel.layouts import LANES, RankLayout, SumsLayout, rank_order, spare
+from eval_toolkit._kernel.layouts import (
+    LANES,
+    MassLayout,
+    RankLayout,
+    SumsLayout,
+    rank_order,
+    spare,
+)
 from eval_toolkit._validate import FloatArray, IntArray
 
 try:
@@ -29,10 +36,12 @@ except ImportError:  # built without a compiler
 __all__ = [
     "LANES",
     "Counts",
+    "MassLayout",
     "RankLayout",
     "SumsLayout",
     "backend",
     "draw",
+    "masses",
     "rank",
     "rank_order",
     "recall",
@@ -165,4 +174,15 @@ def sums(counts: Counts, layout: SumsLayout) -> FloatArray:
         return _numpy.sums(counts, layout)
     out = np.empty(layout.shape)
     native.sums(out, counts, layout.labels, layout.columns, layout.cuts, layout.index)  # type: ignore[union-attr]
+    return out
+
+
+def masses(counts: Counts, layout: MassLayout, cuts: FloatArray) -> FloatArray:
+    """Return positives and score sums among the top ``cuts`` draws: shape (cuts, 2, 64)."""
+    if not _use_native:
+        return _numpy.masses(counts, layout, cuts)
+    out = np.empty((len(cuts), 2, LANES))
+    native.masses(  # type: ignore[union-attr]
+        out, counts, layout.labels, layout.scores, layout.group_ends, cuts, layout.index
+    )
     return out

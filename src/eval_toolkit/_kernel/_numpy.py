@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._kernel.layouts import LANES, RankLayout, SumsLayout
+from eval_toolkit._kernel.layouts import LANES, MassLayout, RankLayout, SumsLayout
 from eval_toolkit._validate import FloatArray, IntArray
 
-__all__ = ["draw", "rank", "recall", "redraw", "sums"]
+__all__ = ["draw", "masses", "rank", "recall", "redraw", "sums"]
 
 _TILE = 1024  # rows per tile: 64 KiB of counts
 
@@ -251,4 +251,18 @@ def sums(counts: Counts, layout: SumsLayout) -> FloatArray:
             tile = _rows(counts, layout.index, row, stop).astype(np.float64)
             out[bin_] += layout.table[row:stop].T @ tile
         begin = end
+    return out
+
+
+def masses(counts: Counts, layout: MassLayout, cuts: FloatArray) -> FloatArray:
+    """Return positives and score sums among the top ``cuts`` draws of each lane."""
+    out = np.empty((len(cuts), 2, LANES))
+    ends = np.flatnonzero(layout.group_ends)
+    rows = _rows(counts, layout.index, 0, len(layout.labels))
+    for lane in range(LANES):
+        drawn = rows[:, lane].astype(np.float64)
+        mass = np.append(0.0, np.cumsum(drawn)[ends])
+        for place, column in enumerate((layout.labels.astype(np.float64), layout.scores)):
+            summed = np.append(0.0, np.cumsum(drawn * column)[ends])
+            out[:, place, lane] = np.interp(cuts[:, lane], mass, summed)
     return out

@@ -226,3 +226,45 @@ static void ISA(sums)(const uint8_t *counts, const uint8_t *labels, const double
         ISA(sums_body)(counts, labels, columns, n_columns, cuts, n_cuts, index, 0, out);
 }
 #undef TILE
+
+/* Positives and score sums among the top cuts[cut][lane] rows of each resample. Within a group of
+ * tied scores the positives are spread evenly, as the average over all orders of the rows is. */
+static void ISA(masses)(const uint8_t *counts, const uint8_t *labels, const double *scores,
+                        const uint8_t *group_ends, int64_t n, const double *cuts, int64_t n_cuts,
+                        const int32_t *index, double *out) {
+    double mass[LANES] = {0}, positive[LANES] = {0}, total[LANES] = {0};
+    double mass_before[LANES] = {0}, positive_before[LANES] = {0}, limit[LANES];
+    int64_t next[LANES] = {0};
+    int inside = 0; /* a group of more than one row */
+    memcpy(limit, cuts, sizeof limit);
+    for (int64_t i = 0; i < n; i++) {
+        const uint8_t *row = counts + (index ? (int64_t)index[i] : i) * LANES;
+        double score = scores[i];
+        if (index) PREFETCH(counts + (int64_t)index[i + PREFETCH_AHEAD] * LANES);
+        if (!inside && !group_ends[i]) {
+            memcpy(mass_before, mass, sizeof mass);
+            memcpy(positive_before, positive, sizeof positive);
+            inside = 1;
+        }
+        if (labels[i])
+            for (int l = 0; l < LANES; l++) positive[l] += (double)row[l];
+        int reached = 0;
+        for (int l = 0; l < LANES; l++) {
+            mass[l] += (double)row[l];
+            total[l] += (double)row[l] * score;
+            reached |= mass[l] >= limit[l];
+        }
+        if (!group_ends[i]) continue;
+        for (int l = 0; reached && l < LANES; l++)
+            while (mass[l] >= limit[l]) {
+                double size = inside ? mass[l] - mass_before[l] : (double)row[l];
+                double gained = inside ? positive[l] - positive_before[l] : labels[i] * size;
+                double surplus = mass[l] - limit[l];
+                double *at = out + next[l] * 2 * LANES + l;
+                at[0] = positive[l] - gained * (surplus / size);
+                at[LANES] = total[l] - surplus * score;
+                limit[l] = ++next[l] < n_cuts ? cuts[next[l] * LANES + l] : HUGE_VAL;
+            }
+        inside = 0;
+    }
+}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 
-__all__ = ["LANES", "RankLayout", "SumsLayout", "rank_order", "spare"]
+__all__ = ["LANES", "MassLayout", "RankLayout", "SumsLayout", "rank_order", "spare"]
 
 LANES = 64
 """Resamples per block; counts are arrays of shape (units, LANES)."""
@@ -126,3 +126,24 @@ class SumsLayout:
         """Labels and columns side by side; numpy kernel only."""
         positive = self.labels.astype(np.float64)
         return np.column_stack([positive, 1.0 - positive, self.columns])
+
+
+@dataclass(frozen=True)
+class MassLayout:
+    """Rows in rank order, to be cut by how many draws lie above: equal-mass bins."""
+
+    labels: NDArray[np.uint8]
+    scores: FloatArray
+    """Descending."""
+    group_ends: NDArray[np.uint8]
+    """1 at the last row of each group of tied scores."""
+    index: Index | None
+    """Unit of each row (with spare entries); None when rows and units coincide."""
+
+    @classmethod
+    def from_sorted(
+        cls, labels: BoolArray, scores: FloatArray, index: Index | None
+    ) -> "MassLayout":
+        """Build from labels and scores that are already in rank order."""
+        ends = np.append(scores[1:] != scores[:-1], True)
+        return cls(labels.astype(np.uint8), scores, ends.astype(np.uint8), index)

@@ -6,6 +6,7 @@
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -67,9 +68,11 @@ typedef struct {
                    const double *, const double *, double, double *);
     void (*sums)(const uint8_t *, const uint8_t *, const double *, int64_t, const int64_t *,
                  int64_t, const int32_t *, double *);
+    void (*masses)(const uint8_t *, const uint8_t *, const double *, const uint8_t *, int64_t,
+                   const double *, int64_t, const int32_t *, double *);
 } loops;
 
-#define LOOPS(label, isa) {label, fill_##isa, rank_##isa, recall_##isa, sums_##isa}
+#define LOOPS(label, isa) {label, fill_##isa, rank_##isa, recall_##isa, sums_##isa, masses_##isa}
 
 static const loops available[] = {
     LOOPS("base", base),
@@ -307,6 +310,36 @@ static PyObject *py_sums(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+static PyObject *py_masses(PyObject *self, PyObject *args) {
+    (void)self;
+    Py_buffer out, counts, labels, scores, group_ends, cuts, index;
+    int ok = 0;
+    if (!PyArg_ParseTuple(args, "w*y*y*y*y*y*z*", &out, &counts, &labels, &scores, &group_ends,
+                          &cuts, &index))
+        return NULL;
+    Py_ssize_t n = labels.len, n_cuts = cuts.len / (LANES * 8);
+    if (n != rows_walked(&counts, &index) || scores.len != n * 8 || group_ends.len != n)
+        wrong_size("scores");
+    else if (n_cuts < 1 || cuts.len != n_cuts * LANES * 8 || out.len != n_cuts * 2 * LANES * 8)
+        wrong_size("out");
+    else {
+        Py_BEGIN_ALLOW_THREADS
+        chosen->masses(counts.buf, labels.buf, scores.buf, group_ends.buf, n, cuts.buf, n_cuts,
+                       index.buf, out.buf);
+        Py_END_ALLOW_THREADS
+        ok = 1;
+    }
+    PyBuffer_Release(&out);
+    PyBuffer_Release(&counts);
+    PyBuffer_Release(&labels);
+    PyBuffer_Release(&scores);
+    PyBuffer_Release(&group_ends);
+    PyBuffer_Release(&cuts);
+    PyBuffer_Release(&index);
+    if (!ok) return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyObject *py_instruction_sets(PyObject *self, PyObject *args) {
     (void)self;
     (void)args;
@@ -338,6 +371,7 @@ static PyMethodDef methods[] = {
     {"rank", py_rank, METH_VARARGS, "Average precision, ROC-AUC and class totals."},
     {"recall", py_recall, METH_VARARGS, "Largest recall at a bounded false-positive rate."},
     {"sums", py_sums, METH_VARARGS, "Weighted sums per bin: positives, negatives, columns."},
+    {"masses", py_masses, METH_VARARGS, "Positives and score sums among the top rows."},
     {"instruction_sets", py_instruction_sets, METH_NOARGS, "Names this machine can run."},
     {"use", py_use, METH_O, "Choose an instruction set by name (tests)."},
     {NULL, NULL, 0, NULL},

@@ -148,6 +148,14 @@ class View:
             self.unit_index,
         )
 
+    @functools.cached_property
+    def mass_layout(self) -> _kernel.MassLayout:
+        """Rows to be cut by mass."""
+        data = self.data
+        return _kernel.MassLayout.from_sorted(
+            data.sorted_labels, data.sorted_scores, self.unit_index
+        )
+
     def column_index(self, column: Column) -> int:
         """Return where the sums hold a column."""
         return self._columns[column]
@@ -214,6 +222,15 @@ class Block:
         """Sum of a column over each resample."""
         total: FloatArray = self._cumulative[-1, self.view.column_index(column)]
         return total
+
+    def size(self) -> FloatArray:
+        """Rows drawn in each resample, repeats included."""
+        return np.asarray(self._rank[2] + self._rank[3])
+
+    def top(self, cuts: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Positives and score sums among the top ``cuts`` (k, 64) draws of each resample."""
+        sums = _kernel.masses(self.counts, self.view.mass_layout, np.ascontiguousarray(cuts))
+        return sums[:, 0], sums[:, 1]
 
     def rows(self, lane: int) -> IntArray:
         """Rows of one resample, repeated as often as they were drawn."""

@@ -17,9 +17,9 @@ from eval_toolkit import metrics
 from eval_toolkit._kernel import LANES
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray, both_classes
 from eval_toolkit.errors import InvalidTypeError, UndefinedMetricError
+from eval_toolkit.inference.calibration_statistics import EqualMassError, EqualWidthError
 from eval_toolkit.inference.prepared import Block, Needs, Ranked
 from eval_toolkit.metrics import ConfusionCounts
-from eval_toolkit.metrics._binning import equal_width_index
 from eval_toolkit.metrics.ranking import average_precision_of, roc_area_of
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "AveragePrecision",
     "CallableStatistic",
     "ColumnMean",
+    "EqualMassError",
     "EqualWidthError",
     "MetricFn",
     "RecallAtFpr",
@@ -253,59 +254,6 @@ def surprise(labels: BoolArray, scores: FloatArray) -> FloatArray:
     return np.asarray(-np.log(np.clip(likelihood, eps, None)))
 
 
-def score_itself(labels: BoolArray, scores: FloatArray) -> FloatArray:
-    """Return the scores."""
-    return scores
-
-
-@dataclass(frozen=True)
-class EqualWidthError:
-    """`metrics.expected_calibration_error`: weighted mean gap over equal-width bins."""
-
-    n_bins: int = 10
-    bounds: tuple[float, float] = field(default=(0.0, 1.0), init=False)
-
-    @property
-    def name(self) -> str:
-        """Name for messages."""
-        return f"expected_calibration_error_{self.n_bins}"
-
-    @property
-    def _edges(self) -> FloatArray:
-        """Lower edges of the bins, from the top; the lowest bin takes every row left."""
-        return np.append(np.arange(self.n_bins - 1, 0, -1) / self.n_bins, -np.inf)
-
-    @property
-    def needs(self) -> Needs:
-        """Score sums above each edge."""
-        return Needs(columns=(score_itself,), thresholds=self._edges)
-
-    def point(self, data: Ranked) -> float:
-        """Return the error."""
-        return metrics.expected_calibration_error(data.labels, data.scores, self.n_bins)
-
-    def replicate(self, block: Block) -> FloatArray:
-        """Return Σ |Σ w (s − y)| / Σ w over the bins of each resample."""
-        edges = self._edges
-        positives, _ = block.counts_above(edges)
-        gaps = np.diff(block.sum_above(score_itself, edges) - positives, axis=0, prepend=0.0)
-        n = sum(block.totals())
-        return np.asarray(np.abs(gaps).sum(axis=0) / n)
-
-    def leave_one_out(self, data: Ranked) -> FloatArray | None:
-        """Return (Σ|D| − |D_b| + |D_b − d|) / (n − 1) for a row with gap d in bin b."""
-        bin_ = equal_width_index(data.sorted_scores, self.n_bins)
-        gap = data.sorted_scores - data.sorted_labels
-        total = np.bincount(bin_, gap, self.n_bins)
-        own = total[bin_]
-        changed = np.abs(total).sum() - np.abs(own) + np.abs(own - gap)
-        return np.asarray(changed / (data.n - 1))
-
-    def effective_n(self, data: Ranked) -> int:
-        """Return the number of rows."""
-        return data.n
-
-
 CountsFn: TypeAlias = Callable[[Any, Any, Any, Any], Any]
 """(tn, fp, fn, tp) → value, on numbers or arrays; NaN where undefined."""
 
@@ -427,6 +375,8 @@ _BUILDERS: dict[Any, Callable[..., Statistic]] = {
     metrics.brier_score: lambda: BRIER,
     metrics.log_loss: lambda: LOG_LOSS,
     metrics.expected_calibration_error: EqualWidthError,
+    metrics.expected_calibration_error_equal_mass: EqualMassError,
+    metrics.expected_calibration_error_l2: functools.partial(EqualMassError, norm="l2"),
 }
 
 

@@ -49,11 +49,9 @@ class ReliabilityCurve:
         """Mean prediction minus fraction of positives, per bin."""
         return self.mean_predicted - self.fraction_positive
 
-    @property
-    def shares(self) -> FloatArray:
-        """Share of the rows (or of the weight) in each bin."""
-        total: float = self.n.sum()
-        return self.n / total
+    def average(self, values: FloatArray) -> float:
+        """Return the mean of per-bin values, each bin counting by its rows."""
+        return float(self.n @ values) / float(self.n.sum())
 
 
 def equal_width_index(scores: FloatArray, n_bins: int) -> IntArray:

@@ -59,9 +59,11 @@ def fit_logistic(
     coefficients = np.zeros(design.shape[1])
     reached = objective(coefficients)
     for _ in range(_MAX_STEPS):
-        fitted = sigmoid(design @ coefficients + offset)
-        gradient = design.T @ (weight * (targets - fitted)) - ridge * coefficients
-        information = (design * (weight * fitted * (1.0 - fitted))[:, None]).T @ design
+        linear = design @ coefficients + offset
+        gradient = design.T @ (weight * (targets - sigmoid(linear))) - ridge * coefficients
+        # σ(x) σ(−x) and not σ (1 − σ): a step far out must not lose all curvature to rounding.
+        variance = sigmoid(linear) * sigmoid(-linear)
+        information = (design * (weight * variance)[:, None]).T @ design
         try:
             step = np.linalg.solve(information + np.diag(ridge), gradient)
         except np.linalg.LinAlgError:

@@ -53,8 +53,8 @@ def _bins(
 
 
 def _over_bins(bins: ReliabilityCurve, values: FloatArray) -> float:
-    """Average ``values`` over bins by mass; rounding must not lift a perfect miss above 1."""
-    return min(1.0, float(bins.shares @ values))
+    """Average ``values`` over bins; rounding must not lift a perfect miss above 1."""
+    return min(1.0, bins.average(values))
 
 
 def expected_calibration_error(
@@ -303,7 +303,7 @@ def expected_calibration_error_debiased(
         n_draws = min(at_once, n_sweep - done)
         draws = generator.random((n_draws, len(scores))) < ascending
         gaps = bins.mean_predicted - _positives_per_bin(draws, ascending, cuts) / bins.n
-        simulated += float((np.abs(gaps) @ bins.shares).sum())
+        simulated += float((np.abs(gaps) @ bins.n).sum()) / len(scores)
     return max(0.0, observed - simulated / n_sweep)
 
 

@@ -212,8 +212,8 @@ def brier_decomposition(
     base_rate = weighted_mean(labels.astype(np.float64), weights)
     return {
         "brier": weighted_mean((scores - labels) ** 2, weights),
-        "reliability": float(bins.shares @ bins.gaps**2),
-        "resolution": float(bins.shares @ (bins.fraction_positive - base_rate) ** 2),
+        "reliability": bins.average(bins.gaps**2),
+        "resolution": bins.average((bins.fraction_positive - base_rate) ** 2),
         "uncertainty": base_rate * (1.0 - base_rate),
     }
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
 from eval_toolkit._validate import BoolArray, FloatArray
-from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
+from eval_toolkit.errors import InfeasibleError, InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.bootstrap import MIN_UNITS, bootstrap_problem
 from eval_toolkit.inference.engine import Executor, Problem
 from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
@@ -184,7 +184,7 @@ class _Draft:
             draft._evaluate(data, shift)
         except (MemoryError, RecursionError):
             raise
-        except UndefinedMetricError as error:
+        except (UndefinedMetricError, InfeasibleError) as error:
             draft._stop("skipped", str(error))
         except Exception as error:
             draft._stop("error", f"{type(error).__name__}: {error}")
