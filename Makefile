@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 PIP := $(BIN)/python -m pip --quiet
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test test-slow check lint types layers bench clean
+.PHONY: help setup demo test test-slow test-install check lint types layers bench clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -42,7 +42,10 @@ test: $(VENV)/dev.stamp ## the tests (fast ones; under 8 minutes)
 	$(BIN)/python -m pytest -q -n 2 -m "not slow"
 
 test-slow: $(VENV)/dev.stamp ## coverage and error-rate simulations
-	$(BIN)/python -m pytest -q -n 2 -m slow -s
+	$(BIN)/python -m pytest -q -n 2 -m slow
+
+test-install: $(VENV)/dev.stamp ## the wheel in fresh environments, with and without a compiler
+	tests/install/check.sh
 
 check: lint types layers test ## everything CI runs
 
