@@ -17,11 +17,13 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 if TYPE_CHECKING:
     from numpy.random import BitGenerator, Generator, SeedSequence
 
+    SeedLike: TypeAlias = int | Sequence[int] | SeedSequence | Generator | BitGenerator | None
+else:  # numpy.random is not imported for a type; any object is accepted and checked when used
+    SeedLike = Any
+
 __all__ = ["DEFAULT_SEED", "SeedLike", "derive_seed", "resolve_seed", "set_global_seeds"]
 
 DEFAULT_SEED = 42
-
-SeedLike: TypeAlias = "int | Sequence[int] | SeedSequence | Generator | BitGenerator | None"
 
 _MASK = (1 << 64) - 1
 

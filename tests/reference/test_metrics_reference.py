@@ -77,12 +77,12 @@ def brute_bins(case: Case, n_bins: int, strategy: str) -> list[tuple[float, floa
 
 class TestRanking:
     def test_average_precision(self) -> None:
-        for y, s, w in random_cases(1200, seed=1):
+        for y, s, w in random_cases(1000, seed=1):
             expected = sk.average_precision_score(y, s, sample_weight=w)
             assert metrics.pr_auc(y, s, sample_weight=w) == approx(expected)
 
     def test_roc_auc(self) -> None:
-        for y, s, w in random_cases(1200, seed=2):
+        for y, s, w in random_cases(1000, seed=2):
             expected = sk.roc_auc_score(y, s, sample_weight=w)
             assert metrics.roc_auc(y, s, sample_weight=w) == approx(expected)
 

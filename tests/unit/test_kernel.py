@@ -1,5 +1,6 @@
 """The bootstrap kernel: exact multinomial counts, the same bits everywhere, exact statistics."""
 
+import itertools
 import os
 import re
 import subprocess
@@ -87,7 +88,7 @@ def test_both_backends_agree_on_strata(strata):
     order = np.concatenate(
         [
             np.random.default_rng(7).permutation(np.arange(start, stop))
-            for start, stop in zip(strata[:-1], strata[1:], strict=True)
+            for start, stop in itertools.pairwise(strata)
         ]
     )
     for seed in SEEDS:
@@ -486,7 +487,7 @@ def test_wrong_sizes_raise(name, at, value):
     arguments[at] = value
     if name == "rank" and at == 1:
         arguments[5] = None  # without an index the counts give the number of rows
-    with pytest.raises(ValueError, match="kernel: buffer `[a-z]+` has the wrong size"):
+    with pytest.raises(ValueError, match=r"kernel: buffer `[a-z]+` has the wrong size"):
         getattr(_kernel.native, name)(*arguments)
 
 

@@ -1,5 +1,8 @@
 """The calibration-error family: hand-made cases, known answers, refusals."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -29,18 +32,18 @@ every_error = pytest.mark.parametrize("error", FAMILY, ids=lambda error: error._
 
 
 @every_error
-def test_predicting_the_base_rate_everywhere_looks_perfect(error: "type[smooth_ece]") -> None:
+def test_predicting_the_base_rate_everywhere_looks_perfect(error: Callable[..., Any]) -> None:
     assert error([0, 1, 0, 0] * 10, [0.25] * 40) == pytest.approx(0.0, abs=1e-12)
 
 
 @every_error
-def test_certain_and_always_wrong(error: "type[smooth_ece]") -> None:
+def test_certain_and_always_wrong(error: Callable[..., Any]) -> None:
     # Simulated labels agree with a certain model, so nothing is subtracted; neither is variance.
     assert error([1] * 20, [0.0] * 20) == 1.0
 
 
 @every_error
-def test_certain_and_always_right(error: "type[smooth_ece]") -> None:
+def test_certain_and_always_right(error: Callable[..., Any]) -> None:
     assert error([0] * 10 + [1] * 10, [0.0] * 10 + [1.0] * 10) == 0.0
 
 
@@ -147,12 +150,16 @@ class TestSlopeIntercept:
         fit = calibration_slope_intercept([0, 1, 1, 1, 0, 1], [0.1, 0.2, 0.1, 0.3, 0.3, 0.2])
         assert fit.calibration_in_the_large > 1.0
 
-    def test_heavily_overlapping_extremes_converge(self) -> None:
-        """Far from the start Newton overshoots; halved steps bring it home."""
-        y = [0, 1] * 50
-        p = np.clip(np.tile([1 - 1e-9, 1e-9, 0.5, 0.5], 25), 1e-9, 1 - 1e-9)
+    def test_predictions_far_off_converge(self) -> None:
+        """Newton overshoots from here to where σ rounds to 1; the score equations must hold."""
+        y = np.array([0, 1, 1, 1, 1, 1, 1])
+        p = np.array([1.14e-5, 3.46e-5, 1e-9, 1.33e-5, 1.29e-7, 8.5e-3, 1e-9])
         fit = calibration_slope_intercept(y, p)
-        assert np.isfinite([fit.slope, fit.intercept, fit.calibration_in_the_large]).all()
+        logit = np.log(p / (1 - p))
+        residual = y - 1 / (1 + np.exp(-(fit.intercept + fit.slope * logit)))
+        assert (residual.sum(), residual @ logit) == pytest.approx((0.0, 0.0), abs=1e-9)
+        moved = 1 / (1 + np.exp(-(fit.calibration_in_the_large + logit)))
+        assert (y - moved).sum() == pytest.approx(0.0, abs=1e-9)
 
     @pytest.mark.parametrize(
         ("y_true", "y_score", "message"),

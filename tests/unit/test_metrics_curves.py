@@ -2,6 +2,8 @@
 
 import json
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,7 +37,7 @@ def test_pr_curve_ends_in_precision_one_at_recall_zero() -> None:
 
 
 @pytest.mark.parametrize("curve", [roc_curve, pr_curve])
-def test_one_class_has_no_curve(curve: "type[roc_curve]") -> None:
+def test_one_class_has_no_curve(curve: Callable[..., Any]) -> None:
     with pytest.raises(UndefinedMetricError, match="all 2 rows are negative"):
         curve([0, 0], [0.1, 0.2])
 
@@ -91,7 +93,7 @@ class TestCalibrationCurve:
             calibration_curve(Y, S, strategy="kmeans")
         with pytest.raises(InvalidInputError, match="`n_bins` is 1; it must be at least 2"):
             calibration_curve(Y, S, n_bins=1)
-        with pytest.raises(TypeError, match="`n_bins` must be an integer, got 2.5"):
+        with pytest.raises(TypeError, match=r"`n_bins` must be an integer, got 2\.5"):
             calibration_curve(Y, S, n_bins=2.5)  # type: ignore[arg-type]
         with pytest.raises(InvalidInputError, match="`n_bins` is 6 but there are only 5 rows"):
             calibration_curve(Y, S, n_bins=6)

@@ -2,6 +2,8 @@
 
 import json
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,11 +47,11 @@ def test_max_fpr_is_checked(bad: float) -> None:
 
 @pytest.mark.parametrize("metric", [pr_auc, roc_auc])
 class TestEmptyStrategy:
-    def test_return_none(self, metric: "type[pr_auc]") -> None:
+    def test_return_none(self, metric: Callable[..., Any]) -> None:
         assert metric([1, 1], [0.2, 0.7], empty_strategy="return_none") is None
         assert metric([], [], empty_strategy="return_none") is None
 
-    def test_skipped_metric(self, metric: "type[pr_auc]") -> None:
+    def test_skipped_metric(self, metric: Callable[..., Any]) -> None:
         cell = metric([0, 0, 0], [0.2, 0.7, 0.1], empty_strategy="skipped_metric")
         assert cell == {
             "value": None,
@@ -62,23 +64,23 @@ class TestEmptyStrategy:
         assert nothing["reason"] == f"{metric.__name__} is undefined: there are no rows"
         assert nothing["details"] == {"n": 0, "n_positive": 0}
 
-    def test_a_defined_value_is_unchanged(self, metric: "type[pr_auc]") -> None:
+    def test_a_defined_value_is_unchanged(self, metric: Callable[..., Any]) -> None:
         for strategy in ("return_none", "skipped_metric"):
             assert metric(Y, S, empty_strategy=strategy) == metric(Y, S)
 
-    def test_raise_is_the_default(self, metric: "type[pr_auc]") -> None:
+    def test_raise_is_the_default(self, metric: Callable[..., Any]) -> None:
         with pytest.raises(UndefinedMetricError, match="all 2 rows are positive"):
             metric([1, 1], [0.2, 0.7])
         with pytest.raises(InvalidInputError, match="`y_true` is empty"):
             metric([], [])
 
-    def test_only_undefined_numbers_are_forgiven(self, metric: "type[pr_auc]") -> None:
+    def test_only_undefined_numbers_are_forgiven(self, metric: Callable[..., Any]) -> None:
         with pytest.raises(InvalidInputError, match=r"y_score\[1\] is nan"):
             metric([0, 1], [0.5, math.nan], empty_strategy="return_none")
         with pytest.raises(InvalidInputError, match="`y_true` is empty"):
             metric([], [0.5], empty_strategy="return_none")
 
-    def test_unknown_strategy(self, metric: "type[pr_auc]") -> None:
+    def test_unknown_strategy(self, metric: Callable[..., Any]) -> None:
         with pytest.raises(InvalidInputError, match="`empty_strategy` is 'ignore'; choose one of"):
             metric(Y, S, empty_strategy="ignore")
 

@@ -76,15 +76,15 @@ class TestStratifiedRecall:
 
 
 class TestQuantileStratified:
-    RNG = np.random.default_rng(0)
-    Y = RNG.integers(0, 2, 200)
-    LENGTH = RNG.exponential(size=200)
-    S = Y * (LENGTH > 2.0) + 0.5 * RNG.random(200)
+    _rng = np.random.default_rng(0)
+    Y = _rng.integers(0, 2, 200)
+    length = _rng.exponential(size=200)
+    S = Y * (length > 2.0) + 0.5 * _rng.random(200)
 
     def test_keeps_rows_between_the_quantiles(self) -> None:
-        got = quantile_stratified_pr_auc(self.Y, self.S, self.LENGTH, 0.1, 0.8)
-        low, high = np.quantile(self.LENGTH, [0.1, 0.8])
-        kept = (self.LENGTH >= low) & (self.LENGTH <= high)
+        got = quantile_stratified_pr_auc(self.Y, self.S, self.length, 0.1, 0.8)
+        low, high = np.quantile(self.length, [0.1, 0.8])
+        kept = (self.length >= low) & (self.length <= high)
         assert got == {
             "pr_auc": pr_auc(self.Y[kept], self.S[kept]),
             "n": kept.sum(),
@@ -97,12 +97,12 @@ class TestQuantileStratified:
         }
 
     def test_report_flags_performance_from_the_extremes(self) -> None:
-        report = quantile_stratified_report(self.Y, self.S, self.LENGTH)
-        trimmed = quantile_stratified_pr_auc(self.Y, self.S, self.LENGTH)["pr_auc"]
+        report = quantile_stratified_report(self.Y, self.S, self.length)
+        trimmed = quantile_stratified_pr_auc(self.Y, self.S, self.length)["pr_auc"]
         assert report["full"] == pr_auc(self.Y, self.S)
         assert (report["trimmed"], report["gap"]) == (trimmed, report["full"] - trimmed)
         assert report["gap_flag"] is True
-        generous = quantile_stratified_report(self.Y, self.S, self.LENGTH, gap_threshold=0.9)
+        generous = quantile_stratified_report(self.Y, self.S, self.length, gap_threshold=0.9)
         assert generous["gap_flag"] is False
 
     def test_ten_of_each_class_are_needed(self) -> None:
@@ -111,12 +111,12 @@ class TestQuantileStratified:
             quantile_stratified_pr_auc(y, y, length, 0.0, 1.0)
 
     def test_refusals(self) -> None:
-        with pytest.raises(InvalidInputError, match="`q_low` is 0.8; it must be below `q_high`"):
-            quantile_stratified_pr_auc(self.Y, self.S, self.LENGTH, 0.8, 0.2)
+        with pytest.raises(InvalidInputError, match=r"`q_low` is 0\.8; it must be below `q_high`"):
+            quantile_stratified_pr_auc(self.Y, self.S, self.length, 0.8, 0.2)
         with pytest.raises(InvalidInputError, match="`q_high` is 2"):
-            quantile_stratified_pr_auc(self.Y, self.S, self.LENGTH, 0.8, 2)
+            quantile_stratified_pr_auc(self.Y, self.S, self.length, 0.8, 2)
         with pytest.raises(InvalidInputError, match="`y_true` has 200 rows but `stratifier` has 9"):
-            quantile_stratified_pr_auc(self.Y, self.S, self.LENGTH[:9])
+            quantile_stratified_pr_auc(self.Y, self.S, self.length[:9])
         with pytest.raises(InvalidInputError, match=r"stratifier\[0\] is nan"):
             quantile_stratified_pr_auc(self.Y, self.S, [math.nan] * 200)
 

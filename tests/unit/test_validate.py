@@ -41,8 +41,7 @@ def test_float64_is_not_copied():
         (0.5, r"`y_score` must be 1-D, got shape \(\)"),
         (
             [[0.1, 0.9], [0.2, 0.8]],
-            r"`y_score` must be 1-D, got shape \(2, 2\); pass the positive-class column, "
-            r"e\.g\. proba\[:, 1\]",
+            r"`y_score` must be 1-D, got shape \(2, 2\); pass the positive-class column, e\.g\. prob",
         ),
         ([[[0.1]]], r"got shape \(1, 1, 1\)$"),
         ([0.1, 0.2, float("nan")], r"y_score\[2\] is nan; `y_score` must be finite"),
@@ -151,8 +150,8 @@ def test_both_classes():
     message = "pr_auc is undefined: all 2 rows are negative; it needs both classes"
     with pytest.raises(UndefinedMetricError, match=message):
         _validate.both_classes(np.array([False, False]), "pr_auc")
+    weights = np.array([1.0, 0.0])
     with pytest.raises(UndefinedMetricError, match="all 1 rows are positive"):
-        weights = np.array([1.0, 0.0])
         _validate.both_classes(np.array([True, False]), "pr_auc", weights)
 
 
