@@ -19,7 +19,11 @@ SURVEYS = {survey.name: survey for survey in (*kernel.SURVEYS, *processes.SURVEY
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run what was asked for; a complete run also writes RESULTS.md and results.json."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.cases if name not in {**CASES, **SURVEYS}]
+    if unknown:
+        parser.error(f"no case {unknown[0]!r}; there are {', '.join([*CASES, *SURVEYS])}")
     effort = Effort.quick() if options.quick else Effort()
     wanted = options.cases or [*CASES, *SURVEYS]
     console, progress = Console(), Console(stderr=True)
@@ -32,9 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         else:
             surveys.append(SurveyResult(SURVEYS[name], SURVEYS[name].run(effort)))
             progress.print("done")
-    show(console, results, surveys)
     if not options.cases and not options.quick:
         write(Path(__file__).parent, results, surveys)
+    show(console, results, surveys)
 
 
 def _run(case: Case, effort: Effort) -> Result:
@@ -50,7 +54,6 @@ def _parser() -> argparse.ArgumentParser:
         "cases",
         nargs="*",
         metavar="CASE",
-        choices=[[], *CASES, *SURVEYS],
         help=f"default: all of {', '.join([*CASES, *SURVEYS])}",
     )
     parser.add_argument("--quick", action="store_true", help="fewer rounds; writes no files")

@@ -38,9 +38,10 @@ class Timing:
     def seconds(self) -> float:
         return self.best_ns / 1e9
 
-    def scaled(self, factor: float, note: str) -> "Timing":
-        """Return the time of ``factor`` such jobs."""
-        return Timing(tuple(ns * factor for ns in self.rounds_ns), note)
+    def scaled(self, *, measured: int, target: int) -> "Timing":
+        """Return the time of ``target`` resamples, given that of a job of ``measured``."""
+        note = f"scaled from {measured} resample{'s' if measured > 1 else ''}"
+        return Timing(tuple(ns * target / measured for ns in self.rounds_ns), note)
 
 
 def race(jobs: Mapping[str, Job], *, rounds: int) -> dict[str, Timing]:

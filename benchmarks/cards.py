@@ -38,7 +38,7 @@ def curve_recall(y: Labels, scores: Scores) -> float:
     return float(tpr[np.searchsorted(fpr, MAX_FPR, side="right") - 1])
 
 
-def _six_metrics(effort: Effort, *, method: str = "BCa") -> Measurement:
+def _six_metrics(effort: Effort) -> Measurement:
     from sklearn.metrics import (
         average_precision_score,
         brier_score_loss,
@@ -57,12 +57,10 @@ def _six_metrics(effort: Effort, *, method: str = "BCa") -> Measurement:
     )
     peer_resamples = 2
 
-    def ours() -> object:
-        return scorecard(y, scores, metrics=SIX, n_resamples=N_RESAMPLES, method=method)
-
+    ours = partial(scorecard, y, scores, metrics=SIX, n_resamples=N_RESAMPLES)
     card = ours()
     require_agreement(
-        [card[spec.name].value for spec in SIX],  # type: ignore[index]
+        [card[spec.name].value for spec in SIX],
         [metric(y, scores) for metric in peer_metrics],
         1e-9,
     )
@@ -70,10 +68,8 @@ def _six_metrics(effort: Effort, *, method: str = "BCa") -> Measurement:
         {"ours": ours, "peer": partial(sklearn_loop, y, scores, peer_metrics, peer_resamples)},
         rounds=effort.rounds,
     )
-    factor = N_RESAMPLES / peer_resamples
-    return Measurement(
-        times["ours"], times["peer"].scaled(factor, f"scaled from {peer_resamples} resamples")
-    )
+    peer = times["peer"].scaled(measured=peer_resamples, target=N_RESAMPLES)
+    return Measurement(times["ours"], peer)
 
 
 def _at_threshold(effort: Effort) -> Measurement:

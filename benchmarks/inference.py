@@ -1,14 +1,14 @@
 """BCa, several scorers, groups and DeLong."""
 
 import warnings
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
 from benchmarks._case import Bar, Case, Measurement, require_agreement
 from benchmarks._data import binormal, clusters, rivals
-from benchmarks._timing import Effort, on_line, race
+from benchmarks._timing import Effort, Job, on_line, race
+from benchmarks.cards import SIX
 from benchmarks.ranks import BOTH, N_RESAMPLES
 from eval_toolkit import (
     bootstrap_ci,
@@ -25,12 +25,17 @@ N = 50_000
 
 def _bca_and_percentile(effort: Effort) -> Measurement:
     y, scores = binormal(N)
-    card = partial(scorecard, y, scores, metrics=BOTH, n_resamples=N_RESAMPLES)
-    times = race(
-        {"BCa": partial(card, method="BCa"), "percentile": partial(card, method="percentile")},
-        rounds=effort.rounds,
-    )
-    return Measurement(times["BCa"], times["percentile"])
+    jobs: dict[str, Job] = {
+        f"{method}, {len(metrics)}": partial(
+            scorecard, y, scores, metrics=metrics, n_resamples=N_RESAMPLES, method=method
+        )
+        for metrics in (BOTH, SIX)
+        for method in ("BCa", "percentile")
+    }
+    times = race(jobs, rounds=effort.rounds)
+    ratio = times["BCa, 6"].best_ns / times["percentile, 6"].best_ns
+    note = f"a scorecard of six metrics: {ratio:.2f}×"
+    return Measurement(times["BCa, 2"], times["percentile, 2"], note)
 
 
 def _bca_and_scipy(effort: Effort) -> Measurement:
@@ -51,14 +56,8 @@ def _bca_and_scipy(effort: Effort) -> Measurement:
             rng=np.random.default_rng(0),
         )
 
-    def ours() -> object:
-        return bootstrap_ci(y, scores, pr_auc, n_resamples=N_RESAMPLES)
-
-    require_agreement(
-        [ours().point_estimate],  # type: ignore[attr-defined]
-        [average_precision_score(y, scores)],
-        1e-12,
-    )
+    ours = partial(bootstrap_ci, y, scores, pr_auc, n_resamples=N_RESAMPLES)
+    require_agreement([ours().point_estimate], [average_precision_score(y, scores)], 1e-12)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few resamples may be degenerate; only their time counts
         times = race(
@@ -80,14 +79,14 @@ def _scorers(effort: Effort, *, n_scorers: int) -> Measurement:
         problem = Problem(labels, scores[:count], statistics, rows_plan(N), 0)
         return replicate(problem, N_RESAMPLES)
 
-    jobs: dict[str, Callable[[], object]] = {
+    jobs: dict[str, Job] = {
         "one": partial(both_metrics, 1),
         "all": partial(both_metrics, n_scorers),
     }
     if n_scorers == 2:
         jobs["alone"] = partial(bootstrap_ci, y, scores[0], pr_auc, n_resamples=N_RESAMPLES)
         jobs["difference"] = partial(
-            paired_bootstrap_diff, y, *scores, pr_auc, n_resamples=N_RESAMPLES
+            paired_bootstrap_diff, y, scores[0], scores[1], pr_auc, n_resamples=N_RESAMPLES
         )
     times = race(jobs, rounds=effort.rounds)
     note = ""

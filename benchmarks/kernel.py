@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 
@@ -77,8 +78,8 @@ def _by_rows(effort: Effort) -> list[tuple[str, ...]]:
         y, scores = binormal(n)
         times = race(
             {
-                "both": lambda y=y, s=scores: scorecard(y, s, metrics=BOTH),
-                "six": lambda y=y, s=scores: scorecard(y, s, metrics=SIX),
+                "both": partial(scorecard, y, scores, metrics=BOTH),
+                "six": partial(scorecard, y, scores, metrics=SIX),
             },
             rounds=2 if n == sizes[-1] else effort.heavy_rounds,
         )
@@ -99,7 +100,7 @@ SURVEYS = (
     Survey(
         "growth",
         "Whole calls of `scorecard` with BCa intervals, R = 1 000",
-        ("n", "PR-AUC + ROC-AUC", "ns per row × resample", "six metrics", "ns per row × resample "),
+        ("n", "PR-AUC + ROC-AUC", "ns per row × resample", "six metrics", "ns per row × resample"),
         _by_rows,
     ),
 )

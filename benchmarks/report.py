@@ -16,13 +16,15 @@ from rich.table import Table
 from benchmarks._case import Case, Measurement, Survey
 from benchmarks._timing import Timing
 from benchmarks.kernel import instruction_sets
-from eval_toolkit import _kernel
+from eval_toolkit import __version__, _kernel
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "rapidstats", "polars", "MLstatkit")
 HOW = (
     "Process CPU time (user and system), one thread, best of several rounds. Both sides of a "
     "ratio run in one process, in turn, round after round. Our side runs whole public calls as a "
-    "user writes them: validation, sorting, R = 1 000 resamples and BCa intervals included. Slow "
+    "user writes them: validation, sorting, R = 1 000 resamples and, unless the case says "
+    "otherwise, BCa intervals (the peers' loops stop at the replicates); the cases with several "
+    "scorers time the resampling engine below them. Slow "
     "peers run few resamples and are scaled to R = 1 000, linearly or, where part of their work "
     "does not grow with R, along a line through two measurements; the notes say which. Before "
     "timing, both sides are checked to give the same values. Data: 10 % prevalence, binormal "
@@ -90,11 +92,10 @@ class SurveyResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON types."""
-        columns = [column.strip() for column in self.survey.columns]
         return {
             "name": self.survey.name,
             "title": self.survey.title,
-            "columns": columns,
+            "columns": list(self.survey.columns),
             "rows": [list(row) for row in self.rows],
         }
 
@@ -120,7 +121,7 @@ def environment() -> dict[str, str]:
         "date": datetime.now(UTC).date().isoformat(),
         "processor": f"{_processor()}, {os.cpu_count()} logical cores",
         "python": platform.python_version(),
-        "eval-toolkit": metadata.version("eval-toolkit"),
+        "eval-toolkit": __version__,
         "kernel": kernel,
         **{name: _version(name) for name in PACKAGES},
     }
@@ -158,9 +159,9 @@ def show(console: Console, results: Iterable[Result], surveys: Iterable[SurveyRe
                 )
             )
         console.print(table)
-    for result in surveys:
-        table = Table(*result.survey.columns, title=result.survey.title)
-        for row in result.rows:
+    for found in surveys:
+        table = Table(*found.survey.columns, title=found.survey.title)
+        for row in found.rows:
             table.add_row(*map(str, row))
         console.print(table)
 
@@ -194,11 +195,11 @@ def markdown(
         "A speed-up (≥) is peer / ours, a cost (≤) is ours / reference; a bar in ms is CPU time.",
         "## For information",
     ]
-    for result in surveys:
-        parts += [f"### {result.survey.title}", _markdown_table(result.survey.columns, result.rows)]
+    for found in surveys:
+        parts += [f"### {found.survey.title}", _markdown_table(found.survey.columns, found.rows)]
     return "\n\n".join(parts) + "\n"
 
 
 def _markdown_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join("| " + " | ".join(str(cell).strip() for cell in line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)

@@ -221,6 +221,11 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "scorecard",
         "summarise",
     ),
+    "artifacts": (
+        "MetricState",
+        "error_metric",
+        "skipped_metric",
+    ),
 }
 _MODULES = (
     "artifacts",

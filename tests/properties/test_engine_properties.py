@@ -34,6 +34,7 @@ from eval_toolkit.inference.statistics import (
     AtThreshold,
     AveragePrecision,
     CallableStatistic,
+    EqualMassError,
     EqualWidthError,
     RecallAtFpr,
     RocAuc,
@@ -94,6 +95,8 @@ PAIRS = [
     (BRIER, lambda y, s: metrics.brier_score(y, s)),
     (LOG_LOSS, lambda y, s: metrics.log_loss(y, s)),
     (EqualWidthError(10), lambda y, s: metrics.expected_calibration_error(y, s, 10)),
+    (EqualMassError(4), lambda y, s: metrics.expected_calibration_error_equal_mass(y, s, 4)),
+    (EqualMassError(3, "l2"), lambda y, s: metrics.expected_calibration_error_l2(y, s, 3)),
     (AtThreshold("f1", 0.5, f1), f1_on_rows),
 ]
 FAST = tuple(fast for fast, _ in PAIRS)

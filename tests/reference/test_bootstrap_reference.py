@@ -19,7 +19,7 @@ from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.means import t_interval
 from eval_toolkit.inference.paired import paired_bootstrap_diff
 from eval_toolkit.inference.plans import groups_plan, label_group_plan, rows_plan
-from eval_toolkit.inference.statistics import ColumnMean, score_itself
+from eval_toolkit.inference.statistics import ColumnMean
 
 RNG = np.random.default_rng(11)
 N = 80
@@ -33,6 +33,10 @@ OURS_AND_THEIRS = [
     (metrics.roc_auc, roc_auc_score),
     (metrics.brier_score, brier_score_loss),
 ]
+
+
+def score_itself(y, s):
+    return s
 
 
 def mean_of_scores(y, s):
@@ -155,8 +159,8 @@ def test_foreign_metrics_take_the_same_draws(ours, theirs, method):
 
     80 rows are left out one by one in both, so that BCa's acceleration is the same too.
     """
-    fast = bootstrap_ci(Y, A, ours, n_resamples=200, method=method)
-    slow = bootstrap_ci(Y, A, theirs, n_resamples=200, method=method)
+    fast = bootstrap_ci(Y, A, ours, n_resamples=LANES, method=method)
+    slow = bootstrap_ci(Y, A, theirs, n_resamples=LANES, method=method)
     assert fast.point_estimate == pytest.approx(slow.point_estimate, abs=1e-12)
     assert (fast.ci_low, fast.ci_high) == pytest.approx((slow.ci_low, slow.ci_high), abs=1e-9)
 
@@ -170,7 +174,7 @@ def test_studentized_interval_by_hand():
     point, values, pivots = roc_auc_score(Y, A), [], []
     for rows in drawn_rows(rows_plan(N), 8):
         y, s = Y[rows], A[rows]
-        left_out = [roc_auc_score(np.delete(y, i), np.delete(s, i)) for i in range(N)]
+        left_out = [metrics.roc_auc(np.delete(y, i), np.delete(s, i)) for i in range(N)]
         values.append(roc_auc_score(y, s))
         pivots.append((values[-1] - point) / jackknife_se(left_out))
     low, high = np.quantile(pivots, [0.025, 0.975])

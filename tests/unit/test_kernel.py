@@ -13,7 +13,7 @@ from scipy import stats
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from eval_toolkit import _kernel
-from eval_toolkit._kernel import LANES, RankLayout, SumsLayout, _numpy, layouts
+from eval_toolkit._kernel import LANES, MassLayout, RankLayout, SumsLayout, _numpy, layouts
 
 SIZES = (1, 2, 3, 9, 10, 37, 64, 1000, 5001)
 SEEDS = (0, 42, 2**64 - 1)
@@ -335,6 +335,28 @@ def test_sums_by_brute_force(each_backend, cuts, n_columns, gather):
     assert out == pytest.approx(np.array(expected), abs=1e-12)
 
 
+@pytest.mark.parametrize("levels", [2, 10, 10**9])
+@pytest.mark.parametrize("gather", [False, True])
+def test_masses_by_brute_force(each_backend, levels, gather):
+    """The top rows of a resample, tied rows counting as their group's average."""
+    n = 47
+    labels, scores = tied_data(n, seed=6, levels=levels)
+    counts, _ = drawn(n)
+    index = np.random.default_rng(0).permutation(n) if gather else np.arange(n)
+    layout = MassLayout.from_sorted(labels, scores, _kernel.spare(index) if gather else None)
+    cuts = np.repeat([[1.0], [9.0], [9.0], [30.0], [47.0]], LANES, axis=1)
+    out = _kernel.masses(counts, layout, cuts)
+    for lane in range(LANES):
+        rows = np.repeat(np.arange(n), counts[index, lane])
+        averaged = labels[rows].astype(float)
+        for score in np.unique(scores[rows]):
+            tied = scores[rows] == score
+            averaged[tied] = averaged[tied].mean()
+        for place, cut in enumerate((1, 9, 9, 30, 47)):
+            expected = averaged[:cut].sum(), scores[rows][:cut].sum()
+            assert out[place, :, lane] == pytest.approx(expected, abs=1e-12)
+
+
 @needs_native
 @pytest.mark.parametrize(
     ("n", "levels", "prevalence"),
@@ -349,6 +371,8 @@ def test_both_backends_give_the_same_values(n, levels, prevalence):
     for at in (None, index):
         layout = RankLayout.from_sorted(labels, scores, at)
         table = SumsLayout(labels.astype(np.uint8), columns, np.array([n // 3, n]), at)
+        mass = MassLayout.from_sorted(labels, scores, at)
+        cuts = np.repeat([[float(n // 5)], [float(n)]], LANES, axis=1)
         results = []
         for name in BACKENDS:
             with _kernel.using(name):
@@ -356,7 +380,8 @@ def test_both_backends_give_the_same_values(n, levels, prevalence):
                 totals = np.ascontiguousarray(rank[2:])
                 recall = _kernel.recall(counts, largest, layout, totals=totals, target=0.05)
                 sums = _kernel.sums(counts, table) / n
-            results.append(np.concatenate([rank.ravel(), recall, sums.ravel()]))
+                masses = _kernel.masses(counts, mass, cuts) / n
+            results.append(np.concatenate([rank.ravel(), recall, sums.ravel(), masses.ravel()]))
         assert results[0] == pytest.approx(results[1], abs=1e-12, rel=1e-12, nan_ok=True)
 
 
@@ -378,7 +403,10 @@ def test_every_instruction_set_gives_the_same_bits(instruction_sets, n):
                 totals = np.ascontiguousarray(rank[2:])
                 recall = _kernel.recall(counts, largest, layout, totals=totals, target=0.1)
                 table = SumsLayout(labels.astype(np.uint8), columns, np.array([n // 2, n]), at)
+                mass = MassLayout.from_sorted(labels, scores, at)
+                masses = _kernel.masses(counts, mass, np.full((1, LANES), n / 2))
                 parts += [rank.ravel(), recall, _kernel.sums(counts, table).ravel()]
+                parts += [masses.ravel()]
         results.append(np.concatenate(parts).tobytes())
     assert len(set(results)) == 1
 
@@ -433,6 +461,15 @@ def _good_calls():
             np.array([4, 8]),
             index,
         ],
+        "masses": [
+            np.empty((2, 2, LANES)),
+            counts,
+            np.ones(8, dtype=np.uint8),
+            np.ones(8),
+            np.ones(8, dtype=np.uint8),
+            np.repeat([[4.0], [8.0]], LANES, axis=1),
+            index,
+        ],
     }
 
 
@@ -471,6 +508,13 @@ SPOILT = [
     ("sums", 4, np.array([4, 9])),
     ("sums", 4, np.zeros(0, dtype=np.int64)),
     ("sums", 5, np.arange(8, dtype=np.int32)),
+    ("masses", 0, np.empty((1, 2, LANES))),
+    ("masses", 2, np.ones(7, dtype=np.uint8)),
+    ("masses", 3, np.ones(7)),
+    ("masses", 4, np.ones(9, dtype=np.uint8)),
+    ("masses", 5, np.ones(63)),
+    ("masses", 5, np.zeros(0)),
+    ("masses", 6, np.arange(8, dtype=np.int32)),
 ]
 
 

@@ -30,6 +30,7 @@ from eval_toolkit.inference.statistics import (
     AveragePrecision,
     CallableStatistic,
     ColumnMean,
+    EqualMassError,
     EqualWidthError,
     RecallAtFpr,
     RocAuc,
@@ -82,11 +83,20 @@ FAST_AND_OPAQUE = {
     "log_loss": (LOG_LOSS, lambda y, s: metrics.log_loss(y, s)),
     "ece_10": (EqualWidthError(10), lambda y, s: metrics.expected_calibration_error(y, s, 10)),
     "ece_7": (EqualWidthError(7), lambda y, s: metrics.expected_calibration_error(y, s, 7)),
+    "ece_mass": (
+        EqualMassError(10),
+        lambda y, s: metrics.expected_calibration_error_equal_mass(y, s, 10),
+    ),
+    "ece_l2": (
+        EqualMassError(6, norm="l2"),
+        lambda y, s: metrics.expected_calibration_error_l2(y, s, 6),
+    ),
     "f1": (AtThreshold("f1", 0.5, f1), at(0.5, f1)),
     "precision": (AtThreshold("precision", 0.73, precision), at(0.73, precision)),
     "f1, all positive": (AtThreshold("f1", -math.inf, f1), at(-math.inf, f1)),
 }
 FAST = tuple(fast for fast, _ in FAST_AND_OPAQUE.values())
+NO_CLOSED_FORM = ("recall_at_fpr", "ece_mass", "ece_l2")
 OPAQUE = tuple(CallableStatistic(opaque) for _, opaque in FAST_AND_OPAQUE.values())
 
 
@@ -299,7 +309,7 @@ def test_processes_give_the_same_bits(monkeypatch, processes, plan):
 
 @pytest.mark.parametrize(("chunk_rows", "n_tasks"), [(1, 8), (200_000, 3), (10**12, 1)])
 def test_any_chunk_size_gives_the_same_bits(monkeypatch, chunk_rows, n_tasks):
-    """500 resamples are 8 blocks of 64; a block is 120 rows × 64 × 10 statistics = 76 800."""
+    """500 resamples are 8 blocks of 64; a block is 120 rows × 64 × 12 statistics = 92 160."""
     expected = replicate(problem(FAST), 500)
     monkeypatch.setattr(engine, "_CHUNK_ROWS", chunk_rows)
     executor = Recording()
@@ -344,7 +354,7 @@ def test_cells_of_fewer_resamples_are_a_prefix():
 # --- left-out rows and blocks ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in FAST_AND_OPAQUE if name != "recall_at_fpr"])
+@pytest.mark.parametrize("name", [name for name in FAST_AND_OPAQUE if name not in NO_CLOSED_FORM])
 @pytest.mark.parametrize("n_levels", [2, 5, 1000])
 def test_closed_form_leave_one_out_equals_brute_force(name, n_levels):
     statistic, opaque = FAST_AND_OPAQUE[name]
@@ -363,6 +373,7 @@ def test_no_closed_form_where_a_left_out_row_is_the_last_of_its_class():
     assert RocAuc().leave_one_out(data) is None
     assert AtThreshold("recall", 0.5, recall).leave_one_out(data) is None
     assert RecallAtFpr(0.1).leave_one_out(data) is None
+    assert EqualMassError(2).leave_one_out(data) is None
     assert CallableStatistic(metrics.roc_auc).leave_one_out(data) is None
 
 
@@ -380,11 +391,13 @@ def size_of(y, s):
     return len(y)
 
 
+OPAQUE_SIZE = CallableStatistic(size_of)
+
+
 @pytest.mark.parametrize("n", [MAX_DELETE_BLOCKS, MAX_DELETE_BLOCKS + 1, 1000, 5000])
 def test_blocks_are_nearly_equal_and_cover_every_row_once(n):
     y = np.arange(n) % 2 == 0
-    sizes = CallableStatistic(size_of)
-    kept = delete_blocks(Problem(y, (y.astype(float),), (sizes,), rows_plan(n), 1))[0, 0]
+    kept = delete_blocks(Problem(y, (y.astype(float),), (OPAQUE_SIZE,), rows_plan(n), 1))[0, 0]
     left_out = n - kept
     assert len(kept) == MAX_DELETE_BLOCKS <= 200
     assert left_out.sum() == n
@@ -401,7 +414,7 @@ def test_blocks_of_sorted_data_hold_both_kinds():
 
 @pytest.mark.parametrize("plan", ["groups", "groups-in-strata", "two-level"])
 def test_groups_are_left_out_whole(plan):
-    sizes = delete_blocks(problem([CallableStatistic(size_of)], plan))[0, 0]
+    sizes = delete_blocks(problem([OPAQUE_SIZE], plan))[0, 0]
     assert sorted(N - sizes) == sorted(np.unique(GROUPS, return_counts=True)[1])
 
 
@@ -426,6 +439,16 @@ def test_undefined_resamples_are_nan():
             assert np.array_equal(np.isnan(row), lost)
         elif name.startswith(("brier", "log_loss", "ece")):
             assert not np.isnan(row).any()
+
+
+def test_equal_mass_needs_as_many_rows_as_bins():
+    """With groups the size of a resample varies: 10 bins need 10 rows."""
+    groups = np.repeat(np.arange(12), [1] * 11 + [20])
+    y = np.arange(31) % 2 == 0
+    few = Problem(y, (y * 0.5,), (EqualMassError(20), OPAQUE_SIZE), groups_plan(groups), 1)
+    error, size = replicate(few, 640)[0]
+    assert np.array_equal(np.isnan(error), size < 20)
+    assert 0.1 < np.isnan(error).mean() < 0.9
 
 
 def test_a_failing_function_is_undefined_where_it_fails():
@@ -455,6 +478,8 @@ def test_recognised_metrics():
         metrics.brier_score: ColumnMean,
         metrics.log_loss: ColumnMean,
         metrics.expected_calibration_error: EqualWidthError,
+        metrics.expected_calibration_error_equal_mass: EqualMassError,
+        metrics.expected_calibration_error_l2: EqualMassError,
     }
     for function, kind in fast.items():
         assert isinstance(statistic_for(function), kind)

@@ -338,6 +338,19 @@ class TestValues:
         with ThreadPoolExecutor(2) as pool:
             assert scorecard(Y, S, metrics=specs, n_resamples=300, executor=pool) == plain
 
+    def test_executor_does_the_work(self) -> None:
+        class Recording:
+            tasks = 0
+
+            def map(self, fn: Any, /, *iterables: Any) -> Any:
+                for arguments in zip(*iterables, strict=True):
+                    self.tasks += 1
+                    yield fn(*arguments)
+
+        executor = Recording()
+        scorecard(Y, S, metrics=[ms.pr_auc], executor=executor)
+        assert executor.tasks > 0
+
     def test_groups_are_drawn_whole(self) -> None:
         # Every row ten times: as rows that looks like ten times the data, as groups it does not.
         y, s, groups = np.repeat(Y, 10), np.repeat(S, 10), np.repeat(np.arange(150), 10)

@@ -8,9 +8,8 @@
  * counts[unit][lane] is a uint8: how often the unit occurs in the resample.
  */
 
-/* Poisson counts of units [start, stop) for 64 lanes by inversion of 16 random bits; a code above
- * the last threshold (probability about 1e-4) is resolved from the residual probabilities with
- * fresh bits, which makes the distribution exact to 2^-53. Returns a bound on the counts. */
+/* Poisson counts of units [start, stop) for 64 lanes by inversion of 16 random bits. Codes above
+ * the last threshold are resolved block by block. Returns a bound on the counts. */
 static int ISA(fill)(int64_t start, int64_t stop, const int32_t *order, const uint64_t *keys,
                      const uint16_t *thresholds, const double *residual, uint8_t *counts,
                      uint32_t *totals) {
@@ -22,36 +21,30 @@ static int ISA(fill)(int64_t start, int64_t stop, const int32_t *order, const ui
     memcpy(key, keys, sizeof key);
     for (int64_t block = start; block < stop; block += 16) { /* 16 rows * 15 < 256 */
         int64_t end = block + 16 < stop ? block + 16 : stop;
-        uint8_t block_total[LANES] = {0};
+        uint8_t *rows = counts + block * LANES;
+        uint8_t seen[LANES] = {0}, block_total[LANES] = {0}, any = 0;
         for (int64_t i = block; i < end; i++) {
-            uint64_t unit = order ? (uint64_t)order[i] : (uint64_t)i;
-            uint64_t counter = (unit + 1) * GAMMA;
+            uint64_t counter = ((order ? (uint64_t)order[i] : (uint64_t)i) + 1) * GAMMA;
             uint64_t hash[GROUPS];
-            uint16_t bits[LANES], count[LANES], any = 0;
+            uint16_t bits[LANES], count[LANES];
             uint8_t *row = counts + i * LANES;
             for (int g = 0; g < GROUPS; g++) hash[g] = mix64(key[g] + counter);
             memcpy(bits, hash, sizeof bits);
             for (int l = 0; l < LANES; l++) {
-                uint16_t b = bits[l];
-                count[l] = (uint16_t)((b >= t[0]) + (b >= t[1]) + (b >= t[2]) + (b >= t[3]) +
-                                      (b >= t[4]) + (b >= t[5]) + (b >= t[6]) + (b >= t[7]));
+                uint16_t b = bits[l], c = 0;
+                for (int k = 0; k < N_THRESHOLDS; k++) COUNT_UP(c, b >= t[k]);
+                count[l] = c;
             }
-            for (int l = 0; l < LANES; l++) any |= count[l];
             for (int l = 0; l < LANES; l++) row[l] = (uint8_t)count[l];
-            if (RARELY(any & N_THRESHOLDS)) {
-                for (int l = 0; l < LANES; l++) {
-                    if (count[l] != N_THRESHOLDS) continue;
-                    uint64_t h = mix64(key[l >> 2] ^ (counter + ESCAPE_STREAM +
-                                                      ESCAPE_STEP * (uint64_t)(l & 3)));
-                    double u = (double)(h >> 11) * 0x1p-53;
-                    int k = 0;
-                    while (k < N_RESIDUAL - 1 && u >= residual[k]) k++;
-                    row[l] = (uint8_t)k;
-                    largest = k > largest ? k : largest;
-                }
-            }
-            for (int l = 0; l < LANES; l++) block_total[l] += row[l];
+            for (int l = 0; l < LANES; l++) seen[l] |= row[l];
         }
+        for (int l = 0; l < LANES; l++) any |= seen[l];
+        if (RARELY(any & N_THRESHOLDS)) {
+            int top = resolve_escapes(rows, (end - block) * LANES, block, order, key, residual);
+            largest = top > largest ? top : largest;
+        }
+        for (int64_t i = 0; i < (end - block) * LANES; i += LANES)
+            for (int l = 0; l < LANES; l++) block_total[l] += rows[i + l];
         for (int l = 0; l < LANES; l++) total[l] += block_total[l];
     }
     memcpy(totals, total, sizeof total);

@@ -64,6 +64,12 @@ class RankLayout:
     ) -> "RankLayout":
         """Build from labels and scores that are already in rank order."""
         n = len(labels)
+        if not (scores[1:] == scores[:-1]).any():  # without ties a segment ends in one positive
+            at = np.flatnonzero(labels)
+            segments = np.zeros((len(at), 3), dtype=np.int32)
+            segments[:, 0] = np.diff(at, prepend=-1) - 1
+            segments[:, 1] = 1
+            return cls(segments, n - 1 - int(at[-1]) if len(at) else n, index)
         starts = np.flatnonzero(np.concatenate(([True], scores[1:] != scores[:-1])))
         size = np.diff(np.append(starts, n))
         positives = np.add.reduceat(labels, starts, dtype=np.int64)

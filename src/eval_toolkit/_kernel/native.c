@@ -20,10 +20,34 @@
 #define X86_DISPATCH 0
 #endif
 
+/* A code above the last threshold (probability about 1e-4) is resolved from the residual
+ * probabilities with fresh bits, which makes the distribution exact to 2^-53. */
+static int resolve_escapes(uint8_t *rows, int64_t size, int64_t block, const int32_t *order,
+                           const uint64_t *key, const double *residual) {
+    int largest = 0;
+    uint8_t *at = rows, *end = rows + size;
+    while ((at = memchr(at, N_THRESHOLDS, (size_t)(end - at)))) {
+        int64_t i = block + (at - rows) / LANES, l = (at - rows) % LANES;
+        uint64_t counter = ((order ? (uint64_t)order[i] : (uint64_t)i) + 1) * GAMMA;
+        uint64_t h = mix64(key[l >> 2] ^
+                           (counter + ESCAPE_STREAM + ESCAPE_STEP * (uint64_t)(l & 3)));
+        double u = (double)(h >> 11) * 0x1p-53;
+        int k = 0;
+        while (k < N_RESIDUAL - 1 && u >= residual[k]) k++;
+        *at++ = (uint8_t)k;
+        largest = k > largest ? k : largest;
+    }
+    return largest;
+}
+
+/* COUNT_UP: on AVX-512 a masked addition, elsewhere adding the comparison's own 0 or 1.
+ * STRIP: lanes whose sums fit into the registers. */
 #define ISA(name) name##_base
+#define COUNT_UP(count, reached) ((count) = (uint16_t)((count) + (reached)))
 #define STRIP 16
 #include "lanes.h"
 #undef STRIP
+#undef COUNT_UP
 #undef ISA
 
 #if X86_DISPATCH
@@ -34,9 +58,11 @@
 #pragma GCC target("avx2")
 #endif
 #define ISA(name) name##_avx2
+#define COUNT_UP(count, reached) ((count) = (uint16_t)((count) + (reached)))
 #define STRIP 16
 #include "lanes.h"
 #undef STRIP
+#undef COUNT_UP
 #undef ISA
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -47,9 +73,11 @@
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
 #endif
 #define ISA(name) name##_avx512
+#define COUNT_UP(count, reached) ((count) = (uint16_t)((reached) ? (count) + 1 : (count)))
 #define STRIP 64
 #include "lanes.h"
 #undef STRIP
+#undef COUNT_UP
 #undef ISA
 #if defined(__clang__)
 #pragma clang attribute pop

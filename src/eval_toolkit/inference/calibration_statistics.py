@@ -8,7 +8,6 @@ import numpy as np
 from eval_toolkit import metrics
 from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.inference.prepared import Block, Needs, Ranked
-from eval_toolkit.metrics._binning import equal_width_index
 
 __all__ = ["EqualMassError", "EqualWidthError", "score_itself"]
 
@@ -54,10 +53,10 @@ class EqualWidthError:
 
     def leave_one_out(self, data: Ranked) -> FloatArray | None:
         """Return (Σ|D| − |D_b| + |D_b − d|) / (n − 1) for a row with gap d in bin b."""
-        bin_ = equal_width_index(data.sorted_scores, self.n_bins)
+        rows = np.diff(data.leading(self._edges), prepend=0)
         gap = data.sorted_scores - data.sorted_labels
-        total = np.bincount(bin_, gap, self.n_bins)
-        own = total[bin_]
+        total = np.array([part.sum() for part in np.split(gap, np.cumsum(rows)[:-1])])
+        own = np.repeat(total, rows)
         changed = np.abs(total).sum() - np.abs(own) + np.abs(own - gap)
         return np.asarray(changed / (data.n - 1))
 

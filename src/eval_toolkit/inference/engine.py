@@ -83,8 +83,10 @@ class Problem:
         return Problem.of(self.data, self.statistics, plan, self.seed)
 
     def only(self, scorer: int, row: int) -> "Problem":
-        """Return the problem of one scorer and one statistic."""
-        return Problem.of([self.data[scorer]], [self.statistics[row]], self.plan, self.seed)
+        """Return the problem of one scorer and one statistic, under the same layout."""
+        part = Problem.of([self.data[scorer]], [self.statistics[row]], self.plan, self.seed)
+        part.__dict__["views"] = (self.views[scorer],)
+        return part
 
     def evaluate(self, counts: NDArray[np.uint8], largest: int) -> FloatArray:
         """Return the statistics under given counts: (scorers, statistics, 64)."""
@@ -168,12 +170,13 @@ def delete_blocks(problem: Problem) -> FloatArray:
     block = np.concatenate([block, np.full(plan.count_rows() - len(block), -1)])
     if problem.views[0].in_rank_order:
         block = block[problem.views[0].data.order]
+    counts = np.ones((len(block), LANES), dtype=np.uint8)
     parts = []
     for first in range(0, n_blocks, LANES):
-        counts = np.ones((len(block), LANES), dtype=np.uint8)
         rows = np.flatnonzero((block >= first) & (block < first + LANES))
         counts[rows, block[rows] - first] = 0
         parts.append(problem.evaluate(counts, 1))
+        counts[rows, block[rows] - first] = 1
     return np.concatenate(parts, axis=2)[:, :, :n_blocks]
 
 

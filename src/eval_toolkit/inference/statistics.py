@@ -20,7 +20,11 @@ from eval_toolkit.errors import InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference.calibration_statistics import EqualMassError, EqualWidthError
 from eval_toolkit.inference.prepared import Block, Needs, Ranked
 from eval_toolkit.metrics import ConfusionCounts
-from eval_toolkit.metrics.ranking import average_precision_of, roc_area_of
+from eval_toolkit.metrics.ranking import (
+    average_precision_of,
+    most_positives_at_fpr,
+    roc_area_of,
+)
 
 __all__ = [
     "AtThreshold",
@@ -194,15 +198,35 @@ class RecallAtFpr:
 
     def point(self, data: Ranked) -> float:
         """Return the recall."""
-        return metrics.recall_at_fpr(data.labels, data.scores, self.target).recall
+        both_classes(data.labels, self.name)
+        return most_positives_at_fpr(data.groups, self.target) / data.n_positive
 
     def replicate(self, block: Block) -> FloatArray:
         """Return one value per resample."""
         return block.recall_at_fpr(self.target)
 
     def leave_one_out(self, data: Ranked) -> FloatArray | None:
-        """Return None: the best threshold may move with any row."""
-        return None
+        """Return the four distinct values, each as often as it occurs.
+
+        A positive takes itself away. With one negative less the rate is over N − 1; a negative
+        at or above the threshold that allows one false positive more makes room for it.
+        """
+        if _smaller_class(data) < 2:
+            return None
+        tp, fp = data.groups.tp, data.groups.fp
+        n_positive, n_negative = data.n_positive, data.n - data.n_positive
+        caught = int(most_positives_at_fpr(data.groups, self.target))
+        n_allowed, n_with_room = (
+            int(np.searchsorted((fp - room) / (n_negative - 1), self.target, side="right"))
+            for room in (0.0, 1.0)
+        )
+        without_low, without_high = (
+            float(tp[k - 1]) / n_positive if k else 0.0 for k in (n_allowed, n_with_room)
+        )
+        n_high = int(fp[n_with_room - 1]) if n_with_room else 0
+        values = [(caught - 1) / (n_positive - 1), caught / (n_positive - 1)]
+        times = [caught, n_positive - caught, n_high, n_negative - n_high]
+        return np.repeat([*values, without_high, without_low], times)
 
     def effective_n(self, data: Ranked) -> int:
         """Return the size of the smaller class."""

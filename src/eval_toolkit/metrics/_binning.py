@@ -56,9 +56,12 @@ class ReliabilityCurve:
 
 def equal_width_index(scores: FloatArray, n_bins: int) -> IntArray:
     """Return the bin of each score among [k/n, (k+1)/n), the last one closed at 1."""
-    # Edges as quotients, not multiples of a step: 0.3 is the lower edge of bin 3 of 10.
-    inner_edges = np.arange(1, n_bins) / n_bins
-    return np.searchsorted(inner_edges, scores, side="right")
+    # Edges are quotients, not multiples of a step: 0.3 is the lower edge of bin 3 of 10. The
+    # product may round across an edge, by one bin at most.
+    index = np.minimum((scores * n_bins).astype(np.int64), n_bins - 1)
+    index -= scores < index / n_bins
+    index += (scores >= (index + 1) / n_bins) & (index < n_bins - 1)
+    return index
 
 
 def equal_width_bins(

@@ -299,8 +299,7 @@ def recall_at_fpr(
     target = number(target_fpr, "target_fpr", low=0.0, high=1.0)
     groups = ranked(y_true, y_score, sample_weight, "recall_at_fpr")
     n_negative = groups.n_negative
-    n_allowed = int(np.searchsorted(groups.fp / n_negative, target, side="right"))
-    most_tp = float(groups.tp[n_allowed - 1]) if n_allowed else 0.0
+    most_tp = most_positives_at_fpr(groups, target)
     threshold, fp = math.inf, 0.0
     if most_tp > 0.0:
         best = int(np.searchsorted(groups.tp, most_tp))
@@ -314,3 +313,9 @@ def recall_at_fpr(
         fp=count(fp),
         tn=count(n_negative - fp),
     )
+
+
+def most_positives_at_fpr(groups: ScoreGroups, target: float) -> float:
+    """Return the positives above the lowest threshold whose false-positive rate is allowed."""
+    n_allowed = int(np.searchsorted(groups.fp / groups.n_negative, target, side="right"))
+    return float(groups.tp[n_allowed - 1]) if n_allowed else 0.0

@@ -1,0 +1,144 @@
+"""The command line itself: help, version, exit codes."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+import pytest
+
+import eval_toolkit
+from eval_toolkit.cli import main
+from eval_toolkit.errors import EvalToolkitError, InvalidInputError, MissingExtraError
+
+cli_module = sys.modules["eval_toolkit.cli.main"]
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
+    """Run the command in this process: exit code, standard output, standard error."""
+    with pytest.raises(SystemExit) as caught:
+        main(list(args))
+    out, err = capsys.readouterr()
+    code = caught.value.code
+    assert isinstance(code, int)
+    return code, out, err
+
+
+@pytest.fixture
+def with_command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
+    """Put a command named ``probe`` in place of the lazily loaded ones."""
+
+    def install(function: Callable[[], Any]) -> None:
+        module = type(sys)("probe_module")
+        module.probe = click.command("probe")(function)  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "probe_module", module)
+        monkeypatch.setattr(cli_module, "_COMMANDS", {"probe": "probe_module:probe"})
+
+    return install
+
+
+def raising(error: BaseException) -> Callable[[], None]:
+    def command() -> None:
+        raise error
+
+    return command
+
+
+class TestHelp:
+    def test_version(self, capsys: pytest.CaptureFixture[str]) -> None:
+        expected = f"eval-toolkit, version {eval_toolkit.__version__}\n"
+        assert run(capsys, "--version") == (0, expected, "")
+
+    @pytest.mark.parametrize("args", [["--help"], ["-h"], []])
+    def test_help_lists_the_commands(
+        self, capsys: pytest.CaptureFixture[str], args: list[str]
+    ) -> None:
+        code, out, err = run(capsys, *args)
+        assert (code, err) == (0, "")
+        assert out.startswith("Usage: eval-toolkit [OPTIONS] ")
+        assert "demo" in out
+        assert "Train two classifiers" in out
+
+    def test_help_of_a_command(self, capsys: pytest.CaptureFixture[str]) -> None:
+        code, out, _ = run(capsys, "demo", "--help")
+        assert code == 0
+        assert out.startswith("Usage: eval-toolkit demo [OPTIONS]")
+        assert "--json" in out
+        assert "--seed" in out
+
+
+class TestExitCodes:
+    def test_unknown_command(self, capsys: pytest.CaptureFixture[str]) -> None:
+        code, out, err = run(capsys, "dmeo")
+        assert (code, out) == (2, "")
+        assert "No such command 'dmeo'" in err
+
+    def test_unknown_option(self, capsys: pytest.CaptureFixture[str]) -> None:
+        code, out, err = run(capsys, "demo", "--jsn")
+        assert (code, out) == (2, "")
+        assert "No such option" in err
+
+    def test_bad_value(self, capsys: pytest.CaptureFixture[str]) -> None:
+        code, _, err = run(capsys, "demo", "--seed", "many")
+        assert code == 2
+        assert "'many' is not a valid integer" in err
+
+    @pytest.mark.parametrize(
+        ("error", "code", "message"),
+        [
+            (InvalidInputError("`x` is 3"), 2, "error: `x` is 3\n"),
+            (MissingExtraError("needs pandas"), 2, "error: needs pandas\n"),
+            (EvalToolkitError("no"), 2, "error: no\n"),
+            (click.ClickException("bad file"), 2, "Error: bad file\n"),
+            (RuntimeError("boom"), 3, "unexpected RuntimeError: boom\n"),
+            (KeyError("k"), 3, "unexpected KeyError: 'k'\n"),
+            (MemoryError(), 3, "unexpected MemoryError: \n"),
+        ],
+    )
+    def test_errors(
+        self,
+        capsys: pytest.CaptureFixture[str],
+        with_command: Any,
+        error: Exception,
+        code: int,
+        message: str,
+    ) -> None:
+        with_command(raising(error))
+        assert run(capsys, "probe") == (code, "", message)
+
+    def test_interrupted(self, capsys: pytest.CaptureFixture[str], with_command: Any) -> None:
+        with_command(raising(KeyboardInterrupt()))
+        code, out, err = run(capsys, "probe")
+        assert (code, out) == (130, "")
+        assert err.strip() == "interrupted"
+
+    def test_aborted(self, capsys: pytest.CaptureFixture[str], with_command: Any) -> None:
+        with_command(raising(click.Abort()))
+        assert run(capsys, "probe")[0] == 130
+
+    @pytest.mark.parametrize(("returned", "code"), [(None, 0), (0, 0), (1, 1), ("text", 0)])
+    def test_a_command_may_return_its_code(
+        self, capsys: pytest.CaptureFixture[str], with_command: Any, returned: Any, code: int
+    ) -> None:
+        with_command(lambda: returned)
+        assert run(capsys, "probe") == (code, "", "")
+
+    def test_a_command_may_exit_through_its_context(
+        self, capsys: pytest.CaptureFixture[str], with_command: Any
+    ) -> None:
+        with_command(lambda: click.get_current_context().exit(1))
+        assert run(capsys, "probe") == (1, "", "")
+
+
+class TestProcess:
+    def test_exit_code_reaches_the_shell(self) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "eval_toolkit", "nonsense"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 2
+        assert "No such command 'nonsense'" in done.stderr
+        assert done.stdout == ""

@@ -1,0 +1,90 @@
+"""What an import may load: asserted by module list, never by the clock."""
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+HEAVY = (
+    *("sklearn", "scipy", "scipy.stats", "pandas", "polars", "pyarrow", "duckdb", "narwhals"),
+    *("jinja2", "rich", "click", "jsonschema", "torch", "matplotlib"),
+)
+
+
+def modules_after(code: str) -> set[str]:
+    """Names in sys.modules after running code in a fresh interpreter."""
+    script = textwrap.dedent(code) + "\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.fixture(scope="module")
+def at_start() -> set[str]:
+    return modules_after("")
+
+
+def third_party(modules: set[str]) -> set[str]:
+    return {name.partition(".")[0] for name in modules} - set(sys.stdlib_module_names)
+
+
+def test_the_root_loads_nothing_but_the_standard_library(at_start: set[str]) -> None:
+    loaded = modules_after("import eval_toolkit") - at_start
+    assert third_party(loaded) == {"eval_toolkit"}
+    assert {name for name in loaded if name.startswith("eval_toolkit")} == {"eval_toolkit"}
+    assert not set(HEAVY) & loaded
+
+
+def test_a_metric_needs_numpy_and_the_metrics_alone(at_start: set[str]) -> None:
+    loaded = modules_after("from eval_toolkit import pr_auc; pr_auc([0, 1], [0.1, 0.2])")
+    assert third_party(loaded - at_start) == {"eval_toolkit", "numpy"}
+    assert "eval_toolkit.inference" not in loaded
+    assert "eval_toolkit.scorecards" not in loaded
+
+
+def test_every_public_name_together_loads_no_extra(at_start: set[str]) -> None:
+    loaded = modules_after("from eval_toolkit import *")
+    assert third_party(loaded - at_start) == {"eval_toolkit", "numpy"}
+
+
+def test_a_scorecard_of_six_metrics_needs_numpy_alone(at_start: set[str]) -> None:
+    loaded = modules_after(
+        """
+        from eval_toolkit import scorecard, metric_specs as ms
+        y = [0, 1] * 50
+        s = [0.1 + 0.007 * (37 * i % 100) + 0.1 * label for i, label in enumerate(y)]
+        six = [ms.pr_auc, ms.roc_auc, ms.recall_at_fpr(0.01), ms.brier, ms.log_loss, ms.ece()]
+        card = scorecard(y, s, metrics=six)
+        assert all(cell.ci is not None for cell in card.values()), card
+        card.to_dict(), card.to_markdown(), card.to_latex(), card._repr_html_()
+        """
+    )
+    assert third_party(loaded - at_start) == {"eval_toolkit", "numpy"}
+
+
+def test_summarise_needs_numpy_alone(at_start: set[str]) -> None:
+    loaded = modules_after(
+        """
+        from eval_toolkit import Records, summarise, metric_specs as ms
+        records = Records.from_columns({"correct": [0, 1] * 20}, group=list("abcdefghij") * 4)
+        assert summarise(records, [ms.mean_of("correct")])["correct"].ci is not None
+        """
+    )
+    assert third_party(loaded - at_start) == {"eval_toolkit", "numpy"}
+
+
+def test_version_and_help_of_the_command_stay_light() -> None:
+    command = """
+        from eval_toolkit.cli import main
+        try:
+            main(["{option}"])
+        except SystemExit:
+            pass
+        """
+    version = modules_after(command.format(option="--version"))
+    assert not {"numpy", "rich", "sklearn", "scipy", "pandas"} & version
+    help_ = modules_after(command.format(option="--help"))
+    assert not {"rich", "sklearn", "scipy", "pandas"} & help_

@@ -1,0 +1,671 @@
+"""`bootstrap_ci` and its kin: contracts, degenerate cases, errors that explain."""
+
+import dataclasses
+import functools
+import inspect
+import itertools
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.random import PCG64, SeedSequence, default_rng
+
+from eval_toolkit import metric_specs
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
+from eval_toolkit.inference.bootstrap import (
+    MIN_UNITS,
+    block_bootstrap_on_folds,
+    bootstrap_ci,
+    cluster_bootstrap_ci,
+    stratified_cluster_bootstrap_ci,
+)
+from eval_toolkit.inference.results import (
+    DEFAULT_CONFIDENCE,
+    DEFAULT_METHOD,
+    DEFAULT_N_RESAMPLES,
+    BootstrapCI,
+)
+from eval_toolkit.metrics import brier_score, expected_calibration_error, log_loss, pr_auc, roc_auc
+
+RNG = np.random.default_rng(77)
+N = 100
+Y = (np.arange(N) % 4 == 0).astype(int)
+S = np.round(RNG.normal(0.4 + 0.2 * Y, 0.15).clip(0, 1), 2)
+GROUPS = np.arange(N) // 5
+
+PERFECT_Y = np.array([0] * 30 + [1] * 12)
+PERFECT_S = np.arange(42) / 42
+
+
+def cluster(**options):
+    return cluster_bootstrap_ci(Y, S, GROUPS, roc_auc, **options)
+
+
+def strata(**options):
+    data = {"a": (Y, S, GROUPS), "b": (Y, S**2, GROUPS)}
+    return stratified_cluster_bootstrap_ci(data, brier_score, average, **options)
+
+
+def average(values):
+    return sum(values.values()) / len(values)
+
+
+CALLS = {
+    "bootstrap_ci": functools.partial(bootstrap_ci, Y, S, pr_auc),
+    "cluster_bootstrap_ci": cluster,
+    "stratified_cluster_bootstrap_ci": strata,
+    "block_bootstrap_on_folds": functools.partial(block_bootstrap_on_folds, S[:12]),
+}
+
+
+# --- the contract ------------------------------------------------------------------------------
+
+
+def test_constants():
+    assert (DEFAULT_N_RESAMPLES, DEFAULT_CONFIDENCE, DEFAULT_METHOD) == (1000, 0.95, "BCa")
+
+
+@pytest.mark.parametrize(
+    ("function", "positional", "defaults"),
+    [
+        (
+            bootstrap_ci,
+            ["y_true", "y_score", "metric"],
+            {"n_resamples": 1000, "confidence": 0.95, "method": "BCa"},
+        ),
+        (
+            cluster_bootstrap_ci,
+            ["y_true", "y_score", "groups", "statistic"],
+            {"resample_labels": (0, 1), "n_resamples": 1000, "return_samples": False},
+        ),
+        (
+            stratified_cluster_bootstrap_ci,
+            ["strata", "per_stratum_metric", "combine"],
+            {"n_resamples": 1000, "confidence": 0.95},
+        ),
+        (block_bootstrap_on_folds, ["fold_metrics"], {"n_resamples": 1000, "confidence": 0.95}),
+    ],
+)
+def test_signatures(function, positional, defaults):
+    parameters = inspect.signature(function).parameters
+    kinds = {name: parameter.kind for name, parameter in parameters.items()}
+    assert [name for name, kind in kinds.items() if kind is not kind.KEYWORD_ONLY] == positional
+    assert {name: parameters[name].default for name in defaults} == defaults
+    assert {"seed", "rng"} <= parameters.keys()
+    assert "n_jobs" not in parameters
+
+
+def test_fields_of_the_result():
+    names = [field.name for field in dataclasses.fields(BootstrapCI)]
+    assert names[:7] == [
+        *("point_estimate", "ci_low", "ci_high", "confidence", "n_resamples", "method", "samples")
+    ]
+    assert {"n_undefined", "reason", "n_units", "n_groups"} <= set(names)
+
+
+def test_what_an_interval_says():
+    ci = bootstrap_ci(Y, S, pr_auc)
+    assert ci.point_estimate == pr_auc(Y, S)
+    assert ci.ci_low < ci.point_estimate < ci.ci_high
+    assert (ci.confidence, ci.n_resamples, ci.method) == (0.95, 1000, "BCa")
+    assert (ci.n_undefined, ci.reason, ci.n_units, ci.n_groups) == (0, "", N, N)
+    assert ci.samples is None
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_results_are_json_and_frozen(call):
+    ci = call()
+    payload = json.loads(json.dumps(ci.to_dict(), allow_nan=False))
+    assert payload["point_estimate"] == payload["point"] == ci.point_estimate
+    assert payload["ci_low"] == payload["low"] == ci.ci_low
+    assert payload["ci_high"] == payload["high"] == ci.ci_high
+    assert payload["ci_95"] == [ci.ci_low, ci.ci_high]
+    assert payload["confidence"] == 0.95
+    assert payload["n_resamples"] == 1000
+    assert payload["method"] == ci.method
+    assert "samples" not in payload
+    assert "reason" not in payload
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        ci.ci_low = 0.0
+
+
+def test_the_pair_says_which_confidence_it_has():
+    payload = bootstrap_ci(Y, S, pr_auc, confidence=0.9).to_dict()
+    assert payload["ci_95"] == [payload["low"], payload["high"]]
+    assert payload["confidence"] == 0.9
+
+
+def test_samples_are_kept_on_request_and_belong_to_nothing_else():
+    plain = bootstrap_ci(Y, S, pr_auc)
+    kept = bootstrap_ci(Y, S, pr_auc, return_samples=True)
+    assert kept.samples.shape == (1000,)
+    assert kept == plain
+    assert repr(kept) == repr(plain)
+    assert kept.to_dict() == plain.to_dict()
+    for call in (cluster, strata):
+        assert call(return_samples=True).samples.shape == (1000,)
+        assert call().samples is None
+
+
+def test_formatting():
+    ci = BootstrapCI(0.8125, 0.7, 0.9, 0.95, 1000, "BCa")
+    assert f"{ci:.1f}" == "0.8 [0.7, 0.9]"
+    assert f"{ci}" == "0.812 [0.700, 0.900]"
+    assert f"{ci:.0%}" == "81% [70%, 90%]"
+
+
+# --- seeds -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_seed_and_rng_are_one_argument(call):
+    assert call() == call(seed=42) == call(rng=42)
+    assert call(seed=1) == call(rng=1)
+    assert call(seed=1) != call(seed=2)
+    with pytest.raises(InvalidInputError, match="give `seed` or `rng`, not both"):
+        call(seed=1, rng=1)
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_every_kind_of_seed(call):
+    for make in (lambda: [1, 2], lambda: SeedSequence(5), lambda: default_rng(5), lambda: PCG64(5)):
+        assert call(seed=make()) == call(rng=make())
+    generator = default_rng(5)
+    assert call(rng=generator) != call(rng=generator), "a generator moves on"
+
+
+def test_same_bits_with_any_executor():
+    with ThreadPoolExecutor(2) as pool:
+        for call in (CALLS["bootstrap_ci"], cluster, strata):
+            assert call(executor=pool) == call()
+
+
+# --- input -------------------------------------------------------------------------------------
+
+
+def test_lists_and_series_are_arrays():
+    expected = bootstrap_ci(Y, S, pr_auc)
+    assert bootstrap_ci(Y.tolist(), S.tolist(), pr_auc) == expected
+    shifted = range(7, 7 + N)
+    assert bootstrap_ci(pd.Series(Y, shifted), pd.Series(S, shifted), pr_auc) == expected
+    assert bootstrap_ci(Y.astype(bool), S, pr_auc) == expected
+
+
+def test_specs_partials_and_functions_are_one_metric():
+    assert bootstrap_ci(Y, S, metric_specs.pr_auc) == bootstrap_ci(Y, S, pr_auc)
+    ten = functools.partial(expected_calibration_error, n_bins=10)
+    assert bootstrap_ci(Y, S, ten) == bootstrap_ci(Y, S, expected_calibration_error)
+    assert bootstrap_ci(Y, S, metric_specs.ece(n_bins=10)).ci_low == (
+        bootstrap_ci(Y, S, ten).ci_low
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"confidence": 1.0}, InvalidInputError, r"`confidence` is 1\.0; it must lie in \(0, 1\)"),
+        ({"confidence": 95}, InvalidInputError, "`confidence` is 95"),
+        ({"n_resamples": 0}, InvalidInputError, "`n_resamples` is 0; it must be at least 1"),
+        ({"n_resamples": 1e3}, InvalidTypeError, "`n_resamples` must be an integer"),
+        (
+            {"method": "normal"},
+            InvalidInputError,
+            "`method` is 'normal'; choose one of 'BCa', 'percentile', 'basic', 'studentized'",
+        ),
+        (
+            {"groups": GROUPS, "stratified": True},
+            InvalidInputError,
+            "give `groups` or `stratified`",
+        ),
+        ({"groups": GROUPS[1:]}, InvalidInputError, "`groups` has 99 rows but the data has 100"),
+        ({"seed": -1}, InvalidInputError, "`seed` is -1"),
+    ],
+)
+def test_bad_options(options, error, message):
+    with pytest.raises(error, match=message):
+        bootstrap_ci(Y, S, pr_auc, **options)
+
+
+@pytest.mark.parametrize(
+    ("y", "s", "message"),
+    [
+        ([0, 1] * 10, [0.5] * 19, "`y_true` has 20 rows but `y_score` has 19"),
+        ([0, 2] * 10, [0.5] * 20, r"y_true\[1\] is 2; labels must be 0 or 1"),
+        ([0, 1] * 10, [0.5] * 19 + [np.nan], r"y_score\[19\] is nan"),
+        ([], [], "`y_true` is empty"),
+    ],
+)
+def test_bad_data(y, s, message):
+    with pytest.raises(InvalidInputError, match=message):
+        bootstrap_ci(y, s, pr_auc)
+
+
+def test_a_metric_must_be_callable():
+    with pytest.raises(InvalidTypeError, match="`metric` must be a function of"):
+        bootstrap_ci(Y, S, "pr_auc")
+
+
+def test_metrics_check_their_own_input():
+    with pytest.raises(InvalidInputError, match="must be a probability"):
+        bootstrap_ci(Y, 3 * S, brier_score)
+
+
+def test_too_few_rows():
+    assert MIN_UNITS == 10
+    assert bootstrap_ci([0, 1] * 5, np.arange(10) / 10, brier_score).n_units == 10
+    with pytest.raises(InvalidInputError, match="the bootstrap needs at least 10 rows, got 9"):
+        bootstrap_ci(([0, 1] * 5)[:9], np.arange(9) / 9, brier_score)
+
+
+def test_too_few_groups():
+    with pytest.raises(InvalidInputError, match="the bootstrap needs at least 10 groups, got 4"):
+        bootstrap_ci(Y, S, pr_auc, groups=np.arange(N) % 4)
+
+
+# --- methods -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["BCa", "percentile", "basic", "studentized"])
+@pytest.mark.parametrize("metric", [pr_auc, roc_auc, brier_score, log_loss])
+def test_methods_agree_roughly(metric, method):
+    """All estimate the same thing: bounds within half a width of the percentile interval's."""
+    ci = bootstrap_ci(Y, S, metric, method=method, n_resamples=400)
+    reference = bootstrap_ci(Y, S, metric, method="percentile", n_resamples=400)
+    half = (reference.ci_high - reference.ci_low) / 2
+    assert ci.method == method
+    assert ci.point_estimate == reference.point_estimate == metric(Y, S)
+    assert abs(ci.ci_low - reference.ci_low) < half
+    assert abs(ci.ci_high - reference.ci_high) < half
+
+
+def test_bca_may_be_spelt_small():
+    assert bootstrap_ci(Y, S, pr_auc, method="bca").method == "BCa"
+
+
+def test_higher_confidence_is_wider():
+    narrow, wide = (bootstrap_ci(Y, S, pr_auc, confidence=c) for c in (0.5, 0.99))
+    assert wide.ci_low < narrow.ci_low < narrow.ci_high < wide.ci_high
+
+
+def test_basic_reflects_the_percentile_interval():
+    basic, percentile = (bootstrap_ci(Y, S, pr_auc, method=m) for m in ("basic", "percentile"))
+    assert basic.ci_low == pytest.approx(2 * basic.point_estimate - percentile.ci_high)
+    assert basic.ci_high == pytest.approx(2 * basic.point_estimate - percentile.ci_low)
+
+
+def test_studentized_is_for_independent_rows():
+    message = "the studentized interval is for independent rows, not for groups; use BCa"
+    with pytest.raises(UndefinedMetricError, match=message):
+        bootstrap_ci(Y, S, pr_auc, method="studentized", groups=GROUPS, n_resamples=100)
+
+
+def test_studentized_with_a_foreign_metric():
+    ours = bootstrap_ci(Y, S, brier_score, method="studentized", n_resamples=64)
+    foreign = bootstrap_ci(
+        Y, S, lambda y, s: float(np.mean((s - y) ** 2)), method="studentized", n_resamples=64
+    )
+    assert (ours.ci_low, ours.ci_high) == pytest.approx((foreign.ci_low, foreign.ci_high))
+
+
+def test_studentized_without_standard_errors():
+    """Whether there is more than one score has no spread inside nearly any resample."""
+    y, s = [0, 1] * 10, [0.5] * 19 + [0.6]
+    message = r"many has no standard error on \d+ of 100 resamples; use BCa or percentile"
+
+    def many(y_true, y_score):
+        return float(y_score.max())
+
+    with pytest.raises(UndefinedMetricError, match=message):
+        bootstrap_ci(y, s, many, method="studentized", n_resamples=100)
+
+
+# --- plans -------------------------------------------------------------------------------------
+
+
+def test_groups_are_drawn_whole():
+    """Five copies of every row are no evidence beyond one, if they are drawn together."""
+    y, s, groups = np.repeat(Y, 5), np.repeat(S, 5), np.repeat(np.arange(N), 5)
+    once = bootstrap_ci(Y, S, roc_auc)
+    copies = bootstrap_ci(y, s, roc_auc)
+    grouped = bootstrap_ci(y, s, roc_auc, groups=groups)
+    assert grouped.method == "BCa, groups"
+    assert (grouped.n_units, grouped.n_groups) == (5 * N, N)
+    assert (grouped.ci_low, grouped.ci_high) == pytest.approx((once.ci_low, once.ci_high))
+    assert copies.ci_high - copies.ci_low < 0.6 * (once.ci_high - once.ci_low)
+
+
+def test_group_names_do_not_matter():
+    names = np.array([f"g{group:03d}" for group in GROUPS])
+    expected = bootstrap_ci(Y, S, roc_auc, groups=GROUPS)
+    assert bootstrap_ci(Y, S, roc_auc, groups=names) == expected
+    assert bootstrap_ci(Y, S, roc_auc, groups=names.tolist()) == expected
+
+
+def test_stratified_draws_keep_the_prevalence():
+    ci = bootstrap_ci(Y, S, lambda y, s: y.mean(), stratified=True, n_resamples=100)
+    assert ci.ci_low == ci.ci_high == 0.25
+    assert bootstrap_ci(Y, S, pr_auc, stratified=True).method == "BCa, label-stratified"
+    assert bootstrap_ci(Y, S, pr_auc, stratified=True, method="basic").method == (
+        "basic, label-stratified"
+    )
+
+
+# --- degenerate cases --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["BCa", "percentile", "basic", "studentized"])
+@pytest.mark.parametrize("metric", [pr_auc, roc_auc])
+@pytest.mark.parametrize("confidence", [0.95, 0.8])
+def test_perfect_separation_has_the_exact_interval(metric, method, confidence):
+    """12 positives without a mistake: tail^(1/12), the exact bound of 12 successes in 12."""
+    ci = bootstrap_ci(PERFECT_Y, PERFECT_S, metric, method=method, confidence=confidence)
+    assert ci.point_estimate == ci.ci_high == 1.0
+    assert ci.ci_low == pytest.approx(((1 - confidence) / 2) ** (1 / 12))
+    assert ci.method == "exact-degenerate"
+    assert ci.reason == "every resample sits at the metric's bound"
+
+
+def test_perfect_separation_the_wrong_way_round():
+    ci = bootstrap_ci(PERFECT_Y, -PERFECT_S, roc_auc)
+    assert (ci.ci_low, ci.point_estimate) == (0.0, 0.0)
+    assert ci.ci_high == pytest.approx(1 - 0.025 ** (1 / 12))
+
+
+def test_perfect_separation_rests_on_groups():
+    """Three rows per group: 15 groups of positives and negatives are 15 independent facts."""
+    groups = np.concatenate([np.arange(45) // 3, np.arange(45) // 3])
+    y, s = np.repeat([0, 1], 45), np.arange(90.0)
+    assert bootstrap_ci(y, s, roc_auc).ci_low == pytest.approx(0.025 ** (1 / 45))
+    assert bootstrap_ci(y, s, roc_auc, groups=groups).ci_low == pytest.approx(0.025 ** (1 / 15))
+
+
+def test_perfect_probabilities():
+    ci = bootstrap_ci(Y, Y.astype(float), brier_score)
+    assert (ci.method, ci.ci_low, ci.point_estimate) == ("exact-degenerate", 0.0, 0.0)
+    assert ci.ci_high == pytest.approx(1 - 0.025 ** (1 / N))
+
+
+def test_zero_spread_inside_the_range():
+    """Equal scores: the ROC area is ½ on every resample, and there is nothing to infer from."""
+    ci = bootstrap_ci(Y, np.full(N, 0.3), roc_auc)
+    assert ci.ci_low == ci.point_estimate == ci.ci_high == 0.5
+    assert (ci.method, ci.reason) == ("degenerate", "every resample has the same value")
+    assert ci.to_dict()["reason"] == ci.reason
+
+
+def test_unbounded_metric_at_its_end_is_only_degenerate():
+    ci = bootstrap_ci(Y, Y.astype(float), lambda y, s: float(np.abs(y - s).sum()))
+    assert (ci.ci_low, ci.ci_high, ci.method) == (0.0, 0.0, "degenerate")
+
+
+def test_bca_that_does_not_exist_is_percentile_with_a_reason():
+    """A resample of distinct scores never has all of them: every replicate lies below."""
+    y, s = [0, 1] * 10, np.arange(20) / 20
+
+    def n_distinct(y_true, y_score):
+        return float(len(np.unique(y_score)))
+
+    ci = bootstrap_ci(y, s, n_distinct, n_resamples=200)
+    percentile = bootstrap_ci(y, s, n_distinct, n_resamples=200, method="percentile")
+    assert ci.method == "percentile"
+    assert ci.reason == "BCa does not exist here: all resamples lie on one side of the estimate"
+    assert (ci.ci_low, ci.ci_high) == (percentile.ci_low, percentile.ci_high)
+    assert percentile.reason == ""
+
+
+def rare(n_positive, n=60):
+    y = np.zeros(n, dtype=int)
+    y[:n_positive] = 1
+    return y, np.random.default_rng(1).random(n) + 0.2 * y
+
+
+@pytest.mark.parametrize("metric", [pr_auc, roc_auc])
+def test_few_undefined_draws_are_counted(metric):
+    """4 positives of 60: (56/60)^60 = 1.6 % of the draws have none."""
+    y, s = rare(4)
+    ci = bootstrap_ci(y, s, metric, return_samples=True)
+    assert ci.method == "BCa"
+    assert 5 < ci.n_undefined < 30
+    assert ci.n_resamples == 1000
+    assert len(ci.samples) == 1000 - ci.n_undefined
+    assert ci.to_dict()["n_undefined"] == ci.n_undefined
+
+
+@pytest.mark.parametrize("method", ["BCa", "percentile", "basic"])
+@pytest.mark.parametrize("metric", [pr_auc, roc_auc])
+def test_many_undefined_draws_are_stratified(metric, method):
+    """2 positives of 60: 13 % of the draws have none, so positives and negatives are drawn apart."""
+    y, s = rare(2)
+    ci = bootstrap_ci(y, s, metric, method=method, n_resamples=300)
+    asked = bootstrap_ci(y, s, metric, method=method, n_resamples=300, stratified=True)
+    assert ci == asked
+    assert ci.method == f"{method}, label-stratified"
+    assert ci.n_undefined == 0
+
+
+def test_many_undefined_draws_are_stratified_before_studentizing():
+    y = np.arange(60) < 2
+    s = np.where(y, [0.31, 0.72] * 30, np.arange(60) / 60)
+    ci = bootstrap_ci(y, s, roc_auc, method="studentized", n_resamples=300)
+    asked = bootstrap_ci(y, s, roc_auc, method="studentized", n_resamples=300, stratified=True)
+    assert ci == asked
+    assert ci.method == "studentized, label-stratified"
+
+
+def test_a_single_positive_is_enough():
+    y, s = rare(1)
+    ci = bootstrap_ci(y, s, roc_auc)
+    assert ci.method == "BCa, label-stratified"
+    assert ci.ci_low < ci.point_estimate < ci.ci_high
+
+
+def test_groups_are_not_broken_up_for_undefined_draws():
+    """Groups are the units; with the positives in one of 12 groups there is no interval."""
+    y, groups = np.repeat([1, 0], [5, 55]), np.arange(60) // 5
+    s = np.random.default_rng(3).random(60)
+    message = r"roc_auc is undefined on \d+ of 1000 resamples; an interval needs at least 95 %"
+    with pytest.raises(UndefinedMetricError, match=message):
+        bootstrap_ci(y, s, roc_auc, groups=groups)
+
+
+def test_one_class_is_undefined():
+    message = "pr_auc is undefined: all 20 rows are negative; it needs both classes"
+    with pytest.raises(UndefinedMetricError, match=message):
+        bootstrap_ci([0] * 20, np.arange(20) / 20, pr_auc)
+    ci = bootstrap_ci([0] * 20, np.arange(20) / 20, brier_score)
+    assert ci.method == "BCa"
+
+
+def test_a_metric_that_is_not_finite_on_the_data_is_undefined():
+    with pytest.raises(UndefinedMetricError, match="<lambda> is nan on this data"):
+        bootstrap_ci(Y, S, lambda y, s: float("nan"))
+
+
+def test_errors_of_a_metric_on_the_data_are_its_own():
+    def broken(y_true, y_score):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        bootstrap_ci(Y, S, broken)
+
+
+# --- clusters ----------------------------------------------------------------------------------
+
+
+def test_cluster_interval():
+    ci = cluster()
+    assert ci.method == "cluster_percentile"
+    assert ci.point_estimate == roc_auc(Y, S)
+    assert ci.ci_low < ci.point_estimate < ci.ci_high
+    assert ci.n_undefined == 0
+    assert (ci.n_units, ci.n_groups) == (N, 20 + 20)  # every group has both labels
+
+
+def test_clusters_never_lose_a_class():
+    y, groups = np.repeat([1, 0], [5, 55]), np.arange(60) // 5
+    s = np.random.default_rng(3).random(60)
+    ci = cluster_bootstrap_ci(y, s, groups, roc_auc)
+    assert ci.n_undefined == 0
+
+
+def test_held_labels_do_not_vary():
+    def false_positives(y, s):
+        return float((s[y == 0] > 0.5).mean())
+
+    def recall(y, s):
+        return float((s[y == 1] > 0.5).mean())
+
+    fixed = cluster_bootstrap_ci(Y, S, GROUPS, false_positives, resample_labels=(1,))
+    assert fixed.ci_low == fixed.ci_high == false_positives(Y, S)
+    drawn = cluster_bootstrap_ci(Y, S, GROUPS, recall, resample_labels=[1])
+    assert drawn.ci_low < drawn.ci_high
+    both = cluster_bootstrap_ci(Y, S, GROUPS, roc_auc)
+    half = cluster_bootstrap_ci(Y, S, GROUPS, roc_auc, resample_labels=(1,))
+    assert half.ci_high - half.ci_low < both.ci_high - both.ci_low
+
+
+def test_clusters_of_one_row_are_stratified_rows():
+    alone = cluster_bootstrap_ci(Y, S, np.arange(N), roc_auc)
+    rows = bootstrap_ci(Y, S, roc_auc, stratified=True, method="percentile")
+    assert (alone.ci_low, alone.ci_high) == (rows.ci_low, rows.ci_high)
+
+
+def test_perfect_clusters_rest_on_the_rarer_labels_groups():
+    """30 positives in 10 groups, 60 negatives in 60: ten independent facts."""
+    y = np.repeat([1, 0], [30, 60])
+    groups = np.concatenate([np.arange(30) // 3, 100 + np.arange(60)])
+    ci = cluster_bootstrap_ci(y, y + np.arange(90) / 1e3, groups, roc_auc)
+    assert ci.method == "exact-degenerate"
+    assert ci.ci_low == pytest.approx(0.025 ** (1 / 10))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"resample_labels": ()}, r"`resample_labels` is \(\); name at least one"),
+        ({"resample_labels": (2,)}, r"`resample_labels` is \(2,\)"),
+        ({"n_resamples": 0}, "`n_resamples` is 0"),
+        ({"confidence": 0}, "`confidence` is 0"),
+    ],
+)
+def test_bad_cluster_options(options, message):
+    with pytest.raises(InvalidInputError, match=message):
+        cluster(**options)
+
+
+def test_absent_label():
+    with pytest.raises(InvalidInputError, match="names 1, but no row has that label"):
+        cluster_bootstrap_ci([0] * 20, np.arange(20.0), np.arange(20), brier_score)
+
+
+def test_fixed_rows_are_no_units():
+    """Ninety fixed negatives do not make up for three groups of positives."""
+    y, groups = np.repeat([1, 0], [10, 90]), np.arange(100) // 4
+    with pytest.raises(InvalidInputError, match="needs at least 10 groups, got 3"):
+        cluster_bootstrap_ci(y, np.arange(100.0), groups, roc_auc, resample_labels=(1,))
+
+
+def test_clusters_refuse_scores_that_are_not_finite():
+    with pytest.raises(InvalidInputError, match=r"y_score\[0\] is inf"):
+        cluster_bootstrap_ci(Y, np.where(np.arange(N) == 0, np.inf, S), GROUPS, roc_auc)
+
+
+# --- strata of clusters ------------------------------------------------------------------------
+
+
+def test_strata_are_combined():
+    ci = strata()
+    expected = (brier_score(Y, S) + brier_score(Y, S**2)) / 2
+    assert ci.point_estimate == pytest.approx(expected)
+    assert ci.ci_low < expected < ci.ci_high
+    assert ci.method == "stratified_cluster_percentile"
+    assert (ci.n_units, ci.n_groups) == (2 * N, 40)
+
+
+def test_a_strata_draws_depend_on_its_own_key_alone():
+    data = {"a": (Y, S, GROUPS), "b": (Y, S**2, GROUPS)}
+    first = stratified_cluster_bootstrap_ci(data, brier_score, lambda values: values["a"])
+    backwards = dict(reversed(data.items()))
+    again = stratified_cluster_bootstrap_ci(backwards, brier_score, lambda values: values["a"])
+    alone = stratified_cluster_bootstrap_ci({"a": data["a"]}, brier_score, average)
+    assert first.to_dict() == again.to_dict()
+    assert (alone.ci_low, alone.ci_high) == (first.ci_low, first.ci_high)
+
+
+def test_strata_are_drawn_independently():
+    """The same data under two keys: the mean of two has 1/√2 of the spread of one."""
+    same = {"a": (Y, S, GROUPS), "b": (Y, S, GROUPS)}
+    options = {"n_resamples": 2000, "return_samples": True}
+    one = stratified_cluster_bootstrap_ci({"a": same["a"]}, brier_score, average, **options)
+    two = stratified_cluster_bootstrap_ci(same, brier_score, average, **options)
+    assert two.samples.std() / one.samples.std() == pytest.approx(np.sqrt(0.5), rel=0.08)
+
+
+@pytest.mark.parametrize("error", [KeyError, ZeroDivisionError, ValueError])
+def test_a_combination_that_fails_is_undefined(error):
+    def fails_sometimes(every):
+        calls = itertools.count()
+
+        def combine(values):
+            if next(calls) % every == 1:
+                raise error
+            return values["a"]
+
+        return combine
+
+    data = {"a": (Y, S, GROUPS)}
+    ci = stratified_cluster_bootstrap_ci(data, brier_score, fails_sometimes(25))
+    assert ci.n_undefined == 40
+    message = r"the statistic is undefined on 500 of 1000 resamples; .* at least 95 %"
+    with pytest.raises(UndefinedMetricError, match=message):
+        stratified_cluster_bootstrap_ci(data, brier_score, fails_sometimes(2))
+
+
+def test_strata_without_spread():
+    same = {"a": (Y, np.full(N, 0.5), GROUPS)}
+    ci = stratified_cluster_bootstrap_ci(same, brier_score, average)
+    assert (ci.ci_low, ci.ci_high) == (0.25, 0.25)
+    assert ci.reason == "every resample has the same value"
+
+
+def test_bad_strata():
+    with pytest.raises(InvalidInputError, match="`strata` is empty; give at least one stratum"):
+        stratified_cluster_bootstrap_ci({}, brier_score, average)
+    with pytest.raises(UndefinedMetricError, match="`combine` is nan on this data"):
+        stratified_cluster_bootstrap_ci(
+            {"a": (Y, S, GROUPS)}, brier_score, lambda values: float("nan")
+        )
+    with pytest.raises(UndefinedMetricError, match="roc_auc is undefined"):
+        stratified_cluster_bootstrap_ci({"a": ([0] * 9, S[:9], range(9))}, roc_auc, average)
+
+
+# --- folds -------------------------------------------------------------------------------------
+
+
+def test_folds():
+    ci = block_bootstrap_on_folds([0.7, 0.8, 0.95, 0.9])
+    assert ci.point_estimate == pytest.approx(0.8375)
+    assert 0.7 <= ci.ci_low < 0.8375 < ci.ci_high <= 0.95
+    assert (ci.method, ci.n_resamples, ci.n_units) == ("block_bootstrap", 1000, 4)
+
+
+def test_equal_folds_have_zero_spread_and_a_reason():
+    ci = block_bootstrap_on_folds([0.8, 0.8, 0.8])
+    assert ci.ci_low == ci.ci_high == ci.point_estimate == pytest.approx(0.8)
+    assert ci.reason == "every resample has the same value"
+
+
+@pytest.mark.parametrize(
+    ("folds", "message"),
+    [
+        ([0.8], "`fold_metrics` needs at least 2 folds, got 1"),
+        ([], "`fold_metrics` is empty"),
+        ([0.8, np.nan], r"fold_metrics\[1\] is nan"),
+        ([[0.8, 0.9]], "`fold_metrics` must be 1-D"),
+    ],
+)
+def test_bad_folds(folds, message):
+    with pytest.raises(InvalidInputError, match=message):
+        block_bootstrap_on_folds(folds)

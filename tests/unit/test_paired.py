@@ -1,0 +1,543 @@
+"""Paired comparisons: B − A on shared draws, p-values, refitted thresholds, several scorers."""
+
+import dataclasses
+import inspect
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from eval_toolkit.errors import (
+    InfeasibleError,
+    InvalidInputError,
+    InvalidTypeError,
+    UndefinedMetricError,
+)
+from eval_toolkit.inference.bootstrap import bootstrap_ci
+from eval_toolkit.inference.multiplicity import correct_p_values
+from eval_toolkit.inference.paired import (
+    bootstrap_p_value,
+    compare_scorers,
+    paired_bootstrap_diff,
+    paired_bootstrap_ece_diff,
+    paired_bootstrap_op_point_diff,
+    paired_mde,
+)
+from eval_toolkit.inference.planning import MDEEstimate, mde_from_ci
+from eval_toolkit.inference.results import PairedBootstrapCI
+from eval_toolkit.metrics import (
+    brier_score,
+    expected_calibration_error,
+    expected_calibration_error_equal_mass,
+    metrics_at_threshold,
+    pr_auc,
+    roc_auc,
+)
+from eval_toolkit.thresholds import MaxF1Selector, TargetFPRSelector
+
+RNG = np.random.default_rng(5)
+N = 120
+Y = (np.arange(N) % 3 == 0).astype(int)
+A = RNG.normal(0.4 + 0.10 * Y, 0.15).clip(0, 1)
+B = (0.5 * A + 0.5 * RNG.normal(0.4 + 0.25 * Y, 0.15)).clip(0, 1)
+C = RNG.normal(0.4 + 0.20 * Y, 0.15).clip(0, 1)
+GROUPS = np.arange(N) // 4
+
+
+# --- the contract ------------------------------------------------------------------------------
+
+
+def test_fields_of_the_result():
+    names = [field.name for field in dataclasses.fields(PairedBootstrapCI)]
+    assert names[:6] == [
+        *("delta", "ci_low", "ci_high", "overlaps_zero", "confidence", "n_resamples")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("function", "positional"),
+    [
+        (paired_bootstrap_diff, ["y_true", "y_score_a", "y_score_b", "metric"]),
+        (paired_bootstrap_ece_diff, ["y_true", "y_score_a", "y_score_b"]),
+        (
+            paired_bootstrap_op_point_diff,
+            [
+                *("val_y", "val_score_a", "val_score_b", "test_y", "test_score_a", "test_score_b"),
+                *("threshold_fn", "metric_fn"),
+            ],
+        ),
+        (paired_mde, ["y_true", "y_score_a", "y_score_b", "metric"]),
+        (compare_scorers, ["y_true", "scorers", "metric"]),
+    ],
+)
+def test_signatures(function, positional):
+    parameters = inspect.signature(function).parameters
+    kinds = {name: parameter.kind for name, parameter in parameters.items()}
+    assert [name for name, kind in kinds.items() if kind is not kind.KEYWORD_ONLY] == positional
+    assert parameters["n_resamples"].default == 1000
+    assert {"seed", "rng"} <= parameters.keys()
+    assert "n_jobs" not in parameters
+
+
+def test_difference_is_b_minus_a():
+    diff = paired_bootstrap_diff(Y, A, B, pr_auc)
+    assert (diff.value_a, diff.value_b) == (pr_auc(Y, A), pr_auc(Y, B))
+    assert diff.delta == diff.value_b - diff.value_a > 0
+    assert diff.ci_low < diff.delta < diff.ci_high
+    assert diff.overlaps_zero == (diff.ci_low <= 0 <= diff.ci_high)
+    assert (diff.confidence, diff.n_resamples, diff.n_undefined) == (0.95, 1000, 0)
+    assert (diff.method, diff.reason) == ("percentile", "")
+    assert diff.samples.shape == (1000,)
+    assert diff.p_value == bootstrap_p_value(diff.samples)
+    swapped = paired_bootstrap_diff(Y, B, A, pr_auc)
+    assert (swapped.delta, swapped.ci_low, swapped.ci_high) == pytest.approx(
+        (-diff.delta, -diff.ci_high, -diff.ci_low)
+    )
+    assert swapped.p_value == diff.p_value
+
+
+def test_result_is_json():
+    diff = paired_bootstrap_diff(Y, A, B, roc_auc)
+    payload = json.loads(json.dumps(diff.to_dict(), allow_nan=False))
+    assert payload["delta"] == payload["point_estimate"] == payload["point"] == diff.delta
+    assert payload["ci_low"] == payload["low"] == diff.ci_low
+    assert payload["ci_high"] == payload["high"] == diff.ci_high
+    assert payload["ci_95"] == [diff.ci_low, diff.ci_high]
+    assert payload["overlaps_zero"] is diff.overlaps_zero
+    assert payload["p_value"] == diff.p_value
+    assert payload["value_a"] == roc_auc(Y, A)
+    assert "samples" not in payload
+    assert "reason" not in payload
+
+
+def test_formatting():
+    diff = PairedBootstrapCI(0.0312, -0.01, 0.07, True, 0.95, 1000)
+    assert f"{diff:.2f}" == "+0.03 [-0.01, +0.07]"
+    assert f"{diff}" == "+0.031 [-0.010, +0.070]"
+
+
+CALLS = {
+    "diff": lambda **options: paired_bootstrap_diff(Y, A, B, pr_auc, **options),
+    "ece": lambda **options: paired_bootstrap_ece_diff(
+        Y, A, B, ece_fn=expected_calibration_error, **options
+    ),
+    "op point": lambda **options: op_point(n_resamples=100, **options),
+    "mde": lambda **options: paired_mde(Y, A, B, roc_auc, **options),
+    "compare": lambda **options: compare_scorers(Y, {"a": A, "b": B}, roc_auc, **options),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_seed_and_rng_are_one_argument(call):
+    assert call().to_dict() == call(seed=42).to_dict() == call(rng=42).to_dict()
+    assert call(seed=1).to_dict() == call(rng=1).to_dict() != call(seed=2).to_dict()
+    generator = np.random.default_rng
+    assert call(rng=generator(3)).to_dict() == call(seed=generator(3)).to_dict()
+    with pytest.raises(InvalidInputError, match="give `seed` or `rng`, not both"):
+        call(seed=1, rng=1)
+
+
+def test_same_bits_with_any_executor():
+    with ThreadPoolExecutor(2) as pool:
+        for name in ("diff", "ece", "op point", "compare"):
+            assert CALLS[name](executor=pool).to_dict() == CALLS[name]().to_dict()
+
+
+# --- paired_bootstrap_diff ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", [pr_auc, roc_auc, brier_score, lambda y, s: float(s.mean())])
+def test_identical_scorers_do_not_differ(metric):
+    diff = paired_bootstrap_diff(Y, A, A.copy(), metric)
+    assert (diff.delta, diff.ci_low, diff.ci_high, diff.p_value) == (0.0, 0.0, 0.0, 1.0)
+    assert diff.overlaps_zero
+    assert diff.reason == "every resample has the same difference"
+    assert diff.to_dict()["reason"] == diff.reason
+
+
+def test_a_perfect_candidate_is_no_error():
+    """Its own interval is degenerate; the difference is not."""
+    diff = paired_bootstrap_diff(Y, A, Y + 0.001 * A, pr_auc)
+    assert diff.value_b == 1.0
+    assert diff.delta == 1.0 - pr_auc(Y, A)
+    assert 0 < diff.ci_low < diff.delta < diff.ci_high < 1
+    assert diff.p_value == pytest.approx(2 / 1001)
+
+
+def test_two_perfect_scorers():
+    diff = paired_bootstrap_diff(Y, Y + 0.001 * A, Y + 0.001 * B, roc_auc)
+    assert (diff.delta, diff.ci_low, diff.ci_high, diff.p_value) == (0.0, 0.0, 0.0, 1.0)
+
+
+def test_pairing_is_narrower_than_comparing_apart():
+    diff = paired_bootstrap_diff(Y, A, B, roc_auc)
+    spread = np.sqrt(
+        sum(bootstrap_ci(Y, s, roc_auc, return_samples=True).samples.var() for s in (A, B))
+    )
+    assert diff.samples.std() < 0.85 * spread
+
+
+def test_groups_are_drawn_whole():
+    y, a, b, groups = (np.repeat(x, 5) for x in (Y, A, B, np.arange(N)))
+    grouped = paired_bootstrap_diff(y, a, b, roc_auc, groups=groups)
+    once = paired_bootstrap_diff(Y, A, B, roc_auc)
+    assert grouped.method == "percentile, groups"
+    assert (grouped.ci_low, grouped.ci_high) == pytest.approx((once.ci_low, once.ci_high))
+
+
+def test_many_undefined_draws_are_stratified():
+    y = np.arange(60) < 2
+    a, b = np.arange(60) / 60, 0.3 + 0.4 * y
+    diff = paired_bootstrap_diff(y, a, b, roc_auc)
+    assert (diff.method, diff.n_undefined) == ("percentile, label-stratified", 0)
+    message = r"roc_auc is undefined on \d+ of 1000 resamples; a difference needs at least 95 %"
+    with pytest.raises(UndefinedMetricError, match=message):
+        paired_bootstrap_diff(y, a, b, roc_auc, groups=np.arange(60) // 5)
+
+
+def test_few_undefined_draws_are_left_out():
+    y = np.arange(60) < 4  # 1.6 % of the draws have no positive
+    diff = paired_bootstrap_diff(y, np.arange(60) / 60, 0.3 + 0.4 * y, roc_auc)
+    assert 0 < diff.n_undefined < 50
+    assert diff.n_resamples == 1000 - diff.n_undefined == len(diff.samples)
+    assert diff.method == "percentile"
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"y_score_b": B[1:]}, InvalidInputError, "`y_true` has 120 rows but `y_score_b` has 119"),
+        ({"y_score_a": A * np.nan}, InvalidInputError, r"y_score_a\[0\] is nan"),
+        ({"confidence": 2}, InvalidInputError, "`confidence` is 2"),
+        ({"n_resamples": 0}, InvalidInputError, "`n_resamples` is 0; it must be at least 1"),
+        ({"metric": 3}, InvalidTypeError, "`metric` must be a function"),
+        ({"y_true": Y * 0}, UndefinedMetricError, "pr_auc is undefined: all 120 rows are negat"),
+        ({"metric": lambda y, s: np.nan}, UndefinedMetricError, "<lambda> is nan on this data"),
+        ({"groups": Y}, InvalidInputError, "the bootstrap needs at least 10 groups, got 2"),
+    ],
+)
+def test_bad_input(change, error, message):
+    arguments = {"y_true": Y, "y_score_a": A, "y_score_b": B, "metric": pr_auc} | change
+    with pytest.raises(error, match=message):
+        paired_bootstrap_diff(**arguments)
+
+
+def test_too_few_rows():
+    with pytest.raises(InvalidInputError, match="the bootstrap needs at least 10 rows, got 9"):
+        paired_bootstrap_diff(Y[:9], A[:9], B[:9], pr_auc)
+
+
+# --- the p-value -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("differences", "expected"),
+    [
+        ([1.0] * 99, 0.02),
+        ([-1.0] * 999, 0.002),
+        ([1.0] * 97 + [-1.0] * 2, 0.06),
+        ([1.0] * 97 + [0.0] * 2, 0.06),
+        ([0.0] * 50, 1.0),
+        ([1.0, -1.0], 1.0),
+    ],
+)
+def test_p_value_counts_the_smaller_tail_twice(differences, expected):
+    assert bootstrap_p_value(differences) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("differences", [[], [0.1, np.nan], [[0.1]]])
+def test_p_value_needs_numbers(differences):
+    with pytest.raises(InvalidInputError, match="differences"):
+        bootstrap_p_value(differences)
+
+
+def test_p_value_agrees_with_the_interval():
+    """p ≤ 5 % and a 95 % interval that excludes zero are the same event, up to one draw."""
+    for shift in np.linspace(0, 0.2, 9):
+        diff = paired_bootstrap_diff(Y, A, A + shift * Y * (np.arange(N) % 2), roc_auc)
+        if not 0.045 < diff.p_value < 0.055:
+            assert (diff.p_value < 0.05) == (not diff.overlaps_zero)
+
+
+# --- calibration errors ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_bins", [5, 10])
+@pytest.mark.parametrize(
+    "ece_fn", [expected_calibration_error, expected_calibration_error_equal_mass]
+)
+def test_calibration_difference(ece_fn, n_bins):
+    diff = paired_bootstrap_ece_diff(Y, A, B, ece_fn=ece_fn, n_bins=n_bins)
+    assert diff.value_a == ece_fn(Y, A, n_bins)
+    assert diff.value_b == ece_fn(Y, B, n_bins)
+    assert diff.ci_low < diff.ci_high
+
+
+def test_ten_bins_by_default():
+    ece_fn = expected_calibration_error
+    ten = paired_bootstrap_ece_diff(Y, A, B, ece_fn=ece_fn, n_bins=10)
+    assert paired_bootstrap_ece_diff(Y, A, B, ece_fn=ece_fn) == ten
+    with pytest.raises(InvalidInputError, match="`n_bins` is 1; it must be at least 2"):
+        paired_bootstrap_ece_diff(Y, A, B, ece_fn=ece_fn, n_bins=1)
+
+
+def test_the_third_argument_of_a_foreign_error_may_have_any_name():
+    def mine(labels, probabilities, bins):
+        return expected_calibration_error(labels, probabilities, bins)
+
+    foreign = paired_bootstrap_ece_diff(Y, A, B, ece_fn=mine, n_bins=7, n_resamples=64)
+    ours = paired_bootstrap_ece_diff(
+        Y, A, B, ece_fn=expected_calibration_error, n_bins=7, n_resamples=64
+    )
+    assert foreign.samples == pytest.approx(ours.samples, abs=1e-12)
+
+
+# --- refitted thresholds -----------------------------------------------------------------------
+
+HALF = np.arange(N) < 60
+VAL = (Y[HALF], A[HALF], B[HALF])
+TEST = (Y[~HALF], A[~HALF], B[~HALF])
+
+
+def youden(y, s):
+    cuts = np.unique(s)
+    gains = [(s[y == 1] >= cut).mean() - (s[y == 0] >= cut).mean() for cut in cuts]
+    return float(cuts[int(np.argmax(gains))])
+
+
+def accuracy(y, s, threshold):
+    return metrics_at_threshold(y, s, threshold)["accuracy"]
+
+
+def op_point(threshold_fn=youden, metric_fn=accuracy, **options):
+    return paired_bootstrap_op_point_diff(*VAL, *TEST, threshold_fn, metric_fn, **options)
+
+
+def test_refitted_difference():
+    diff = op_point(n_resamples=200)
+    values = [accuracy(TEST[0], TEST[i], youden(VAL[0], VAL[i])) for i in (1, 2)]
+    assert (diff.value_a, diff.value_b) == tuple(values)
+    assert diff.delta == values[1] - values[0]
+    assert diff.method == "percentile, thresholds refitted"
+    assert (diff.n_resamples, diff.n_undefined) == (200, 0)
+    assert diff.ci_low < diff.ci_high
+
+
+def test_thresholds_are_refitted_on_every_resample():
+    """Thresholds vary over resamples, both scorers see the same rows, val and test differ."""
+    fitted, judged = [], []
+
+    def threshold(y, s):
+        fitted.append((y.copy(), youden(y, s)))
+        return fitted[-1][1]
+
+    def metric(y, s, t):
+        judged.append((y.copy(), t))
+        return accuracy(y, s, t)
+
+    op_point(threshold, metric, n_resamples=64)
+    assert len(fitted) == len(judged) == 2 * (1 + 64)
+    assert [t for _, t in fitted] == [t for _, t in judged]
+    for scorer in (0, 1):
+        assert len({t for _, t in fitted[2 + scorer :: 2]}) > 5
+    for seen in (fitted, judged):
+        for (a, _), (b, _) in zip(seen[::2], seen[1::2], strict=True):
+            assert np.array_equal(a, b)
+    # Validation and test have equally many rows; the same draws would give the same positives.
+    same_draws = [
+        np.array_equal(val, test)
+        for (val, _), (test, _) in zip(fitted[2:], judged[2:], strict=True)
+    ]
+    assert not any(same_draws)
+
+
+def test_refitting_is_wider_than_holding_the_threshold():
+    held = {id(scores): youden(VAL[0], scores) for scores in VAL[1:]}
+    thresholds = iter([*held.values()] * 1000)
+    fixed = op_point(lambda y, s: next(thresholds), n_resamples=500)
+    assert op_point(n_resamples=500).samples.std() > 1.1 * fixed.samples.std()
+
+
+@pytest.mark.parametrize("selector", [MaxF1Selector(), TargetFPRSelector(fpr=0.2)])
+def test_a_selector_is_a_threshold_function(selector):
+    by_selector = op_point(selector, n_resamples=64)
+    by_function = op_point(lambda y, s: selector.select(y, s).threshold, n_resamples=64)
+    assert by_selector == by_function
+
+
+def test_the_same_labels_for_both_parts_are_an_error():
+    y = Y.copy()
+    with pytest.raises(InvalidInputError, match="`val_y` and `test_y` are the same object"):
+        paired_bootstrap_op_point_diff(y, A, B, y, A, B, youden, accuracy)
+
+
+def test_resamples_without_a_threshold_are_left_out():
+    """Each draw asks twice; failing in one of 40 questions costs about 5 % of the draws."""
+
+    def picky(every):
+        def threshold(y, s):
+            if int(1e6 * s.sum()) % every == 0:
+                raise RuntimeError("no threshold")
+            return youden(y, s)
+
+        return threshold
+
+    diff = op_point(picky(40), n_resamples=200)
+    assert 0 < diff.n_undefined < 40
+    assert diff.n_resamples == 200 - diff.n_undefined == len(diff.samples)
+
+
+def test_fewer_than_half_usable_resamples_are_infeasible():
+    def never_on_resamples(y, s):
+        if not np.array_equal(y, VAL[0]):
+            raise ValueError("infeasible")
+        return 0.5
+
+    with pytest.raises(InfeasibleError, match="only 0 of 100 resamples gave both scorers") as error:
+        op_point(never_on_resamples, n_resamples=100)
+    assert isinstance(error.value, RuntimeError)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((Y[:9], A[:9], B[:9], *TEST), "`val_y` has 9 rows; at least 10 are needed"),
+        ((*VAL, Y[:9], A[:9], B[:9]), "`test_y` has 9 rows; at least 10 are needed"),
+        ((Y[:20], A[:19], B[:20], *TEST), "`val_y` has 20 rows but `val_score_a` has 19"),
+        ((*VAL, Y[:20], A[:20], B[:21]), "`test_y` has 20 rows but `test_score_b` has 21"),
+        ((*VAL, Y[:20] + 5, A[:20], B[:20]), r"test_y\[0\] is 6; labels must be 0 or 1"),
+    ],
+)
+def test_bad_parts(arguments, message):
+    with pytest.raises(InvalidInputError, match=message):
+        paired_bootstrap_op_point_diff(*arguments, youden, accuracy)
+
+
+def test_undefined_values_on_the_data_raise():
+    with pytest.raises(UndefinedMetricError, match="`metric_fn` is nan on this data"):
+        op_point(metric_fn=lambda y, s, t: np.nan)
+
+
+# --- minimum detectable effect -----------------------------------------------------------------
+
+
+def test_minimum_detectable_effect():
+    diff = paired_bootstrap_diff(Y, A, B, roc_auc)
+    mde = paired_mde(Y, A, B, roc_auc, alpha=0.01, power=0.9)
+    expected = mde_from_ci(diff, alpha=0.01, power=0.9)
+    assert mde == dataclasses.replace(expected, n=N)
+    sigma = (diff.ci_high - diff.ci_low) / (2 * 1.959964)
+    assert mde.sigma_delta == pytest.approx(sigma, rel=1e-6)
+    assert mde.mde == pytest.approx((2.575829 + 1.281552) * sigma, rel=1e-5)
+    assert (mde.delta_observed, mde.n_resamples) == (diff.delta, 1000)
+    assert [field.name for field in dataclasses.fields(MDEEstimate)] == [
+        *("mde", "sigma_delta", "delta_observed", "alpha", "power", "n_resamples", "n")
+    ]
+
+
+def test_no_effect_can_be_planned_without_spread():
+    with pytest.raises(InfeasibleError, match="no minimum detectable effect"):
+        paired_mde(Y, A, A, roc_auc)
+
+
+# --- several scorers ---------------------------------------------------------------------------
+
+SCORERS = {"a": A, "b": B, "c": C}
+
+
+def test_comparison_is_the_pairs_and_the_intervals():
+    """One call with three scorers gives what separate calls give: the draws are shared."""
+    result = compare_scorers(Y, SCORERS, pr_auc)
+    assert result.baseline == "a"
+    assert list(result.scorers) == ["a", "b", "c"]
+    assert list(result.differences) == ["b", "c"]
+    for name, scores in SCORERS.items():
+        assert result.scorers[name] == bootstrap_ci(Y, scores, pr_auc)
+    for name in ("b", "c"):
+        assert result.differences[name] == paired_bootstrap_diff(Y, A, SCORERS[name], pr_auc)
+
+
+def test_order_and_company_do_not_matter():
+    result = compare_scorers(Y, SCORERS, roc_auc)
+    backwards = compare_scorers(
+        Y, dict(reversed(SCORERS.items())), roc_auc, baseline="a", correction="holm"
+    )
+    assert backwards.differences == result.differences
+    assert backwards.scorers == result.scorers
+    assert backwards.adjusted_p_values == result.adjusted_p_values
+
+
+def test_any_baseline():
+    result = compare_scorers(Y, SCORERS, roc_auc, baseline="c")
+    assert list(result.differences) == ["a", "b"]
+    assert result.differences["a"].delta == roc_auc(Y, A) - roc_auc(Y, C)
+
+
+@pytest.mark.parametrize("correction", ["holm", "hochberg", "bonferroni", "bh", "by", "none"])
+def test_p_values_are_adjusted(correction):
+    result = compare_scorers(Y, SCORERS, roc_auc, correction=correction)
+    raw = [diff.p_value for diff in result.differences.values()]
+    adjusted = correct_p_values(raw, method=correction)
+    assert list(result.adjusted_p_values.values()) == adjusted.tolist()
+    assert result.correction == correction
+
+
+def test_identical_scorer_has_p_value_one():
+    result = compare_scorers(Y, {"a": A, "same": A}, roc_auc)
+    assert result.adjusted_p_values == {"same": 1.0}
+    assert result.scorers["a"] == result.scorers["same"]
+
+
+def test_groups_and_methods():
+    result = compare_scorers(Y, SCORERS, roc_auc, groups=GROUPS, method="percentile")
+    assert {ci.method for ci in result.scorers.values()} == {"percentile, groups"}
+    assert {diff.method for diff in result.differences.values()} == {"percentile, groups"}
+    assert result.scorers["b"] == bootstrap_ci(Y, B, roc_auc, groups=GROUPS, method="percentile")
+
+
+def test_many_undefined_draws_are_stratified_for_all():
+    """Intervals and differences come from the same, stratified draws."""
+    y = np.arange(60) < 2
+    a, b = np.sin(np.arange(60)), 0.3 + 0.4 * y * np.arange(60)
+    result = compare_scorers(y, {"a": a, "b": b}, roc_auc)
+    assert result.scorers["a"] == bootstrap_ci(y, a, roc_auc)
+    assert result.scorers["a"].method == "BCa, label-stratified"
+    assert result.differences["b"] == paired_bootstrap_diff(y, a, b, roc_auc)
+    assert result.differences["b"].method == "percentile, label-stratified"
+
+
+def test_comparison_is_json():
+    result = compare_scorers(Y, SCORERS, roc_auc)
+    payload = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert payload["baseline"] == "a"
+    assert payload["correction"] == "holm"
+    assert payload["scorers"]["b"]["point_estimate"] == roc_auc(Y, B)
+    assert payload["differences"]["b"]["adjusted_p_value"] == result.adjusted_p_values["b"]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"scorers": {"a": A}}, InvalidInputError, "`scorers` has 1 entry; a comparison needs two"),
+        (
+            {"baseline": "z"},
+            InvalidInputError,
+            r"`baseline` is 'z'; it must be one of \['a', 'b', 'c'\]",
+        ),
+        (
+            {"scorers": {"a": A, "b": B[1:]}},
+            InvalidInputError,
+            r"`y_true` has 120 rows but `scorers\['b'\]` has 119",
+        ),
+        ({"correction": "sidak"}, InvalidInputError, "sidak"),
+        ({"method": "normal"}, InvalidInputError, "`method` is 'normal'"),
+        ({"n_resamples": 0}, InvalidInputError, "`n_resamples` is 0; it must be at least 1"),
+        ({"confidence": 0}, InvalidInputError, "`confidence` is 0"),
+        ({"y_true": Y * 0}, UndefinedMetricError, "roc_auc is undefined: all 120 rows are negat"),
+    ],
+)
+def test_bad_comparisons(change, error, message):
+    arguments = {"y_true": Y, "scorers": SCORERS, "metric": roc_auc} | change
+    with pytest.raises(error, match=message):
+        compare_scorers(**arguments)

@@ -1,0 +1,438 @@
+"""`summarise`: records of rows, samples and rollouts end in the same cells."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eval_toolkit import metric_specs as ms
+from eval_toolkit import op_metric_specs as op
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.inference import (
+    BootstrapCI,
+    agresti_coull_interval,
+    beta_binomial_interval,
+    clopper_pearson_interval,
+    jeffreys_interval,
+    t_interval,
+    wilson_interval,
+)
+from eval_toolkit.metrics import pr_auc
+from eval_toolkit.scorecards import MetricResult, Records, scorecard, summarise
+
+RNG = np.random.default_rng(12)
+N = 60
+IDS = [f"q{i:02d}" for i in range(N)]
+BINARY = RNG.binomial(1, 0.7, N).astype(float)
+EXACT = RNG.integers(0, 9, N) / 8  # eighths: averaging equal values is exact
+LABELS = RNG.binomial(1, 0.5, N)
+SCORES = np.clip(0.4 * LABELS + RNG.uniform(0, 0.6, N), 0, 1)
+TWENTY = [f"g{i // 3:02d}" for i in range(N)]
+
+
+def as_rows(values: Sequence[float], group: Sequence[str] | None) -> Records:
+    return Records.from_rows(LABELS, values, unit_id=IDS, group=group)
+
+
+def as_samples(values: Sequence[float], group: Sequence[str] | None) -> Records:
+    return Records.from_columns({"score": values}, unit_id=IDS, group=group)
+
+
+def as_rollouts(values: Sequence[float], group: Sequence[str] | None) -> Records:
+    """Three tries at each unit that agree, given try by try."""
+    return Records.from_columns(
+        {"score": list(values) * 3},
+        unit_id=IDS * 3,
+        attempt=np.repeat([1, 2, 3], N),
+        group=None if group is None else list(group) * 3,
+    )
+
+
+def mean_cell(records: Records, column: str = "score", **options: Any) -> MetricResult:
+    return summarise(records, [ms.mean_of(column)], **options)[column]
+
+
+def interval(cell: MetricResult) -> BootstrapCI:
+    assert cell.ci is not None
+    return cell.ci
+
+
+def width(cell: MetricResult) -> float:
+    return interval(cell).ci_high - interval(cell).ci_low
+
+
+class TestOneKindOfCell:
+    @pytest.mark.parametrize("method", [None, "BCa", "percentile", "t", "wilson", "jeffreys"])
+    @pytest.mark.parametrize("group", [None, TWENTY], ids=["independent", "grouped"])
+    def test_binary_values_entered_three_ways(self, method: str | None, group: Any) -> None:
+        rows, samples, rollouts = (
+            mean_cell(build(BINARY, group), method=method)
+            for build in (as_rows, as_samples, as_rollouts)
+        )
+        assert rows == samples == rollouts
+        assert rows.value == BINARY.mean()
+        assert rows.n_units == N
+
+    @pytest.mark.parametrize("group", [None, TWENTY], ids=["independent", "grouped"])
+    def test_real_values_entered_three_ways(self, group: Any) -> None:
+        rows, samples, rollouts = (
+            mean_cell(build(EXACT, group)) for build in (as_rows, as_samples, as_rollouts)
+        )
+        assert rows == samples == rollouts
+        assert interval(rows).method == ("BCa" if group is None else "BCa, groups")
+
+    def test_correctness_of_rows_is_their_accuracy(self) -> None:
+        correct = ((SCORES >= 0.5) == LABELS).astype(float)
+        mean = mean_cell(Records.from_columns({"correct": correct}), "correct")
+        accuracy = scorecard(LABELS, SCORES, metrics=[op.op_accuracy(0.5)])["op_accuracy_at_0.5"]
+        assert mean.value == accuracy.value
+        assert mean.ci == accuracy.ci
+
+    @pytest.mark.parametrize("group", [None, TWENTY], ids=["independent", "grouped"])
+    def test_rows_summarised_are_rows_scored(self, group: Any) -> None:
+        specs = [ms.pr_auc, ms.brier, ms.ece(), op.op_f1(0.5), op.op_recall(0.5)]
+        records = Records.from_rows(LABELS, SCORES, unit_id=IDS, group=group)
+        summarised = summarise(records, specs, seed=3, n_resamples=200)
+        scored = scorecard(LABELS, SCORES, metrics=specs, seed=3, n_resamples=200, groups=group)
+        assert summarised == scored
+
+    def test_scored_rollouts_are_reduced_first(self) -> None:
+        records = Records.from_columns(
+            {"label": list(LABELS) * 2, "score": [*(SCORES - 0.125), *(SCORES + 0.125)]},
+            unit_id=IDS * 2,
+        )
+        cell = summarise(records, [ms.roc_auc], seed=1)["roc_auc"]
+        averaged = ((SCORES - 0.125) + (SCORES + 0.125)) / 2
+        assert cell == scorecard(LABELS, averaged, metrics=[ms.roc_auc], seed=1)["roc_auc"]
+
+
+class TestOrder:
+    def shuffled(self, order: Any) -> Records:
+        noisy = np.concatenate([EXACT, np.roll(EXACT, 7)])
+        data: dict[str, Any] = {
+            "score": noisy,
+            "label": np.tile(LABELS, 2),
+            "unit": np.array(IDS * 2),
+            "attempt": np.repeat([1, 2], N),
+            "group": np.array(TWENTY * 2),
+            "part": np.array(["a", "b", "b"] * 40),
+        }
+        data = {name: values[order] for name, values in data.items()}
+        return Records.from_columns(
+            {"score": data["score"], "label": data["label"]},
+            unit_id=data["unit"],
+            attempt=data["attempt"],
+            group=data["group"],
+            slices={"part": data["part"]},
+        )
+
+    def test_input_order_never_matters(self) -> None:
+        specs = [ms.mean_of("score"), ms.roc_auc, op.op_f1(0.5)]
+        first = summarise(self.shuffled(np.arange(2 * N)), specs, by="part", n_resamples=100)
+        for seed in range(3):
+            order = np.random.default_rng(seed).permutation(2 * N)
+            again = summarise(self.shuffled(order), specs, by="part", n_resamples=100)
+            assert again == first
+
+
+class TestAttempts:
+    RECORDS = Records.from_columns(
+        {"x": [0, 1, 1, 5, 2]}, unit_id=["a", "a", "a", "b", "b"], attempt=[1, 2, 3, 1, 2]
+    )
+
+    @pytest.mark.parametrize(
+        ("reduce", "expected"),
+        [
+            ("mean", (2 / 3 + 3.5) / 2),
+            ("median", (1 + 3.5) / 2),
+            ("max", (1 + 5) / 2),
+            ("min", (0 + 2) / 2),
+            ("first", (0 + 5) / 2),
+        ],
+    )
+    def test_reduced_to_units_before_the_mean(self, reduce: str, expected: float) -> None:
+        cell = mean_cell(self.RECORDS, "x", reduce=reduce)
+        assert cell.value == pytest.approx(expected, abs=1e-15)
+        assert (cell.n_units, cell.n_groups) == (2, 2)
+
+    def test_many_attempts_do_not_weigh_more(self) -> None:
+        records = Records.from_columns({"x": [1] * 99 + [0]}, unit_id=["a"] * 99 + ["b"])
+        assert mean_cell(records, "x").value == 0.5
+
+    def test_repeating_attempts_buys_no_certainty(self) -> None:
+        once = mean_cell(as_samples(EXACT, None))
+        thrice = mean_cell(as_rollouts(EXACT, None))
+        assert width(thrice) == width(once)
+
+
+class TestGroups:
+    def test_counts(self) -> None:
+        cell = mean_cell(as_samples(BINARY, TWENTY))
+        assert (cell.n_units, cell.n_groups) == (60, 20)
+        assert (interval(cell).n_units, interval(cell).n_groups) == (60, 20)
+
+    @pytest.mark.parametrize("method", ["BCa", "percentile", "t"])
+    def test_clustered_values_have_a_wider_interval(self, method: str) -> None:
+        # Members of a group of five agree: 100 values, 20 facts.
+        values = np.repeat(RNG.binomial(1, 0.5, 20), 5).astype(float)
+        groups = np.repeat(np.arange(20), 5)
+        clustered = mean_cell(Records.from_columns({"x": values}, group=groups), "x", method=method)
+        naive = mean_cell(Records.from_columns({"x": values}), "x", method=method)
+        assert clustered.value == naive.value
+        assert width(clustered) / width(naive) == pytest.approx(np.sqrt(5), rel=0.2)
+
+    def test_groups_of_one_are_independent_units(self) -> None:
+        renamed = [f"solo {unit}" for unit in IDS]
+        assert mean_cell(as_samples(BINARY, renamed)) == mean_cell(as_samples(BINARY, None))
+
+    def test_all_right_in_few_groups_is_not_certain(self) -> None:
+        cell = mean_cell(as_samples([1.0] * N, TWENTY))
+        assert (cell.value, interval(cell).method) == (1.0, "exact-degenerate")
+        assert interval(cell).ci_low == pytest.approx(0.025 ** (1 / 20))  # twenty groups
+        assert interval(cell).ci_high == 1.0
+
+    def test_too_few_groups_say_so(self) -> None:
+        cell = mean_cell(as_samples(BINARY, [str(i % 5) for i in range(N)]))
+        assert (cell.status, cell.ci) == ("ok", None)
+        assert cell.reason == "bootstrap unavailable: 5 groups, at least 10 are needed"
+
+
+PROPORTIONS: dict[str, Callable[..., Any]] = {
+    "wilson": wilson_interval,
+    "clopper-pearson": clopper_pearson_interval,
+    "jeffreys": jeffreys_interval,
+    "agresti-coull": agresti_coull_interval,
+    "beta-binomial": beta_binomial_interval,
+}
+
+
+class TestMethods:
+    def test_default_is_wilson_for_independent_binary_units(self) -> None:
+        cell = mean_cell(as_samples(BINARY, None))
+        assert interval(cell).method == "wilson"
+        assert cell == mean_cell(as_samples(BINARY, None), method="wilson")
+
+    @pytest.mark.parametrize("method", list(PROPORTIONS))
+    @pytest.mark.parametrize("confidence", [0.9, 0.95])
+    def test_closed_forms_for_proportions(self, method: str, confidence: float) -> None:
+        cell = mean_cell(as_samples(BINARY, None), method=method, confidence=confidence)
+        expected = PROPORTIONS[method](int(BINARY.sum()), N, confidence=confidence)
+        got = interval(cell)
+        assert (got.ci_low, got.ci_high) == (expected.low, expected.high)
+        assert (got.method, got.n_resamples, got.confidence) == (method, 0, confidence)
+        assert (got.n_units, got.n_groups) == (N, N)
+
+    @pytest.mark.parametrize("method", list(PROPORTIONS))
+    @pytest.mark.parametrize(
+        ("values", "group"), [(EXACT, None), (BINARY, TWENTY)], ids=["real", "grouped"]
+    )
+    def test_they_are_not_stretched_to_what_they_do_not_fit(
+        self, method: str, values: Any, group: Any
+    ) -> None:
+        cell = mean_cell(as_samples(values, group), method=method)
+        assert (cell.status, cell.value, cell.ci) == ("ok", values.mean(), None)
+        assert cell.reason == f"{method} is for 0/1 values of independent units; use BCa or t"
+
+    @pytest.mark.parametrize("group", [None, TWENTY], ids=["independent", "grouped"])
+    def test_student(self, group: Any) -> None:
+        cell = mean_cell(as_samples(EXACT, group), method="t")
+        expected = t_interval(EXACT, groups=group)
+        assert (interval(cell).ci_low, interval(cell).ci_high) == (
+            expected.ci_low,
+            expected.ci_high,
+        )
+        assert interval(cell).method == ("t" if group is None else "t-clustered")
+
+    def test_student_needs_two_units(self) -> None:
+        cell = mean_cell(Records.from_columns({"score": [0.5]}), method="t")
+        assert (cell.status, cell.value, cell.ci) == ("ok", 0.5, None)
+        assert cell.reason == "a t interval needs at least two units"
+
+    @pytest.mark.parametrize("method", ["BCa", "percentile", "basic", "studentized"])
+    def test_bootstrap_methods(self, method: str) -> None:
+        cell = mean_cell(as_samples(BINARY, None), method=method, n_resamples=300)
+        assert (interval(cell).method, interval(cell).n_resamples) == (method, 300)
+        assert interval(cell).ci_low < BINARY.mean() < interval(cell).ci_high
+        # all near the normal interval of a proportion at this n
+        spread = 2 * 1.96 * np.sqrt(BINARY.mean() * (1 - BINARY.mean()) / N)
+        assert width(cell) == pytest.approx(spread, rel=0.2)
+
+    def test_metrics_of_labels_and_scores_take_bootstrap_methods(self) -> None:
+        records = Records.from_rows(LABELS, SCORES)
+        card = summarise(records, [ms.roc_auc], method="percentile", n_resamples=100)
+        assert interval(card["roc_auc"]).method == "percentile"
+
+    def test_seed(self) -> None:
+        records = as_samples(EXACT, None)
+        assert mean_cell(records) == mean_cell(records, seed=42) != mean_cell(records, seed=43)
+
+    def test_a_column_may_be_called_like_a_metric(self) -> None:
+        cell = mean_cell(Records.from_columns({"roc_auc": EXACT}), "roc_auc")
+        assert (cell.status, cell.value) == ("ok", EXACT.mean())
+
+    def test_few_units(self) -> None:
+        cell = mean_cell(Records.from_columns({"score": [0.5, 0.25]}))
+        assert cell.reason == "bootstrap unavailable: 2 rows, at least 10 are needed"
+        assert interval(mean_cell(Records.from_columns({"score": [1, 0]}))).method == "wilson"
+
+
+FAILING = Records.from_columns(
+    {"x": [1, None, 1, None, None]},
+    unit_id=["a", "a", "b", "c", "d"],
+    attempt=[1, 2, 1, 1, 1],
+    status={"x": ["ok", "error", "ok", "error", "skipped"]},
+    reason={"x": ["", "timeout", "", "refused", "no reference"]},
+)
+
+
+class TestErrors:
+    def test_excluded_and_counted(self) -> None:
+        cell = mean_cell(FAILING, "x")
+        assert (cell.status, cell.value) == ("ok", 1.0)
+        assert (cell.n_units, cell.n_errors, cell.n_skipped) == (2, 2, 1)
+
+    def test_as_zero(self) -> None:
+        cell = mean_cell(FAILING, "x", on_error="as_zero")
+        assert cell.value == (0.5 + 1 + 0) / 3  # skipped is not an error
+        assert (cell.n_units, cell.n_errors, cell.n_skipped) == (3, 2, 1)
+
+    def test_fail_names_the_first_unit(self) -> None:
+        message = r"unit 'a', attempt 2 failed \(timeout\) and on_error is 'fail'"
+        with pytest.raises(InvalidInputError, match=message):
+            mean_cell(FAILING, "x", on_error="fail")
+
+    def test_fail_without_failures_is_fine(self) -> None:
+        records = as_samples(BINARY, None)
+        assert mean_cell(records, on_error="fail") == mean_cell(records)
+
+    def scored(self, label_status: list[str], score_status: list[str]) -> Records:
+        return Records.from_columns(
+            {"label": [1, 0, 1, 0], "score": [0.9, 0.1, 0.8, 0.2]},
+            status={"label": label_status, "score": score_status},
+            reason={"score": ["", "", "no answer", ""]},
+        )
+
+    def test_a_failed_score_counts_as_zero_against_its_own_label(self) -> None:
+        records = self.scored(["ok"] * 4, ["ok", "ok", "error", "ok"])
+        excluded = summarise(records, [op.op_recall(0.5)])["op_recall_at_0.5"]
+        zeroed = summarise(records, [op.op_recall(0.5)], on_error="as_zero")["op_recall_at_0.5"]
+        assert (excluded.value, excluded.n_units) == (1.0, 3)
+        assert (zeroed.value, zeroed.n_units) == (0.5, 4)  # a missed positive, not a negative
+        assert excluded.n_errors == zeroed.n_errors == 1
+
+    @pytest.mark.parametrize("label", ["error", "skipped"])
+    def test_an_unknown_label_is_no_negative(self, label: str) -> None:
+        records = self.scored(["ok", "ok", label, "ok"], ["ok", "ok", "error", "ok"])
+        cell = summarise(records, [op.op_specificity(0.5)], on_error="as_zero")
+        assert cell["op_specificity_at_0.5"].n_units == 3
+        assert cell["op_specificity_at_0.5"].n_errors == 1
+
+    def test_fail_tells_the_reason_of_the_column_that_failed(self) -> None:
+        records = self.scored(["ok"] * 4, ["ok", "ok", "error", "ok"])
+        with pytest.raises(InvalidInputError, match=r"unit '2', attempt 1 failed \(no answer\)"):
+            summarise(records, [ms.pr_auc], on_error="fail")
+
+    def test_one_metric_s_failures_are_its_own(self) -> None:
+        records = Records.from_columns({"x": [1, 2], "y": [1, None]})
+        card = summarise(records, [ms.mean_of("x"), ms.mean_of("y")])
+        assert (card["x"].n_units, card["x"].n_skipped) == (2, 0)
+        assert (card["y"].n_units, card["y"].n_skipped) == (1, 1)
+
+
+class TestNothingMeasured:
+    @pytest.mark.parametrize(
+        ("states", "status", "reason"),
+        [
+            (["error", "error"], "error", "no unit has a value: 2 errors, 0 skipped"),
+            (["error", "skipped"], "error", "no unit has a value: 1 errors, 1 skipped"),
+            (["skipped", "skipped"], "skipped", "no unit has a value: 0 errors, 2 skipped"),
+        ],
+    )
+    def test_the_cell_is_still_there(self, states: list[str], status: str, reason: str) -> None:
+        records = Records.from_columns(
+            {"score": [None, None], "label": [1, 0]}, status={"score": states}
+        )
+        card = summarise(records, [ms.mean_of("score"), ms.pr_auc])
+        for cell in card.values():
+            assert (cell.status, cell.value, cell.ci, cell.reason) == (status, None, None, reason)
+            assert (cell.n_units, cell.n_groups) == (0, 0)
+            assert (cell.n_errors, cell.n_skipped) == (
+                states.count("error"),
+                states.count("skipped"),
+            )
+
+    def test_a_slice_in_which_everything_failed_has_its_cell(self) -> None:
+        records = Records.from_columns(
+            {"x": [1, 0, None, None]},
+            slices={"part": ["fine", "fine", "broken", "broken"]},
+            status={"x": ["ok", "ok", "error", "error"]},
+        )
+        card = summarise(records, [ms.mean_of("x")], by="part")
+        assert list(card.slices) == ["broken", "fine"]
+        assert card.slices["broken"]["x"].status == "error"
+        assert card.slices["broken"]["x"].n_errors == 2
+        assert (card["x"].value, card["x"].n_errors) == (0.5, 2)
+        assert "| broken | x |" in card.to_markdown()
+
+    def test_no_records_at_all(self) -> None:
+        cell = mean_cell(Records.from_columns({"score": []}))
+        assert (cell.status, cell.n_units) == ("skipped", 0)
+
+    def test_one_class_only_is_skipped_for_the_metric_that_needs_two(self) -> None:
+        records = Records.from_rows([1] * 12, np.linspace(0, 1, 12))
+        card = summarise(records, [ms.pr_auc, ms.brier, ms.mean_of("score")])
+        assert [cell.status for cell in card.values()] == ["skipped", "ok", "ok"]
+
+
+class TestBy:
+    def test_each_part_is_summarised_by_itself(self) -> None:
+        part = np.array(["odd" if i % 2 else "even" for i in range(N)])
+        records = Records.from_rows(LABELS, SCORES, unit_id=IDS, slices={"parity": part})
+        specs = [ms.pr_auc, ms.mean_of("score")]
+        card = summarise(records, specs, by="parity")
+        assert list(card.slices) == ["even", "odd"]
+        assert dict(card) == dict(summarise(records, specs))
+        for name, cells in card.slices.items():
+            assert dict(cells) == dict(summarise(records.take(part == name), specs))
+            assert cells["pr_auc"].value == pr_auc(LABELS[part == name], SCORES[part == name])
+            assert cells["pr_auc"].n_units == 30
+
+    def test_parts_sum_up(self) -> None:
+        records = Records.from_columns({"x": EXACT}, slices={"third": [i % 3 for i in range(N)]})
+        card = summarise(records, [ms.mean_of("x")], by="third")
+        assert list(card.slices) == ["0", "1", "2"]
+        total = sum(c["x"].value * c["x"].n_units for c in card.slices.values())  # type: ignore[operator]
+        assert total / N == pytest.approx(EXACT.mean())
+
+    def test_without_by_there_are_no_slices(self) -> None:
+        assert summarise(as_samples(BINARY, None), [ms.mean_of("score")]).slices == {}
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("metrics", "options", "message"),
+        [
+            ([ms.mean_of("reward")], {}, r"no column 'reward'; they have \['label', 'score'\]"),
+            ([ms.mean_of("score")], {"by": "lang"}, r"`by` is 'lang'; the records have \[\]"),
+            ([ms.pr_auc], {"reduce": "sum"}, "`reduce` is 'sum'; choose one of 'mean'"),
+            ([ms.pr_auc], {"on_error": "ignore"}, "`on_error` is 'ignore'; choose one of"),
+            ([ms.pr_auc], {"method": "normal"}, "`method` is 'normal'; choose one of 'BCa'"),
+            ([ms.pr_auc], {"confidence": 95}, "`confidence` is 95; it must lie in"),
+            ([ms.pr_auc], {"n_resamples": 0}, "`n_resamples` is 0; it must be at least 1"),
+            ([ms.pr_auc, ms.pr_auc], {}, r"metrics\[1\] has the name 'pr_auc' of metrics\[0\]"),
+            (["pr_auc"], {}, r"metrics\[0\] is 'pr_auc'; a metric spec has"),
+        ],
+    )
+    def test_message(self, metrics: Any, options: dict[str, Any], message: str) -> None:
+        with pytest.raises(InvalidInputError, match=message):
+            summarise(Records.from_rows(LABELS, SCORES), metrics, **options)
+
+    def test_labels_must_be_labels(self) -> None:
+        records = Records.from_columns({"label": [0, 1, 0.5], "score": [0.1, 0.2, 0.3]})
+        with pytest.raises(InvalidInputError, match=r"label\[2\] is .*0\.5.*; labels must be 0 or"):
+            summarise(records, [ms.pr_auc])
+
+    def test_scored_metrics_need_both_columns(self) -> None:
+        with pytest.raises(InvalidInputError, match="the records have no column 'label'"):
+            summarise(as_samples(BINARY, None), [ms.pr_auc])
