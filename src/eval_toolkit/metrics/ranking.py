@@ -196,7 +196,7 @@ def average_precision_of(groups: ScoreGroups) -> float:
     """Return the average precision of rows that are sorted and grouped already."""
     new_positives = np.diff(groups.tp, prepend=0.0)
     precision = groups.tp / (groups.tp + groups.fp)
-    return min(1.0, float(new_positives @ precision) / groups.n_positive)
+    return min(1.0, float((new_positives * precision).sum()) / groups.n_positive)
 
 
 def roc_area_of(groups: ScoreGroups) -> float:
@@ -204,7 +204,8 @@ def roc_area_of(groups: ScoreGroups) -> float:
     new_positives = np.diff(groups.tp, prepend=0.0)
     new_negatives = np.diff(groups.fp, prepend=0.0)
     negatives_below = groups.n_negative - groups.fp + new_negatives / 2.0
-    return min(1.0, float(new_positives @ negatives_below) / groups.n_positive / groups.n_negative)
+    wins = float((new_positives * negatives_below).sum())
+    return min(1.0, wins / groups.n_positive / groups.n_negative)
 
 
 def _partial_area(groups: ScoreGroups, max_fpr: float) -> float:
@@ -214,7 +215,7 @@ def _partial_area(groups: ScoreGroups, max_fpr: float) -> float:
     tpr_at_limit = np.interp(max_fpr, fpr[inside - 1 : inside + 1], tpr[inside - 1 : inside + 1])
     fpr = np.append(fpr[:inside], max_fpr)
     tpr = np.append(tpr[:inside], tpr_at_limit)
-    area = float(np.diff(fpr) @ (tpr[1:] + tpr[:-1])) / 2.0
+    area = float((np.diff(fpr) * (tpr[1:] + tpr[:-1])).sum()) / 2.0
     chance = max_fpr**2 / 2.0
     return min(1.0, (1.0 + (area - chance) / (max_fpr - chance)) / 2.0)
 
