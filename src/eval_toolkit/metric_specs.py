@@ -19,6 +19,7 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.calibration_statistics import (
     EqualMassError,
     EqualWidthError,
+    SmoothError,
     score_itself,
 )
 from eval_toolkit.inference.statistics import (
@@ -108,12 +109,7 @@ pr_auc = ScoreSpec("pr_auc", metrics.pr_auc, AveragePrecision())
 roc_auc = ScoreSpec("roc_auc", metrics.roc_auc, RocAuc())
 brier = ScoreSpec("brier", metrics.brier_score, BRIER, higher_is_better=False)
 log_loss = ScoreSpec("log_loss", metrics.log_loss, LOG_LOSS, higher_is_better=False)
-smooth_ece = ScoreSpec(
-    "smooth_ece",
-    metrics.smooth_ece,
-    CallableStatistic(metrics.smooth_ece, (0.0, 1.0)),
-    higher_is_better=False,
-)
+smooth_ece = ScoreSpec("smooth_ece", metrics.smooth_ece, SmoothError(), higher_is_better=False)
 
 
 def make_spec_name(prefix: str, **kwargs: Any) -> str:

@@ -223,12 +223,23 @@ class TestMethods:
         assert (got.method, got.n_resamples, got.confidence) == (method, 0, confidence)
         assert (got.n_units, got.n_groups) == (N, N)
 
-    @pytest.mark.parametrize("method", list(PROPORTIONS))
+    def test_beta_binomial_takes_groups(self) -> None:
+        got = interval(mean_cell(as_samples(BINARY, TWENTY), method="beta-binomial"))
+        groups, codes, trials = np.unique(TWENTY, return_inverse=True, return_counts=True)
+        successes = np.bincount(codes, BINARY, len(groups)).astype(int)
+        expected = PROPORTIONS["beta-binomial"](successes, trials)
+        assert (got.ci_low, got.ci_high) == (expected.low, expected.high)
+        assert (got.method, got.n_groups) == ("beta-binomial, groups", len(groups))
+
     @pytest.mark.parametrize(
-        ("values", "group"), [(EXACT, None), (BINARY, TWENTY)], ids=["real", "grouped"]
+        ("values", "group", "method"),
+        [
+            *((EXACT, None, method) for method in PROPORTIONS),
+            *((BINARY, TWENTY, method) for method in PROPORTIONS if method != "beta-binomial"),
+        ],
     )
     def test_they_are_not_stretched_to_what_they_do_not_fit(
-        self, method: str, values: Any, group: Any
+        self, values: Any, group: Any, method: str
     ) -> None:
         cell = mean_cell(as_samples(values, group), method=method)
         assert (cell.status, cell.value, cell.ci) == ("ok", values.mean(), None)

@@ -59,6 +59,9 @@ def main(args: Sequence[str] | None = None) -> None:
     except EvalToolkitError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(EXIT_USAGE)
+    except SystemExit as stop:
+        # click exits with 1 when the reader of our output has gone; 1 means "the evidence says no".
+        sys.exit(0 if stop.code == 1 else stop.code)
     except Exception as error:
         click.echo(f"unexpected {type(error).__name__}: {error}", err=True)
         sys.exit(EXIT_FAILED)

@@ -8,8 +8,9 @@ import numpy as np
 from eval_toolkit import metrics
 from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.inference.prepared import Block, Needs, Ranked
+from eval_toolkit.metrics._smooth import shared_between_nodes, smooth_errors_of
 
-__all__ = ["EqualMassError", "EqualWidthError", "score_itself"]
+__all__ = ["EqualMassError", "EqualWidthError", "SmoothError", "score_itself"]
 
 
 def score_itself(labels: BoolArray, scores: FloatArray) -> FloatArray:
@@ -106,6 +107,59 @@ class EqualMassError:
 
     def leave_one_out(self, data: Ranked) -> FloatArray | None:
         """Return None: every row moves the cuts."""
+        return None
+
+    def effective_n(self, data: Ranked) -> int:
+        """Return the number of rows."""
+        return data.n
+
+
+_CELLS = 1 << 12  # of the resamples' grid; the value itself is computed on a finer one
+
+
+def _to_left_node(labels: BoolArray, scores: FloatArray) -> FloatArray:
+    return shared_between_nodes(scores, scores - labels, _CELLS)[1]
+
+
+def _to_right_node(labels: BoolArray, scores: FloatArray) -> FloatArray:
+    return shared_between_nodes(scores, scores - labels, _CELLS)[2]
+
+
+@dataclass(frozen=True)
+class SmoothError:
+    """`metrics.smooth_ece`: residuals are linear in the counts, so 64 resamples share one grid."""
+
+    name: str = "smooth_ece"
+    bounds: tuple[float, float] = field(default=(0.0, 1.0), init=False)
+
+    @property
+    def _edges(self) -> FloatArray:
+        """Lower edges of the grid's cells, from the top."""
+        return np.append(np.arange(_CELLS - 1, 0, -1) / _CELLS, -np.inf)
+
+    @property
+    def needs(self) -> Needs:
+        """Residual sums per cell."""
+        return Needs(columns=(_to_left_node, _to_right_node), thresholds=self._edges)
+
+    def point(self, data: Ranked) -> float:
+        """Return the error."""
+        return metrics.smooth_ece(data.labels, data.scores)
+
+    def replicate(self, block: Block) -> FloatArray:
+        """Return one value per resample."""
+        edges = self._edges
+        left, right = (
+            np.diff(block.sum_above(column, edges), axis=0, prepend=0.0)[::-1]
+            for column in (_to_left_node, _to_right_node)
+        )
+        nodes = np.zeros((_CELLS + 1, left.shape[1]))
+        nodes[:-1] += left
+        nodes[1:] += right
+        return smooth_errors_of(nodes / block.size(), tolerance=1e-9)
+
+    def leave_one_out(self, data: Ranked) -> FloatArray | None:
+        """Return None: the width of the blur depends on every row."""
         return None
 
     def effective_n(self, data: Ranked) -> int:

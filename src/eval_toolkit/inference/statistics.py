@@ -17,7 +17,11 @@ from eval_toolkit import metrics
 from eval_toolkit._kernel import LANES
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray, both_classes
 from eval_toolkit.errors import InvalidTypeError, UndefinedMetricError
-from eval_toolkit.inference.calibration_statistics import EqualMassError, EqualWidthError
+from eval_toolkit.inference.calibration_statistics import (
+    EqualMassError,
+    EqualWidthError,
+    SmoothError,
+)
 from eval_toolkit.inference.prepared import Block, Needs, Ranked
 from eval_toolkit.metrics import ConfusionCounts
 from eval_toolkit.metrics.ranking import (
@@ -400,6 +404,7 @@ _BUILDERS: dict[Any, Callable[..., Statistic]] = {
     metrics.log_loss: lambda: LOG_LOSS,
     metrics.expected_calibration_error: EqualWidthError,
     metrics.expected_calibration_error_equal_mass: EqualMassError,
+    metrics.smooth_ece: SmoothError,
     metrics.expected_calibration_error_l2: functools.partial(EqualMassError, norm="l2"),
 }
 

@@ -12,6 +12,7 @@ from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.errors import InfeasibleError, InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.bootstrap import MIN_UNITS, bootstrap_problem
 from eval_toolkit.inference.engine import Executor, Problem
+from eval_toolkit.inference.intervals import METHODS
 from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
 from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.proportions import wilson_interval
@@ -110,6 +111,7 @@ def scorecard(
     if bootstrap:
         n_resamples = _validate.integer(n_resamples, "n_resamples", low=1)
         confidence = _validate.fraction(confidence, "confidence")
+    method = _validate.choice({"bca": "BCa"}.get(method, method), "method", METHODS)
     plan = rows_plan(len(labels)) if groups is None else groups_plan(groups, n=len(labels))
     how = Intervals(
         n_resamples if bootstrap else 0,

@@ -78,7 +78,9 @@ def summarise(
         Nominal coverage.
     method : str, optional
         "BCa", "percentile", "basic", "studentized", "t", or for 0/1 values "wilson",
-        "clopper-pearson", "jeffreys", "agresti-coull", "beta-binomial". By default Wilson for 0/1
+        "clopper-pearson", "jeffreys", "agresti-coull", "beta-binomial" (the last also for groups
+        of units). Closed forms are for means of columns; metrics of labels and scores take the
+        bootstrap, and say so in their cell. By default Wilson for 0/1
         values of independent units and BCa over groups otherwise.
     n_resamples : int, default 1000
         Bootstrap resamples.
@@ -256,18 +258,23 @@ def _closed_form(
             return None, "a t interval needs at least two units"
         ci = t_interval(values, groups=plan.unit_of_row, confidence=confidence)
         return replace(ci, n_groups=plan.n_groups), ci.reason
-    if not (binary and plan.is_plain_rows):
+    if not binary or not (plan.is_plain_rows or method == "beta-binomial"):
         return None, f"{method} is for 0/1 values of independent units; use BCa or t"
-    successes, n = int(values.sum()), len(values)
-    bounds = _PROPORTION_METHODS[method](successes, n, confidence=confidence)
+    n = len(values)
+    if plan.unit_of_row is None:
+        bounds = _PROPORTION_METHODS[method](int(values.sum()), n, confidence=confidence)
+    else:  # groups whose units may agree with each other
+        successes = np.bincount(plan.unit_of_row, values, plan.n_groups).astype(np.int64)
+        trials = np.bincount(plan.unit_of_row, minlength=plan.n_groups)
+        bounds = proportions.beta_binomial_interval(successes, trials, confidence=confidence)
     ci = BootstrapCI(
-        successes / n,
+        float(values.mean()),
         float(bounds.low),  # type: ignore[arg-type]
         float(bounds.high),  # type: ignore[arg-type]
         confidence,
         0,
-        method,
+        method if plan.is_plain_rows else f"{method}, groups",
         n_units=n,
-        n_groups=n,
+        n_groups=plan.n_groups,
     )
     return ci, ""
