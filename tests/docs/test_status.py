@@ -23,7 +23,7 @@ def rows() -> list[tuple[str, str, str]]:
 
 
 @cache
-def test_ids(path: str) -> set[str]:
+def ids_in(path: str) -> set[str]:
     tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
     found: set[str] = set()
     for node in tree.body:
@@ -70,4 +70,4 @@ def test_row(name: str, status: str, shown: str) -> None:
             assert target == "make" or (ROOT / target).exists(), path
             continue
         assert (ROOT / path).is_file(), f"{path} does not exist"
-        assert test in test_ids(path), f"{path} has no test {test}"
+        assert test in ids_in(path), f"{path} has no test {test}"

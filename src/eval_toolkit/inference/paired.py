@@ -436,6 +436,7 @@ def paired_mde(
     n_resamples: int = DEFAULT_N_RESAMPLES,
     seed: SeedLike = None,
     rng: SeedLike = None,
+    executor: Executor | None = None,
 ) -> MDEEstimate:
     """Smallest true difference that a paired comparison of this size would usually detect.
 
@@ -447,7 +448,7 @@ def paired_mde(
         Two-sided significance level.
     power : float, default 0.8
         Probability of detecting it.
-    n_resamples, seed, rng
+    n_resamples, seed, rng, executor
         As in `paired_bootstrap_diff`.
 
     Returns
@@ -470,7 +471,14 @@ def paired_mde(
     60
     """
     diff = paired_bootstrap_diff(
-        y_true, y_score_a, y_score_b, metric, n_resamples=n_resamples, seed=seed, rng=rng
+        y_true,
+        y_score_a,
+        y_score_b,
+        metric,
+        n_resamples=n_resamples,
+        seed=seed,
+        rng=rng,
+        executor=executor,
     )
     return replace(mde_from_ci(diff, alpha=alpha, power=power), n=len(np.asarray(y_true)))
 

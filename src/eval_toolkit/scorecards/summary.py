@@ -11,6 +11,7 @@ from eval_toolkit import _validate
 from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference import proportions
+from eval_toolkit.inference.engine import Executor
 from eval_toolkit.inference.means import t_interval
 from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
 from eval_toolkit.inference.results import (
@@ -57,7 +58,9 @@ def summarise(
     confidence: float = DEFAULT_CONFIDENCE,
     method: str | None = None,
     n_resamples: int = DEFAULT_N_RESAMPLES,
-    seed: SeedLike = 42,
+    seed: SeedLike = None,
+    rng: SeedLike = None,
+    executor: Executor | None = None,
 ) -> Scorecard:
     """Summarise records into cells: the only place where runs get their intervals.
 
@@ -84,8 +87,10 @@ def summarise(
         values of independent units and BCa over groups otherwise.
     n_resamples : int, default 1000
         Bootstrap resamples.
-    seed : int, default 42
-        Seed of the draws.
+    seed, rng : int, Generator, …, default 42
+        Two spellings of one argument.
+    executor : Executor, optional
+        Anything with ``concurrent.futures.Executor.map``; results are the same bits.
 
     Returns
     -------
@@ -117,7 +122,8 @@ def summarise(
             _validate.integer(n_resamples, "n_resamples", low=1),
             _validate.fraction(confidence, "confidence"),
             method if method in _BOOTSTRAP_METHODS else DEFAULT_METHOD,
-            resolve_seed(seed),
+            resolve_seed(seed, rng),
+            executor,
         ),
     )
     slices = {}

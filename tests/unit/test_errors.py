@@ -1,0 +1,38 @@
+"""The error tree: every class is ours, and the builtin that people already catch."""
+
+import pytest
+
+from eval_toolkit import errors
+
+BUILTINS = {
+    "InvalidInputError": ValueError,
+    "InvalidTypeError": TypeError,
+    "UndefinedMetricError": ValueError,
+    "InfeasibleError": RuntimeError,
+    "ArtifactError": ValueError,
+    "LeakageError": RuntimeError,
+    "MissingExtraError": ImportError,
+    "PluginError": LookupError,
+    "ModelError": RuntimeError,
+}
+
+
+def test_the_table_is_complete() -> None:
+    assert sorted(BUILTINS) == sorted(set(errors.__all__) - {"EvalToolkitError"})
+
+
+@pytest.mark.parametrize(("name", "builtin"), BUILTINS.items())
+def test_ours_and_builtin(name: str, builtin: type[Exception]) -> None:
+    with pytest.raises(builtin, match="what happened") as caught:
+        raise getattr(errors, name)("what happened")
+    assert isinstance(caught.value, errors.EvalToolkitError)
+
+
+def test_a_wrong_type_is_a_wrong_value_too() -> None:
+    assert issubclass(errors.InvalidTypeError, ValueError)
+
+
+def test_the_drawing_shows_every_class() -> None:
+    assert errors.__doc__ is not None
+    for name in errors.__all__:
+        assert name in errors.__doc__
