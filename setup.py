@@ -15,7 +15,9 @@ setup(
             depends=[f"{SOURCE_DIR}/lanes.h", f"{SOURCE_DIR}/draws.h"],
             define_macros=[("Py_LIMITED_API", "0x030B0000")],
             # No contraction: a fused multiply-add would make results depend on the machine.
-            extra_compile_args=["/O2"] if WINDOWS else ["-O3", "-std=c11", "-ffp-contract=off", "-g0"],
+            extra_compile_args=["/O2"]
+            if WINDOWS
+            else ["-O3", "-std=c11", "-ffp-contract=off", "-g0"],
             py_limited_api=True,
             optional=True,  # without a compiler the numpy fallback serves
         )

@@ -6,6 +6,7 @@ canonical arrays, so that kernels never check anything again.
 
 import math
 import operator
+from numbers import Real
 from typing import Any, SupportsFloat, SupportsIndex, TypeAlias
 
 import numpy as np
@@ -17,14 +18,19 @@ __all__ = [
     "BoolArray",
     "FloatArray",
     "IntArray",
+    "as_array",
+    "as_float",
     "binary_labels",
     "binary_pair",
     "both_classes",
     "choice",
     "fraction",
     "group_codes",
+    "identifiers",
     "integer",
+    "is_missing",
     "number",
+    "object_codes",
     "probability_pair",
     "same_length",
     "sample_weights",
@@ -36,13 +42,45 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 IntArray: TypeAlias = NDArray[np.int64]
 
 
-def _one_dimensional(values: ArrayLike, name: str) -> NDArray[Any]:
+_NOT_NUMBERS = (
+    str,
+    bytes,
+    np.datetime64,
+    np.timedelta64,
+    np.complexfloating,
+    type(np.ma.masked),
+)
+"""What ``float`` would parse, count in nanoseconds, cut to the real part, or turn into NaN."""
+
+
+def as_float(value: Any) -> float:
+    """Return ``float(value)``; raise TypeError for text, dates and complex numbers too."""
+    if isinstance(value, _NOT_NUMBERS):
+        raise TypeError(f"{value!r} is not a real number")
+    return float(value)
+
+
+def as_array(
+    values: ArrayLike, name: str, *, shape: str = "1-D", dtype: type | None = None
+) -> NDArray[Any]:
+    """Return ``values`` as an array; rows of different lengths and masked entries are refused."""
     try:
-        array = np.asarray(values)
+        array = np.asarray(values, dtype=dtype)
     except ValueError:
-        raise InvalidInputError(f"`{name}` must be 1-D, got rows of different lengths") from None
+        raise InvalidInputError(
+            f"`{name}` must be {shape}, got rows of different lengths"
+        ) from None
+    if isinstance(values, np.ma.MaskedArray) and values.mask.any():
+        where = ", ".join(str(index) for index in np.argwhere(values.mask)[0])
+        raise InvalidInputError(f"{name}[{where}] is masked; every entry needs a value")
+    return array
+
+
+def _one_dimensional(values: ArrayLike, name: str, dtype: type | None = None) -> NDArray[Any]:
+    array = as_array(values, name, dtype=dtype)
     if array.ndim != 1:
-        hint = "; pass the positive-class column, e.g. proba[:, 1]" if array.ndim == 2 else ""
+        is_score = "score" in name and array.ndim == 2
+        hint = "; pass the positive-class column, e.g. proba[:, 1]" if is_score else ""
         raise InvalidInputError(f"`{name}` must be 1-D, got shape {array.shape}{hint}")
     if array.size == 0:
         raise InvalidInputError(f"`{name}` is empty; at least one row is needed")
@@ -52,18 +90,13 @@ def _one_dimensional(values: ArrayLike, name: str) -> NDArray[Any]:
 def vector(values: ArrayLike, name: str) -> FloatArray:
     """Return ``values`` as a non-empty 1-D array of finite float64."""
     array = _one_dimensional(values, name)
-    if array.dtype.kind == "c":
-        array = array.astype(object)  # refused below, not cut to the real part
-    if array.dtype == np.float64:
-        floats: FloatArray = array
+    if array.dtype.kind in "biuf":
+        floats: FloatArray = array.astype(np.float64, copy=False)
     else:
-        try:
-            floats = array.astype(np.float64)
-        except (TypeError, ValueError):
-            row = _first_non_number(array)
-            raise InvalidInputError(
-                f"{name}[{row}] is {array[row]!r}; `{name}` must hold numbers"
-            ) from None
+        # From the values themselves: numpy makes text of every number in [0.1, "x"].
+        floats = _floats(
+            array if array.dtype.kind not in "US" else np.asarray(values, object), name
+        )
     finite = np.isfinite(floats)
     if not finite.all():
         row = int(np.argmin(finite))
@@ -71,13 +104,16 @@ def vector(values: ArrayLike, name: str) -> FloatArray:
     return floats
 
 
-def _first_non_number(array: NDArray[Any]) -> int:
+def _floats(array: NDArray[Any], name: str) -> FloatArray:
+    floats = np.empty(len(array))
     for row, value in enumerate(array):
         try:
-            float(value)
-        except (TypeError, ValueError):
-            return row
-    return 0
+            floats[row] = math.nan if value is None else as_float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise InvalidInputError(
+                f"{name}[{row}] is {value!r}; `{name}` must hold numbers"
+            ) from None
+    return floats
 
 
 def binary_labels(values: ArrayLike, name: str = "y_true") -> BoolArray:
@@ -90,8 +126,11 @@ def binary_labels(values: ArrayLike, name: str = "y_true") -> BoolArray:
             row = int(np.argmax((array != 0) & (array != 1)))
             raise InvalidInputError(f"{name}[{row}] is {array[row]}; labels must be 0 or 1")
         return array.astype(np.bool_)
-    positive = array == 1
-    allowed = positive | (array == 0)
+    comparable = array
+    if array.dtype.kind == "O":  # pandas.NA refuses to be compared
+        comparable = np.array([None if is_missing(value) else value for value in array], object)
+    positive = comparable == 1
+    allowed = positive | (comparable == 0)
     if not isinstance(allowed, np.ndarray) or allowed.shape != array.shape:
         raise InvalidInputError(f"{name}[0] is {array[0]!r}; labels must be 0 or 1")
     if not allowed.all():
@@ -162,26 +201,74 @@ def both_classes(labels: BoolArray, metric: str, weights: FloatArray | None = No
 
 def group_codes(groups: ArrayLike, n: int, name: str = "groups") -> tuple[IntArray, int]:
     """Return group codes 0..k-1 in sorted order of the group ids, and their number k."""
-    array = _one_dimensional(groups, name)
+    array = identifiers(groups, name)
     if len(array) != n:
         raise InvalidInputError(f"`{name}` has {len(array)} rows but the data has {n}")
-    if array.dtype == object:
-        missing = np.array([_is_missing(value) for value in array])
-        array = array.astype(str)
+    if array.dtype.kind == "O":
+        distinct, first_seen = object_codes(array, name)
+        missing = np.array([is_missing(value) for value in distinct])[first_seen]
     else:
         missing = np.isnan(array) if array.dtype.kind in "fmM" else np.zeros(0, dtype=bool)
     if missing.any():
         row = int(np.argmax(missing))
         raise InvalidInputError(f"{name}[{row}] is missing; every row needs a group id")
+    if array.dtype.kind == "O":
+        return _ranks(distinct)[first_seen], len(distinct)
     unique, codes = np.unique(array, return_inverse=True)
     return codes.astype(np.int64), len(unique)
 
 
-def _is_missing(value: Any) -> bool:
+def identifiers(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Return ids as a 1-D array: of a plain numpy type if they come in one, else of objects."""
+    # Lists as objects: numpy would make text of 1 and of NaN beside a string.
+    array = _one_dimensional(values, name, None if hasattr(values, "__array__") else object)
+    return array if array.dtype.kind in "biufmMUS" else array.astype(object)
+
+
+def object_codes(values: NDArray[Any], name: str) -> tuple[list[Any], IntArray]:
+    """Return the distinct values in order of first appearance, and each row's index among them."""
+    seen: dict[Any, int] = {}
+    codes = np.empty(len(values), dtype=np.int64)
+    for row, value in enumerate(values.tolist()):
+        try:
+            codes[row] = seen.setdefault(value, len(seen))
+        except TypeError:
+            raise InvalidInputError(
+                f"{name}[{row}] is {value!r}; `{name}` must hold strings, numbers or other "
+                "hashable values"
+            ) from None
+    return list(seen), codes
+
+
+def _ranks(values: list[Any]) -> IntArray:
+    """Return the place of each of several distinct values: numbers first, then type by type."""
+    by_kind: dict[str, list[int]] = {}
+    for index, value in enumerate(values):
+        by_kind.setdefault(_kind(value), []).append(index)
+    order: list[int] = []
+    for kind in sorted(by_kind):
+        try:
+            order += sorted(by_kind[kind], key=values.__getitem__)
+        except TypeError:  # values without an order of their own
+            order += sorted(by_kind[kind], key=lambda index: str(values[index]))
+    ranks = np.empty(len(values), dtype=np.int64)
+    ranks[order] = np.arange(len(values))
+    return ranks
+
+
+def _kind(value: Any) -> str:
+    # 1 equals 1.0 and numpy's str equals Python's, so equal values must be of one kind.
+    if isinstance(value, (Real, np.bool_)):
+        return ""
+    return "str" if isinstance(value, str) else type(value).__qualname__
+
+
+def is_missing(value: Any) -> bool:
+    """Return True for None, NaN, NaT and pandas.NA."""
     try:
         return value is None or bool(value != value)
-    except TypeError:  # pandas.NA is neither equal to itself nor different
-        return True
+    except (TypeError, ValueError):  # pandas.NA, or an array, which has no one truth value
+        return not isinstance(value, np.ndarray)
 
 
 def number(
@@ -195,8 +282,8 @@ def number(
 ) -> float:
     """Return a finite float inside an interval."""
     try:
-        result = float(value)
-    except (TypeError, ValueError):
+        result = as_float(value)
+    except (TypeError, ValueError, OverflowError):
         raise InvalidTypeError(f"`{name}` must be a number, got {value!r}") from None
     above = result >= low if include_low else result > low
     below = result <= high if include_high else result < high

@@ -22,6 +22,7 @@ from eval_toolkit.inference.calibration_statistics import (
     SmoothError,
     score_itself,
 )
+from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.statistics import (
     BRIER,
     LOG_LOSS,
@@ -84,12 +85,19 @@ class ColumnSpec:
     def statistic(self) -> Statistic:
         """Mean of the label or score column."""
         column = _label_itself if self._reads_labels() else score_itself
-        return ColumnMean(self.name, column, self.compute, self.bounds)
+        bounds = (0.0, 1.0) if self.column == "label" else self.bounds
+        return ColumnMean(self.name, column, self.compute, bounds)
 
     def compute(self, y_true: Any, y_score: Any) -> float:
         """Return the mean of the label or score column; records have more columns."""
         values = y_true if self._reads_labels() else y_score
         return float(np.mean(_validate.vector(values, self.column)))
+
+    def proportion(self, data: Ranked) -> tuple[float, float] | None:
+        """Return successes and trials where the column holds nothing but 0 and 1."""
+        values = data.labels if self._reads_labels() else data.scores
+        binary = values.dtype == np.bool_ or bool(np.isin(values, (0.0, 1.0)).all())
+        return (float(values.sum()), float(data.n)) if binary else None
 
     def _reads_labels(self) -> bool:
         if self.column not in ("label", "score"):

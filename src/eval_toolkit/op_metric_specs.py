@@ -27,7 +27,7 @@ from eval_toolkit import _validate
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.statistics import AtThreshold, CallableStatistic, CountsFn, Statistic
-from eval_toolkit.metrics import ConfusionCounts, confusion_counts
+from eval_toolkit.metrics import ConfusionCounts, confusion, confusion_counts
 from eval_toolkit.operating_points import FittedOperatingPoint
 from eval_toolkit.protocols import ThresholdSelector
 
@@ -57,64 +57,51 @@ class _Quantity:
     share: Callable[[ConfusionCounts], tuple[float, float]] | None = None
     """Successes and trials: such a quantity has a Wilson interval."""
     higher_is_better: bool = True
-
-
-def _f1(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
-    return 2.0 * tp / (2.0 * tp + fp + fn)
-
-
-def _precision(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
-    return tp / (tp + fp)
-
-
-def _recall(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
-    return tp / (tp + fn)
-
-
-def _specificity(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
-    return tn / (tn + fp)
-
-
-def _accuracy(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
-    return (tp + tn) / (tn + fp + fn + tp)
-
-
-def _fpr(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
-    return fp / (tn + fp)
-
-
-def _fnr(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
-    return fn / (tp + fn)
-
-
-def _balanced_accuracy(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
-    return (tp / (tp + fn) + tn / (tn + fp)) / 2.0
-
-
-def _mcc(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
-    scale = np.sqrt(tp + fp) * np.sqrt(tp + fn) * np.sqrt(tn + fp) * np.sqrt(tn + fn)
-    return (tp * tn - fp * fn) / scale
-
-
-def _kappa(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
-    expected = (tp + fp) * (tp + fn) + (tn + fp) * (tn + fn)
-    n = tn + fp + fn + tp
-    return (n * (tp + tn) - expected) / (n * n - expected)
+    trials: str = "both"
 
 
 _QUANTITIES = {
     quantity.name: quantity
     for quantity in (
-        _Quantity("f1", _f1),
-        _Quantity("precision", _precision, share=lambda c: (c.tp, c.tp + c.fp)),
-        _Quantity("recall", _recall, share=lambda c: (c.tp, c.tp + c.fn)),
-        _Quantity("specificity", _specificity, share=lambda c: (c.tn, c.tn + c.fp)),
-        _Quantity("accuracy", _accuracy, share=lambda c: (c.tp + c.tn, c.tn + c.fp + c.fn + c.tp)),
-        _Quantity("fpr", _fpr, share=lambda c: (c.fp, c.tn + c.fp), higher_is_better=False),
-        _Quantity("fnr", _fnr, share=lambda c: (c.fn, c.tp + c.fn), higher_is_better=False),
-        _Quantity("balanced_accuracy", _balanced_accuracy),
-        _Quantity("mcc", _mcc, (-1.0, 1.0)),
-        _Quantity("kappa", _kappa, (-1.0, 1.0)),
+        _Quantity("f1", confusion.f1_of),
+        _Quantity(
+            "precision",
+            confusion.precision_of,
+            share=lambda c: (c.tp, c.tp + c.fp),
+            trials="predicted",
+        ),
+        _Quantity(
+            "recall", confusion.recall_of, share=lambda c: (c.tp, c.tp + c.fn), trials="positive"
+        ),
+        _Quantity(
+            "specificity",
+            confusion.specificity_of,
+            share=lambda c: (c.tn, c.tn + c.fp),
+            trials="negative",
+        ),
+        _Quantity(
+            "accuracy",
+            confusion.accuracy_of,
+            share=lambda c: (c.tp + c.tn, c.tn + c.fp + c.fn + c.tp),
+            trials="all",
+        ),
+        _Quantity(
+            "fpr",
+            confusion.fpr_of,
+            share=lambda c: (c.fp, c.tn + c.fp),
+            higher_is_better=False,
+            trials="negative",
+        ),
+        _Quantity(
+            "fnr",
+            confusion.fnr_of,
+            share=lambda c: (c.fn, c.tp + c.fn),
+            higher_is_better=False,
+            trials="positive",
+        ),
+        _Quantity("balanced_accuracy", confusion.balanced_accuracy_of),
+        _Quantity("mcc", confusion.mcc_of, (-1.0, 1.0)),
+        _Quantity("kappa", confusion.kappa_of, (-1.0, 1.0)),
     )
 }
 
@@ -151,22 +138,27 @@ class OpSpec:
 
     def compute(self, y_true: Any, y_score: Any) -> float:
         """Return the metric at the operating point, or raise `UndefinedMetricError`."""
+        if self._quantity is None:  # net benefit weighs by the threshold's odds
+            _validate.probability_pair(y_true, y_score)
         threshold = self.threshold_for(y_true, y_score)
         return self._at(threshold).of_counts(confusion_counts(y_true, y_score, threshold))
 
     def bind(self, data: Ranked) -> tuple[Statistic, dict[str, Any]]:
         """Return the statistic for this data, and where its threshold comes from."""
+        if self._quantity is None:
+            _validate.probability_pair(data.labels, data.scores)
         threshold = self.threshold_for(data.labels, data.scores)
         details = self._provenance(threshold)
         if self.ci_policy == "refit":
-            return CallableStatistic(self.compute, self._at(threshold).bounds), details
+            bounds = self._at(threshold).bounds
+            return CallableStatistic(self.compute, bounds, label=self.name), details
         return self._at(threshold), details
 
     @property
     def statistic(self) -> Statistic:
         """The statistic where no data is needed to know it: a given threshold, or refitting."""
         if self.ci_policy == "refit":
-            return CallableStatistic(self.compute)
+            return CallableStatistic(self.compute, label=self.name)
         if isinstance(self.at, ThresholdSelector):
             raise InvalidInputError(
                 f"{self.name} holds a threshold that each scorer selects for itself; compare "
@@ -190,7 +182,10 @@ class OpSpec:
                 )
             odds = threshold / (1.0 - threshold)
             return AtThreshold(self.metric, threshold, _NetBenefit(threshold), (-odds, 1.0))
-        return AtThreshold(self.metric, threshold, self._quantity.function, self._quantity.bounds)
+        quantity = self._quantity
+        return AtThreshold(
+            self.metric, threshold, quantity.function, quantity.bounds, quantity.trials
+        )
 
     def _provenance(self, threshold: float) -> dict[str, Any]:
         details: dict[str, Any] = {

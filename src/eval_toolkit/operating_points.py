@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from numpy.typing import ArrayLike
 
@@ -32,8 +32,17 @@ __all__ = [
 ]
 
 
+_T = TypeVar("_T")
+
+
+def _items(values: Iterable[_T], name: str) -> tuple[_T, ...]:
+    if not isinstance(values, Iterable):
+        raise InvalidTypeError(f"`{name}` is {values!r}; it must be a sequence")
+    return tuple(values)
+
+
 def _names(values: str | Iterable[str], name: str) -> tuple[str, ...]:
-    names = (values,) if isinstance(values, str) else tuple(values)
+    names = (values,) if isinstance(values, str) else _items(values, name)
     for value in names:
         if not isinstance(value, str) or not value:
             raise InvalidInputError(f"`{name}` holds {value!r}; it must hold non-empty strings")
@@ -42,7 +51,7 @@ def _names(values: str | Iterable[str], name: str) -> tuple[str, ...]:
 
 def _selectors(selectors: Iterable[ThresholdSelector]) -> tuple[ThresholdSelector, ...]:
     """Return selectors, at least one, no two of the same criterion."""
-    chosen = tuple(selectors)
+    chosen = _items(selectors, "selectors")
     if not chosen:
         raise InvalidInputError("`selectors` is empty; at least one is needed")
     position: dict[str, int] = {}
@@ -234,6 +243,8 @@ def apply_operating_points(
     ------
     InvalidInputError
         If the arrays are unusable, or a point was fitted for another scorer.
+    InvalidTypeError
+        If ``fitted`` is no mapping to fitted points.
 
     Examples
     --------
@@ -245,6 +256,7 @@ def apply_operating_points(
     (0.5, 'val')
     """
     labels, scores = _validate.binary_pair(y_true, y_score)
+    _check_fitted(fitted)
     one_class = labels.all() or not labels.any()
     measure = single_class_threshold_metrics if one_class else metrics_at_threshold
     applied = {}
@@ -267,6 +279,19 @@ def apply_operating_points(
             }
         }
     return applied
+
+
+def _check_fitted(fitted: Mapping[str, FittedOperatingPoint]) -> None:
+    if not isinstance(fitted, Mapping):
+        raise InvalidTypeError(
+            "`fitted` must map criteria to fitted points, as fit_operating_points returns them; "
+            f"got {fitted!r}"
+        )
+    for criterion, point in fitted.items():
+        if not isinstance(point, FittedOperatingPoint):
+            raise InvalidTypeError(
+                f"fitted[{criterion!r}] is {point!r}; it must be a FittedOperatingPoint"
+            )
 
 
 _HEADLINE_SELECTORS = (
@@ -310,6 +335,8 @@ def headline_metrics(
     ------
     InvalidInputError
         If the arrays are unusable or a prior is not strictly between 0 and 1.
+    InvalidTypeError
+        If ``assumed_priors`` is no sequence of numbers.
 
     Notes
     -----
@@ -323,7 +350,8 @@ def headline_metrics(
     (0.75, 0.35)
     """
     labels, scores = _validate.binary_pair(y_true, y_score)
-    priors = [_validate.fraction(prior, "assumed_priors") for prior in assumed_priors]
+    given = _items(assumed_priors, "assumed_priors")
+    priors = [_validate.fraction(prior, "assumed_priors") for prior in given]
     headline: dict[str, Any] = {"n": len(labels), "n_positive": int(labels.sum())}
     if labels.all() or not labels.any():
         return headline | _one_class(labels, scores, strata, priors)

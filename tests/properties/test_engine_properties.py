@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from eval_toolkit import metrics
 from eval_toolkit._kernel import LANES, draw, native, rank_order, using
-from eval_toolkit.inference.bootstrap import bootstrap_ci
+from eval_toolkit.inference import bootstrap_ci, bootstrap_p_value, paired_bootstrap_diff
 from eval_toolkit.inference.engine import Problem, delete_blocks, replicate
 from eval_toolkit.inference.intervals import (
     basic_interval,
@@ -18,7 +18,6 @@ from eval_toolkit.inference.intervals import (
     exact_at_bound,
     percentile_interval,
 )
-from eval_toolkit.inference.paired import bootstrap_p_value, paired_bootstrap_diff
 from eval_toolkit.inference.plans import (
     groups_in_strata_plan,
     groups_plan,

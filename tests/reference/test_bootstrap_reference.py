@@ -9,15 +9,15 @@ from sklearn.metrics import average_precision_score, brier_score_loss, roc_auc_s
 
 from eval_toolkit import metrics
 from eval_toolkit._kernel import LANES
-from eval_toolkit.inference.bootstrap import (
+from eval_toolkit.inference import (
     block_bootstrap_on_folds,
     bootstrap_ci,
     cluster_bootstrap_ci,
+    paired_bootstrap_diff,
 )
 from eval_toolkit.inference.intervals import basic_interval, bca_interval, percentile_interval
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.means import t_interval
-from eval_toolkit.inference.paired import paired_bootstrap_diff
 from eval_toolkit.inference.plans import groups_plan, label_group_plan, rows_plan
 from eval_toolkit.inference.statistics import ColumnMean
 

@@ -17,11 +17,8 @@ from scipy import integrate
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from eval_toolkit.inference.bootstrap import (
-    bootstrap_ci,
-    bootstrap_problem,
-    cluster_bootstrap_ci,
-)
+from eval_toolkit.inference import bootstrap_ci, cluster_bootstrap_ci
+from eval_toolkit.inference.assemble import bootstrap_problem
 from eval_toolkit.inference.delong import delong_ci
 from eval_toolkit.inference.engine import Problem, replicate
 from eval_toolkit.inference.intervals import exact_at_bound
@@ -146,7 +143,9 @@ def one_data_set(labels, scores, truths, seed):
             ci = jackknife_logit_ci(point, statistic.leave_one_out(data))
             hits[name, "jackknife-logit"] = covers(ci, truths[name])
         else:
-            low, high = exact_at_bound(point, (0.0, 1.0), statistic.effective_n(data), 0.95)
+            low, high = exact_at_bound(
+                point, (0.0, 1.0), min(mask.sum() for mask in statistic.support(data)), 0.95
+            )
             hits[name, "jackknife-logit"] = low <= truths[name] <= high
     hits["AUC", "DeLong-logit"] = covers(delong_ci(labels, scores), truths["AUC"])
     return hits

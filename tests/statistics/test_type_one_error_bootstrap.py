@@ -9,7 +9,7 @@ runs, and no corrected test may reject more than 7 % of the time from n = 300 on
 import numpy as np
 import pytest
 
-from eval_toolkit.inference.paired import (
+from eval_toolkit.inference import (
     compare_scorers,
     paired_bootstrap_diff,
     paired_bootstrap_ece_diff,

@@ -365,7 +365,7 @@ class TestTemperature:
             cal.fit_temperature_binary([0, 1], [0.4, 0.6], bounds=bounds)
 
     def test_shape_labels_and_classes_are_checked(self):
-        with pytest.raises(InvalidInputError, match=r"`val_logits` must have shape \(n, 2\)"):
+        with pytest.raises(InvalidInputError, match=r"`val_logits` must be of shape \(n, 2\)"):
             cal.fit_temperature([0.1, 0.2], [0, 1])
         with pytest.raises(InvalidInputError, match=r"val_labels\[1\] is 2"):
             cal.fit_temperature([[0, 1], [1, 0]], [0, 2])
@@ -618,3 +618,65 @@ class TestEstimatePrior:
         assert cal.estimate_prior(calibrated_at_half, from_prior=0.5) == pytest.approx(
             0.07, abs=0.012
         )
+
+
+class TestTies:
+    Y, S = [0, 1, 1, 0] * 5, [0, 0, 1, 1] * 5
+
+    def test_a_score_is_in_one_bin_of_equal_mass(self):
+        curve = cal.reliability_curve(self.Y, self.S)
+        assert curve["n_per_bin"] == [10, 10]
+        assert (curve["prob_pred"], curve["prob_true"]) == ([0.0, 1.0], [0.5, 0.5])
+        assert curve["bin_edges"] == [0.0, 1.0, 1.0]
+        low, high = wilson_bounds(5, 10, 0.95)
+        assert (curve["ci_low"], curve["ci_high"]) == ([low] * 2, [high] * 2)
+        assert [row["n"] for row in cal.reliability_diagram_data(self.Y, self.S)] == [10, 10]
+
+    def test_the_errors_are_those_of_the_metrics(self, sample):
+        for y, s in ((self.Y, self.S), (sample[0], np.round(sample[1], 1))):
+            curve = cal.reliability_curve(y, s)
+            ece = metrics.expected_calibration_error_equal_mass(y, s, 10)
+            assert curve["ece_equal_mass"] == ece
+            gaps = np.abs(np.subtract(curve["prob_true"], curve["prob_pred"]))
+            assert np.average(gaps, weights=curve["n_per_bin"]) == pytest.approx(ece)
+
+    def test_bins_that_share_a_score_with_others_stay(self):
+        y, s = [0, 1] * 4, [0.1, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.9]
+        curve = cal.reliability_curve(y, s, n_bins=4)
+        assert curve["n_per_bin"] == [2, 4, 2]
+        assert (curve["bin_lower"], curve["bin_upper"]) == ([0.1, 0.2, 0.2], [0.2, 0.2, 0.9])
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("label", [0, 1])
+    def test_one_class_has_no_largest_gap_however_few_rows(self, label):
+        assert cal.maximum_calibration_error([label] * 2, [0.1, 0.2]) is None
+        with pytest.raises(InvalidInputError, match="`n_bins` is 1; it must be at least 2"):
+            cal.maximum_calibration_error([label] * 2, [0.1, 0.2], n_bins=1)
+
+    @pytest.mark.parametrize("bounds", [(5,), 5, (1, 2, 3)])
+    def test_bounds_are_a_pair(self, bounds):
+        with pytest.raises(InvalidInputError, match=r"`bounds` is .*; it must be a pair \(low, hi"):
+            cal.fit_temperature_binary([0, 1], [0.2, 0.8], bounds=bounds)
+
+    def test_logits_are_numbers(self):
+        with pytest.raises(InvalidInputError, match=r"val_logits\[:, 0\]\[0\] is .*'a'.*numbers"):
+            cal.fit_temperature([["a", "b"]], [0])
+        with pytest.raises(
+            InvalidInputError, match=r"`val_logits` must be of shape \(n, 2\), got r"
+        ):
+            cal.fit_temperature([[1.0, 2.0], [1.0]], [0, 1])
+        with pytest.raises(InvalidInputError, match=r"val_logits\[:, 1\]\[0\] is inf"):
+            cal.fit_temperature([[0.0, np.inf], [1.0, 1.0]], [0, 1])
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-200, 1e200])
+def test_platt_follows_the_scale_of_the_scores(scale):
+    y, s = [0, 0, 1, 0, 1, 1], np.array([-2.0, -1.0, -0.5, 0.5, 1.0, 2.0])
+    scaled = cal.fit_platt_calibrator(y, s * scale)
+    assert scaled(s * scale) == pytest.approx(cal.fit_platt_calibrator(y, s)(s), rel=1e-9)
+
+
+def test_a_constant_score_still_carries_nothing():
+    fit = cal.fit_platt_calibrator([0, 1, 0, 1], [0.1 + 0.2] * 4)
+    assert (fit.a, fit([5.0])[0]) == (0.0, pytest.approx(0.5))

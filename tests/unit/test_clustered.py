@@ -86,3 +86,10 @@ def test_bad_input_is_named():
 def test_one_cluster_is_undefined():
     with pytest.raises(UndefinedMetricError, match="`groups2` has one cluster only"):
         cluster_robust_se(Y, GROUPS, groups2=np.zeros(40))
+
+
+def test_ragged_and_textual_regressors_are_named():
+    with pytest.raises(InvalidInputError, match=r"`X` must be of shape .*, got rows of different"):
+        ols_cluster([1.0, 2.0, 3.0], [[1, 2], [3], [4, 5]])
+    with pytest.raises(InvalidInputError, match=r"X\[:, 0\]\[0\] is .*'1'.* must hold numbers"):
+        ols_cluster([1.0, 2.0, 3.0], ["1", "2", "3"])

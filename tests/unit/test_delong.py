@@ -5,6 +5,7 @@ import pytest
 
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.delong import delong_ci, delong_roc_variance
+from eval_toolkit.inference.intervals import exact_at_bound
 
 Y = np.array([0, 0, 0, 0, 1, 1, 1, 1])
 WORSE = np.array([1, 2, 5, 6, 3, 4, 7, 8])
@@ -116,3 +117,11 @@ def test_bad_input_is_named():
         delong_roc_variance([0, 1, 1], [1, 2, 3], [1, 2])
     with pytest.raises(InvalidInputError, match="`transform` is 'probit'"):
         delong_ci(Y, WORSE, transform="probit")
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95])
+def test_the_exact_interval_is_that_of_every_other_estimate_at_its_bound(confidence):
+    y = [0] * 4 + [1] * 3
+    for auc, scores in ((1.0, y), (0.0, [1 - label for label in y])):
+        ci = delong_ci(y, scores, confidence=confidence)
+        assert (ci.ci_low, ci.ci_high) == exact_at_bound(auc, (0.0, 1.0), 3, confidence)

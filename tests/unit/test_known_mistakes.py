@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from eval_toolkit.inference.bootstrap import bootstrap_ci
+from eval_toolkit.inference import bootstrap_ci, paired_bootstrap_diff
 from eval_toolkit.inference.delong import delong_roc_variance
 from eval_toolkit.inference.folds import cross_validate_metric, cv_clt_ci
-from eval_toolkit.inference.paired import paired_bootstrap_diff
 from eval_toolkit.metrics import pr_auc, roc_auc
 
 

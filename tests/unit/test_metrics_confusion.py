@@ -14,6 +14,7 @@ from eval_toolkit.metrics import (
     ConfusionCounts,
     ThresholdResult,
     cohen_kappa,
+    confusion,
     confusion_counts,
     metrics_at_threshold,
     net_benefit,
@@ -23,6 +24,34 @@ from eval_toolkit.metrics import (
 
 Y = [0, 0, 1, 1]
 S = [0.1, 0.4, 0.35, 0.8]
+CELLS = [(5, 1, 2, 4), (30, 20, 10, 40), (7, 0, 0, 3), (0, 3, 9, 0), (0, 5, 1, 2)]
+RATES = [
+    "precision",
+    "recall",
+    "specificity",
+    "fpr",
+    "fnr",
+    "accuracy",
+    "f1",
+    "balanced_accuracy",
+    "mcc",
+    "kappa",
+]
+
+
+class TestFormulas:
+    @pytest.mark.parametrize("rate", RATES)
+    def test_one_formula_for_numbers_and_arrays(self, rate: str) -> None:
+        of = getattr(confusion, f"{rate}_of")
+        arrays = of(*np.array(CELLS, dtype=np.float64).T)
+        rates = [getattr(ConfusionCounts(*cells), rate) for cells in CELLS]
+        assert arrays.tolist() == pytest.approx(rates, rel=1e-15)
+        assert all(type(value) is float for value in rates)
+
+    @pytest.mark.parametrize("n", [7, 10**5, 3 * 10**9])
+    def test_the_ends_of_mcc_are_exact(self, n: int) -> None:
+        assert ConfusionCounts(tn=n, fp=0, fn=0, tp=3).mcc == 1.0
+        assert ConfusionCounts(tn=0, fp=n, fn=3, tp=0).mcc == pytest.approx(-1.0, abs=1e-15)
 
 
 class TestCounts:
@@ -41,8 +70,11 @@ class TestCounts:
     def test_thresholds_that_are_none(self) -> None:
         with pytest.raises(InvalidInputError, match="`threshold` is nan"):
             confusion_counts(Y, S, math.nan)
-        with pytest.raises(InvalidTypeError, match="`threshold` must be a number, got 'half'"):
-            confusion_counts(Y, S, "half")  # type: ignore[arg-type]
+        for text in ("half", "0.5"):
+            with pytest.raises(
+                InvalidTypeError, match=f"`threshold` must be a number, got '{text}'"
+            ):
+                confusion_counts(Y, S, text)  # type: ignore[arg-type]
 
     def test_rates_by_hand(self) -> None:
         counts = ConfusionCounts(tn=5, fp=1, fn=2, tp=4)

@@ -152,3 +152,20 @@ def test_wilson_bounds_of_arrays_are_those_of_scalars() -> None:
     for k, pair in zip(hits, zip(low, high, strict=True), strict=True):
         assert pair == wilson_bounds(float(k), 7, 0.95)
     assert (low[0], high[-1]) == (0.0, 1.0)
+
+
+class TestStrataOfAnyType:
+    Y, S = [1, 1, 1], [0.9, 0.2, 0.7]
+
+    def test_types_are_kept_apart(self) -> None:
+        assert list(stratified_recall(self.Y, self.S, 0.5, [1, "1", 1])) == [1, "1"]
+
+    def test_missing_strata_are_one(self) -> None:
+        strata = [None, math.nan, pd.NA]
+        got = stratified_recall(self.Y, self.S, 0.5, strata)
+        assert got == {"unlabeled": {"recall": 2 / 3, "n": 3, "tp": 2, "fn": 1}}
+
+    def test_unhashable_strata_are_refused(self) -> None:
+        message = r"strata\[1\] is \['b', 'c'\]; `strata` must hold strings, numbers or other hash"
+        with pytest.raises(InvalidInputError, match=message):
+            stratified_recall(self.Y, self.S, 0.5, ["a", ["b", "c"], "d"])

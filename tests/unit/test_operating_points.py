@@ -202,3 +202,19 @@ class TestHeadline:
         assert list(op.headline_metrics(Y, S, None, (0.2,))["precision_at_prior"]) == ["0.2"]
         with pytest.raises(InvalidInputError, match=r"`assumed_priors` is 1.0"):
             op.headline_metrics(Y, S, assumed_priors=[1.0])
+
+
+class TestForeignTypes:
+    def test_fitted_points_come_in_a_mapping(self):
+        with pytest.raises(InvalidTypeError, match=r"`fitted` must map criteria .*; got \[1\]"):
+            op.apply_operating_points(Y, S, [1])
+        with pytest.raises(InvalidTypeError, match=r"fitted\['x'\] is 0.5; it must be a Fitted"):
+            op.apply_operating_points(Y, S, {"x": 0.5})
+
+    def test_sequences_are_sequences(self):
+        with pytest.raises(InvalidTypeError, match=r"`assumed_priors` is 0.1; it must be a seq"):
+            op.headline_metrics(Y, S, assumed_priors=0.1)
+        with pytest.raises(InvalidTypeError, match="`selectors` is 5; it must be a sequence"):
+            op.fit_operating_points(Y, S, 5)
+        with pytest.raises(InvalidTypeError, match="`apply_slices` is 5; it must be a sequence"):
+            op.OperatingPointSpec("val", 5, [MaxF1Selector()])

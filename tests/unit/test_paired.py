@@ -14,9 +14,8 @@ from eval_toolkit.errors import (
     InvalidTypeError,
     UndefinedMetricError,
 )
-from eval_toolkit.inference.bootstrap import bootstrap_ci
-from eval_toolkit.inference.multiplicity import correct_p_values
-from eval_toolkit.inference.paired import (
+from eval_toolkit.inference import (
+    bootstrap_ci,
     bootstrap_p_value,
     compare_scorers,
     paired_bootstrap_diff,
@@ -24,6 +23,7 @@ from eval_toolkit.inference.paired import (
     paired_bootstrap_op_point_diff,
     paired_mde,
 )
+from eval_toolkit.inference.multiplicity import correct_p_values
 from eval_toolkit.inference.planning import MDEEstimate, mde_from_ci
 from eval_toolkit.inference.results import PairedBootstrapCI
 from eval_toolkit.metrics import (
@@ -191,7 +191,7 @@ def test_many_undefined_draws_are_stratified():
     a, b = np.arange(60) / 60, 0.3 + 0.4 * y
     diff = paired_bootstrap_diff(y, a, b, roc_auc)
     assert (diff.method, diff.n_undefined) == ("percentile, label-stratified", 0)
-    message = r"roc_auc is undefined on \d+ of 1000 resamples; a difference needs at least 95 %"
+    message = r"roc_auc is undefined on \d+ of 1000 resamples; an interval needs at least 95 %"
     with pytest.raises(UndefinedMetricError, match=message):
         paired_bootstrap_diff(y, a, b, roc_auc, groups=np.arange(60) // 5)
 
@@ -501,7 +501,7 @@ def test_many_undefined_draws_are_stratified_for_all():
     y = np.arange(60) < 2
     a, b = np.sin(np.arange(60)), 0.3 + 0.4 * y * np.arange(60)
     result = compare_scorers(y, {"a": a, "b": b}, roc_auc)
-    assert result.scorers["a"] == bootstrap_ci(y, a, roc_auc)
+    assert result.scorers["a"] == bootstrap_ci(y, a, roc_auc, stratified=True)
     assert result.scorers["a"].method == "BCa, label-stratified"
     assert result.differences["b"] == paired_bootstrap_diff(y, a, b, roc_auc)
     assert result.differences["b"].method == "percentile, label-stratified"

@@ -141,3 +141,17 @@ def test_bad_sign_flip_arguments_are_named():
         sign_flip_test([1, 2], [2, 3], n_permutations=0)
     with pytest.raises(InvalidInputError, match="`a` has 2 rows but `b` has 1"):
         sign_flip_test([1, 2], [2])
+
+
+def test_mid_p_of_a_tie_is_below_one():
+    result = mcnemar_from_table([[1, 5], [5, 1]], method="mid-p")
+    assert result.p_value == pytest.approx(1 - 252 / 1024 / 2, rel=1e-12)
+
+
+def test_unusable_tables_are_named():
+    with pytest.raises(InvalidInputError, match=r"`table` must be of shape \(2, 2\), got rows of"):
+        mcnemar_from_table([[1, 2], [3]])
+    with pytest.raises(
+        InvalidInputError, match=r"table\[0\] is .*'1'.*; `table` must hold numbers"
+    ):
+        mcnemar_from_table([["1", "2"], ["3", "4"]])

@@ -92,12 +92,20 @@ FAST_AND_OPAQUE = {
         EqualMassError(6, norm="l2"),
         lambda y, s: metrics.expected_calibration_error_l2(y, s, 6),
     ),
+    "mce": (
+        EqualMassError(5, norm="max"),
+        lambda y, s: metrics.maximum_calibration_error(y, s, n_bins=5),
+    ),
+    "mce_width": (
+        EqualWidthError(5, norm="max"),
+        lambda y, s: metrics.maximum_calibration_error(y, s, n_bins=5, strategy="uniform"),
+    ),
     "f1": (AtThreshold("f1", 0.5, f1), at(0.5, f1)),
     "precision": (AtThreshold("precision", 0.73, precision), at(0.73, precision)),
     "f1, all positive": (AtThreshold("f1", -math.inf, f1), at(-math.inf, f1)),
 }
 FAST = tuple(fast for fast, _ in FAST_AND_OPAQUE.values())
-NO_CLOSED_FORM = ("recall_at_fpr", "ece_mass", "ece_l2")
+NO_CLOSED_FORM = ("ece_10", "ece_7", "ece_mass", "ece_l2", "mce", "mce_width")
 OPAQUE = tuple(CallableStatistic(opaque) for _, opaque in FAST_AND_OPAQUE.values())
 
 
@@ -319,9 +327,9 @@ def test_processes_give_the_same_bits(monkeypatch, processes, plan):
     assert parallel.tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize(("chunk_rows", "n_tasks"), [(1, 8), (200_000, 3), (10**12, 1)])
+@pytest.mark.parametrize(("chunk_rows", "n_tasks"), [(1, 8), (250_000, 3), (10**12, 1)])
 def test_any_chunk_size_gives_the_same_bits(monkeypatch, chunk_rows, n_tasks):
-    """500 resamples are 8 blocks of 64; a block is 120 rows × 64 × 12 statistics = 92 160."""
+    """500 resamples are 8 blocks of 64; a block is 120 rows × 64 × 14 statistics = 107 520."""
     expected = replicate(problem(FAST), 500)
     monkeypatch.setattr(engine, "_CHUNK_ROWS", chunk_rows)
     executor = Recording()
@@ -502,7 +510,10 @@ def test_recognised_metrics():
     assert partial_auc.needs.rows
     assert partial_auc.bounds == (0.0, 1.0)
     assert statistic_for(RecallAtFpr(0.1)) == RecallAtFpr(0.1)
-    as_it_is = statistic_for(metrics.maximum_calibration_error)
+    assert statistic_for(metrics.maximum_calibration_error) == EqualMassError(10, "max")
+    uniform = functools.partial(metrics.maximum_calibration_error, strategy="uniform", n_bins=4)
+    assert statistic_for(uniform) == EqualWidthError(4, "max")
+    as_it_is = statistic_for(metrics.expected_calibration_error_l2_debiased)
     assert as_it_is.needs.rows
     assert as_it_is.bounds == (0.0, 1.0)
     assert not as_it_is.foreign

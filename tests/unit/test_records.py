@@ -237,3 +237,60 @@ class TestFromRows:
     def test_refusals(self, arguments: Any, options: dict[str, Any], message: str) -> None:
         with pytest.raises(InvalidInputError, match=message):
             Records.from_rows(*arguments, **options)
+
+
+class TestForeignTypes:
+    @pytest.mark.parametrize(
+        ("columns", "message"),
+        [
+            ({"c": "101"}, "`c` is '101'; it must be a sequence, one entry per record"),
+            ({"c": 5}, "`c` is 5; it must be a sequence, one entry per record"),
+            ({"x": [1, 2], "c": 5}, "`c` is 5; it must be a sequence"),
+            ({"c": np.array(3.0)}, r"`c` is array\(3\.\); it must be a sequence"),
+            ({"c": ["1", "0"]}, r"c\[0\] is '1'; a column must hold numbers or None"),
+            ({"c": np.ma.masked_array([1, 2], mask=[False, True])}, r"c\[1\] is masked; a column"),
+            ([1, 2], r"`columns` is \[1, 2\]; it must map names to columns"),
+        ],
+    )
+    def test_columns(self, columns: Any, message: str) -> None:
+        with pytest.raises(InvalidInputError, match=message):
+            Records.from_columns(columns)
+
+    @pytest.mark.parametrize(
+        ("rows", "message"),
+        [
+            ([0, 9], r"rows\[1\] is 9; there are 3 records"),
+            ([-4], r"rows\[0\] is -4; there are 3 records"),
+            ([True, False], r"`rows` is a mask of shape \(2,\); there are 3 records"),
+            ([0.5], "`rows` must hold positions or be a mask"),
+        ],
+    )
+    def test_take(self, rows: Any, message: str) -> None:
+        with pytest.raises(InvalidInputError, match=message):
+            Records.from_columns({"x": [1, 2, 3]}).take(rows)
+
+    def test_take_nothing(self) -> None:
+        assert len(Records.from_columns({"x": [1, 2, 3]}).take([])) == 0
+
+
+class TestRepeatedInputs:
+    LABELS = (1, 1, 1, 0, 1, 1)
+    SCORES = (0.9, 0.2, 0.2, 0.4, 0.5, 0.2)
+    INPUTS = ("a", "a", "a", "a", "b", "a")
+    GROUPS = ("g", "h", "g", "g", "g", "g")
+    PARTS = ("u", "u", "v", "u", "u", "u")
+
+    def build(self, rows: list[int]) -> Records:
+        data = (self.LABELS, self.SCORES, self.INPUTS, self.GROUPS, self.PARTS)
+        y, s, inputs, group, part = ([values[i] for i in rows] for values in data)
+        return Records.from_rows(y, s, inputs=inputs, group=group, slices={"part": part})
+
+    def test_the_order_of_the_rows_does_not_matter(self) -> None:
+        records = self.build([0, 1, 2, 3, 4, 5])
+        for rows in ([5, 4, 3, 2, 1, 0], [2, 0, 4, 5, 1, 3]):
+            assert lines(self.build(rows)) == lines(records)
+
+    def test_numbered_by_score(self) -> None:
+        records = Records.from_rows([1, 1], [0.9, 0.2], inputs=["a", "a"])
+        assert [unit[16:] for unit in records.unit_id] == ["", "~2"]
+        assert records.columns["score"].tolist() == [0.2, 0.9]

@@ -156,7 +156,7 @@ class TestContract:
             (KeyError("column"), "KeyError: 'column'"),
             (float("nan"), "ValueError: mine returned nan"),
             (float("inf"), "ValueError: mine returned inf"),
-            (None, "TypeError: "),
+            (None, "InvalidTypeError: mine returned None; it must be a number"),
         ],
     )
     def test_a_failing_spec_is_an_error_cell_alone(self, answer: Any, reason: str) -> None:

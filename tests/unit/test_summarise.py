@@ -441,7 +441,9 @@ class TestRefusals:
 
     def test_labels_must_be_labels(self) -> None:
         records = Records.from_columns({"label": [0, 1, 0.5], "score": [0.1, 0.2, 0.3]})
-        with pytest.raises(InvalidInputError, match=r"label\[2\] is .*0\.5.*; labels must be 0 or"):
+        with pytest.raises(
+            InvalidInputError, match=r"has a unit with the value 0\.5; labels must be 0 or"
+        ):
             summarise(records, [ms.pr_auc])
 
     def test_scored_metrics_need_both_columns(self) -> None:

@@ -358,3 +358,11 @@ def test_home_of_shared_names():
     assert th.WilsonInterval is proportions.WilsonInterval
     assert th.recall_at_fpr is metrics.recall_at_fpr
     assert th.RecallAtFprResult is metrics.RecallAtFprResult
+
+
+@pytest.mark.parametrize(
+    "selector", [th.TargetRecallSelector, th.TargetPrecisionSelector, th.TargetFPRSelector]
+)
+def test_a_target_is_a_number_and_no_text(selector):
+    with pytest.raises(InvalidTypeError, match=r"must be a number, got '0.9'"):
+        selector("0.9")

@@ -47,7 +47,19 @@ def test_float64_is_not_copied():
         ([0.1, 0.2, float("nan")], r"y_score\[2\] is nan; `y_score` must be finite"),
         ([0.1, float("-inf")], r"y_score\[1\] is -inf; `y_score` must be finite"),
         ([0.1, None], r"y_score\[1\] is nan; `y_score` must be finite"),
-        ([0.1, "x"], r"y_score\[1\] is .*'x'.*; `y_score` must hold numbers"),
+        ([0.1, "x"], r"y_score\[1\] is 'x'; `y_score` must hold numbers"),
+        (["0.1", "0.2"], r"y_score\[0\] is '0\.1'; `y_score` must hold numbers"),
+        ([0.1, "0.2"], r"y_score\[1\] is '0\.2'; `y_score` must hold numbers"),
+        (np.array(["0.1"]), r"y_score\[0\] is '0\.1'; `y_score` must hold numbers"),
+        ([b"0.1"], r"y_score\[0\] is b'0\.1'; `y_score` must hold numbers"),
+        (np.array([0.1, "0.2"], dtype=object), r"y_score\[1\] is '0\.2'; `y_score` must hold num"),
+        (np.array(["2020-01-01"], dtype="M8[ns]"), r"y_score\[0\] is .*2020.*must hold numbers"),
+        (np.array([0.1, pd.NA], dtype=object), r"y_score\[1\] is <NA>; `y_score` must hold num"),
+        ([10**400], r"y_score\[0\] is 10+; `y_score` must hold numbers"),
+        (
+            np.ma.masked_array([0.1, 0.2, 0.3], mask=[False, False, True]),
+            r"y_score\[2\] is masked; every entry needs a value",
+        ),
         (np.array([0.1, "x"], dtype=object), r"y_score\[1\] is 'x'; `y_score` must hold numbers"),
         ([1 + 2j], r"y_score\[0\] is .*1\+2j.*; `y_score` must hold numbers"),
         ([[0.1, 0.2], [0.3]], "`y_score` must be 1-D"),
@@ -56,6 +68,17 @@ def test_float64_is_not_copied():
 def test_unusable_vectors(values, message):
     with pytest.raises(InvalidInputError, match=message):
         _validate.vector(values, "y_score")
+
+
+def test_a_mask_that_hides_nothing():
+    values = np.ma.masked_array([0.1, 0.2], mask=[False, False])
+    assert _validate.vector(values, "y_score").tolist() == [0.1, 0.2]
+
+
+@pytest.mark.parametrize("name", ["groups", "y_true", "sample_weight"])
+def test_only_scores_have_a_positive_class_column(name):
+    with pytest.raises(InvalidInputError, match=rf"`{name}` must be 1-D, got shape \(1, 2\)$"):
+        _validate.vector([[0.1, 0.9]], name)
 
 
 # --- labels ------------------------------------------------------------------------------------
@@ -88,6 +111,8 @@ def test_labels_in_any_form(values):
         ([0.0, float("nan")], r"y_true\[1\] is .*nan.*; labels must be 0 or 1"),
         (["0", "1"], r"y_true\[0\] is .*'0'.*; labels must be 0 or 1"),
         ([1, None], r"y_true\[1\] is None; labels must be 0 or 1"),
+        (np.array([1, pd.NA], dtype=object), r"y_true\[1\] is <NA>; labels must be 0 or 1"),
+        (np.ma.masked_array([0, 1], mask=[True, False]), r"y_true\[0\] is masked"),
         ([], "`y_true` is empty"),
         ([[0, 1]], r"`y_true` must be 1-D"),
     ],
@@ -182,6 +207,9 @@ def test_group_codes_are_sorted(groups):
         [1.0, float("nan"), 2.0],
         pd.Series(["a", None, "b"]),
         pd.array(["a", pd.NA, "b"], dtype="string"),
+        ["0", float("nan"), "1"],
+        ("0", pd.NA, 1),
+        np.array([1, np.nan, "1"], dtype=object),
         np.array(["2020-01-02", "NaT", "2020-01-02"], dtype="M8[D]"),
     ],
 )
@@ -189,6 +217,34 @@ def test_missing_group(groups):
     message = r"groups\[1\] is missing; every row needs a group id"
     with pytest.raises(InvalidInputError, match=message):
         _validate.group_codes(groups, 3)
+
+
+@pytest.mark.parametrize("container", [list, lambda ids: np.array(ids, dtype=object)])
+def test_groups_of_several_types(container):
+    # Numbers first, then strings; what Python calls equal is one group.
+    codes, n_groups = _validate.group_codes(container([1, "1", 10, 1.0, "b", 2, np.int64(1)]), 7)
+    assert (codes.tolist(), n_groups) == ([0, 3, 2, 0, 4, 1, 0], 5)
+
+
+def test_codes_do_not_depend_on_the_order_of_the_rows():
+    ids = ["b", 2, "a", 1.5, ("x", 1), ("a", 2), True, frozenset({1})]
+    codes, n_groups = _validate.group_codes(np.array([*ids, None], dtype=object)[:-1], len(ids))
+    backwards, _ = _validate.group_codes(np.array([*ids[::-1], None], dtype=object)[:-1], len(ids))
+    assert n_groups == len(ids)
+    assert codes.tolist() == backwards[::-1].tolist()
+
+
+def test_large_integers_stay_apart():
+    assert _validate.group_codes([2**63, 2**63 + 1, -1], 3)[1] == 3  # floats would merge the first
+
+
+def test_unhashable_and_two_dimensional_groups():
+    with pytest.raises(InvalidInputError, match=r"groups\[0\] is \['a'\]; `groups` must hold str"):
+        _validate.group_codes([["a"], ["b", "c"]], 2)
+    with pytest.raises(InvalidInputError, match=r"`groups` must be 1-D, got shape \(2, 1\)$"):
+        _validate.group_codes([["a"], ["b"]], 2)
+    with pytest.raises(InvalidInputError, match=r"groups\[1\] is masked"):
+        _validate.group_codes(np.ma.masked_array([1, 2], mask=[False, True]), 2)
 
 
 def test_number_of_groups():
@@ -219,7 +275,7 @@ def test_numbers_outside(value, limits, message):
         _validate.number(value, "x", **limits)
 
 
-@pytest.mark.parametrize("value", ["abc", None, [1], 1j])
+@pytest.mark.parametrize("value", ["abc", "0.5", b"1", np.str_("1"), None, [1], 1j, 10**400])
 def test_not_a_number(value):
     with pytest.raises(InvalidTypeError, match="`x` must be a number, got"):
         _validate.number(value, "x")

@@ -34,12 +34,15 @@ def logistic_regression(features: FloatArray, targets: FloatArray) -> tuple[Floa
 
     The features are standardised first, so that the ridge means the same on every scale.
     """
-    centre = features.mean(axis=0)
-    spread = features.std(axis=0)
+    # In units of the largest value no scale is too small or too large to be squared.
+    unit = np.abs(features).max(axis=0)
+    unit = np.where(unit > 0.0, unit, 1.0)
+    relative = features / unit
+    centre, spread = relative.mean(axis=0), relative.std(axis=0)
     # A constant feature carries nothing; rounding can leave it a spread of 1e-17.
-    scale = np.where(spread > 1e-12 * (1.0 + np.abs(centre)), spread, np.inf)
-    design = np.column_stack([(features - centre) / scale, np.ones(len(features))])
+    scale = np.where(spread > 1e-12, spread, np.inf)
+    design = np.column_stack([(relative - centre) / scale, np.ones(len(features))])
     penalty = np.append(np.full(features.shape[1], RIDGE), 0.0)
     theta = fit_logistic(design, targets, penalty=penalty)
     slopes = theta[:-1] / scale
-    return slopes, float(theta[-1] - slopes @ centre)
+    return slopes / unit, float(theta[-1] - slopes @ centre)

@@ -325,10 +325,12 @@ def fit_temperature(
     >>> fit["temperature"] > 1, fit["improvement"] > 0
     (True, True)
     """
-    logits = np.asarray(val_logits, dtype=np.float64)
+    shape = "of shape (n, 2)"
+    logits = _validate.as_array(val_logits, "val_logits", shape=shape)
     if logits.ndim != 2 or logits.shape[1] != 2:
-        raise InvalidInputError(f"`val_logits` must have shape (n, 2), got {logits.shape}")
-    log_odds = _validate.vector(logits[:, 1] - logits[:, 0], "val_logits[:, 1] - val_logits[:, 0]")
+        raise InvalidInputError(f"`val_logits` must be {shape}, got {logits.shape}")
+    negative, positive = (_validate.vector(logits[:, k], f"val_logits[:, {k}]") for k in (0, 1))
+    log_odds = _validate.vector(positive - negative, "val_logits[:, 1] - val_logits[:, 0]")
     labels = _validate.binary_labels(val_labels, "val_labels")
     _validate.same_length(labels, log_odds, ("val_labels", "val_logits"))
     _validate.both_classes(labels, "a calibrator")
@@ -346,8 +348,12 @@ def fit_temperature(
 def _best_temperature(
     labels: BoolArray, log_odds: FloatArray, bounds: tuple[float, float]
 ) -> float:
-    low = _validate.number(bounds[0], "bounds[0]", low=0.0, include_low=False)
-    high = _validate.number(bounds[1], "bounds[1]", low=low, include_low=False)
+    try:
+        low, high = bounds
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"`bounds` is {bounds!r}; it must be a pair (low, high)") from None
+    low = _validate.number(low, "bounds[0]", low=0.0, include_low=False)
+    high = _validate.number(high, "bounds[1]", low=low, include_low=False)
     margin = np.where(labels, log_odds, -log_odds)
     if not margin.any():  # every temperature is as good; the logits say nothing
         return min(max(1.0, low), high)
@@ -383,7 +389,8 @@ def fit_temperature_binary(
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite, equally long, labels not 0/1, scores not in [0, 1].
+        If the arrays are not 1-D, finite, equally long, labels not 0/1, scores not in [0, 1], or
+        bounds not 0 < low < high.
     UndefinedMetricError
         If only one class is present.
 

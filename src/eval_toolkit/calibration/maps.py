@@ -24,7 +24,8 @@ CLIP = 1e-7
 
 def flat_scores(y_score: ArrayLike) -> FloatArray:
     """Return finite scores, flattened."""
-    return _validate.vector(np.ravel(np.asarray(y_score)), "y_score")
+    array = _validate.as_array(y_score, "y_score", shape="an array")
+    return _validate.vector(array.ravel(), "y_score")
 
 
 def probabilities(scores: FloatArray, hint: str = "") -> FloatArray:

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate, metrics
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.metrics._binning import ReliabilityCurve
 from eval_toolkit.metrics._wilson import wilson_bounds
 
 __all__ = [
@@ -61,7 +63,8 @@ def reliability_curve(
     Notes
     -----
     Everything about a bin is computed from one grouping of the rows, so edges, counts and means
-    always belong together, with ties and empty bins too. The calibration errors are those of
+    always belong together, with ties and empty bins too. Bins of equal mass that hold nothing but
+    one and the same score are listed as one bin. The calibration errors are those of
     `expected_calibration_error_equal_mass` and `expected_calibration_error` on the same data.
 
     Examples
@@ -81,7 +84,9 @@ def reliability_curve(
     if strategy == "quantile" and n < n_bins:
         reason = f"{n} rows cannot fill {n_bins} bins of equal mass"
         return {"skipped": reason, "n": n, "n_positive": n_positive}
-    bins = metrics.calibration_curve(labels, scores, n_bins=n_bins, strategy=strategy)
+    bins = _each_score_once(
+        metrics.calibration_curve(labels, scores, n_bins=n_bins, strategy=strategy)
+    )
     low, high = wilson_bounds(bins.fraction_positive * bins.n, bins.n, confidence)
     curve = {
         "n": n,
@@ -100,6 +105,24 @@ def reliability_curve(
         "ece_equal_width": metrics.expected_calibration_error(labels, scores, n_bins),
     }
     return curve | _equal_mass_error(labels, scores, n_bins)
+
+
+def _each_score_once(bins: ReliabilityCurve) -> ReliabilityCurve:
+    """Merge neighbouring bins that hold one and the same score and nothing else.
+
+    They have one mean and one frequency; apart, each would look as uncertain as its few rows.
+    """
+    single = bins.bin_lower == bins.bin_upper
+    same = single[1:] & single[:-1] & (bins.bin_lower[1:] == bins.bin_lower[:-1])
+    first = np.flatnonzero(np.concatenate(([True], ~same)))
+    return ReliabilityCurve(
+        bin_lower=bins.bin_lower[first],
+        bin_upper=bins.bin_upper[first],
+        mean_predicted=bins.mean_predicted[first],
+        fraction_positive=bins.fraction_positive[first],
+        n=np.add.reduceat(bins.n, first),
+        strategy=bins.strategy,
+    )
 
 
 def _equal_mass_error(y_true: ArrayLike, y_score: ArrayLike, n_bins: int) -> dict[str, Any]:
@@ -182,9 +205,12 @@ def maximum_calibration_error(
     >>> p = [0.25, 0.25, 0.55, 0.75, 0.75]
     >>> round(maximum_calibration_error([0, 0, 1, 1, 1], p, n_bins=2), 4)
     0.3167
-    >>> maximum_calibration_error([1, 1], [0.4, 0.6], n_bins=2) is None
+    >>> maximum_calibration_error([1, 1], [0.4, 0.6]) is None
     True
     """
-    largest = metrics.maximum_calibration_error(y_true, y_score, n_bins=n_bins, strategy=strategy)
-    labels = _validate.binary_labels(y_true)
-    return None if labels.all() or not labels.any() else largest
+    labels, scores = _validate.probability_pair(y_true, y_score)
+    _validate.integer(n_bins, "n_bins", low=2)
+    _validate.choice(strategy, "strategy", ("quantile", "uniform"))
+    if labels.all() or not labels.any():
+        return None
+    return metrics.maximum_calibration_error(labels, scores, n_bins=n_bins, strategy=strategy)

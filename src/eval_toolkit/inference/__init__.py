@@ -1,12 +1,12 @@
 """The statistics engine: resampling plans, intervals, paired tests, multiplicity, planning."""
 
-from eval_toolkit.inference.bootstrap import (
+from eval_toolkit.inference.bootstrap import bootstrap_ci, cluster_bootstrap_ci
+from eval_toolkit.inference.clustered import ClusteredOLS, cluster_robust_se, ols_cluster
+from eval_toolkit.inference.combined import (
     block_bootstrap_on_folds,
-    bootstrap_ci,
-    cluster_bootstrap_ci,
     stratified_cluster_bootstrap_ci,
 )
-from eval_toolkit.inference.clustered import ClusteredOLS, cluster_robust_se, ols_cluster
+from eval_toolkit.inference.comparison import ScorerComparison, compare_scorers
 from eval_toolkit.inference.delong import DeLongResult, delong_ci, delong_roc_variance
 from eval_toolkit.inference.engine import Executor
 from eval_toolkit.inference.equivalence import (
@@ -44,14 +44,9 @@ from eval_toolkit.inference.multiplicity import (
     fdr_bh_correct,
 )
 from eval_toolkit.inference.paired import (
-    ScorerComparison,
-    ThresholdedMetricFn,
-    ThresholdFn,
     bootstrap_p_value,
-    compare_scorers,
     paired_bootstrap_diff,
     paired_bootstrap_ece_diff,
-    paired_bootstrap_op_point_diff,
     paired_mde,
 )
 from eval_toolkit.inference.paired_tests import (
@@ -85,6 +80,11 @@ from eval_toolkit.inference.proportions import (
     clopper_pearson_interval,
     jeffreys_interval,
     wilson_interval,
+)
+from eval_toolkit.inference.refitted import (
+    ThresholdedMetricFn,
+    ThresholdFn,
+    paired_bootstrap_op_point_diff,
 )
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,

@@ -1,5 +1,12 @@
-"""Prepared calibration errors: gaps between predicted and observed shares, bin by bin."""
+"""Prepared calibration errors: gaps between predicted and observed shares, bin by bin.
 
+All of them are norms of a field of gaps, so a plug-in value is biased upwards: noise has a norm
+too. Resamples add the same bias again, and no percentile of them covers. What holds is the triangle
+inequality, | ‖estimate‖ − ‖truth‖ | ≤ ‖estimate − truth‖, and the right side is what the
+`distance` of resamples from the data estimates.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -18,17 +25,70 @@ def score_itself(labels: BoolArray, scores: FloatArray) -> FloatArray:
     return scores
 
 
+def _field(gaps: FloatArray, rows: FloatArray, norm: str) -> FloatArray:
+    """Scale summed gaps of bins so that the norm of the result is the calibration error."""
+    n = rows.sum(axis=0)
+    scale = {"l1": n, "l2": np.sqrt(rows * n), "max": rows}[norm]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(rows > 0, gaps / scale, 0.0)
+
+
+_NORMS: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "l1": lambda values: np.abs(values).sum(axis=0),
+    "l2": lambda values: np.sqrt((values**2).sum(axis=0)),
+    "max": lambda values: np.abs(values).max(axis=0),
+}
+
+
 @dataclass(frozen=True)
-class EqualWidthError:
-    """`metrics.expected_calibration_error`: weighted mean gap over equal-width bins."""
+class _BinnedError(ABC):
+    """What errors over equal-width and over equal-mass bins share."""
 
     n_bins: int = 10
+    norm: str = "l1"
     bounds: tuple[float, float] = field(default=(0.0, 1.0), init=False)
+
+    @abstractmethod
+    def _bins(self, block: Block) -> tuple[FloatArray, FloatArray]:
+        """Return summed gaps and rows of each bin, from the top: (bins, 64) each."""
+
+    @abstractmethod
+    def _rows(self, data: Ranked) -> FloatArray:
+        """Return the rows of each bin of the data, from the top."""
+
+    def _bins_of(self, data: Ranked) -> tuple[FloatArray, FloatArray]:
+        """Return summed gaps and rows of each bin of the data: (bins, 1) each."""
+        rows = self._rows(data)
+        gap = data.sorted_scores - data.sorted_labels
+        total = [part.sum() for part in np.split(gap, np.cumsum(rows)[:-1].astype(np.int64))]
+        return np.array(total)[:, None], rows[:, None]
+
+    def replicate(self, block: Block) -> FloatArray:
+        """Return one value per resample."""
+        return _NORMS[self.norm](_field(*self._bins(block), self.norm))
+
+    def distance(self, block: Block) -> FloatArray:
+        """Return the norm of each resample's gaps minus the data's."""
+        here = _field(*self._bins_of(block.view.data), self.norm)
+        return _NORMS[self.norm](_field(*self._bins(block), self.norm) - here)
+
+    def leave_one_out(self, data: Ranked) -> FloatArray | None:
+        """Return None: the interval comes from distances."""
+        return None
+
+    def support(self, data: Ranked) -> tuple[BoolArray, ...]:
+        """Every row counts."""
+        return (np.ones(data.n, dtype=np.bool_),)
+
+
+@dataclass(frozen=True)
+class EqualWidthError(_BinnedError):
+    """`metrics.expected_calibration_error` and the maximum error over equal-width bins."""
 
     @property
     def name(self) -> str:
         """Name for messages."""
-        return f"expected_calibration_error_{self.n_bins}"
+        return f"calibration_error_uniform_{self.n_bins}_{self.norm}"
 
     @property
     def _edges(self) -> FloatArray:
@@ -42,76 +102,63 @@ class EqualWidthError:
 
     def point(self, data: Ranked) -> float:
         """Return the error."""
+        if self.norm == "max":
+            return metrics.maximum_calibration_error(
+                data.labels, data.scores, n_bins=self.n_bins, strategy="uniform"
+            )
         return metrics.expected_calibration_error(data.labels, data.scores, self.n_bins)
 
-    def replicate(self, block: Block) -> FloatArray:
-        """Return Σ |Σ w (s − y)| / Σ w over the bins of each resample."""
+    def _bins(self, block: Block) -> tuple[FloatArray, FloatArray]:
         edges = self._edges
-        positives, _ = block.counts_above(edges)
+        positives, negatives = block.counts_above(edges)
         gaps = np.diff(block.sum_above(score_itself, edges) - positives, axis=0, prepend=0.0)
-        n = sum(block.totals())
-        return np.asarray(np.abs(gaps).sum(axis=0) / n)
+        return gaps, np.diff(positives + negatives, axis=0, prepend=0.0)
 
-    def leave_one_out(self, data: Ranked) -> FloatArray | None:
-        """Return (Σ|D| − |D_b| + |D_b − d|) / (n − 1) for a row with gap d in bin b."""
-        rows = np.diff(data.leading(self._edges), prepend=0)
-        gap = data.sorted_scores - data.sorted_labels
-        total = np.array([part.sum() for part in np.split(gap, np.cumsum(rows)[:-1])])
-        own = np.repeat(total, rows)
-        changed = np.abs(total).sum() - np.abs(own) + np.abs(own - gap)
-        return np.asarray(changed / (data.n - 1))
-
-    def effective_n(self, data: Ranked) -> int:
-        """Return the number of rows."""
-        return data.n
+    def _rows(self, data: Ranked) -> FloatArray:
+        return np.diff(data.leading(self._edges), prepend=0).astype(np.float64)
 
 
 _EQUAL_MASS: dict[str, Callable[..., float]] = {
     "l1": metrics.expected_calibration_error_equal_mass,
     "l2": metrics.expected_calibration_error_l2,
+    "max": metrics.maximum_calibration_error,
 }
 
 
 @dataclass(frozen=True)
-class EqualMassError:
+class EqualMassError(_BinnedError):
     """Calibration error over bins of equal mass, which are cut anew in every resample."""
 
-    n_bins: int = 10
-    norm: str = "l1"
-    bounds: tuple[float, float] = field(default=(0.0, 1.0), init=False)
     needs: Needs = field(default_factory=Needs, init=False, compare=False)
 
     @property
     def name(self) -> str:
         """Name for messages."""
-        return f"expected_calibration_error_equal_mass_{self.n_bins}_{self.norm}"
+        return f"calibration_error_quantile_{self.n_bins}_{self.norm}"
 
     def point(self, data: Ranked) -> float:
         """Return the error."""
-        return _EQUAL_MASS[self.norm](data.labels, data.scores, self.n_bins)
+        return _EQUAL_MASS[self.norm](data.labels, data.scores, n_bins=self.n_bins)
 
     def replicate(self, block: Block) -> FloatArray:
         """Return one value per resample, NaN with fewer rows than bins."""
-        n = block.size()
-        # Bins are cut at whole positions ⌊k n / n_bins⌋ from the bottom; these are from the top.
-        cuts = n - np.arange(self.n_bins - 1, -1, -1)[:, None] * n // self.n_bins
+        return np.where(block.size() >= self.n_bins, super().replicate(block), np.nan)
+
+    def _cuts(self, n: FloatArray) -> FloatArray:
+        """Return the rows above each cut, from the top: (bins, len(n)).
+
+        Bins are cut at whole positions ⌊k n / n_bins⌋ from the bottom.
+        """
+        return n - np.arange(self.n_bins - 1, -1, -1)[:, None] * n // self.n_bins
+
+    def _bins(self, block: Block) -> tuple[FloatArray, FloatArray]:
+        cuts = self._cuts(block.size())
         positives, scores = block.top(cuts)
         gaps = np.diff(scores - positives, axis=0, prepend=0.0)
-        if self.norm == "l2":
-            size = np.diff(cuts, axis=0, prepend=0.0)
-            with np.errstate(invalid="ignore", divide="ignore"):
-                error = np.sqrt((gaps**2 / size).sum(axis=0) / n)
-        else:
-            error = np.abs(gaps).sum(axis=0) / n
-        return np.where(n >= self.n_bins, error, np.nan)
+        return gaps, np.diff(cuts, axis=0, prepend=0.0)
 
-    def leave_one_out(self, data: Ranked) -> FloatArray | None:
-        """Return None: every row moves the cuts."""
-        return None
-
-    def effective_n(self, data: Ranked) -> int:
-        """Return the number of rows."""
-        return data.n
+    def _rows(self, data: Ranked) -> FloatArray:
+        return np.diff(self._cuts(np.array([float(data.n)]))[:, 0], prepend=0.0)
 
 
 _CELLS = 1 << 12  # of the resamples' grid; the value itself is computed on a finer one
@@ -148,6 +195,25 @@ class SmoothError:
 
     def replicate(self, block: Block) -> FloatArray:
         """Return one value per resample."""
+        return smooth_errors_of(self._nodes(block), tolerance=1e-9)
+
+    def distance(self, block: Block) -> FloatArray:
+        """Return the error of each resample's residuals minus the data's.
+
+        The error is subadditive: blurring by a + b leaves no more of r₁ + r₂ than blurring by a
+        leaves of r₁ and by b of r₂. So the triangle inequality holds, although it is no norm.
+        """
+        data = block.view.data
+        cell, to_left, to_right = shared_between_nodes(
+            data.scores, (data.scores - data.labels) / data.n, _CELLS
+        )
+        here = np.zeros((_CELLS + 1, 1))
+        here[:-1, 0] += np.bincount(cell, to_left, _CELLS)
+        here[1:, 0] += np.bincount(cell, to_right, _CELLS)
+        return smooth_errors_of(self._nodes(block) - here, tolerance=1e-9)
+
+    def _nodes(self, block: Block) -> FloatArray:
+        """Return the mean residual at every node of the grid, per resample."""
         edges = self._edges
         left, right = (
             np.diff(block.sum_above(column, edges), axis=0, prepend=0.0)[::-1]
@@ -156,12 +222,12 @@ class SmoothError:
         nodes = np.zeros((_CELLS + 1, left.shape[1]))
         nodes[:-1] += left
         nodes[1:] += right
-        return smooth_errors_of(nodes / block.size(), tolerance=1e-9)
+        return np.asarray(nodes / block.size())
 
     def leave_one_out(self, data: Ranked) -> FloatArray | None:
-        """Return None: the width of the blur depends on every row."""
+        """Return None: the interval comes from distances."""
         return None
 
-    def effective_n(self, data: Ranked) -> int:
-        """Return the number of rows."""
-        return data.n
+    def support(self, data: Ranked) -> tuple[BoolArray, ...]:
+        """Every row counts."""
+        return (np.ones(data.n, dtype=np.bool_),)

@@ -216,9 +216,10 @@ def _inference(
 
 
 def _design(X: ArrayLike, n: int, *, add_intercept: bool) -> FloatArray:
-    raw = np.asarray(X)
+    shape = "of shape (n,) or (n, k)"
+    raw = _validate.as_array(X, "X", shape=shape)
     if raw.ndim not in (1, 2) or raw.size == 0:
-        raise InvalidInputError(f"`X` must be of shape (n,) or (n, k), got {raw.shape}")
+        raise InvalidInputError(f"`X` must be {shape}, got {raw.shape}")
     columns = raw.reshape(len(raw), -1).T
     if len(raw) != n:
         raise InvalidInputError(f"`X` has {len(raw)} rows but `y` has {n}")

@@ -11,6 +11,7 @@ from eval_toolkit import _validate
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference._distributions import critical_value, logit_interval, upper_tail
+from eval_toolkit.inference.intervals import exact_at_bound
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
 __all__ = ["DeLongResult", "delong_ci", "delong_roc_variance"]
@@ -207,10 +208,9 @@ def delong_ci(
     n_negative = len(labels) - n_positive
     placements = _placements(labels, scores)
     auc = _auc(labels, placements, n_positive, n_negative)
-    if auc in (0.0, 1.0):
-        bound = ((1.0 - level) / 2.0) ** (1.0 / min(n_positive, n_negative))
-        low, high = (bound, 1.0) if auc == 1.0 else (0.0, 1.0 - bound)
-        return BootstrapCI(auc, low, high, level, 0, "exact-degenerate", n_units=len(labels))
+    exact = exact_at_bound(auc, (0.0, 1.0), min(n_positive, n_negative), level)
+    if exact is not None:
+        return BootstrapCI(auc, *exact, level, 0, "exact-degenerate", n_units=len(labels))
     _two_of_each(n_positive, n_negative)
     se = math.sqrt(_variance(labels, placements, n_positive, n_negative))
     if se == 0.0:

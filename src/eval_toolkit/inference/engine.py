@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from eval_toolkit._kernel import LANES
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.inference.plans import Plan
 from eval_toolkit.inference.prepared import Block, Ranked, View
 from eval_toolkit.inference.statistics import AtThreshold, Statistic
@@ -82,6 +83,10 @@ class Problem:
         """Return the same problem under another plan."""
         return Problem.of(self.data, self.statistics, plan, self.seed)
 
+    def with_statistics(self, statistics: Sequence[Statistic]) -> "Problem":
+        """Return other statistics of the same data under the same draws."""
+        return Problem.of(self.data, statistics, self.plan, self.seed)
+
     def only(self, scorer: int, row: int) -> "Problem":
         """Return the problem of one scorer and one statistic, under the same layout."""
         part = Problem.of([self.data[scorer]], [self.statistics[row]], self.plan, self.seed)
@@ -115,6 +120,10 @@ def replicate(
 
     The same bits come back for any executor: a resample depends on the seed and its number alone.
     """
+    if executor is not None and not hasattr(executor, "map"):
+        raise InvalidTypeError(
+            f"`executor` must have a `map` as concurrent.futures executors do, got {executor!r}"
+        )
     if problem.cells_suffice:
         return _replicate_cells(problem, n_resamples)
     firsts = range(0, n_resamples, LANES)

@@ -11,6 +11,9 @@ __all__ = ["METHODS", "basic_interval", "bca_interval", "exact_at_bound", "perce
 
 METHODS = ("BCa", "percentile", "basic", "studentized")
 
+MAX_ONE_SIDED = 0.025
+"""BCa needs at least this share of the replicates on either side of the estimate."""
+
 _NORMAL = NormalDist()
 
 
@@ -58,7 +61,8 @@ def bca_interval(
     Returns
     -------
     (float, float) or None
-        None where the correction does not exist: every replicate on one side of the estimate.
+        None where the correction is not to be trusted: (nearly) every replicate on one side of
+        the estimate, so that both bounds would be read off the same far tail.
 
     Notes
     -----
@@ -73,9 +77,10 @@ def bca_interval(
     (5.0, 95.0)
     """
     below = (np.count_nonzero(samples < point) + np.count_nonzero(samples <= point)) / 2.0
-    if not 0.0 < below < len(samples):
+    share = below / len(samples)
+    if not MAX_ONE_SIDED < share < 1.0 - MAX_ONE_SIDED:
         return None
-    z0 = _NORMAL.inv_cdf(below / len(samples))
+    z0 = _NORMAL.inv_cdf(share)
     deviation = left_out.mean() - left_out
     squared = deviation * deviation
     squares, cubes = float(squared.sum()), float((squared * deviation).sum())

@@ -167,8 +167,9 @@ def mcnemar_from_table(table: ArrayLike, *, method: McNemarMethod = "exact") -> 
     Notes
     -----
     Given m = n₀₁ + n₁₀ discordant units, n₀₁ is Binomial(m, ½) under the null. exact:
-    2 P(X ≤ min(n₀₁, n₁₀)); mid-p: that minus P(X = min); chi2: (n₀₁ − n₁₀)²/m;
-    chi2-corrected: (|n₀₁ − n₁₀| − 1)²/m, and 0 when n₀₁ = n₁₀.
+    2 P(X ≤ min(n₀₁, n₁₀)), at most 1; mid-p: 2 P(X ≤ min) − P(X = min), and 1 − ½ P(X = n₀₁)
+    when n₀₁ = n₁₀ [2]_; chi2: (n₀₁ − n₁₀)²/m; chi2-corrected: (|n₀₁ − n₁₀| − 1)²/m, and 0 when
+    n₀₁ = n₁₀.
 
     References
     ----------
@@ -182,9 +183,10 @@ def mcnemar_from_table(table: ArrayLike, *, method: McNemarMethod = "exact") -> 
     >>> round(mcnemar_from_table([[30, 12], [3, 55]], method="mid-p").p_value, 4)
     0.0213
     """
-    counts = np.asarray(table)
+    shape = "of shape (2, 2)"
+    counts = _validate.as_array(table, "table", shape=shape)
     if counts.shape != (2, 2):
-        raise InvalidInputError(f"`table` must be of shape (2, 2), got {counts.shape}")
+        raise InvalidInputError(f"`table` must be {shape}, got {counts.shape}")
     flat = _validate.vector(counts.reshape(-1), "table")
     if (flat < 0).any() or (flat != np.floor(flat)).any() or not flat.any():
         raise InvalidInputError(
@@ -292,13 +294,15 @@ def _mcnemar(n_01: int, n_10: int, n: int, method: McNemarMethod) -> McNemarResu
 
 
 def _binomial_p_value(smaller: int, total: int, *, mid_p: bool) -> float:
-    """Return 2 P(X ≤ smaller) for X ~ Binomial(total, ½), less P(X = smaller) for the mid-p."""
+    """Return the exact or mid-p value of two tails of Binomial(total, ½), each from ``smaller``."""
     from scipy.special import bdtr, gammaln
 
     two_tails = 2.0 * float(bdtr(smaller, total, 0.5))
-    if mid_p:
+    if mid_p and total:
         log_ways = gammaln(total + 1) - gammaln(smaller + 1) - gammaln(total - smaller + 1)
-        two_tails -= math.exp(float(log_ways) - total * math.log(2.0))
+        observed = math.exp(float(log_ways) - total * math.log(2.0))
+        # In the middle both tails hold the observed outcome; half of it is taken off the whole.
+        return 1.0 - observed / 2.0 if 2 * smaller == total else two_tails - observed
     return min(1.0, two_tails)
 
 

@@ -46,6 +46,8 @@ class Plan:
     """Units after the last stratum that are in every resample exactly once."""
     members: IntArray | None = None
     """Two-level plan only: bounds of the groups among the (sorted) rows."""
+    group_of_row: IntArray | None = None
+    """Group of each drawn row (−1 for fixed ones) where a unit is a part of a group."""
 
     @property
     def n_units(self) -> int:
@@ -54,8 +56,15 @@ class Plan:
 
     @property
     def n_groups(self) -> int:
-        """Number of independent things the data consists of, the fixed ones included."""
-        return self.n_units
+        """Number of independent groups among the rows that are drawn."""
+        if self.group_of_row is None:
+            return int(self.strata[-1])
+        return len(np.unique(self.group_of_row[self.group_of_row >= 0]))
+
+    def n_groups_among(self, rows: BoolArray) -> int:
+        """Return how many independent groups the rows under a mask come from."""
+        groups = self.unit_of_row if self.group_of_row is None else self.group_of_row
+        return int(np.count_nonzero(rows)) if groups is None else len(np.unique(groups[rows]))
 
     @property
     def is_plain_rows(self) -> bool:
@@ -193,7 +202,14 @@ def label_group_plan(
     n_fixed = int(np.count_nonzero(~drawn))
     unit[~drawn] = len(unique) + np.arange(n_fixed)
     sizes = np.array([np.count_nonzero((unique >= n_groups) == bool(label)) for label in wanted])
-    return Plan("label-groups", len(labels), _bounds(sizes), unit, n_fixed)
+    return Plan(
+        "label-groups",
+        len(labels),
+        _bounds(sizes),
+        unit,
+        n_fixed,
+        group_of_row=np.where(drawn, codes, -1),
+    )
 
 
 def two_level_plan(groups: ArrayLike, *, n: int | None = None) -> Plan:
@@ -209,4 +225,11 @@ def two_level_plan(groups: ArrayLike, *, n: int | None = None) -> Plan:
     unit = np.empty(n_rows, dtype=np.int64)
     unit[np.argsort(codes, kind="stable")] = np.arange(n_rows)
     members = _bounds(np.bincount(codes, minlength=n_groups))
-    return Plan("two-level", n_rows, _bounds(np.array([n_groups])), unit, members=members)
+    return Plan(
+        "two-level",
+        n_rows,
+        _bounds(np.array([n_groups])),
+        unit,
+        members=members,
+        group_of_row=codes,
+    )

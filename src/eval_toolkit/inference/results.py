@@ -47,7 +47,7 @@ class BootstrapCI:
     """Why this is not the interval that was asked for; empty when it is."""
     n_units: int | None = None
     n_groups: int | None = None
-    """Number of resampled units; differs from ``n_units`` when rows come in groups."""
+    """Number of independent groups; the units themselves where they are independent."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types; both historical spellings of point and bounds are present."""
@@ -97,7 +97,7 @@ class PairedBootstrapCI:
     method: str = "percentile"
     n_undefined: int = 0
     p_value: float | None = None
-    """Two-sided bootstrap p-value of "no difference"; None where the interval is degenerate."""
+    """Two-sided bootstrap p-value of "no difference"; None where none was made."""
     samples: FloatArray | None = field(default=None, compare=False, repr=False)
     value_a: float | None = None
     value_b: float | None = None

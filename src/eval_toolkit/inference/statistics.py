@@ -9,14 +9,14 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from eval_toolkit import metrics
 from eval_toolkit._kernel import LANES
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray, both_classes
-from eval_toolkit.errors import InvalidTypeError, UndefinedMetricError
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference.calibration_statistics import (
     EqualMassError,
     EqualWidthError,
@@ -47,6 +47,7 @@ __all__ = [
 MetricFn: TypeAlias = Callable[[Any, Any], float]
 
 
+@runtime_checkable
 class Statistic(Protocol):
     """A metric that can be evaluated on many resamples at once."""
 
@@ -77,8 +78,8 @@ class Statistic(Protocol):
         """Return the values with each row left out, in any order; None without a closed form."""
         ...
 
-    def effective_n(self, data: Ranked) -> int:
-        """Return how many independent rows a value at the bound rests on."""
+    def support(self, data: Ranked) -> tuple[BoolArray, ...]:
+        """Return masks of the rows a value at the bound rests on; the smallest part decides."""
         ...
 
 
@@ -93,9 +94,9 @@ class _RankStatistic:
     bounds: tuple[float, float] = field(default=(0.0, 1.0), init=False)
     needs: Needs = field(default=Needs(), init=False)
 
-    def effective_n(self, data: Ranked) -> int:
-        """Return the size of the smaller class."""
-        return _smaller_class(data)
+    def support(self, data: Ranked) -> tuple[BoolArray, ...]:
+        """Both classes."""
+        return data.labels, ~data.labels
 
 
 def _per_group(data: Ranked) -> tuple[FloatArray, FloatArray]:
@@ -232,9 +233,9 @@ class RecallAtFpr:
         times = [caught, n_positive - caught, n_high, n_negative - n_high]
         return np.repeat([*values, without_high, without_low], times)
 
-    def effective_n(self, data: Ranked) -> int:
-        """Return the size of the smaller class."""
-        return _smaller_class(data)
+    def support(self, data: Ranked) -> tuple[BoolArray, ...]:
+        """Both classes."""
+        return data.labels, ~data.labels
 
 
 @dataclass(frozen=True)
@@ -265,9 +266,9 @@ class ColumnMean:
         values = self.column(data.sorted_labels, data.sorted_scores)
         return np.asarray((values.sum() - values) / (data.n - 1))
 
-    def effective_n(self, data: Ranked) -> int:
-        """Return the number of rows."""
-        return data.n
+    def support(self, data: Ranked) -> tuple[BoolArray, ...]:
+        """Every row counts."""
+        return (np.ones(data.n, dtype=np.bool_),)
 
 
 def squared_error(labels: BoolArray, scores: FloatArray) -> FloatArray:
@@ -294,6 +295,8 @@ class AtThreshold:
     threshold: float
     function: CountsFn
     bounds: tuple[float, float] = (0.0, 1.0)
+    trials: str = "both"
+    """Rows a share is taken of: "positive", "negative", "predicted", "all", or "both" classes."""
 
     @property
     def needs(self) -> Needs:
@@ -339,9 +342,16 @@ class AtThreshold:
             return None
         return np.repeat(values, cells[occupied])
 
-    def effective_n(self, data: Ranked) -> int:
-        """Return the size of the smaller class."""
-        return max(_smaller_class(data), 1)
+    def support(self, data: Ranked) -> tuple[BoolArray, ...]:
+        """Return the rows the share is taken of."""
+        parts = {
+            "positive": (data.labels,),
+            "negative": (~data.labels,),
+            "predicted": (data.scores >= self.threshold,),
+            "all": (np.ones(data.n, dtype=np.bool_),),
+            "both": (data.labels, ~data.labels),
+        }
+        return parts[self.trials]
 
 
 @dataclass(frozen=True)
@@ -353,16 +363,24 @@ class CallableStatistic:
     foreign: bool = False
     """Not ours: a resample that lost a class counts as undefined, for scikit-learn's functions
     and others answer it with NaN, 0 or 1 instead of raising."""
+    label: str = ""
+    """Name for messages; the function's own by default."""
     needs: Needs = field(default=Needs(rows=True), init=False)
+    failures: list[str] = field(default_factory=list, init=False, compare=False, repr=False)
+    """What the function raised first on a resample, for the message if too many fail."""
 
     @property
     def name(self) -> str:
-        """The function's own name."""
-        return getattr(self.function, "__name__", type(self.function).__name__)
+        """Name for messages."""
+        return self.label or getattr(self.function, "__name__", type(self.function).__name__)
 
     def point(self, data: Ranked) -> float:
         """Return the value on the data."""
-        return float(self.function(data.labels.astype(np.int64), data.scores))
+        value = self.function(data.labels.astype(np.int64), data.scores)
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise InvalidTypeError(f"{self.name} returned {value!r}; it must be a number") from None
 
     def replicate(self, block: Block) -> FloatArray:
         """Return one value per resample; a resample on which the function fails is undefined."""
@@ -381,7 +399,9 @@ class CallableStatistic:
             value = float(self.function(labels, scores))
         except (MemoryError, RecursionError):
             raise
-        except Exception:  # whatever a foreign function raises: it has no value here
+        except Exception as error:  # whatever a foreign function raises: it has no value here
+            if not self.failures:
+                self.failures.append(f"{type(error).__name__}: {error}")
             return math.nan
         return value if math.isfinite(value) else math.nan
 
@@ -389,13 +409,20 @@ class CallableStatistic:
         """Return None: n calls would cost too much."""
         return None
 
-    def effective_n(self, data: Ranked) -> int:
-        """Return the size of the smaller class."""
-        return max(_smaller_class(data), 1)
+    def support(self, data: Ranked) -> tuple[BoolArray, ...]:
+        """Both classes, where there are two."""
+        parts = [mask for mask in (data.labels, ~data.labels) if mask.any()]
+        return tuple(parts)
 
 
 BRIER = ColumnMean("brier_score", squared_error, metrics.brier_score, (0.0, 1.0))
 LOG_LOSS = ColumnMean("log_loss", surprise, metrics.log_loss, (0.0, math.inf))
+
+
+def _maximum_error(n_bins: int = 10, strategy: str = "quantile") -> Statistic:
+    over = EqualMassError if strategy == "quantile" else EqualWidthError
+    return over(n_bins, "max")
+
 
 _BUILDERS: dict[Any, Callable[..., Statistic]] = {
     metrics.pr_auc: AveragePrecision,
@@ -405,6 +432,7 @@ _BUILDERS: dict[Any, Callable[..., Statistic]] = {
     metrics.expected_calibration_error: EqualWidthError,
     metrics.expected_calibration_error_equal_mass: EqualMassError,
     metrics.smooth_ece: SmoothError,
+    metrics.maximum_calibration_error: _maximum_error,
     metrics.expected_calibration_error_l2: functools.partial(EqualMassError, norm="l2"),
 }
 
@@ -427,17 +455,21 @@ def statistic_for(metric: Any, data: Ranked | None = None) -> Statistic:
     >>> statistic_for(pr_auc).name
     'pr_auc'
     """
-    if hasattr(metric, "replicate"):
-        ready: Statistic = metric
-        return ready
+    if isinstance(metric, Statistic):
+        return metric
     if data is not None and hasattr(metric, "bind"):  # its threshold may depend on the data
         bound: Statistic = metric.bind(data)[0]
         return bound
-    if hasattr(type(metric), "statistic") or hasattr(metric, "statistic"):
-        carried: Statistic = metric.statistic
-        return carried
     if hasattr(metric, "compute"):
-        return CallableStatistic(metric.compute, foreign=True)
+        carried = getattr(metric, "statistic", None)
+        if isinstance(carried, Statistic):
+            return carried
+        return CallableStatistic(metric.compute, foreign=True, label=str(metric.name))
+    if isinstance(metric, functools.partial) and "sample_weight" in metric.keywords:
+        raise InvalidInputError(
+            "`metric` holds a `sample_weight` for the rows as they are; resamples draw other rows, "
+            "and the weights would not follow them"
+        )
     if isinstance(metric, functools.partial) and metric.func in _BUILDERS and not metric.args:
         try:
             return _BUILDERS[metric.func](**metric.keywords)

@@ -31,7 +31,7 @@ def studentized_interval(
     """Return θ − q_hi·SE and θ − q_lo·SE, q the quantiles of (θ_b − θ) / SE_b.
 
     SE is the standard deviation of the replicates; SE_b the jackknife standard error inside the
-    resample: closed-form leave-one-out where there is one, at most 200 left-out blocks otherwise.
+    resample: closed-form leave-one-out where there is one, at most 192 left-out blocks otherwise.
 
     Raises
     ------

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from eval_toolkit._validate import FloatArray, group_codes, sample_weights
+from eval_toolkit._validate import FloatArray, group_codes, identifiers, sample_weights
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 
 __all__ = ["cohen_kappa"]
@@ -52,13 +52,14 @@ def cohen_kappa(
     n = np.size(y_true)
     group_codes(y_true, n, "y_true")
     group_codes(y_pred, n, "y_pred")
-    first, second = np.asarray(y_true), np.asarray(y_pred)
-    if {"numbers", "strings"} == {_label_kind(first), _label_kind(second)}:
+    kinds = _label_kind(np.asarray(y_true)), _label_kind(np.asarray(y_pred))
+    if set(kinds) == {"numbers", "strings"}:
         raise InvalidInputError(
-            f"`y_true` holds {_label_kind(first)} but `y_pred` holds {_label_kind(second)}; "
+            f"`y_true` holds {kinds[0]} but `y_pred` holds {kinds[1]}; "
             "both must name classes the same way"
         )
-    codes, n_classes = group_codes(np.concatenate((first, second)), 2 * n)
+    both = identifiers(y_true, "y_true"), identifiers(y_pred, "y_pred")
+    codes, n_classes = group_codes(np.concatenate(both), 2 * n)
     weights = sample_weights(sample_weight, n)
     disagree = codes[:n] != codes[n:]
     observed = float(np.average(disagree, weights=weights))

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from eval_toolkit._validate import (
     BoolArray,
     FloatArray,
+    as_float,
     binary_pair,
     both_classes,
     fraction,
@@ -31,6 +32,61 @@ __all__ = [
 ]
 
 DEFAULT_ASSUMED_PRIORS = (0.001, 0.01, 0.05)
+
+
+# --- the formulas, once, for numbers and for arrays; the caller looks after zero denominators ---
+
+
+def precision_of(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    """Return ``tp / (tp + fp)``."""
+    return tp / (tp + fp)
+
+
+def recall_of(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    """Return ``tp / (tp + fn)``."""
+    return tp / (tp + fn)
+
+
+def specificity_of(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    """Return ``tn / (tn + fp)``."""
+    return tn / (tn + fp)
+
+
+def fpr_of(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    """Return ``fp / (tn + fp)``."""
+    return fp / (tn + fp)
+
+
+def fnr_of(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    """Return ``fn / (tp + fn)``."""
+    return fn / (tp + fn)
+
+
+def accuracy_of(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    """Return ``(tp + tn) / n``."""
+    return (tp + tn) / (tn + fp + fn + tp)
+
+
+def f1_of(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    """Return ``2 tp / (2 tp + fp + fn)``."""
+    return 2 * tp / (2 * tp + fp + fn)
+
+
+def balanced_accuracy_of(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    """Return the mean of recall and specificity."""
+    return (tp / (tp + fn) + tn / (tn + fp)) / 2
+
+
+def mcc_of(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    """Return ``(tp tn − fp fn) / √((tp + fp)(tp + fn)(tn + fp)(tn + fn))``."""
+    # Two roots: the product of all four margins is the first to outgrow 64 bits.
+    scale = np.sqrt((tp + fp) * (tp + fn)) * np.sqrt((tn + fp) * (tn + fn))
+    return np.clip((tp * tn - fp * fn) / scale, -1.0, 1.0)
+
+
+def kappa_of(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    """Return ``2 (tp tn − fp fn) / ((tp + fp)(fp + tn) + (tp + fn)(fn + tn))``."""
+    return 2 * (tp * tn - fp * fn) / ((tp + fp) * (fp + tn) + (tp + fn) * (fn + tn))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,73 +128,69 @@ class ConfusionCounts:
         """Rows predicted positive, rightly or not."""
         return self.tp + self.fp
 
+    def _rate(self, of: Callable[..., Any], exists: object, why: str) -> float:
+        """Return a rate as a plain float, or raise and say why it does not exist."""
+        if not exists:
+            name = of.__name__.removesuffix("_of")
+            raise UndefinedMetricError(f"{name} is undefined: {why}")
+        return float(of(self.tn, self.fp, self.fn, self.tp))
+
     @property
     def precision(self) -> float:
         """Share of predicted positives that are positive."""
-        return _ratio(self.tp, self.n_predicted, "precision", "nothing is predicted positive")
+        return self._rate(precision_of, self.n_predicted, "nothing is predicted positive")
 
     @property
     def recall(self) -> float:
         """Share of positives that are predicted positive."""
-        return _ratio(self.tp, self.n_positive, "recall", "there are no positives")
+        return self._rate(recall_of, self.n_positive, "there are no positives")
 
     @property
     def specificity(self) -> float:
         """Share of negatives that are predicted negative."""
-        return _ratio(self.tn, self.n_negative, "specificity", "there are no negatives")
+        return self._rate(specificity_of, self.n_negative, "there are no negatives")
 
     @property
     def fpr(self) -> float:
         """Share of negatives that are predicted positive."""
-        return _ratio(self.fp, self.n_negative, "fpr", "there are no negatives")
+        return self._rate(fpr_of, self.n_negative, "there are no negatives")
 
     @property
     def fnr(self) -> float:
         """Share of positives that are predicted negative."""
-        return _ratio(self.fn, self.n_positive, "fnr", "there are no positives")
+        return self._rate(fnr_of, self.n_positive, "there are no positives")
 
     @property
     def accuracy(self) -> float:
         """Share of rows predicted right."""
-        return _ratio(self.tp + self.tn, self.n, "accuracy", "there are no rows")
+        return self._rate(accuracy_of, self.n, "there are no rows")
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall, ``2 tp / (2 tp + fp + fn)``."""
-        return _ratio(
-            2 * self.tp,
-            2 * self.tp + self.fp + self.fn,
-            "f1",
-            "there are no positives and nothing is predicted positive",
-        )
+        """Harmonic mean of precision and recall."""
+        why = "there are no positives and nothing is predicted positive"
+        return self._rate(f1_of, self.n_positive or self.n_predicted, why)
 
     @property
     def balanced_accuracy(self) -> float:
         """Mean of recall and specificity."""
-        if not (self.n_positive and self.n_negative):
-            raise UndefinedMetricError("balanced_accuracy is undefined: it needs both classes")
-        return (self.recall + self.specificity) / 2
+        exists = self.n_positive and self.n_negative
+        return self._rate(balanced_accuracy_of, exists, "it needs both classes")
 
     @property
     def mcc(self) -> float:
         """Matthews' correlation of labels and predictions."""
-        margins = (self.n_positive, self.n_negative, self.n_predicted, self.tn + self.fn)
-        if not all(margins):
-            raise UndefinedMetricError(
-                "mcc is undefined: it needs both classes among labels and among predictions"
-            )
-        correlation = (self.tp * self.tn - self.fp * self.fn) / math.sqrt(math.prod(margins))
-        return max(-1.0, min(1.0, correlation))
+        n_rejected = self.tn + self.fn
+        exists = self.n_positive and self.n_negative and self.n_predicted and n_rejected
+        why = "it needs both classes among labels and among predictions"
+        return self._rate(mcc_of, exists, why)
 
     @property
     def kappa(self) -> float:
         """Cohen's agreement of labels and predictions beyond chance."""
-        return _ratio(
-            2 * (self.tp * self.tn - self.fp * self.fn),
-            self.n_predicted * self.n_negative + self.n_positive * (self.tn + self.fn),
-            "kappa",
-            "labels and predictions are constant and equal",
-        )
+        # The denominator is zero iff all rows are in one cell of the diagonal.
+        exists = self.fp or self.fn or (self.tn and self.tp)
+        return self._rate(kappa_of, exists, "labels and predictions are constant and equal")
 
     def to_dict(self) -> dict[str, float]:
         """Return the four counts."""
@@ -156,12 +208,6 @@ _RATES: dict[str, Callable[[ConfusionCounts], float]] = {
     "fpr": lambda counts: counts.fpr,
     "fnr": lambda counts: counts.fnr,
 }
-
-
-def _ratio(numerator: float, denominator: float, metric: str, why: str) -> float:
-    if not denominator:
-        raise UndefinedMetricError(f"{metric} is undefined: {why}")
-    return numerator / denominator
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +244,8 @@ def _json_number(value: float) -> float | None:
 def checked_threshold(threshold: float) -> float:
     """Return a threshold: any number, infinite ones too, but not NaN."""
     try:
-        value = float(threshold)
-    except (TypeError, ValueError):
+        value = as_float(threshold)
+    except (TypeError, ValueError, OverflowError):
         raise InvalidTypeError(f"`threshold` must be a number, got {threshold!r}") from None
     if math.isnan(value):
         raise InvalidInputError("`threshold` is nan; it must be a number or ±inf")

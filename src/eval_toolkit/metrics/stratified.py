@@ -9,7 +9,10 @@ from eval_toolkit._validate import (
     IntArray,
     binary_pair,
     fraction,
+    identifiers,
+    is_missing,
     number,
+    object_codes,
     same_length,
     vector,
 )
@@ -65,7 +68,8 @@ def stratified_recall(
     Raises
     ------
     InvalidInputError
-        If the data are unusable, the lengths differ, or the threshold is NaN.
+        If the data are unusable, the lengths differ, a stratum is not hashable, or the threshold
+        is NaN.
 
     Examples
     --------
@@ -97,24 +101,10 @@ def stratified_recall(
 
 def _stratum_codes(strata: ArrayLike) -> tuple[list[Any], IntArray]:
     """Return the strata in order of first appearance and each row's index among them."""
-    # As objects: numpy would turn a NaN among strings into the string "nan".
-    array = np.asarray(strata, dtype=object)
-    if array.ndim != 1:
-        raise InvalidInputError(f"`strata` must be 1-D, got shape {array.shape}")
-    seen: dict[Any, int] = {}
-    codes = np.empty(len(array), dtype=np.int64)
-    for row, value in enumerate(array.tolist()):
-        codes[row] = seen.setdefault(_UNLABELED if _is_missing(value) else value, len(seen))
-    return list(seen), codes
-
-
-def _is_missing(value: Any) -> bool:
-    if value is None:
-        return True
-    try:
-        return bool(value != value)
-    except TypeError:  # pandas.NA answers every comparison with itself, which is no truth value
-        return True
+    values, codes = object_codes(identifiers(strata, "strata").astype(object), "strata")
+    names = [_UNLABELED if is_missing(value) else value for value in values]
+    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    return list(places), np.array([places[name] for name in names])[codes]
 
 
 def quantile_stratified_pr_auc(

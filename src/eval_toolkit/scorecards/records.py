@@ -82,13 +82,14 @@ class Records:
         Returns
         -------
         Records
-            Sorted by unit and attempt, so that input order never matters.
+            Sorted by unit and attempt. The order of the input counts only where it has to number
+            something: units without ``unit_id``, the attempts at a unit without ``attempt``.
 
         Raises
         ------
         InvalidInputError
-            If lengths differ, an id and attempt repeat, one unit has two groups or content hashes,
-            or an "ok" value is not finite.
+            If a column is no sequence of numbers, lengths differ, an id and attempt repeat, one
+            unit has two groups or content hashes, or an "ok" value is not finite.
 
         Examples
         --------
@@ -98,9 +99,11 @@ class Records:
         >>> records.status["reward"].tolist()
         ['ok', 'error']
         """
+        if not isinstance(columns, Mapping):
+            raise InvalidInputError(f"`columns` is {columns!r}; it must map names to columns")
         if not columns:
             raise InvalidInputError("`columns` is empty; records need at least one column")
-        n = len(next(iter(columns.values())))  # type: ignore[arg-type]
+        n = _size(*next((column, name) for name, column in columns.items()))
         ids = _strings(unit_id, "unit_id", n) if unit_id is not None else _numbered(n)
         tries = _attempts(ids) if attempt is None else _whole_numbers(attempt, "attempt", n)
         _unique(ids, tries)
@@ -151,7 +154,8 @@ class Records:
         y_true, y_score : array-like of shape (n,)
             Labels and scores.
         inputs : sequence, optional
-            What was scored; gives content hashes, and unit ids where none are passed.
+            What was scored; gives content hashes, and unit ids where none are passed. Equal
+            inputs with equal labels are told apart by score, group and slices, not by position.
         unit_id, group, slices
             As in `from_columns`.
 
@@ -179,7 +183,7 @@ class Records:
                 _content_hash(item, int(label)) for item, label in zip(inputs, labels, strict=True)
             ]
             if unit_id is None:
-                unit_id = _ids_from_hashes(hashes)
+                unit_id = _ids_from_hashes(hashes, scores, _told_apart(group, slices, len(labels)))
         return cls.from_columns(
             {"label": labels.astype(np.float64), "score": scores},
             unit_id=unit_id,
@@ -190,7 +194,7 @@ class Records:
 
     def take(self, rows: ArrayLike) -> "Records":
         """Return the records at these positions or under this mask."""
-        at = np.asarray(rows)
+        at = _positions(rows, len(self))
         return Records(
             self.unit_id[at],
             self.content_hash[at],
@@ -209,15 +213,43 @@ def _content_hash(item: Any, target: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _ids_from_hashes(hashes: list[str]) -> list[str]:
-    """Return 16 hex digits per item, with ~2, ~3 … for equal items."""
+def _told_apart(
+    group: Sequence[Any] | ArrayLike | None,
+    slices: Mapping[str, Sequence[Any] | ArrayLike] | None,
+    n: int,
+) -> list[Strings]:
+    """Return what tells equal inputs with equal scores apart."""
+    given = {} if group is None else {"group": group}
+    return [_strings(part, name, n) for name, part in {**given, **(slices or {})}.items()]
+
+
+def _ids_from_hashes(hashes: list[str], scores: FloatArray, parts: list[Strings]) -> list[str]:
+    """Return 16 hex digits per item, with ~2, ~3 … for equal items, in order of their scores."""
+    keys = list(zip(hashes, scores.tolist(), *parts, strict=True))
     seen: dict[str, int] = {}
-    ids = []
-    for digest in hashes:
+    ids = [""] * len(keys)
+    for row in sorted(range(len(keys)), key=keys.__getitem__):
+        digest = hashes[row]
         seen[digest] = seen.get(digest, 0) + 1
-        suffix = f"~{seen[digest]}" if seen[digest] > 1 else ""
-        ids.append(digest[:16] + suffix)
+        ids[row] = digest[:16] + (f"~{seen[digest]}" if seen[digest] > 1 else "")
     return ids
+
+
+def _positions(rows: ArrayLike, n: int) -> NDArray[Any]:
+    at = np.asarray(rows)
+    if at.dtype == np.bool_:
+        if at.shape != (n,):
+            raise InvalidInputError(f"`rows` is a mask of shape {at.shape}; there are {n} records")
+        return at
+    if at.size == 0:
+        return at.reshape(-1).astype(np.int64)
+    if at.ndim != 1 or at.dtype.kind not in "iu":
+        raise InvalidInputError(f"`rows` must hold positions or be a mask, got {rows!r}")
+    outside = (at < -n) | (at >= n)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise InvalidInputError(f"rows[{row}] is {at[row]}; there are {n} records")
+    return at
 
 
 def _numbered(n: int) -> Strings:
@@ -225,14 +257,23 @@ def _numbered(n: int) -> Strings:
     return np.array([f"{i:0{width}d}" for i in range(n)], dtype=object)  # sorts as numbers do
 
 
+def _size(values: Any, name: str) -> int:
+    try:
+        if not isinstance(values, (str, bytes, Mapping)):
+            return len(values)
+    except TypeError:  # a number, or an array without a dimension
+        pass
+    raise InvalidInputError(f"`{name}` is {values!r}; it must be a sequence, one entry per record")
+
+
 def _length(values: Any, name: str, n: int) -> None:
-    if len(values) != n:
+    if _size(values, name) != n:
         raise InvalidInputError(f"`{name}` has {len(values)} entries but there are {n} records")
 
 
 def _strings(values: Any, name: str, n: int) -> Strings:
     _length(values, name, n)
-    missing = [i for i, value in enumerate(values) if value is None or value != value]
+    missing = [i for i, value in enumerate(values) if _validate.is_missing(value)]
     if missing:
         raise InvalidInputError(f"{name}[{missing[0]}] is missing; every record needs one")
     return np.array([str(value) for value in values], dtype=object)
@@ -293,8 +334,8 @@ def _reasons(given: Sequence[str | None] | None, name: str, n: int) -> Strings:
 
 def _number(value: Any, name: str, row: int) -> float:
     try:
-        return 0.0 if value is None else float(value)
-    except (TypeError, ValueError):
+        return 0.0 if value is None else _validate.as_float(value)
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInputError(
             f"{name}[{row}] is {value!r}; a column must hold numbers or None"
         ) from None

@@ -9,8 +9,13 @@ from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
 from eval_toolkit._validate import BoolArray, FloatArray
-from eval_toolkit.errors import InfeasibleError, InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference.bootstrap import MIN_UNITS, bootstrap_problem
+from eval_toolkit.errors import (
+    InfeasibleError,
+    InvalidInputError,
+    InvalidTypeError,
+    UndefinedMetricError,
+)
+from eval_toolkit.inference.assemble import MIN_UNITS, bootstrap_problem
 from eval_toolkit.inference.engine import Executor, Problem
 from eval_toolkit.inference.intervals import METHODS
 from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
@@ -39,7 +44,8 @@ class Intervals:
 
     n_resamples: int = DEFAULT_N_RESAMPLES
     confidence: float = DEFAULT_CONFIDENCE
-    method: str = DEFAULT_METHOD
+    method: str | None = None
+    """None: Wilson for shares of independent rows, BCa otherwise."""
     seed: int = 0
     executor: Executor | None = None
 
@@ -52,7 +58,7 @@ def scorecard(
     bootstrap: bool = True,
     n_resamples: int = DEFAULT_N_RESAMPLES,
     confidence: float = DEFAULT_CONFIDENCE,
-    method: str = DEFAULT_METHOD,
+    method: str | None = None,
     seed: SeedLike = None,
     rng: SeedLike = None,
     groups: ArrayLike | None = None,
@@ -71,8 +77,10 @@ def scorecard(
         From `metric_specs`, `op_metric_specs`, or anything with ``name`` and ``compute``.
     bootstrap : bool, default True
         Whether to make intervals.
-    n_resamples, confidence, method, executor
+    n_resamples, confidence, executor
         As in `bootstrap_ci`. One set of draws serves every metric.
+    method : {"BCa", "percentile", "basic", "studentized"}, optional
+        How every interval is made. By default Wilson for shares and BCa for the rest; see Notes.
     seed, rng : int, Generator, …, default 0
         Two spellings of one argument.
     groups : array-like of shape (n,), optional
@@ -111,7 +119,8 @@ def scorecard(
     if bootstrap:
         n_resamples = _validate.integer(n_resamples, "n_resamples", low=1)
         confidence = _validate.fraction(confidence, "confidence")
-    method = _validate.choice({"bca": "BCa"}.get(method, method), "method", METHODS)
+    if method is not None:
+        method = _validate.choice({"bca": "BCa"}.get(method, method), "method", METHODS)
     plan = rows_plan(len(labels)) if groups is None else groups_plan(groups, n=len(labels))
     how = Intervals(
         n_resamples if bootstrap else 0,
@@ -126,7 +135,12 @@ def scorecard(
 
 def check_specs(metrics: Sequence[MetricSpec]) -> list[MetricSpec]:
     """Return the specs as a list; names must be unique and compute must be there."""
-    specs = list(metrics)
+    if isinstance(metrics, MetricSpec):
+        raise InvalidTypeError(f"`metrics` must be a list of specs; write [{metrics.name}]")
+    try:
+        specs = list(metrics)
+    except TypeError:
+        raise InvalidTypeError(f"`metrics` must be a list of specs, got {metrics!r}") from None
     seen: dict[str, int] = {}
     for index, spec in enumerate(specs):
         if not isinstance(spec, MetricSpec):
@@ -201,6 +215,8 @@ class _Draft:
                 self.proportion = self.spec.proportion(data)
         else:
             self.statistic = statistic_for(self.spec)
+            if isinstance(self.spec, ColumnSpec):
+                self.proportion = self.spec.proportion(data)
         # A foreign spec's own `compute` is what it promised; ours agree with their statistics.
         value = self.statistic.point(data)
         if not math.isfinite(value):
@@ -231,7 +247,7 @@ def _bootstrap(drafts: list[_Draft], data: Ranked, plan: Plan, how: Intervals) -
     """Give every draft its interval, or the reason it has none."""
     resampled = []
     for draft in drafts:
-        if draft.proportion is not None and plan.is_plain_rows:
+        if draft.proportion is not None and plan.is_plain_rows and how.method is None:
             draft.ci = _share_interval(draft.proportion, how.confidence, plan)
         else:
             resampled.append(draft)
@@ -247,7 +263,7 @@ def _bootstrap(drafts: list[_Draft], data: Ranked, plan: Plan, how: Intervals) -
 
 
 def _sharing_draws(drafts: list[_Draft], plan: Plan) -> list[list[_Draft]]:
-    """Split the drafts so that no cell depends on which others were asked for.
+    """Split the drafts so that no cell's draws depend on which others were asked for.
 
     One set of draws serves all metrics, but those at a threshold of independent rows draw the
     confusion cells of that threshold and no rows.
@@ -268,7 +284,7 @@ def _resample(drafts: list[_Draft], data: Ranked, plan: Plan, how: Intervals) ->
         problem,
         n_resamples=how.n_resamples,
         confidence=how.confidence,
-        method=how.method,
+        method=how.method or DEFAULT_METHOD,
         executor=how.executor,
         points=[[draft.value for draft in drafts if draft.value is not None]],
     )

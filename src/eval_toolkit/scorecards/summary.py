@@ -2,21 +2,20 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit import _validate
 from eval_toolkit._validate import BoolArray, FloatArray
-from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference import proportions
 from eval_toolkit.inference.engine import Executor
 from eval_toolkit.inference.means import t_interval
 from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
-    DEFAULT_METHOD,
     DEFAULT_N_RESAMPLES,
     BootstrapCI,
 )
@@ -29,12 +28,23 @@ from eval_toolkit.seeds import SeedLike, resolve_seed
 
 __all__ = ["summarise"]
 
-_REDUCERS: dict[str, Callable[[NDArray[Any]], float]] = {
-    "mean": lambda values: float(values.mean()),
-    "median": lambda values: float(np.median(values)),
-    "max": lambda values: float(values.max()),
-    "min": lambda values: float(values.min()),
-    "first": lambda values: float(values[0]),
+_Starts: TypeAlias = NDArray[np.int64]
+
+
+def _medians(values: FloatArray, starts: _Starts) -> FloatArray:
+    return np.array([np.median(part) for part in np.split(values, starts[1:])])
+
+
+def _means(values: FloatArray, starts: _Starts) -> FloatArray:
+    return np.asarray(np.add.reduceat(values, starts) / np.diff(np.append(starts, len(values))))
+
+
+_REDUCERS: dict[str, Callable[[FloatArray, _Starts], FloatArray]] = {
+    "mean": _means,
+    "median": _medians,
+    "max": np.maximum.reduceat,
+    "min": np.minimum.reduceat,
+    "first": lambda values, starts: values[starts],
 }
 _PROPORTION_METHODS = {
     "wilson": proportions.wilson_interval,
@@ -113,6 +123,8 @@ def summarise(
     >>> cell.value, cell.n_units
     (0.75, 2)
     """
+    if not isinstance(records, Records):
+        raise InvalidTypeError(f"`records` must be Records, got {type(records).__name__}")
     specs = check_specs(metrics)
     options = _Options(
         _validate.choice(reduce, "reduce", tuple(_REDUCERS)),
@@ -121,7 +133,7 @@ def summarise(
         Intervals(
             _validate.integer(n_resamples, "n_resamples", low=1),
             _validate.fraction(confidence, "confidence"),
-            method if method in _BOOTSTRAP_METHODS else DEFAULT_METHOD,
+            method if method in _BOOTSTRAP_METHODS else None,
             resolve_seed(seed, rng),
             executor,
         ),
@@ -207,8 +219,7 @@ def _reduce(records: Records, columns: tuple[str, ...], options: _Options) -> _U
 def _per_unit(values: FloatArray, starts: NDArray[np.int64], options: _Options) -> FloatArray:
     if len(starts) == len(values):
         return values
-    reducer = _REDUCERS[options.reduce]
-    return np.array([reducer(part) for part in np.split(values, starts[1:])])
+    return np.asarray(_REDUCERS[options.reduce](values, starts), dtype=np.float64)
 
 
 def _counted(cell: MetricResult, units: _Units) -> MetricResult:
@@ -227,9 +238,22 @@ def _scored_cells(
 ) -> dict[str, MetricResult]:
     if units.plan.n_rows == 0:
         return {spec.name: _nothing(units) for spec in specs}
-    labels = _validate.binary_labels(units.values["label"], "label")
-    cells = metric_cells(labels, units.values["score"], specs, units.plan, options.how)
+    given = units.values["label"]
+    if not np.isin(given, (0.0, 1.0)).all():
+        odd = float(given[~np.isin(given, (0.0, 1.0))][0])
+        raise InvalidInputError(
+            f"column 'label' has a unit with the value {odd:g}; labels must be 0 or 1, and the "
+            "attempts at one unit must agree on it"
+        )
+    cells = metric_cells(given == 1.0, units.values["score"], specs, units.plan, options.how)
+    if options.method not in (None, *_BOOTSTRAP_METHODS):
+        note = f"{options.method} is for means of columns"
+        cells = {name: _noted(cell, note) for name, cell in cells.items()}
     return {name: _counted(cell, units) for name, cell in cells.items()}
+
+
+def _noted(cell: MetricResult, note: str) -> MetricResult:
+    return replace(cell, reason="; ".join(part for part in (note, cell.reason) if part))
 
 
 def _mean_cell(units: _Units, spec: ColumnSpec, options: _Options) -> MetricResult:
@@ -238,20 +262,19 @@ def _mean_cell(units: _Units, spec: ColumnSpec, options: _Options) -> MetricResu
     if len(values) == 0:
         return _nothing(units)
     binary = bool(np.isin(values, (0.0, 1.0)).all())
-    independent = units.plan.is_plain_rows
-    method = options.method or ("wilson" if binary and independent else DEFAULT_METHOD)
-    if method in _PROPORTION_METHODS or method == "t":
-        ci, reason = _closed_form(values, units.plan, method, binary, options.how.confidence)
+    if options.method in (*_PROPORTION_METHODS, "t"):
+        ci, reason = _closed_form(
+            values, units.plan, options.method, binary, options.how.confidence
+        )
         value = float(values.mean())
         cell = MetricResult(
             value, "ok", reason, ci, n_units=units.plan.n_rows, n_groups=units.plan.n_groups
         )
         return _counted(cell, units)
     labels = np.zeros(len(values), dtype=np.bool_)
-    how = replace(options.how, method=method)
     bounds = (0.0, 1.0) if binary else spec.bounds
     of_scores = replace(spec, column="score", bounds=bounds)
-    cell = metric_cells(labels, values, [of_scores], units.plan, how)[spec.name]
+    cell = metric_cells(labels, values, [of_scores], units.plan, options.how)[spec.name]
     return _counted(cell, units)
 
 
@@ -263,6 +286,8 @@ def _closed_form(
         if len(values) < 2 or plan.n_groups < 2:
             return None, "a t interval needs at least two units"
         ci = t_interval(values, groups=plan.unit_of_row, confidence=confidence)
+        if binary:  # a share does not leave [0, 1]
+            ci = replace(ci, ci_low=max(0.0, ci.ci_low), ci_high=min(1.0, ci.ci_high))
         return replace(ci, n_groups=plan.n_groups), ci.reason
     if not binary or not (plan.is_plain_rows or method == "beta-binomial"):
         return None, f"{method} is for 0/1 values of independent units; use BCa or t"

@@ -12,7 +12,7 @@ from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.errors import InfeasibleError, InvalidInputError
 from eval_toolkit.inference.bootstrap import bootstrap_ci
 from eval_toolkit.inference.statistics import AtThreshold
-from eval_toolkit.metrics import ThresholdResult
+from eval_toolkit.metrics import ThresholdResult, confusion
 from eval_toolkit.metrics._cumulative import ScoreGroups
 from eval_toolkit.metrics._wilson import wilson_bounds
 from eval_toolkit.seeds import SeedLike, resolve_seed
@@ -248,7 +248,7 @@ def _bootstrap_rates(
     y_true: ArrayLike, y_score: ArrayLike, threshold: float, **options: Any
 ) -> dict[str, Any]:
     rates = (
-        AtThreshold("recall", threshold, lambda tn, fp, fn, tp: tp / (tp + fn)),
-        AtThreshold("fpr", threshold, lambda tn, fp, fn, tp: fp / (fp + tn)),
+        AtThreshold("recall", threshold, confusion.recall_of, trials="positive"),
+        AtThreshold("fpr", threshold, confusion.fpr_of, trials="negative"),
     )
     return {rate.name: bootstrap_ci(y_true, y_score, rate, **options).to_dict() for rate in rates}

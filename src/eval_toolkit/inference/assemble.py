@@ -1,0 +1,316 @@
+"""From a problem to its intervals: replicates, degenerate cases, fallbacks, all in one place."""
+
+import copy
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import FloatArray
+from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
+from eval_toolkit.inference.engine import Executor, Problem, delete_blocks, replicate
+from eval_toolkit.inference.intervals import (
+    METHODS,
+    basic_interval,
+    bca_interval,
+    exact_at_bound,
+    percentile_interval,
+)
+from eval_toolkit.inference.plans import Plan, label_group_plan, label_stratified_plan
+from eval_toolkit.inference.prepared import Block, Needs, Ranked
+from eval_toolkit.inference.results import BootstrapCI
+from eval_toolkit.inference.statistics import CallableStatistic, Statistic
+from eval_toolkit.inference.studentized import studentized_interval
+
+__all__ = [
+    "EXACT",
+    "MAX_UNDEFINED",
+    "MIN_UNITS",
+    "PLAN_NOTES",
+    "bootstrap_problem",
+    "drawn_by_label",
+    "enough_units",
+    "finite",
+    "undefined_error",
+]
+
+MIN_UNITS = 10
+"""Fewer independent units than this do not support a bootstrap interval."""
+
+MAX_UNDEFINED = 0.05
+"""Above this share of undefined resamples the draws are stratified by label."""
+
+EXACT = ("exact-degenerate", "degenerate")
+PLAN_NOTES = {
+    "rows": "",
+    "label-stratified": ", label-stratified",
+    "groups": ", groups",
+    "groups-in-strata": ", groups in strata",
+    "label-groups": ", groups by label",
+    "two-level": ", two-level",
+}
+
+
+def bootstrap_problem(
+    problem: Problem,
+    *,
+    n_resamples: int,
+    confidence: float,
+    method: str,
+    executor: Executor | None = None,
+    return_samples: bool = False,
+    samples: FloatArray | None = None,
+    points: Sequence[Sequence[float | UndefinedMetricError]] | None = None,
+) -> list[list[BootstrapCI | UndefinedMetricError]]:
+    """Return an interval, or the reason there is none, per scorer and statistic.
+
+    ``samples`` and ``points`` may hold the replicates and the values on the data already.
+    """
+    n_resamples = _validate.integer(n_resamples, "n_resamples", low=1)
+    confidence = _validate.fraction(confidence, "confidence")
+    method = _validate.choice({"bca": "BCa"}.get(method, method), "method", METHODS)
+    enough_units(problem.plan)
+    if points is None:
+        points = [
+            [_point(statistic, data) for statistic in problem.statistics] for data in problem.data
+        ]
+    distances: dict[int, FloatArray] = {}
+    if samples is None:
+        samples, distances = _replicate_with_distances(problem, n_resamples, executor)
+    interval = _Intervals(problem, n_resamples, confidence, method, executor, return_samples)
+    interval.distances = distances
+    return [
+        [
+            point if isinstance(point, Exception) else interval(scorer, row, point, draws)
+            for row, (point, draws) in enumerate(zip(row_points, scorer_samples, strict=True))
+        ]
+        for scorer, (row_points, scorer_samples) in enumerate(zip(points, samples, strict=True))
+    ]
+
+
+def enough_units(plan: Plan) -> None:
+    """Raise unless the plan draws enough: ten units, or two groups of each label drawn apart."""
+    if plan.kind == "label-groups":
+        if np.diff(plan.strata).min() < 2:
+            raise InvalidInputError(
+                "the bootstrap needs at least 2 groups of every label it draws; "
+                "one label has rows in a single group"
+            )
+        return
+    n_drawn = int(plan.strata[-1])
+    if n_drawn < MIN_UNITS:
+        what = "rows" if plan.unit_of_row is None else "groups"
+        raise InvalidInputError(f"the bootstrap needs at least {MIN_UNITS} {what}, got {n_drawn}")
+
+
+def _point(statistic: Statistic, data: Ranked) -> float | UndefinedMetricError:
+    try:
+        return finite(statistic.point(data), statistic.name)
+    except UndefinedMetricError as error:
+        return error
+
+
+def finite(value: float, name: str) -> float:
+    """Return a metric's value on the data, or raise: foreign functions may answer NaN."""
+    if not math.isfinite(value):
+        raise UndefinedMetricError(f"{name} is {value} on this data")
+    return float(value)
+
+
+def drawn_by_label(problem: Problem) -> Problem | None:
+    """Return the problem with labels drawn apart, so that no draw lacks a class; None if it is."""
+    if problem.plan.kind == "rows":
+        return problem.with_plan(label_stratified_plan(problem.labels))
+    if problem.plan.kind == "groups" and problem.plan.unit_of_row is not None:
+        plan = label_group_plan(problem.labels, problem.plan.unit_of_row)
+        return problem.with_plan(plan) if np.diff(plan.strata).min() > 1 else None
+    return None
+
+
+def undefined_error(statistic: Statistic, undefined: int, n: int) -> UndefinedMetricError:
+    """Say on how many resamples a statistic has no value, and what it raised first."""
+    first = ""
+    if isinstance(statistic, CallableStatistic) and statistic.failures:
+        first = f" (first: {statistic.failures[0]})"
+    return UndefinedMetricError(
+        f"{statistic.name} is undefined on {undefined} of {n} resamples{first}; "
+        "an interval needs at least 95 % of them"
+    )
+
+
+class _Distance:
+    """How far a calibration error's field of gaps in a resample is from the data's."""
+
+    def __init__(self, statistic: Statistic) -> None:
+        self.statistic = statistic
+        self.name = f"distance of {statistic.name}"
+        self.bounds = (0.0, math.inf)
+
+    @property
+    def needs(self) -> Needs:
+        return self.statistic.needs
+
+    def point(self, data: Ranked) -> float:
+        return 0.0
+
+    def replicate(self, block: Block) -> FloatArray:
+        distance: FloatArray = self.statistic.distance(block)  # type: ignore[attr-defined]
+        return distance
+
+    def leave_one_out(self, data: Ranked) -> FloatArray | None:
+        return None
+
+    def support(self, data: Ranked) -> tuple[_validate.BoolArray, ...]:
+        return self.statistic.support(data)
+
+
+def _replicate_with_distances(
+    problem: Problem, n_resamples: int, executor: Executor | None
+) -> tuple[FloatArray, dict[int, FloatArray]]:
+    """Return the replicates, and for calibration errors the distances on the same draws."""
+    rows = [row for row, s in enumerate(problem.statistics) if hasattr(s, "distance")]
+    companions = [_Distance(problem.statistics[row]) for row in rows]
+    if rows:
+        problem = problem.with_statistics([*problem.statistics, *companions])
+    values = replicate(problem, n_resamples, executor=executor)
+    n = len(problem.statistics) - len(rows)
+    return values[:, :n], {row: values[:, n + place] for place, row in enumerate(rows)}
+
+
+class _Intervals:
+    """Turns the replicates of one statistic into its interval; shares what several need."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        n_resamples: int,
+        confidence: float,
+        method: str,
+        executor: Executor | None,
+        return_samples: bool,
+    ) -> None:
+        self.problem = problem
+        self.n_resamples = n_resamples
+        self.confidence = confidence
+        self.method = method
+        self.executor = executor
+        self.return_samples = return_samples
+        self.distances: dict[int, FloatArray] = {}
+        self.note = ""
+
+    def __call__(
+        self, scorer: int, row: int, point: float, samples: FloatArray
+    ) -> BootstrapCI | UndefinedMetricError:
+        problem, statistic = self.problem, self.problem.statistics[row]
+        undefined = int(np.count_nonzero(np.isnan(samples)))
+        if undefined > MAX_UNDEFINED * len(samples):
+            apart = drawn_by_label(problem.only(scorer, row))
+            if apart is None:
+                return undefined_error(statistic, undefined, len(samples))
+            alone = copy.copy(self)
+            alone.problem = apart
+            alone.note = (
+                f"{undefined} of {len(samples)} draws had no value, so labels are drawn apart"
+            )
+            samples, alone.distances = _replicate_with_distances(
+                apart, self.n_resamples, self.executor
+            )
+            return alone(0, 0, point, samples[0, 0])
+        defined = samples[~np.isnan(samples)] if undefined else samples
+        try:
+            low, high, method, reason = self._bounds(scorer, row, point, defined)
+        except UndefinedMetricError as error:  # the studentized interval may not exist
+            return error
+        return BootstrapCI(
+            point_estimate=point,
+            ci_low=low,
+            ci_high=high,
+            confidence=self.confidence,
+            n_resamples=self.n_resamples,
+            method=method if method in EXACT else method + PLAN_NOTES[problem.plan.kind],
+            samples=defined if self.return_samples else None,
+            n_undefined=undefined,
+            reason="; ".join(part for part in (self.note, reason) if part),
+            n_units=problem.plan.n_rows,
+            n_groups=problem.plan.n_groups,
+        )
+
+    def _bounds(
+        self, scorer: int, row: int, point: float, samples: FloatArray
+    ) -> tuple[float, float, str, str]:
+        """Return the bounds, the method that made them and why it is not the one asked for."""
+        statistic = self.problem.statistics[row]
+        if np.abs(samples - point).max() <= 1e-12 * max(1.0, abs(point)):
+            return self._degenerate(scorer, row, point)
+        if hasattr(statistic, "distance"):
+            return self._norm_ball(scorer, row, point, samples)
+        few = "too few resamples to show the tails" if self._too_few() else ""
+        if self.method == "percentile":
+            return *percentile_interval(samples, self.confidence), "percentile", few
+        if self.method == "basic":
+            bounds = basic_interval(samples, point, self.confidence)
+            return *_clipped(bounds, statistic.bounds), "basic", few
+        if self.method == "studentized":
+            bounds = studentized_interval(
+                self.problem, scorer, row, point, samples, self.confidence, self.n_resamples
+            )
+            return *_clipped(bounds, statistic.bounds), "studentized", few
+        corrected = bca_interval(samples, point, self._left_out(scorer, row), self.confidence)
+        if corrected is None:
+            reason = "BCa does not hold here: nearly all resamples lie on one side of the estimate"
+            return *percentile_interval(samples, self.confidence), "percentile", reason
+        return *corrected, "BCa", few
+
+    def _too_few(self) -> bool:
+        return self.n_resamples * (1.0 - self.confidence) < 1.0
+
+    def _degenerate(self, scorer: int, row: int, point: float) -> tuple[float, float, str, str]:
+        """Return the interval of a statistic that no resample moves."""
+        statistic, data, plan = (
+            self.problem.statistics[row],
+            self.problem.data[scorer],
+            self.problem.plan,
+        )
+        n = min(plan.n_groups_among(rows) for rows in statistic.support(data))
+        exact = exact_at_bound(point, statistic.bounds, n, self.confidence)
+        if exact is not None:
+            return *exact, "exact-degenerate", "every resample sits at the metric's bound"
+        return point, point, "degenerate", "every resample has the same value"
+
+    def _norm_ball(
+        self, scorer: int, row: int, point: float, samples: FloatArray
+    ) -> tuple[float, float, str, str]:
+        """Return the interval of a calibration error, which is biased upwards.
+
+        Below: no further than resamples are from the data (triangle inequality). Above: the
+        replicates' own quantile, which errs on the high side as they carry the bias twice.
+        """
+        if row not in self.distances:
+            self.distances[row] = _replicate_with_distances(
+                self.problem.with_statistics([self.problem.statistics[row]]),
+                self.n_resamples,
+                self.executor,
+            )[1][0]
+        distance = self.distances[row][scorer]
+        tail = (1.0 - self.confidence) / 2.0
+        reach = float(np.quantile(distance[~np.isnan(distance)], 1.0 - tail))
+        high = float(np.quantile(samples, 1.0 - tail))
+        low = max(self.problem.statistics[row].bounds[0], point - reach)
+        reason = "norm-ball interval: calibration errors are biased upwards"
+        return low, max(high, point), "norm-ball", reason
+
+    def _left_out(self, scorer: int, row: int) -> FloatArray:
+        """Return leave-one-out values: closed form for rows, left-out blocks otherwise."""
+        if self.problem.plan.kind in ("rows", "label-stratified"):
+            values = self.problem.statistics[row].leave_one_out(self.problem.data[scorer])
+            if values is not None:
+                return values
+        values = delete_blocks(self.problem.only(scorer, row))[0, 0]
+        defined: FloatArray = values[~np.isnan(values)]
+        return defined if len(defined) else np.zeros(1)
+
+
+def _clipped(interval: tuple[float, float], bounds: tuple[float, float]) -> tuple[float, float]:
+    """Return the part of an interval inside the metric's range."""
+    return max(interval[0], bounds[0]), min(interval[1], bounds[1])
