@@ -33,6 +33,13 @@ def _field(gaps: FloatArray, rows: FloatArray, norm: str) -> FloatArray:
         return np.where(rows > 0, gaps / scale, 0.0)
 
 
+def _steps(cumulative: FloatArray) -> FloatArray:
+    """Return the differences along the first axis, the first from zero."""
+    steps = cumulative.copy()
+    steps[1:] -= cumulative[:-1]
+    return steps
+
+
 _NORMS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "l1": lambda values: np.abs(values).sum(axis=0),
     "l2": lambda values: np.sqrt((values**2).sum(axis=0)),
@@ -65,12 +72,16 @@ class _BinnedError(ABC):
 
     def replicate(self, block: Block) -> FloatArray:
         """Return one value per resample."""
-        return _NORMS[self.norm](_field(*self._bins(block), self.norm))
+        return _NORMS[self.norm](self._gaps(block))
 
     def distance(self, block: Block) -> FloatArray:
         """Return the norm of each resample's gaps minus the data's."""
-        here = _field(*self._bins_of(block.view.data), self.norm)
-        return _NORMS[self.norm](_field(*self._bins(block), self.norm) - here)
+        data = block.view.data
+        here = data.once(self, lambda: _field(*self._bins_of(data), self.norm))
+        return _NORMS[self.norm](self._gaps(block) - here)
+
+    def _gaps(self, block: Block) -> FloatArray:
+        return block.once(self, lambda: _field(*self._bins(block), self.norm))
 
     def leave_one_out(self, data: Ranked) -> FloatArray | None:
         """Return None: the interval comes from distances."""
@@ -111,8 +122,8 @@ class EqualWidthError(_BinnedError):
     def _bins(self, block: Block) -> tuple[FloatArray, FloatArray]:
         edges = self._edges
         positives, negatives = block.counts_above(edges)
-        gaps = np.diff(block.sum_above(score_itself, edges) - positives, axis=0, prepend=0.0)
-        return gaps, np.diff(positives + negatives, axis=0, prepend=0.0)
+        gaps = _steps(block.sum_above(score_itself, edges) - positives)
+        return gaps, _steps(positives + negatives)
 
     def _rows(self, data: Ranked) -> FloatArray:
         return np.diff(data.leading(self._edges), prepend=0).astype(np.float64)
@@ -154,8 +165,7 @@ class EqualMassError(_BinnedError):
     def _bins(self, block: Block) -> tuple[FloatArray, FloatArray]:
         cuts = self._cuts(block.size())
         positives, scores = block.top(cuts)
-        gaps = np.diff(scores - positives, axis=0, prepend=0.0)
-        return gaps, np.diff(cuts, axis=0, prepend=0.0)
+        return _steps(scores - positives), _steps(cuts)
 
     def _rows(self, data: Ranked) -> FloatArray:
         return np.diff(self._cuts(np.array([float(data.n)]))[:, 0], prepend=0.0)
@@ -204,19 +214,27 @@ class SmoothError:
         leaves of r₁ and by b of r₂. So the triangle inequality holds, although it is no norm.
         """
         data = block.view.data
+        here = data.once(self, lambda: self._nodes_of(data))
+        return smooth_errors_of(self._nodes(block) - here, tolerance=1e-9)
+
+    def _nodes_of(self, data: Ranked) -> FloatArray:
+        """Return the mean residual at every node of the grid."""
         cell, to_left, to_right = shared_between_nodes(
             data.scores, (data.scores - data.labels) / data.n, _CELLS
         )
-        here = np.zeros((_CELLS + 1, 1))
-        here[:-1, 0] += np.bincount(cell, to_left, _CELLS)
-        here[1:, 0] += np.bincount(cell, to_right, _CELLS)
-        return smooth_errors_of(self._nodes(block) - here, tolerance=1e-9)
+        nodes = np.zeros((_CELLS + 1, 1))
+        nodes[:-1, 0] += np.bincount(cell, to_left, _CELLS)
+        nodes[1:, 0] += np.bincount(cell, to_right, _CELLS)
+        return nodes
 
     def _nodes(self, block: Block) -> FloatArray:
         """Return the mean residual at every node of the grid, per resample."""
+        return block.once(self, lambda: self._made_nodes(block))
+
+    def _made_nodes(self, block: Block) -> FloatArray:
         edges = self._edges
         left, right = (
-            np.diff(block.sum_above(column, edges), axis=0, prepend=0.0)[::-1]
+            _steps(block.sum_above(column, edges))[::-1]
             for column in (_to_left_node, _to_right_node)
         )
         nodes = np.zeros((_CELLS + 1, left.shape[1]))

@@ -6,7 +6,7 @@ computes each kernel pass at most once, however many statistics read it.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -36,13 +36,26 @@ class Needs:
     """Whether the statistic asks for the rows of a resample themselves."""
 
 
+class _Once:
+    """Values that are made once and read by several statistics."""
+
+    _made: dict[Hashable, FloatArray]
+
+    def once(self, key: Hashable, make: Callable[[], FloatArray]) -> FloatArray:
+        """Return what ``make`` returned the first time it was asked for under this key."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+
 @dataclass(eq=False)
-class Ranked:
+class Ranked(_Once):
     """One scorer's labels and scores, sorted at most once; statistics take their value from it."""
 
     labels: BoolArray
     scores: FloatArray
     _confusion: dict[float, ConfusionCounts] = field(default_factory=dict, init=False)
+    _made: dict[Hashable, FloatArray] = field(default_factory=dict, init=False)
 
     # Everything is made when first asked for: counts at a threshold, say, need no sorting.
 
@@ -167,12 +180,13 @@ class View:
 
 
 @dataclass(eq=False)
-class Block:
+class Block(_Once):
     """A view under the counts of 64 resamples; arrays have one entry per resample."""
 
     view: View
     counts: NDArray[np.uint8]
     largest: int
+    _made: dict[Hashable, FloatArray] = field(default_factory=dict, init=False)
 
     @functools.cached_property
     def _rank(self) -> FloatArray:
