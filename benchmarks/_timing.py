@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-WINDOW_NS = 50_000_000
+WINDOW_NS = 200_000_000
 """Short jobs are repeated until a measurement is about this long; clocks and caches settle."""
 
 Job = Callable[[], object]
@@ -14,7 +14,7 @@ Job = Callable[[], object]
 class Effort:
     """How often measurements are repeated."""
 
-    rounds: int = 9
+    rounds: int = 12
     heavy_rounds: int = 5
     """For jobs of about a second and more."""
 

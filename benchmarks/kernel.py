@@ -55,7 +55,7 @@ def _passes() -> dict[str, Job]:
         draw,
         lambda: _kernel.rank(counts, largest, view.rank_layout),
         lambda: _kernel.recall(counts, largest, view.rank_layout, totals=totals, target=0.01),
-        lambda: _kernel.sums(counts, view.sums_layout),
+        lambda: _kernel.sums(counts, largest, view.sums_layout),
     )
     return dict(zip(PASSES, jobs, strict=True))
 

@@ -320,14 +320,14 @@ def test_recall_by_brute_force(each_backend, target, gather):
 def test_sums_by_brute_force(each_backend, cuts, n_columns, gather):
     n = 53
     rng = np.random.default_rng(9)
-    labels, columns = rng.random(n) < 0.3, rng.normal(size=(n, n_columns))
-    counts, _ = drawn(n)
+    labels, columns = rng.random(n) < 0.3, rng.normal(size=(n_columns, n))
+    counts, largest = drawn(n)
     index = rng.permutation(n) if gather else np.arange(n)
     layout = SumsLayout(
         labels.astype(np.uint8), columns, np.array(cuts), _kernel.spare(index) if gather else None
     )
-    out = _kernel.sums(counts, layout)
-    table = np.column_stack([labels, ~labels, columns])
+    out = _kernel.sums(counts, largest, layout)
+    table = np.column_stack([labels, ~labels, columns.T])
     terms = table[:, :, None] * counts[index].astype(float)[:, None, :]
     begins = [0, *cuts[:-1]]
     expected = [terms[begin:end].sum(axis=0) for begin, end in zip(begins, cuts, strict=True)]
@@ -367,7 +367,7 @@ def test_both_backends_give_the_same_values(n, levels, prevalence):
     labels, scores = tied_data(n, seed=2, levels=levels, prevalence=prevalence)
     counts, largest = drawn(n)
     index = _kernel.spare(np.random.default_rng(0).permutation(n))
-    columns = np.random.default_rng(1).normal(size=(n, 2))
+    columns = np.random.default_rng(1).normal(size=(2, n))
     for at in (None, index):
         layout = RankLayout.from_sorted(labels, scores, at)
         table = SumsLayout(labels.astype(np.uint8), columns, np.array([n // 3, n]), at)
@@ -379,7 +379,7 @@ def test_both_backends_give_the_same_values(n, levels, prevalence):
                 rank = _kernel.rank(counts, largest, layout)
                 totals = np.ascontiguousarray(rank[2:])
                 recall = _kernel.recall(counts, largest, layout, totals=totals, target=0.05)
-                sums = _kernel.sums(counts, table) / n
+                sums = _kernel.sums(counts, largest, table) / n
                 masses = _kernel.masses(counts, mass, cuts) / n
             results.append(np.concatenate([rank.ravel(), recall, sums.ravel(), masses.ravel()]))
         assert results[0] == pytest.approx(results[1], abs=1e-12, rel=1e-12, nan_ok=True)
@@ -390,7 +390,7 @@ def test_both_backends_give_the_same_values(n, levels, prevalence):
 def test_every_instruction_set_gives_the_same_bits(instruction_sets, n):
     labels, scores = tied_data(n, seed=3, levels=n // 3)
     index = _kernel.spare(np.random.default_rng(0).permutation(n))
-    columns = np.random.default_rng(1).normal(size=(n, 3))
+    columns = np.random.default_rng(1).normal(size=(3, n))
     results = []
     for name in instruction_sets:
         _kernel.native.use(name)
@@ -405,7 +405,7 @@ def test_every_instruction_set_gives_the_same_bits(instruction_sets, n):
                 table = SumsLayout(labels.astype(np.uint8), columns, np.array([n // 2, n]), at)
                 mass = MassLayout.from_sorted(labels, scores, at)
                 masses = _kernel.masses(counts, mass, np.full((1, LANES), n / 2))
-                parts += [rank.ravel(), recall, _kernel.sums(counts, table).ravel()]
+                parts += [rank.ravel(), recall, _kernel.sums(counts, largest, table).ravel()]
                 parts += [masses.ravel()]
         results.append(np.concatenate(parts).tobytes())
     assert len(set(results)) == 1
@@ -456,8 +456,9 @@ def _good_calls():
         "sums": [
             np.empty((2, 3, LANES)),
             counts,
+            1,
             np.ones(8, dtype=np.uint8),
-            np.ones((8, 1)),
+            np.ones((1, 8)),
             np.array([4, 8]),
             index,
         ],
@@ -502,12 +503,12 @@ SPOILT = [
     ("recall", 5, np.full((1, LANES), 4.0)),
     ("sums", 0, np.empty((2, 2, LANES))),
     ("sums", 0, np.empty((1, 3, LANES))),
-    ("sums", 2, np.ones(7, dtype=np.uint8)),
-    ("sums", 3, np.ones(9)),
-    ("sums", 4, np.array([4, 7])),
-    ("sums", 4, np.array([4, 9])),
-    ("sums", 4, np.zeros(0, dtype=np.int64)),
-    ("sums", 5, np.arange(8, dtype=np.int32)),
+    ("sums", 3, np.ones(7, dtype=np.uint8)),
+    ("sums", 4, np.ones(9)),
+    ("sums", 5, np.array([4, 7])),
+    ("sums", 5, np.array([4, 9])),
+    ("sums", 5, np.zeros(0, dtype=np.int64)),
+    ("sums", 6, np.arange(8, dtype=np.int32)),
     ("masses", 0, np.empty((1, 2, LANES))),
     ("masses", 2, np.ones(7, dtype=np.uint8)),
     ("masses", 3, np.ones(7)),

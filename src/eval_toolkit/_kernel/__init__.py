@@ -168,12 +168,14 @@ def recall(
     return out
 
 
-def sums(counts: Counts, layout: SumsLayout) -> FloatArray:
+def sums(counts: Counts, largest: int, layout: SumsLayout) -> FloatArray:
     """Return weighted sums per bin: positives, negatives, columns; shape (bins, 2 + k, 64)."""
     if not _use_native:
         return _numpy.sums(counts, layout)
     out = np.empty(layout.shape)
-    native.sums(out, counts, layout.labels, layout.columns, layout.cuts, layout.index)  # type: ignore[union-attr]
+    native.sums(  # type: ignore[union-attr]
+        out, counts, largest, layout.labels, layout.columns, layout.cuts, layout.index
+    )
     return out
 
 

@@ -249,7 +249,7 @@ def sums(counts: Counts, layout: SumsLayout) -> FloatArray:
         for row in range(begin, end, _TILE):
             stop = min(row + _TILE, end)
             tile = _rows(counts, layout.index, row, stop).astype(np.float64)
-            out[bin_] += layout.table[row:stop].T @ tile
+            out[bin_] += layout.table[:, row:stop] @ tile
         begin = end
     return out
 

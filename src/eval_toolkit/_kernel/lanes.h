@@ -166,57 +166,62 @@ static void ISA(recall)(const uint8_t *counts, int64_t chunk, const int32_t *seg
     for (int l = 0; l < LANES; l++) out[l] = best[l] / n_positive[l];
 }
 
-/* Weighted sums per bin of consecutive rows: positives, negatives and each real column.
+/* Weighted sums per bin of consecutive rows: positives, negatives and each real column (columns
+ * lie one after the other). Walks from the last row to the first: the rank pass before it has left
+ * the last rows in the cache, and the next draw starts at the first.
  * out[bin][2 + n_columns][lane]; cuts[bin] is the row after the bin's last. */
 #define TILE 32
-ALWAYS_INLINE void ISA(sums_body)(const uint8_t *counts, const uint8_t *labels,
+ALWAYS_INLINE void ISA(sums_body)(const uint8_t *counts, int64_t chunk, const uint8_t *labels,
                                   const double *columns, int64_t n_columns, const int64_t *cuts,
                                   int64_t n_cuts, const int32_t *index, int gather, double *out) {
-    int64_t i = 0;
-    for (int64_t bin = 0; bin < n_cuts; bin++, out += (2 + n_columns) * LANES) {
+    int64_t n = cuts[n_cuts - 1], i = n, limit = chunk < TILE ? chunk : TILE;
+    out += n_cuts * (2 + n_columns) * LANES;
+    for (int64_t bin = n_cuts - 1; bin >= 0; bin--) {
+        int64_t begin = bin ? cuts[bin - 1] : 0;
+        out -= (2 + n_columns) * LANES;
         memset(out, 0, sizeof(double) * (size_t)((2 + n_columns) * LANES));
-        while (i < cuts[bin]) {
-            int64_t m = cuts[bin] - i < TILE ? cuts[bin] - i : TILE;
+        while (i > begin) {
+            int64_t m = i - begin < limit ? i - begin : limit;
+            i -= m;
             double tile[TILE][LANES];
-            uint16_t all[LANES] = {0}, positive[LANES] = {0};
+            uint8_t all[LANES] = {0}, positive[LANES] = {0}; /* `chunk` rows cannot overflow them */
             for (int64_t j = 0; j < m; j++) {
                 const uint8_t *row = counts + (gather ? (int64_t)index[i + j] : i + j) * LANES;
-                if (gather) PREFETCH(counts + (int64_t)index[i + j + PREFETCH_AHEAD] * LANES);
+                if (gather && i + j >= TILE) /* the row at this place of the next tile */
+                    PREFETCH(counts + (int64_t)index[i + j - TILE] * LANES);
                 for (int l = 0; l < LANES; l++) all[l] += row[l];
                 if (labels[i + j])
                     for (int l = 0; l < LANES; l++) positive[l] += row[l];
-                if (n_columns)
-                    for (int l = 0; l < LANES; l++) tile[j][l] = (double)row[l];
+                if (n_columns) WIDEN(tile[j], row);
             }
             for (int l = 0; l < LANES; l++) {
                 out[l] += (double)positive[l];
                 out[LANES + l] += (double)(all[l] - positive[l]);
             }
             for (int64_t c = 0; c < n_columns; c++) {
-                const double *column = columns + i * n_columns + c;
+                const double *column = columns + c * n + i;
                 double *sum = out + (2 + c) * LANES;
                 for (int h = 0; h < LANES; h += STRIP) { /* as many lanes as stay in registers */
                     double part[STRIP];
                     for (int l = 0; l < STRIP; l++) part[l] = sum[h + l];
-                    for (int64_t j = 0; j < m; j++) {
-                        double x = column[j * n_columns];
+                    for (int64_t j = m - 1; j >= 0; j--) {
+                        double x = column[j];
                         for (int l = 0; l < STRIP; l++) part[l] += tile[j][h + l] * x;
                     }
                     for (int l = 0; l < STRIP; l++) sum[h + l] = part[l];
                 }
             }
-            i += m;
         }
     }
 }
 
-static void ISA(sums)(const uint8_t *counts, const uint8_t *labels, const double *columns,
-                      int64_t n_columns, const int64_t *cuts, int64_t n_cuts, const int32_t *index,
-                      double *out) {
+static void ISA(sums)(const uint8_t *counts, int64_t chunk, const uint8_t *labels,
+                      const double *columns, int64_t n_columns, const int64_t *cuts,
+                      int64_t n_cuts, const int32_t *index, double *out) {
     if (index)
-        ISA(sums_body)(counts, labels, columns, n_columns, cuts, n_cuts, index, 1, out);
+        ISA(sums_body)(counts, chunk, labels, columns, n_columns, cuts, n_cuts, index, 1, out);
     else
-        ISA(sums_body)(counts, labels, columns, n_columns, cuts, n_cuts, index, 0, out);
+        ISA(sums_body)(counts, chunk, labels, columns, n_columns, cuts, n_cuts, index, 0, out);
 }
 #undef TILE
 

@@ -116,7 +116,7 @@ class SumsLayout:
 
     labels: NDArray[np.uint8]
     columns: FloatArray
-    """Shape (rows, k)."""
+    """Shape (k, rows)."""
     cuts: IntArray
     """Per bin, the row after its last; the last cut is the number of rows."""
     index: Index | None
@@ -125,13 +125,13 @@ class SumsLayout:
     @property
     def shape(self) -> tuple[int, int, int]:
         """Shape of the sums: bins, 2 + columns, lanes."""
-        return len(self.cuts), 2 + self.columns.shape[1], LANES
+        return len(self.cuts), 2 + len(self.columns), LANES
 
     @functools.cached_property
     def table(self) -> FloatArray:
-        """Labels and columns side by side; numpy kernel only."""
+        """Labels and columns below each other; numpy kernel only."""
         positive = self.labels.astype(np.float64)
-        return np.column_stack([positive, 1.0 - positive, self.columns])
+        return np.vstack([positive, 1.0 - positive, self.columns])
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,11 @@
 #include "draws.h"
 
 #define PREFETCH_AHEAD 16 /* index arrays end with this many spare entries */
+#define TOP_UP_BATCH 32   /* even: one hash serves two draws */
 
 #if defined(__GNUC__) && defined(__x86_64__)
 #define X86_DISPATCH 1
+#include <immintrin.h>
 #else
 #define X86_DISPATCH 0
 #endif
@@ -41,12 +43,21 @@ static int resolve_escapes(uint8_t *rows, int64_t size, int64_t block, const int
 }
 
 /* COUNT_UP: on AVX-512 a masked addition, elsewhere adding the comparison's own 0 or 1.
- * STRIP: lanes whose sums fit into the registers. */
+ * STRIP: lanes whose sums fit into the registers.
+ * WIDEN: counts to doubles; compilers take a detour over 16 and 32 bits. */
+#define WIDEN_PLAIN(to, from) \
+    for (int l = 0; l < LANES; l++) (to)[l] = (double)(from)[l]
+#define WIDEN_AVX512(to, from)                                                            \
+    for (int l = 0; l < LANES; l += 8)                                                    \
+        _mm512_storeu_pd((to) + l, _mm512_cvtepu64_pd(_mm512_cvtepu8_epi64(               \
+                                       _mm_loadl_epi64((const __m128i *)((from) + l)))))
 #define ISA(name) name##_base
 #define COUNT_UP(count, reached) ((count) = (uint16_t)((count) + (reached)))
+#define WIDEN WIDEN_PLAIN
 #define STRIP 16
 #include "lanes.h"
 #undef STRIP
+#undef WIDEN
 #undef COUNT_UP
 #undef ISA
 
@@ -59,9 +70,11 @@ static int resolve_escapes(uint8_t *rows, int64_t size, int64_t block, const int
 #endif
 #define ISA(name) name##_avx2
 #define COUNT_UP(count, reached) ((count) = (uint16_t)((count) + (reached)))
+#define WIDEN WIDEN_PLAIN
 #define STRIP 16
 #include "lanes.h"
 #undef STRIP
+#undef WIDEN
 #undef COUNT_UP
 #undef ISA
 #if defined(__clang__)
@@ -74,9 +87,11 @@ static int resolve_escapes(uint8_t *rows, int64_t size, int64_t block, const int
 #endif
 #define ISA(name) name##_avx512
 #define COUNT_UP(count, reached) ((count) = (uint16_t)((reached) ? (count) + 1 : (count)))
+#define WIDEN WIDEN_AVX512
 #define STRIP 64
 #include "lanes.h"
 #undef STRIP
+#undef WIDEN
 #undef COUNT_UP
 #undef ISA
 #if defined(__clang__)
@@ -94,7 +109,7 @@ typedef struct {
                  double *);
     void (*recall)(const uint8_t *, int64_t, const int32_t *, int64_t, const int32_t *,
                    const double *, const double *, double, double *);
-    void (*sums)(const uint8_t *, const uint8_t *, const double *, int64_t, const int64_t *,
+    void (*sums)(const uint8_t *, int64_t, const uint8_t *, const double *, int64_t, const int64_t *,
                  int64_t, const int32_t *, double *);
     void (*masses)(const uint8_t *, const uint8_t *, const double *, const uint8_t *, int64_t,
                    const double *, int64_t, const int32_t *, double *);
@@ -132,13 +147,21 @@ static int top_up(int64_t start, int64_t n, uint64_t seed, uint64_t first, const
         uint64_t state = stream_key(seed ^ TOP_UP_STREAM, first + (uint64_t)l) +
                          (uint64_t)start * STRATUM_STEP;
         int64_t missing = n - (int64_t)totals[l];
-        for (int64_t k = 0; k < missing; k += 2) {
-            uint64_t bits = mix64(state += GAMMA);
-            for (int half = 0; half < 2 && k + half < missing; half++) {
-                int64_t unit = start + below((half ? bits >> 32 : bits) & 0xFFFFFFFFu, n);
-                uint8_t *count = counts + (position ? (int64_t)position[unit] : unit) * LANES + l;
-                if (*count < 255) ++*count; /* a count of 255 has no measurable probability */
-                if (*count > largest) largest = *count;
+        for (int64_t k = 0; k < missing; k += TOP_UP_BATCH) { /* addresses first: they miss caches */
+            uint8_t *cells[TOP_UP_BATCH];
+            int64_t m = missing - k < TOP_UP_BATCH ? missing - k : TOP_UP_BATCH;
+            for (int64_t j = 0; j < m; j += 2) {
+                uint64_t bits = mix64(state += GAMMA);
+                for (int half = 0; half < 2; half++) {
+                    int64_t unit = start + below((half ? bits >> 32 : bits) & 0xFFFFFFFFu, n);
+                    cells[j + half] =
+                        counts + (position ? (int64_t)position[unit] : unit) * LANES + l;
+                    PREFETCH(cells[j + half]);
+                }
+            }
+            for (int64_t j = 0; j < m; j++) {
+                if (*cells[j] < 255) ++*cells[j]; /* 255 has no measurable probability */
+                if (*cells[j] > largest) largest = *cells[j];
             }
         }
         while (missing < 0) { /* accept with probability count / 32: every draw equally likely */
@@ -312,8 +335,9 @@ static PyObject *py_recall(PyObject *self, PyObject *args) {
 static PyObject *py_sums(PyObject *self, PyObject *args) {
     (void)self;
     Py_buffer out, counts, labels, columns, cuts, index;
-    int ok = 0;
-    if (!PyArg_ParseTuple(args, "w*y*y*y*y*z*", &out, &counts, &labels, &columns, &cuts, &index))
+    int largest, ok = 0;
+    if (!PyArg_ParseTuple(args, "w*y*iy*y*y*z*", &out, &counts, &largest, &labels, &columns, &cuts,
+                          &index))
         return NULL;
     Py_ssize_t n = labels.len, n_cuts = cuts.len / 8, n_columns = n ? columns.len / 8 / n : 0;
     const int64_t *cut = cuts.buf;
@@ -323,7 +347,7 @@ static PyObject *py_sums(PyObject *self, PyObject *args) {
         wrong_size("out");
     else {
         Py_BEGIN_ALLOW_THREADS
-        chosen->sums(counts.buf, labels.buf, columns.buf, n_columns, cut, n_cuts, index.buf,
+        chosen->sums(counts.buf, chunk_of(largest), labels.buf, columns.buf, n_columns, cut, n_cuts, index.buf,
                      out.buf);
         Py_END_ALLOW_THREADS
         ok = 1;

@@ -16,6 +16,7 @@ from eval_toolkit.inference.intervals import (
     bca_interval,
     exact_at_bound,
     percentile_interval,
+    quantiles,
 )
 from eval_toolkit.inference.plans import Plan, label_group_plan, label_stratified_plan
 from eval_toolkit.inference.prepared import Block, Needs, Ranked
@@ -294,8 +295,8 @@ class _Intervals:
             )[1][0]
         distance = self.distances[row][scorer]
         tail = (1.0 - self.confidence) / 2.0
-        reach = float(np.quantile(distance[~np.isnan(distance)], 1.0 - tail))
-        high = float(np.quantile(samples, 1.0 - tail))
+        (reach,) = quantiles(distance[~np.isnan(distance)], [1.0 - tail])
+        (high,) = quantiles(samples, [1.0 - tail])
         low = max(self.problem.statistics[row].bounds[0], point - reach)
         reason = "norm-ball interval: calibration errors are biased upwards"
         return low, max(high, point), "norm-ball", reason

@@ -6,6 +6,7 @@ inequality, | ‖estimate‖ − ‖truth‖ | ≤ ‖estimate − truth‖, and
 `distance` of resamples from the data estimates.
 """
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,6 +24,14 @@ __all__ = ["EqualMassError", "EqualWidthError", "SmoothError", "score_itself"]
 def score_itself(labels: BoolArray, scores: FloatArray) -> FloatArray:
     """Return the scores."""
     return scores
+
+
+@functools.lru_cache(maxsize=128)
+def _lower_edges(n_bins: int) -> FloatArray:
+    """Return the lower edges of equal-width bins from the top, the last of them open."""
+    edges = np.append(np.arange(n_bins - 1, 0, -1) / n_bins, -np.inf)
+    edges.flags.writeable = False
+    return edges
 
 
 def _field(gaps: FloatArray, rows: FloatArray, norm: str) -> FloatArray:
@@ -104,7 +113,7 @@ class EqualWidthError(_BinnedError):
     @property
     def _edges(self) -> FloatArray:
         """Lower edges of the bins, from the top; the lowest bin takes every row left."""
-        return np.append(np.arange(self.n_bins - 1, 0, -1) / self.n_bins, -np.inf)
+        return _lower_edges(self.n_bins)
 
     @property
     def needs(self) -> Needs:
@@ -192,7 +201,7 @@ class SmoothError:
     @property
     def _edges(self) -> FloatArray:
         """Lower edges of the grid's cells, from the top."""
-        return np.append(np.arange(_CELLS - 1, 0, -1) / _CELLS, -np.inf)
+        return _lower_edges(_CELLS)
 
     @property
     def needs(self) -> Needs:

@@ -101,6 +101,10 @@ class Ranked(_Once):
         ascending = self.sorted_scores[::-1]
         return self.n - np.searchsorted(ascending, thresholds, side="left")
 
+    def column(self, column: Column) -> FloatArray:
+        """Return a column's values in rank order."""
+        return self.once(column, lambda: column(self.sorted_labels, self.sorted_scores))
+
     def confusion(self, threshold: float) -> ConfusionCounts:
         """Return the confusion counts at a threshold; each is counted once."""
         if threshold not in self._confusion:
@@ -117,6 +121,7 @@ class View:
     needs: Sequence[Needs] = ()
     in_rank_order: bool = False
     """Whether counts come in rank order (one scorer, rows drawn by themselves)."""
+    _cut_indexes: dict[bytes, IntArray] = field(default_factory=dict, init=False)
 
     @functools.cached_property
     def _columns(self) -> dict[Column, int]:
@@ -151,9 +156,9 @@ class View:
     @functools.cached_property
     def sums_layout(self) -> _kernel.SumsLayout:
         """Columns and cuts of all statistics together."""
-        labels, scores = self.data.sorted_labels, self.data.sorted_scores
-        values = [column(labels, scores) for column in self._columns]
-        table = np.column_stack(values) if values else np.empty((self.data.n, 0))
+        labels = self.data.sorted_labels
+        values = [self.data.column(column) for column in self._columns]
+        table = np.stack(values) if values else np.empty((0, self.data.n))
         return _kernel.SumsLayout(
             labels.astype(np.uint8),
             np.ascontiguousarray(table, dtype=np.float64),
@@ -175,8 +180,12 @@ class View:
 
     def cut_index(self, thresholds: FloatArray) -> IntArray:
         """Return where the cumulative sums hold the rows at or above each threshold."""
-        rows = self.data.leading(thresholds)
-        return np.searchsorted(self._cuts, rows, side="left") + (rows > 0)
+        key = thresholds.tobytes()  # every block asks again
+        if key not in self._cut_indexes:
+            rows = self.data.leading(thresholds)
+            found = np.searchsorted(self._cuts, rows, side="left") + (rows > 0)
+            self._cut_indexes[key] = found
+        return self._cut_indexes[key]
 
 
 @dataclass(eq=False)
@@ -214,7 +223,7 @@ class Block(_Once):
     @functools.cached_property
     def _cumulative(self) -> FloatArray:
         """Sums over the leading rows up to each cut, from no rows to all: (cuts + 1, 2 + k, 64)."""
-        sums = _kernel.sums(self.counts, self.view.sums_layout)
+        sums = _kernel.sums(self.counts, self.largest, self.view.sums_layout)
         head = np.zeros((1, *sums.shape[1:]))
         return np.cumsum(np.concatenate([head, sums]), axis=0)
 

@@ -9,7 +9,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -47,7 +47,6 @@ __all__ = [
 MetricFn: TypeAlias = Callable[[Any, Any], float]
 
 
-@runtime_checkable
 class Statistic(Protocol):
     """A metric that can be evaluated on many resamples at once."""
 
@@ -102,7 +101,9 @@ class _RankStatistic:
 def _per_group(data: Ranked) -> tuple[FloatArray, FloatArray]:
     """Return positives and negatives of each distinct score, from the top."""
     groups = data.groups
-    return np.diff(groups.tp, prepend=0.0), np.diff(groups.fp, prepend=0.0)
+    positives = data.once("positives per score", lambda: np.diff(groups.tp, prepend=0.0))
+    negatives = data.once("negatives per score", lambda: np.diff(groups.fp, prepend=0.0))
+    return positives, negatives
 
 
 @dataclass(frozen=True)
@@ -128,25 +129,31 @@ class AveragePrecision(_RankStatistic):
         """
         if _smaller_class(data) < 2:
             return None
-        p, negatives = _per_group(data)
+        p, _ = _per_group(data)
         tp, total = data.groups.tp, data.groups.n_positive
         seen = tp + data.groups.fp
         term = p * tp / seen
         above = np.cumsum(term) - term
-        with np.errstate(divide="ignore", invalid="ignore"):
-            after_negative = np.where(seen > 1, p * tp / (seen - 1), 0.0)
-            after_positive = np.where(seen > 1, p * (tp - 1) / (seen - 1), 0.0)
-            own = np.where(seen > 1, (p - 1) * (tp - 1) / (seen - 1), 0.0)
+        # Only the very first row can leave nothing behind, and then its terms below are 0 or unused.
+        fewer = np.maximum(seen - 1.0, 1.0)
+        after_negative = p * tp / fewer
+        after_positive = p * (tp - 1.0) / fewer
+        own = (p - 1.0) * (tp - 1.0) / fewer
         from_here = np.cumsum(after_negative[::-1])[::-1]
         below = np.cumsum(after_positive[::-1])[::-1] - after_positive
         without_negative = (above + from_here) / total
         without_positive = (above + own + below) / (total - 1)
-        return np.concatenate(
-            [
-                np.repeat(without_positive, p.astype(np.int64)),
-                np.repeat(without_negative, negatives.astype(np.int64)),
-            ]
-        )
+        return _per_row(data, without_positive, without_negative)
+
+
+def _per_row(data: Ranked, positive: FloatArray, negative: FloatArray) -> FloatArray:
+    """Return each row's value, given those of a positive and a negative of each distinct score."""
+    if len(positive) == data.n:  # no ties
+        return np.where(data.sorted_labels, positive, negative)
+    p, negatives = _per_group(data)
+    return np.concatenate(
+        [np.repeat(positive, p.astype(np.int64)), np.repeat(negative, negatives.astype(np.int64))]
+    )
 
 
 @dataclass(frozen=True)
@@ -174,17 +181,10 @@ class RocAuc(_RankStatistic):
         won_by_positive = negatives_below + 0.5 * negatives
         lost_by_negative = tp - p + 0.5 * p
         wins = float((p * won_by_positive).sum())
-        return np.concatenate(
-            [
-                np.repeat(
-                    (wins - won_by_positive) / ((n_positive - 1) * n_negative),
-                    p.astype(np.int64),
-                ),
-                np.repeat(
-                    (wins - lost_by_negative) / (n_positive * (n_negative - 1)),
-                    negatives.astype(np.int64),
-                ),
-            ]
+        return _per_row(
+            data,
+            (wins - won_by_positive) / ((n_positive - 1) * n_negative),
+            (wins - lost_by_negative) / (n_positive * (n_negative - 1)),
         )
 
 
@@ -263,7 +263,7 @@ class ColumnMean:
 
     def leave_one_out(self, data: Ranked) -> FloatArray | None:
         """Return (S − x) / (n − 1)."""
-        values = self.column(data.sorted_labels, data.sorted_scores)
+        values = data.column(self.column)
         return np.asarray((values.sum() - values) / (data.n - 1))
 
     def support(self, data: Ranked) -> tuple[BoolArray, ...]:
@@ -455,15 +455,17 @@ def statistic_for(metric: Any, data: Ranked | None = None) -> Statistic:
     >>> statistic_for(pr_auc).name
     'pr_auc'
     """
-    if isinstance(metric, Statistic):
-        return metric
+    if _is_statistic(metric):
+        ready: Statistic = metric
+        return ready
     if data is not None and hasattr(metric, "bind"):  # its threshold may depend on the data
         bound: Statistic = metric.bind(data)[0]
         return bound
     if hasattr(metric, "compute"):
-        carried = getattr(metric, "statistic", None)
-        if isinstance(carried, Statistic):
-            return carried
+        carried: Any = getattr(metric, "statistic", None)
+        if _is_statistic(carried):
+            ours: Statistic = carried
+            return ours
         return CallableStatistic(metric.compute, foreign=True, label=str(metric.name))
     if isinstance(metric, functools.partial) and "sample_weight" in metric.keywords:
         raise InvalidInputError(
@@ -484,6 +486,11 @@ def statistic_for(metric: Any, data: Ranked | None = None) -> Statistic:
     except TypeError:  # unhashable callables are nobody we know
         builder = None
     return builder() if builder else _as_it_is(metric, metric)
+
+
+def _is_statistic(thing: Any) -> bool:
+    """Whether an object can do what a `Statistic` does (a runtime protocol check is slow)."""
+    return all(hasattr(thing, name) for name in ("replicate", "leave_one_out", "support"))
 
 
 def _as_it_is(metric: MetricFn, function: Any) -> CallableStatistic:
