@@ -66,6 +66,7 @@ ALWAYS_INLINE void ISA(add_rows)(const uint8_t **rows, const int32_t **index, in
             for (int l = 0; l < LANES; l++) part[l] = head[l];
         } else {
             for (int l = 0; l < LANES; l++) part[l] = row[l];
+            PREFETCH(row + PAGE);
             row += LANES;
         }
         for (int64_t i = 1; i < m; i++) {
@@ -74,6 +75,7 @@ ALWAYS_INLINE void ISA(add_rows)(const uint8_t **rows, const int32_t **index, in
                 PREFETCH(counts + (int64_t)at[i + PREFETCH_AHEAD] * LANES);
                 next = counts + (int64_t)at[i] * LANES;
             } else {
+                PREFETCH(row + PAGE);
                 row += LANES;
             }
             for (int l = 0; l < LANES; l++) part[l] += next[l];
@@ -189,6 +191,7 @@ ALWAYS_INLINE void ISA(sums_body)(const uint8_t *counts, int64_t chunk, const ui
                 const uint8_t *row = counts + (gather ? (int64_t)index[i + j] : i + j) * LANES;
                 if (gather && i + j >= TILE) /* the row at this place of the next tile */
                     PREFETCH(counts + (int64_t)index[i + j - TILE] * LANES);
+                if (!gather) PREFETCH(row - PAGE);
                 for (int l = 0; l < LANES; l++) all[l] += row[l];
                 if (labels[i + j])
                     for (int l = 0; l < LANES; l++) positive[l] += row[l];

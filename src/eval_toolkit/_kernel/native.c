@@ -14,6 +14,7 @@
 
 #define PREFETCH_AHEAD 16 /* index arrays end with this many spare entries */
 #define TOP_UP_BATCH 32   /* even: one hash serves two draws */
+#define PAGE 4096         /* hardware prefetching stops at page ends: reach over them */
 
 #if defined(__GNUC__) && defined(__x86_64__)
 #define X86_DISPATCH 1
