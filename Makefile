@@ -42,7 +42,7 @@ test: $(VENV)/dev.stamp ## the tests (fast ones; under 8 minutes)
 	$(BIN)/python -m pytest -q -n 2 -m "not slow"
 
 test-slow: $(VENV)/dev.stamp ## coverage and error-rate simulations
-	$(BIN)/python -m pytest -q -n 2 -m slow
+	$(BIN)/python -m pytest -q -m slow -s
 
 test-install: $(VENV)/dev.stamp ## the wheel in fresh environments, with and without a compiler
 	tests/install/check.sh

@@ -541,3 +541,8 @@ def test_bad_comparisons(change, error, message):
     arguments = {"y_true": Y, "scorers": SCORERS, "metric": roc_auc} | change
     with pytest.raises(error, match=message):
         compare_scorers(**arguments)
+
+
+def test_minimum_detectable_effect_with_an_executor():
+    with ThreadPoolExecutor(2) as pool:
+        assert paired_mde(Y, A, B, roc_auc, executor=pool) == paired_mde(Y, A, B, roc_auc)

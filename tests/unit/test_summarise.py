@@ -1,6 +1,7 @@
 """`summarise`: records of rows, samples and rollouts end in the same cells."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -449,3 +450,12 @@ class TestRefusals:
     def test_scored_metrics_need_both_columns(self) -> None:
         with pytest.raises(InvalidInputError, match="the records have no column 'label'"):
             summarise(as_samples(BINARY, None), [ms.pr_auc])
+
+
+def test_seed_and_rng_are_one_argument_and_executors_change_nothing() -> None:
+    records = as_samples(EXACT, TWENTY)
+    spec = [ms.mean_of("score")]
+    with ThreadPoolExecutor(2) as pool:
+        parallel = summarise(records, spec, seed=7, executor=pool)
+    assert parallel == summarise(records, spec, rng=7)
+    assert parallel != summarise(records, spec)
