@@ -20,7 +20,11 @@ from eval_toolkit.inference import (
     block_bootstrap_on_folds,
     bootstrap_ci,
     cluster_bootstrap_ci,
+    groups_in_strata_plan,
+    groups_plan,
+    paired_bootstrap_diff,
     stratified_cluster_bootstrap_ci,
+    two_level_plan,
 )
 from eval_toolkit.inference.assemble import MIN_UNITS
 from eval_toolkit.inference.results import (
@@ -220,7 +224,7 @@ def test_specs_partials_and_functions_are_one_metric():
         (
             {"groups": GROUPS, "stratified": True},
             InvalidInputError,
-            "give `groups` or `stratified`",
+            "give one of `groups`, `stratified`",
         ),
         ({"groups": GROUPS[1:]}, InvalidInputError, "`groups` has 99 rows but the data has 100"),
         ({"seed": -1}, InvalidInputError, "`seed` is -1"),
@@ -746,3 +750,23 @@ def test_equal_folds_have_zero_spread_and_a_reason():
 def test_bad_folds(folds, message):
     with pytest.raises(InvalidInputError, match=message):
         block_bootstrap_on_folds(folds)
+
+
+def test_any_plan_can_be_given():
+    by_name = bootstrap_ci(Y, S, roc_auc, groups=GROUPS)
+    assert bootstrap_ci(Y, S, roc_auc, plan=groups_plan(GROUPS)) == by_name
+    two_level = bootstrap_ci(Y, S, roc_auc, plan=two_level_plan(GROUPS))
+    assert two_level.method == "BCa, two-level"
+    assert (two_level.n_units, two_level.n_groups) == (N, 20)
+    assert two_level.ci_high - two_level.ci_low > by_name.ci_high - by_name.ci_low
+    in_strata = bootstrap_ci(Y, S, roc_auc, plan=groups_in_strata_plan(GROUPS, GROUPS // 10))
+    assert in_strata.method == "BCa, groups in strata"
+    diff = paired_bootstrap_diff(Y, S, S[::-1], roc_auc, plan=two_level_plan(GROUPS))
+    assert diff.method == "percentile, two-level"
+
+
+def test_one_plan_of_the_right_size():
+    with pytest.raises(InvalidInputError, match="give one of `groups`, `stratified` and `plan`"):
+        bootstrap_ci(Y, S, roc_auc, groups=GROUPS, plan=groups_plan(GROUPS))
+    with pytest.raises(InvalidInputError, match="`plan` is for 99 rows but the data has 100"):
+        bootstrap_ci(Y, S, roc_auc, plan=groups_plan(GROUPS[1:]))

@@ -298,7 +298,7 @@ class _Intervals:
         (reach,) = quantiles(distance[~np.isnan(distance)], [1.0 - tail])
         (high,) = quantiles(samples, [1.0 - tail])
         low = max(self.problem.statistics[row].bounds[0], point - reach)
-        reason = "norm-ball interval: calibration errors are biased upwards"
+        reason = "norm-ball interval, as calibration errors are biased upwards"
         return low, max(high, point), "norm-ball", reason
 
     def _left_out(self, scorer: int, row: int) -> FloatArray:

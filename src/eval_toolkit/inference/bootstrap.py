@@ -7,15 +7,10 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
-from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.inference.assemble import EXACT, bootstrap_problem
 from eval_toolkit.inference.engine import Executor, Problem
-from eval_toolkit.inference.plans import (
-    groups_plan,
-    label_group_plan,
-    label_stratified_plan,
-    rows_plan,
-)
+from eval_toolkit.inference.plans import Plan, chosen_plan, label_group_plan
 from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
@@ -41,6 +36,7 @@ def bootstrap_ci(
     rng: SeedLike = None,
     groups: ArrayLike | None = None,
     stratified: bool = False,
+    plan: Plan | None = None,
     executor: Executor | None = None,
     return_samples: bool = False,
 ) -> BootstrapCI:
@@ -67,6 +63,8 @@ def bootstrap_ci(
         Rows that are not independent of each other share a group; whole groups are drawn.
     stratified : bool, default False
         Draw positives and negatives apart.
+    plan : Plan, optional
+        Any other way of drawing: `groups_in_strata_plan`, `two_level_plan`, `label_group_plan`.
     executor : Executor, optional
         Anything with ``concurrent.futures.Executor.map``; results are the same bits.
     return_samples : bool, default False
@@ -101,16 +99,9 @@ def bootstrap_ci(
     ('BCa', 1000, True)
     """
     labels, scores = _validate.binary_pair(y_true, y_score)
-    if groups is not None and stratified:
-        raise InvalidInputError(
-            "give `groups` or `stratified`, not both; `cluster_bootstrap_ci` draws groups by label"
-        )
-    if groups is not None:
-        plan = groups_plan(groups, n=len(labels))
-    else:
-        plan = label_stratified_plan(labels) if stratified else rows_plan(len(labels))
+    how = chosen_plan(labels, groups=groups, stratified=stratified, plan=plan)
     data = Ranked(labels, scores)
-    problem = Problem.of([data], [statistic_for(metric, data)], plan, resolve_seed(seed, rng))
+    problem = Problem.of([data], [statistic_for(metric, data)], how, resolve_seed(seed, rng))
     return _single(
         problem,
         n_resamples=n_resamples,

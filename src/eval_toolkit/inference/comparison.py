@@ -12,7 +12,7 @@ from eval_toolkit.inference.assemble import PLAN_NOTES, bootstrap_problem, enoug
 from eval_toolkit.inference.engine import Executor, Problem
 from eval_toolkit.inference.multiplicity import CorrectionMethod, correct_p_values
 from eval_toolkit.inference.paired import paired_result, shared_draws
-from eval_toolkit.inference.plans import groups_plan, rows_plan
+from eval_toolkit.inference.plans import chosen_plan
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
     DEFAULT_METHOD,
@@ -123,7 +123,7 @@ def compare_scorers(
     )
     n_resamples = _validate.integer(n_resamples, "n_resamples", low=1)
     confidence = _validate.fraction(confidence, "confidence")
-    plan = rows_plan(len(labels)) if groups is None else groups_plan(groups, n=len(labels))
+    plan = chosen_plan(labels, groups=groups)
     enough_units(plan)
     statistic = statistic_for(metric)
     problem = Problem(labels, scores, (statistic,), plan, resolve_seed(seed, rng))

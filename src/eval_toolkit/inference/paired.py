@@ -21,7 +21,7 @@ from eval_toolkit.inference.assemble import (
 from eval_toolkit.inference.engine import Executor, Problem, replicate
 from eval_toolkit.inference.intervals import percentile_interval
 from eval_toolkit.inference.planning import MDEEstimate, mde_from_ci
-from eval_toolkit.inference.plans import groups_plan, rows_plan
+from eval_toolkit.inference.plans import Plan, chosen_plan
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
     DEFAULT_N_RESAMPLES,
@@ -108,6 +108,7 @@ def paired_bootstrap_diff(
     seed: SeedLike = None,
     rng: SeedLike = None,
     groups: ArrayLike | None = None,
+    plan: Plan | None = None,
     executor: Executor | None = None,
 ) -> PairedBootstrapCI:
     """Bootstrap the difference metric(B) − metric(A) of two scorers on the same rows.
@@ -120,7 +121,7 @@ def paired_bootstrap_diff(
         Scores of A and of B for the same rows.
     metric : callable or metric spec
         A function of (y_true, y_score).
-    n_resamples, confidence, seed, rng, groups, executor
+    n_resamples, confidence, seed, rng, groups, plan, executor
         As in `bootstrap_ci`.
 
     Returns
@@ -150,10 +151,10 @@ def paired_bootstrap_diff(
     _, b = _validate.binary_pair(y_true, y_score_b, score_name="y_score_b")
     n_resamples = _validate.integer(n_resamples, "n_resamples", low=1)
     confidence = _validate.fraction(confidence, "confidence")
-    plan = rows_plan(len(labels)) if groups is None else groups_plan(groups, n=len(labels))
-    enough_units(plan)
+    how = chosen_plan(labels, groups=groups, plan=plan)
+    enough_units(how)
     statistic = statistic_for(metric)
-    problem = Problem(labels, (a, b), (statistic,), plan, resolve_seed(seed, rng))
+    problem = Problem(labels, (a, b), (statistic,), how, resolve_seed(seed, rng))
     value_a, value_b = (finite(statistic.point(data), statistic.name) for data in problem.data)
     problem, samples = shared_draws(problem, n_resamples, executor)
     method = f"percentile{PLAN_NOTES[problem.plan.kind]}"

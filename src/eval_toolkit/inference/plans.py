@@ -16,6 +16,7 @@ from eval_toolkit.errors import InvalidInputError
 
 __all__ = [
     "Plan",
+    "chosen_plan",
     "groups_in_strata_plan",
     "groups_plan",
     "label_group_plan",
@@ -99,6 +100,42 @@ class Plan:
 
 def _bounds(sizes: IntArray) -> IntArray:
     return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+
+
+def chosen_plan(
+    labels: BoolArray,
+    *,
+    groups: ArrayLike | None = None,
+    stratified: bool = False,
+    plan: Plan | None = None,
+) -> Plan:
+    """Return the one plan that a caller's arguments name: rows, unless they say otherwise.
+
+    Raises
+    ------
+    InvalidInputError
+        If more than one is named, or the plan is for another number of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> chosen_plan(np.array([True, False]), groups=["a", "b"]).kind
+    'groups'
+    """
+    if (groups is not None) + stratified + (plan is not None) > 1:
+        raise InvalidInputError(
+            "give one of `groups`, `stratified` and `plan`; `cluster_bootstrap_ci` draws groups "
+            "by label, `groups_in_strata_plan` groups in strata"
+        )
+    if plan is not None:
+        if plan.n_rows != len(labels):
+            raise InvalidInputError(
+                f"`plan` is for {plan.n_rows} rows but the data has {len(labels)}"
+            )
+        return plan
+    if groups is not None:
+        return groups_plan(groups, n=len(labels))
+    return label_stratified_plan(labels) if stratified else rows_plan(len(labels))
 
 
 def rows_plan(n: int) -> Plan:

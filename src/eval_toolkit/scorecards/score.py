@@ -18,7 +18,7 @@ from eval_toolkit.errors import (
 from eval_toolkit.inference.assemble import MIN_UNITS, bootstrap_problem
 from eval_toolkit.inference.engine import Executor, Problem
 from eval_toolkit.inference.intervals import METHODS
-from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
+from eval_toolkit.inference.plans import Plan, chosen_plan
 from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.proportions import wilson_interval
 from eval_toolkit.inference.results import (
@@ -121,7 +121,7 @@ def scorecard(
         confidence = _validate.fraction(confidence, "confidence")
     if method is not None:
         method = _validate.choice({"bca": "BCa"}.get(method, method), "method", METHODS)
-    plan = rows_plan(len(labels)) if groups is None else groups_plan(groups, n=len(labels))
+    plan = chosen_plan(labels, groups=groups)
     how = Intervals(
         n_resamples if bootstrap else 0,
         confidence,
