@@ -47,7 +47,7 @@ test-slow: $(VENV)/dev.stamp ## coverage and error-rate simulations
 test-install: $(VENV)/dev.stamp ## the wheel in fresh environments, with and without a compiler
 	tests/install/check.sh
 
-check: lint types layers test ## everything CI runs
+check: lint types layers test ## lint, types, layers, tests: CI adds the demo and test-install
 
 lint: $(VENV)/dev.stamp ## formatting and lint
 	$(BIN)/ruff format --check .

@@ -108,13 +108,12 @@ _QUANTITIES = {
 
 @dataclass(frozen=True)
 class _NetBenefit:
-    """Net benefit at a threshold probability: TP/n − FP/n · odds of the threshold."""
+    """Net benefit as a function of the counts alone."""
 
-    threshold: float
+    odds: float
 
     def __call__(self, tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
-        n = tn + fp + fn + tp
-        return tp / n - fp / n * self.threshold / (1.0 - self.threshold)
+        return confusion.net_benefit_of(tn, fp, fn, tp, self.odds)
 
 
 @dataclass(frozen=True)
@@ -181,7 +180,7 @@ class OpSpec:
                     "probability strictly between 0 and 1"
                 )
             odds = threshold / (1.0 - threshold)
-            return AtThreshold(self.metric, threshold, _NetBenefit(threshold), (-odds, 1.0))
+            return AtThreshold(self.metric, threshold, _NetBenefit(odds), (-odds, 1.0))
         quantity = self._quantity
         return AtThreshold(
             self.metric, threshold, quantity.function, quantity.bounds, quantity.trials

@@ -1,7 +1,8 @@
 /* The hot loops, over 64 resamples ("lanes") at a time.
  *
- * native.c includes this file once per instruction set with a different ISA(name); everything is
- * written as plain loops over lanes that the compiler turns into vectors. All sums of counts are
+ * native.c includes this file once per instruction set with a different ISA(name) and what else
+ * differs between them (COUNT_UP, STRIP, WIDEN); the rest is plain loops over lanes that the
+ * compiler turns into vectors. All sums of counts are
  * integers and each lane adds its doubles in the same order everywhere, so SSE2, AVX2 and AVX-512
  * give identical bits.
  *

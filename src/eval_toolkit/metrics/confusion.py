@@ -84,6 +84,11 @@ def mcc_of(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
     return np.clip((tp * tn - fp * fn) / scale, -1.0, 1.0)
 
 
+def net_benefit_of(tn: Any, fp: Any, fn: Any, tp: Any, odds: float) -> Any:
+    """Return the net benefit at a threshold with these odds."""
+    return (tp - odds * fp) / (tn + fp + fn + tp)
+
+
 def kappa_of(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
     """Return ``2 (tp tn − fp fn) / ((tp + fp)(fp + tn) + (tp + fn)(fn + tn))``."""
     return 2 * (tp * tn - fp * fn) / ((tp + fp) * (fp + tn) + (tp + fn) * (fn + tn))
@@ -532,4 +537,4 @@ def net_benefit(
     labels, scores = probability_pair(y_true, y_score)
     weights = sample_weights(sample_weight, len(labels))
     counts = _count(labels, scores, float(threshold), weights)
-    return (counts.tp - odds * counts.fp) / counts.n
+    return float(net_benefit_of(counts.tn, counts.fp, counts.fn, counts.tp, odds))

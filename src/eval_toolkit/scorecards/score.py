@@ -168,9 +168,8 @@ def metric_cells(
     """Return one cell per spec, with intervals from one set of draws."""
     data = Ranked(labels, scores)
     drafts = {spec.name: _Draft.of(spec, data, shift) for spec in specs}
-    open_drafts = [draft for draft in drafts.values() if draft.wants_interval(how)]
-    if open_drafts:
-        _bootstrap(open_drafts, data, plan, how)
+    if how.n_resamples:
+        _bootstrap([draft for draft in drafts.values() if draft.status == "ok"], data, plan, how)
     return {name: draft.cell(plan) for name, draft in drafts.items()}
 
 
@@ -226,10 +225,6 @@ class _Draft:
 
     def _stop(self, status: str, reason: str) -> None:
         self.status, self.reason, self.statistic = status, reason, None
-
-    def wants_interval(self, how: Intervals) -> bool:
-        """Say whether there is a value, and an interval was asked for."""
-        return bool(how.n_resamples) and self.status == "ok"
 
     def cell(self, plan: Plan) -> MetricResult:
         return MetricResult(
