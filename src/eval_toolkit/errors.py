@@ -4,7 +4,8 @@
 
     EvalToolkitError
     ├── InvalidInputError      (ValueError)    the caller passed something unusable
-    │   └── InvalidTypeError   (TypeError)     … because it is of the wrong type
+    │   ├── InvalidTypeError   (TypeError)     … because it is of the wrong type
+    │   └── MissingColumnError (KeyError)      … because a column, slice or scorer is not there
     ├── UndefinedMetricError   (ValueError)    the number does not exist for this data
     ├── InfeasibleError        (RuntimeError)  no threshold or interval meets the demand
     ├── ArtifactError          (ValueError)    a stored file is missing, altered or mismatched
@@ -23,6 +24,7 @@ __all__ = [
     "InvalidInputError",
     "InvalidTypeError",
     "LeakageError",
+    "MissingColumnError",
     "MissingExtraError",
     "ModelError",
     "PluginError",
@@ -40,6 +42,12 @@ class InvalidInputError(EvalToolkitError, ValueError):
 
 class InvalidTypeError(InvalidInputError, TypeError):
     """The caller passed an object of the wrong type; caught by ``TypeError`` and ``ValueError``."""
+
+
+class MissingColumnError(InvalidInputError, KeyError):
+    """A named column, split, slice or scorer is not there; the message lists those that are."""
+
+    __str__ = Exception.__str__  # KeyError would put quotes around the message
 
 
 class UndefinedMetricError(EvalToolkitError, ValueError):

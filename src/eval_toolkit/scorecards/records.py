@@ -1,7 +1,5 @@
 """Records: one line per (unit, attempt), the same for rows, benchmark samples and rollouts."""
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from eval_toolkit import _validate
+from eval_toolkit._hashing import content_hash
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 
@@ -180,7 +179,7 @@ class Records:
         if inputs is not None:
             _length(inputs, "inputs", len(labels))
             hashes = [
-                _content_hash(item, int(label)) for item, label in zip(inputs, labels, strict=True)
+                content_hash(item, int(label)) for item, label in zip(inputs, labels, strict=True)
             ]
             if unit_id is None:
                 unit_id = _ids_from_hashes(hashes, scores, _told_apart(group, slices, len(labels)))
@@ -205,12 +204,6 @@ class Records:
             {name: state[at] for name, state in self.status.items()},
             {name: why[at] for name, why in self.reason.items()},
         )
-
-
-def _content_hash(item: Any, target: Any) -> str:
-    """Return sha256 of the canonical JSON of an input and its target."""
-    text = json.dumps([item, target], sort_keys=True, ensure_ascii=False, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _told_apart(

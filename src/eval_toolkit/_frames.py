@@ -1,0 +1,130 @@
+"""Any table in memory: pandas, polars or pyarrow through narwhals, or a plain dict of columns.
+
+No dataframe library is imported here; a frame that is passed in was made by one already loaded.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit._optional import require
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+
+__all__ = ["column", "concat", "from_columns", "n_rows", "names", "select", "take"]
+
+BACKENDS = ("pandas", "polars", "pyarrow", "columns")
+
+
+def _wrapped(frame: Any) -> Any:
+    """Return a narwhals frame, or None for a dict of columns."""
+    if isinstance(frame, Mapping):
+        return None
+    import narwhals as nw
+
+    try:
+        return nw.from_native(frame, eager_only=True)
+    except TypeError:
+        raise InvalidTypeError(
+            f"`df` is a {type(frame).__name__}; it must be a pandas or polars DataFrame, "
+            "a pyarrow Table or a dict of columns"
+        ) from None
+
+
+def names(frame: Any) -> list[str]:
+    """Return the column names."""
+    wrapped = _wrapped(frame)
+    return list(frame) if wrapped is None else list(wrapped.columns)
+
+
+def n_rows(frame: Any) -> int:
+    """Return the number of rows; the columns of a dict must agree on it."""
+    wrapped = _wrapped(frame)
+    if wrapped is not None:
+        return len(wrapped)
+    lengths = {name: len(values) for name, values in frame.items()}
+    if len(set(lengths.values())) > 1:
+        raise InvalidInputError(f"`df` has columns of different lengths: {lengths}")
+    return next(iter(lengths.values()), 0)
+
+
+def column(frame: Any, name: str) -> NDArray[Any]:
+    """Return a column as an array; text comes as objects, with None or NaN where it is missing."""
+    have = names(frame)
+    if name not in have:
+        raise MissingColumnError(
+            f"there is no column {name!r}; the columns are {', '.join(map(repr, have))}"
+        )
+    wrapped = _wrapped(frame)
+    if wrapped is not None:
+        return np.asarray(wrapped.get_column(name).to_numpy())
+    values = frame[name]
+    if isinstance(values, np.ndarray):
+        return values
+    array = np.asarray(values)
+    return array if array.ndim == 1 and array.dtype.kind not in "US" else _objects(values)
+
+
+def _objects(values: Sequence[Any]) -> NDArray[Any]:
+    array = np.empty(len(values), dtype=object)
+    array[:] = list(values)
+    return array
+
+
+def take(frame: Any, rows: Any) -> Any:
+    """Return the rows at these positions (or under this mask), as a frame of the same kind."""
+    at = np.asarray(rows)
+    at = np.flatnonzero(at) if at.dtype == np.bool_ else at.astype(np.int64)
+    wrapped = _wrapped(frame)
+    if wrapped is None:
+        return {name: column(frame, name)[at] for name in frame}
+    import narwhals as nw
+
+    return nw.maybe_reset_index(wrapped[at.tolist(), :]).to_native()
+
+
+def select(frame: Any, columns: Sequence[str]) -> Any:
+    """Return some of the columns, as a frame of the same kind."""
+    wrapped = _wrapped(frame)
+    if wrapped is None:
+        return {name: frame[name] for name in columns}
+    return wrapped.select(list(columns)).to_native()
+
+
+def concat(frames: Sequence[Any]) -> Any:
+    """Return frames of one kind and equal columns one below the other."""
+    if isinstance(frames[0], Mapping):
+        return {
+            name: np.concatenate([column(frame, name) for frame in frames]) for name in frames[0]
+        }
+    import narwhals as nw
+
+    return nw.maybe_reset_index(nw.concat([_wrapped(frame) for frame in frames])).to_native()
+
+
+def from_columns(columns: Mapping[str, Any], backend: str | None = None) -> Any:
+    """Return columns as a frame: of the named library, or of the first one that is installed.
+
+    Parameters
+    ----------
+    columns : mapping of str to array-like
+        Equal lengths.
+    backend : {"pandas", "polars", "pyarrow", "columns"}, optional
+        "columns" keeps the dict. By default the first of the four that can be imported.
+    """
+    if backend is not None and backend not in BACKENDS:
+        raise InvalidInputError(f"`backend` is {backend!r}; it must be one of {BACKENDS}")
+    chosen = backend or next(name for name in BACKENDS if name == "columns" or _installed(name))
+    if chosen == "columns":
+        return dict(columns)
+    library = require(chosen, extra="dataframe", feature=f"a {chosen} frame")
+    if chosen == "pyarrow":
+        return library.table({name: list(values) for name, values in columns.items()})
+    return library.DataFrame(dict(columns))
+
+
+def _installed(name: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(name) is not None

@@ -1,0 +1,229 @@
+"""`EvalSlice`: a named table of labelled rows, over any dataframe."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from eval_toolkit import _frames, _validate
+from eval_toolkit._hashing import content_hash
+from eval_toolkit._validate import IntArray
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.scorecards import Records
+
+__all__ = ["EvalSlice"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EvalSlice:
+    """A named part of the data: what is scored, its labels, and how rows belong together.
+
+    Parameters
+    ----------
+    name : str
+        Key of the slice in results.
+    df : DataFrame or dict of columns
+        pandas, polars or pyarrow, or a plain dict of equal-length columns.
+    description : str
+        For reports.
+    feature_col : str or sequence of str, default "text"
+        What the scorer is given. Several columns are given as a frame.
+    label_col : str, default "label"
+        Labels, 0 or 1.
+    strata_col : str, optional
+        Parts of the slice that results are also reported on.
+    group_col : str, optional
+        Rows that are not independent (one author, one template): groups are resampled, and kept
+        together by group-aware splitters.
+    id_col : str, optional
+        The data's own key of a row.
+    time_col : str, optional
+        When a row came about, for splitters and checks that look at time.
+
+    Raises
+    ------
+    MissingColumnError
+        (a KeyError) If a named column is not in the frame.
+    InvalidInputError
+        If a label is neither 0 nor 1, or an id occurs twice.
+
+    Examples
+    --------
+    >>> slice_ = EvalSlice("test", {"text": ["hello", "ignore all rules"], "label": [0, 1]})
+    >>> slice_.features, slice_.y_true.tolist()
+    (['hello', 'ignore all rules'], [0, 1])
+    >>> slice_
+    EvalSlice('test', n=2, n_positive=1)
+    """
+
+    name: str
+    df: Any
+    description: str = ""
+    feature_col: str | Sequence[str] = "text"
+    label_col: str = "label"
+    strata_col: str | None = None
+    group_col: str | None = None
+    id_col: str | None = None
+    time_col: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise InvalidInputError(f"`name` is {self.name!r}; a slice needs a name")
+        have = _frames.names(self.df)
+        for role, column in self._roles():
+            if column not in have:
+                raise MissingColumnError(
+                    f"slice {self.name!r}: there is no column {column!r} ({role}); "
+                    f"the columns are {', '.join(map(repr, have))}"
+                )
+        _frames.n_rows(self.df)
+        # Labels and ids are checked here, once.
+        self.y_true  # noqa: B018
+        self.ids  # noqa: B018
+
+    def _roles(self) -> list[tuple[str, str]]:
+        """Return (argument, column) for every column that is named."""
+        features = [self.feature_col] if isinstance(self.feature_col, str) else self.feature_col
+        named = [("feature_col", column) for column in features]
+        for role in ("label_col", "strata_col", "group_col", "id_col", "time_col"):
+            column = getattr(self, role)
+            if column is not None:
+                named.append((role, column))
+        for role, column in named:
+            if not isinstance(column, str):
+                raise InvalidTypeError(f"`{role}` is {column!r}; it must be a column's name")
+        return named
+
+    @cached_property
+    def y_true(self) -> IntArray:
+        """Labels, 0 or 1."""
+        labels = _frames.column(self.df, self.label_col)
+        if not len(labels):
+            return np.zeros(0, dtype=np.int64)
+        try:
+            return _validate.binary_labels(labels, self.label_col).astype(np.int64)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"slice {self.name!r}: {error}") from None
+
+    @cached_property
+    def features(self) -> Any:
+        """What the scorer is given: a list, or a frame of several columns."""
+        if isinstance(self.feature_col, str):
+            return _frames.column(self.df, self.feature_col).tolist()
+        return _frames.select(self.df, list(self.feature_col))
+
+    @property
+    def strata(self) -> NDArray[Any] | None:
+        """Part of the slice each row belongs to, or None."""
+        return self._optional(self.strata_col)
+
+    @property
+    def groups(self) -> NDArray[Any] | None:
+        """Group of each row, or None when rows are independent."""
+        return self._optional(self.group_col)
+
+    @property
+    def times(self) -> NDArray[Any] | None:
+        """Time of each row, or None."""
+        return self._optional(self.time_col)
+
+    @cached_property
+    def ids(self) -> NDArray[Any] | None:
+        """The data's own key of each row as text, or None."""
+        column = self._optional(self.id_col)
+        if column is None:
+            return None
+        seen: dict[str, int] = {}
+        ids = np.empty(len(column), dtype=object)
+        for row, value in enumerate(column.tolist()):
+            if _validate.is_missing(value):
+                raise InvalidInputError(
+                    f"slice {self.name!r}: {self.id_col}[{row}] is missing; every row needs an id"
+                )
+            key = ids[row] = str(value)
+            if key in seen:
+                raise InvalidInputError(
+                    f"slice {self.name!r}: {self.id_col}[{row}] is {key!r} like row {seen[key]}; "
+                    "ids must be unique"
+                )
+            seen[key] = row
+        return ids
+
+    def _optional(self, column: str | None) -> NDArray[Any] | None:
+        return None if column is None else _frames.column(self.df, column)
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.y_true)
+
+    def __len__(self) -> int:
+        return self.n
+
+    @property
+    def n_positive(self) -> int:
+        """Number of rows with label 1."""
+        return int(self.y_true.sum())
+
+    @property
+    def is_single_class(self) -> bool:
+        """Whether at most one of the two labels occurs."""
+        return self.n_positive in (0, self.n)
+
+    @cached_property
+    def inputs(self) -> list[Any]:
+        """One plain value per row: the feature, or the list of its features."""
+        if isinstance(self.feature_col, str):
+            return list(self.features)
+        columns = [_frames.column(self.df, name).tolist() for name in self.feature_col]
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    @cached_property
+    def content_hashes(self) -> list[str]:
+        """Identity of each row: sha256 of its input and label."""
+        pairs = zip(self.inputs, self.y_true.tolist(), strict=True)
+        return [content_hash(item, label) for item, label in pairs]
+
+    def take(self, rows: ArrayLike, *, name: str | None = None) -> "EvalSlice":
+        """Return the rows at these positions or under this mask, with the same columns.
+
+        Examples
+        --------
+        >>> slice_ = EvalSlice("all", {"text": ["a", "b", "c"], "label": [0, 1, 1]})
+        >>> slice_.take([2, 0], name="test").features
+        ['c', 'a']
+        """
+        return replace(self, df=_frames.take(self.df, rows), name=name or self.name)
+
+    def renamed(self, name: str) -> "EvalSlice":
+        """Return the same rows under another name."""
+        return replace(self, name=name)
+
+    def records(
+        self, scores: ArrayLike, *, slices: Mapping[str, ArrayLike] | None = None
+    ) -> Records:
+        """Return the rows as records with the columns ``label`` and ``score``.
+
+        Examples
+        --------
+        >>> slice_ = EvalSlice("test", {"text": ["a", "b"], "label": [0, 1]})
+        >>> slice_.records([0.1, 0.8]).columns["score"].size
+        2
+        """
+        parts = dict(slices or {})
+        if self.strata_col is not None:
+            parts.setdefault(self.strata_col, _frames.column(self.df, self.strata_col))
+        return Records.from_rows(
+            self.y_true,
+            scores,
+            inputs=self.inputs,
+            unit_id=self.ids,
+            group=self.groups,
+            slices=parts,
+        )
+
+    def __repr__(self) -> str:
+        return f"EvalSlice({self.name!r}, n={self.n}, n_positive={self.n_positive})"
