@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit._optional import require
+from eval_toolkit._validate import IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 
-__all__ = ["column", "concat", "from_columns", "n_rows", "names", "select", "take"]
+__all__ = ["column", "concat", "from_columns", "n_rows", "names", "select", "take", "with_column"]
 
 BACKENDS = ("pandas", "polars", "pyarrow", "columns")
 
@@ -25,6 +26,10 @@ def _wrapped(frame: Any) -> Any:
 
     try:
         return nw.from_native(frame, eager_only=True)
+    except nw.exceptions.DuplicateError as error:
+        raise InvalidInputError(
+            f"`df` has two columns of one name: {' '.join(str(error).split())}"
+        ) from None
     except TypeError:
         raise InvalidTypeError(
             f"`df` is a {type(frame).__name__}; it must be a pandas or polars DataFrame, "
@@ -58,24 +63,25 @@ def column(frame: Any, name: str) -> NDArray[Any]:
         )
     wrapped = _wrapped(frame)
     if wrapped is not None:
-        return np.asarray(wrapped.get_column(name).to_numpy())
+        array = np.asarray(wrapped.get_column(name).to_numpy())
+        return array.astype(object) if array.dtype.kind in "US" else array
     values = frame[name]
     if isinstance(values, np.ndarray):
         return values
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        return _objects(values)
     return array if array.ndim == 1 and array.dtype.kind not in "US" else _objects(values)
 
 
 def _objects(values: Sequence[Any]) -> NDArray[Any]:
-    array = np.empty(len(values), dtype=object)
-    array[:] = list(values)
-    return array
+    return np.fromiter(values, dtype=object, count=len(values))
 
 
 def take(frame: Any, rows: Any) -> Any:
     """Return the rows at these positions (or under this mask), as a frame of the same kind."""
-    at = np.asarray(rows)
-    at = np.flatnonzero(at) if at.dtype == np.bool_ else at.astype(np.int64)
+    at = _positions(rows, n_rows(frame))
     wrapped = _wrapped(frame)
     if wrapped is None:
         return {name: column(frame, name)[at] for name in frame}
@@ -84,12 +90,44 @@ def take(frame: Any, rows: Any) -> Any:
     return nw.maybe_reset_index(wrapped[at.tolist(), :]).to_native()
 
 
+def _positions(rows: Any, n: int) -> IntArray:
+    at = np.asarray(rows)
+    if at.ndim != 1:
+        raise InvalidInputError(f"`rows` must be 1-D, got shape {at.shape}")
+    if at.dtype == np.bool_:
+        if len(at) != n:
+            raise InvalidInputError(f"`rows` is a mask of {len(at)} for a frame of {n} rows")
+        return np.flatnonzero(at).astype(np.int64)
+    if at.size and at.dtype.kind not in "iu":
+        raise InvalidTypeError(f"`rows` holds {at.dtype} values; it must hold row numbers")
+    outside = (at < 0) | (at >= n)
+    if outside.any():
+        raise InvalidInputError(
+            f"`rows` names row {at[np.argmax(outside)]}; the frame has rows 0 to {n - 1}"
+        )
+    return at.astype(np.int64)
+
+
 def select(frame: Any, columns: Sequence[str]) -> Any:
     """Return some of the columns, as a frame of the same kind."""
     wrapped = _wrapped(frame)
     if wrapped is None:
         return {name: frame[name] for name in columns}
     return wrapped.select(list(columns)).to_native()
+
+
+def with_column(frame: Any, name: str, values: NDArray[Any]) -> Any:
+    """Return the frame with a column added or replaced; the frame itself stays as it was."""
+    wrapped = _wrapped(frame)
+    if wrapped is None:
+        return {**frame, name: values}
+    import narwhals as nw
+
+    native = wrapped.implementation.to_native_namespace()
+    column = nw.new_series(name, values, backend=native)
+    if nw.maybe_get_index(wrapped) is not None:  # pandas would join on the index
+        column = nw.maybe_set_index(column, index=nw.maybe_get_index(wrapped))
+    return wrapped.with_columns(column).to_native()
 
 
 def concat(frames: Sequence[Any]) -> Any:
@@ -119,9 +157,20 @@ def from_columns(columns: Mapping[str, Any], backend: str | None = None) -> Any:
     if chosen == "columns":
         return dict(columns)
     library = require(chosen, extra="dataframe", feature=f"a {chosen} frame")
-    if chosen == "pyarrow":
-        return library.table({name: list(values) for name, values in columns.items()})
-    return library.DataFrame(dict(columns))
+    if chosen == "pandas":
+        return library.DataFrame(dict(columns))
+    typed = {}
+    for name, values in columns.items():
+        try:
+            typed[name] = (
+                library.Series(name, values) if chosen == "polars" else library.array(values)
+            )
+        except (TypeError, ValueError) as error:  # both libraries' own errors are these too
+            raise InvalidInputError(
+                f"column {name!r} holds values of several types, which a {chosen} frame cannot; "
+                "use backend='pandas' or backend='columns'"
+            ) from error
+    return library.DataFrame(typed) if chosen == "polars" else library.table(typed)
 
 
 def _installed(name: str) -> bool:

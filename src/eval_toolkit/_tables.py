@@ -12,7 +12,7 @@ import gzip
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MEDIA_TYPES",
+    "RowPick",
     "column_names",
+    "distinct_values",
     "expand_paths",
+    "joined",
     "media_type_of",
     "read_table",
     "write_table",
@@ -55,6 +58,11 @@ MEDIA_TYPES = {
 }
 """Every spelling we read, and the format it stands for."""
 
+
+class MissingFileError(ArtifactError, FileNotFoundError):
+    """A file is not there, or a glob matches none; caught by ``FileNotFoundError`` too."""
+
+
 _SUFFIXES = {
     ".csv": CSV,
     ".tsv": TSV,
@@ -66,6 +74,27 @@ _SUFFIXES = {
 }
 _MAX_LINE = 1 << 26  # bytes of one CSV line or JSON object; prompts can be long
 _NUMBER = "TRY_CAST({} AS DOUBLE)"
+
+
+ROW, KEY = "\0row", "\0key"
+"""What `read_table` adds to picked rows: the number in the file, from 1, and the sample's key."""
+
+
+@dataclass(frozen=True)
+class RowPick:
+    """Some of a file's rows, picked inside duckdb: the others are never held in memory."""
+
+    where: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Column to the values it may have, compared as text."""
+    limit: int | None = None
+    """The first rows that satisfy ``where``."""
+    sample_size: int | None = None
+    """A random sample instead; a smaller sample of the same seed is part of a larger one."""
+    seed: int = 42
+    key: str | None = None
+    """Column that identifies a row for the sample; its place in the file by default."""
+    salt: str = ""
+    """Tells the places in one file from those in another."""
 
 
 def media_type_of(path: str | Path) -> str:
@@ -97,7 +126,7 @@ def expand_paths(paths: str | Path | Iterable[str | Path]) -> list[Path]:
             continue
         matches = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207
         if not matches:
-            raise ArtifactError(f"{path}: no file matches")
+            raise MissingFileError(f"{path}: no file matches")
         files += map(Path, matches)
     if not files:
         raise InvalidInputError("no file was given")
@@ -108,7 +137,7 @@ def expand_paths(paths: str | Path | Iterable[str | Path]) -> list[Path]:
 
 def _check_file(path: Path) -> None:
     if not path.exists():
-        raise ArtifactError(f"{path}: no such file")
+        raise MissingFileError(f"{path}: no such file")
     if not path.is_file():
         raise ArtifactError(f"{path}: not a file")
     if path.stat().st_size == 0:
@@ -136,6 +165,8 @@ def _connection() -> "Iterator[duckdb.DuckDBPyConnection]":
             "threads": 1,
             "autoload_known_extensions": "false",
             "autoinstall_known_extensions": "false",
+            # Pushed into the CSV reader, TRY_CAST would fail there instead of giving NULL here.
+            "disabled_optimizers": "type_pushdown",
         }
     )
     try:
@@ -188,7 +219,8 @@ def _csv_source(path: Path, delimiter: str, quoting: bool, header: Sequence[str]
     sql = (
         f"read_csv(?, auto_detect=false, header={'false' if header is not None else 'true'}, "
         f"delim={_literal(delimiter)}, quote={quote}, escape={quote}, "
-        f"columns={{{columns}}}, max_line_size={_MAX_LINE})"
+        # by itself duckdb would take a buffer of sixteen lines of the largest size: a gigabyte
+        f"columns={{{columns}}}, max_line_size={_MAX_LINE}, buffer_size={_MAX_LINE})"
     )
     return _Source(path, sql, [glob.escape(str(path))], names)
 
@@ -203,6 +235,15 @@ def _json_source(con: "duckdb.DuckDBPyConnection", path: Path, media: str) -> _S
         parameters,
     ).fetchall()
     names = [row[0] for row in described]
+    lowered = {name.lower(): name for name in names}
+    for name in names:
+        # duckdb calls the second of two keys that differ by case A_1, and finds nothing under it
+        stem = re.sub(r"_\d+$", "", name)
+        if stem not in names and stem.lower() in lowered:
+            raise ArtifactError(
+                f"{path}: the keys {lowered[stem.lower()]!r} and {stem!r} differ by case only; "
+                "rename one"
+            )
     columns = ", ".join(f"{_literal(name)}: 'JSON'" for name in names)
     return _Source(
         path, f"read_json(?, {options}, columns={{{columns}}})", parameters, names, is_json=True
@@ -252,8 +293,11 @@ def _plain_errors(path: Path) -> "Iterator[None]":
         text = re.sub(r"^[\w ]+ Error: ", "", lines[0]) if lines else type(error).__name__
         where = re.search(r"CSV Error on Line: (\d+)", text)
         if where:
-            rule = next((li for li in lines[1:] if not li.startswith("Original Line")), "")
-            text = f"line {where[1]}: {rule.rstrip('.')}"
+            # The rule stands before the advice, and after the line itself, however long that is.
+            advice = next((i for i, li in enumerate(lines) if li.startswith("Possible")), 0)
+            rule = lines[advice - 1].rstrip(".")
+            quotes = "; quoting=False takes quotes as they stand" if "quote" in rule else ""
+            text = f"line {where[1]}: {rule}{quotes}"
         raise ArtifactError(f"{path}: {text}") from error
 
 
@@ -271,6 +315,28 @@ def column_names(
         return _source(con, file, media, quoting, header).names
 
 
+def distinct_values(
+    path: str | Path,
+    column: str,
+    *,
+    media_type: str | None = None,
+    quoting: bool = True,
+    header: Sequence[str] | None = None,
+) -> dict[str | None, int]:
+    """Return a column's values as text, each with the first row it occurs in, in that order."""
+    file = Path(path)
+    _check_file(file)
+    with _connection() as con, _plain_errors(file):
+        source = _source(con, file, _format(file, media_type), quoting, header)
+        _check_columns(source, [column])
+        found = con.execute(
+            f"SELECT v, min(r) FROM (SELECT {_expression(column, 'text', source)} AS v, "  # noqa: S608
+            f"row_number() OVER () AS r FROM {source.sql}) GROUP BY v ORDER BY min(r)",
+            source.parameters,
+        ).fetchall()
+    return dict(found)
+
+
 def read_table(
     paths: str | Path | Iterable[str | Path],
     *,
@@ -280,6 +346,7 @@ def read_table(
     media_type: str | None = None,
     quoting: bool = True,
     header: Sequence[str] | None = None,
+    pick: RowPick | None = None,
 ) -> dict[str, NDArray[Any]]:
     r"""Read columns of one or more files of rows.
 
@@ -301,11 +368,13 @@ def read_table(
         False reads CSV and TSV cells as they stand, quotes included.
     header : sequence of str, optional
         Column names of CSV and TSV files that have none.
+    pick : RowPick, optional
+        Read some of each file's rows.
 
     Returns
     -------
     dict of str to ndarray
-        In the order the columns were asked for.
+        In the order the columns were asked for; with ``pick`` also the columns `ROW` and `KEY`.
 
     Raises
     ------
@@ -332,17 +401,18 @@ def read_table(
         with _connection() as con, _plain_errors(path):
             source = _source(con, path, media, quoting, header)
             wanted = kinds or dict.fromkeys(source.names, "any")
-            parts.append(_read(con, source, wanted, guess=media in (CSV, TSV)))
+            parts.append(_read(con, source, wanted, media in (CSV, TSV), pick))
     if any(part.keys() != parts[0].keys() for part in parts[1:]):
         odd = next(i for i, part in enumerate(parts) if part.keys() != parts[0].keys())
         raise ArtifactError(
             f"{expand_paths(paths)[odd]}: columns {list(parts[odd])} differ from those of the "
             f"first file, {list(parts[0])}"
         )
-    return {name: _joined([part[name] for part in parts]) for name in parts[0]}
+    return {name: joined([part[name] for part in parts]) for name in parts[0]}
 
 
-def _joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+def joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+    """Return one file's column below another's, as if the files were one."""
     if len(arrays) == 1:
         return arrays[0]
     if len({array.dtype.kind for array in arrays if len(array)}) > 1 and any(
@@ -354,34 +424,78 @@ def _joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _read(
-    con: "duckdb.DuckDBPyConnection", source: _Source, wanted: Mapping[str, str], guess: bool
+    con: "duckdb.DuckDBPyConnection",
+    source: _Source,
+    wanted: Mapping[str, str],
+    guess: bool,
+    pick: RowPick | None,
 ) -> dict[str, NDArray[Any]]:
     """Read the wanted columns of one file in one pass, then check the numbers."""
-    for name in wanted:
-        if name not in source.names:
-            raise MissingColumnError(
-                f"{source.path}: there is no column {name!r}; the columns are "
-                f"{', '.join(map(repr, source.names))}"
-            )
+    also = () if pick is None else (*pick.where, *([pick.key] if pick.key else []))
+    _check_columns(source, (*wanted, *also))
     selected = [
         f"{_expression(name, kind, source)} AS c{i}"
         for i, (name, kind) in enumerate(wanted.items())
     ]
+    if pick is not None:
+        source = _picked(source, pick)
+        selected += [f"{_quoted(name)} AS {name}" for name in source.names[-2:]]
     fetched = con.execute(
         f"SELECT {', '.join(selected)} FROM {source.sql}",  # noqa: S608
         source.parameters,
     ).fetchnumpy()
     result = {}
+    if pick is not None:
+        result = {ROW: fetched[source.names[-2]], KEY: fetched[source.names[-1]]}
     for i, (name, kind) in enumerate(wanted.items()):
         column = fetched[f"c{i}"]
         if kind == "number":
-            result[name] = _checked_numbers(con, source, name, column)
+            result[name] = _checked_numbers(con, source, name, column, result.get(ROW))
         else:
             plain = _without_mask(column)
             if kind == "any" and source.is_json:
                 plain = _parsed(plain)
             result[name] = _guessed(plain) if kind == "any" and guess else plain
     return result
+
+
+def _check_columns(source: _Source, columns: Iterable[str]) -> None:
+    for name in columns:
+        if name not in source.names:
+            raise MissingColumnError(
+                f"{source.path}: there is no column {name!r}; the columns are "
+                f"{', '.join(map(repr, source.names))}"
+            )
+
+
+def _picked(source: _Source, pick: RowPick) -> _Source:
+    """Return the source with some of its rows, and with their numbers and keys behind."""
+    parameters = list(source.parameters)
+    row, key = _unused("row_number", source.names), _unused("sample_key", source.names)
+    of_row = _expression(pick.key, "text", source) if pick.key else row
+    conditions = []
+    for name, values in pick.where.items():
+        conditions.append(
+            f"{_expression(name, 'text', source)} IN ({', '.join('?' * len(values))})"
+        )
+        parameters += values
+    # md5 is the same in every release; duckdb's own hash and sampling need not be.
+    sql = (
+        f"SELECT *, md5({_literal(f'{pick.seed}:{pick.salt}:')} || {of_row}) AS {key} "  # noqa: S608
+        f"FROM (SELECT *, row_number() OVER () AS {row} FROM {source.sql})"
+        + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
+    )
+    if pick.sample_size is not None:
+        sql = f"SELECT * FROM ({sql} ORDER BY {key}, {row} LIMIT {pick.sample_size}) ORDER BY {row}"  # noqa: S608
+    elif pick.limit is not None:
+        sql += f" LIMIT {pick.limit}"
+    return replace(source, sql=f"({sql})", parameters=parameters, names=[*source.names, row, key])
+
+
+def _unused(name: str, taken: Sequence[str]) -> str:
+    while name in {other.lower() for other in taken}:
+        name += "_"
+    return name
 
 
 def _expression(name: str, kind: str, source: _Source) -> str:
@@ -411,7 +525,11 @@ def _without_mask(column: Any) -> NDArray[Any]:
 
 
 def _checked_numbers(
-    con: "duckdb.DuckDBPyConnection", source: _Source, name: str, column: Any
+    con: "duckdb.DuckDBPyConnection",
+    source: _Source,
+    name: str,
+    column: Any,
+    rows: NDArray[Any] | None,
 ) -> NDArray[np.float64]:
     values = np.asarray(np.ma.filled(column, np.nan), dtype=np.float64)
     bad = ~np.isfinite(values)
@@ -427,7 +545,8 @@ def _checked_numbers(
         text = cell[0] if cell else None
         what = "is missing" if text is None else f"is {text!r}"
         raise InvalidInputError(
-            f"{source.path}: row {row + 1}: {name!r} {what}; it must be a finite number"
+            f"{source.path}: row {row + 1 if rows is None else rows[row]}: {name!r} {what}; "
+            "it must be a finite number"
         )
     return values
 
@@ -509,6 +628,9 @@ def write_table(
     arrays = {name: _column(values) for name, values in columns.items()}
     if not arrays:
         raise InvalidInputError("`columns` is empty; a table needs at least one column")
+    for name, array in arrays.items():
+        if array.ndim != 1:
+            raise InvalidInputError(f"column {name!r} must be 1-D, got shape {array.shape}")
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         raise InvalidInputError(f"`columns` differ in length: {lengths}")

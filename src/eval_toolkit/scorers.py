@@ -102,7 +102,7 @@ class EstimatorScorer:
         output = np.asarray(self.estimator.predict_proba(X))
         classes = getattr(self.estimator, "classes_", None)
         if output.ndim == 2 and classes is not None and output.shape[1] == len(classes):
-            output = output[:, self._column(list(classes), name)]
+            output = output[:, self._column(np.asarray(classes).tolist(), name)]
         return checked_scores(output, len(output), name)
 
     def _column(self, classes: list[Any], name: str) -> int:

@@ -106,7 +106,13 @@ class EvalSlice:
         try:
             return _validate.binary_labels(labels, self.label_col).astype(np.int64)
         except InvalidInputError as error:
-            raise InvalidInputError(f"slice {self.name!r}: {error}") from None
+            gaps = [row for row, label in enumerate(labels) if _validate.is_missing(label)]
+            why = (
+                f"{self.label_col}[{gaps[0]}] is missing; every row needs a label"
+                if gaps
+                else error
+            )
+            raise InvalidInputError(f"slice {self.name!r}: {why}") from None
 
     @cached_property
     def features(self) -> Any:
@@ -175,11 +181,12 @@ class EvalSlice:
 
     @cached_property
     def inputs(self) -> list[Any]:
-        """One plain value per row: the feature, or the list of its features."""
+        """One plain value per row: the feature, or the list of its features; None where missing."""
+        # pandas says NaN where polars says None: the identity of a row must not depend on it.
         if isinstance(self.feature_col, str):
-            return list(self.features)
+            return [_or_none(value) for value in self.features]
         columns = [_frames.column(self.df, name).tolist() for name in self.feature_col]
-        return [list(row) for row in zip(*columns, strict=True)]
+        return [[_or_none(value) for value in row] for row in zip(*columns, strict=True)]
 
     @cached_property
     def content_hashes(self) -> list[str]:
@@ -227,3 +234,7 @@ class EvalSlice:
 
     def __repr__(self) -> str:
         return f"EvalSlice({self.name!r}, n={self.n}, n_positive={self.n_positive})"
+
+
+def _or_none(value: Any) -> Any:
+    return None if _validate.is_missing(value) else value

@@ -1,0 +1,42 @@
+"""Questions asked of stored predictions and runs, answered without running anything again.
+
+Any metric under any interval (`bootstrap_metric_from_predictions`), candidate against baseline
+(`paired_diff_from_prediction_refs`), the rows behind a region of the curve (`rows_at`), whether a
+scorer drifted (`drift`), and what changed between two runs (`compare_runs`).
+"""
+
+from eval_toolkit.analysis.comparison import RunComparison, compare_records, compare_runs
+from eval_toolkit.analysis.differences import RunDifference
+from eval_toolkit.analysis.drifting import Drift, MovedRow, drift
+from eval_toolkit.analysis.named import higher_is_better, metric_named
+from eval_toolkit.analysis.predictions import (
+    bootstrap_metric_from_predictions,
+    load_prediction_arrays,
+    paired_diff_from_prediction_refs,
+)
+from eval_toolkit.analysis.regions import RowsAt, rows_at
+from eval_toolkit.artifacts import (
+    CsvPredictionReader,
+    JsonlPredictionReader,
+    PredictionArrays,
+)
+
+__all__ = [
+    "CsvPredictionReader",
+    "Drift",
+    "JsonlPredictionReader",
+    "MovedRow",
+    "PredictionArrays",
+    "RowsAt",
+    "RunComparison",
+    "RunDifference",
+    "bootstrap_metric_from_predictions",
+    "compare_records",
+    "compare_runs",
+    "drift",
+    "higher_is_better",
+    "load_prediction_arrays",
+    "metric_named",
+    "paired_diff_from_prediction_refs",
+    "rows_at",
+]

@@ -1,0 +1,375 @@
+"""Two runs, paired: what changed from A to B on the units they have in common."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from eval_toolkit import _validate
+from eval_toolkit._optional import require
+from eval_toolkit.analysis.differences import Draws, RunDifference, Task, difference
+from eval_toolkit.analysis.subjects import (
+    Subject,
+    check_versions,
+    matched_subjects,
+    stored_tasks,
+    tasks_for,
+)
+from eval_toolkit.analysis.units import common_units
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.inference import (
+    DEFAULT_CONFIDENCE,
+    DEFAULT_N_RESAMPLES,
+    CorrectionMethod,
+    Executor,
+    correct_p_values,
+)
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.runs import Run
+from eval_toolkit.scorecards import Records
+from eval_toolkit.seeds import SeedLike, resolve_seed
+
+__all__ = ["RunComparison", "compare_records", "compare_runs", "opened_run"]
+
+_COLUMNS = (
+    *("slice", "scorer", "metric", "value_a", "value_b", "delta", "ci_low", "ci_high"),
+    *("p_value", "p_adjusted", "n_units", "verdict", "status", "reason"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunComparison:
+    """Two runs compared: one cell per slice, scorer and metric.
+
+    Examples
+    --------
+    >>> a = Records.from_columns({"correct": [0, 1, 0, 1, 0]}, unit_id=list("vwxyz"))
+    >>> b = Records.from_columns({"correct": [1, 1, 1, 1, 1]}, unit_id=list("zyxwv"))
+    >>> compare_records({"all": a}, {"all": b}, ["correct"])["all", "", "correct"].delta
+    0.6
+    """
+
+    run_a: str
+    run_b: str
+    cells: tuple[RunDifference, ...]
+    adjust: str
+    """How p-values were corrected for the number of slices."""
+    confidence: float
+    seed: int
+    only_in_a: tuple[tuple[str, str], ...] = ()
+    """(slice, scorer) that B has no partner for."""
+    only_in_b: tuple[tuple[str, str], ...] = ()
+    version_changes: Mapping[str, tuple[str | None, str | None]] | None = None
+    """Objects whose version differs, where that was allowed."""
+
+    def __getitem__(self, key: tuple[str, str, str]) -> RunDifference:
+        for cell in self.cells:
+            if (cell.slice, cell.scorer, cell.metric) == key:
+                return cell
+        have = ", ".join(repr((cell.slice, cell.scorer, cell.metric)) for cell in self.cells)
+        raise MissingColumnError(f"the comparison has no {key!r}; it has {have or 'no cells'}")
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one flat dict per cell: the source of every table."""
+        return [cell.to_dict() for cell in self.cells]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "run_a": self.run_a,
+            "run_b": self.run_b,
+            "adjust": self.adjust,
+            "confidence": self.confidence,
+            "seed": self.seed,
+            "cells": self.rows(),
+            "only_in_a": [list(subject) for subject in self.only_in_a],
+            "only_in_b": [list(subject) for subject in self.only_in_b],
+            "version_changes": {
+                name: list(pair) for name, pair in (self.version_changes or {}).items()
+            },
+        }
+
+    def to_pandas(self) -> Any:
+        """Return one row per cell; needs the ``dataframe`` extra."""
+        pandas = require("pandas", feature="RunComparison.to_pandas", extra="dataframe")
+        return pandas.DataFrame(self.rows())
+
+    def to_polars(self) -> Any:
+        """Return one row per cell; uses polars when it is installed."""
+        polars = require("polars", feature="RunComparison.to_polars")
+        return polars.DataFrame(self.rows(), infer_schema_length=None)
+
+    def to_markdown(self) -> str:
+        """Return a Markdown table."""
+        lines = ["| " + " | ".join(_COLUMNS) + " |", "|---" * len(_COLUMNS) + "|"]
+        lines += [
+            "| " + " | ".join(_shown(row[name]) for name in _COLUMNS) + " |" for row in self.rows()
+        ]
+        return "\n".join(lines)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text.replace("\\", r"\\").replace("|", r"\|").replace("\n", " ")
+
+
+def compare_runs(
+    a: Run | str | Path,
+    b: Run | str | Path,
+    *,
+    metrics: Sequence[MetricSpec | str] | None = None,
+    slices: Sequence[str] | None = None,
+    scorers: Sequence[str] | None = None,
+    pairs: Mapping[str, str] | None = None,
+    on_mismatch: str = "raise",
+    allow_version_change: bool = False,
+    adjust: str = "holm",
+    confidence: float = DEFAULT_CONFIDENCE,
+    n_resamples: int = DEFAULT_N_RESAMPLES,
+    seed: SeedLike = None,
+    rng: SeedLike = None,
+    executor: Executor | None = None,
+) -> RunComparison:
+    """Compare two runs on the units they have in common: differences B − A, paired.
+
+    Parameters
+    ----------
+    a, b : Run or path
+        The baseline and the candidate.
+    metrics : sequence of MetricSpec or str, optional
+        Specs, names as stored, or columns of the records; every stored metric by default.
+    slices, scorers : sequence of str, optional
+        Which of A's to compare; all that both have by default.
+    pairs : mapping of str to str, optional
+        Scorers of A and the scorer of B each is compared with. By default scorers of one name are
+        compared, or the only scorer of each run.
+    on_mismatch : {"raise", "drop"}, default "raise"
+        What happens to units of one id whose content hash or label differs.
+    allow_version_change : bool, default False
+        Compare although a scorer, task or metric has another version in B.
+    adjust : {"holm", "hochberg", "bonferroni", "bh", "by", "none"}, default "holm"
+        Correction of the p-values of one scorer and metric for the number of slices.
+    confidence : float, default 0.95
+        Of the intervals.
+    n_resamples, seed, rng, executor
+        As in `paired_bootstrap_diff`.
+
+    Returns
+    -------
+    RunComparison
+        Metrics of labels and scores by the paired bootstrap; means of columns by the paired t
+        interval and McNemar's or the sign-flip test. Units that only one run has are counted.
+
+    Raises
+    ------
+    InvalidInputError
+        If an option is unknown, or versions differ and that was not allowed.
+    MissingColumnError
+        (a KeyError) If a slice or scorer is not there.
+    ArtifactError
+        If a run is not complete or was altered, or a unit has another content in B than in A.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.runs import write_run
+    >>> folder, ids, y = tempfile.mkdtemp(), [f"u{i}" for i in range(20)], [0, 1] * 10
+    >>> for name, scores in (("old", [0.4, 0.6, 0.5, 0.3]), ("new", [0.4, 0.6, 0.3, 0.5])):
+    ...     records = {("test", "guard"): Records.from_rows(y, scores * 5, unit_id=ids)}
+    ...     results = {"schema_version": "v1", "run_id": name, "config": {}, "by_slice": {}}
+    ...     _ = write_run(
+    ...         f"{folder}/{name}", results=results, manifest={"run_id": name}, records=records
+    ...     )
+    >>> comparison = compare_runs(f"{folder}/old", f"{folder}/new", metrics=["roc_auc"])
+    >>> comparison["test", "guard", "roc_auc"].verdict
+    'better'
+    """
+    first, second = opened_run(a, "a"), opened_run(b, "b")
+    options = _options(on_mismatch, adjust, n_resamples, confidence, resolve_seed(seed, rng))
+    draws = replace(options.draws, executor=executor)
+    matched = matched_subjects(first, second, slices=slices, scorers=scorers, pairs=pairs)
+    requested = None if metrics is None else _requested(metrics)
+    work = []
+    for subject in matched.subjects:
+        tasks = stored_tasks(subject) if requested is None else tasks_for(subject, requested)
+        work.append((subject, tasks))
+    changes = check_versions(first.manifest, second.manifest, work, allow=allow_version_change)
+    return RunComparison(
+        run_a=first.run_id,
+        run_b=second.run_id,
+        cells=_cells(work, options.on_mismatch, options.adjust, draws),
+        adjust=options.adjust,
+        confidence=draws.confidence,
+        seed=draws.seed,
+        only_in_a=matched.only_in_a,
+        only_in_b=matched.only_in_b,
+        version_changes=changes,
+    )
+
+
+def compare_records(
+    a: Mapping[str, Records],
+    b: Mapping[str, Records],
+    metrics: Sequence[MetricSpec | str],
+    *,
+    scorers: tuple[str, str] = ("", ""),
+    names: tuple[str, str] = ("A", "B"),
+    on_mismatch: str = "raise",
+    adjust: str = "holm",
+    confidence: float = DEFAULT_CONFIDENCE,
+    n_resamples: int = DEFAULT_N_RESAMPLES,
+    seed: SeedLike = None,
+    rng: SeedLike = None,
+    executor: Executor | None = None,
+) -> RunComparison:
+    """Compare records that are not (yet) part of a run, slice by slice.
+
+    Parameters
+    ----------
+    a, b : mapping of slice name to Records
+        The baseline's and the candidate's. Slices of one name are compared.
+    metrics : sequence of MetricSpec or str
+        Specs, names as `metric_named` takes them, or columns of the records.
+    scorers, names : tuple of two str
+        What the scorers and the two sides are called in the result.
+    on_mismatch, adjust, confidence, n_resamples, seed, rng, executor
+        As in `compare_runs`.
+
+    Returns
+    -------
+    RunComparison
+        In the order of A's slices.
+
+    Raises
+    ------
+    InvalidInputError
+        If an option is unknown or a metric is not known.
+    ArtifactError
+        If a unit has another content in B than in A.
+
+    Examples
+    --------
+    >>> y = [0, 1] * 10
+    >>> a = Records.from_rows(y, [0.4, 0.6, 0.5, 0.3] * 5, unit_id=[str(i) for i in range(20)])
+    >>> b = Records.from_rows(y, [0.4, 0.6, 0.3, 0.5] * 5, unit_id=[str(i) for i in range(20)])
+    >>> cell = compare_records({"test": a}, {"test": b}, ["roc_auc"])["test", "", "roc_auc"]
+    >>> cell.value_a, cell.value_b, cell.verdict
+    (0.5, 1.0, 'better')
+    """
+    for side, given in (("a", a), ("b", b)):
+        if not isinstance(given, Mapping):
+            raise InvalidTypeError(f"`{side}` must map slice names to Records, got {given!r}")
+    options = _options(on_mismatch, adjust, n_resamples, confidence, resolve_seed(seed, rng))
+    draws = replace(options.draws, executor=executor)
+    requested = _requested(metrics)
+    subjects = [
+        Subject(name, *scorers, records, b[name]) for name, records in a.items() if name in b
+    ]
+    work = [(subject, tasks_for(subject, requested)) for subject in subjects]
+    return RunComparison(
+        run_a=names[0],
+        run_b=names[1],
+        cells=_cells(work, options.on_mismatch, options.adjust, draws),
+        adjust=options.adjust,
+        confidence=draws.confidence,
+        seed=draws.seed,
+        only_in_a=tuple((name, scorers[0]) for name in a if name not in b),
+        only_in_b=tuple((name, scorers[1]) for name in b if name not in a),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    on_mismatch: str
+    adjust: str
+    draws: Draws
+
+
+def _options(
+    on_mismatch: str, adjust: str, n_resamples: int, confidence: float, seed: int
+) -> _Options:
+    return _Options(
+        _validate.choice(on_mismatch, "on_mismatch", ("raise", "drop")),
+        _validate.choice(adjust, "adjust", get_args(CorrectionMethod)),
+        Draws(
+            _validate.integer(n_resamples, "n_resamples", low=1),
+            _validate.fraction(confidence, "confidence"),
+            seed,
+        ),
+    )
+
+
+def opened_run(run: Run | str | Path, name: str) -> Run:
+    """Return a run, opened and checked where its path was given."""
+    if isinstance(run, (str, Path)):
+        return Run.open(run)
+    if not isinstance(run, Run):
+        raise InvalidTypeError(f"`{name}` must be a Run or the path of one, got {run!r}")
+    return run
+
+
+def _requested(metrics: Sequence[MetricSpec | str]) -> list[MetricSpec | str]:
+    if isinstance(metrics, (str, MetricSpec)):
+        raise InvalidTypeError("`metrics` must be a list of names or specs; put it in brackets")
+    requested = list(metrics)
+    names = [metric if isinstance(metric, str) else metric.name for metric in requested]
+    twice = [name for index, name in enumerate(names) if name in names[:index]]
+    if not requested or twice:
+        problem = f"names {twice[0]!r} twice" if twice else "is empty"
+        raise InvalidInputError(f"`metrics` {problem}; give each metric once")
+    return requested
+
+
+def _cells(
+    work: Iterable[tuple[Subject, list[Task]]], on_mismatch: str, adjust: str, draws: Draws
+) -> tuple[RunDifference, ...]:
+    cells: list[RunDifference] = []
+    for subject, tasks in work:
+        blank = RunDifference(
+            slice=subject.slice, scorer=subject.scorer_a, scorer_b=subject.scorer_b, metric=""
+        )
+        if subject.records_a is None or subject.records_b is None:
+            cells += [
+                replace(
+                    blank,
+                    metric=task.name,
+                    status="skipped",
+                    reason=subject.absence,
+                    higher_is_better=task.higher_is_better,
+                    confidence=draws.confidence,
+                )
+                for task in tasks
+            ]
+            continue
+        where = f"slice {subject.slice!r}" + (
+            f", scorer {subject.scorer_a!r}" if subject.scorer_a else ""
+        )
+        units = common_units(
+            subject.records_a, subject.records_b, on_mismatch=on_mismatch, where=where
+        )
+        cells += [
+            difference(replace(blank, metric=task.name), task, units, draws) for task in tasks
+        ]
+    return tuple(_adjusted(cells, adjust))
+
+
+def _adjusted(cells: list[RunDifference], adjust: str) -> list[RunDifference]:
+    """Correct the p-values of one scorer and metric for the number of slices."""
+    families: dict[tuple[str, str], list[int]] = {}
+    for index, cell in enumerate(cells):
+        if cell.p_value is not None:
+            families.setdefault((cell.scorer, cell.metric), []).append(index)
+    result = list(cells)
+    for members in families.values():
+        p_values = np.array([cells[index].p_value for index in members], dtype=np.float64)
+        adjusted = correct_p_values(p_values, method=adjust)  # type: ignore[arg-type]
+        for index, p in zip(members, adjusted.tolist(), strict=True):
+            result[index] = replace(cells[index], p_adjusted=p)
+    return result

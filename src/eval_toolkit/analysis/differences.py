@@ -1,0 +1,271 @@
+"""One metric on the common units of A and B: both values, the difference, interval and p-value."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit.analysis.units import CommonUnits
+from eval_toolkit.errors import InfeasibleError, UndefinedMetricError
+from eval_toolkit.inference import (
+    mcnemar_test,
+    paired_bootstrap_diff,
+    paired_mean_diff,
+    sign_flip_test,
+)
+from eval_toolkit.inference.assemble import MIN_UNITS
+from eval_toolkit.inference.engine import Executor
+from eval_toolkit.metric_specs import ColumnSpec
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.scorecards.cells import Status
+
+__all__ = ["Decision", "Draws", "RunDifference", "Task", "difference"]
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """How intervals are made."""
+
+    n_resamples: int
+    confidence: float
+    seed: int
+    executor: Executor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The threshold each run holds for a metric at an operating point."""
+
+    threshold_a: float
+    threshold_b: float
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A metric to compare: its spec, or why it cannot be had from the records."""
+
+    name: str
+    spec: MetricSpec | None
+    higher_is_better: bool | None = None
+    decision: Decision | None = None
+    """Scores become decisions first: 1.0 at or above each run's own threshold."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDifference:
+    """One cell of a comparison: a metric of A and of B on the units they have in common.
+
+    Examples
+    --------
+    >>> cell = RunDifference(slice="test", scorer="guard", scorer_b="guard", metric="pr_auc",
+    ...     status="skipped", reason="no unit in common")
+    >>> cell.verdict
+    'skipped'
+    """
+
+    slice: str
+    scorer: str
+    """Name of the scorer in A."""
+    scorer_b: str
+    metric: str
+    status: Status = "ok"
+    reason: str = ""
+    value_a: float | None = None
+    value_b: float | None = None
+    """On the common units, which need not be all units of either run."""
+    delta: float | None = None
+    """B − A."""
+    ci_low: float | None = None
+    ci_high: float | None = None
+    confidence: float = 0.95
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    """Corrected for the number of slices."""
+    method: str = ""
+    """How the interval was made."""
+    test: str = ""
+    """Where the p-value comes from."""
+    n_resamples: int = 0
+    higher_is_better: bool | None = None
+    n_units: int = 0
+    """Common units with a value on both sides."""
+    n_groups: int = 0
+    n_failed: int = 0
+    """Common units without a value on one side."""
+    n_only_a: int = 0
+    n_only_b: int = 0
+    n_mismatched: int = 0
+    """Units of one id but different content or label, left out."""
+    n_unhashed: int = 0
+    """Units paired by id alone."""
+    samples: FloatArray | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def verdict(self) -> str:
+        """What B is: "better", "worse", "different", "no clear difference", "not tested" or absent.
+
+        "different" is for metrics whose direction is not known, "skipped" and "error" for cells
+        without values.
+        """
+        if self.status != "ok" or self.delta is None:
+            return self.status
+        p = self.p_adjusted if self.p_adjusted is not None else self.p_value
+        if p is None:
+            return "not tested"
+        if p > round(1.0 - self.confidence, 12) or self.delta == 0.0:
+            return "no clear difference"
+        if self.higher_is_better is None:
+            return "different"
+        return "better" if (self.delta > 0.0) == self.higher_is_better else "worse"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        names = [name for name in self.__dataclass_fields__ if name != "samples"]
+        return {**{name: getattr(self, name) for name in names}, "verdict": self.verdict}
+
+
+def difference(cell: RunDifference, task: Task, units: CommonUnits, draws: Draws) -> RunDifference:
+    """Fill a cell: values, difference, interval and p-value, or the reason there are none."""
+    cell = replace(
+        cell,
+        higher_is_better=task.higher_is_better,
+        confidence=draws.confidence,
+        n_only_a=units.n_only_a,
+        n_only_b=units.n_only_b,
+        n_mismatched=units.n_mismatched,
+        n_unhashed=units.n_unhashed,
+    )
+    if task.spec is None:
+        return replace(cell, status="skipped", reason=task.reason)
+    if not len(units):
+        return replace(cell, status="skipped", reason="A and B have no unit in common")
+    try:
+        spec = task.spec
+        columns = (spec.column,) if isinstance(spec, ColumnSpec) else ("label", "score")
+        values = _Values.of(units, columns)
+        cell = replace(
+            cell, n_units=values.n, n_groups=values.n_groups, n_failed=len(units) - values.n
+        )
+        if not values.n:
+            reason = f"none of {len(units)} common units has a value on both sides"
+            return replace(cell, status="skipped", reason=reason)
+        if isinstance(spec, ColumnSpec):
+            return _mean_difference(cell, values, draws)
+        return _scored_difference(cell, task, spec, values, draws)
+    except (MemoryError, RecursionError):
+        raise
+    except (UndefinedMetricError, InfeasibleError) as error:
+        return replace(cell, status="skipped", reason=str(error))
+    except Exception as error:  # one metric must not stop the others
+        return replace(cell, status="error", reason=f"{type(error).__name__}: {error}")
+
+
+@dataclass(frozen=True, eq=False)
+class _Values:
+    """Columns of A and of B on the common units that both have measured."""
+
+    a: list[FloatArray]
+    b: list[FloatArray]
+    n: int
+    groups: NDArray[Any] | None
+    """None when the units are independent."""
+
+    @classmethod
+    def of(cls, units: CommonUnits, columns: tuple[str, ...]) -> "_Values":
+        sides = [units.both(column) for column in columns]
+        measured: BoolArray = np.all([both for _, _, both in sides], axis=0)
+        n = int(measured.sum())
+        groups = units.groups
+        if groups is not None:
+            groups = groups[measured]
+            groups = groups if len(np.unique(groups)) < n else None
+        return cls(
+            [a[measured] for a, _, _ in sides], [b[measured] for _, b, _ in sides], n, groups
+        )
+
+    @property
+    def n_groups(self) -> int:
+        return self.n if self.groups is None else len(np.unique(self.groups))
+
+
+def _scored_difference(
+    cell: RunDifference, task: Task, spec: MetricSpec, values: _Values, draws: Draws
+) -> RunDifference:
+    (labels, a), (_, b) = values.a, values.b
+    reason = task.reason
+    if task.decision is not None:
+        a = (a >= task.decision.threshold_a).astype(np.float64)
+        b = (b >= task.decision.threshold_b).astype(np.float64)
+    if cell.n_groups < MIN_UNITS:
+        value_a, value_b = float(spec.compute(labels, a)), float(spec.compute(labels, b))
+        what = "units" if values.groups is None else "groups"
+        few = f"no interval: {cell.n_groups} common {what}, at least {MIN_UNITS} are needed"
+        return replace(
+            cell,
+            value_a=value_a,
+            value_b=value_b,
+            delta=value_b - value_a,
+            reason=_joined(reason, few),
+        )
+    diff = paired_bootstrap_diff(
+        labels,
+        a,
+        b,
+        spec,
+        n_resamples=draws.n_resamples,
+        confidence=draws.confidence,
+        seed=draws.seed,
+        groups=values.groups,
+        executor=draws.executor,
+    )
+    return replace(
+        cell,
+        value_a=diff.value_a,
+        value_b=diff.value_b,
+        delta=diff.delta,
+        ci_low=diff.ci_low,
+        ci_high=diff.ci_high,
+        p_value=diff.p_value,
+        method=diff.method,
+        test="bootstrap",
+        n_resamples=diff.n_resamples,
+        reason=_joined(reason, diff.reason),
+        samples=diff.samples,
+    )
+
+
+def _mean_difference(cell: RunDifference, values: _Values, draws: Draws) -> RunDifference:
+    """Return the difference of means: t interval, and an exact or permutation test."""
+    (a,), (b,), groups = values.a, values.b, values.groups
+    value_a, value_b = float(a.mean()), float(b.mean())
+    cell = replace(cell, value_a=value_a, value_b=value_b, delta=value_b - value_a)
+    if cell.n_groups < 2:
+        return replace(cell, reason="no interval: a standard error needs two units or groups")
+    mean = paired_mean_diff(a, b, groups=groups, confidence=draws.confidence)
+    p_value, test = _mean_test(a, b, groups, draws)
+    return replace(
+        cell,
+        ci_low=mean.ci_low,
+        ci_high=mean.ci_high,
+        p_value=p_value,
+        method=mean.method,
+        test=test,
+        reason=mean.reason,
+    )
+
+
+def _mean_test(
+    a: FloatArray, b: FloatArray, groups: NDArray[Any] | None, draws: Draws
+) -> tuple[float | None, str]:
+    binary = bool(np.isin(a, (0.0, 1.0)).all() and np.isin(b, (0.0, 1.0)).all())
+    if binary and groups is None:
+        return mcnemar_test(a, b).p_value, "mcnemar-exact"
+    flips = sign_flip_test(a, b, groups=groups, seed=draws.seed)
+    return flips.p_value, f"sign-flip-{flips.method}"
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)

@@ -1,0 +1,312 @@
+"""Metrics and differences from stored predictions: recomputed, never re-inferred."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit import _validate
+from eval_toolkit.analysis.named import metric_named
+from eval_toolkit.artifacts import (
+    PredictionArrays,
+    PredictionArtifactRef,
+    load_predictions,
+    pair_predictions,
+)
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.inference import (
+    DEFAULT_CONFIDENCE,
+    DEFAULT_METHOD,
+    DEFAULT_N_RESAMPLES,
+    Executor,
+    MetricFn,
+    PairedBootstrapCI,
+    bootstrap_ci,
+    delong_ci,
+    delong_roc_variance,
+    paired_bootstrap_diff,
+)
+from eval_toolkit.protocols import MetricSpec, PredictionReader
+from eval_toolkit.seeds import SeedLike
+
+__all__ = [
+    "Metric",
+    "Ref",
+    "bootstrap_metric_from_predictions",
+    "in_order",
+    "load_prediction_arrays",
+    "paired_diff_from_prediction_refs",
+    "reference",
+]
+
+Ref: TypeAlias = PredictionArtifactRef | Mapping[str, Any]
+"""A reference to stored predictions, or its ``to_dict()``."""
+
+Metric: TypeAlias = str | MetricSpec | MetricFn
+
+
+def reference(ref: Ref, *, groups: str | None = None) -> PredictionArtifactRef:
+    """Return the reference itself, with another group column where one is named."""
+    made = ref if isinstance(ref, PredictionArtifactRef) else PredictionArtifactRef.from_dict(ref)
+    return made if groups is None else replace(made, columns=replace(made.columns, group=groups))
+
+
+def load_prediction_arrays(ref: Ref, *, reader: PredictionReader | None = None) -> PredictionArrays:
+    """Load labels, scores and ids of stored predictions, checked against hash and row count.
+
+    Parameters
+    ----------
+    ref : PredictionArtifactRef or mapping
+        The reference or its ``to_dict()``; its ``media_type`` decides the reader.
+    reader : PredictionReader, optional
+        A reader of your own, for other formats.
+
+    Returns
+    -------
+    PredictionArrays
+        With ``labels`` and ``scores``, in the order of the file.
+
+    Raises
+    ------
+    ArtifactError
+        If the file is missing, altered or malformed.
+    InvalidInputError
+        If a column is missing, a label is neither 0 nor 1, a score is not finite, or there is no
+        built-in reader for the media type.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.artifacts import write_predictions
+    >>> ref = write_predictions(tempfile.mkdtemp() + "/p.csv", labels=[0, 1], scores=[0.2, 0.9])
+    >>> load_prediction_arrays(ref.to_dict()).scores
+    array([0.2, 0.9])
+    """
+    return load_predictions(ref, reader=reader)
+
+
+def bootstrap_metric_from_predictions(
+    ref: Ref,
+    *,
+    reader: PredictionReader | None = None,
+    n_resamples: int = DEFAULT_N_RESAMPLES,
+    rng: SeedLike = None,
+    seed: SeedLike = None,
+    metric: Metric = "pr_auc",
+    method: str | None = None,
+    confidence: float = DEFAULT_CONFIDENCE,
+    groups: str | None = None,
+    executor: Executor | None = None,
+) -> dict[str, Any]:
+    """Compute any metric with any interval from stored predictions, without inference.
+
+    Parameters
+    ----------
+    ref : PredictionArtifactRef or mapping
+        The reference or its ``to_dict()``.
+    reader : PredictionReader, optional
+        A reader of your own, for other formats.
+    n_resamples, confidence, executor
+        As in `bootstrap_ci`.
+    rng, seed : int, Generator, …, default 42
+        Two spellings of one argument.
+    metric : str, MetricSpec or callable, default "pr_auc"
+        A name as `metric_named` takes it, a spec, or a function of (y_true, y_score).
+    method : str, optional
+        "BCa" (the default), "percentile", "basic", "studentized", or "delong" for ``roc_auc``,
+        which draws nothing.
+    groups : str, optional
+        Column of the rows' groups: whole groups are drawn. By default the one the reference
+        names, if it does.
+
+    Returns
+    -------
+    dict
+        ``point_estimate``, ``ci_low``, ``ci_high``, ``ci_95`` (the same pair), ``confidence``,
+        ``n_resamples``, ``method``, ``metric`` and so on. Rows are ordered by id (by score
+        without ids) before anything is drawn: the order of the file changes nothing.
+
+    Raises
+    ------
+    ArtifactError, InvalidInputError
+        As in `load_prediction_arrays`; also if the metric or the method is not known.
+    UndefinedMetricError
+        If the metric does not exist for the data.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.artifacts import write_predictions
+    >>> ref = write_predictions(
+    ...     tempfile.mkdtemp() + "/p.csv", labels=[0, 1] * 10, scores=[0.3, 0.6, 0.5, 0.4] * 5
+    ... )
+    >>> ci = bootstrap_metric_from_predictions(ref, metric="roc_auc", n_resamples=200)
+    >>> ci["point_estimate"], ci["n_resamples"], ci["method"]
+    (0.75, 200, 'BCa')
+    """
+    arrays = in_order(load_predictions(reference(ref, groups=groups), reader=reader))
+    chosen, name = _metric(metric)
+    if _is_delong(method, name):
+        _ungrouped(arrays.groups)
+        ci = delong_ci(arrays.labels, arrays.scores, confidence=confidence)
+    else:
+        ci = bootstrap_ci(
+            arrays.labels,
+            arrays.scores,
+            chosen,
+            n_resamples=n_resamples,
+            confidence=confidence,
+            method=DEFAULT_METHOD if method is None else method,
+            seed=seed,
+            rng=rng,
+            groups=_groups(arrays.groups),
+            executor=executor,
+        )
+    return {"metric": name, **ci.to_dict(), "n_rows": len(arrays)}
+
+
+def paired_diff_from_prediction_refs(
+    baseline_ref: Ref,
+    candidate_ref: Ref,
+    *,
+    baseline_reader: PredictionReader | None = None,
+    candidate_reader: PredictionReader | None = None,
+    n_resamples: int = DEFAULT_N_RESAMPLES,
+    rng: SeedLike = None,
+    seed: SeedLike = None,
+    metric: Metric = "pr_auc",
+    method: str | None = None,
+    confidence: float = DEFAULT_CONFIDENCE,
+    groups: str | None = None,
+    executor: Executor | None = None,
+) -> dict[str, Any]:
+    """Compare two stored sets of predictions for the same rows: candidate − baseline.
+
+    Parameters
+    ----------
+    baseline_ref, candidate_ref : PredictionArtifactRef or mapping
+        The references or their ``to_dict()``. Rows are joined on ``row_id`` in any order, and
+        their content hashes and labels must agree.
+    baseline_reader, candidate_reader : PredictionReader, optional
+        Readers of your own, for other formats.
+    n_resamples, confidence, executor
+        As in `paired_bootstrap_diff`.
+    rng, seed : int, Generator, …, default 42
+        Two spellings of one argument.
+    metric, groups
+        As in `bootstrap_metric_from_predictions`.
+    method : {"percentile", "delong"}, optional
+        The paired percentile bootstrap by default, or DeLong's test for ``roc_auc``.
+
+    Returns
+    -------
+    dict
+        ``delta``, ``ci_low``, ``ci_high``, ``ci_95`` (the same pair), ``p_value``, ``value_a`` of
+        the baseline, ``value_b`` of the candidate, ``n_resamples``, ``method``, ``metric`` and so
+        on; ``pairing`` says what could not be checked, "" when everything was.
+
+    Raises
+    ------
+    ArtifactError
+        (a ValueError) If a row is in one file only, or its hash or label differs; or as in
+        `load_prediction_arrays`.
+    InvalidInputError
+        If the metric or the method is not known.
+    UndefinedMetricError
+        If the metric does not exist for the data.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.artifacts import write_predictions
+    >>> folder, ids = tempfile.mkdtemp(), [f"r{i}" for i in range(20)]
+    >>> old = write_predictions(
+    ...     folder + "/old.csv", labels=[0, 1] * 10, scores=[0.3, 0.6, 0.5, 0.4] * 5, row_ids=ids
+    ... )
+    >>> new = write_predictions(
+    ...     folder + "/new.csv", labels=[0, 1] * 10, scores=[0.2, 0.9] * 10, row_ids=ids
+    ... )
+    >>> paired_diff_from_prediction_refs(old, new, metric="roc_auc")["delta"]
+    0.25
+    """
+    baseline = load_predictions(reference(baseline_ref, groups=groups), reader=baseline_reader)
+    candidate = load_predictions(reference(candidate_ref, groups=groups), reader=candidate_reader)
+    paired = pair_predictions(baseline, candidate)
+    chosen, name = _metric(metric)
+    if _is_delong(method, name):
+        _ungrouped(paired.groups)
+        diff = _delong(paired.labels, paired.scores_a, paired.scores_b, confidence)
+    else:
+        _validate.choice(method or "percentile", "method", ("percentile", "delong"))
+        diff = paired_bootstrap_diff(
+            paired.labels,
+            paired.scores_a,
+            paired.scores_b,
+            chosen,
+            n_resamples=n_resamples,
+            confidence=confidence,
+            seed=seed,
+            rng=rng,
+            groups=_groups(paired.groups),
+            executor=executor,
+        )
+    return {"metric": name, **diff.to_dict(), "n_rows": len(paired), "pairing": paired.note}
+
+
+def _delong(labels: Any, a: Any, b: Any, confidence: float) -> PairedBootstrapCI:
+    """Return DeLong's difference in the form of every other paired difference."""
+    result = delong_roc_variance(labels, a, b, confidence=confidence)
+    return PairedBootstrapCI(
+        delta=result.delta_auc,
+        ci_low=result.ci_low,
+        ci_high=result.ci_high,
+        overlaps_zero=result.ci_low <= 0.0 <= result.ci_high,
+        confidence=result.confidence,
+        n_resamples=0,
+        method="delong",
+        p_value=result.p_value,
+        value_a=result.auc_a,
+        value_b=result.auc_b,
+        reason=result.reason,
+    )
+
+
+def in_order(arrays: PredictionArrays) -> PredictionArrays:
+    """Return the rows by id, then score, label and group: one order, whatever the file's.
+
+    Rows that agree in all of them are interchangeable.
+    """
+    keys: list[NDArray[Any]] = [arrays.labels, arrays.scores]
+    if arrays.groups:
+        keys.insert(0, np.array(arrays.groups))
+    if arrays.row_ids:
+        keys.append(np.array(arrays.row_ids))
+    return arrays.take(np.lexsort(keys))
+
+
+def _metric(metric: Metric) -> tuple[Any, str]:
+    if isinstance(metric, str):
+        return metric_named(metric), metric
+    name = getattr(metric, "name", None) or getattr(metric, "__name__", type(metric).__name__)
+    return metric, str(name)
+
+
+def _is_delong(method: str | None, name: str) -> bool:
+    if method == "delong" and name not in ("roc_auc", "auroc"):
+        raise InvalidInputError(
+            f"`method` is 'delong', which is for roc_auc; {name} takes a bootstrap method"
+        )
+    return method == "delong"
+
+
+def _ungrouped(groups: tuple[str, ...]) -> None:
+    if len(set(groups)) < len(groups):
+        raise InvalidInputError(
+            "`method` is 'delong', which takes rows as independent; rows in groups need a bootstrap"
+        )
+
+
+def _groups(groups: tuple[str, ...]) -> list[str] | None:
+    return list(groups) or None

@@ -1,0 +1,220 @@
+"""The rows behind a region of the curve: who is flagged when few false alarms are allowed."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, SupportsFloat
+
+import numpy as np
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit.analysis.predictions import Ref
+from eval_toolkit.artifacts import PredictionArrays, load_predictions
+from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
+from eval_toolkit.protocols import PredictionReader
+
+__all__ = ["RowsAt", "rows_at"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RowsAt:
+    """Rows whose score lies in a region, from the highest score down.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.artifacts import write_predictions
+    >>> ref = write_predictions(
+    ...     tempfile.mkdtemp() + "/p.csv", labels=[0, 1, 1], scores=[0.2, 0.9, 0.6]
+    ... )
+    >>> rows_at(ref, max_fpr=0.0)
+    RowsAt(n=2, n_positive=2, threshold=0.6)
+    """
+
+    region: str
+    """What was asked for, in words."""
+    threshold: float | None
+    """Rows score at least this; None when no threshold meets the demand, and there are no rows."""
+    upper: float | None
+    """Rows score less than this; None when there is no upper end."""
+    rows: IntArray
+    """Positions in the file, from 0."""
+    row_ids: tuple[str, ...]
+    """Empty when the file has none."""
+    labels: IntArray
+    scores: FloatArray
+    fpr: float | None
+    """At the threshold, over all rows of the file; None without negatives."""
+    precision: float | None
+    recall: float | None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        threshold = "None" if self.threshold is None else f"{self.threshold:g}"
+        n_positive = int(self.labels.sum())
+        return f"RowsAt(n={len(self)}, n_positive={n_positive}, threshold={threshold})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "region": self.region,
+            "threshold": self.threshold,
+            "upper": self.upper,
+            "fpr": self.fpr,
+            "precision": self.precision,
+            "recall": self.recall,
+            "n": len(self),
+            "n_positive": int(self.labels.sum()),
+            "rows": self.rows.tolist(),
+            "row_ids": list(self.row_ids),
+            "labels": self.labels.tolist(),
+            "scores": self.scores.tolist(),
+        }
+
+
+def rows_at(
+    ref: Ref,
+    *,
+    max_fpr: SupportsFloat | None = None,
+    min_precision: SupportsFloat | None = None,
+    thresholds: tuple[SupportsFloat, SupportsFloat | None] | None = None,
+    reader: PredictionReader | None = None,
+) -> RowsAt:
+    """Return the rows that land in a region of the ROC or precision-recall curve.
+
+    Parameters
+    ----------
+    ref : PredictionArtifactRef or mapping
+        Stored predictions.
+    max_fpr : float, optional
+        Rows at or above the lowest threshold whose false-positive rate is at most this.
+    min_precision : float, optional
+        Rows at or above the lowest threshold whose precision is at least this.
+    thresholds : tuple of (low, high), optional
+        Rows with ``low <= score < high``: flagged at ``low`` and not at ``high``. A ``high`` of
+        None is no upper end.
+    reader : PredictionReader, optional
+        A reader of your own, for other formats.
+
+    Returns
+    -------
+    RowsAt
+        Ids, labels and scores of the rows, from the highest score down, and the threshold.
+
+    Raises
+    ------
+    InvalidInputError
+        Unless exactly one region is given and it is in range.
+    UndefinedMetricError
+        If a false-positive rate is asked for and the file has no negatives.
+    ArtifactError
+        If the file is missing, altered or malformed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.artifacts import write_predictions
+    >>> ref = write_predictions(
+    ...     tempfile.mkdtemp() + "/p.csv",
+    ...     labels=[0, 1, 0, 1],
+    ...     scores=[0.1, 0.9, 0.7, 0.6],
+    ...     row_ids=["a", "b", "c", "d"],
+    ... )
+    >>> rows_at(ref, max_fpr=0.5).row_ids
+    ('b', 'c', 'd')
+    >>> rows_at(ref, thresholds=(0.5, 0.8)).row_ids
+    ('c', 'd')
+    """
+    given = [max_fpr is not None, min_precision is not None, thresholds is not None]
+    if sum(given) != 1:
+        raise InvalidInputError(
+            "give exactly one of `max_fpr`, `min_precision` and `thresholds`: the region"
+        )
+    low, high, words = _demand(max_fpr, min_precision, thresholds)
+    arrays = load_predictions(ref, reader=reader)
+    positive = arrays.labels == 1
+    if max_fpr is not None or min_precision is not None:
+        low = _lowest(arrays.scores, positive, max_fpr, min_precision)
+    inside = arrays.scores >= low
+    if high is not None:
+        inside &= arrays.scores < high
+    return _selected(arrays, positive, inside, words, low, high)
+
+
+def _demand(
+    max_fpr: SupportsFloat | None,
+    min_precision: SupportsFloat | None,
+    thresholds: tuple[SupportsFloat, SupportsFloat | None] | None,
+) -> tuple[float, float | None, str]:
+    """Return the bounds of the region where they are known already, and the region in words."""
+    if max_fpr is not None:
+        ceiling = _validate.number(max_fpr, "max_fpr", low=0.0, high=1.0)
+        return math.inf, None, f"false-positive rate at most {ceiling:g}"
+    if min_precision is not None:
+        floor = _validate.number(min_precision, "min_precision", low=0.0, high=1.0)
+        return math.inf, None, f"precision at least {floor:g}"
+    if not isinstance(thresholds, (tuple, list)) or len(thresholds) != 2:
+        raise InvalidInputError(f"`thresholds` is {thresholds!r}; it must be a pair (low, high)")
+    low = _validate.number(thresholds[0], "thresholds[0]")
+    if thresholds[1] is None:
+        return low, None, f"score at least {low:g}"
+    high = _validate.number(thresholds[1], "thresholds[1]")
+    if high <= low:
+        raise InvalidInputError(f"`thresholds` is {thresholds!r}; low must be below high")
+    return low, high, f"score at least {low:g} and below {high:g}"
+
+
+def _lowest(
+    scores: FloatArray,
+    positive: BoolArray,
+    max_fpr: SupportsFloat | None,
+    min_precision: SupportsFloat | None,
+) -> float:
+    """Return the lowest score that meets the demand as a threshold; infinity when none does."""
+    order = np.argsort(-scores, kind="stable")
+    ranked = scores[order]
+    last_of_tie = np.append(ranked[1:] != ranked[:-1], True)
+    tp = np.cumsum(positive[order])[last_of_tie]
+    flagged = np.flatnonzero(last_of_tie) + 1
+    if max_fpr is not None:
+        n_negative = len(scores) - int(positive.sum())
+        if not n_negative:
+            raise UndefinedMetricError(
+                "the false-positive rate is undefined: the file has no negative rows"
+            )
+        meets = (flagged - tp) / n_negative <= float(max_fpr)
+    else:
+        meets = tp / flagged >= float(min_precision or 0.0)
+    return float(ranked[last_of_tie][np.flatnonzero(meets)[-1]]) if meets.any() else math.inf
+
+
+def _selected(
+    arrays: PredictionArrays,
+    positive: BoolArray,
+    inside: BoolArray,
+    words: str,
+    low: float,
+    high: float | None,
+) -> RowsAt:
+    rows = np.flatnonzero(inside)
+    names = np.array(arrays.row_ids, dtype=str)[rows] if arrays.row_ids else rows
+    rows = rows[np.lexsort((names, -arrays.scores[rows]))]
+    flagged = arrays.scores >= low
+    tp, n_flagged, n_positive = (
+        int(mask.sum()) for mask in (positive & flagged, flagged, positive)
+    )
+    n_negative = len(positive) - n_positive
+    return RowsAt(
+        region=words,
+        threshold=low if math.isfinite(low) else None,
+        upper=high,
+        rows=rows,
+        row_ids=tuple(arrays.row_ids[row] for row in rows) if arrays.row_ids else (),
+        labels=arrays.labels[rows],
+        scores=arrays.scores[rows],
+        fpr=(n_flagged - tp) / n_negative if n_negative else None,
+        precision=tp / n_flagged if n_flagged else None,
+        recall=tp / n_positive if n_positive else None,
+    )

@@ -1,0 +1,308 @@
+"""What of two runs is compared with what: slices, scorers, metrics, and whether versions allow it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eval_toolkit import metric_specs as ms
+from eval_toolkit import op_metric_specs
+from eval_toolkit.analysis.differences import Decision, Task
+from eval_toolkit.analysis.named import higher_is_better, metric_named, op_metric
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.runs import Run
+from eval_toolkit.scorecards import Records
+
+__all__ = [
+    "Matched",
+    "Subject",
+    "check_versions",
+    "matched_subjects",
+    "stored_tasks",
+    "tasks_for",
+]
+
+_BOOKKEEPING = frozenset({"n", "n_positive", "is_single_class", "error_state"})
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A slice with the scorer of A and the scorer of B that are compared on it."""
+
+    slice: str
+    scorer_a: str
+    scorer_b: str
+    records_a: Records | None
+    records_b: Records | None
+    block_a: Mapping[str, Any] = field(default_factory=dict)
+    block_b: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def absence(self) -> str:
+        """Why a side has no records."""
+        return "; ".join(
+            f"no records in {side}: {_why(block)}"
+            for side, records, block in (
+                ("A", self.records_a, self.block_a),
+                ("B", self.records_b, self.block_b),
+            )
+            if records is None
+        )
+
+
+def _why(block: Mapping[str, Any]) -> str:
+    for state, verb in (("skipped", "was skipped"), ("error", "failed")):
+        if state in block:
+            return f"the scorer {verb}: {block[state]}"
+    return "they were not stored"
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """The subjects both runs have, and those that only one has."""
+
+    subjects: tuple[Subject, ...]
+    only_in_a: tuple[tuple[str, str], ...]
+    only_in_b: tuple[tuple[str, str], ...]
+
+
+def matched_subjects(
+    a: Run,
+    b: Run,
+    *,
+    slices: Sequence[str] | None,
+    scorers: Sequence[str] | None,
+    pairs: Mapping[str, str] | None,
+) -> Matched:
+    """Return what can be compared: the same slice, and scorers of one name or paired explicitly."""
+    of_a, of_b = _known(a), _known(b)
+    names = _names(slices, "slices", dict.fromkeys(slice_ for slice_, _ in of_a), a, b, of_b, 0)
+    partner = _partners(a, b, of_a, of_b, pairs)
+    wanted = _names(scorers, "scorers", dict.fromkeys(name for _, name in of_a), a, b, of_b, 1)
+    chosen = [key for key in of_a if key[0] in names and key[1] in wanted]
+    both = [
+        (key, (key[0], partner[key[1]]))
+        for key in chosen
+        if key[1] in partner and (key[0], partner[key[1]]) in of_b
+    ]
+    if not both:
+        raise MissingColumnError(
+            f"run {a.run_id!r} and run {b.run_id!r} have nothing in common: A has "
+            f"{_listed(of_a)}; B has {_listed(of_b)}. Pair scorers of different names with `pairs`"
+        )
+    subjects = tuple(
+        Subject(
+            slice=first[0],
+            scorer_a=first[1],
+            scorer_b=second[1],
+            records_a=a.records(*first) if first in of_a.with_records else None,
+            records_b=b.records(*second) if second in of_b.with_records else None,
+            block_a=of_a[first],
+            block_b=of_b[second],
+        )
+        for first, second in both
+    )
+    used = {second for _, second in both}
+    left_b = tuple(key for key in of_b if key not in used and slices is None and scorers is None)
+    left_a = tuple(key for key in chosen if key not in {first for first, _ in both})
+    return Matched(subjects, left_a, left_b)
+
+
+class _Known(dict[tuple[str, str], Mapping[str, Any]]):
+    """The blocks of a run by (slice, scorer), and which of them have records."""
+
+    with_records: frozenset[tuple[str, str]]
+
+
+def _known(run: Run) -> _Known:
+    known = _Known()
+    for slice_name, part in run.results.get("by_slice", {}).items():
+        for scorer, block in part.get("by_scorer", {}).items():
+            known[slice_name, scorer] = block
+    for slice_name, scorers in run.results.get("fold_summary", {}).items():
+        for scorer, block in scorers.items():
+            known.setdefault((slice_name, scorer), block)
+    subjects = [(slice_name, scorer) for slice_name, scorer in run.subjects]
+    for key in subjects:
+        known.setdefault(key, {})
+    known.with_records = frozenset(subjects)
+    return known
+
+
+def _names(
+    given: Sequence[str] | None,
+    argument: str,
+    have: Mapping[str, Any],
+    a: Run,
+    b: Run,
+    of_b: _Known,
+    part: int,
+) -> Mapping[str, Any]:
+    """Return the names asked for; one that a run does not have is an error."""
+    if given is None:
+        return have
+    if isinstance(given, str):
+        raise InvalidTypeError(f"`{argument}` must be a list; write [{given!r}]")
+    have_b = {key[part] for key in of_b}
+    for name in given:
+        if name not in have:
+            raise MissingColumnError(
+                f"`{argument}`: run {a.run_id!r} has no {name!r}; it has "
+                f"{', '.join(map(repr, have))}"
+            )
+        if part == 0 and name not in have_b:
+            raise MissingColumnError(
+                f"`{argument}`: run {b.run_id!r} has no {name!r}; it has "
+                f"{', '.join(map(repr, sorted(have_b)))}"
+            )
+    return dict.fromkeys(given)
+
+
+def _partners(
+    a: Run, b: Run, of_a: _Known, of_b: _Known, pairs: Mapping[str, str] | None
+) -> dict[str, str]:
+    """Return the scorer of B that each scorer of A is compared with."""
+    in_a = list(dict.fromkeys(scorer for _, scorer in of_a))
+    in_b = list(dict.fromkeys(scorer for _, scorer in of_b))
+    if pairs is None:
+        same = {name: name for name in in_a if name in in_b}
+        if not same and len(in_a) == len(in_b) == 1:
+            return {in_a[0]: in_b[0]}
+        return same
+    for run, names, have in ((a, pairs.keys(), in_a), (b, pairs.values(), in_b)):
+        for name in names:
+            if name not in have:
+                raise MissingColumnError(
+                    f"run {run.run_id!r} has no scorer {name!r}; it has "
+                    f"{', '.join(map(repr, have))}"
+                )
+    return dict(pairs)
+
+
+def _listed(known: _Known) -> str:
+    return ", ".join(f"{slice_name}/{scorer}" for slice_name, scorer in known) or "nothing"
+
+
+def tasks_for(subject: Subject, metrics: Sequence[MetricSpec | str]) -> list[Task]:
+    """Return what the caller asked for, as tasks on the subject's records."""
+    tasks = []
+    for metric in metrics:
+        if not isinstance(metric, str):
+            tasks.append(Task(metric.name, metric, getattr(metric, "higher_is_better", None)))
+        elif metric in subject.block_a or metric in subject.block_b:
+            tasks.append(_stored_task(metric, subject))
+        else:
+            tasks.append(_named_task(metric, subject))
+    return tasks
+
+
+def stored_tasks(subject: Subject) -> list[Task]:
+    """Return a task for every metric that either run stored, or for the records' columns."""
+    names = dict.fromkeys(
+        name
+        for block in (subject.block_a, subject.block_b)
+        for name, cell in block.items()
+        if _is_metric(name, cell)
+    )
+    if not names and subject.records_a is not None:
+        columns = subject.records_a.columns
+        scored = "label" in columns and "score" in columns
+        names = dict.fromkeys(["pr_auc", "roc_auc"] if scored else list(columns))
+    return [_stored_task(name, subject) for name in names]
+
+
+def _stored_task(name: str, subject: Subject) -> Task:
+    """Return the task of a metric that a run stored; a custom one needs its spec."""
+    try:
+        return _named_task(name, subject)
+    except InvalidInputError as error:
+        reason = f"cannot be computed from the records: {error}; pass its spec in `metrics`"
+        return Task(name, None, None, None, reason)
+
+
+def _is_metric(name: str, cell: Any) -> bool:
+    """Return whether an entry of a block is a metric: a cell, a bare number, a mean over folds."""
+    if name in _BOOKKEEPING or isinstance(cell, bool):
+        return False
+    return isinstance(cell, (int, float)) or (
+        isinstance(cell, Mapping) and ({"status", "value"} <= cell.keys() or "n_folds" in cell)
+    )
+
+
+def _named_task(name: str, subject: Subject) -> Task:
+    """Return the task of a metric by name: a column of the records, or a metric of scores."""
+    columns: Mapping[str, Any] = {} if subject.records_a is None else subject.records_a.columns
+    if name in columns and name not in ("label", "score"):
+        return Task(name, ms.mean_of(name), higher_is_better(name))
+    quantity = op_metric(name)
+    if quantity is None:
+        return Task(name, metric_named(name), higher_is_better(name))
+    try:
+        return Task(name, metric_named(name), higher_is_better(name))
+    except InvalidInputError:
+        return _held(name, quantity, subject)
+
+
+def _held(name: str, quantity: str, subject: Subject) -> Task:
+    """Return the task of a metric at thresholds that were fitted: each run holds its own."""
+    direction = higher_is_better(name)
+    thresholds = [_threshold(block.get(name)) for block in (subject.block_a, subject.block_b)]
+    if name.endswith("_refit"):
+        reason = "a selector that is refitted cannot be had from a name; pass the spec"
+        return Task(name, None, direction, None, reason)
+    if thresholds[0] is None or thresholds[1] is None:
+        reason = "the runs do not store the threshold that was used; pass the spec"
+        return Task(name, None, direction, None, reason)
+    at = getattr(op_metric_specs, f"op_{quantity}")
+    if thresholds[0] == thresholds[1]:
+        return Task(name, at(thresholds[0]), direction)
+    if quantity == "net_benefit":
+        reason = (
+            f"net benefit at threshold {thresholds[0]:g} and at {thresholds[1]:g} weigh false "
+            "positives differently"
+        )
+        return Task(name, None, direction, None, reason)
+    reason = f"thresholds held at {thresholds[0]:g} in A and {thresholds[1]:g} in B"
+    return Task(name, at(0.5), direction, Decision(thresholds[0], thresholds[1]), reason)
+
+
+def _threshold(cell: Any) -> float | None:
+    details = cell.get("details") if isinstance(cell, Mapping) else None
+    threshold = details.get("threshold") if isinstance(details, Mapping) else None
+    is_number = isinstance(threshold, (int, float)) and not isinstance(threshold, bool)
+    return float(threshold) if is_number else None  # type: ignore[arg-type]
+
+
+def check_versions(
+    manifest_a: Mapping[str, Any],
+    manifest_b: Mapping[str, Any],
+    work: Sequence[tuple[Subject, Sequence[Task]]],
+    *,
+    allow: bool,
+) -> dict[str, tuple[str | None, str | None]]:
+    """Return which of the compared objects changed their version; raise unless that is allowed.
+
+    Scorers of different names are meant to differ and are not looked at.
+    """
+    versions_a = manifest_a.get("versioned_objects") or {}
+    versions_b = manifest_b.get("versioned_objects") or {}
+    compared = {
+        *(f"scorer:{s.scorer_a}" for s, _ in work if s.scorer_a == s.scorer_b),
+        *(f"metric:{task.name}" for _, tasks in work for task in tasks),
+        *(name for name in {*versions_a, *versions_b} if name.startswith("task:")),
+    }
+    changes = {
+        name: (versions_a.get(name), versions_b.get(name))
+        for name in sorted(compared)
+        if versions_a.get(name) != versions_b.get(name)
+    }
+    if changes and not allow:
+        said = ", ".join(
+            f"{name} is {a or 'unversioned'} in A and {b or 'unversioned'} in B"
+            for name, (a, b) in changes.items()
+        )
+        raise InvalidInputError(
+            f"versions differ: {said}; a difference may be the version's doing. Compare anyway "
+            "with allow_version_change=True (--allow-version-change)"
+        )
+    return changes

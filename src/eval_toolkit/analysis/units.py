@@ -1,0 +1,142 @@
+"""The units two sets of records have in common, known by id and content hash, in any order."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit.errors import ArtifactError, InvalidInputError
+from eval_toolkit.scorecards import Records
+
+__all__ = ["CommonUnits", "common_units"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Units:
+    """Records by unit: where each unit's attempts start, its hash and its group."""
+
+    records: Records
+    starts: IntArray
+    ids: NDArray[Any]
+
+    @classmethod
+    def of(cls, records: Records) -> "_Units":
+        ids, starts = np.unique(records.unit_id.astype(str), return_index=True)
+        if len(starts) and not (np.diff(starts) > 0).all():
+            raise InvalidInputError("records must be sorted by unit; make them with from_columns")
+        return cls(records, starts.astype(np.int64), ids)
+
+    def values(self, column: str) -> tuple[FloatArray, BoolArray]:
+        """Return the mean over each unit's measured attempts, and which units have any."""
+        if column not in self.records.columns:
+            raise InvalidInputError(
+                f"the records have no column {column!r}; they have {sorted(self.records.columns)}"
+            )
+        if not len(self.starts):
+            return np.zeros(0), np.zeros(0, dtype=np.bool_)
+        measured = self.records.status[column] == "ok"
+        sums = np.add.reduceat(np.where(measured, self.records.columns[column], 0.0), self.starts)
+        counts = np.add.reduceat(measured.astype(np.int64), self.starts)
+        return sums / np.maximum(counts, 1), counts > 0
+
+
+@dataclass(frozen=True, eq=False)
+class CommonUnits:
+    """The units of A and B that are the same, sorted by id, and how many are not."""
+
+    a: _Units
+    b: _Units
+    in_a: IntArray
+    in_b: IntArray
+    n_only_a: int
+    n_only_b: int
+    n_mismatched: int
+    """Units of one id but different content or label, left out."""
+    n_unhashed: int
+    """Units paired by id alone, because a side has no content hash."""
+
+    def __len__(self) -> int:
+        return len(self.in_a)
+
+    @property
+    def groups(self) -> NDArray[Any] | None:
+        """Group of each unit, from the side that has groups; None when units are independent."""
+        sides = [
+            side.records.group[side.starts].astype(str)[at]
+            for side, at in ((self.a, self.in_a), (self.b, self.in_b))
+        ]
+        grouped = [part for part in sides if len(np.unique(part)) < len(part)]
+        if len(grouped) == 2 and not _same_partition(*grouped):
+            raise InvalidInputError(
+                "A and B put the same units into different groups; use one grouping for both"
+            )
+        return grouped[0] if grouped else None
+
+    def both(self, column: str) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Return a column of A and of B, and on which units both were measured."""
+        (a, in_a), (b, in_b) = self.a.values(column), self.b.values(column)
+        return a[self.in_a], b[self.in_b], in_a[self.in_a] & in_b[self.in_b]
+
+
+def _same_partition(first: NDArray[Any], second: NDArray[Any]) -> bool:
+    """Return whether two groupings put the same units together, whatever the groups are called."""
+    pairs = {*zip(first.tolist(), second.tolist(), strict=True)}
+    return len(pairs) == len(set(first.tolist())) == len(set(second.tolist()))
+
+
+def common_units(a: Records, b: Records, *, on_mismatch: str, where: str) -> CommonUnits:
+    """Pair two sets of records on unit id and content hash.
+
+    Parameters
+    ----------
+    a, b : Records
+        In any order; the result is sorted by unit id.
+    on_mismatch : {"raise", "drop"}
+        What happens to units of one id whose content hash or label differs.
+    where : str
+        Named in messages.
+
+    Raises
+    ------
+    ArtifactError
+        If a unit has one id but another content, and ``on_mismatch`` is "raise".
+
+    Examples
+    --------
+    >>> a = Records.from_columns({"correct": [1, 0]}, unit_id=["x", "y"])
+    >>> b = Records.from_columns({"correct": [1, 1]}, unit_id=["z", "y"])
+    >>> common = common_units(a, b, on_mismatch="raise", where="test")
+    >>> len(common), common.n_only_a, common.n_only_b
+    (1, 1, 1)
+    """
+    first, second = _Units.of(a), _Units.of(b)
+    ids, in_a, in_b = np.intersect1d(first.ids, second.ids, assume_unique=True, return_indices=True)
+    hash_a = a.content_hash[first.starts][in_a]
+    hash_b = b.content_hash[second.starts][in_b]
+    unhashed = (hash_a == "") | (hash_b == "")
+    differs = np.asarray(~unhashed & (hash_a != hash_b), dtype=np.bool_)
+    if "label" in a.columns and "label" in b.columns:
+        (label_a, known_a), (label_b, known_b) = first.values("label"), second.values("label")
+        relabelled = label_a[in_a] != label_b[in_b]
+        differs |= relabelled & known_a[in_a] & known_b[in_b]
+    if differs.any() and on_mismatch == "raise":
+        row = int(np.argmax(differs))
+        what = "content hash" if hash_a[row] != hash_b[row] and not unhashed[row] else "label"
+        raise ArtifactError(
+            f"{where}: unit {str(ids[row])!r} has another {what} in B than in A "
+            f"({int(differs.sum())} of {len(ids)} common units differ); it is not the same unit. "
+            "Leave them out with on_mismatch='drop'"
+        )
+    keep = ~differs
+    return CommonUnits(
+        first,
+        second,
+        in_a[keep].astype(np.int64),
+        in_b[keep].astype(np.int64),
+        n_only_a=len(first.ids) - len(ids),
+        n_only_b=len(second.ids) - len(ids),
+        n_mismatched=int(differs.sum()),
+        n_unhashed=int((unhashed & keep).sum()),
+    )

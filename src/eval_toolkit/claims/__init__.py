@@ -1,0 +1,60 @@
+"""Claims about a run and the gates that hold them to the evidence.
+
+In Python: gates make a `ClaimSpec`, `evaluate_claims` a `ClaimReport`. In a file: `load_claims`
+reads ``claims.toml`` and `evaluate_gate` holds a run to it, with a baseline where a claim compares.
+"""
+
+from eval_toolkit.claims.files import Claim, Requirement, load_claims
+from eval_toolkit.claims.gates import (
+    low_fpr_feasibility_gate,
+    metric_threshold_gate,
+    minimum_slice_size_gate,
+    paired_diff_present_gate,
+    required_metric_gate,
+    required_scorer_gate,
+    required_slice_gate,
+)
+from eval_toolkit.claims.gating import claim_gate, evaluate_gate
+from eval_toolkit.claims.reports import (
+    ClaimReport,
+    ClaimResult,
+    ClaimSpec,
+    EvidenceGate,
+    GateResult,
+    evaluate_claims,
+)
+from eval_toolkit.claims.run_gates import (
+    external_diagnostic_gate,
+    headline_present_gate,
+    no_leakage_errors_gate,
+    no_scorer_errors_gate,
+    source_role_gate,
+    strict_artifact_gate,
+)
+
+__all__ = [
+    "Claim",
+    "ClaimReport",
+    "ClaimResult",
+    "ClaimSpec",
+    "EvidenceGate",
+    "GateResult",
+    "Requirement",
+    "claim_gate",
+    "evaluate_claims",
+    "evaluate_gate",
+    "external_diagnostic_gate",
+    "headline_present_gate",
+    "load_claims",
+    "low_fpr_feasibility_gate",
+    "metric_threshold_gate",
+    "minimum_slice_size_gate",
+    "no_leakage_errors_gate",
+    "no_scorer_errors_gate",
+    "paired_diff_present_gate",
+    "required_metric_gate",
+    "required_scorer_gate",
+    "required_slice_gate",
+    "source_role_gate",
+    "strict_artifact_gate",
+]

@@ -1,0 +1,308 @@
+"""Claims in TOML: one ``[[claim]]`` table each, checked when read, in words a builder can act on."""
+
+import difflib
+import math
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit.analysis import higher_is_better
+from eval_toolkit.claims.paths import MetricPath, shown
+from eval_toolkit.claims.reports import Severity
+from eval_toolkit.errors import InvalidInputError
+
+__all__ = ["Claim", "Requirement", "load_claims"]
+
+_REQUIRE = re.compile(r"(value|ci_low|ci_high)\s*(<=|>=|==|<|>)\s*(\S+)")
+_ALWAYS = ("name", "severity", "description")
+_CELL = ("slice", "scorer", "metric")
+_FORMS: dict[str, tuple[str, ...]] = {
+    "require": _CELL,
+    "non_inferior_by": (*_CELL, "higher_is_better", "baseline_scorer"),
+    "min_n": ("slice", "min_positive", "min_negative"),
+    "min_positive": ("slice", "min_n", "min_negative"),
+    "min_negative": ("slice", "min_n", "min_positive"),
+    "max_fpr": ("slice",),
+    "no_leakage": (),
+    "no_errors": (),
+}
+"""What a claim can say, and which keys each form takes besides those every claim takes."""
+_OPTIONAL = frozenset({"higher_is_better", "baseline_scorer"})
+_SIZES = ("min_n", "min_positive", "min_negative")
+_KEYS = (*_ALWAYS, *_CELL, *_FORMS, "higher_is_better", "baseline_scorer")
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """``ci_low >= 0.80``: a part of a cell, an operator and a number.
+
+    Examples
+    --------
+    >>> str(Requirement.parse("ci_low >= 0.80"))
+    'ci_low >= 0.8'
+    """
+
+    part: str
+    """"value", "ci_low" or "ci_high"."""
+    op: str
+    threshold: float
+
+    @classmethod
+    def parse(cls, text: Any) -> "Requirement":
+        """Read a requirement.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is not of the form ``value|ci_low|ci_high < | <= | > | >= | == number``.
+
+        Examples
+        --------
+        >>> Requirement.parse("value < 0.1").op
+        '<'
+        """
+        match = _REQUIRE.fullmatch(text.strip()) if isinstance(text, str) else None
+        try:
+            threshold = float(match[3]) if match else math.nan
+        except ValueError:
+            threshold = math.nan
+        if match is None or not math.isfinite(threshold):
+            raise InvalidInputError(
+                f'`require` is {text!r}; it must read like "ci_low >= 0.80": value, ci_low or '
+                "ci_high, one of < <= > >= ==, and a number"
+            )
+        return cls(match[1], match[2], threshold)
+
+    def __str__(self) -> str:
+        return f"{self.part} {self.op} {self.threshold:g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One claim of a claims file; `load_claims` makes them.
+
+    Exactly one form is set: ``require``, ``non_inferior_by``, sizes (``min_n``, ``min_positive``,
+    ``min_negative``), ``max_fpr``, ``no_leakage`` or ``no_errors``.
+
+    Examples
+    --------
+    >>> Claim(name="enough rows", slice="test", min_n=200).form
+    'size'
+    """
+
+    name: str
+    severity: Severity = "error"
+    description: str = ""
+    slice: str | None = None
+    scorer: str | None = None
+    metric: MetricPath | None = None
+    require: Requirement | None = None
+    non_inferior_by: float | None = None
+    """The loss against the baseline run that is acceptable."""
+    higher_is_better: bool | None = None
+    """Direction of the metric; known for the built-in ones."""
+    baseline_scorer: str | None = None
+    """The scorer of the baseline run, where it has another name there."""
+    min_n: int | None = None
+    min_positive: int | None = None
+    min_negative: int | None = None
+    max_fpr: float | None = None
+    """A false-positive rate that the slice has enough negatives to show."""
+    no_leakage: bool = False
+    no_errors: bool = False
+
+    @property
+    def form(self) -> str:
+        """Which of the forms it is; "size" for the three minima."""
+        for form in ("require", "non_inferior_by", "max_fpr"):
+            if getattr(self, form) is not None:
+                return form
+        return "no_leakage" if self.no_leakage else "no_errors" if self.no_errors else "size"
+
+
+def load_claims(path: str | Path) -> list[Claim]:
+    """Read a claims file.
+
+    Parameters
+    ----------
+    path : path
+        TOML with one ``[[claim]]`` table per claim. See Notes.
+
+    Returns
+    -------
+    list of Claim
+        For `evaluate_gate`, in the order of the file.
+
+    Raises
+    ------
+    InvalidInputError
+        If the file is missing or no TOML, or a claim has an unknown key, a missing key, a value
+        that makes no sense, or the name of another; the message names the file and the claim.
+
+    Notes
+    -----
+    Every claim has a ``name``, and may have a ``severity`` ("error" or "warning") and a
+    ``description``. Beside them it says one thing:
+
+    ``slice``, ``scorer``, ``metric``, ``require = "ci_low >= 0.80"``
+        The value or an end of the interval of one metric. Names are taken as they are; ``metric``
+        may be a list of keys for a nested one.
+    ``slice``, ``scorer``, ``metric``, ``non_inferior_by = 0.01``
+        Against a baseline run: the loss is shown to be less than 0.01. ``higher_is_better`` for
+        metrics the library does not know, ``baseline_scorer`` where the baseline's has another
+        name.
+    ``slice``, ``min_n``, ``min_positive``, ``min_negative``
+        Enough rows; one or more of the three.
+    ``slice``, ``max_fpr = 0.01``
+        Enough negatives to show a false-positive rate that low.
+    ``no_leakage = true``
+        Leakage was looked for and no error was found.
+    ``no_errors = true``
+        No scorer, no metric and no unit failed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "claims.toml"
+    >>> _ = file.write_text('''
+    ... [[claim]]
+    ... name = "good enough"
+    ... slice = "test"
+    ... scorer = "guard"
+    ... metric = "pr_auc"
+    ... require = "ci_low >= 0.80"
+    ... ''')
+    >>> load_claims(file)[0].require.threshold
+    0.8
+    """
+    file = Path(path)
+    tables = _tables(file)
+    claims: dict[str, Claim] = {}
+    for number, table in enumerate(tables, start=1):
+        named = table.get("name") if isinstance(table, Mapping) else None
+        where = f"{file}: claim {number}" + (f" ({named!r})" if isinstance(named, str) else "")
+        try:
+            claim = _claim(table)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{where}: {error}") from None
+        if claim.name in claims:
+            raise InvalidInputError(f"{where}: another claim has that name; names must be unique")
+        claims[claim.name] = claim
+    return list(claims.values())
+
+
+def _tables(file: Path) -> list[Any]:
+    try:
+        payload = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InvalidInputError(f"{file}: there is no such file") from None
+    except OSError as error:
+        raise InvalidInputError(f"{file}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{file}: is not UTF-8 text: byte {error.start}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInputError(f"{file}: is not valid TOML: {error}") from None
+    unknown = [key for key in payload if key != "claim"]
+    if unknown:
+        raise InvalidInputError(
+            f"{file}: has the key {unknown[0]!r}; a claims file holds [[claim]] tables only"
+        )
+    tables = payload.get("claim")
+    if not isinstance(tables, list) or not tables:
+        raise InvalidInputError(f"{file}: has no [[claim]]; write one table per claim")
+    return tables
+
+
+def _claim(table: Any) -> Claim:
+    if not isinstance(table, Mapping):
+        raise InvalidInputError(f"is {table!r}; it must be a [[claim]] table")
+    for key in table:
+        if key not in _KEYS:
+            near = difflib.get_close_matches(key, _KEYS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"the keys are {', '.join(_KEYS)}"
+            raise InvalidInputError(f"there is no key {key!r}; {hint}")
+    _check_form(table)
+    claim = Claim(**{key: _READERS[key](value, key) for key, value in table.items()})
+    if claim.non_inferior_by is not None and claim.higher_is_better is None:
+        known = higher_is_better(shown(claim.metric or ""))
+        if known is None:
+            raise InvalidInputError(
+                f"whether {shown(claim.metric or '')!r} is better high or low is not known; add "
+                "higher_is_better = true or false"
+            )
+    return claim
+
+
+def _check_form(table: Mapping[str, Any]) -> None:
+    """Raise unless the table says one thing and has the keys for it."""
+    if "name" not in table:
+        raise InvalidInputError("has no name; every claim needs one")
+    forms = [form for form in _FORMS if form in table]
+    if not forms:
+        raise InvalidInputError(f"says nothing; it needs one of {', '.join(_FORMS)}")
+    extra = [form for form in forms[1:] if not (form in _SIZES and forms[0] in _SIZES)]
+    if extra:
+        raise InvalidInputError(f"says both {forms[0]} and {extra[0]}; write two claims")
+    takes = _FORMS[forms[0]]
+    for key in table:
+        if key not in (*_ALWAYS, forms[0], *takes):
+            raise InvalidInputError(f"the key {key!r} has no meaning beside {forms[0]!r}")
+    for key in takes:
+        if key not in table and key not in _OPTIONAL and key not in _SIZES:
+            raise InvalidInputError(f"{forms[0]} needs a {key}")
+
+
+def _text(value: Any, key: str) -> str:
+    if not isinstance(value, str) or not (value or key == "description"):
+        raise InvalidInputError(f"`{key}` is {value!r}; it must be a non-empty text")
+    return value
+
+
+def _severity(value: Any, key: str) -> str:
+    if value not in ("error", "warning"):
+        raise InvalidInputError(f'`{key}` is {value!r}; it must be "error" or "warning"')
+    return str(value)
+
+
+def _path(value: Any, key: str) -> MetricPath:
+    if isinstance(value, list) and value:
+        return tuple(_text(part, key) for part in value)
+    return _text(value, key)
+
+
+def _count(value: Any, key: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidInputError(f"`{key}` is {value!r}; it must be a whole number above 0")
+    return value
+
+
+def _number(value: Any, key: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        raise InvalidInputError(f"`{key}` is {value!r}; it must be a number above 0")
+    if key == "max_fpr" and value > 1:
+        raise InvalidInputError(f"`{key}` is {value!r}; a rate is at most 1")
+    return float(value)
+
+
+def _flag(value: Any, key: str) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidInputError(f"`{key}` is {value!r}; it must be true or false")
+    if not value and key != "higher_is_better":
+        raise InvalidInputError(
+            f"`{key}` is false, which claims nothing; write true or leave it out"
+        )
+    return value
+
+
+_READERS: dict[str, Callable[[Any, str], Any]] = {
+    **dict.fromkeys(("name", "description", "slice", "scorer", "baseline_scorer"), _text),
+    **dict.fromkeys(_SIZES, _count),
+    **dict.fromkeys(("non_inferior_by", "max_fpr"), _number),
+    **dict.fromkeys(("higher_is_better", "no_leakage", "no_errors"), _flag),
+    "severity": _severity,
+    "metric": _path,
+    "require": lambda value, key: Requirement.parse(value),
+}

@@ -1,0 +1,359 @@
+"""Gates on slices and scorers: each makes an `EvidenceGate` that reads a results payload."""
+
+from typing import Any, SupportsFloat, SupportsIndex
+
+from eval_toolkit import _validate
+from eval_toolkit.claims.paths import (
+    MetricPath,
+    absence,
+    block_of,
+    lookup,
+    number_at,
+    shown,
+    slice_of,
+    was,
+)
+from eval_toolkit.claims.reports import EvidenceGate, Severity
+from eval_toolkit.claims.verdicts import (
+    Payload,
+    Verdict,
+    compared,
+    comparison_of,
+    non_empty,
+    verdict_gate,
+)
+from eval_toolkit.inference import wilson_interval
+
+__all__ = [
+    "low_fpr_feasibility_gate",
+    "metric_threshold_gate",
+    "minimum_slice_size_gate",
+    "paired_diff_present_gate",
+    "required_metric_gate",
+    "required_scorer_gate",
+    "required_slice_gate",
+]
+
+
+def required_slice_gate(slice_name: str, *, severity: Severity = "error") -> EvidenceGate:
+    """Pass if the run has a slice of this name.
+
+    Parameters
+    ----------
+    slice_name : str
+        The slice, taken as it is: dots have no meaning.
+    severity : {"error", "warning"}, default "error"
+        How bad a failure is.
+
+    Returns
+    -------
+    EvidenceGate
+        Named ``required_slice:<slice>``.
+
+    Examples
+    --------
+    >>> required_slice_gate("test").evaluate({"by_slice": {"test": {}}}).passed
+    True
+    """
+    non_empty(slice_name, "slice_name")
+
+    def decide(result: Payload, manifest: Payload) -> Verdict:
+        slice_of(result, slice_name)
+        return True, f"slice {slice_name!r} is there", {}
+
+    return verdict_gate(f"required_slice:{slice_name}", decide, severity=severity)
+
+
+def required_scorer_gate(
+    slice_name: str, scorer: str, *, severity: Severity = "error"
+) -> EvidenceGate:
+    """Pass if a scorer was evaluated on a slice: neither skipped nor failed.
+
+    Parameters
+    ----------
+    slice_name, scorer : str
+        Taken as they are: dots have no meaning.
+    severity : {"error", "warning"}, default "error"
+        How bad a failure is.
+
+    Returns
+    -------
+    EvidenceGate
+        Named ``required_scorer:<slice>:<scorer>``.
+
+    Examples
+    --------
+    >>> result = {"by_slice": {"test": {"by_scorer": {"judge": {"skipped": "costs too much"}}}}}
+    >>> required_scorer_gate("test", "judge").evaluate(result).message
+    "scorer 'judge' on slice 'test' was skipped: costs too much"
+    """
+    non_empty(slice_name, "slice_name"), non_empty(scorer, "scorer")
+
+    def decide(result: Payload, manifest: Payload) -> Verdict:
+        reason = absence(block_of(result, slice_name, scorer))
+        where = f"scorer {scorer!r} on slice {slice_name!r}"
+        if reason:
+            return False, f"{where} {was(reason)}", {"reason": reason}
+        return True, f"{where} is there", {}
+
+    return verdict_gate(f"required_scorer:{slice_name}:{scorer}", decide, severity=severity)
+
+
+def required_metric_gate(
+    slice_name: str, scorer: str, metric_path: MetricPath, *, severity: Severity = "error"
+) -> EvidenceGate:
+    """Pass if a metric is there with a finite value.
+
+    Parameters
+    ----------
+    slice_name, scorer : str
+        Taken as they are: dots have no meaning.
+    metric_path : str or sequence of str
+        Where the metric lies in the scorer's block. A text is read greedily, so that names with
+        dots (``recall_at_fpr_0.01``) are found; a list gives the keys one by one.
+    severity : {"error", "warning"}, default "error"
+        How bad a failure is.
+
+    Returns
+    -------
+    EvidenceGate
+        Named ``required_metric:<slice>:<scorer>:<path>``.
+
+    Examples
+    --------
+    >>> result = {"by_slice": {"test": {"by_scorer": {"guard": {"recall_at_fpr_0.01": 0.7}}}}}
+    >>> required_metric_gate("test", "guard", "recall_at_fpr_0.01").evaluate(result).passed
+    True
+    """
+    non_empty(slice_name, "slice_name"), non_empty(scorer, "scorer")
+    path = shown(metric_path)
+
+    def decide(result: Payload, manifest: Payload) -> Verdict:
+        value, reason, found = _metric(result, slice_name, scorer, metric_path)
+        where = f"{path} of {scorer!r} on {slice_name!r}"
+        if value is None:
+            return False, f"{where} {reason}", {"cell": found}
+        return True, f"{where} is {value:.6g}", {"value": value}
+
+    return verdict_gate(f"required_metric:{slice_name}:{scorer}:{path}", decide, severity=severity)
+
+
+def _metric(
+    result: Payload, slice_name: str, scorer: str, path: MetricPath
+) -> tuple[float | None, str, Any]:
+    """Return a metric of a scorer as `number_at` does, with the reason as the end of a sentence."""
+    block = block_of(result, slice_name, scorer)
+    if reason := absence(block):
+        return None, f"is not there: the scorer {was(reason)}", None
+    return number_at(block, path)
+
+
+def metric_threshold_gate(
+    slice_name: str,
+    scorer: str,
+    metric_path: MetricPath,
+    *,
+    op: str,
+    threshold: SupportsFloat,
+    severity: Severity = "error",
+) -> EvidenceGate:
+    """Pass if a metric compares with a threshold as it should.
+
+    Parameters
+    ----------
+    slice_name, scorer, metric_path
+        As in `required_metric_gate`. ``pr_auc`` is a cell and stands for its value,
+        ``pr_auc.ci_low`` for the lower end of its interval.
+    op : {"<", "<=", ">", ">=", "=="}
+        How the metric must compare with the threshold.
+    threshold : float
+        Finite.
+    severity : {"error", "warning"}, default "error"
+        How bad a failure is.
+
+    Returns
+    -------
+    EvidenceGate
+        Named ``metric_threshold:<slice>:<scorer>:<path>``. A skipped or error cell fails with its
+        reason, and so does anything that is not a finite number.
+
+    Raises
+    ------
+    InvalidInputError
+        If the operator is unknown or the threshold not finite.
+
+    Examples
+    --------
+    >>> cell = {"value": 0.91, "status": "ok", "ci": {"ci_low": 0.86, "ci_high": 0.94}}
+    >>> result = {"by_slice": {"test": {"by_scorer": {"guard": {"pr_auc": cell}}}}}
+    >>> gate = metric_threshold_gate("test", "guard", "pr_auc.ci_low", op=">=", threshold=0.9)
+    >>> gate.evaluate(result).message
+    "pr_auc.ci_low of 'guard' on 'test' is 0.86; it must be >= 0.9"
+    """
+    non_empty(slice_name, "slice_name"), non_empty(scorer, "scorer")
+    path = shown(metric_path)
+    compare, limit = comparison_of(op, threshold)
+
+    def decide(result: Payload, manifest: Payload) -> Verdict:
+        value, reason, found = _metric(result, slice_name, scorer, metric_path)
+        where = f"{path} of {scorer!r} on {slice_name!r}"
+        return compared(where, value, reason, found, op, compare, limit)
+
+    return verdict_gate(f"metric_threshold:{slice_name}:{scorer}:{path}", decide, severity=severity)
+
+
+def minimum_slice_size_gate(
+    slice_name: str,
+    *,
+    min_n: SupportsIndex = 0,
+    min_positive: SupportsIndex = 0,
+    min_negative: SupportsIndex = 0,
+    severity: Severity = "error",
+) -> EvidenceGate:
+    """Pass if a slice has enough rows, positives and negatives.
+
+    Parameters
+    ----------
+    slice_name : str
+        Taken as it is: dots have no meaning.
+    min_n, min_positive, min_negative : int, default 0
+        Fewest rows in all and of each label.
+    severity : {"error", "warning"}, default "error"
+        How bad a failure is.
+
+    Returns
+    -------
+    EvidenceGate
+        Named ``minimum_slice_size:<slice>``.
+
+    Raises
+    ------
+    InvalidInputError
+        If a minimum is negative.
+
+    Examples
+    --------
+    >>> gate = minimum_slice_size_gate("test", min_n=100, min_positive=30)
+    >>> gate.evaluate({"by_slice": {"test": {"n": 200, "n_positive": 12}}}).message
+    "slice 'test' has 12 positive rows, fewer than 30"
+    """
+    non_empty(slice_name, "slice_name")
+    floors = {
+        "": _validate.integer(min_n, "min_n"),
+        "positive ": _validate.integer(min_positive, "min_positive"),
+        "negative ": _validate.integer(min_negative, "min_negative"),
+    }
+
+    def decide(result: Payload, manifest: Payload) -> Verdict:
+        n, n_positive = _counts(result, slice_name)
+        counts = {"": n, "positive ": n_positive, "negative ": n - n_positive}
+        evidence = {"n": n, "n_positive": n_positive, "n_negative": n - n_positive}
+        short = [
+            f"{counts[what]} {what}rows, fewer than {floor}"
+            for what, floor in floors.items()
+            if counts[what] < floor
+        ]
+        sizes = f"{n} rows, {n_positive} of them positive"
+        return not short, f"slice {slice_name!r} has {' and '.join(short) or sizes}", evidence
+
+    return verdict_gate(f"minimum_slice_size:{slice_name}", decide, severity=severity)
+
+
+def _counts(result: Payload, slice_name: str) -> tuple[int, int]:
+    part = slice_of(result, slice_name)
+    counts = [lookup(part, [key]) for key in ("n", "n_positive")]
+    n, n_positive = (_validate.integer(count, f"n of {slice_name}") for count in counts)
+    return n, n_positive
+
+
+def low_fpr_feasibility_gate(
+    slice_name: str,
+    *,
+    max_fpr: SupportsFloat,
+    confidence: float = 0.95,
+    severity: Severity = "error",
+) -> EvidenceGate:
+    """Pass if the slice has enough negatives to show a false-positive rate as low as claimed.
+
+    Parameters
+    ----------
+    slice_name : str
+        Taken as it is: dots have no meaning.
+    max_fpr : float
+        The rate that is to be shown, in (0, 1].
+    confidence : float, default 0.95
+        Of the two-sided Wilson interval.
+    severity : {"error", "warning"}, default "error"
+        How bad a failure is.
+
+    Returns
+    -------
+    EvidenceGate
+        Named ``low_fpr_feasibility:<slice>``. Even without a single false positive the rate is
+        only known to lie below Wilson's upper bound z² / (n + z²).
+
+    Raises
+    ------
+    InvalidInputError
+        If the rate or the confidence is out of range.
+
+    Examples
+    --------
+    >>> gate = low_fpr_feasibility_gate("test", max_fpr=0.01)
+    >>> gate.evaluate({"by_slice": {"test": {"n": 300, "n_positive": 100}}}).passed
+    False
+    >>> gate.evaluate({"by_slice": {"test": {"n": 500, "n_positive": 100}}}).passed
+    True
+    """
+    non_empty(slice_name, "slice_name")
+    ceiling = _validate.number(max_fpr, "max_fpr", low=0.0, high=1.0, include_low=False)
+    level = _validate.fraction(confidence, "confidence")
+
+    def decide(result: Payload, manifest: Payload) -> Verdict:
+        n, n_positive = _counts(result, slice_name)
+        n_negative = n - n_positive
+        if not n_negative:
+            return False, f"slice {slice_name!r} has no negative rows", {"n_negative": 0}
+        bound = wilson_interval(0, n_negative, confidence=level).high or 0.0
+        message = (
+            f"{n_negative} negative rows of {slice_name!r} can show a false-positive rate of "
+            f"{bound:.3g} at best; {ceiling:g} is asked for"
+        )
+        return bound <= ceiling, message, {"n_negative": n_negative, "lowest_bound": bound}
+
+    return verdict_gate(f"low_fpr_feasibility:{slice_name}", decide, severity=severity)
+
+
+def paired_diff_present_gate(
+    slice_name: str, diff_key: str, *, severity: Severity = "error"
+) -> EvidenceGate:
+    """Pass if a slice has a paired difference of this name, and it was not skipped.
+
+    Parameters
+    ----------
+    slice_name, diff_key : str
+        Taken as they are, for example ``"test"`` and ``"new_minus_old"``.
+    severity : {"error", "warning"}, default "error"
+        How bad a failure is.
+
+    Returns
+    -------
+    EvidenceGate
+        Named ``paired_diff_present:<slice>:<key>``.
+
+    Examples
+    --------
+    >>> result = {"by_slice": {"test": {"paired_diffs": {"b_minus_a": {"delta": 0.02}}}}}
+    >>> paired_diff_present_gate("test", "b_minus_a").evaluate(result).passed
+    True
+    """
+    non_empty(slice_name, "slice_name"), non_empty(diff_key, "diff_key")
+
+    def decide(result: Payload, manifest: Payload) -> Verdict:
+        found = lookup(slice_of(result, slice_name), ["paired_diffs", diff_key])
+        where = f"paired difference {diff_key!r} on {slice_name!r}"
+        if reason := absence(found):
+            return False, f"{where} {was(reason)}", {"reason": reason}
+        return True, f"{where} is there", {"difference": found}
+
+    return verdict_gate(f"paired_diff_present:{slice_name}:{diff_key}", decide, severity=severity)

@@ -1,0 +1,237 @@
+"""`evaluate_gate`: a run, its claims and perhaps a baseline, to one report."""
+
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit.analysis import RunComparison, RunDifference, compare_runs
+from eval_toolkit.analysis.comparison import opened_run
+from eval_toolkit.claims.files import Claim, load_claims
+from eval_toolkit.claims.gates import (
+    low_fpr_feasibility_gate,
+    metric_threshold_gate,
+    minimum_slice_size_gate,
+)
+from eval_toolkit.claims.paths import MetricPath, blocks, shown
+from eval_toolkit.claims.reports import ClaimReport, ClaimSpec, EvidenceGate, evaluate_claims
+from eval_toolkit.claims.run_gates import no_leakage_errors_gate
+from eval_toolkit.claims.verdicts import Payload, Verdict, verdict_gate
+from eval_toolkit.errors import (
+    ArtifactError,
+    InvalidInputError,
+    InvalidTypeError,
+    MissingColumnError,
+)
+from eval_toolkit.inference import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPLES
+from eval_toolkit.runs import Run
+from eval_toolkit.seeds import SeedLike, resolve_seed
+
+__all__ = ["claim_gate", "evaluate_gate"]
+
+
+def evaluate_gate(
+    run: Run | str | Path,
+    claims: str | Path | Sequence[Claim | ClaimSpec],
+    baseline: Run | str | Path | None = None,
+    *,
+    allow_version_change: bool = False,
+    confidence: float = DEFAULT_CONFIDENCE,
+    n_resamples: int = DEFAULT_N_RESAMPLES,
+    seed: SeedLike = None,
+    rng: SeedLike = None,
+) -> ClaimReport:
+    """Evaluate a run's claims, those of non-inferiority against a baseline run.
+
+    Parameters
+    ----------
+    run : Run or path
+        The candidate.
+    claims : path or sequence of Claim or ClaimSpec
+        A claims file, what `load_claims` made of one, or specs.
+    baseline : Run or path, optional
+        The run that ``non_inferior_by`` claims compare with, unit by unit.
+    allow_version_change : bool, default False
+        Compare with the baseline although a scorer, task or metric has another version in it.
+    confidence, n_resamples, seed, rng
+        Of the comparisons with the baseline; intervals of the run itself are as stored.
+
+    Returns
+    -------
+    ClaimReport
+        One entry per claim. A skipped or error cell fails its claim.
+
+    Raises
+    ------
+    InvalidInputError
+        If the claims are unusable, a claim needs a baseline and there is none, or versions differ
+        and that was not allowed.
+    ArtifactError
+        If a run is not complete or was altered.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.runs import write_run
+    >>> part = {"n": 250, "n_positive": 40, "by_scorer": {"guard": {"pr_auc": 0.9}}}
+    >>> results = {
+    ...     "schema_version": "v1", "run_id": "r", "config": {}, "by_slice": {"test": part}
+    ... }
+    >>> run = write_run(tempfile.mkdtemp() + "/r", results=results, manifest={"run_id": "r"})
+    >>> report = evaluate_gate(run, [Claim(name="enough rows", slice="test", min_n=300)])
+    >>> report.claims[0].message
+    "slice 'test' has 250 rows, fewer than 300"
+    """
+    candidate = opened_run(run, "run")
+    wanted = load_claims(claims) if isinstance(claims, (str, Path)) else _checked(claims)
+    against = None if baseline is None else opened_run(baseline, "baseline")
+    compare = functools.partial(
+        compare_runs,
+        allow_version_change=allow_version_change,
+        confidence=confidence,
+        n_resamples=n_resamples,
+        seed=resolve_seed(seed, rng),
+    )
+    specs = []
+    for claim in wanted:
+        if isinstance(claim, ClaimSpec):
+            specs.append(claim)
+            continue
+        if claim.non_inferior_by is None:
+            gate = claim_gate(claim)
+        elif against is None:
+            raise InvalidInputError(
+                f"claim {claim.name!r} is about a baseline; give one (--baseline RUN)"
+            )
+        else:
+            gate = _non_inferiority_gate(claim, against, candidate, compare)
+        specs.append(ClaimSpec(claim.name, (gate,), description=claim.description))
+    return evaluate_claims(candidate.results, specs, manifest=candidate.manifest)
+
+
+def _checked(claims: Sequence[Claim | ClaimSpec]) -> list[Claim | ClaimSpec]:
+    if isinstance(claims, (Claim, ClaimSpec)):
+        raise InvalidTypeError("`claims` must be a list of claims or the path of a claims file")
+    for index, claim in enumerate(claims):
+        if not isinstance(claim, (Claim, ClaimSpec)):
+            raise InvalidTypeError(f"claims[{index}] is {claim!r}; it must be a Claim or ClaimSpec")
+    return list(claims)
+
+
+def claim_gate(claim: Claim) -> EvidenceGate:
+    """Return the gate of a claim that needs no baseline.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is about a baseline, or lacks what its form needs.
+
+    Examples
+    --------
+    >>> claim_gate(Claim(name="enough rows", slice="test", min_n=200)).name
+    'minimum_slice_size:test'
+    """
+    if claim.form == "no_leakage":
+        return no_leakage_errors_gate(severity=claim.severity)
+    if claim.form == "no_errors":
+        return verdict_gate("no_errors", _no_errors, severity=claim.severity)
+    if claim.slice is None:
+        raise InvalidInputError(f"claim {claim.name!r}: {claim.form} needs a slice")
+    if claim.form == "size":
+        return minimum_slice_size_gate(
+            claim.slice,
+            min_n=claim.min_n or 0,
+            min_positive=claim.min_positive or 0,
+            min_negative=claim.min_negative or 0,
+            severity=claim.severity,
+        )
+    if claim.max_fpr is not None:
+        return low_fpr_feasibility_gate(claim.slice, max_fpr=claim.max_fpr, severity=claim.severity)
+    if claim.require is None or claim.scorer is None or claim.metric is None:
+        raise InvalidInputError(
+            f"claim {claim.name!r}: {claim.form} needs a slice, a scorer and a metric, "
+            "and a comparison with a baseline is made by `evaluate_gate`"
+        )
+    return metric_threshold_gate(
+        claim.slice,
+        claim.scorer,
+        _part_of(claim.metric, claim.require.part),
+        op=claim.require.op,
+        threshold=claim.require.threshold,
+        severity=claim.severity,
+    )
+
+
+def _part_of(metric: MetricPath, part: str) -> MetricPath:
+    """Return the path of a cell's value or of an end of its interval."""
+    if part == "value":
+        return metric
+    return f"{metric}.{part}" if isinstance(metric, str) else (*metric, part)
+
+
+def _no_errors(result: Payload, manifest: Payload) -> Verdict:
+    """Decide whether anything failed: a scorer, a metric, or a unit."""
+    failed = []
+    for where, scorer, block in blocks(result):
+        place = f"{where}/{scorer}"
+        if "error" in block:
+            failed.append(f"{place} failed: {block['error']}")
+        for name, cell in block.items():
+            if not isinstance(cell, Mapping) or name == "error_state":
+                continue
+            if cell.get("status") == "error":
+                failed.append(f"{place}/{name}: {cell.get('reason')}")
+            elif cell.get("n_errors"):
+                failed.append(f"{place}/{name}: {cell['n_errors']} units failed")
+    return not failed, "; ".join(failed) or "nothing failed", {"failed": failed}
+
+
+def _non_inferiority_gate(
+    claim: Claim, baseline: Run, candidate: Run, compare: Any
+) -> EvidenceGate:
+    """Return the gate that B, the candidate, loses less than the margin against A, the baseline.
+
+    The comparison is made here and not in the gate, so that runs which must not be compared stop
+    the evaluation and are not mistaken for weak evidence.
+    """
+    slice_name, scorer, metric = claim.slice or "", claim.scorer or "", shown(claim.metric or "")
+    before = claim.baseline_scorer or scorer
+    name = f"non_inferior:{slice_name}:{scorer}:{metric}"
+    try:
+        comparison: RunComparison = compare(
+            baseline,
+            candidate,
+            metrics=[metric],
+            slices=[slice_name],
+            scorers=[before],
+            pairs={before: scorer},
+        )
+    except (MissingColumnError, ArtifactError) as error:
+        reason = str(error)
+        return verdict_gate(name, lambda r, m: (False, reason, {}), severity=claim.severity)
+    verdict = _non_inferior(claim, comparison[slice_name, before, metric])
+    return verdict_gate(name, lambda r, m: verdict, severity=claim.severity)
+
+
+def _non_inferior(claim: Claim, cell: RunDifference) -> Verdict:
+    margin = claim.non_inferior_by or 0.0
+    better_high = claim.higher_is_better
+    if better_high is None:
+        better_high = cell.higher_is_better
+    evidence = {**cell.to_dict(), "margin": margin, "higher_is_better": better_high}
+    where = f"{cell.metric} of {claim.scorer!r} on {cell.slice!r}"
+    if cell.status != "ok":
+        return False, f"{where} cannot be compared: {cell.status}: {cell.reason}", evidence
+    if cell.ci_low is None or cell.ci_high is None:
+        return False, f"{where} cannot be compared: {cell.reason}", evidence
+    passed = cell.ci_low > -margin if better_high else cell.ci_high < margin
+    bound, rule = (
+        (cell.ci_low, f"above {-margin:g}") if better_high else (cell.ci_high, f"below {margin:g}")
+    )
+    end = "lower" if better_high else "upper"
+    message = (
+        f"{where}: {cell.value_a:.6g} in the baseline, {cell.value_b:.6g} now, difference "
+        f"{cell.delta:+.6g} on {cell.n_units} units; its {end} bound is {bound:+.6g} and must be "
+        f"{rule}"
+    )
+    return passed, message, evidence

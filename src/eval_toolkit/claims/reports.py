@@ -1,0 +1,308 @@
+"""Gates, claims and the report they end in: one pass or fail per piece of evidence, with words."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from eval_toolkit import _validate
+from eval_toolkit.artifacts import sanitize_for_json
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+
+__all__ = [
+    "ClaimReport",
+    "ClaimResult",
+    "ClaimSpec",
+    "EvidenceGate",
+    "GateResult",
+    "Severity",
+    "evaluate_claims",
+]
+
+Severity: TypeAlias = Literal["error", "warning"]
+_SEVERITIES = ("error", "warning")
+
+# What a check meets when the evidence is not there or not of the right shape; a full disk or a
+# failed assertion is not evidence and goes through.
+_ABSENT = (KeyError, ValueError, TypeError, RuntimeError, AttributeError, LookupError)
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """What one gate found.
+
+    Examples
+    --------
+    >>> GateResult("required_slice:test", True).passed
+    True
+    """
+
+    name: str
+    passed: bool
+    severity: Severity = "error"
+    message: str = ""
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _validate.choice(self.severity, "severity", _SEVERITIES)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "name": self.name,
+            "passed": self.passed,
+            "severity": self.severity,
+            "message": self.message,
+            "evidence": sanitize_for_json(dict(self.evidence), nan_strategy="null"),
+        }
+
+
+Check: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], GateResult]
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceGate:
+    """A named check of a result and its manifest; make your own or take one of the ``…_gate``.
+
+    Parameters
+    ----------
+    name : str
+        Shown with the outcome.
+    check : callable
+        ``check(result, manifest) -> GateResult``, both plain dicts.
+    description : str
+        For reports.
+    severity : {"error", "warning"}, default "error"
+        Severity of the result when the check cannot be carried out.
+
+    Examples
+    --------
+    >>> gate = EvidenceGate("has a run id", lambda r, m: GateResult("has a run id", "run_id" in r))
+    >>> gate.evaluate({"run_id": "r1"}).passed
+    True
+    """
+
+    name: str
+    check: Check = field(repr=False)
+    description: str = ""
+    severity: Severity = "error"
+
+    def __post_init__(self) -> None:
+        _validate.choice(self.severity, "severity", _SEVERITIES)
+
+    def evaluate(
+        self, result: Mapping[str, Any], manifest: Mapping[str, Any] | None = None
+    ) -> GateResult:
+        """Return what the check says; evidence it cannot find or read is a failure.
+
+        Parameters
+        ----------
+        result : mapping
+            A run's results.
+        manifest : mapping, optional
+            A run's manifest; empty by default.
+
+        Returns
+        -------
+        GateResult
+            Failed, with ``Type: message``, when the check raised a lookup, value, type, attribute
+            or runtime error. Anything else propagates.
+
+        Examples
+        --------
+        >>> gate = EvidenceGate("broken", lambda r, m: r["nothing"])
+        >>> gate.evaluate({}).message
+        "KeyError: 'nothing'"
+        """
+        try:
+            outcome: Any = self.check(result, manifest or {})
+        except RecursionError:  # a RuntimeError, but no word about the evidence
+            raise
+        except _ABSENT as error:
+            message = f"{type(error).__name__}: {error}"
+            return GateResult(self.name, False, self.severity, message)
+        if not isinstance(outcome, GateResult):
+            message = f"TypeError: the check returned {outcome!r}; it must return a GateResult"
+            return GateResult(self.name, False, self.severity, message)
+        return outcome
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimSpec:
+    """A claim and the gates that must hold for it.
+
+    Examples
+    --------
+    >>> from eval_toolkit.claims import required_slice_gate
+    >>> ClaimSpec("evaluated on the test set", [required_slice_gate("test")]).mode
+    'claim'
+    """
+
+    name: str
+    gates: Sequence[EvidenceGate]
+    mode: str = "claim"
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        for argument in ("name", "mode"):
+            value = getattr(self, argument)
+            if not isinstance(value, str) or not value:
+                raise InvalidInputError(f"`{argument}` is {value!r}; it must be a non-empty text")
+        given: Any = self.gates
+        if not isinstance(given, Iterable) or isinstance(given, str):
+            raise InvalidTypeError(f"claim {self.name!r}: `gates` must be a list of gates")
+        gates = tuple(given)
+        object.__setattr__(self, "gates", gates)
+        if not gates:
+            raise InvalidInputError(
+                f"claim {self.name!r}: `gates` is empty; a claim needs evidence"
+            )
+        for index, gate in enumerate(gates):
+            if not isinstance(gate, EvidenceGate):
+                raise InvalidTypeError(
+                    f"claim {self.name!r}: gates[{index}] is {gate!r}; it must be an EvidenceGate"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimResult:
+    """What became of one claim: the outcome of each of its gates.
+
+    Examples
+    --------
+    >>> claim = ClaimResult("small", (GateResult("n", False, "warning", "12 rows"),))
+    >>> claim.passed, claim.severity, claim.message
+    (False, 'warning', '12 rows')
+    """
+
+    name: str
+    gates: tuple[GateResult, ...]
+    mode: str = "claim"
+    description: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether every gate passed, the warnings included."""
+        return all(gate.passed for gate in self.gates)
+
+    @property
+    def severity(self) -> Severity:
+        """The worst severity among the failed gates, or among all when none failed."""
+        counted = self._failed or self.gates
+        return "error" if any(gate.severity == "error" for gate in counted) else "warning"
+
+    @property
+    def message(self) -> str:
+        """What the failed gates say, or all of them when none failed."""
+        return "; ".join(gate.message for gate in self._failed or self.gates if gate.message)
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """The evidence of each gate by the gate's name."""
+        return {gate.name: dict(gate.evidence) for gate in self.gates}
+
+    @property
+    def _failed(self) -> tuple[GateResult, ...]:
+        return tuple(gate for gate in self.gates if not gate.passed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "name": self.name,
+            "mode": self.mode,
+            "description": self.description,
+            "passed": self.passed,
+            "severity": self.severity,
+            "message": self.message,
+            "gates": [gate.to_dict() for gate in self.gates],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimReport:
+    """Every claim with its outcome.
+
+    Examples
+    --------
+    >>> report = ClaimReport((ClaimResult("small", (GateResult("n", False, "warning"),)),))
+    >>> report.has_failures(), report.has_failures(include_warnings=True)
+    (False, True)
+    """
+
+    claims: tuple[ClaimResult, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "claims", tuple(self.claims))
+
+    def has_failures(self, *, include_warnings: bool = False) -> bool:
+        """Return whether a gate of severity "error" failed, or with warnings any gate."""
+        return any(
+            not claim.passed and (include_warnings or claim.severity == "error")
+            for claim in self.claims
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "claims": [claim.to_dict() for claim in self.claims],
+            "has_failures": self.has_failures(),
+        }
+
+
+def evaluate_claims(
+    result: Any, claim_specs: Iterable[ClaimSpec], *, manifest: Any = None
+) -> ClaimReport:
+    """Evaluate every gate of every claim; a failure does not stop the rest.
+
+    Parameters
+    ----------
+    result : mapping or object with to_dict
+        A run's results.
+    claim_specs : iterable of ClaimSpec
+        What is claimed. Names must be unique.
+    manifest : mapping or object with to_dict, optional
+        The run's manifest, for the gates that read it.
+
+    Returns
+    -------
+    ClaimReport
+        In the order of the claims.
+
+    Raises
+    ------
+    InvalidTypeError
+        If the result or manifest is neither, or a claim is not a ClaimSpec.
+    InvalidInputError
+        If two claims have one name.
+
+    Examples
+    --------
+    >>> from eval_toolkit.claims import metric_threshold_gate
+    >>> result = {"by_slice": {"test": {"by_scorer": {"guard": {"pr_auc": 0.91}}}}}
+    >>> gate = metric_threshold_gate("test", "guard", "pr_auc", op=">=", threshold=0.9)
+    >>> evaluate_claims(result, [ClaimSpec("good enough", [gate])]).has_failures()
+    False
+    """
+    payload = _payload(result, "result")
+    context = {} if manifest is None else _payload(manifest, "manifest")
+    if isinstance(claim_specs, ClaimSpec):
+        raise InvalidTypeError(f"`claim_specs` must be a list; write [{claim_specs.name!r}]")
+    results: dict[str, ClaimResult] = {}
+    for index, spec in enumerate(claim_specs):
+        if not isinstance(spec, ClaimSpec):
+            raise InvalidTypeError(f"claim_specs[{index}] is {spec!r}; it must be a ClaimSpec")
+        if spec.name in results:
+            raise InvalidInputError(
+                f"claim_specs[{index}] has the name {spec.name!r} again; names must be unique"
+            )
+        gates = tuple(gate.evaluate(payload, context) for gate in spec.gates)
+        results[spec.name] = ClaimResult(spec.name, gates, spec.mode, spec.description)
+    return ClaimReport(tuple(results.values()))
+
+
+def _payload(thing: Any, name: str) -> Mapping[str, Any]:
+    plain = thing.to_dict() if hasattr(thing, "to_dict") else thing
+    if not isinstance(plain, Mapping):
+        raise InvalidTypeError(
+            f"`{name}` must be a mapping or have a to_dict method, got {type(thing).__name__}"
+        )
+    return plain

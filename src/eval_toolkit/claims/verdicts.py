@@ -1,0 +1,105 @@
+"""What the gates share: comparing, wording, and turning a decision into a gate."""
+
+import functools
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, SupportsFloat
+
+from eval_toolkit import _validate
+from eval_toolkit.claims.reports import EvidenceGate, GateResult, Severity
+from eval_toolkit.errors import InvalidInputError, MissingColumnError
+
+__all__ = [
+    "OPERATORS",
+    "Payload",
+    "Verdict",
+    "compared",
+    "comparison_of",
+    "non_empty",
+    "verdict_gate",
+]
+
+OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+}
+
+
+Payload = Mapping[str, Any]
+
+
+Verdict = tuple[bool, str, Mapping[str, Any]]
+"""Passed, the message, the evidence."""
+
+
+def verdict_gate(
+    name: str,
+    decide: Callable[[Payload, Payload], Verdict],
+    *,
+    severity: Severity = "error",
+    description: str = "",
+) -> EvidenceGate:
+    """Make a gate of a function that returns (passed, message, evidence).
+
+    A name that is missing from the payload fails the gate in plain words.
+
+    Examples
+    --------
+    >>> gate = verdict_gate("named", lambda r, m: ("run_id" in r, "looked for run_id", {}))
+    >>> gate.evaluate({}).message
+    'looked for run_id'
+    """
+    check = functools.partial(_check, name=name, decide=decide, severity=severity)
+    return EvidenceGate(name, check, description, severity)
+
+
+def _check(
+    result: Payload,
+    manifest: Payload,
+    *,
+    name: str,
+    decide: Callable[[Payload, Payload], Verdict],
+    severity: Severity,
+) -> GateResult:
+    try:
+        passed, message, evidence = decide(result, manifest)
+    except MissingColumnError as error:
+        return GateResult(name, False, severity, str(error))
+    return GateResult(name, passed, severity, message, evidence)
+
+
+def non_empty(value: str, name: str) -> str:
+    """Return a text that is one and is not empty."""
+    if not isinstance(value, str) or not value:
+        raise InvalidInputError(f"`{name}` is {value!r}; it must be a non-empty text")
+    return value
+
+
+def comparison_of(
+    op: str, threshold: SupportsFloat
+) -> tuple[Callable[[float, float], bool], float]:
+    """Return the operator and the finite threshold it compares with."""
+    _validate.choice(op, "op", tuple(OPERATORS))
+    return OPERATORS[op], _validate.number(threshold, "threshold")
+
+
+def compared(
+    where: str,
+    value: float | None,
+    reason: str,
+    found: Any,
+    op: str,
+    compare: Callable[[float, float], bool],
+    limit: float,
+) -> Verdict:
+    """Return the verdict of comparing a value (or the reason there is none) with a limit."""
+    evidence: dict[str, Any] = {"value": value, "op": op, "threshold": limit}
+    if isinstance(found, Mapping):
+        evidence["cell"] = found
+    if value is None:
+        return False, f"{where} {reason}", evidence
+    rule = f"it must be {op} {limit:g}"
+    return compare(value, limit), f"{where} is {value:.6g}; {rule}", evidence

@@ -1,0 +1,63 @@
+"""Leakage: rows that should not be where they are, found, named and dropped.
+
+A check looks at named splits and returns a `LeakageFinding`; built-in checks have stable codes
+(`LEAKAGE_CODES`), each explained in ``docs/leakage``.
+"""
+
+from eval_toolkit.leakage.conflicts import LabelConflictCheck
+from eval_toolkit.leakage.contamination import NgramContaminationCheck
+from eval_toolkit.leakage.duplicates import (
+    ConfusableFormLeakageCheck,
+    ExactDuplicateCheck,
+    NormalizedFormLeakageCheck,
+    TokenizationLeakageCheck,
+)
+from eval_toolkit.leakage.findings import (
+    LEAKAGE_CODES,
+    LeakageFinding,
+    LeakageReport,
+    Severity,
+    run_leakage_checks,
+)
+from eval_toolkit.leakage.forms import confusable_form, normalized_form
+from eval_toolkit.leakage.membership import GroupLeakageCheck, TemporalLeakageCheck
+from eval_toolkit.leakage.near import CrossSplitLeakageCheck, NearDuplicateCheck
+from eval_toolkit.leakage.policies import (
+    LEAKAGE_POLICIES,
+    CleanedSplits,
+    LeakagePolicy,
+    apply_leakage_policy,
+    drop_leakage,
+    drop_until_clean,
+)
+from eval_toolkit.leakage.target import TargetLeakageCheck
+from eval_toolkit.protocols import LeakageCheck, Versioned
+
+__all__ = [
+    "LEAKAGE_CODES",
+    "LEAKAGE_POLICIES",
+    "CleanedSplits",
+    "ConfusableFormLeakageCheck",
+    "CrossSplitLeakageCheck",
+    "ExactDuplicateCheck",
+    "GroupLeakageCheck",
+    "LabelConflictCheck",
+    "LeakageCheck",
+    "LeakageFinding",
+    "LeakagePolicy",
+    "LeakageReport",
+    "NearDuplicateCheck",
+    "NgramContaminationCheck",
+    "NormalizedFormLeakageCheck",
+    "Severity",
+    "TargetLeakageCheck",
+    "TemporalLeakageCheck",
+    "TokenizationLeakageCheck",
+    "Versioned",
+    "apply_leakage_policy",
+    "confusable_form",
+    "drop_leakage",
+    "drop_until_clean",
+    "normalized_form",
+    "run_leakage_checks",
+]

@@ -1,0 +1,218 @@
+"""Contamination: evaluation texts whose word runs occur in a reference corpus."""
+
+import gzip
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from eval_toolkit import _tables, _validate
+from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
+from eval_toolkit.leakage._parts import (
+    EVIDENCE_CAP,
+    BuiltInCheck,
+    checked_severity,
+    chosen_splits,
+    count,
+    names_tuple,
+    nothing_found,
+    texts_of,
+)
+from eval_toolkit.leakage.findings import LeakageFinding, Severity
+from eval_toolkit.slices import EvalSlice
+
+__all__ = ["NgramContaminationCheck"]
+
+Reference: TypeAlias = (
+    str | Path | Sequence[str] | Sequence[Path] | Iterator[str] | Callable[[], Iterable[str]]
+)
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class NgramContaminationCheck(BuiltInCheck):
+    """LK011: rows whose n-grams occur in a reference corpus, such as a model's training data.
+
+    Parameters
+    ----------
+    reference : path, list of texts, list of Path, iterator, or callable
+        What to look in. A str or Path is a file or glob: ``.txt`` (also ``.gz``) as one text,
+        read at once, CSV, TSV, JSONL or Parquet by its column ``reference_col``. A list of str is a list
+        of texts. An iterator is read into memory once; for a large corpus pass a file, or a
+        function that returns a fresh iterator.
+    n : int, default 13
+        Length of an n-gram.
+    threshold : float, default 0.5
+        Share of a row's n-grams found in the reference from which it is flagged, in (0, 1].
+    target_splits : sequence of str, optional
+        Splits to look at; all by default.
+    severity : {"error", "warning", "info"}, default "error"
+        Of the finding.
+    analyzer : {"word", "char"}, default "word"
+        What the n-grams are made of; "char" for languages written without spaces.
+    reference_col : str, default "text"
+        Column of a reference table.
+
+    Raises
+    ------
+    InvalidInputError
+        If n or the threshold is out of range, or the reference holds no n-gram.
+    ArtifactError
+        If a file cannot be read.
+
+    Notes
+    -----
+    Words are compared in NFKC and lower case, without punctuation. The n-grams of the rows are
+    held in memory and the reference is streamed past them, so its size does not matter; they are
+    compared as they are, without hashing, so nothing is found that is not there. Rows shorter than
+    n are counted in the evidence and not judged: choose a smaller n for them.
+
+    Examples
+    --------
+    >>> corpus = ["The quick brown fox jumps over the lazy dog."]
+    >>> texts = ["the quick brown fox, jumps over!", "a different sentence altogether now"]
+    >>> part = EvalSlice("test", {"text": texts, "label": [0, 1]})
+    >>> finding = NgramContaminationCheck(corpus, n=5).validate({"test": part})
+    >>> finding.drop_indices, finding.evidence["rows"]
+    ({'test': [0]}, [{'split': 'test', 'row': 0, 'share': 1.0, 'n_grams': 2}])
+    """
+
+    reference: Reference
+    n: int = 13
+    threshold: float = 0.5
+    target_splits: Sequence[str] | None = None
+    severity: Severity = "error"
+    analyzer: Literal["word", "char"] = field(default="word", kw_only=True)
+    reference_col: str = field(default="text", kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n", _validate.integer(self.n, "n", low=1))
+        threshold = _validate.number(
+            self.threshold, "threshold", low=0.0, high=1.0, include_low=False
+        )
+        object.__setattr__(self, "threshold", threshold)
+        object.__setattr__(self, "target_splits", names_tuple(self.target_splits, "target_splits"))
+        checked_severity(self.severity, "severity")
+        _validate.choice(self.analyzer, "analyzer", ("word", "char"))
+        if isinstance(self.reference, Iterator):
+            # A second look at the splits must see the same reference.
+            object.__setattr__(self, "reference", list(self.reference))
+
+    def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
+        """Return the rows found in the reference; ``evidence`` has the shares."""
+        parts = chosen_splits(splits, self.target_splits, self.name)
+        grams = {
+            (split, row): list(_ngrams(text, self.n, self.analyzer))
+            for split, part in parts.items()
+            for row, text in enumerate(texts_of(split, part, self.name))
+        }
+        wanted = {gram for row_grams in grams.values() for gram in row_grams}
+        found, n_texts = self._search(wanted)
+        shares = {
+            place: sum(gram in found for gram in own) / len(own)
+            for place, own in grams.items()
+            if own
+        }
+        flagged = {place: share for place, share in shares.items() if share >= self.threshold}
+        drop: dict[str, list[int]] = {}
+        for split, row in flagged:
+            drop.setdefault(split, []).append(row)
+        short = len(grams) - len(shares)
+        worst = sorted(flagged, key=lambda place: -flagged[place])[:EVIDENCE_CAP]
+        evidence: dict[str, Any] = {
+            "n": self.n,
+            "analyzer": self.analyzer,
+            "threshold": self.threshold,
+            "n_reference_texts": n_texts,
+            "n_distinct_ngrams": len(wanted),
+            "n_distinct_ngrams_found": len(found),
+            "n_rows_with_any": sum(share > 0 for share in shares.values()),
+            "n_too_short": short,
+            "rows": [
+                {
+                    "split": split,
+                    "row": row,
+                    "share": flagged[split, row],
+                    "n_grams": len(grams[split, row]),
+                }
+                for split, row in worst
+            ],
+            "listed_at_most": EVIDENCE_CAP,
+        }
+        what = f"{self.n}-gram"
+        aside = f"; {count(short, 'row')} shorter than one {what} not judged" if short else ""
+        share = f"{self.threshold:.0%} of the {what}s in the reference"
+        if not flagged:
+            told = f"no row has {share}{aside}"
+            return nothing_found(self, self.severity, evidence, told)
+        message = f"{count(len(flagged), 'row')} with at least {share}{aside}"
+        return self.finding(self.severity, drop, evidence, message, len(flagged))
+
+    def _search(self, wanted: set[str]) -> tuple[set[str], int]:
+        """Return those of the wanted n-grams that occur in the reference, and its text count."""
+        found: set[str] = set()
+        n_texts = n_grams = 0
+        for text in self._texts():
+            n_texts += 1
+            for gram in _ngrams(text, self.n, self.analyzer):
+                n_grams += 1
+                if gram in wanted:
+                    found.add(gram)
+        if not n_grams:
+            raise InvalidInputError(
+                f"`reference` holds no {self.n}-gram ({count(n_texts, 'text')}); "
+                "it is empty, or shorter than n"
+            )
+        return found, n_texts
+
+    def _texts(self) -> Iterator[str]:
+        reference = self.reference
+        if isinstance(reference, (str, Path)):
+            reference = [Path(reference)]
+        items: Iterable[Any] = reference() if callable(reference) else reference
+        if not isinstance(items, Iterable):
+            raise InvalidTypeError(
+                f"`reference` is a {type(items).__name__}; pass texts, paths, or a function that "
+                "returns an iterator of texts"
+            )
+        for place, item in enumerate(items):
+            if isinstance(item, Path):
+                yield from self._file_texts(item)
+            elif isinstance(item, str):
+                yield item
+            else:
+                raise InvalidTypeError(
+                    f"reference[{place}] is {item!r}; the reference must hold texts or paths"
+                )
+
+    def _file_texts(self, path: Path) -> Iterator[str]:
+        for file in _tables.expand_paths(path):
+            if file.name.lower().endswith((".txt", ".txt.gz")):
+                yield _whole_text(file)
+            else:
+                column = _tables.read_table(file, texts=[self.reference_col])[self.reference_col]
+                yield from (text for text in column.tolist() if text is not None)
+
+
+def _whole_text(path: Path) -> str:
+    opener = gzip.open if path.suffix.lower() == ".gz" else open
+    try:
+        with opener(path, "rt", encoding="utf-8-sig") as stream:
+            return str(stream.read())
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise ArtifactError(f"{path}: cannot read it as UTF-8 text: {error}") from error
+
+
+def _ngrams(text: str, n: int, analyzer: str) -> Iterator[str]:
+    normal = unicodedata.normalize("NFKC", text).lower()
+    if analyzer == "char":
+        joined = " ".join(normal.split())
+        yield from (joined[at : at + n] for at in range(len(joined) - n + 1))
+        return
+    words = _WORD.findall(normal)
+    joined = " ".join(words)
+    starts = list(accumulate((len(word) + 1 for word in words), initial=0))
+    yield from (joined[starts[at] : starts[at + n] - 1] for at in range(len(words) - n + 1))

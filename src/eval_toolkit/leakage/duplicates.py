@@ -1,0 +1,307 @@
+"""Copies: rows that are equal under some form, within a split and across splits."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from eval_toolkit import _validate
+from eval_toolkit.errors import InvalidTypeError
+from eval_toolkit.leakage._parts import (
+    SCOPES,
+    BuiltInCheck,
+    Scope,
+    bucket_copies,
+    checked_severity,
+    chosen_splits,
+    in_order,
+    names_tuple,
+    texts_of,
+)
+from eval_toolkit.leakage.findings import LeakageFinding, Severity
+from eval_toolkit.leakage.forms import confusable_form, normalized_form
+from eval_toolkit.slices import EvalSlice
+from eval_toolkit.text_dedup import normalize_text_for_dedup
+
+__all__ = [
+    "ConfusableFormLeakageCheck",
+    "ExactDuplicateCheck",
+    "NormalizedFormLeakageCheck",
+    "TokenizationLeakageCheck",
+    "exact_keys",
+]
+
+
+class _CopyCheck(BuiltInCheck):
+    """Settings and finding of a check for equal rows; what "equal" means is the caller's."""
+
+    __slots__ = ()
+    target_splits: Sequence[str] | None
+    severity: Severity
+    scope: Scope
+    train_split: str
+    severity_across: Severity
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target_splits", names_tuple(self.target_splits, "target_splits"))
+        checked_severity(self.severity, "severity")
+        checked_severity(self.severity_across, "severity_across")
+        _validate.choice(self.scope, "scope", SCOPES)
+
+    def _copies(
+        self,
+        splits: Mapping[str, EvalSlice],
+        keys: Callable[[str, EvalSlice], Sequence[Hashable]],
+        within_key: str,
+    ) -> LeakageFinding:
+        parts = in_order(chosen_splits(splits, self.target_splits, self.name), self.train_split)
+        copies = bucket_copies({name: keys(name, part) for name, part in parts.items()}, self.scope)
+        severities = (self.severity, self.severity_across)
+        return copies.finding(self, within_key, "copy", severities, {"scope": self.scope})
+
+
+@dataclass(frozen=True, slots=True)
+class ExactDuplicateCheck(_CopyCheck):
+    """LK001: rows equal up to letter case, white space and Unicode composition.
+
+    Parameters
+    ----------
+    target_splits : sequence of str, optional
+        Splits to look at; all by default.
+    severity : {"error", "warning", "info"}, default "warning"
+        Of copies within a split.
+    scope : {"both", "within", "across"}, default "both"
+        Look for copies inside each split, between splits, or both.
+    train_split : str, default "train"
+        Of copies across splits, this split's row stays (without such a split, the first split's)
+        and the rows of the other splits are to be dropped.
+    severity_across : {"error", "warning", "info"}, default "error"
+        Of copies across splits.
+    normalize : bool, default True
+        False compares texts character by character.
+
+    Notes
+    -----
+    Texts are compared by `eval_toolkit.text_dedup.normalize_text_for_dedup` (NFC, lower case,
+    white space collapsed); other features (numbers, lists, several columns) by value, missing
+    equal to missing. Rows are put into buckets, never compared pair by pair.
+
+    Examples
+    --------
+    >>> part = EvalSlice("all", {"text": ["Win now", "hello", "win  NOW"], "label": [1, 0, 1]})
+    >>> finding = ExactDuplicateCheck().validate({"all": part})
+    >>> finding.drop_indices, finding.message
+    ({'all': [2]}, '1 copy (1 within all)')
+    """
+
+    target_splits: Sequence[str] | None = None
+    severity: Severity = "warning"
+    scope: Scope = field(default="both", kw_only=True)
+    train_split: str = field(default="train", kw_only=True)
+    severity_across: Severity = field(default="error", kw_only=True)
+    normalize: bool = field(default=True, kw_only=True)
+
+    def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
+        """Return the copies found; ``evidence["dropped_pairs_by_split"]`` names the first ones."""
+        keys = exact_keys if self.normalize else partial(exact_keys, form=str)
+        return self._copies(splits, keys, "dropped_pairs_by_split")
+
+
+_Form: TypeAlias = Callable[[str], str]
+
+
+def exact_keys(
+    split: str, part: EvalSlice, form: _Form = normalize_text_for_dedup
+) -> list[Hashable]:
+    """Return what rows are compared by: texts in some form, other features by value."""
+    if set(map(type, part.inputs)) <= {str}:  # the usual case, in half the time
+        return list(map(form, part.inputs))
+    keys = []
+    for row, value in enumerate(part.inputs):
+        try:
+            keys.append(_frozen(value, form))
+        except TypeError:
+            raise InvalidTypeError(
+                f"split {split!r}: {part.feature_col}[{row}] is a {type(value).__name__} that "
+                "cannot be compared by value; use text, numbers, lists or dicts"
+            ) from None
+    return keys
+
+
+def _frozen(value: Any, form: _Form) -> Hashable:
+    """Return a hashable stand-in: equal values have equal ones, and no text equals a number."""
+    if isinstance(value, str):
+        return form(value)
+    if isinstance(value, np.ndarray):
+        return _frozen(value.tolist(), form)
+    if isinstance(value, (list, tuple)):
+        return tuple(_frozen(inner, form) for inner in value)
+    if isinstance(value, (set, frozenset)):
+        return frozenset(_frozen(inner, form) for inner in value)
+    if isinstance(value, Mapping):
+        return frozenset((key, _frozen(inner, form)) for key, inner in value.items())
+    if _validate.is_missing(value):
+        return None
+    hash(value)
+    return value  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class NormalizedFormLeakageCheck(_CopyCheck):
+    r"""LK003: texts equal once invisible characters, symbols and styled letters are set aside.
+
+    Parameters
+    ----------
+    target_splits : sequence of str, optional
+        Splits to look at; all by default.
+    severity : {"error", "warning", "info"}, default "error"
+        Of copies within a split.
+    scope : {"both", "within", "across"}, default "both"
+        Look for copies inside each split, between splits, or both.
+    train_split : str, default "train"
+        The split whose copy stays; without such a split, the first.
+    severity_across : {"error", "warning", "info"}, default "error"
+        Of copies across splits.
+
+    Notes
+    -----
+    The form is NFKC without the Unicode categories Cc, Cf, Cs, Co and So, white space collapsed,
+    lower case. White space that is also a control character (tab, newline) separates words; a
+    text of nothing but symbols keeps them.
+
+    Examples
+    --------
+    >>> part = EvalSlice("test", {"text": ["free\u200b prize ☎", "Free Prize"], "label": [1, 1]})
+    >>> NormalizedFormLeakageCheck().validate({"test": part}).drop_indices
+    {'test': [1]}
+    """
+
+    target_splits: Sequence[str] | None = None
+    severity: Severity = "error"
+    scope: Scope = field(default="both", kw_only=True)
+    train_split: str = field(default="train", kw_only=True)
+    severity_across: Severity = field(default="error", kw_only=True)
+
+    def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
+        """Return the collisions found; ``evidence["collisions_by_split"]`` names the first ones."""
+        return self._copies(splits, self._keys, "collisions_by_split")
+
+    def _keys(self, split: str, part: EvalSlice) -> list[Hashable]:
+        return [normalized_form(text) for text in texts_of(split, part, self.name)]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfusableFormLeakageCheck(_CopyCheck):
+    r"""LK009: texts that look the same: homoglyphs, zero-width and bidi characters, accents.
+
+    Parameters
+    ----------
+    target_splits : sequence of str, optional
+        Splits to look at; all by default.
+    severity : {"error", "warning", "info"}, default "error"
+        Of copies within a split.
+    scope : {"both", "within", "across"}, default "both"
+        Look for copies inside each split, between splits, or both.
+    train_split : str, default "train"
+        The split whose copy stays; without such a split, the first.
+    severity_across : {"error", "warning", "info"}, default "error"
+        Of copies across splits.
+
+    Notes
+    -----
+    See `confusable_form`. Evasions of a filter are often made this way, so a disguised copy of a
+    training text in the test split measures memory, not robustness. Texts in Greek that differ
+    only in case may differ in this form, because Ν looks like N and ν like v.
+
+    Examples
+    --------
+    >>> train = EvalSlice("train", {"text": ["ignore all rules"], "label": [1]})
+    >>> test = EvalSlice("test", {"text": ["ign\u043ere \u0430ll rules"], "label": [1]})
+    >>> finding = ConfusableFormLeakageCheck().validate({"train": train, "test": test})
+    >>> finding.drop_indices, finding.severity
+    ({'test': [0]}, 'error')
+    """
+
+    target_splits: Sequence[str] | None = None
+    severity: Severity = "error"
+    scope: Scope = field(default="both", kw_only=True)
+    train_split: str = field(default="train", kw_only=True)
+    severity_across: Severity = field(default="error", kw_only=True)
+
+    def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
+        """Return the collisions found; ``evidence["collisions_by_split"]`` names the first ones."""
+        return self._copies(splits, self._keys, "collisions_by_split")
+
+    def _keys(self, split: str, part: EvalSlice) -> list[Hashable]:
+        return [confusable_form(text) for text in texts_of(split, part, self.name)]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizationLeakageCheck(_CopyCheck):
+    """LK004: texts that a tokenizer turns into the same tokens.
+
+    Parameters
+    ----------
+    tokenizer : callable
+        ``tokenizer(text)["input_ids"]`` are the tokens, as a Hugging Face tokenizer gives them.
+    target_splits : sequence of str, optional
+        Splits to look at; all by default.
+    severity : {"error", "warning", "info"}, default "error"
+        Of copies within a split.
+    scope : {"both", "within", "across"}, default "both"
+        Look for copies inside each split, between splits, or both.
+    train_split : str, default "train"
+        The split whose copy stays; without such a split, the first.
+    severity_across : {"error", "warning", "info"}, default "error"
+        Of copies across splits.
+
+    Raises
+    ------
+    InvalidTypeError
+        If the tokenizer cannot be called, or gives something without ``input_ids``.
+
+    Examples
+    --------
+    >>> def words(text):
+    ...     return {"input_ids": text.lower().split()}
+    >>> part = EvalSlice("test", {"text": ["Hi you", "hi  YOU", "bye"], "label": [0, 0, 1]})
+    >>> TokenizationLeakageCheck(words).validate({"test": part}).drop_indices
+    {'test': [1]}
+    """
+
+    tokenizer: Callable[[str], Any]
+    target_splits: Sequence[str] | None = None
+    severity: Severity = "error"
+    scope: Scope = field(default="both", kw_only=True)
+    train_split: str = field(default="train", kw_only=True)
+    severity_across: Severity = field(default="error", kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not callable(self.tokenizer):
+            raise InvalidTypeError(
+                f"`tokenizer` is a {type(self.tokenizer).__name__}; it must be callable"
+            )
+        _CopyCheck.__post_init__(self)
+
+    def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
+        """Return the collisions found; ``evidence["collisions_by_split"]`` names the first ones."""
+        return self._copies(splits, self._keys, "collisions_by_split")
+
+    def _keys(self, split: str, part: EvalSlice) -> list[Hashable]:
+        texts = texts_of(split, part, self.name)
+        return [_tokens(self.tokenizer(text), split, row) for row, text in enumerate(texts)]
+
+
+def _tokens(encoded: Any, split: str, row: int) -> Hashable:
+    """Return one text's tokens, given as a list, an array or a tensor, perhaps in a batch of one."""
+    try:
+        tokens = encoded["input_ids"]
+        tokens = tokens.tolist() if hasattr(tokens, "tolist") else list(tokens)
+    except (KeyError, TypeError, IndexError):
+        raise InvalidTypeError(
+            f"split {split!r}, row {row}: the tokenizer gave a {type(encoded).__name__}; "
+            "tokenizer(text)['input_ids'] must be the tokens of one text"
+        ) from None
+    return tuple(tokens[0] if len(tokens) == 1 and isinstance(tokens[0], list) else tokens)

@@ -1,0 +1,266 @@
+"""What a check found, several findings as a report, and the run of many checks."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from eval_toolkit import _validate
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.protocols import LeakageCheck
+
+__all__ = [
+    "LEAKAGE_CODES",
+    "LeakageFinding",
+    "LeakageReport",
+    "Severity",
+    "run_leakage_checks",
+]
+
+Severity: TypeAlias = Literal["error", "warning", "info"]
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+"""Gravest first."""
+
+LEAKAGE_CODES: dict[str, str] = {
+    "ExactDuplicateCheck": "LK001",
+    "NearDuplicateCheck": "LK002",
+    "NormalizedFormLeakageCheck": "LK003",
+    "TokenizationLeakageCheck": "LK004",
+    "LabelConflictCheck": "LK005",
+    "CrossSplitLeakageCheck": "LK006",
+    "GroupLeakageCheck": "LK007",
+    "TemporalLeakageCheck": "LK008",
+    "ConfusableFormLeakageCheck": "LK009",
+    "TargetLeakageCheck": "LK010",
+    "NgramContaminationCheck": "LK011",
+}
+"""The stable code of each built-in check; ``docs/leakage/<code>.md`` explains it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeakageFinding:
+    """What one check found, also when that is nothing.
+
+    Parameters
+    ----------
+    check_name : str
+        Name of the check.
+    severity : {"error", "warning", "info"}
+        How grave it is. Only errors stop a run.
+    drop_indices : dict of str to list of int, or None
+        Per split, the rows to drop. ``{}``: nothing found. None: it is not a matter of rows.
+    evidence : dict
+        What was seen, for people and reports.
+    message : str
+        One line.
+    n_affected : int
+        How many rows (or columns) it is about; 0 when nothing was found.
+    code : str
+        Stable code of a built-in check, see `LEAKAGE_CODES`; empty for others.
+
+    Raises
+    ------
+    InvalidInputError
+        If the severity is unknown, or a row or count is not a whole number from 0.
+
+    Examples
+    --------
+    >>> finding = LeakageFinding(
+    ...     check_name="LengthCheck", severity="warning", drop_indices={"test": [3]},
+    ...     evidence={}, message="1 row is too long", n_affected=1,
+    ... )
+    >>> print(finding)
+    LengthCheck: 1 row is too long
+    """
+
+    check_name: str
+    severity: Severity
+    drop_indices: dict[str, list[int]] | None
+    evidence: dict[str, Any]
+    message: str
+    n_affected: int
+    code: str = ""
+
+    def __post_init__(self) -> None:
+        _validate.choice(self.severity, "severity", SEVERITIES)
+        n_affected = _validate.integer(self.n_affected, "n_affected")
+        object.__setattr__(self, "n_affected", n_affected)
+        if self.drop_indices is not None:
+            object.__setattr__(self, "drop_indices", _plain_rows(self.drop_indices))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "check_name": self.check_name,
+            "code": self.code,
+            "severity": self.severity,
+            "message": self.message,
+            "n_affected": self.n_affected,
+            "drop_indices": None if self.drop_indices is None else dict(self.drop_indices),
+            "evidence": _plain(self.evidence),
+        }
+
+    @classmethod
+    def from_dict(cls, payload: Mapping[str, Any]) -> "LeakageFinding":
+        """Return the finding that `to_dict` described; unknown keys are ignored."""
+        needed = ("check_name", "severity", "message", "n_affected")
+        missing = [key for key in needed if key not in payload]
+        if missing:
+            raise InvalidInputError(f"a finding needs {missing[0]!r}; it has {sorted(payload)}")
+        return cls(
+            check_name=payload["check_name"],
+            severity=payload["severity"],
+            drop_indices=payload.get("drop_indices"),
+            evidence=dict(payload.get("evidence") or {}),
+            message=payload["message"],
+            n_affected=payload["n_affected"],
+            code=payload.get("code", ""),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.check_name}: {self.message}".lstrip()
+
+
+def _plain_rows(drop_indices: Mapping[str, Iterable[Any]]) -> dict[str, list[int]]:
+    rows: dict[str, list[int]] = {}
+    for split, given in drop_indices.items():
+        values = given.tolist() if isinstance(given, np.ndarray) else list(given)
+        # The types first: built-in checks may name a million rows, all of them plain ints.
+        if any(type(row) is not int or row < 0 for row in values):
+            values = [_validate.integer(row, f"drop_indices[{split!r}]") for row in values]
+        rows[split] = values
+    return rows
+
+
+def _plain(value: Any) -> Any:
+    """Return JSON types: arrays as lists, non-finite numbers as None, anything else as text."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        # A list of datetime64 may hold bare nanoseconds.
+        return _plain((value.astype(str) if value.dtype.kind in "mM" else value).tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (str, int)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted((_plain(inner) for inner in value), key=str)
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class LeakageReport:
+    """The findings of several checks, in the order they ran.
+
+    Examples
+    --------
+    >>> report = LeakageReport()
+    >>> report.has_errors(), report.to_dict()
+    (False, {'findings': []})
+    """
+
+    findings: list[LeakageFinding] = field(default_factory=list)
+
+    def has_errors(self) -> bool:
+        """Whether a finding of severity "error" affects anything."""
+        return bool(self.errors())
+
+    def errors(self) -> list[LeakageFinding]:
+        """Findings of severity "error" that affect something."""
+        return self._affecting("error")
+
+    def warnings(self) -> list[LeakageFinding]:
+        """Findings of severity "warning" that affect something."""
+        return self._affecting("warning")
+
+    def _affecting(self, severity: Severity) -> list[LeakageFinding]:
+        return [found for found in self.findings if found.severity == severity and found.n_affected]
+
+    def merged_drop_indices(self) -> dict[str, list[int]]:
+        """Per split, every row that some finding wants dropped, in order, once."""
+        merged: dict[str, set[int]] = {}
+        for finding in self.findings:
+            for split, rows in (finding.drop_indices or {}).items():
+                merged.setdefault(split, set()).update(rows)
+        return {split: sorted(rows) for split, rows in merged.items() if rows}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {"findings": [finding.to_dict() for finding in self.findings]}
+
+    @classmethod
+    def from_dict(cls, payload: Mapping[str, Any]) -> "LeakageReport":
+        """Return the report that `to_dict` described.
+
+        Examples
+        --------
+        >>> LeakageReport.from_dict({"findings": []}) == LeakageReport()
+        True
+        """
+        if not isinstance(payload.get("findings"), Sequence):
+            raise InvalidInputError(
+                f"a leakage report needs a list 'findings'; it has {sorted(payload)}"
+            )
+        return cls([LeakageFinding.from_dict(finding) for finding in payload["findings"]])
+
+
+def run_leakage_checks(checks: Iterable[LeakageCheck], splits: Mapping[str, Any]) -> LeakageReport:
+    """Run checks one after another over the same splits.
+
+    Parameters
+    ----------
+    checks : iterable of LeakageCheck
+        Objects with ``name`` and ``validate(splits)``; built-in or your own.
+    splits : mapping of str to EvalSlice
+        For instance one fold: ``{"train": …, "test": …}``.
+
+    Returns
+    -------
+    LeakageReport
+        One finding per check, in the order of the checks.
+
+    Raises
+    ------
+    MissingColumnError
+        (a KeyError) If a check names a split or a column that is not there.
+    InvalidTypeError
+        If something is no check, or a check returns something else than a finding.
+
+    Examples
+    --------
+    >>> from eval_toolkit.leakage import ExactDuplicateCheck
+    >>> from eval_toolkit.slices import EvalSlice
+    >>> train = EvalSlice("train", {"text": ["good", "bad"], "label": [0, 1]})
+    >>> test = EvalSlice("test", {"text": ["GOOD ", "fine"], "label": [0, 0]})
+    >>> report = run_leakage_checks([ExactDuplicateCheck()], {"train": train, "test": test})
+    >>> report.merged_drop_indices(), report.has_errors()
+    ({'test': [0]}, True)
+    """
+    if not isinstance(checks, Iterable):
+        raise InvalidTypeError(
+            f"`checks` is a {type(checks).__name__}; pass a list of checks, also for one"
+        )
+    if not isinstance(splits, Mapping):
+        raise InvalidTypeError(
+            f"`splits` is a {type(splits).__name__}; pass a dict of split name to EvalSlice"
+        )
+    findings = []
+    for place, check in enumerate(checks):
+        if isinstance(check, type) or not isinstance(check, LeakageCheck):
+            what = f"the class {check.__name__}" if isinstance(check, type) else repr(check)
+            raise InvalidTypeError(
+                f"checks[{place}] is {what}; a check is an object with `name` and "
+                "`validate(splits)`"
+            )
+        finding = check.validate(splits)
+        if not isinstance(finding, LeakageFinding):
+            raise InvalidTypeError(
+                f"check {check.name!r} returned a {type(finding).__name__}; "
+                "`validate` must return a LeakageFinding"
+            )
+        findings.append(finding)
+    return LeakageReport(findings)

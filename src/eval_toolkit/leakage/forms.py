@@ -1,0 +1,161 @@
+"""Forms of a text under which copies look alike: normalised, and with look-alikes folded."""
+
+import re
+import unicodedata
+
+from eval_toolkit.errors import InvalidTypeError
+
+__all__ = ["confusable_form", "normalized_form"]
+
+_INVISIBLE = {"Cc", "Cf", "Cs", "Co"}
+_FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0"  # letters and marks that show nothing
+_VARIATION_SELECTORS = (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
+_MARKS = re.compile("(?<=[A-Za-z])[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+")
+
+# Latin letter: signs of other alphabets (and phonetic, small-capital and stroked letters) that
+# are drawn like it. Capitals stand where only the capital looks alike (Greek Ν is an N, ν a v).
+_LOOK_ALIKES = {
+    "a": "аАαΑɑᴀᎪꓮ",
+    "b": "вВΒʙᏴꓐƀЬь",
+    "c": "сСϲϹᴄᏟꓚ",
+    "d": "ԁԀᴅᎠꓓđɖ",
+    "e": "еЕεΕᴇᎬꓰєҽ",
+    "f": "ꜰϝꓝƒ",
+    "g": "ɡɢԌցᏀꓖ",
+    "h": "һҺнНΗʜհᎻꓧħ",
+    "i": "іІιΙıɩɪӀӏᎥꓲɨ",
+    "j": "јЈϳᴊյᎫꓙ",
+    "k": "кКκΚᴋᏦꓗ",
+    "l": "ʟᏞꓡł",
+    "m": "мМΜᴍᎷꓟ",
+    "n": "Νɴոռꓠ",
+    "o": "оОοΟσօՕᴏꓳøө",
+    "p": "рРρΡᴘᏢꓑ",
+    "q": "ԛԚզ",
+    "r": "ʀгᎡᏒꓣ",
+    "s": "ѕЅꜱᏚꓢ",
+    "t": "тТτΤᴛᎢꓔŧ",
+    "u": "υսᴜꓴʋ",
+    "v": "νѵѴᴠᏙꓦ",
+    "w": "ԝԜѡᴡᎳꓪ",
+    "x": "хХχΧꓫ",
+    "y": "уУγΥүҮʏᎩꓬ",
+    "z": "ΖᴢᏃꓜ",
+    "'": "‘’‛′ʹʼˈ`´",
+    '"': "“”‟″«»",
+    "-": "‐‑‒–—―−",
+}
+_FOLDED = {ord(sign): latin for latin, signs in _LOOK_ALIKES.items() for sign in signs}
+
+
+class _Normalized(dict[int, str | None]):
+    """Translation table that drops invisible characters and symbols, filled as they turn up."""
+
+    def __missing__(self, code: int) -> str | None:
+        kept = None if _is_invisible(code) or _category(code) == "So" else chr(code)
+        self[code] = kept
+        return kept
+
+
+class _Folded(dict[int, str | None]):
+    """Translation table that drops invisible characters and folds look-alikes."""
+
+    def __missing__(self, code: int) -> str | None:
+        kept = None if _is_invisible(code) else _FOLDED.get(code, chr(code))
+        self[code] = kept
+        return kept
+
+
+def _category(code: int) -> str:
+    return unicodedata.category(chr(code))
+
+
+def _is_invisible(code: int) -> bool:
+    sign = chr(code)
+    if sign.isspace():
+        return False
+    return (
+        _category(code) in _INVISIBLE
+        or sign in _FILLERS
+        or any(code in selectors for selectors in _VARIATION_SELECTORS)
+    )
+
+
+_NORMALIZED = _Normalized()
+_CONFUSABLE = _Folded()
+
+
+def _checked(text: str) -> str:
+    if not isinstance(text, str):
+        raise InvalidTypeError(f"`text` must be a str, got {type(text).__name__}")
+    return text
+
+
+def normalized_form(text: str) -> str:
+    r"""Return a text without the differences that a reader does not see.
+
+    NFKC, without control, format, surrogate, private-use and symbol characters, white space
+    collapsed, lower case. A text of nothing but symbols keeps them: two emoji are not copies.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+
+    Returns
+    -------
+    str
+        Equal for texts that differ in those alone.
+
+    Raises
+    ------
+    InvalidTypeError
+        If the argument is not a str.
+
+    Examples
+    --------
+    >>> normalized_form("Ｆｕｌｌ\u200b  width\ttext")
+    'full width text'
+    """
+    composed = unicodedata.normalize("NFKC", _checked(text))
+    if composed.isascii() and composed.isprintable():
+        return " ".join(composed.lower().split())
+    kept = composed.translate(_NORMALIZED)
+    # Composed again: marks meet letters from which they were kept apart.
+    lowered = unicodedata.normalize("NFKC", (kept if kept.strip() else composed).lower())
+    return " ".join(lowered.split())
+
+
+def confusable_form(text: str) -> str:
+    r"""Return what a text looks like: look-alike letters as Latin, nothing invisible, no accents.
+
+    Compatibility forms (full width, mathematical and other styled letters) are resolved, invisible
+    characters (zero width, bidirectional controls, tags, variation selectors) dropped, look-alikes
+    folded to Latin, combining marks taken off Latin letters, lower case, white space collapsed.
+    Digits stay: 0 is not folded to o.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+
+    Returns
+    -------
+    str
+        Equal for texts that look alike.
+
+    Raises
+    ------
+    InvalidTypeError
+        If the argument is not a str.
+
+    Examples
+    --------
+    >>> confusable_form("\u0440\u0430y\u0440\u0430l") == confusable_form("PayPal\u202e")
+    True
+    """
+    if not (_checked(text).isascii() and text.isprintable() and "`" not in text):
+        # Folded before, because NFKC makes an ς of the ϲ that looks like c, and again after it.
+        signs = unicodedata.normalize("NFKD", text.translate(_CONFUSABLE)).translate(_CONFUSABLE)
+        text = unicodedata.normalize("NFC", _MARKS.sub("", signs))
+    return " ".join(text.lower().split())

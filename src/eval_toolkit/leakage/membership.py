@@ -1,0 +1,270 @@
+"""Rows in the wrong split: groups that straddle splits, and times that run backwards."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit import _frames, _validate
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.leakage._parts import (
+    EVIDENCE_CAP,
+    BuiltInCheck,
+    checked_severity,
+    chosen_splits,
+    count,
+    in_order,
+    names_tuple,
+    nothing_found,
+)
+from eval_toolkit.leakage.findings import LeakageFinding, Severity
+from eval_toolkit.slices import EvalSlice
+
+__all__ = ["GroupLeakageCheck", "TemporalLeakageCheck"]
+
+_Clock: TypeAlias = Literal["number", "time", "time with zone"]
+
+
+def _column(split: str, part: EvalSlice, name: str, check: str) -> NDArray[Any]:
+    try:
+        return _frames.column(part.df, name)
+    except MissingColumnError as error:
+        raise MissingColumnError(f"{check}: split {split!r}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLeakageCheck(BuiltInCheck):
+    """LK007: a group (author, patient, template, session) with rows in more than one split.
+
+    Parameters
+    ----------
+    group_col : str
+        Column of the group ids. Rows without an id belong to no group.
+    target_splits : sequence of str, optional
+        Splits to look at; all by default.
+    severity : {"error", "warning", "info"}, default "error"
+        Of the finding.
+    keep : {"none", "first"}, default "none"
+        Which rows of such a group may stay: none, or those of its first split (the training split
+        if it is one of them). After a split by rows nearly every group straddles; then "first"
+        keeps the training data, but splitting again by group is the better cure.
+    train_split : str, default "train"
+        The split that comes first for ``keep="first"``.
+
+    Examples
+    --------
+    >>> train = EvalSlice("train", {"text": ["a", "b"], "label": [0, 1], "user": [7, 8]})
+    >>> test = EvalSlice("test", {"text": ["c", "d"], "label": [0, 1], "user": [8, 9]})
+    >>> finding = GroupLeakageCheck("user").validate({"train": train, "test": test})
+    >>> finding.drop_indices, finding.evidence["violating_groups"]
+    ({'train': [1], 'test': [0]}, ['8'])
+    """
+
+    group_col: str
+    target_splits: Sequence[str] | None = None
+    severity: Severity = "error"
+    keep: Literal["none", "first"] = field(default="none", kw_only=True)
+    train_split: str = field(default="train", kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target_splits", names_tuple(self.target_splits, "target_splits"))
+        checked_severity(self.severity, "severity")
+        _validate.choice(self.keep, "keep", ("none", "first"))
+
+    def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
+        """Return the rows of straddling groups; ``evidence`` names the groups."""
+        parts = in_order(chosen_splits(splits, self.target_splits, self.name), self.train_split)
+        members: dict[Any, dict[str, list[int]]] = {}
+        without = 0
+        for split, part in parts.items():
+            groups = _column(split, part, self.group_col, self.name).astype(object).tolist()
+            for row, group in enumerate(groups):
+                if _validate.is_missing(group):
+                    without += 1
+                    continue
+                try:
+                    members.setdefault(group, {}).setdefault(split, []).append(row)
+                except TypeError:
+                    raise InvalidTypeError(
+                        f"{self.name}: split {split!r}: {self.group_col}[{row}] is {group!r}; "
+                        "group ids must be strings, numbers or other hashable values"
+                    ) from None
+        straddling = {group: rows for group, rows in members.items() if len(rows) > 1}
+        return self._finding(straddling, without)
+
+    def _finding(self, straddling: dict[Any, dict[str, list[int]]], without: int) -> LeakageFinding:
+        drop: dict[str, list[int]] = {}
+        for by_split in straddling.values():
+            for split, rows in list(by_split.items())[1 if self.keep == "first" else 0 :]:
+                drop.setdefault(split, []).extend(rows)
+        evidence: dict[str, Any] = {
+            "group_col": self.group_col,
+            "n_violating_groups": len(straddling),
+            "violating_groups": [str(group) for group in list(straddling)[:EVIDENCE_CAP]],
+            "keep": self.keep,
+            "n_without_group": without,
+            "listed_at_most": EVIDENCE_CAP,
+        }
+        aside = f"; {count(without, 'row')} without {self.group_col} not checked" if without else ""
+        if not straddling:
+            told = f"no {self.group_col} in more than one split{aside}"
+            return nothing_found(self, self.severity, evidence, told)
+        n = sum(map(len, drop.values()))
+        message = (
+            f"{count(len(straddling), 'group')} of {self.group_col} in more than one split "
+            f"({count(n, 'row')}){aside}"
+        )
+        ordered = {split: sorted(found) for split, found in drop.items()}
+        return self.finding(self.severity, ordered, evidence, message, n)
+
+
+@dataclass(frozen=True, slots=True)
+class TemporalLeakageCheck(BuiltInCheck):
+    """LK008: a split that should come later has rows from before the end of an earlier one.
+
+    Parameters
+    ----------
+    time_col : str
+        Column of times: numbers, dates, timestamps or ISO 8601 text. Rows without a time are
+        counted, not checked.
+    split_order : sequence of str
+        Splits from the earliest to the latest, at least two.
+    severity : {"error", "warning", "info"}, default "error"
+        Of the finding.
+
+    Raises
+    ------
+    InvalidInputError
+        If the order names fewer than two splits, a text is no ISO 8601 time, or splits mix numbers
+        and times, or times with and without a zone.
+
+    Notes
+    -----
+    A violation is max(earlier) > min(later), the earlier side being all splits before it; rows
+    to drop are those of the later split not after max(earlier).
+
+    Examples
+    --------
+    >>> train = EvalSlice("train", {"text": ["a", "b"], "label": [0, 1], "day": [1, 5]})
+    >>> test = EvalSlice("test", {"text": ["c", "d"], "label": [0, 1], "day": [4, 6]})
+    >>> check = TemporalLeakageCheck("day", ["train", "test"])
+    >>> check.validate({"train": train, "test": test}).drop_indices
+    {'test': [0]}
+    """
+
+    time_col: str
+    split_order: Sequence[str]
+    severity: Severity = "error"
+
+    def __post_init__(self) -> None:
+        order = names_tuple(self.split_order, "split_order") or ()
+        if len(order) < 2:
+            raise InvalidInputError(
+                f"`split_order` is {list(order)}; it must name at least two splits, earliest first"
+            )
+        object.__setattr__(self, "split_order", order)
+        checked_severity(self.severity, "severity")
+
+    def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
+        """Return the rows that come too early; ``evidence["violations"]`` says by how much."""
+        parts = chosen_splits(splits, self.split_order, self.name)
+        clocks: dict[_Clock, str] = {}
+        drop: dict[str, list[int]] = {}
+        violations: list[dict[str, Any]] = []
+        latest: Any = None
+        without = 0
+        for split in self.split_order:
+            clock, rows, times = self._times(split, parts[split])
+            without += parts[split].n - len(rows)
+            if not len(rows):
+                continue
+            self._same_clock(clocks, clock, split)
+            if latest is not None and latest > times.min():
+                early = times <= latest
+                drop[split] = rows[early].tolist()
+                violations.append(
+                    {
+                        "split": split,
+                        "max_earlier": str(latest),
+                        "min_later": str(times.min()),
+                        "n_rows": int(early.sum()),
+                    }
+                )
+            latest = times.max() if latest is None else max(latest, times.max())
+        evidence = {
+            "time_col": self.time_col,
+            "split_order": list(self.split_order),
+            "violations": violations,
+            "n_without_time": without,
+        }
+        aside = f"; {count(without, 'row')} without {self.time_col} not checked" if without else ""
+        if not violations:
+            told = f"{self.time_col} runs forward{aside}"
+            return nothing_found(self, self.severity, evidence, told)
+        n = sum(map(len, drop.values()))
+        where = ", ".join(f"{split} {len(found)}" for split, found in drop.items())
+        message = f"{count(n, 'row')} not after the end of an earlier split ({where}){aside}"
+        return self.finding(self.severity, drop, evidence, message, n)
+
+    def _same_clock(self, clocks: "dict[_Clock, str]", clock: _Clock, split: str) -> None:
+        clocks.setdefault(clock, split)
+        if len(clocks) > 1:
+            (kind, first), (other, second) = list(clocks.items())[:2]
+            raise InvalidInputError(
+                f"{self.name}: {self.time_col} is a {kind} in split {first!r} but a {other} in "
+                f"{second!r}; they cannot be ordered"
+            )
+
+    def _times(self, split: str, part: EvalSlice) -> tuple[_Clock, NDArray[np.int64], NDArray[Any]]:
+        """Return what kind of times these are, the rows that have one, and those times."""
+        values = _column(split, part, self.time_col, self.name)
+        if values.dtype.kind in "iuf":
+            rows = np.flatnonzero(~np.isnan(values))
+            return "number", rows, values[rows]
+        if values.dtype.kind == "M":
+            rows = np.flatnonzero(~np.isnat(values))
+            return "time", rows, values[rows]
+        given = values.tolist()
+        present = [row for row, value in enumerate(given) if not _validate.is_missing(value)]
+        try:
+            moments = [_moment(given[row]) for row in present]
+        except (TypeError, ValueError):
+            row = next(row for row in present if not _is_moment(given[row]))
+            raise InvalidTypeError(
+                f"{self.name}: split {split!r}: {self.time_col}[{row}] is {given[row]!r}; times "
+                "must be numbers, dates or ISO 8601 text such as 2024-05-31T12:00"
+            ) from None
+        kinds = {kind for kind, _ in moments}
+        if len(kinds) > 1:
+            raise InvalidInputError(
+                f"{self.name}: split {split!r}: {self.time_col} mixes {' and '.join(sorted(kinds))}"
+            )
+        clock = kinds.pop() if kinds else "time"
+        return clock, np.array(present, dtype=np.int64), np.array([m for _, m in moments])
+
+
+def _moment(value: Any) -> tuple[_Clock, Any]:
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError("a truth value is no time")
+    if isinstance(value, (int, float, np.integer, np.floating)):
+        return "number", value
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value.strip())
+    elif isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    if not isinstance(value, datetime):
+        raise TypeError("not a time")
+    if value.tzinfo is None:
+        return "time", np.datetime64(value, "us")
+    return "time with zone", np.datetime64(value.astimezone(UTC).replace(tzinfo=None), "us")
+
+
+def _is_moment(value: Any) -> bool:
+    try:
+        _moment(value)
+    except (TypeError, ValueError):
+        return False
+    return True

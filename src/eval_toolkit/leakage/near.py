@@ -1,0 +1,382 @@
+"""Near-duplicates: texts that are similar, within a split and between training and evaluation."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from eval_toolkit import _validate
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.leakage._parts import (
+    SCOPES,
+    BuiltInCheck,
+    Copies,
+    Scope,
+    checked_severity,
+    chosen_splits,
+    gravest,
+    in_order,
+    names_tuple,
+    texts_of,
+)
+from eval_toolkit.leakage.findings import LeakageFinding, Severity
+from eval_toolkit.protocols import SimilarityStrategy
+from eval_toolkit.slices import EvalSlice
+from eval_toolkit.text_dedup import (
+    DEFAULT_DEDUP_THRESHOLD,
+    MinHashLSHStrategy,
+    TfidfCosineStrategy,
+    near_dedup,
+)
+from eval_toolkit.text_dedup.pairs import across
+
+__all__ = ["TFIDF_MAX_ROWS", "CrossSplitLeakageCheck", "NearDuplicateCheck"]
+
+TFIDF_MAX_ROWS = 20_000
+"""Up to this many rows the default strategy is TF-IDF cosine, whose work grows with n²."""
+
+_Polarity: TypeAlias = Literal["same_label", "cross_label"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A row to drop and the row it resembles."""
+
+    split: str
+    row: int
+    kept_split: str
+    kept: int
+    similarity: float
+    polarity: _Polarity
+
+
+class _SimilarityCheck(BuiltInCheck):
+    """Settings and finding of a check for similar texts; which texts is the caller's."""
+
+    __slots__ = ()
+    threshold: float
+    strategy: SimilarityStrategy | None
+    severity: Severity
+    label_aware: bool
+    severity_same_label: Severity
+    severity_cross_label: Severity
+
+    def _check_settings(self) -> None:
+        object.__setattr__(self, "threshold", _validate.fraction(self.threshold, "threshold"))
+        if self.strategy is not None and not isinstance(self.strategy, SimilarityStrategy):
+            raise InvalidTypeError(
+                f"`strategy` is a {type(self.strategy).__name__}; it needs the methods "
+                "pairs_within and pairs_across"
+            )
+        for name in ("severity", "severity_same_label", "severity_cross_label"):
+            checked_severity(getattr(self, name), name)
+
+    def _chosen_strategy(self, n: int) -> tuple[SimilarityStrategy, str]:
+        """Return the strategy for n rows, and why it was chosen."""
+        if self.strategy is not None:
+            return self.strategy, "given"
+        if n <= TFIDF_MAX_ROWS:
+            return TfidfCosineStrategy(), f"default up to {TFIDF_MAX_ROWS} rows"
+        return MinHashLSHStrategy(), (
+            f"default above {TFIDF_MAX_ROWS} rows: similarity is the Jaccard index of character "
+            "3-grams, not TF-IDF cosine"
+        )
+
+    def _found(
+        self, pairs: Sequence[_Pair], severities: tuple[Severity, Severity], n: int
+    ) -> LeakageFinding:
+        """Return all pairs as one finding; ``n`` rows were looked at."""
+        if self.label_aware and pairs:
+            by_polarity = self._by_polarity()
+            present = {by_polarity[pair.polarity] for pair in pairs}
+            severities = (gravest(present), gravest(present))
+        evidence = self._evidence(pairs, n)
+        return _copies(pairs).finding(self, "pairs", "near-duplicate", severities, evidence)
+
+    def _found_by_label(
+        self, pairs: Sequence[_Pair], n: int
+    ) -> tuple[LeakageFinding, LeakageFinding]:
+        """Return one finding per polarity; each row is in at most one of them."""
+        return self._found_of(pairs, n, "same_label"), self._found_of(pairs, n, "cross_label")
+
+    def _found_of(self, pairs: Sequence[_Pair], n: int, polarity: _Polarity) -> LeakageFinding:
+        chosen = [pair for pair in pairs if pair.polarity == polarity]
+        severity = self._by_polarity()[polarity]
+        evidence = self._evidence(chosen, n) | {"label_polarity": polarity}
+        found = _copies(chosen).finding(
+            self, "pairs", "near-duplicate", (severity, severity), evidence
+        )
+        return replace(found, check_name=f"{self.name}.{polarity}")
+
+    def _by_polarity(self) -> dict[_Polarity, Severity]:
+        return {
+            "same_label": self.severity_same_label,
+            "cross_label": self.severity_cross_label,
+        }
+
+    def _evidence(self, pairs: Sequence[_Pair], n: int) -> dict[str, Any]:
+        strategy, why = self._chosen_strategy(n)
+        clusters = Counter((pair.kept_split, pair.kept) for pair in pairs)
+        similarity = [pair.similarity for pair in pairs]
+        return {
+            "threshold": self.threshold,
+            "strategy": type(strategy).__name__,
+            "strategy_reason": why,
+            "label_aware": self.label_aware,
+            "n_same_label": _n_rows(pairs, "same_label"),
+            "n_cross_label": _n_rows(pairs, "cross_label"),
+            "n_clusters": len(clusters),
+            "largest_cluster": max(clusters.values(), default=-1) + 1,
+            "similarity_range": [min(similarity), max(similarity)] if similarity else [],
+        }
+
+
+def _n_rows(pairs: Sequence[_Pair], polarity: _Polarity) -> int:
+    return len({(pair.split, pair.row) for pair in pairs if pair.polarity == polarity})
+
+
+def _copies(pairs: Sequence[_Pair]) -> Copies:
+    copies = Copies()
+    for pair in pairs:
+        if pair.split == pair.kept_split:
+            copies.add_within(pair.split, pair.row, pair.kept)
+        else:
+            copies.add_across(pair.split, pair.row, pair.kept_split, pair.kept)
+    return copies
+
+
+def _within(check: _SimilarityCheck, parts: Mapping[str, EvalSlice], n: int) -> list[_Pair]:
+    """Return each split's rows that resemble an earlier row which stays."""
+    strategy, _ = check._chosen_strategy(n)
+    pairs = []
+    for split, part in parts.items():
+        texts = texts_of(split, part, check.name)
+        if len(texts) < 2:
+            continue
+        report = near_dedup(texts, check.threshold, strategy=strategy)
+        labels = part.y_true
+        pairs += [
+            _Pair(
+                split,
+                row,
+                split,
+                kept,
+                float(similarity),
+                "same_label" if labels[row] == labels[kept] else "cross_label",
+            )
+            for row, kept, similarity in report.dropped_pairs
+        ]
+    return pairs
+
+
+def _across(
+    check: _SimilarityCheck,
+    reference: Mapping[str, EvalSlice],
+    split: str,
+    part: EvalSlice,
+    n: int,
+) -> list[_Pair]:
+    """Return the rows of a split that resemble any row of the reference splits.
+
+    Each comes with one of them: of another label if there is one, then the most similar.
+    """
+    strategy, _ = check._chosen_strategy(n)
+    places = [(name, row) for name, other in reference.items() for row in range(other.n)]
+    known = [
+        text for name, other in reference.items() for text in texts_of(name, other, check.name)
+    ]
+    known_labels = [label for other in reference.values() for label in other.y_true.tolist()]
+    texts = texts_of(split, part, check.name)
+    if not (known and texts):
+        return []
+    # On distinct texts: a thousand copies on both sides are one pair, not a million.
+    found = across(strategy, texts, known, check.threshold, k_neighbors=20)
+    first_of_label: dict[int, dict[int, int]] = {}
+    for at, (code, label) in enumerate(
+        zip(found.reference.codes.tolist(), known_labels, strict=True)
+    ):
+        first_of_label.setdefault(code, {}).setdefault(label, at)
+    best: dict[tuple[int, int], tuple[bool, float, int]] = {}
+    for block in found.all_blocks():
+        for query, other, similarity in zip(*(column.tolist() for column in block), strict=True):
+            for other_label, at in first_of_label[other].items():
+                for label in (0, 1):
+                    rank = (label == other_label, -similarity, at)
+                    best[query, label] = min(rank, best.get((query, label), rank))
+    pairs = []
+    for row, key in enumerate(zip(found.query.codes.tolist(), part.y_true.tolist(), strict=True)):
+        if key in best:
+            same, negative, at = best[key]
+            polarity: _Polarity = "same_label" if same else "cross_label"
+            pairs.append(_Pair(split, row, *places[at], -negative, polarity))
+    return pairs
+
+
+def _agreed(pairs: Sequence[_Pair]) -> list[_Pair]:
+    """Return the pairs with one polarity per row: "cross_label" if any of its pairs is."""
+    conflicting = {(pair.split, pair.row) for pair in pairs if pair.polarity == "cross_label"}
+    return [
+        replace(pair, polarity="cross_label") if (pair.split, pair.row) in conflicting else pair
+        for pair in pairs
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class NearDuplicateCheck(_SimilarityCheck):
+    """LK002: texts that resemble an earlier text of their split, or one of an earlier split.
+
+    Parameters
+    ----------
+    threshold : float, default 0.9
+        Similarity from which two texts are near-duplicates, strictly between 0 and 1.
+    strategy : SimilarityStrategy, optional
+        Default: TF-IDF cosine up to 20 000 rows, MinHash-LSH (Jaccard) above; the evidence says
+        which was used.
+    target_splits : sequence of str, optional
+        Splits to look at; all by default.
+    severity : {"error", "warning", "info"}, default "warning"
+        Of near-duplicates within a split.
+    label_aware : bool, default False
+        Let labels decide the severity, within and across splits alike.
+    severity_same_label, severity_cross_label : severity, default "warning" and "error"
+        With ``label_aware``: when the similar rows agree, and when any two disagree.
+    scope : {"both", "within", "across"}, default "both"
+        Look inside each split, between splits, or both.
+    train_split : str, default "train"
+        The split whose row stays; without such a split, the first.
+    severity_across : {"error", "warning", "info"}, default "error"
+        Of near-duplicates across splits.
+
+    Notes
+    -----
+    Within a split the first text stays and later texts similar to one that stays go, so no two
+    kept texts are similar. Across splits a row goes when it resembles any row of an earlier
+    split. TF-IDF weights depend on all texts, so after dropping rows other similarities move a
+    little; `drop_until_clean` repeats until nothing is found.
+
+    Examples
+    --------
+    >>> texts = ["win a free prize today call now", "win a free prize today call now!", "hello"]
+    >>> part = EvalSlice("train", {"text": texts, "label": [1, 0, 0]})
+    >>> finding = NearDuplicateCheck(label_aware=True).validate({"train": part})
+    >>> finding.drop_indices, finding.severity
+    ({'train': [1]}, 'error')
+    """
+
+    threshold: float = DEFAULT_DEDUP_THRESHOLD
+    strategy: SimilarityStrategy | None = None
+    target_splits: Sequence[str] | None = None
+    severity: Severity = "warning"
+    label_aware: bool = False
+    severity_same_label: Severity = "warning"
+    severity_cross_label: Severity = "error"
+    scope: Scope = field(default="both", kw_only=True)
+    train_split: str = field(default="train", kw_only=True)
+    severity_across: Severity = field(default="error", kw_only=True)
+
+    def __post_init__(self) -> None:
+        self._check_settings()
+        object.__setattr__(self, "target_splits", names_tuple(self.target_splits, "target_splits"))
+        checked_severity(self.severity_across, "severity_across")
+        _validate.choice(self.scope, "scope", SCOPES)
+
+    def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
+        """Return the near-duplicates; ``evidence["pairs"]`` names the first within each split."""
+        pairs, n = self._pairs(splits)
+        return self._found(pairs, (self.severity, self.severity_across), n)
+
+    def validate_label_split(
+        self, splits: Mapping[str, EvalSlice]
+    ) -> tuple[LeakageFinding, LeakageFinding]:
+        """Return two findings: near-duplicates with the same label, and with another label."""
+        return self._found_by_label(*self._pairs(splits))
+
+    def _pairs(self, splits: Mapping[str, EvalSlice]) -> tuple[list[_Pair], int]:
+        parts = in_order(chosen_splits(splits, self.target_splits, self.name), self.train_split)
+        n = sum(part.n for part in parts.values())
+        pairs = [] if self.scope == "across" else _within(self, parts, n)
+        if self.scope != "within":
+            names = list(parts)
+            for place, split in enumerate(names[1:], start=1):
+                earlier = {name: parts[name] for name in names[:place]}
+                pairs += _across(self, earlier, split, parts[split], n)
+        return _agreed(pairs), n
+
+
+@dataclass(frozen=True, slots=True)
+class CrossSplitLeakageCheck(_SimilarityCheck):
+    """LK006: evaluation rows that resemble a training row.
+
+    Parameters
+    ----------
+    train_split : str, default "train"
+        The split that was learned from.
+    eval_splits : sequence of str, optional
+        Splits that measure; by default all but the training split.
+    threshold : float, default 0.9
+        Similarity from which two texts are near-duplicates, strictly between 0 and 1.
+    strategy : SimilarityStrategy, optional
+        Default: TF-IDF cosine up to 20 000 rows, MinHash-LSH (Jaccard) above; the evidence says
+        which was used.
+    severity : {"error", "warning", "info"}, default "error"
+        Of the finding.
+    label_aware : bool, default False
+        Let labels decide the severity.
+    severity_same_label, severity_cross_label : severity, default "warning" and "error"
+        With ``label_aware``: when the similar rows agree, and when any two disagree.
+
+    Examples
+    --------
+    >>> train = EvalSlice("train", {"text": ["win a free prize today call now"], "label": [1]})
+    >>> texts = ["see you at noon", "win a free prize today call now!"]
+    >>> test = EvalSlice("test", {"text": texts, "label": [0, 1]})
+    >>> CrossSplitLeakageCheck().validate({"train": train, "test": test}).drop_indices
+    {'test': [1]}
+    """
+
+    train_split: str = "train"
+    eval_splits: Sequence[str] | None = None
+    threshold: float = DEFAULT_DEDUP_THRESHOLD
+    strategy: SimilarityStrategy | None = None
+    severity: Severity = "error"
+    label_aware: bool = False
+    severity_same_label: Severity = "warning"
+    severity_cross_label: Severity = "error"
+
+    def __post_init__(self) -> None:
+        self._check_settings()
+        names = names_tuple(self.eval_splits, "eval_splits")
+        object.__setattr__(self, "eval_splits", names)
+        if names is not None and self.train_split in names:
+            raise InvalidInputError(
+                f"`eval_splits` names {self.train_split!r}, the training split; "
+                "a split cannot be compared with itself"
+            )
+
+    def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
+        """Return the evaluation rows that resemble a training row."""
+        pairs, n, names = self._pairs(splits)
+        finding = self._found(pairs, (self.severity, self.severity), n)
+        return replace(finding, evidence=finding.evidence | names)
+
+    def validate_label_split(
+        self, splits: Mapping[str, EvalSlice]
+    ) -> tuple[LeakageFinding, LeakageFinding]:
+        """Return two findings: rows like a training row of the same label, and of another."""
+        pairs, n, names = self._pairs(splits)
+        same, cross = self._found_by_label(pairs, n)
+        return (
+            replace(same, evidence=same.evidence | names),
+            replace(cross, evidence=cross.evidence | names),
+        )
+
+    def _pairs(self, splits: Mapping[str, EvalSlice]) -> tuple[list[_Pair], int, dict[str, Any]]:
+        train = chosen_splits(splits, (self.train_split,), self.name)
+        others = chosen_splits(splits, self.eval_splits, self.name)
+        others.pop(self.train_split, None)
+        n = sum(part.n for part in (train | others).values())
+        pairs: list[_Pair] = []
+        for split, part in others.items():
+            pairs += _across(self, train, split, part, n)
+        names = {"train_split": self.train_split, "eval_splits": list(others)}
+        return _agreed(pairs), n, names

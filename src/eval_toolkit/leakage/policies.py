@@ -1,0 +1,237 @@
+"""What to do about findings: raise, record, skip or drop."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from eval_toolkit import _validate
+from eval_toolkit.errors import InvalidInputError, LeakageError, MissingColumnError
+from eval_toolkit.leakage._parts import chosen_splits
+from eval_toolkit.leakage.findings import LeakageFinding, LeakageReport, run_leakage_checks
+from eval_toolkit.protocols import LeakageCheck
+from eval_toolkit.slices import EvalSlice
+
+__all__ = [
+    "LEAKAGE_POLICIES",
+    "CleanedSplits",
+    "LeakagePolicy",
+    "apply_leakage_policy",
+    "drop_leakage",
+    "drop_until_clean",
+]
+
+LeakagePolicy: TypeAlias = Literal["raise", "record", "skip", "drop"]
+LEAKAGE_POLICIES: tuple[LeakagePolicy, ...] = get_args(LeakagePolicy)
+
+
+@dataclass(frozen=True, slots=True)
+class CleanedSplits:
+    """Splits without the rows that checks objected to, and the way there.
+
+    Examples
+    --------
+    >>> from eval_toolkit.leakage import ExactDuplicateCheck
+    >>> part = EvalSlice("all", {"text": ["a", "b", "A"], "label": [0, 1, 0]})
+    >>> cleaned = drop_until_clean([ExactDuplicateCheck()], {"all": part})
+    >>> cleaned.kept, cleaned.n_dropped, len(cleaned.reports)
+    ({'all': [0, 1]}, 1, 2)
+    """
+
+    splits: dict[str, EvalSlice]
+    kept: dict[str, list[int]]
+    """Per split, the rows of the original that are left."""
+    n_dropped: int
+    reports: list[LeakageReport]
+    """One per round: the first on the data as given, the last on ``splits``."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types, without the data."""
+        return {
+            "kept": self.kept,
+            "n_dropped": self.n_dropped,
+            "reports": [report.to_dict() for report in self.reports],
+        }
+
+
+def drop_leakage(splits: Mapping[str, EvalSlice], report: LeakageReport) -> dict[str, EvalSlice]:
+    """Return the splits without the rows that any finding of a report wants dropped.
+
+    Parameters
+    ----------
+    splits : mapping of str to EvalSlice
+        The splits the report was made on.
+    report : LeakageReport
+        Findings of any severity. Those that are not about rows change nothing.
+
+    Returns
+    -------
+    dict of str to EvalSlice
+        All splits, in the same order; a split that loses no row is the same object.
+
+    Raises
+    ------
+    MissingColumnError
+        (a KeyError) If the report names a split that is not there.
+    InvalidInputError
+        If the report names a row that is not there: it was made on other data.
+
+    Examples
+    --------
+    >>> from eval_toolkit.leakage import ExactDuplicateCheck
+    >>> part = EvalSlice("all", {"text": ["a", "b", "A"], "label": [0, 1, 0]})
+    >>> report = run_leakage_checks([ExactDuplicateCheck()], {"all": part})
+    >>> drop_leakage({"all": part}, report)["all"].features
+    ['a', 'b']
+    """
+    kept = _kept_rows(splits, report)
+    return {name: part.take(kept[name]) if name in kept else part for name, part in splits.items()}
+
+
+def _kept_rows(splits: Mapping[str, EvalSlice], report: LeakageReport) -> dict[str, Any]:
+    """Return the rows left in each split that loses any."""
+    kept = {}
+    for name, rows in report.merged_drop_indices().items():
+        if name not in splits:
+            raise MissingColumnError(
+                f"the report names the split {name!r}; the splits are "
+                f"{', '.join(map(repr, splits)) or 'none'}"
+            )
+        n = splits[name].n
+        if rows[-1] >= n:
+            raise InvalidInputError(
+                f"the report names row {rows[-1]} of split {name!r}, which has {n} rows; "
+                "it was made on other data"
+            )
+        kept[name] = np.delete(np.arange(n), rows)
+    return kept
+
+
+def apply_leakage_policy(
+    report: LeakageReport, splits: Mapping[str, EvalSlice], policy: LeakagePolicy
+) -> dict[str, EvalSlice]:
+    """Return the splits to go on with after a report, or raise.
+
+    Parameters
+    ----------
+    report : LeakageReport
+        Findings on the splits.
+    splits : mapping of str to EvalSlice
+        The splits the report was made on.
+    policy : {"raise", "record", "skip", "drop"}
+        "raise": errors end it. "drop": every row named by a finding goes, whatever its severity;
+        errors that are not about rows (a leaking column) end it, because dropping cannot cure
+        them. "record" and "skip" change nothing ("skip" is for callers that run no checks at all).
+
+    Returns
+    -------
+    dict of str to EvalSlice
+        The splits, without the dropped rows for "drop".
+
+    Raises
+    ------
+    LeakageError
+        (a RuntimeError) For "raise" with errors, and for "drop" with errors beyond rows; the
+        message names each finding.
+    InvalidInputError
+        If the policy is unknown, or the report was made on other data.
+
+    Notes
+    -----
+    One report is applied once. Dropping rows can bring up new findings (TF-IDF weights depend on
+    all texts): `drop_until_clean` runs the checks again until there are none.
+
+    Examples
+    --------
+    >>> from eval_toolkit.leakage import LabelConflictCheck
+    >>> part = EvalSlice("all", {"text": ["a", "b", "A"], "label": [0, 1, 1]})
+    >>> report = run_leakage_checks([LabelConflictCheck()], {"all": part})
+    >>> apply_leakage_policy(report, {"all": part}, "drop")["all"].features
+    ['b']
+    >>> apply_leakage_policy(report, {"all": part}, "raise")
+    Traceback (most recent call last):
+        ...
+    eval_toolkit.errors.LeakageError: leakage found: LK005 LabelConflictCheck: 1 text ...
+    """
+    _validate.choice(policy, "policy", LEAKAGE_POLICIES)
+    if policy == "raise" and report.has_errors():
+        raise LeakageError(
+            f"leakage found: {_named(report.errors())} (remove it, or choose the policy 'drop' or "
+            "'record')"
+        )
+    if policy != "drop":
+        return dict(splits)
+    _refuse_what_rows_cannot_cure(report)
+    return drop_leakage(splits, report)
+
+
+def _refuse_what_rows_cannot_cure(report: LeakageReport) -> None:
+    beyond = [finding for finding in report.errors() if finding.drop_indices is None]
+    if beyond:
+        raise LeakageError(
+            f"dropping rows does not cure: {_named(beyond)} (remove the cause, or choose the "
+            "policy 'record')"
+        )
+
+
+def _named(findings: Iterable[LeakageFinding]) -> str:
+    return "; ".join(map(str, findings))
+
+
+def drop_until_clean(
+    checks: Iterable[LeakageCheck], splits: Mapping[str, EvalSlice], *, max_rounds: int = 20
+) -> CleanedSplits:
+    """Run checks and drop what they name, until they name no row.
+
+    Parameters
+    ----------
+    checks : iterable of LeakageCheck
+        All are run in every round.
+    splits : mapping of str to EvalSlice
+        For instance one fold.
+    max_rounds : int, default 20
+        Rounds after which to give up. Rows only ever go, so it ends anyway; most checks need one
+        round and a second that finds nothing.
+
+    Returns
+    -------
+    CleanedSplits
+        Splits, the original rows they hold, and a report per round.
+
+    Raises
+    ------
+    LeakageError
+        If an error is not about rows, or rows are still named after the last round.
+
+    Examples
+    --------
+    >>> from eval_toolkit.leakage import ExactDuplicateCheck, LabelConflictCheck
+    >>> train = EvalSlice("train", {"text": ["a", "b"], "label": [0, 1]})
+    >>> test = EvalSlice("test", {"text": ["A", "B", "c"], "label": [0, 0, 1]})
+    >>> cleaned = drop_until_clean(
+    ...     [ExactDuplicateCheck(), LabelConflictCheck()], {"train": train, "test": test}
+    ... )
+    >>> cleaned.kept
+    {'train': [0], 'test': [2]}
+    """
+    every = list(checks)
+    rounds = _validate.integer(max_rounds, "max_rounds", low=1)
+    current = chosen_splits(splits, None, "drop_until_clean")
+    kept = {name: np.arange(part.n) for name, part in current.items()}
+    reports: list[LeakageReport] = []
+    for _ in range(rounds + 1):
+        report = run_leakage_checks(every, current)
+        reports.append(report)
+        _refuse_what_rows_cannot_cure(report)
+        left = _kept_rows(current, report)
+        if not left:
+            n_dropped = sum(part.n for part in splits.values()) - sum(map(len, kept.values()))
+            rows = {name: at.tolist() for name, at in kept.items()}
+            return CleanedSplits(current, rows, n_dropped, reports)
+        kept |= {name: kept[name][rows] for name, rows in left.items()}
+        current |= {name: current[name].take(rows) for name, rows in left.items()}
+    raise LeakageError(
+        f"rows are still named after {rounds} rounds of dropping: "
+        f"{_named(finding for finding in report.findings if finding.drop_indices)}"
+    )

@@ -1,0 +1,207 @@
+"""Target leakage: one column that gives the label away."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit import _frames, _validate
+from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit.errors import InvalidInputError, MissingColumnError, UndefinedMetricError
+from eval_toolkit.inference import clopper_pearson_interval, delong_ci
+from eval_toolkit.leakage._parts import (
+    BuiltInCheck,
+    checked_severity,
+    chosen_splits,
+    count,
+    names_tuple,
+    nothing_found,
+)
+from eval_toolkit.leakage.findings import LeakageFinding, Severity
+from eval_toolkit.slices import EvalSlice
+
+__all__ = ["TargetLeakageCheck"]
+
+_MAX_CATEGORIES = 50
+"""Numbers with at most this many distinct values are also tried as categories."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetLeakageCheck(BuiltInCheck):
+    """LK010: a single column predicts the label alone, better than a feature plausibly can.
+
+    Parameters
+    ----------
+    columns : sequence of str, optional
+        Columns to try; by default every column but the label and the row id.
+    target_splits : sequence of str, optional
+        Splits to look at, taken together; all by default.
+    severity : {"error", "warning", "info"}, default "error"
+        Of the finding.
+    bound : float, default 0.95
+        A column is flagged when the lower end of its interval is above this.
+    confidence : float, default 0.95
+        Confidence of the intervals.
+
+    Notes
+    -----
+    Numbers are judged by their ROC AUC in either direction, with DeLong's interval. Categories
+    (and whether a value is missing) are judged by how well a row's label follows from the other
+    rows of its category, so that an id that never repeats says nothing: recall of each class,
+    the smaller of the two, with the Clopper-Pearson interval. Small data do not trip it: flawless
+    prediction of 30 rows per class has a lower end of 0.88. Columns whose estimate, but not
+    interval, is above the bound are listed under ``evidence["suspects"]``.
+    The cure is to leave the column out, so no rows are named (``drop_indices`` is None).
+
+    Examples
+    --------
+    >>> y = [0, 1] * 100
+    >>> columns = {"text": ["t"] * 200, "label": y, "refund": [10.0 * label for label in y]}
+    >>> finding = TargetLeakageCheck().validate({"train": EvalSlice("train", columns)})
+    >>> finding.message
+    '1 column predicts the label alone: refund (auc 1.000, at least 0.964)'
+    """
+
+    columns: Sequence[str] | None = None
+    target_splits: Sequence[str] | None = None
+    severity: Severity = "error"
+    bound: float = field(default=0.95, kw_only=True)
+    confidence: float = field(default=0.95, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", names_tuple(self.columns, "columns"))
+        object.__setattr__(self, "target_splits", names_tuple(self.target_splits, "target_splits"))
+        object.__setattr__(self, "bound", _validate.fraction(self.bound, "bound"))
+        object.__setattr__(self, "confidence", _validate.fraction(self.confidence, "confidence"))
+        checked_severity(self.severity, "severity")
+
+    def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
+        """Return the columns that give the label away, with their intervals, as evidence."""
+        parts = {
+            name: part
+            for name, part in chosen_splits(splits, self.target_splits, self.name).items()
+            if part.n
+        }
+        evidence: dict[str, Any] = {"bound": self.bound, "confidence": self.confidence}
+        if not parts:
+            return nothing_found(self, self.severity, evidence, "no rows to look at")
+        labels = np.concatenate([part.y_true for part in parts.values()]) == 1
+        if labels.all() or not labels.any():
+            return nothing_found(self, self.severity, evidence, "not checked: one class only")
+        judged = {
+            column: best
+            for column in self._candidates(parts)
+            if (best := self._judged(_pooled(parts, column), labels)) is not None
+        }
+        leaking = {column: best for column, best in judged.items() if best["low"] > self.bound}
+        evidence |= {
+            "n_columns": len(judged),
+            "columns": leaking,
+            "suspects": {
+                column: best
+                for column, best in judged.items()
+                if best["estimate"] > self.bound >= best["low"]
+            },
+        }
+        if not leaking:
+            told = f"none of {count(len(judged), 'column')} predicts the label alone"
+            return nothing_found(self, self.severity, evidence, told)
+        named = ", ".join(
+            f"{column} ({best['measure']} {best['estimate']:.3f}, at least {best['low']:.3f})"
+            for column, best in leaking.items()
+        )
+        verb = "predicts" if len(leaking) == 1 else "predict"
+        message = f"{count(len(leaking), 'column')} {verb} the label alone: {named}"
+        return self.finding(self.severity, None, evidence, message, len(leaking))
+
+    def _candidates(self, parts: Mapping[str, EvalSlice]) -> list[str]:
+        if self.columns is not None:
+            for split, part in parts.items():
+                have = _frames.names(part.df)
+                for column in self.columns:
+                    if column not in have:
+                        raise MissingColumnError(
+                            f"{self.name}: split {split!r}: there is no column {column!r}; "
+                            f"the columns are {', '.join(map(repr, have))}"
+                        )
+                    if column == part.label_col:
+                        raise InvalidInputError(
+                            f"`columns` names {column!r}, the label of split {split!r}"
+                        )
+            return list(self.columns)
+        skip = {name for part in parts.values() for name in (part.label_col, part.id_col)}
+        first, *rest = (_frames.names(part.df) for part in parts.values())
+        return [name for name in first if name not in skip and all(name in names for names in rest)]
+
+    def _judged(self, values: list[Any], labels: BoolArray) -> dict[str, Any] | None:
+        """Return the strongest way in which a column predicts the label, None if it cannot."""
+        missing = np.array([_validate.is_missing(value) for value in values], dtype=bool)
+        known = [value for value, gone in zip(values, missing.tolist(), strict=True) if not gone]
+        known_labels = labels[~missing]
+        ways = []
+        if known and len(known) < len(values):
+            ways.append(("missing", len(values), self._purity(missing.tolist(), labels)))
+        numbers = _as_numbers(known)
+        if numbers is not None:
+            ways.append(("auc", len(known), self._auc(numbers, known_labels)))
+        if numbers is None or len(np.unique(numbers)) <= _MAX_CATEGORIES:
+            ways.append(("purity", len(known), self._purity(known, known_labels)))
+        found: list[dict[str, Any]] = [
+            {"measure": measure, "estimate": judged[0], "low": judged[1], "n": n}
+            for measure, n, judged in ways
+            if judged is not None
+        ]
+        return max(found, key=itemgetter("low"), default=None)
+
+    def _auc(self, numbers: FloatArray, labels: BoolArray) -> tuple[float, float] | None:
+        ranks = np.unique(numbers, return_inverse=True)[1]  # infinities have a rank, too
+        try:
+            ci = delong_ci(labels, ranks, confidence=self.confidence)
+        except UndefinedMetricError:
+            return None
+        if ci.point_estimate >= 0.5:
+            return ci.point_estimate, ci.ci_low
+        return 1.0 - ci.point_estimate, 1.0 - ci.ci_high
+
+    def _purity(self, values: list[Any], labels: BoolArray) -> tuple[float, float] | None:
+        """Return how well the other rows of a row's category tell its label, in the worse class."""
+        counts: dict[Any, list[int]] = {}
+        try:
+            for value, label in zip(values, labels.tolist(), strict=True):
+                counts.setdefault(value, [0, 0])[label] += 1
+        except TypeError:  # lists and other values that cannot be categories
+            return None
+        judged = []
+        for label in (0, 1):
+            total = sum(own[label] for own in counts.values())
+            if not total:
+                return None
+            # Leaving the row itself out: its category must hold more rows of its label without it.
+            hits = sum(own[label] for own in counts.values() if own[label] - 1 > own[1 - label])
+            low = clopper_pearson_interval(hits, total, confidence=self.confidence).low
+            judged.append((hits / total, low or 0.0))
+        return min(judged)
+
+
+def _pooled(parts: Mapping[str, EvalSlice], column: str) -> list[Any]:
+    """Return a column of all splits as plain values, times as numbers."""
+    values: list[Any] = []
+    for part in parts.values():
+        array = _frames.column(part.df, column)
+        if array.dtype.kind == "M":
+            times = array.astype("datetime64[us]").astype(np.float64)
+            array = np.where(np.isnat(array), np.nan, times)
+        values += array.tolist()
+    return values
+
+
+def _as_numbers(values: list[Any]) -> FloatArray | None:
+    """Return the values as numbers, or None when they are something else."""
+    if not values:
+        return None
+    try:
+        return np.array([_validate.as_float(value) for value in values], dtype=np.float64)
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,371 @@
+"""Two runs compared: pairing, metrics, tests, versions, correction over slices."""
+
+import json
+
+import numpy as np
+import pytest
+
+from eval_toolkit import metric_specs as ms
+from eval_toolkit import op_metric_specs as op
+from eval_toolkit.analysis import compare_records, compare_runs
+from eval_toolkit.errors import (
+    ArtifactError,
+    InvalidInputError,
+    InvalidTypeError,
+    MissingColumnError,
+)
+from eval_toolkit.inference import (
+    correct_p_values,
+    mcnemar_test,
+    paired_bootstrap_diff,
+    paired_mean_diff,
+    sign_flip_test,
+)
+from eval_toolkit.metrics import brier_score, confusion_counts, pr_auc
+from eval_toolkit.runs import write_run
+from eval_toolkit.scorecards import Records, summarise
+
+N = 120
+ITEMS = np.random.default_rng(11)
+LABELS = ITEMS.integers(0, 2, N)
+IDS = [f"u{i:03d}" for i in range(N)]
+
+
+def scores(seed, noise=0.25):
+    rng = np.random.default_rng(seed)
+    return np.clip(0.35 + 0.3 * LABELS + rng.normal(0, noise, N), 0, 1)
+
+
+def records(values, rows=slice(None), **options):
+    given = {
+        "unit_id": IDS[rows],
+        "content_hash": [f"h{unit}" for unit in IDS[rows]],
+    }
+    columns = {"label": LABELS[rows].astype(float), "score": values[rows]}
+    return Records.from_columns(columns, **(given | options))
+
+
+def make_run(folder, name, subjects, *, specs=(ms.pr_auc, ms.brier), versions=None, blocks=None):
+    by_slice = {}
+    for (slice_name, scorer), held in subjects.items():
+        part = by_slice.setdefault(slice_name, {"n": N, "n_positive": 1, "by_scorer": {}})
+        card = summarise(held, list(specs), n_resamples=20).to_dict() if specs else {}
+        part["by_scorer"][scorer] = {**card, "n": len(held), "n_positive": 1}
+    for (slice_name, scorer), block in (blocks or {}).items():
+        part = by_slice.setdefault(slice_name, {"n": N, "n_positive": 1, "by_scorer": {}})
+        part["by_scorer"].setdefault(scorer, {}).update(block)
+    results = {"schema_version": "v1", "run_id": name, "config": {}, "by_slice": by_slice}
+    manifest = {"run_id": name, "versioned_objects": versions or {}}
+    return write_run(folder / name, results=results, manifest=manifest, records=subjects or None)
+
+
+def test_every_stored_metric_is_compared_on_the_records(tmp_path):
+    a = make_run(tmp_path, "a", {("test", "guard"): records(scores(1))})
+    b = make_run(tmp_path, "b", {("test", "guard"): records(scores(2, 0.1))})
+    result = compare_runs(a.path, b, n_resamples=200, seed=9)
+    assert [(c.slice, c.scorer, c.metric) for c in result.cells] == [
+        ("test", "guard", "pr_auc"),
+        ("test", "guard", "brier"),
+    ]
+    expected = paired_bootstrap_diff(
+        LABELS, scores(1), scores(2, 0.1), pr_auc, n_resamples=200, seed=9
+    )
+    cell = result["test", "guard", "pr_auc"]
+    assert (cell.delta, cell.ci_low, cell.ci_high, cell.p_value) == (
+        *(expected.delta, expected.ci_low, expected.ci_high, expected.p_value),
+    )
+    assert (cell.verdict, cell.n_units, cell.n_groups, cell.n_unhashed) == ("better", N, N, 0)
+    brier = result["test", "guard", "brier"]
+    assert brier.value_a == pytest.approx(brier_score(LABELS, scores(1)), rel=1e-12)
+    assert (brier.delta < 0, brier.higher_is_better, brier.verdict) == (True, False, "better")
+    back = compare_runs(b, a, n_resamples=200, seed=9)
+    assert [cell.verdict for cell in back.cells] == ["worse", "worse"]
+    json.dumps(result.to_dict(), allow_nan=False)
+    assert "| test | guard | pr_auc |" in result.to_markdown()
+    assert len(result.to_pandas()) == len(result.to_polars()) == len(result) == 2
+    with pytest.raises(KeyError, match="the comparison has no"):
+        result["test", "guard", "roc_auc"]
+
+
+def test_a_run_equals_itself(tmp_path):
+    a = make_run(tmp_path, "a", {("test", "guard"): records(scores(1))})
+    for cell in compare_runs(a, a, n_resamples=50).cells:
+        assert (cell.delta, cell.ci_low, cell.ci_high) == (0.0, 0.0, 0.0)
+        assert (cell.p_value, cell.verdict) == (1.0, "no clear difference")
+
+
+def test_common_units_are_taken_and_the_rest_counted():
+    a = records(scores(1), slice(0, 100))
+    b = records(scores(2), slice(20, 120))
+    cell = compare_records({"t": a}, {"t": b}, ["pr_auc"], n_resamples=50)["t", "", "pr_auc"]
+    assert (cell.n_units, cell.n_only_a, cell.n_only_b) == (80, 20, 20)
+    assert cell.value_a == pytest.approx(pr_auc(LABELS[20:100], scores(1)[20:100]), rel=1e-12)
+    nothing = compare_records(
+        {"t": records(scores(1), slice(0, 9))}, {"t": records(scores(1), slice(9, 20))}, ["pr_auc"]
+    )["t", "", "pr_auc"]
+    assert (nothing.status, nothing.reason) == ("skipped", "A and B have no unit in common")
+
+
+def test_other_content_raises_or_is_dropped():
+    hashes = [f"h{unit}" for unit in IDS]
+    a = records(scores(1))
+    b = records(scores(2), content_hash=["other", *hashes[1:]])
+    with pytest.raises(ArtifactError, match=r"slice 't': unit 'u000' has another content hash"):
+        compare_records({"t": a}, {"t": b}, ["pr_auc"])
+    cell = compare_records({"t": a}, {"t": b}, ["pr_auc"], on_mismatch="drop", n_resamples=50)
+    assert (cell.cells[0].n_units, cell.cells[0].n_mismatched) == (N - 1, 1)
+    unhashed = records(scores(2), content_hash=None)
+    cell = compare_records({"t": a}, {"t": unhashed}, ["pr_auc"], n_resamples=50).cells[0]
+    assert (cell.n_units, cell.n_unhashed) == (N, N)
+    flipped = Records.from_columns(
+        {"label": 1.0 - LABELS, "score": scores(2)}, unit_id=IDS, content_hash=[""] * N
+    )
+    with pytest.raises(ArtifactError, match=r"another label .*120 of 120"):
+        compare_records({"t": a}, {"t": flipped}, ["pr_auc"])
+
+
+def test_failed_units_are_counted_and_a_failed_scorer_has_its_row():
+    status = ["error" if i < 5 else "ok" for i in range(N)]
+    b = records(scores(2), status={"score": status})
+    cell = compare_records({"t": records(scores(1))}, {"t": b}, ["pr_auc"], n_resamples=50).cells[0]
+    assert (cell.n_units, cell.n_failed) == (N - 5, 5)
+    lost = records(scores(2), status={"score": ["error"] * N})
+    cell = compare_records({"t": records(scores(1))}, {"t": lost}, ["pr_auc"]).cells[0]
+    assert cell.reason == "none of 120 common units has a value on both sides"
+    assert (cell.status, cell.n_units, cell.n_failed) == ("skipped", 0, N)
+
+
+def columns(seed, groups=None, attempts=1):
+    rng = np.random.default_rng(seed)
+    n = N * attempts
+    return Records.from_columns(
+        {"correct": rng.integers(0, 2, n), "reward": rng.normal(0.1 * seed, 1, n)},
+        unit_id=IDS * attempts,
+        group=None if groups is None else groups * attempts,
+    )
+
+
+def test_means_of_columns_get_an_exact_or_a_permutation_test():
+    a, b = columns(1), columns(2)
+    result = compare_records({"t": a}, {"t": b}, ["correct", "reward"], seed=4)
+    correct, reward = result.cells
+    t = paired_mean_diff(a.columns["correct"], b.columns["correct"])
+    assert (correct.ci_low, correct.ci_high) == (t.ci_low, t.ci_high)
+    expected = mcnemar_test(a.columns["correct"], b.columns["correct"]).p_value
+    assert (correct.p_value, correct.test) == (expected, "mcnemar-exact")
+    flips = sign_flip_test(a.columns["reward"], b.columns["reward"], seed=4)
+    assert (reward.p_value, reward.test) == (flips.p_value, "sign-flip-monte-carlo")
+    assert reward.higher_is_better is None
+    assert reward.verdict in ("different", "no clear difference")
+    down = compare_records({"t": a}, {"t": b}, [ms.mean_of("reward", higher_is_better=False)])
+    assert down.cells[0].higher_is_better is False
+
+
+def test_groups_are_kept_together_and_attempts_averaged():
+    groups = [f"g{i // 6}" for i in range(N)]
+    a, b = columns(1, groups, attempts=3), columns(2, None, attempts=3)
+    cell = compare_records({"t": a}, {"t": b}, ["reward"]).cells[0]
+    mean_a, mean_b = (r.columns["reward"].reshape(N, 3).mean(axis=1) for r in (a, b))
+    expected = paired_mean_diff(mean_a, mean_b, groups=groups)
+    assert cell.delta == pytest.approx(expected.delta, rel=1e-9)
+    assert (cell.ci_low, cell.ci_high) == pytest.approx((expected.ci_low, expected.ci_high))
+    assert (cell.n_units, cell.n_groups, cell.method) == (N, 20, "paired-t-clustered")
+    other = columns(3, [f"g{i // 5}" for i in range(N)])
+    cell = compare_records({"t": columns(1, groups)}, {"t": other}, ["reward"]).cells[0]
+    assert (cell.status, "different groups" in cell.reason) == ("error", True)
+    renamed = columns(3, [f"x{i // 6}" for i in range(N)])
+    cell = compare_records({"t": columns(1, groups)}, {"t": renamed}, ["reward"]).cells[0]
+    assert (cell.status, cell.n_groups) == ("ok", 20)
+
+
+def test_few_units_have_values_but_no_interval():
+    few = slice(0, 8)
+    a, b = records(scores(1), few), records(scores(2), few)
+    cell = compare_records({"t": a}, {"t": b}, ["pr_auc"]).cells[0]
+    assert (cell.status, cell.ci_low, cell.p_value) == ("ok", None, None)
+    assert cell.verdict == "not tested"
+    assert cell.delta == cell.value_b - cell.value_a
+    assert cell.reason == "no interval: 8 common units, at least 10 are needed"
+    one = Records.from_columns({"x": [1.0]}, unit_id=["u"])
+    cell = compare_records({"t": one}, {"t": one}, ["x"]).cells[0]
+    assert (cell.delta, cell.ci_low) == (0.0, None)
+
+
+def test_one_bad_metric_does_not_stop_the_others():
+    class Broken:
+        name = "broken"
+
+        def compute(self, y_true, y_score):
+            raise ZeroDivisionError("no")
+
+    ones = Records.from_columns(
+        {"label": [1.0] * 20, "score": [0.5] * 20}, unit_id=[str(i) for i in range(20)]
+    )
+    cells = compare_records({"t": ones}, {"t": ones}, [Broken(), "pr_auc", "brier"]).cells
+    assert [cell.status for cell in cells] == ["error", "skipped", "ok"]
+    assert cells[0].reason == "ZeroDivisionError: no"
+    assert "all 20 rows are positive" in cells[1].reason
+    assert [cell.n_units for cell in cells] == [20, 20, 20]
+
+
+def test_p_values_are_corrected_over_slices():
+    a = {f"s{k}": records(scores(k)) for k in range(4)}
+    b = {f"s{k}": records(scores(10 + k, 0.2)) for k in range(4)}
+    for adjust in ("holm", "bh", "none"):
+        cells = compare_records(a, b, ["pr_auc", "brier"], adjust=adjust, n_resamples=200).cells
+        for metric in ("pr_auc", "brier"):
+            family = [cell for cell in cells if cell.metric == metric]
+            expected = correct_p_values([cell.p_value for cell in family], method=adjust)
+            assert [cell.p_adjusted for cell in family] == expected.tolist()
+    with pytest.raises(InvalidInputError, match="`adjust` is 'sidak'"):
+        compare_records(a, b, ["pr_auc"], adjust="sidak")
+
+
+def test_scorers_are_matched_by_name_or_pair_or_when_single(tmp_path):
+    old = make_run(tmp_path, "old", {("test", "v1"): records(scores(1))})
+    new = make_run(tmp_path, "new", {("test", "v2"): records(scores(2))})
+    (cell,) = compare_runs(old, new, metrics=["pr_auc"], n_resamples=20).cells
+    assert (cell.scorer, cell.scorer_b) == ("v1", "v2")
+    both = make_run(tmp_path, "both", {("test", name): records(scores(3)) for name in ("v2", "v3")})
+    with pytest.raises(MissingColumnError, match="nothing in common: A has test/v1"):
+        compare_runs(old, both)
+    paired = compare_runs(old, both, pairs={"v1": "v3"}, metrics=["pr_auc"], n_resamples=20)
+    assert paired["test", "v1", "pr_auc"].scorer_b == "v3"
+    assert paired.only_in_b == (("test", "v2"),)
+    for pairs in ({"v9": "v3"}, {"v1": "v9"}):
+        with pytest.raises(MissingColumnError, match="has no scorer 'v9'"):
+            compare_runs(old, both, pairs=pairs)
+
+
+def test_slices_and_scorers_are_chosen_and_what_is_missing_is_said(tmp_path):
+    a = make_run(
+        tmp_path,
+        "a",
+        {(part, name): records(scores(1)) for part in ("x", "y", "z") for name in ("s", "t")},
+    )
+    b = make_run(
+        tmp_path,
+        "b",
+        {(part, name): records(scores(2)) for part in ("x", "y", "w") for name in ("s", "t")},
+    )
+    options = {"metrics": ["pr_auc"], "n_resamples": 20}
+    every = compare_runs(a, b, **options)
+    assert [(c.slice, c.scorer) for c in every.cells] == [
+        *(("x", "s"), ("x", "t"), ("y", "s"), ("y", "t")),
+    ]
+    assert every.only_in_a == (("z", "s"), ("z", "t"))
+    assert every.only_in_b == (("w", "s"), ("w", "t"))
+    (one,) = compare_runs(a, b, slices=["y"], scorers=["t"], **options).cells
+    assert (one.slice, one.scorer) == ("y", "t")
+    with pytest.raises(MissingColumnError, match="run 'a' has no 'q'"):
+        compare_runs(a, b, slices=["q"])
+    with pytest.raises(MissingColumnError, match="run 'b' has no 'z'"):
+        compare_runs(a, b, slices=["z"])
+    with pytest.raises(MissingColumnError, match="`scorers`: run 'a' has no 'q'"):
+        compare_runs(a, b, scorers=["q"])
+    with pytest.raises(InvalidTypeError, match=r"write \['x'\]"):
+        compare_runs(a, b, slices="x")
+
+
+def test_bad_arguments(tmp_path):
+    a = make_run(tmp_path, "a", {("test", "s"): records(scores(1))})
+    for options, message in (
+        ({"metrics": []}, "is empty"),
+        ({"metrics": ["pr_auc", ms.pr_auc]}, "names 'pr_auc' twice"),
+        ({"metrics": "pr_auc"}, "put it in brackets"),
+        ({"metrics": ["pr_acu"]}, "did you mean 'pr_auc'"),
+        ({"on_mismatch": "ignore"}, "`on_mismatch`"),
+        ({"confidence": 95}, "`confidence`"),
+        ({"n_resamples": 0}, "`n_resamples`"),
+        ({"seed": 1, "rng": 2}, "not both"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            compare_runs(a, a, **options)
+    with pytest.raises(InvalidTypeError, match="`b` must be a Run"):
+        compare_runs(a, {})
+    with pytest.raises(InvalidTypeError, match="`a` must map slice names"):
+        compare_records(records(scores(1)), {}, ["pr_auc"])
+    with pytest.raises(ArtifactError):
+        compare_runs(a, tmp_path / "none")
+
+
+def test_versions_that_differ_are_refused_unless_allowed(tmp_path):
+    subjects = {("test", "s"): records(scores(1)), ("test", "t"): records(scores(2))}
+    base = {"scorer:s": "1", "scorer:t": "1", "metric:pr_auc": "1", "check:X": "1", "task:q": "1"}
+    a = make_run(tmp_path, "a", subjects, versions=base)
+    for number, (change, refused) in enumerate(
+        (
+            ({}, ""),
+            ({"scorer:s": "2"}, "scorer:s is 1 in A and 2 in B"),
+            ({"metric:pr_auc": "2"}, "metric:pr_auc is 1 in A and 2 in B"),
+            ({"task:q": "2"}, "task:q is 1 in A and 2 in B"),
+            ({"check:X": "2"}, ""),  # found the data clean, made no number
+            ({"scorer:t": "2"}, ""),  # not compared
+            ({"scorer:s": None}, "scorer:s is 1 in A and unversioned in B"),
+        )
+    ):
+        versions = {name: v for name, v in (base | change).items() if v is not None}
+        b = make_run(tmp_path, f"b{number}", subjects, versions=versions)
+        options = {"scorers": ["s"], "metrics": ["pr_auc"], "n_resamples": 20}
+        if not refused:
+            assert not compare_runs(a, b, **options).version_changes
+            continue
+        with pytest.raises(InvalidInputError, match=refused):
+            compare_runs(a, b, **options)
+        allowed = compare_runs(a, b, allow_version_change=True, **options)
+        assert len(allowed.version_changes) == 1
+
+
+def test_metrics_at_thresholds_that_each_run_holds(tmp_path):
+    name = "op_f1_at_max_f1_fitted_on_val"
+
+    def block(threshold):
+        details = {} if threshold is None else {"threshold": threshold}
+        return {name: {"value": 0.5, "status": "ok", "reason": "", "details": details}}
+
+    a = make_run(tmp_path, "a", {("t", "s"): records(scores(1))}, blocks={("t", "s"): block(0.4)})
+    b = make_run(tmp_path, "b", {("t", "s"): records(scores(2))}, blocks={("t", "s"): block(0.6)})
+    cell = compare_runs(a, b, n_resamples=50)["t", "s", name]
+    assert cell.value_a == pytest.approx(confusion_counts(LABELS, scores(1), 0.4).f1, rel=1e-12)
+    assert cell.value_b == pytest.approx(confusion_counts(LABELS, scores(2), 0.6).f1, rel=1e-12)
+    assert cell.reason == "thresholds held at 0.4 in A and 0.6 in B"
+    same = compare_runs(a, a, n_resamples=50)["t", "s", name]
+    expected = paired_bootstrap_diff(LABELS, scores(1), scores(1), op.op_f1(0.4), n_resamples=50)
+    assert (same.value_a, same.reason) == (expected.value_a, expected.reason)
+    c = make_run(tmp_path, "c", {("t", "s"): records(scores(2))}, blocks={("t", "s"): block(None)})
+    cell = compare_runs(a, c, n_resamples=50)["t", "s", name]
+    assert (cell.status, cell.reason.startswith("the runs do not store")) == ("skipped", True)
+
+
+def test_custom_metrics_skip_until_their_spec_is_given(tmp_path):
+    class Spread:
+        name = "spread"
+
+        def compute(self, y_true, y_score):
+            return float(np.ptp(y_score))
+
+    custom = {("t", "s"): {"spread": {"value": 0.5, "status": "ok", "reason": ""}}}
+    a = make_run(tmp_path, "a", {("t", "s"): records(scores(1))}, specs=(), blocks=custom)
+    (cell,) = compare_runs(a, a).cells
+    assert (cell.metric, cell.status) == ("spread", "skipped")
+    assert cell.reason.endswith("pass its spec in `metrics`")
+    (cell,) = compare_runs(a, a, metrics=[Spread()], n_resamples=20).cells
+    assert (cell.status, cell.delta) == ("ok", 0.0)
+
+
+def test_runs_without_records_or_with_a_skipped_scorer(tmp_path):
+    held = {("t", "s"): records(scores(1))}
+    a = make_run(tmp_path, "a", held)
+    bare = make_run(tmp_path, "bare", {}, blocks={("t", "s"): {"pr_auc": 0.5}})
+    skipped = make_run(tmp_path, "sk", {}, blocks={("t", "s"): {"skipped": "too dear"}})
+    assert compare_runs(a, bare).cells[0].reason == "no records in B: they were not stored"
+    cell = compare_runs(a, skipped).cells[0]
+    assert cell.reason == "no records in B: the scorer was skipped: too dear"
+    assert (cell.metric, cell.status) == ("pr_auc", "skipped")
+
+
+def test_without_stored_cells_the_usual_metrics_are_compared(tmp_path):
+    a = make_run(tmp_path, "a", {("t", "s"): records(scores(1))}, specs=())
+    assert [c.metric for c in compare_runs(a, a, n_resamples=20).cells] == ["pr_auc", "roc_auc"]
+    b = make_run(tmp_path, "b", {("t", "s"): columns(1)}, specs=())
+    assert [c.metric for c in compare_runs(b, b).cells] == ["correct", "reward"]

@@ -1,0 +1,331 @@
+"""Claims in TOML, and a run held to them with and without a baseline."""
+
+import json
+
+import numpy as np
+import pytest
+
+from eval_toolkit import metric_specs as ms
+from eval_toolkit.claims import Claim, ClaimSpec, evaluate_gate, load_claims, required_slice_gate
+from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
+from eval_toolkit.runs import write_run
+from eval_toolkit.scorecards import Records, summarise
+
+HEAD = '[[claim]]\nname = "a"\n'
+CELL = 'slice = "test"\nscorer = "guard"\nmetric = "pr_auc"\n'
+
+
+@pytest.fixture
+def claims(tmp_path):
+    def write(text):
+        path = tmp_path / "claims.toml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_every_form_is_read(claims):
+    read = load_claims(
+        claims(
+            f"""
+            {HEAD}{CELL} require = " ci_low>=0.80 "
+            severity = "warning"
+            description = "why"
+            [[claim]]
+            name = "b"
+            slice = "a.b:c"
+            scorer = "s.v1"
+            metric = ["headline", "f1"]
+            require = "value < 1e-2"
+            [[claim]]
+            name = "c"
+            slice = "test"
+            scorer = "new"
+            baseline_scorer = "old"
+            metric = "brier"
+            non_inferior_by = 0.01
+            [[claim]]
+            name = "d"
+            slice = "test"
+            min_n = 100
+            min_positive = 30
+            [[claim]]
+            name = "e"
+            slice = "test"
+            max_fpr = 0.01
+            [[claim]]
+            name = "f"
+            no_leakage = true
+            [[claim]]
+            name = "g"
+            no_errors = true
+            """.replace("\n            ", "\n")
+        )
+    )
+    assert [claim.form for claim in read] == [
+        *("require", "require", "non_inferior_by", "size", "max_fpr", "no_leakage", "no_errors")
+    ]
+    assert (str(read[0].require), read[0].severity) == ("ci_low >= 0.8", "warning")
+    assert (read[1].slice, read[1].metric) == ("a.b:c", ("headline", "f1"))
+    assert read[2].baseline_scorer == "old"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no [[claim]]"),
+        ("x = 1\n", "has the key 'x'"),
+        ("claim = 3\n", "has no [[claim]]"),
+        ("claim = [3]\n", "claim 1: is 3; it must be a [[claim]] table"),
+        ("[[claim]\n", "is not valid TOML"),
+        ("[[claim]]\nno_errors = true\n", "claim 1: has no name"),
+        (HEAD, "claim 1 ('a'): says nothing; it needs one of require"),
+        (HEAD + 'slcie = "x"\n', "there is no key 'slcie'; did you mean 'slice'?"),
+        (HEAD + "zzz = 1\n", "there is no key 'zzz'; the keys are name"),
+        (HEAD + 'require = "value > 1"\n', "require needs a slice"),
+        (HEAD + 'slice = "t"\nscorer = "s"\nrequire = "value > 1"\n', "require needs a metric"),
+        (HEAD + CELL + 'require = "ci_low => 0.8"\n', "it must read like"),
+        (HEAD + CELL + 'require = "ci_mid > 0.8"\n', "it must read like"),
+        (HEAD + CELL + 'require = "value > high"\n', "it must read like"),
+        (HEAD + CELL + 'require = "value > nan"\n', "it must read like"),
+        (HEAD + CELL + 'require = "value > 0.8 and more"\n', "it must read like"),
+        (HEAD + CELL + "require = 0.8\n", "it must read like"),
+        (HEAD + CELL + "non_inferior_by = 0\n", "must be a number above 0"),
+        (HEAD + CELL + "non_inferior_by = true\n", "must be a number above 0"),
+        (HEAD + CELL + "non_inferior_by = inf\n", "must be a number above 0"),
+        (HEAD + CELL + 'require = "value > 1"\nmin_n = 3\n', "says both require and min_n"),
+        (HEAD + CELL + "min_n = 3\n", "'scorer' has no meaning beside 'min_n'"),
+        (HEAD + 'slice = "t"\nmin_n = 2.5\n', "must be a whole number above 0"),
+        (HEAD + 'slice = "t"\nmax_fpr = 2\n', "a rate is at most 1"),
+        (HEAD + "slice = 3\nmax_fpr = 0.1\n", "`slice` is 3; it must be a non-empty text"),
+        (HEAD + "no_leakage = false\n", "claims nothing"),
+        (HEAD + 'no_errors = "yes"\n', "must be true or false"),
+        (HEAD + 'no_errors = true\nslice = "t"\n', "'slice' has no meaning beside 'no_errors'"),
+        (
+            HEAD + 'no_errors = true\nseverity = "fatal"\n',
+            "`severity` is 'fatal'; it must be \"err",
+        ),
+        (HEAD + "no_errors = true\n" + HEAD + "no_leakage = true\n", "claim 2 ('a'): another"),
+        (
+            HEAD + 'slice = "t"\nscorer = "s"\nmetric = "reward"\nnon_inferior_by = 0.1\n',
+            "whether 'reward' is better high or low is not known; add higher_is_better",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line_with_file_and_claim(claims, text, message):
+    path = claims(text)
+    with pytest.raises(InvalidInputError) as caught:
+        load_claims(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(InvalidInputError, match="there is no such file"):
+        load_claims(tmp_path / "none.toml")
+    with pytest.raises(InvalidInputError, match="cannot be read"):
+        load_claims(tmp_path)
+    (tmp_path / "latin.toml").write_bytes(b'name = "\xe9"')
+    with pytest.raises(InvalidInputError, match="is not UTF-8 text"):
+        load_claims(tmp_path / "latin.toml")
+
+
+METRICS = [ms.pr_auc, ms.roc_auc, ms.brier]
+
+
+def make_run(
+    folder, name, *, noise, seed=1, n=200, scorer="guard", version="1", change=None, column=None
+):
+    """A run of one scorer on one slice; the items are the same whatever the noise."""
+    items = np.random.default_rng(7)
+    labels = items.integers(0, 2, n)
+    wobble = np.random.default_rng(seed).normal(0, noise, n)
+    scores = np.clip(0.3 + 0.4 * labels + wobble, 0, 1)
+    columns = {"label": labels.astype(float), "score": scores}
+    if column is not None:
+        columns["toxicity"] = column(labels)
+    records = Records.from_columns(
+        columns,
+        unit_id=[f"u{i}" for i in range(n)],
+        content_hash=[f"h{i}" if i != change else "other" for i in range(n)],
+    )
+    specs = METRICS + ([ms.mean_of("toxicity", higher_is_better=False)] if column else [])
+    card = summarise(records, specs, n_resamples=200)
+    block = {**card.to_dict(), "n": n, "n_positive": int(labels.sum()), "is_single_class": False}
+    part = {"n": n, "n_positive": int(labels.sum()), "by_scorer": {scorer: block}}
+    results = {
+        "schema_version": "v1",
+        "run_id": name,
+        "config": {"leakage_report": {"findings": []}},
+        "by_slice": {"test": part},
+    }
+    manifest = {"run_id": name, "versioned_objects": {f"scorer:{scorer}": version}}
+    return write_run(
+        folder / name, results=results, manifest=manifest, records={("test", scorer): records}
+    )
+
+
+def test_claims_of_one_run(tmp_path, claims):
+    run = make_run(tmp_path, "r", noise=0.1)
+    path = claims(
+        HEAD
+        + CELL
+        + 'require = "ci_low >= 0.9"\n'
+        + '[[claim]]\nname = "b"\nslice = "test"\nmin_n = 1000\nseverity = "warning"\n'
+        + '[[claim]]\nname = "c"\nno_leakage = true\n'
+        + '[[claim]]\nname = "d"\nno_errors = true\n'
+        + '[[claim]]\nname = "e"\nslice = "test"\nmax_fpr = 0.05\n'
+    )
+    report = evaluate_gate(run.path, path)
+    assert [claim.passed for claim in report.claims] == [True, False, True, True, True]
+    assert not report.has_failures()
+    assert report.has_failures(include_warnings=True)
+    assert report.claims[1].message == "slice 'test' has 200 rows, fewer than 1000"
+    json.dumps(report.to_dict(), allow_nan=False)
+
+
+def test_the_bound_decides_and_not_the_value(tmp_path):
+    run = make_run(tmp_path, "r", noise=0.3)
+    cell = run.results["by_slice"]["test"]["by_scorer"]["guard"]["pr_auc"]
+    between = (cell["value"] + cell["ci"]["ci_low"]) / 2
+
+    def passed(require):
+        claim = load_claims_text(tmp_path, HEAD + CELL + f'require = "{require}"\n')
+        return evaluate_gate(run, claim).claims[0].passed
+
+    assert passed(f"value >= {between!r}")
+    assert not passed(f"ci_low >= {between!r}")
+    assert passed(f"ci_low >= {cell['ci']['ci_low']!r}")
+    assert passed(f"ci_high < {cell['ci']['ci_high'] + 1e-9!r}")
+    assert not passed(f"ci_high < {cell['ci']['ci_high']!r}")
+
+
+def load_claims_text(folder, text):
+    path = folder / "some.toml"
+    path.write_text(text, encoding="utf-8")
+    return load_claims(path)
+
+
+def test_claims_about_what_is_not_there_fail(tmp_path):
+    run = make_run(tmp_path, "r", noise=0.1)
+    for cell, message in (
+        (CELL.replace("pr_auc", "pr_acu"), "there is no 'pr_acu'"),
+        (CELL.replace("guard", "judge"), "has no scorer 'judge'; it has 'guard'"),
+        (CELL.replace('"test"', '"te.st"'), "the run has no slice 'te.st'"),
+    ):
+        claim = load_claims_text(tmp_path, HEAD + cell + 'require = "value > 0"\n')
+        outcome = evaluate_gate(run, claim).claims[0]
+        assert not outcome.passed
+        assert message in outcome.message
+
+
+def test_non_inferiority_in_the_direction_of_the_metric(tmp_path):
+    old = make_run(tmp_path, "old", noise=0.2, seed=1)
+    same = make_run(tmp_path, "same", noise=0.2, seed=1)
+    worse = make_run(tmp_path, "worse", noise=0.45, seed=2)
+    better = make_run(tmp_path, "better", noise=0.05, seed=3)
+    for metric in ("pr_auc", "roc_auc", "brier"):
+        cell = CELL.replace("pr_auc", metric)
+        claim = load_claims_text(tmp_path, HEAD + cell + "non_inferior_by = 0.005\n")
+        for run, passed in ((same, True), (worse, False), (better, True)):
+            report = evaluate_gate(run, claim, baseline=old)
+            assert report.claims[0].passed is passed, (metric, run)
+            assert report.has_failures() is not passed
+    evidence = report.claims[0].evidence["non_inferior:test:guard:brier"]
+    assert evidence["delta"] < 0
+    assert evidence["higher_is_better"] is False
+    assert evidence["n_units"] == 200
+    assert "its upper bound is" in report.claims[0].message
+
+
+def test_a_margin_is_compared_with_the_bound_of_candidate_minus_baseline(tmp_path):
+    old = make_run(tmp_path, "old", noise=0.2, seed=1)
+    new = make_run(tmp_path, "new", noise=0.2, seed=2)
+
+    def outcome(margin):
+        claim = load_claims_text(tmp_path, HEAD + CELL + f"non_inferior_by = {margin!r}\n")
+        return evaluate_gate(new, claim, old, n_resamples=300, seed=5).claims[0]
+
+    bound = outcome(0.5).evidence["non_inferior:test:guard:pr_auc"]["ci_low"]
+    assert bound < 0
+    assert not outcome(-bound).passed  # must exceed, not equal
+    assert outcome(-bound * 1.0001).passed
+    assert not outcome(-bound * 0.9999).passed
+
+
+def test_a_column_needs_its_direction_said(tmp_path):
+    old = make_run(tmp_path, "old", noise=0.1, column=lambda y: 0.2 + 0.1 * y)
+    new = make_run(tmp_path, "new", noise=0.1, column=lambda y: 0.6 + 0.1 * y)
+    cell = CELL.replace("pr_auc", "toxicity") + "non_inferior_by = 0.05\n"
+    low = load_claims_text(tmp_path, HEAD + cell + "higher_is_better = false\n")
+    high = load_claims_text(tmp_path, HEAD + cell + "higher_is_better = true\n")
+    assert not evaluate_gate(new, low, old).claims[0].passed
+    assert evaluate_gate(new, high, old).claims[0].passed
+
+
+def test_scorers_of_other_names_are_paired_when_said(tmp_path):
+    old = make_run(tmp_path, "old", noise=0.2, scorer="v1")
+    new = make_run(tmp_path, "new", noise=0.2, scorer="v2")
+    cell = CELL.replace("guard", "v2") + "non_inferior_by = 0.05\n"
+    bare = evaluate_gate(new, load_claims_text(tmp_path, HEAD + cell), old)
+    assert not bare.claims[0].passed
+    assert "run 'old' has no scorer 'v2'; it has 'v1'" in bare.claims[0].message
+    paired = load_claims_text(tmp_path, HEAD + cell + 'baseline_scorer = "v1"\n')
+    assert evaluate_gate(new, paired, old).claims[0].passed
+
+
+def test_another_version_is_refused_unless_allowed(tmp_path):
+    old = make_run(tmp_path, "old", noise=0.2, version="1")
+    new = make_run(tmp_path, "new", noise=0.2, version="2")
+    claim = load_claims_text(tmp_path, HEAD + CELL + "non_inferior_by = 0.05\n")
+    with pytest.raises(InvalidInputError, match=r"scorer:guard is 1 in A and 2 in B.*--allow"):
+        evaluate_gate(new, claim, old)
+    assert evaluate_gate(new, claim, old, allow_version_change=True).claims[0].passed
+    size = [Claim(name="n", slice="test", min_n=1)]
+    assert evaluate_gate(new, size, old).claims[0].passed  # nothing is compared
+
+
+def test_a_baseline_that_is_missing_or_of_other_content(tmp_path):
+    old = make_run(tmp_path, "old", noise=0.2, change=3)
+    new = make_run(tmp_path, "new", noise=0.2)
+    claim = load_claims_text(tmp_path, HEAD + CELL + "non_inferior_by = 0.05\n")
+    with pytest.raises(InvalidInputError, match=r"claim 'a' is about a baseline.*--baseline"):
+        evaluate_gate(new, claim)
+    changed = evaluate_gate(new, claim, old).claims[0]
+    assert not changed.passed
+    assert "unit 'u3' has another content hash" in changed.message
+    with pytest.raises(ArtifactError):
+        evaluate_gate(tmp_path / "nowhere", claim)
+
+
+def test_what_evaluate_gate_takes(tmp_path):
+    run = make_run(tmp_path, "r", noise=0.1)
+    spec = ClaimSpec("there", [required_slice_gate("test")])
+    report = evaluate_gate(run, [spec, Claim(name="n", slice="test", min_n=1)])
+    assert [claim.name for claim in report.claims] == ["there", "n"]
+    for bad in (spec, ["text"]):
+        with pytest.raises(InvalidTypeError):
+            evaluate_gate(run, bad)
+    with pytest.raises(InvalidTypeError, match="`run` must be a Run"):
+        evaluate_gate({}, [spec])
+    with pytest.raises(InvalidInputError, match="needs a slice"):
+        evaluate_gate(run, [Claim(name="n", min_n=1)])
+
+
+def test_errors_anywhere_fail_no_errors(tmp_path):
+    cells = {
+        "error": {"value": None, "status": "error", "reason": "ValueError: x"},
+        "units": {"value": 0.5, "status": "ok", "reason": "", "n_errors": 2},
+    }
+    for name, block, message in (
+        ("a", {"error": "boom"}, "t/s failed: boom"),
+        ("b", {"m": cells["error"]}, "t/s/m: ValueError: x"),
+        ("c", {"m": cells["units"]}, "t/s/m: 2 units failed"),
+    ):
+        by_slice = {"t": {"n": 1, "n_positive": 0, "by_scorer": {"s": block}}}
+        results = {"schema_version": "v1", "run_id": name, "config": {}, "by_slice": by_slice}
+        run = write_run(tmp_path / name, results=results, manifest={"run_id": name})
+        outcome = evaluate_gate(run, [Claim(name="e", no_errors=True)]).claims[0]
+        assert (outcome.passed, outcome.message) == (False, message)
