@@ -146,6 +146,12 @@ def set_global_seeds(seed: int, *, strict_torch_determinism: bool = False) -> No
     UserWarning
         If PYTHONHASHSEED was already set to something else: this process keeps the old value.
 
+    Notes
+    -----
+    Torch is seeded when it is loaded already, or when ``strict_torch_determinism`` asks for it:
+    importing it costs seconds, which a script without torch should not pay because it happens to
+    be installed. Import torch first, or call this again after importing it.
+
     Examples
     --------
     >>> import random

@@ -1,4 +1,4 @@
-"""Stored results: the metric cell under its storage name, and its absent forms as dicts."""
+"""The metric cell under its storage name, and its absent forms as dicts."""
 
 from typing import Any
 

@@ -1,0 +1,400 @@
+"""Predictions in memory: written with their hash, loaded with it checked."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from eval_toolkit import _tables, _validate
+from eval_toolkit._hashing import content_hash, sha256_file
+from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit.artifacts.readers import is_remote, local_file, local_path, reader_for
+from eval_toolkit.artifacts.refs import PredictionArtifactRef, PredictionColumns
+from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
+from eval_toolkit.protocols import PredictionReader
+from eval_toolkit.scorecards import Records
+
+__all__ = ["PredictionArrays", "load_predictions", "write_predictions"]
+
+_TEXTS = {
+    "row_ids": "row_id",
+    "content_hashes": "content_hash",
+    "groups": "group",
+    "slices": "slice",
+    "scorers": "scorer",
+}
+"""Fields of `PredictionArrays` that hold text, and the column each comes from."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PredictionArrays:
+    """Stored predictions, one entry per row; what the file does not have is an empty tuple.
+
+    Raises
+    ------
+    InvalidInputError
+        If a label is neither 0 nor 1, a score is not finite, or lengths differ.
+
+    Examples
+    --------
+    >>> arrays = PredictionArrays([0, 1], [0.2, 0.9], row_ids=["a", "b"])
+    >>> arrays
+    PredictionArrays(n=2, n_positive=1)
+    >>> arrays.row_ids
+    ('a', 'b')
+    """
+
+    labels: IntArray
+    scores: FloatArray
+    row_ids: tuple[str, ...] = ()
+    content_hashes: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    slices: tuple[str, ...] = ()
+    scorers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        labels = _validate.binary_labels(self.labels, "labels").astype(np.int64)
+        scores = _validate.vector(self.scores, "scores")
+        _validate.same_length(labels, scores, ("labels", "scores"))
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "scores", scores)
+        for name in _TEXTS:
+            values = tuple(map(str, getattr(self, name)))
+            if values and len(values) != len(labels):
+                raise InvalidInputError(
+                    f"`{name}` has {len(values)} entries but `labels` has {len(labels)}"
+                )
+            object.__setattr__(self, name, values)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __repr__(self) -> str:
+        return f"PredictionArrays(n={len(self)}, n_positive={int(self.labels.sum())})"
+
+    def take(self, rows: ArrayLike) -> "PredictionArrays":
+        """Return the rows at these positions or under this mask."""
+        at = np.asarray(rows)
+        at = np.flatnonzero(at) if at.dtype == np.bool_ else at.astype(np.int64)
+        texts = {
+            name: tuple(getattr(self, name)[i] for i in at.tolist()) if getattr(self, name) else ()
+            for name in _TEXTS
+        }
+        return PredictionArrays(self.labels[at], self.scores[at], **texts)
+
+    def where(self, *, scorer: str | None = None, slice: str | None = None) -> "PredictionArrays":  # noqa: A002 - the column's name
+        """Return the rows of one scorer or slice, for files that hold several.
+
+        Examples
+        --------
+        >>> arrays = PredictionArrays([0, 1], [0.2, 0.9], scorers=["a", "b"])
+        >>> arrays.where(scorer="b").scores
+        array([0.9])
+        """
+        keep = np.ones(len(self), dtype=np.bool_)
+        for name, wanted, have in (
+            ("scorer", scorer, self.scorers),
+            ("slice", slice, self.slices),
+        ):
+            if wanted is None:
+                continue
+            if wanted not in have:
+                raise InvalidInputError(
+                    f"there is no {name} {wanted!r}; there is {sorted(set(have)) or 'none'}"
+                )
+            keep &= np.array([value == wanted for value in have])
+        if not keep.any():
+            raise InvalidInputError(f"no row has scorer {scorer!r} and slice {slice!r}")
+        return self.take(keep)
+
+    def records(self) -> Records:
+        """Return the rows as records with the columns ``label`` and ``score``."""
+        parts = {"slice": self.slices, "scorer": self.scorers}
+        return Records.from_columns(
+            {"label": self.labels.astype(np.float64), "score": self.scores},
+            unit_id=self.row_ids or None,
+            content_hash=self.content_hashes or None,
+            group=self.groups or None,
+            slices={name: values for name, values in parts.items() if values},
+        )
+
+
+def load_predictions(
+    ref: PredictionArtifactRef | Mapping[str, Any],
+    *,
+    reader: PredictionReader | None = None,
+    base: str | Path | None = None,
+) -> PredictionArrays:
+    """Load stored predictions; a hash or row count that the reference gives must be true.
+
+    Parameters
+    ----------
+    ref : PredictionArtifactRef or mapping
+        The reference or its ``to_dict()``.
+    reader : PredictionReader, optional
+        By default the built-in reader of ``ref.media_type``. A reader of your own is given the
+        URI as it stands, or the checked copy when there is a hash to check.
+    base : path, optional
+        Folder that relative paths start from; the current one by default.
+
+    Returns
+    -------
+    PredictionArrays
+        Labels and scores, and ids, hashes, groups, slices and scorers where columns name them.
+
+    Raises
+    ------
+    ArtifactError
+        If the file is missing or malformed, or its hash or row count differs.
+    InvalidInputError
+        If a column is missing, a cell is empty, a label is neither 0 nor 1 or a score is not
+        finite; the message names the file and the row. Also if the media type has no reader.
+    MissingExtraError
+        If the address is remote and fsspec is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> ref = write_predictions(tempfile.mkdtemp() + "/p.csv", labels=[0, 1], scores=[0.2, 0.9])
+    >>> load_predictions(ref).scores
+    array([0.2, 0.9])
+    """
+    if not isinstance(ref, PredictionArtifactRef):
+        ref = PredictionArtifactRef.from_dict(ref)
+    chosen = reader or reader_for(ref.media_type)
+    names = {"label": ref.columns.label, "score": ref.columns.score}
+    names |= {role: getattr(ref.columns, role) for role in _TEXTS.values()}
+    names = {role: name for role, name in names.items() if name is not None}
+    if reader is not None and not ref.sha256:
+        where = ref.uri if is_remote(ref.uri) else str(local_path(ref.uri, base))
+        table = chosen.read_predictions(where, columns=names)
+    else:
+        with local_file(ref.uri, base) as path:
+            _check_hash(path, ref)
+            table = _read(chosen, path, names, ref.uri)
+    n_rows = len(_cells(table, ref.columns.label, ref.uri))
+    if ref.n_rows is not None and ref.n_rows != n_rows:
+        raise ArtifactError(f"{ref.uri}: has {n_rows} rows but the reference says {ref.n_rows}")
+    if not n_rows:
+        raise ArtifactError(f"{ref.uri}: has no rows")
+    return PredictionArrays(
+        _labels(_cells(table, names["label"], ref.uri), names["label"], ref.uri),
+        _scores(_cells(table, names["score"], ref.uri), names["score"], ref.uri),
+        **{
+            field: _texts(_cells(table, names[role], ref.uri), names[role], ref.uri)
+            for field, role in _TEXTS.items()
+            if role in names
+        },
+    )
+
+
+def _read(
+    reader: PredictionReader, path: Path, names: Mapping[str, str], uri: str
+) -> Mapping[str, Any]:
+    try:
+        return reader.read_predictions(str(path), columns=names)
+    except (ArtifactError, InvalidInputError) as error:
+        if str(path) == uri:
+            raise
+        # say where the user put it, not where the copy lies
+        raise type(error)(str(error).replace(str(path), uri)) from error
+
+
+def _check_hash(path: Path, ref: PredictionArtifactRef) -> None:
+    if not path.is_file():
+        raise ArtifactError(f"{ref.uri}: no such file")
+    if not ref.sha256:
+        return
+    found = sha256_file(path)
+    if found != ref.sha256:
+        raise ArtifactError(
+            f"{ref.uri}: the file has changed: its sha256 is {found[:12]}… but the reference says "
+            f"{ref.sha256[:12]}…"
+        )
+
+
+def _cells(table: Mapping[str, Any], name: str, uri: str) -> Any:
+    if name not in table:
+        raise InvalidInputError(f"{uri}: the reader gave no column {name!r}")
+    return table[name]
+
+
+def _numbers(cells: Any, name: str, uri: str) -> FloatArray:
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf":
+        return cells.astype(np.float64)
+    numbers = np.empty(len(cells))
+    for row, cell in enumerate(cells):
+        try:
+            numbers[row] = float(cell)
+        except (TypeError, ValueError):
+            what = "is missing" if cell is None else f"is {cell!r}"
+            raise InvalidInputError(
+                f"{uri}: row {row + 1}: {name!r} {what}; it must be a number"
+            ) from None
+    return numbers
+
+
+def _labels(cells: Any, name: str, uri: str) -> NDArray[np.int64]:
+    numbers = _numbers(cells, name, uri)
+    bad = (numbers != 0) & (numbers != 1)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InvalidInputError(
+            f"{uri}: row {row + 1}: {name!r} is {numbers[row]:g}; labels must be 0 or 1"
+        )
+    return numbers.astype(np.int64)
+
+
+def _scores(cells: Any, name: str, uri: str) -> FloatArray:
+    numbers = _numbers(cells, name, uri)
+    for row in np.flatnonzero(~np.isfinite(numbers))[:1]:
+        raise InvalidInputError(
+            f"{uri}: row {row + 1}: {name!r} is {numbers[row]}; scores must be finite"
+        )
+    return numbers
+
+
+def _texts(cells: Any, name: str, uri: str) -> tuple[str, ...]:
+    texts = []
+    for row, cell in enumerate(cells):
+        if cell is None or cell == "" or (isinstance(cell, float) and math.isnan(cell)):
+            raise InvalidInputError(
+                f"{uri}: row {row + 1}: {name!r} is missing; every row needs one"
+            )
+        texts.append(str(cell))
+    return tuple(texts)
+
+
+def write_predictions(
+    path: str | Path,
+    *,
+    labels: ArrayLike,
+    scores: ArrayLike,
+    row_ids: Sequence[Any] | None = None,
+    texts: Sequence[Any] | None = None,
+    content_hashes: Sequence[str] | None = None,
+    groups: Sequence[Any] | None = None,
+    slices: Sequence[str] | None = None,
+    scorers: Sequence[str] | None = None,
+    columns: Mapping[str, ArrayLike] | None = None,
+    role: str | Sequence[str] = "predictions",
+    media_type: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> PredictionArtifactRef:
+    """Write predictions, whole or not at all, and return the reference that recognises them.
+
+    Parameters
+    ----------
+    path : path
+        CSV, TSV, JSONL or Parquet by its name. Equal predictions give equal bytes.
+    labels, scores : array-like of shape (n,)
+        0/1 labels and finite scores.
+    row_ids : sequence, optional
+        The data's own keys; needed to pair this file with another whatever the order.
+    texts : sequence, optional
+        What was scored. Only its hash with the label is stored, as ``content_hash``.
+    content_hashes : sequence of str, optional
+        The hashes themselves, instead of ``texts``.
+    groups, slices, scorers : sequence, optional
+        Stored in the columns ``group``, ``slice`` and ``scorer``.
+    columns : mapping of str to array-like, optional
+        Further columns to store.
+    role, metadata
+        As in `PredictionArtifactRef`.
+    media_type : str, optional
+        By default what the name says.
+
+    Returns
+    -------
+    PredictionArtifactRef
+        With hash and row count filled in.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths differ, an id is missing or occurs twice, a column's name is taken, or the
+        media type has no reader.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> ref = write_predictions(
+    ...     tempfile.mkdtemp() + "/p.csv", labels=[0, 1], scores=[0.2, 0.9], row_ids=["a", "b"]
+    ... )
+    >>> ref.n_rows, len(ref.sha256), ref.columns.row_id
+    (2, 64, 'row_id')
+    """
+    if texts is not None and content_hashes is not None:
+        raise InvalidInputError("give `texts` or `content_hashes`, not both")
+    media = media_type or _tables.media_type_of(path)
+    reader_for(media)  # nothing is written that could not be loaded
+    truth, values = _validate.binary_pair(labels, scores, score_name="scores")
+    if texts is not None:
+        _same(texts, "texts", len(truth))
+        content_hashes = [
+            content_hash(text, int(label)) for text, label in zip(texts, truth, strict=True)
+        ]
+    given = {
+        "row_id": row_ids,
+        "content_hash": content_hashes,
+        "group": groups,
+        "slice": slices,
+        "scorer": scorers,
+    }
+    present = {
+        name: _given(column, name, len(truth))
+        for name, column in given.items()
+        if column is not None
+    }
+    _unique(present)
+    table: dict[str, Any] = {"label": truth.astype(np.int64), "score": values, **present}
+    for name, column in (columns or {}).items():
+        if name.lower() in {taken.lower() for taken in table}:
+            raise InvalidInputError(f"`columns` has {name!r}, which is a column already")
+        table[name] = column
+        _same(column, name, len(truth))
+    written = _tables.write_table(table, path, media_type=media)
+    return PredictionArtifactRef(
+        uri=str(path),
+        media_type=media,
+        columns=PredictionColumns.from_dict({name: name for name in ("label", "score", *present)}),
+        sha256=sha256_file(written),
+        n_rows=len(truth),
+        role=role,
+        metadata=dict(metadata or {}),
+    )
+
+
+def _same(column: Any, name: str, n: int) -> None:
+    if isinstance(column, (str, bytes)) or not hasattr(column, "__len__"):
+        raise InvalidTypeError(f"`{name}` must be a sequence, one entry per row, got {column!r}")
+    if len(column) != n:
+        raise InvalidInputError(f"`{name}` has {len(column)} entries but `labels` has {n}")
+
+
+def _given(column: Sequence[Any], name: str, n: int) -> NDArray[Any]:
+    _same(column, name, n)
+    texts = np.empty(n, dtype=object)
+    for row, value in enumerate(column):
+        if _validate.is_missing(value) or value == "":
+            raise InvalidInputError(f"{name}[{row}] is missing; every row needs one")
+        texts[row] = str(value)
+    return texts
+
+
+def _unique(columns: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse an id that occurs twice for one scorer and slice."""
+    if "row_id" not in columns:
+        return
+    keys = [columns[name].tolist() for name in ("row_id", "slice", "scorer") if name in columns]
+    seen: dict[tuple[str, ...], int] = {}
+    for row, key in enumerate(zip(*keys, strict=True)):
+        first = seen.setdefault(key, row)
+        if first != row:
+            raise InvalidInputError(
+                f"row_id[{row}] is {key[0]!r} like row_id[{first}]; ids must be unique"
+            )

@@ -1,0 +1,168 @@
+"""Readers of prediction files, and the way from an address to a file on this machine."""
+
+import contextlib
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar
+from urllib.parse import unquote, urlsplit
+
+from eval_toolkit import _tables
+from eval_toolkit._optional import require
+from eval_toolkit.errors import ArtifactError, InvalidInputError
+from eval_toolkit.protocols import PredictionReader
+
+__all__ = [
+    "CsvPredictionReader",
+    "JsonlPredictionReader",
+    "ParquetPredictionReader",
+    "TsvPredictionReader",
+    "local_file",
+    "reader_for",
+]
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_NUMBERS = ("label", "score")
+
+
+@dataclass(frozen=True, slots=True)
+class _TableReader:
+    """Reads the named columns of one media type."""
+
+    media_type: ClassVar[str]
+
+    def read_predictions(self, uri: str, *, columns: Mapping[str, str]) -> Mapping[str, Any]:
+        """Return the named columns: labels and scores as numbers, everything else as text.
+
+        Parameters
+        ----------
+        uri : str
+            A path or an address.
+        columns : mapping of str to str
+            Column by meaning (``{"label": "y_true", "score": "p", "row_id": "id"}``).
+
+        Returns
+        -------
+        mapping of str to ndarray
+            By column name, one value per row.
+
+        Raises
+        ------
+        ArtifactError
+            If the file is missing or malformed; the message names file and row.
+        InvalidInputError
+            If a column is not there or a cell is empty.
+        """
+        numbers = [name for role, name in columns.items() if role in _NUMBERS]
+        texts = [name for role, name in columns.items() if role not in _NUMBERS]
+        with local_file(uri) as path:
+            table = _tables.read_table(
+                path, numbers=numbers, texts=texts, media_type=self.media_type
+            )
+        for name in texts:
+            empty = next((i for i, cell in enumerate(table[name].tolist()) if not cell), None)
+            if empty is not None:
+                raise InvalidInputError(
+                    f"{uri}: row {empty + 1}: {name!r} is missing; every row needs one"
+                )
+        return table
+
+
+class CsvPredictionReader(_TableReader):
+    r"""Reads comma-separated predictions with a header line.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "preds.csv"
+    >>> _ = path.write_text("y,p\n0,0.2\n1,0.9\n")
+    >>> CsvPredictionReader().read_predictions(str(path), columns={"label": "y", "score": "p"})
+    {'y': array([0., 1.]), 'p': array([0.2, 0.9])}
+    """
+
+    media_type = _tables.CSV
+
+
+class TsvPredictionReader(_TableReader):
+    """Reads tab-separated predictions with a header line."""
+
+    media_type = _tables.TSV
+
+
+class JsonlPredictionReader(_TableReader):
+    r"""Reads predictions with one JSON object per line.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "preds.jsonl"
+    >>> _ = path.write_text('{"y": 0, "p": 0.2}\n{"y": 1, "p": 0.9}\n')
+    >>> JsonlPredictionReader().read_predictions(str(path), columns={"label": "y", "score": "p"})
+    {'y': array([0., 1.]), 'p': array([0.2, 0.9])}
+    """
+
+    media_type = _tables.JSONL
+
+
+class ParquetPredictionReader(_TableReader):
+    """Reads predictions from a Parquet file."""
+
+    media_type = _tables.PARQUET
+
+
+_READERS: dict[str, type[_TableReader]] = {
+    _tables.CSV: CsvPredictionReader,
+    _tables.TSV: TsvPredictionReader,
+    _tables.JSONL: JsonlPredictionReader,
+    _tables.PARQUET: ParquetPredictionReader,
+}
+
+
+def reader_for(media_type: str) -> PredictionReader:
+    """Return the built-in reader of a media type; the file's name plays no part."""
+    known = _READERS.get(_tables.MEDIA_TYPES.get(media_type, ""))
+    if known is None:
+        raise InvalidInputError(
+            f"there is no built-in reader for the media type {media_type!r}; pass reader=, or use "
+            f"one of {', '.join(_READERS)}"
+        )
+    return known()
+
+
+def is_remote(uri: str) -> bool:
+    """Return whether a URI is an address rather than a path."""
+    return bool(_SCHEME.match(uri)) and not uri.lower().startswith("file://")
+
+
+def local_path(uri: str, base: str | Path | None = None) -> Path:
+    """Return the path that a local URI means; relative ones start at ``base``."""
+    if uri.lower().startswith("file://"):
+        parts = urlsplit(uri)
+        if parts.netloc not in ("", "localhost"):
+            raise ArtifactError(f"{uri}: a file on another host cannot be read")
+        return Path(unquote(parts.path))
+    return Path(uri) if base is None else Path(base) / uri
+
+
+@contextlib.contextmanager
+def local_file(uri: str, base: str | Path | None = None) -> Iterator[Path]:
+    """Yield the file of a URI on this machine; an address is fetched and the copy removed."""
+    if not is_remote(uri):
+        yield local_path(uri, base)
+        return
+    fsspec = require("fsspec", feature=f"reading {uri}", extra="remote")
+    with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as folder:
+        # the last part of the address is kept: its suffix tells a gzipped file
+        copy = Path(folder) / (PurePosixPath(urlsplit(uri).path).name or "predictions")
+        try:
+            with fsspec.open(uri, "rb") as source, copy.open("wb") as target:
+                while piece := source.read(1 << 20):
+                    target.write(piece)
+        except ImportError as error:  # s3fs, gcsfs … come apart from fsspec
+            raise ArtifactError(f"{uri}: cannot be fetched: {error}") from error
+        except (OSError, ValueError) as error:
+            why = " ".join(str(error).split()) or type(error).__name__
+            raise ArtifactError(f"{uri}: cannot be fetched: {why}") from error
+        yield copy

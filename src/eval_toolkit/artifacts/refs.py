@@ -1,0 +1,232 @@
+"""References to stored predictions: where they are, what their columns mean, how to know them."""
+
+import difflib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from eval_toolkit import _validate
+from eval_toolkit.artifacts.strict_json import sanitize_for_json
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+
+__all__ = ["PredictionArtifactRef", "PredictionColumns"]
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidTypeError(f"`{name}` must be text, got {value!r}")
+    if not value:
+        raise InvalidInputError(f"`{name}` is empty; it must not be")
+    return value
+
+
+def _keys(payload: Any, cls: type, what: str, *, strict: bool) -> dict[str, Any]:
+    """Return the known keys of a stored mapping; a misspelt one is refused, not ignored."""
+    if not isinstance(payload, Mapping):
+        raise InvalidTypeError(f"{what} must be a mapping, got {type(payload).__name__}")
+    known = [item.name for item in fields(cls)]
+    for key in payload:
+        near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.75)
+        if key not in known and (strict or near):
+            hint = f"; did you mean {near[0]!r}?" if near else f"; the keys are {', '.join(known)}"
+            raise InvalidInputError(f"{what} has no key {key!r}{hint}")
+    return {key: payload[key] for key in known if key in payload}
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionColumns:
+    """Which column of a prediction file holds what.
+
+    Parameters
+    ----------
+    label, score : str
+        Columns of the 0/1 labels and of the scores.
+    row_id : str, optional
+        The data's own key; two files are paired on it.
+    content_hash : str, optional
+        Hash of what was scored; tells a changed row from the same row.
+    scorer, slice, text : str, optional
+        Columns of the scorer's name, the slice's name and the text.
+    provenance : mapping of str to str
+        Further columns worth knowing, by meaning.
+    group : str, optional
+        Rows that are not independent share a value.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If a name is empty or not text.
+
+    Examples
+    --------
+    >>> PredictionColumns(label="y_true", score="p", row_id="id").to_dict()
+    {'label': 'y_true', 'score': 'p', 'row_id': 'id'}
+    """
+
+    label: str
+    score: str
+    row_id: str | None = None
+    content_hash: str | None = None
+    scorer: str | None = None
+    slice: str | None = None
+    text: str | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    group: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name in (item.name for item in fields(self) if item.name != "provenance"):
+            value = getattr(self, name)
+            if value is not None or name in ("label", "score"):
+                _text(value, name)
+        if not isinstance(self.provenance, Mapping):
+            raise InvalidTypeError(f"`provenance` must be a mapping, got {self.provenance!r}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the columns that are there."""
+        present = {item.name: getattr(self, item.name) for item in fields(self)}
+        plain: dict[str, Any] = sanitize_for_json({k: v for k, v in present.items() if v})
+        return plain
+
+    @classmethod
+    def from_dict(cls, payload: Mapping[str, Any]) -> "PredictionColumns":
+        """Return the columns a mapping names; an unknown key is refused, it may be misspelt.
+
+        Examples
+        --------
+        >>> PredictionColumns.from_dict({"label": "y", "score": "s"}).score
+        's'
+        """
+        known = _keys(payload, cls, "`columns`", strict=True)
+        for name in ("label", "score"):
+            if name not in known:
+                raise InvalidInputError(f"`columns` has no {name!r}; it must name that column")
+        return cls(**known)
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionArtifactRef:
+    """A pointer to stored predictions with what it takes to read and to recognise them.
+
+    Nothing is opened here: `load_predictions` reads the file and checks hash and row count.
+
+    Parameters
+    ----------
+    uri : str or path
+        A path, or an address such as ``s3://…``.
+    media_type : str
+        Decides the reader: ``text/csv``, ``text/tab-separated-values``, ``application/jsonl``,
+        ``application/vnd.apache.parquet``, or what a reader of your own reads.
+    columns : PredictionColumns or mapping
+        What the columns mean.
+    sha256 : str
+        Hash of the file; "" when unknown, and then nothing can be checked.
+    n_rows : int, optional
+        Number of rows.
+    role : str or sequence of str, default "predictions"
+        What the file is for, in your words.
+    metadata : mapping
+        Anything else.
+
+    Raises
+    ------
+    InvalidInputError
+        If a value is empty or out of range.
+    InvalidTypeError
+        If a value is of the wrong type.
+
+    Examples
+    --------
+    >>> ref = PredictionArtifactRef(
+    ...     uri="s3://bucket/predictions.csv",
+    ...     media_type="text/csv",
+    ...     columns=PredictionColumns(label="y", score="s"),
+    ...     n_rows=10_000,
+    ... )
+    >>> PredictionArtifactRef.from_dict(ref.to_dict()) == ref
+    True
+    """
+
+    uri: str
+    media_type: str
+    columns: PredictionColumns
+    """A mapping is taken too, and becomes one."""
+    sha256: str = ""
+    n_rows: int | None = None
+    role: str | Sequence[str] = "predictions"
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        settle = object.__setattr__
+        uri: Any = self.uri
+        settle(self, "uri", _text(os.fspath(uri) if isinstance(uri, os.PathLike) else uri, "uri"))
+        _text(self.media_type, "media_type")
+        columns: Any = self.columns
+        if not isinstance(columns, PredictionColumns):
+            settle(self, "columns", PredictionColumns.from_dict(columns))
+        settle(self, "sha256", _sha256(self.sha256))
+        if self.n_rows is not None:
+            settle(self, "n_rows", _validate.integer(self.n_rows, "n_rows"))
+        settle(self, "role", _role(self.role))
+        if not isinstance(self.metadata, Mapping):
+            raise InvalidTypeError(f"`metadata` must be a mapping, got {self.metadata!r}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types; hash, row count and metadata only where they are known."""
+        payload: dict[str, Any] = {
+            "uri": self.uri,
+            "media_type": self.media_type,
+            "role": self.role if isinstance(self.role, str) else list(self.role),
+            "columns": self.columns.to_dict(),
+        }
+        if self.sha256:
+            payload["sha256"] = self.sha256
+        if self.n_rows is not None:
+            payload["n_rows"] = self.n_rows
+        if self.metadata:
+            payload["metadata"] = sanitize_for_json(self.metadata)
+        return payload
+
+    @classmethod
+    def from_dict(cls, payload: Mapping[str, Any]) -> "PredictionArtifactRef":
+        """Return the reference a stored mapping holds; keys of later versions are left out.
+
+        Raises
+        ------
+        InvalidInputError
+            If a key is missing or looks like a misspelt one (``n_row``).
+
+        Examples
+        --------
+        >>> PredictionArtifactRef.from_dict(
+        ...     {"uri": "p.csv", "media_type": "text/csv", "columns": {"label": "y", "score": "s"}}
+        ... ).role
+        'predictions'
+        """
+        known = _keys(payload, cls, "a prediction reference", strict=False)
+        for name in ("uri", "media_type", "columns"):
+            if name not in known:
+                raise InvalidInputError(f"a prediction reference has no {name!r}; it needs one")
+        return cls(**known)
+
+
+def _sha256(value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidTypeError(f"`sha256` must be text, got {value!r}")
+    digest = value.removeprefix("sha256:").lower()
+    if digest and not _SHA256.fullmatch(digest):
+        raise InvalidInputError(f"`sha256` is {value!r}; it must be 64 hexadecimal digits or ''")
+    return digest
+
+
+def _role(role: Any) -> str | tuple[str, ...]:
+    if isinstance(role, str):
+        return _text(role, "role")
+    if not isinstance(role, (list, tuple)):
+        raise InvalidTypeError(f"`role` must be text or a list of texts, got {role!r}")
+    if not role:
+        raise InvalidInputError("`role` is empty; it must hold at least one text")
+    return tuple(_text(item, f"role[{i}]") for i, item in enumerate(role))

@@ -1,0 +1,236 @@
+"""Strict JSON: any payload made of plain types, written whole, read back without surprises."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit import _validate
+from eval_toolkit._files import write_atomic
+from eval_toolkit.artifacts.states import skipped_metric
+from eval_toolkit.errors import ArtifactError, InvalidInputError
+
+__all__ = ["json_bytes", "read_json", "sanitize_for_json", "write_json_strict"]
+
+_STRATEGIES = ("skipped", "null", "raise")
+
+
+def sanitize_for_json(payload: Any, *, nan_strategy: str = "skipped") -> Any:
+    """Return the payload in plain JSON types, with no NaN or infinity left.
+
+    Parameters
+    ----------
+    payload : object
+        Mappings (keys become text), sequences, sets, numpy scalars and arrays, dataclasses and
+        objects with ``to_dict``; anything else becomes ``str(value)``.
+    nan_strategy : {"skipped", "null", "raise"}, default "skipped"
+        A number that is not finite becomes a skipped cell, None, or an error.
+
+    Returns
+    -------
+    object
+        dict, list, str, int, float, bool or None.
+
+    Raises
+    ------
+    InvalidInputError
+        If two keys of a mapping become the same text, or a number is not finite and the
+        strategy is "raise".
+
+    Examples
+    --------
+    >>> sanitize_for_json({1: (2, 3.5)})
+    {'1': [2, 3.5]}
+    >>> sanitize_for_json(float("nan"))["status"]
+    'skipped'
+    """
+    _validate.choice(nan_strategy, "nan_strategy", _STRATEGIES)
+    return _plain(payload, nan_strategy, ())
+
+
+def _plain(value: Any, strategy: str, path: tuple[str, ...]) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, Enum):
+        return _plain(value.value, strategy, path)
+    if isinstance(value, (int, str)):
+        return int(value) if isinstance(value, int) else str(value)
+    if isinstance(value, (float, np.floating)):
+        number = float(value)
+        return number if math.isfinite(number) else _absent(number, strategy, path)
+    if isinstance(value, np.ndarray):
+        plain = value.tolist()
+        finite = value.dtype.kind in "biu" or (
+            value.dtype.kind == "f" and bool(np.isfinite(value).all())
+        )
+        return plain if finite else _plain(plain, strategy, path)
+    if isinstance(value, np.generic) and not isinstance(value, (np.datetime64, np.timedelta64)):
+        return _plain(value.item(), strategy, path)
+    return _plain_container(value, strategy, path)
+
+
+def _plain_container(value: Any, strategy: str, path: tuple[str, ...]) -> Any:
+    if isinstance(value, Mapping):
+        return _plain_mapping(value, strategy, path)
+    if not isinstance(value, type):
+        if callable(getattr(value, "to_dict", None)):
+            return _plain(value.to_dict(), strategy, path)
+        if dataclasses.is_dataclass(value):
+            fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+            return _plain_mapping(fields, strategy, path)
+    if isinstance(value, (set, frozenset)):
+        # a set has no order, a file needs one
+        return sorted((_plain(item, strategy, path) for item in value), key=repr)
+    if isinstance(value, (list, tuple)) and _is_plain(value):
+        return list(value)
+    if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray, Path, type)):
+        return [_plain(item, strategy, (*path, str(i))) for i, item in enumerate(value)]
+    return _absent(value, strategy, path) if _validate.is_missing(value) else str(value)
+
+
+def _is_plain(values: Sequence[Any]) -> bool:
+    """Return whether nothing in a list needs a change: a million scores are one look."""
+    kinds = set(map(type, values))
+    if kinds <= {str, int, bool, type(None)}:
+        return True
+    return kinds <= {float, int, bool} and all(map(math.isfinite, values))
+
+
+def _plain_mapping(
+    value: Mapping[Any, Any], strategy: str, path: tuple[str, ...]
+) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for key, item in value.items():
+        name = str(key.value if isinstance(key, Enum) else key)
+        if name in plain:
+            raise InvalidInputError(
+                f"{_where(path)} has two keys that are {name!r} as text; JSON keys must differ"
+            )
+        plain[name] = _plain(item, strategy, (*path, name))
+    return plain
+
+
+def _absent(value: Any, strategy: str, path: tuple[str, ...]) -> Any:
+    if strategy == "raise":
+        raise InvalidInputError(f"{_where(path)} is {value}; JSON numbers must be finite")
+    return None if strategy == "null" else skipped_metric(f"non-finite value: {value}")
+
+
+def _where(path: tuple[str, ...]) -> str:
+    return f"the value at {' → '.join(path)}" if path else "the payload"
+
+
+def json_bytes(payload: Any, *, indent: int | None = 2, sort_keys: bool = False) -> bytes:
+    r"""Return the payload as strict JSON in UTF-8, ending in a line break.
+
+    Examples
+    --------
+    >>> json_bytes({"a": [1, None]}, indent=None)
+    b'{"a": [1, null]}\n'
+    """
+    plain = sanitize_for_json(payload)
+    for ascii_only in (False, True):  # escapes alone can carry half of a surrogate pair
+        text = json.dumps(
+            plain, indent=indent, sort_keys=sort_keys, ensure_ascii=ascii_only, allow_nan=False
+        )
+        try:
+            return (text + "\n").encode("utf-8")
+        except UnicodeEncodeError:
+            continue
+    raise InvalidInputError("the payload cannot be written as UTF-8")  # pragma: no cover
+
+
+def write_json_strict(
+    payload: Any, path: str | Path, *, indent: int | None = 2, sort_keys: bool = False
+) -> Path:
+    """Write a payload as strict JSON: sanitised, whole or not at all, folders created.
+
+    Parameters
+    ----------
+    payload : object
+        What `sanitize_for_json` takes.
+    path : path
+        The file; replaced if it exists.
+    indent : int or None, default 2
+        Spaces per level; None for one line.
+    sort_keys : bool, default False
+        Otherwise keys keep their order.
+
+    Returns
+    -------
+    Path
+        ``path``.
+
+    Raises
+    ------
+    InvalidInputError
+        As `sanitize_for_json`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = write_json_strict({"pr_auc": float("nan")}, tempfile.mkdtemp() + "/a/cell.json")
+    >>> read_json(path)["pr_auc"]["reason"]
+    'non-finite value: nan'
+    """
+    return write_atomic(path, json_bytes(payload, indent=indent, sort_keys=sort_keys))
+
+
+def read_json(path: str | Path) -> Any:
+    """Read a JSON file; NaN and infinity, which are not JSON, are refused.
+
+    Parameters
+    ----------
+    path : path
+        A file in UTF-8.
+
+    Returns
+    -------
+    object
+        What the file holds.
+
+    Raises
+    ------
+    ArtifactError
+        If the file is missing, empty or malformed; the message names the file and the line.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> read_json(write_json_strict([1, 2], tempfile.mkdtemp() + "/list.json"))
+    [1, 2]
+    """
+    return parse_json(read_bytes(path), path)
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """Return a file's bytes, or raise one line that names it."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ArtifactError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def parse_json(data: bytes, name: str | Path) -> Any:
+    """Return what strict JSON bytes hold; ``name`` is for the error message."""
+
+    def refuse(constant: str) -> Any:
+        raise ArtifactError(f"{name}: {constant} is not JSON; store absence as a skipped cell")
+
+    if not data:
+        raise ArtifactError(f"{name}: the file is empty (0 bytes)")
+    try:
+        return json.loads(data.decode("utf-8-sig"), parse_constant=refuse)
+    except json.JSONDecodeError as error:
+        raise ArtifactError(
+            f"{name}: line {error.lineno}: malformed JSON: {error.msg} (column {error.colno})"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ArtifactError(f"{name}: not UTF-8 at byte {error.start}") from error
+    except RecursionError:
+        raise ArtifactError(f"{name}: malformed JSON: nested too deeply") from None

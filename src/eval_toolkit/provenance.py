@@ -1,0 +1,452 @@
+"""Where a run comes from: code, files, machine; and nothing that must stay secret."""
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from eval_toolkit import _validate
+from eval_toolkit._hashing import sha256_file
+from eval_toolkit.errors import InvalidInputError
+
+__all__ = [
+    "REDACTED",
+    "FileHash",
+    "FileHashMissing",
+    "FileHashResult",
+    "capture_cuda_version",
+    "capture_git_dirty",
+    "capture_git_sha",
+    "capture_gpu_info",
+    "capture_hardware",
+    "compute_file_hash",
+    "figure_metadata",
+    "file_sha256",
+    "make_run_dir",
+    "package_versions",
+    "redact_secrets",
+]
+
+_TIMEOUT_S = 10.0
+_PACKAGES = {
+    "numpy": "numpy",
+    "scipy": "scipy",
+    "sklearn": "scikit-learn",
+    "pandas": "pandas",
+    "polars": "polars",
+    "duckdb": "duckdb",
+    "torch": "torch",
+    "transformers": "transformers",
+}
+"""Import name → distribution of the packages whose version can change a result."""
+
+
+def _output(command: list[str], cwd: str | Path | None = None) -> str | None:
+    """Return what a command prints, or None when it is not there, fails or hangs."""
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed programs, no shell
+            command,
+            cwd=cwd,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+    return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else None
+
+
+# --- code ---------------------------------------------------------------------------------------
+
+
+def capture_git_sha(repo_root: str | Path | None = None) -> str | None:
+    """Return the full sha of HEAD, or None outside git.
+
+    Parameters
+    ----------
+    repo_root : path, optional
+        A folder of the repository; the current folder by default.
+
+    Returns
+    -------
+    str or None
+        None too when git is not installed or there is no commit yet.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> capture_git_sha(tempfile.mkdtemp()) is None
+    True
+    """
+    return _output(["git", "rev-parse", "--verify", "HEAD"], repo_root) or None
+
+
+def capture_git_dirty(repo_root: str | Path | None = None) -> bool:
+    """Return whether tracked files differ from HEAD; False outside git.
+
+    Untracked files do not count: a run folder inside the repository would always be one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> capture_git_dirty(tempfile.mkdtemp())
+    False
+    """
+    return bool(_output(["git", "status", "--porcelain", "--untracked-files=no"], repo_root))
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of the installed packages that can change a result; none is imported.
+
+    Examples
+    --------
+    >>> "numpy" in package_versions()
+    True
+    """
+    found = {}
+    for name, distribution in _PACKAGES.items():
+        try:
+            found[name] = version(distribution)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FileHash:
+    """The sha256 of a file that is there."""
+
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileHashMissing:
+    """Why a file has no hash."""
+
+    reason: Literal["missing", "not_a_file"]
+    path: Path
+
+
+FileHashResult: TypeAlias = FileHash | FileHashMissing
+
+
+def compute_file_hash(path: str | Path) -> FileHashResult:
+    """Return a file's sha256, or why it has none.
+
+    Parameters
+    ----------
+    path : path
+        A file.
+
+    Returns
+    -------
+    FileHash or FileHashMissing
+        To be told apart with ``isinstance`` or ``match``.
+
+    Examples
+    --------
+    >>> compute_file_hash("no/such/file").reason
+    'missing'
+    """
+    file = Path(path)
+    if file.is_file():
+        return FileHash(sha256_file(file))
+    return FileHashMissing("not_a_file" if file.exists() else "missing", file)
+
+
+def file_sha256(path: str | Path, *, strict: bool = False) -> str | None:
+    """Return a file's sha256 in hexadecimal, or None when it is not a file.
+
+    Parameters
+    ----------
+    path : path
+        A file.
+    strict : bool, default False
+        Raise instead of returning None.
+
+    Returns
+    -------
+    str or None
+        64 hexadecimal digits.
+
+    Raises
+    ------
+    FileNotFoundError
+        If ``strict`` and there is no such file.
+
+    Examples
+    --------
+    >>> file_sha256("no/such/file") is None
+    True
+    """
+    found = compute_file_hash(path)
+    if isinstance(found, FileHash):
+        return found.sha256
+    if strict:
+        raise FileNotFoundError(f"{path}: {found.reason.replace('_', ' ')}")
+    return None
+
+
+def make_run_dir(base: str | Path, prefix: str = "run") -> Path:
+    """Create and return a new folder named after the time, ``{prefix}_YYYY-MM-DD_HHMMSS``.
+
+    Parameters
+    ----------
+    base : path
+        Created if need be.
+    prefix : str, default "run"
+        First part of the name.
+
+    Returns
+    -------
+    Path
+        An empty folder; a second one within a second gets ``_2``.
+
+    Raises
+    ------
+    InvalidInputError
+        If the prefix is empty or not a plain name.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = make_run_dir(tempfile.mkdtemp())
+    >>> folder.is_dir(), folder.name.startswith("run_20")
+    (True, True)
+    """
+    if not prefix or Path(prefix).name != prefix or "\\" in prefix:
+        raise InvalidInputError(f"`prefix` is {prefix!r}; it must be a plain name")
+    stem = f"{prefix}_{datetime.now(UTC).strftime('%Y-%m-%d_%H%M%S')}"
+    Path(base).mkdir(parents=True, exist_ok=True)
+    number = 1
+    while True:
+        folder = Path(base) / (stem if number == 1 else f"{stem}_{number}")
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return folder
+
+
+def figure_metadata(provenance: Mapping[str, Any], dpi: int = 300) -> dict[str, Any]:
+    """Return what to store beside a figure: its provenance, the time, matplotlib's version, dpi.
+
+    Examples
+    --------
+    >>> figure_metadata({"run_id": "r1"})["figure_dpi"]
+    300
+    """
+    try:
+        matplotlib: str | None = version("matplotlib")
+    except PackageNotFoundError:
+        matplotlib = None
+    return {
+        **provenance,
+        "timestamp_utc": utc_now(),
+        "matplotlib_version": matplotlib,
+        "figure_dpi": _validate.integer(dpi, "dpi", low=1),
+    }
+
+
+def utc_now() -> str:
+    """Return the time as ``YYYY-MM-DDTHH:MM:SSZ``."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+# --- machine ------------------------------------------------------------------------------------
+
+
+def capture_hardware() -> dict[str, Any]:
+    """Return the processor's model, the number of its cores and the memory in GB.
+
+    Examples
+    --------
+    >>> sorted(capture_hardware())
+    ['cpu', 'cpu_count', 'memory_gb']
+    """
+    return {"cpu": _cpu_model(), "cpu_count": os.cpu_count(), "memory_gb": _memory_gb()}
+
+
+def _cpu_model() -> str | None:
+    if sys.platform == "darwin":
+        return _output(["sysctl", "-n", "machdep.cpu.brand_string"])
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return platform.processor() or None
+    found = re.search(r"^(?:model name|Model|cpu model)\s*:\s*(.+)$", text, re.MULTILINE)
+    return found[1].strip() if found else platform.processor() or None
+
+
+def _memory_gb() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
+    except (AttributeError, OSError, ValueError):  # Windows has no sysconf
+        return None
+
+
+def capture_gpu_info() -> dict[str, Any] | None:
+    """Return ``{name, count, memory_gb, driver_version}`` of the NVIDIA GPUs, or None.
+
+    Different models are joined with ``+``; the memory is that of one device, the smallest.
+
+    Examples
+    --------
+    >>> info = capture_gpu_info()
+    >>> info is None or info["count"] >= 1
+    True
+    """
+    query = "--query-gpu=name,memory.total,driver_version"
+    listing = _output(["nvidia-smi", query, "--format=csv,noheader,nounits"])
+    devices = [[cell.strip() for cell in line.split(",")] for line in (listing or "").splitlines()]
+    devices = [device for device in devices if len(device) == 3]
+    if not devices:
+        return None
+    mebibytes = [float(memory) for _, memory, _ in devices if memory.replace(".", "", 1).isdigit()]
+    info: dict[str, Any] = {
+        "name": " + ".join(dict.fromkeys(name for name, _, _ in devices)),
+        "count": len(devices),
+        "driver_version": devices[0][2],
+    }
+    if mebibytes:
+        info["memory_gb"] = round(min(mebibytes) * 2**20 / 1e9, 1)
+    return info
+
+
+def capture_cuda_version() -> str | None:
+    """Return the CUDA version: the one torch was built with if it is loaded, else the driver's.
+
+    This is not the driver's own version, which `capture_gpu_info` has.
+
+    Examples
+    --------
+    >>> cuda = capture_cuda_version()
+    >>> cuda is None or "." in cuda
+    True
+    """
+    torch = sys.modules.get("torch")
+    built = getattr(getattr(torch, "version", None), "cuda", None)
+    if built:
+        return str(built)
+    found = re.search(r"CUDA (?:\w+ )?Version\s*:\s*([0-9.]+)", _output(["nvidia-smi"]) or "")
+    return found[1] if found else None
+
+
+# --- secrets ------------------------------------------------------------------------------------
+
+REDACTED = "[redacted]"
+
+_SECRET_WORDS = frozenset(
+    {"apikey", "authorization", "cookie", "credential", "credentials", "passphrase", "passwd"}
+    | {"password", "pwd", "secret", "secrets", "token", "bearer", "jwt"}
+)
+_SECRET_KEYS = frozenset({"api", "private", "secret", "access", "signing", "encryption", "account"})
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_SECRET_VALUE = re.compile(
+    r"""
+      \bsk-(?=[\w-]*[0-9])(?=[\w-]*[A-Z])[\w-]{16,}            # OpenAI, Anthropic, OpenRouter …
+    | \bhf_[A-Za-z0-9]{16,}                                    # Hugging Face
+    | \bgh[pousr]_[A-Za-z0-9]{20,} | \bgithub_pat_\w{20,} | \bglpat-[\w-]{16,}
+    | \bxox[abeoprs]-[\w-]{10,}                                # Slack
+    | \b(?:AKIA|ASIA)[0-9A-Z]{16}\b                            # AWS
+    | \bAIza[\w-]{30,}                                         # Google
+    | \beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+                     # JSON web token
+    | (?<=[Bb]earer\ )[\w.~+/=-]{8,} | (?<=[Bb]asic\ )[A-Za-z0-9+/]{12,}={0,2}
+    | (?<=://)[^\s/@:]+:[^\s/@]+(?=@)                          # user:password@host
+    | -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----[\s\S]*?(?:-----END[ ][A-Z ]*PRIVATE[ ]KEY-----|\Z)
+    """,
+    re.VERBOSE,
+)
+
+_MARKERS: tuple[str, ...] = (
+    *("sk-", "hf_", "gh", "glpat-", "xox", "AKIA", "ASIA", "AIza", "eyJ", "earer ", "asic "),
+    *("://", "-----BEGIN", "--"),
+)
+"""Every secret has one of these in it (and every flag the last): most texts have none."""
+
+
+def redact_secrets(payload: Any, *, keys: bool = True) -> Any:
+    """Return a payload with keys, tokens and passwords replaced by ``[redacted]``.
+
+    Parameters
+    ----------
+    payload : object
+        Dicts, lists and texts at any depth; other values are returned as they are.
+    keys : bool, default True
+        Also replace every text under a key that names a secret (``api_key``, ``hf_token``,
+        ``Authorization``, ``password``, …), whatever it looks like. ``max_tokens``,
+        ``tokenizer`` and ``api_key_env`` are no secrets.
+
+    Returns
+    -------
+    object
+        A copy. Texts that look like a secret (``sk-…``, ``hf_…``, ``Bearer …``, a private key, a
+        password in an address) are replaced wherever they stand.
+
+    Examples
+    --------
+    >>> redact_secrets({"api_key": "abc", "max_tokens": 5, "url": "https://me:pw@host/x"})
+    {'api_key': '[redacted]', 'max_tokens': 5, 'url': 'https://[redacted]@host/x'}
+    """
+    if isinstance(payload, str):
+        return _SECRET_VALUE.sub(REDACTED, payload) if _may_hold_a_secret(payload) else payload
+    if isinstance(payload, Mapping):
+        return {
+            redact_secrets(key, keys=keys): _blank(value)
+            if keys and isinstance(key, str) and _names_a_secret(key)
+            else redact_secrets(value, keys=keys)
+            for key, value in payload.items()
+        }
+    if isinstance(payload, (list, tuple)):
+        kinds = set(map(type, payload))
+        if kinds <= {float, int, bool, type(None)} or (
+            kinds <= {str} and not _may_hold_a_secret("\n".join(payload))
+        ):
+            return list(payload)  # a million scores or ids are one look
+        # `--api-key abc` as a list of arguments: the text after a flag that names a secret
+        return [
+            _blank(item)
+            if keys and i and _is_secret_flag(payload[i - 1])
+            else redact_secrets(item, keys=keys)
+            for i, item in enumerate(payload)
+        ]
+    return payload
+
+
+def _may_hold_a_secret(text: str) -> bool:
+    return any(marker in text for marker in _MARKERS)
+
+
+def _names_a_secret(key: str) -> bool:
+    words = [word.lower() for word in _WORD.findall(key)]
+    if not words:
+        return False
+    return words[-1] in _SECRET_WORDS or (
+        len(words) > 1 and words[-1] in ("key", "keys") and words[-2] in _SECRET_KEYS
+    )
+
+
+def _is_secret_flag(item: Any) -> bool:
+    return isinstance(item, str) and item.startswith("--") and _names_a_secret(item)
+
+
+def _blank(value: Any) -> Any:
+    """Return the value with every text in it gone; numbers and flags stay."""
+    if isinstance(value, (str, bytes)):
+        return REDACTED if value else value
+    if isinstance(value, Mapping):
+        return {key: _blank(item) for key, item in value.items()}
+    return [_blank(item) for item in value] if isinstance(value, (list, tuple)) else value

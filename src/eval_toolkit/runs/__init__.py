@@ -1,0 +1,7 @@
+"""The run folder: written whole, read back as it was written, refused when anything was altered."""
+
+from eval_toolkit.runs.folder import Run, find_runs, run_state
+from eval_toolkit.runs.lock import run_lock
+from eval_toolkit.runs.writing import write_run
+
+__all__ = ["Run", "find_runs", "run_lock", "run_state", "write_run"]

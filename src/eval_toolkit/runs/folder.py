@@ -1,0 +1,298 @@
+"""Reading runs: a folder is a finished run, or it says what is wrong with it."""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from eval_toolkit import _tables
+from eval_toolkit._hashing import sha256_file
+from eval_toolkit.artifacts import json_bytes
+from eval_toolkit.artifacts.strict_json import parse_json, read_bytes
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.manifest import seal_manifest
+from eval_toolkit.runs.lock import LOCK, lock_holder
+from eval_toolkit.runs.table import Layout, from_table
+from eval_toolkit.scorecards import Records
+
+__all__ = ["ARTIFACTS", "MANIFEST", "Run", "find_runs", "run_state"]
+
+MANIFEST = "manifest.json"
+RESULTS = "results.json"
+RESULTS_FULL = "results_full.json"
+RECORDS = "records.parquet"
+ARTIFACTS = (RESULTS, RESULTS_FULL, RECORDS)
+"""What `write_run` writes beside the manifest."""
+
+
+class _RunningError(ArtifactError):
+    """A live process is writing the run."""
+
+
+class _NotARunError(ArtifactError):
+    """Nothing here was written as a run."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Run:
+    """A finished run on disk; open one with `Run.open`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.runs import write_run
+    >>> results = {"schema_version": "v1", "run_id": "r1", "config": {}, "by_slice": {}}
+    >>> _ = write_run(tempfile.mkdtemp() + "/r1", results=results, manifest={"run_id": "r1"})
+    >>> Run.open(_.path).results == results
+    True
+    """
+
+    path: Path
+    manifest: dict[str, Any]
+    verify: bool = field(default=True)
+
+    @classmethod
+    def open(cls, path: str | Path, *, verify: bool = True) -> "Run":
+        """Open a finished run, refusing one that is incomplete or was altered.
+
+        Parameters
+        ----------
+        path : path
+            The run's folder, or its ``manifest.json``.
+        verify : bool, default True
+            Compare every file with the hash in the manifest.
+
+        Returns
+        -------
+        Run
+            Results and records are read when asked for.
+
+        Raises
+        ------
+        ArtifactError
+            If there is no run, it is not complete, or a file differs from what was written.
+        """
+        folder = _folder(path)
+        return cls(folder, _checked_manifest(folder, verify=verify), verify)
+
+    def __repr__(self) -> str:
+        return f"Run({self.run_id!r}, {str(self.path)!r})"
+
+    @property
+    def run_id(self) -> str:
+        """The run's name."""
+        return str(self.manifest["run_id"])
+
+    @cached_property
+    def results(self) -> dict[str, Any]:
+        """What ``results.json`` holds."""
+        payload: dict[str, Any] = self._json(RESULTS)
+        return payload
+
+    @cached_property
+    def results_full(self) -> dict[str, Any] | None:
+        """What ``results_full.json`` holds, or None when the run has none."""
+        return self._json(RESULTS_FULL) if RESULTS_FULL in self.manifest["artifacts"] else None
+
+    def _json(self, name: str) -> Any:
+        data = read_bytes(self.path / name)
+        if self.verify:
+            _same_hash(name, hashlib.sha256(data).hexdigest(), self.manifest["artifacts"][name])
+        return parse_json(data, self.path / name)
+
+    @property
+    def subjects(self) -> list[tuple[str, str]]:
+        """The (slice, scorer) pairs that have records."""
+        return (
+            []
+            if self._layout is None
+            else [(subject["slice"], subject["scorer"]) for subject in self._layout.subjects]
+        )
+
+    @cached_property
+    def _layout(self) -> Layout | None:
+        described = self.manifest["artifacts"].get(RECORDS)
+        if described is None:
+            return None
+        return Layout(described["subjects"], described["columns"], described["parts"])
+
+    @cached_property
+    def _table(self) -> dict[str, NDArray[Any]]:
+        if self._layout is None:
+            raise ArtifactError(f"{self.path}: the run was written without records")
+        return _tables.read_table(
+            self.path / RECORDS, texts=self._layout.texts, columns=self._layout.numbers
+        )
+
+    def records(self, slice_name: str, scorer: str) -> Records:
+        """Return the records of one scorer on one slice.
+
+        Parameters
+        ----------
+        slice_name, scorer : str
+            One of `subjects`.
+
+        Returns
+        -------
+        Records
+            As they were written.
+
+        Raises
+        ------
+        MissingColumnError
+            (a KeyError) If there are no such records; the message lists those there are.
+        ArtifactError
+            If the run was written without records.
+        """
+        table = self._table
+        return from_table(table, self._layout or Layout([], {}, {}), slice_name, scorer)
+
+
+def _folder(path: str | Path) -> Path:
+    folder = Path(path)
+    return folder.parent if folder.name == MANIFEST else folder
+
+
+def _checked_manifest(folder: Path, *, verify: bool) -> dict[str, Any]:
+    """Return the manifest of a finished run, or raise what is wrong."""
+    manifest, data = _manifest(folder)
+    if manifest["status"] != "complete":
+        raise _unfinished(folder)
+    if verify and (seal_manifest(manifest) != manifest or json_bytes(manifest) != data):
+        raise ArtifactError(f"{folder}: {MANIFEST} was altered after the run was written")
+    artifacts = manifest.get("artifacts")
+    if not isinstance(artifacts, Mapping) or RESULTS not in artifacts:
+        raise ArtifactError(f"{folder}: {MANIFEST} does not list {RESULTS}")
+    if verify:
+        for name, described in artifacts.items():
+            _check_artifact(folder, name, described)
+    return manifest
+
+
+def _unfinished(folder: Path) -> ArtifactError:
+    holder = lock_holder(folder)
+    if holder:
+        return _RunningError(f"{folder}: the run is being written ({holder})")
+    return ArtifactError(f"{folder}: the run is incomplete: writing it was interrupted")
+
+
+def _manifest(folder: Path) -> tuple[dict[str, Any], bytes]:
+    """Return the manifest and its bytes; one that is not of a run is refused."""
+    if not folder.is_dir():
+        raise _NotARunError(f"{folder}: no such folder")
+    path = folder / MANIFEST
+    if not path.is_file():
+        if (folder / LOCK).exists():
+            raise _unfinished(folder)
+        if any((folder / name).exists() for name in ARTIFACTS):
+            raise ArtifactError(f"{folder}: the run is incomplete: there is no {MANIFEST}")
+        raise _NotARunError(f"{folder}: not a run: there is no {MANIFEST}")
+    data = read_bytes(path)
+    manifest = parse_json(data, path)
+    if not isinstance(manifest, dict) or "run_id" not in manifest:
+        raise _NotARunError(f"{folder}: not a run: {MANIFEST} has no run_id")
+    if manifest.get("status") not in ("running", "complete"):
+        raise ArtifactError(
+            f"{folder}: the run is incomplete: {MANIFEST} says neither running nor complete; it "
+            "was not written by write_run"
+        )
+    return manifest, data
+
+
+def _check_artifact(folder: Path, name: str, described: Mapping[str, Any]) -> None:
+    if Path(name).name != name or not isinstance(described, Mapping):
+        raise ArtifactError(f"{folder}: {MANIFEST} lists {name!r}, which is no file of a run")
+    path = folder / name
+    if not path.is_file():
+        raise ArtifactError(f"{folder}: {name} is missing")
+    _same_hash(str(path), sha256_file(path), described)
+
+
+def _same_hash(name: str, found: str, described: Mapping[str, Any]) -> None:
+    if found != described.get("sha256"):
+        raise ArtifactError(
+            f"{name}: the file has changed since the run was written (its sha256 is {found[:12]}…, "
+            f"not {str(described.get('sha256'))[:12]}…)"
+        )
+
+
+def run_state(path: str | Path) -> str:
+    """Return "complete", "running", "incomplete: why" or "not a run"; every file is checked.
+
+    Parameters
+    ----------
+    path : path
+        A folder.
+
+    Returns
+    -------
+    str
+        "complete" means that `Run.open` will succeed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> run_state(tempfile.mkdtemp())
+    'not a run'
+    """
+    folder = _folder(path)
+    try:
+        _checked_manifest(folder, verify=True)
+    except _RunningError:
+        return "running"
+    except _NotARunError:
+        return "not a run"
+    except ArtifactError as error:
+        why = str(error).removeprefix(f"{folder}: ").removeprefix("the run is incomplete: ")
+        return f"incomplete: {why}"
+    return "complete"
+
+
+def find_runs(folder: str | Path) -> list[Path]:
+    """Return the run folders below a folder, in order of their paths, whatever their state.
+
+    Parameters
+    ----------
+    folder : path
+        Searched at any depth; hidden folders and the inside of runs are left out.
+
+    Returns
+    -------
+    list of Path
+        `run_state` says which of them are complete.
+
+    Raises
+    ------
+    ArtifactError
+        If there is no such folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> find_runs(tempfile.mkdtemp())
+    []
+    """
+    if not Path(folder).is_dir():
+        raise ArtifactError(f"{folder}: no such folder")
+    found = []
+    for here, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        if {MANIFEST, RESULTS, LOCK} & set(files) and _is_run(Path(here)):
+            found.append(Path(here))
+            folders.clear()
+    return found
+
+
+def _is_run(folder: Path) -> bool:
+    try:
+        _manifest(folder)
+    except _NotARunError:
+        return False
+    except ArtifactError:
+        pass
+    return True

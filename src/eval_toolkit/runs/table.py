@@ -1,0 +1,174 @@
+"""Records of all subjects as one table, and back."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.provenance import redact_secrets
+from eval_toolkit.scorecards import Records
+
+__all__ = ["Layout", "from_table", "to_table"]
+
+_TEXTS = ("slice", "scorer", "unit_id", "content_hash", "group")
+_FIXED = (*_TEXTS, "attempt")
+_MEASURED = ("", ".status", ".reason")
+_PART = "part:"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which subjects a table of records holds, and under which names its columns are stored."""
+
+    subjects: list[dict[str, Any]]
+    columns: dict[str, str]
+    """Measured column → name in the table; its status and reason stand beside it."""
+    parts: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types, as the manifest stores them."""
+        return {"subjects": self.subjects, "columns": self.columns, "parts": self.parts}
+
+    @property
+    def texts(self) -> list[str]:
+        """Stored names of the columns of text."""
+        states = [name + suffix for name in self.columns.values() for suffix in _MEASURED[1:]]
+        return [*_TEXTS, *self.parts.values(), *states]
+
+    @property
+    def numbers(self) -> list[str]:
+        """Stored names of the columns of numbers."""
+        return ["attempt", *self.columns.values()]
+
+
+def to_table(
+    records: Mapping[tuple[str, str], Records],
+) -> tuple[dict[str, NDArray[Any]], Layout]:
+    """Return the records of every (slice, scorer) below each other, and how to read them."""
+    for key in records:
+        if not (isinstance(key, tuple) and len(key) == 2 and all(isinstance(k, str) for k in key)):
+            raise InvalidTypeError(f"`records` has the key {key!r}; it must be (slice, scorer)")
+        if not isinstance(records[key], Records):
+            raise InvalidTypeError(f"records[{key!r}] is {records[key]!r}; it must be Records")
+    keys = sorted(records)
+    sides = [_sorted(records[key]) for key in keys]
+    layout = _layout(keys, sides)
+    table: dict[str, NDArray[Any]] = {}
+    sizes = [len(side) for side in sides]
+    for i, name in enumerate(("slice", "scorer")):
+        table[name] = _stacked([_full(n, key[i]) for key, n in zip(keys, sizes, strict=True)])
+    for name in _FIXED[2:]:
+        table[name] = _stacked([getattr(side, name) for side in sides])
+    for part, stored in layout.parts.items():
+        table[stored] = _stacked([side.slices.get(part, _full(len(side), None)) for side in sides])
+    for column, stored in layout.columns.items():
+        table[stored] = _stacked([_values(side, column) for side in sides])
+        for suffix, of in zip(_MEASURED[1:], ("status", "reason"), strict=True):
+            table[stored + suffix] = _stacked([_states(side, column, of) for side in sides])
+    return table, layout
+
+
+def _sorted(records: Records) -> Records:
+    return records.take(np.lexsort((records.attempt, records.unit_id)))
+
+
+def _full(n: int, value: str | None) -> NDArray[Any]:
+    return np.full(n, value, dtype=object)
+
+
+def _stacked(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate(arrays) if arrays else np.zeros(0, dtype=object)
+
+
+def _values(side: Records, column: str) -> NDArray[Any]:
+    """Return the numbers, with NaN (null on disk) where there is none."""
+    if column not in side.columns:
+        return np.full(len(side), np.nan)
+    return np.where(side.status[column] == "ok", side.columns[column], np.nan)
+
+
+def _states(side: Records, column: str, of: str) -> NDArray[Any]:
+    if column not in side.columns:
+        return _full(len(side), None)
+    if of == "status":
+        return side.status[column]
+    reasons = side.reason.get(column, _full(len(side), ""))
+    # an error message may quote the key that a server refused
+    safe = {why: redact_secrets(why) for why in set(reasons.tolist())}
+    return np.array([safe[why] for why in reasons.tolist()], dtype=object)
+
+
+def _layout(keys: list[tuple[str, str]], sides: list[Records]) -> Layout:
+    taken = {name.lower() for name in _FIXED}
+    parts = dict.fromkeys(part for side in sides for part in side.slices)
+    columns = dict.fromkeys(column for side in sides for column in side.columns)
+    # every plain name is given out before one is numbered
+    return Layout(
+        subjects=[
+            {
+                "slice": key[0],
+                "scorer": key[1],
+                "n_rows": len(side),
+                "columns": list(side.columns),
+                "parts": list(side.slices),
+            }
+            for key, side in zip(keys, sides, strict=True)
+        ],
+        parts=_stored_names(parts, _PART, ("",), taken),
+        columns=_stored_names(columns, "", _MEASURED, taken),
+    )
+
+
+def _stored_names(
+    names: Iterable[str], prefix: str, suffixes: tuple[str, ...], taken: set[str]
+) -> dict[str, str]:
+    """Return a name in the table for each column; tables do not tell names apart by case."""
+    stored = {}
+    for name in names:
+        plain = candidate = prefix + name or "_"
+        number = 1
+        while any((candidate + suffix).lower() in taken for suffix in suffixes):
+            number += 1
+            candidate = f"{plain}~{number}"
+        taken.update((candidate + suffix).lower() for suffix in suffixes)
+        stored[name] = candidate
+    return stored
+
+
+def from_table(
+    table: Mapping[str, NDArray[Any]], layout: Layout, slice_name: str, scorer: str
+) -> Records:
+    """Return the records of one subject."""
+    start = 0
+    for subject in layout.subjects:
+        stop = start + subject["n_rows"]
+        if (subject["slice"], subject["scorer"]) == (slice_name, scorer):
+            break
+        start = stop
+    else:
+        have = [(s["slice"], s["scorer"]) for s in layout.subjects]
+        raise MissingColumnError(
+            f"there are no records of slice {slice_name!r} and scorer {scorer!r}; there are "
+            f"records of {', '.join(map(str, have)) or 'nothing'}"
+        )
+    rows = {name: column[start:stop] for name, column in table.items()}
+    if set(rows["slice"]) - {slice_name} or set(rows["scorer"]) - {scorer}:
+        raise InvalidInputError(f"the rows of {(slice_name, scorer)} are not where they should be")
+    columns = {name: layout.columns[name] for name in subject["columns"]}
+    status = {name: rows[f"{stored}.status"] for name, stored in columns.items()}
+    return Records(
+        unit_id=rows["unit_id"],
+        content_hash=rows["content_hash"],
+        group=rows["group"],
+        attempt=rows["attempt"].astype(np.int64),
+        slices={name: rows[layout.parts[name]] for name in subject["parts"]},
+        columns={
+            name: np.where(status[name] == "ok", rows[stored], 0.0).astype(np.float64)
+            for name, stored in columns.items()
+        },
+        status=status,
+        reason={name: rows[f"{stored}.reason"] for name, stored in columns.items()},
+    )

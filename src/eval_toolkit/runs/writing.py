@@ -1,0 +1,252 @@
+"""Writing a run so that a reader sees the old one, the new one, or one that says it is unfinished.
+
+Everything is written and synced in a folder of its own inside the run's. Then come renames alone:
+the manifest that says "running", the files, the manifest that says "complete".
+"""
+
+import secrets
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit import _tables
+from eval_toolkit._files import sync_folder, write_atomic
+from eval_toolkit._hashing import sha256_file
+from eval_toolkit.artifacts import json_bytes, read_json, sanitize_for_json
+from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
+from eval_toolkit.manifest import MANIFEST_SCHEMA_VERSION, redact_manifest, seal_manifest
+from eval_toolkit.provenance import redact_secrets, utc_now
+from eval_toolkit.runs.folder import ARTIFACTS, MANIFEST, RECORDS, RESULTS, RESULTS_FULL, Run
+from eval_toolkit.runs.lock import LOCK, run_lock
+from eval_toolkit.runs.table import to_table
+from eval_toolkit.scorecards import Records
+
+__all__ = ["write_run"]
+
+_STAGING = ".staging-"
+_REPORT = "report.html"
+_RUNNING = "running.json"
+
+
+def write_run(
+    run_dir: str | Path,
+    *,
+    results: Mapping[str, Any],
+    manifest: Mapping[str, Any],
+    results_full: Mapping[str, Any] | None = None,
+    records: Mapping[tuple[str, str], Records] | None = None,
+    overwrite: bool = False,
+) -> Run:
+    """Write a run's folder: manifest, results and records, all of it or none.
+
+    Equal results and records give equal bytes of ``results.json`` and ``records.parquet``.
+    Secrets are redacted (see `redact_secrets`): everything that looks like one, and in
+    configurations every text under a key that names one.
+
+    Parameters
+    ----------
+    run_dir : path
+        Created if need be. Files of other names in it are left alone.
+    results : mapping
+        Payload of ``results.json``.
+    manifest : mapping or RunManifest
+        Provenance; status, artifacts and hashes are added here.
+    results_full : mapping, optional
+        Payload of ``results_full.json``.
+    records : mapping of (slice, scorer) to Records, optional
+        What ``records.parquet`` holds.
+    overwrite : bool, default False
+        Replace a run that is there. Killed at any moment, this leaves the old run, the new one,
+        or a run that `run_state` names as incomplete.
+
+    Returns
+    -------
+    Run
+        The run, read back from disk.
+
+    Raises
+    ------
+    ArtifactError
+        If a run is there already and may not be replaced, another process is writing it, or the
+        disk refuses; the run that was there is then as it was.
+    InvalidInputError
+        If results and manifest name different runs.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp() + "/r1"
+    >>> results = {"schema_version": "v1", "run_id": "r1", "config": {}, "by_slice": {}}
+    >>> run = write_run(folder, results=results, manifest={"run_id": "r1"})
+    >>> run.run_id, run.manifest["status"]
+    ('r1', 'complete')
+    """
+    folder = Path(run_dir)
+    files = {RESULTS: _results_bytes(results, "results")}
+    if results_full is not None:
+        files[RESULTS_FULL] = _results_bytes(results_full, "results_full", indent=None)
+    head = _head(manifest, sanitize_for_json(results), folder)
+    table = None if records is None else to_table(records)
+    _refuse(folder, overwrite)
+    created = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with run_lock(folder):
+            _refuse(folder, overwrite)
+            _Writing(folder, head).write(files, table)
+    except OSError as error:
+        raise ArtifactError(
+            f"{folder}: the run could not be written: {error.strerror or error}"
+        ) from error
+    finally:
+        if created:
+            _remove_if_empty(folder)
+    return Run.open(folder)
+
+
+def _results_bytes(results: Mapping[str, Any], name: str, indent: int | None = 2) -> bytes:
+    payload = sanitize_for_json(results)
+    if not isinstance(payload, dict):
+        raise InvalidTypeError(f"`{name}` must be a mapping, got {type(results).__name__}")
+    safe = redact_secrets(payload, keys=False)
+    if "config" in safe:
+        safe["config"] = redact_secrets(safe["config"])
+    return json_bytes(safe, indent=indent)
+
+
+def _head(manifest: Any, results: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the manifest as it was given, with the least that every manifest has."""
+    payload = sanitize_for_json(manifest)
+    if not isinstance(payload, dict):
+        raise InvalidTypeError(f"`manifest` must be a mapping, got {type(manifest).__name__}")
+    names = [source["run_id"] for source in (payload, results) if source.get("run_id")]
+    if len(set(names)) > 1:
+        raise InvalidInputError(
+            f"`manifest` is of run {names[0]!r} but `results` is of run {names[1]!r}"
+        )
+    least = {
+        "schema_version": MANIFEST_SCHEMA_VERSION,
+        "captured_at": utc_now(),
+        "code_versions": {},
+        "env": {},
+        "contamination_flags": {},
+    }
+    return redact_manifest(
+        {**least, **payload, "run_id": names[0] if names else folder.resolve().name}
+    )
+
+
+def _refuse(folder: Path, overwrite: bool) -> None:
+    """Raise if something is in the folder that must not be replaced."""
+    if overwrite or not folder.exists():
+        return
+    if not folder.is_dir():
+        raise ArtifactError(f"{folder}: is a file; a run needs a folder")
+    status = _status(folder)
+    if status == "complete":
+        raise ArtifactError(f"{folder}: a finished run is there; pass overwrite=True to replace it")
+    there = [name for name in (MANIFEST, *ARTIFACTS) if (folder / name).exists()]
+    if there and status != "running":
+        raise ArtifactError(
+            f"{folder}: {there[0]} is there but is not part of an unfinished run; pass "
+            "overwrite=True to replace it"
+        )
+
+
+def _status(folder: Path) -> str | None:
+    """Return what the manifest says of itself, None if there is none to ask."""
+    try:
+        manifest = read_json(folder / MANIFEST)
+    except ArtifactError:
+        return None
+    status = manifest.get("status") if isinstance(manifest, dict) else None
+    return status if isinstance(status, str) else None
+
+
+def _remove_if_empty(folder: Path) -> None:
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+
+
+class _Writing:
+    """One run being written, under its lock."""
+
+    def __init__(self, folder: Path, head: Mapping[str, Any]) -> None:
+        self.folder = folder
+        self.head = dict(head)
+        self.staging = folder / f"{_STAGING}{secrets.token_hex(6)}"
+        self.replaces = (folder / MANIFEST).exists()
+
+    def write(self, files: Mapping[str, bytes], table: Any) -> None:
+        """Stage everything, then put it in place."""
+        for left_behind in self.folder.glob(f"{_STAGING}*"):
+            shutil.rmtree(left_behind)
+        for left_behind in self.folder.glob(f".{MANIFEST}.*.tmp"):
+            left_behind.unlink()
+        stale = self._stale()
+        staged = False
+        try:
+            if not self.replaces:
+                write_atomic(self.folder / MANIFEST, self._manifest("running"))
+            artifacts = self._stage(files, table)
+            staged = True
+            self._commit(artifacts, stale - artifacts.keys())
+        except (OSError, ArtifactError) as error:
+            raise ArtifactError(self._failure(error, staged)) from error
+        finally:
+            shutil.rmtree(self.staging, ignore_errors=True)
+            if not staged and not self.replaces:
+                (self.folder / MANIFEST).unlink(missing_ok=True)
+
+    def _manifest(self, status: str, **more: Any) -> bytes:
+        return json_bytes(seal_manifest({**self.head, "status": status, **more}))
+
+    def _stage(self, files: Mapping[str, bytes], table: Any) -> dict[str, dict[str, Any]]:
+        """Write every file, synced, out of sight; return their hashes."""
+        artifacts: dict[str, dict[str, Any]] = {}
+        for name, data in files.items():
+            artifacts[name] = {"sha256": sha256_file(write_atomic(self.staging / name, data))}
+        if table is not None:
+            columns, layout = table
+            path = _tables.write_table(columns, self.staging / RECORDS)
+            artifacts[RECORDS] = {
+                "sha256": sha256_file(path),
+                "n_rows": len(columns["unit_id"]),
+                **layout.to_dict(),
+            }
+        write_atomic(self.staging / _RUNNING, self._manifest("running"))
+        write_atomic(self.staging / MANIFEST, self._manifest("complete", artifacts=artifacts))
+        return artifacts
+
+    def _commit(self, artifacts: Mapping[str, Any], stale: set[str]) -> None:
+        """Rename, and nothing else: from the first line to the last the run says "running".
+
+        Renames that a power cut puts out of order leave files that do not match their hashes.
+        """
+        (self.staging / _RUNNING).replace(self.folder / MANIFEST)
+        for name in stale:
+            (self.folder / name).unlink(missing_ok=True)
+        for name in artifacts:
+            (self.staging / name).replace(self.folder / name)
+        (self.staging / MANIFEST).replace(self.folder / MANIFEST)
+        sync_folder(self.folder)
+
+    def _stale(self) -> set[str]:
+        """Return the files of the run that is replaced; never one outside the folder."""
+        listed: Any = {}
+        if self.replaces:
+            try:
+                listed = read_json(self.folder / MANIFEST).get("artifacts") or {}
+            except (ArtifactError, AttributeError):
+                listed = {}
+        ours = {*ARTIFACTS, _REPORT, *(listed if isinstance(listed, dict) else ())}
+        return {name for name in ours if Path(name).name == name} - {MANIFEST, LOCK}
+
+    def _failure(self, error: Exception, staged: bool) -> str:
+        why = getattr(error, "strerror", None) or str(error).replace(str(self.staging), "…")
+        if staged:
+            after = "the run is incomplete, write it again"
+        else:
+            after = "the run that was there is as it was" if self.replaces else "nothing is left"
+        return f"{self.folder}: the run could not be written: {why}; {after}"

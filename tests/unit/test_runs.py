@@ -1,0 +1,521 @@
+"""Run folders: what is written is read back, and nothing else is."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eval_toolkit import _files
+from eval_toolkit.artifacts import validate_manifest, write_json_strict
+from eval_toolkit.errors import (
+    ArtifactError,
+    InvalidInputError,
+    InvalidTypeError,
+    MissingColumnError,
+)
+from eval_toolkit.manifest import build_manifest, seal_manifest, write_manifest
+from eval_toolkit.runs import Run, find_runs, run_lock, run_state, write_run
+from eval_toolkit.scorecards import Records
+
+
+def payload(run_id="r1", value=0.8):
+    block = {"n": 2, "n_positive": 1, "pr_auc": {"value": value, "status": "ok", "reason": ""}}
+    return {
+        "schema_version": "v1",
+        "run_id": run_id,
+        "config": {"n_resamples": 10},
+        "by_slice": {"test": {"n": 2, "n_positive": 1, "by_scorer": {"m.v1": block}}},
+    }
+
+
+def some_records(shift=0.0):
+    return {
+        ("test", "m.v1"): Records.from_rows(
+            [1, 0],
+            [0.9 - shift, 0.1],
+            inputs=["b", "a"],
+            group=["g", "g"],
+            slices={"lang": ["x", "y"]},
+        ),
+        ("test", "judge"): Records.from_columns(
+            {"reward": [0.5, None, None]},
+            unit_id=["q1", "q1", "q2"],
+            status={"reward": ["ok", "error", "skipped"]},
+            reason={"reward": [None, "time-out", "no answer"]},
+        ),
+    }
+
+
+def equal(a: Records, b: Records) -> bool:
+    same = a.unit_id.tolist() == b.unit_id.tolist() and a.attempt.tolist() == b.attempt.tolist()
+    same &= (
+        a.content_hash.tolist() == b.content_hash.tolist() and a.group.tolist() == b.group.tolist()
+    )
+    for field in ("slices", "columns", "status", "reason"):
+        one, two = getattr(a, field), getattr(b, field)
+        same &= list(one) == list(two) and all(one[k].tolist() == two[k].tolist() for k in one)
+    return same
+
+
+@pytest.fixture
+def run(tmp_path):
+    return write_run(
+        tmp_path / "r1",
+        results=payload(),
+        results_full={**payload(), "full": True},
+        manifest=build_manifest(run_id="r1", config={"k": 3}),
+        records=some_records(),
+    )
+
+
+# --- reading back -------------------------------------------------------------------------------
+
+
+def test_a_run_is_read_back_as_written(run):
+    again = Run.open(run.path)
+    assert again.results == payload()
+    assert again.results_full == {**payload(), "full": True}
+    assert again.run_id == "r1"
+    assert again.subjects == [("test", "judge"), ("test", "m.v1")]
+    for key, records in some_records().items():
+        assert equal(again.records(*key), records)
+    assert run_state(run.path) == "complete"
+    assert repr(again) == f"Run('r1', {str(run.path)!r})"
+    assert Run.open(run.path / "manifest.json").run_id == "r1"
+
+
+def test_the_folder_holds_what_the_architecture_says(run):
+    assert sorted(path.name for path in run.path.iterdir()) == [
+        *("manifest.json", "records.parquet", "results.json", "results_full.json")
+    ]
+    assert run.manifest["status"] == "complete"
+    assert run.manifest["artifacts"]["records.parquet"]["n_rows"] == 5
+    validate_manifest(run.manifest)
+
+
+def test_absent_values_are_null_in_the_table(run):
+    import duckdb
+
+    table = duckdb.read_parquet(str(run.path / "records.parquet"))
+    rows = table.select(
+        "slice", "scorer", "unit_id", "attempt", "reward", '"reward.status"'
+    ).fetchall()
+    assert rows[:3] == [
+        ("test", "judge", "q1", 1, 0.5, "ok"),
+        ("test", "judge", "q1", 2, None, "error"),
+        ("test", "judge", "q2", 1, None, "skipped"),
+    ]
+    assert [row[4:] for row in rows[3:]] == [(None, None)] * 2
+
+
+def test_equal_runs_have_equal_bytes(run, tmp_path):
+    backwards = dict(reversed(some_records().items()))
+    other = write_run(tmp_path / "other", results=payload(), manifest={}, records=backwards)
+    for name in ("results.json", "records.parquet"):
+        assert (other.path / name).read_bytes() == (run.path / name).read_bytes()
+
+
+def test_a_run_without_records_or_full_results(tmp_path):
+    run = write_run(tmp_path / "plain", results=payload(), manifest={})
+    assert run.results_full is None
+    assert run.subjects == []
+    with pytest.raises(ArtifactError, match="the run was written without records"):
+        run.records("test", "m.v1")
+    validate_manifest(run.manifest)
+
+
+def test_unknown_records_are_named(run):
+    with pytest.raises(
+        MissingColumnError, match=r"no records of slice 'test' and scorer 'm'"
+    ) as no:
+        run.records("test", "m")
+    assert "('test', 'judge'), ('test', 'm.v1')" in str(no.value)
+    assert isinstance(no.value, KeyError)
+
+
+def test_columns_whose_names_clash_in_a_table(tmp_path):
+    names = ["slice", "a", "a.status", "A", "attempt", "", "part:x", "a~2"]
+    records = Records.from_columns(
+        {name: [float(i)] for i, name in enumerate(names)}, slices={"x": ["p"], "X": ["q"]}
+    )
+    run = write_run(tmp_path / "r", results=payload(), manifest={}, records={("s", "m"): records})
+    assert equal(run.records("s", "m"), records)
+
+
+def test_a_subject_without_rows_is_kept(tmp_path):
+    empty = some_records()["test", "m.v1"].take(np.zeros(2, dtype=bool))
+    run = write_run(
+        tmp_path / "r",
+        results=payload(),
+        manifest={},
+        records={("s", "m"): empty, ("t", "m"): empty},
+    )
+    assert run.subjects == [("s", "m"), ("t", "m")]
+    assert equal(run.records("s", "m"), empty)
+
+
+def test_no_subjects_at_all(tmp_path):
+    run = write_run(tmp_path / "r", results=payload(), manifest={}, records={})
+    assert Run.open(run.path).subjects == []
+
+
+# --- refusing -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["manifest.json", "results.json", "results_full.json", "records.parquet"]
+)
+@pytest.mark.parametrize("where", [0.0, 0.3, 0.7, 1.0])
+def test_a_changed_byte_is_refused(run, name, where):
+    path = run.path / name
+    data = bytearray(path.read_bytes())
+    at = min(int(where * len(data)), len(data) - 1)
+    data[at] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ArtifactError):
+        Run.open(run.path)
+    assert run_state(run.path).startswith(("incomplete: ", "not a run"))
+
+
+def test_white_space_in_the_manifest_is_a_change_too(run):
+    path = run.path / "manifest.json"
+    path.write_bytes(path.read_bytes() + b"\n")
+    with pytest.raises(ArtifactError, match=r"manifest.json was altered"):
+        Run.open(run.path)
+
+
+def test_the_message_says_which_file_changed(run):
+    (run.path / "results.json").write_text("{}")
+    with pytest.raises(ArtifactError, match=r"results.json: the file has changed since the run"):
+        Run.open(run.path)
+    assert "results.json: the file has changed" in run_state(run.path)
+    assert Run.open(run.path, verify=False).results == {}
+
+
+def test_a_change_after_opening_is_seen_when_reading(run):
+    opened = Run.open(run.path)
+    (run.path / "results.json").write_text("{}")
+    with pytest.raises(ArtifactError, match="the file has changed"):
+        _ = opened.results
+
+
+def test_a_missing_file_is_refused(run):
+    (run.path / "records.parquet").unlink()
+    assert run_state(run.path) == "incomplete: records.parquet is missing"
+
+
+def test_a_manifest_cannot_point_outside(run):
+    manifest = {**run.manifest, "artifacts": {**run.manifest["artifacts"], "../x": {"sha256": "0"}}}
+    write_json_strict(seal_manifest(manifest), run.path / "manifest.json")
+    with pytest.raises(ArtifactError, match=r"lists '../x', which is no file of a run"):
+        Run.open(run.path)
+
+
+def test_states_of_folders_that_are_no_finished_run(tmp_path):
+    assert run_state(tmp_path / "nowhere") == "not a run"
+    assert run_state(tmp_path) == "not a run"
+    (tmp_path / "manifest.json").write_text('{"name": "a web app"}')
+    assert run_state(tmp_path) == "not a run"
+    (tmp_path / "manifest.json").write_text('{"run_id": "r", "stat')
+    assert run_state(tmp_path).startswith("incomplete: ")
+    (tmp_path / "manifest.json").write_text('{"run_id": "r"}')
+    assert "was not written by write_run" in run_state(tmp_path)
+    (tmp_path / "manifest.json").write_text('{"run_id": "r", "status": "running"}')
+    assert run_state(tmp_path) == "incomplete: writing it was interrupted"
+    with pytest.raises(ArtifactError, match="the run is incomplete: writing it was interrupted"):
+        Run.open(tmp_path)
+    with run_lock(tmp_path):
+        assert run_state(tmp_path) == "running"
+        with pytest.raises(ArtifactError, match="the run is being written"):
+            Run.open(tmp_path)
+    (tmp_path / "manifest.json").unlink()
+    (tmp_path / "results.json").write_text("{}")
+    assert run_state(tmp_path) == "incomplete: there is no manifest.json"
+    with pytest.raises(ArtifactError, match="no such folder"):
+        Run.open(tmp_path / "nowhere")
+
+
+def test_a_folder_with_nothing_but_a_dead_lock_is_incomplete(tmp_path):
+    (tmp_path / "run.lock").write_text("")
+    assert run_state(tmp_path) == "incomplete: writing it was interrupted"
+    assert find_runs(tmp_path) == [tmp_path]
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def test_a_finished_run_is_not_replaced_unasked(run):
+    with pytest.raises(ArtifactError, match="a finished run is there; pass overwrite=True"):
+        write_run(run.path, results=payload(value=0.1), manifest={})
+    assert Run.open(run.path).results == payload()
+
+
+def test_replacing_leaves_nothing_of_the_old_run(run):
+    (run.path / "report.html").write_text("of the old run")
+    (run.path / "notes.txt").write_text("of the user")
+    new = write_run(run.path, results=payload("r2", 0.1), manifest={}, overwrite=True)
+    assert new.run_id == "r2"
+    assert new.results_full is None
+    assert sorted(path.name for path in run.path.iterdir()) == [
+        *("manifest.json", "notes.txt", "results.json")
+    ]
+
+
+def test_files_that_are_no_run_are_not_replaced_unasked(tmp_path):
+    (tmp_path / "results.json").write_text("precious")
+    with pytest.raises(ArtifactError, match=r"results.json is there but is not part of an unfin"):
+        write_run(tmp_path, results=payload(), manifest={})
+    assert (tmp_path / "results.json").read_text() == "precious"
+    assert write_run(tmp_path, results=payload(), manifest={}, overwrite=True).run_id == "r1"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArtifactError, match="is a file; a run needs a folder"):
+        write_run(tmp_path / "file", results=payload(), manifest={})
+
+
+def test_an_unfinished_run_is_taken_over(tmp_path):
+    write_json_strict({"run_id": "r1", "status": "running"}, tmp_path / "manifest.json")
+    (tmp_path / ".staging-dead").mkdir()
+    (tmp_path / "results.json").write_text("half")
+    assert write_run(tmp_path, results=payload(), manifest={}).results == payload()
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_names_of_the_run_must_agree(tmp_path):
+    with pytest.raises(InvalidInputError, match="`manifest` is of run 'a' but `results` is of run"):
+        write_run(tmp_path / "r", results=payload("b"), manifest={"run_id": "a"})
+    assert not (tmp_path / "r").exists()
+    nameless = {"config": {}, "by_slice": {}}
+    assert write_run(tmp_path / "named", results=nameless, manifest={}).run_id == "named"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"results": [1]}, "`results` must be a mapping, got list"),
+        ({"records": {("s", "m"): 3}}, r"records\[\('s', 'm'\)\] is 3; it must be Records"),
+        ({"manifest": 3}, "`manifest` must be a mapping, got int"),
+        (
+            {"records": {"test": None}},
+            r"`records` has the key 'test'; it must be \(slice, scorer\)",
+        ),
+    ],
+)
+def test_wrong_types(tmp_path, given, message):
+    with pytest.raises(InvalidTypeError, match=message):
+        write_run(tmp_path / "r", **{"results": payload(), "manifest": {}, **given})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_secrets_do_not_reach_the_disk(tmp_path):
+    key = "sk-proj-" + "Ab3" * 12
+    results = payload()
+    results["config"]["api_key"] = "not even this"
+    results["by_slice"]["test"]["by_scorer"]["m.v1"]["error"] = f"401: wrong key {key}"
+    records = Records.from_columns({"score": [None]}, reason={"score": [f"refused {key}"]})
+    run = write_run(
+        tmp_path / "r",
+        results=results,
+        results_full=results,
+        manifest={"config": {"headers": {"Authorization": f"Bearer {key}"}}},
+        records={("test", "m"): records},
+    )
+    stored = b"".join(path.read_bytes() for path in run.path.iterdir())
+    assert key.encode() not in stored
+    assert b"not even this" not in stored
+    assert run.records("test", "m").reason["score"].tolist() == ["refused [redacted]"]
+
+
+def test_text_that_is_no_unicode_is_refused_and_nothing_is_left(tmp_path):
+    records = Records.from_columns({"score": [1.0]}, unit_id=["\ud800"])
+    with pytest.raises(ArtifactError, match=r"the run could not be written: .*; nothing is left"):
+        write_run(tmp_path / "r", results=payload(), manifest={}, records={("s", "m"): records})
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- one writer at a time -----------------------------------------------------------------------
+
+
+def test_a_second_writer_is_refused(run):
+    with run_lock(run.path):
+        assert run_state(run.path) == "complete", "the old run stands while a new one is staged"
+        with pytest.raises(ArtifactError, match=r"another process is writing this run \(process"):
+            write_run(run.path, results=payload(), manifest={}, overwrite=True)
+    assert not (run.path / "run.lock").exists()
+
+
+def test_threads_do_not_share_a_lock(tmp_path):
+    refused = []
+
+    def second():
+        try:
+            with run_lock(tmp_path):
+                pass
+        except ArtifactError as error:
+            refused.append(str(error))
+
+    with run_lock(tmp_path):
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join()
+    assert len(refused) == 1
+    assert "another process is writing this run" in refused[0]
+
+
+def dead_pid():
+    done = subprocess.Popen([sys.executable, "-c", ""])
+    done.wait()
+    return done.pid
+
+
+def test_the_lock_of_a_dead_process_is_taken_over(tmp_path):
+    import socket
+
+    lock = tmp_path / "run.lock"
+    for stale in (
+        {"pid": dead_pid(), "host": socket.gethostname()},
+        {"pid": os.getpid(), "host": socket.gethostname(), "started": "long ago"},
+        {"pid": 2**70, "host": socket.gethostname()},
+    ):
+        lock.write_text(json.dumps(stale))
+        with run_lock(tmp_path):
+            assert json.loads(lock.read_text())["pid"] == os.getpid()
+        assert not lock.exists()
+    for torn in ("", "{", "[]", "\xff"):
+        lock.write_text(torn, encoding="latin-1")
+        with run_lock(tmp_path):
+            pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_lock_of_another_host_is_respected(tmp_path):
+    (tmp_path / "run.lock").write_text(json.dumps({"pid": 1, "host": "elsewhere"}))
+    refusal = pytest.raises(ArtifactError, match=r"process 1 on elsewhere\); wait for it, or del")
+    with refusal, run_lock(tmp_path):
+        pass
+
+
+# --- finding ------------------------------------------------------------------------------------
+
+
+def test_runs_are_found_at_any_depth(run, tmp_path):
+    deep = write_run(tmp_path / "a" / "b" / "r2", results=payload("r2"), manifest={}).path
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "manifest.json").write_text('{"run_id": "no"}')
+    (tmp_path / "web").mkdir()
+    (tmp_path / "web" / "manifest.json").write_text("{}")
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn" / "results.json").write_text("{}")
+    assert find_runs(tmp_path) == [deep, run.path, tmp_path / "torn"]
+    with pytest.raises(ArtifactError, match="no such folder"):
+        find_runs(tmp_path / "nowhere")
+
+
+# --- with the manifest module -------------------------------------------------------------------
+
+
+def test_a_manifest_written_into_a_finished_run_keeps_it_valid(run):
+    class Judge:
+        version = "7"
+
+    manifest = build_manifest(run_id="r1", config={"k": 5}, versioned={"judge": Judge()})
+    write_manifest(manifest, run.path)
+    again = Run.open(run.path)
+    assert again.manifest["config"] == {"k": 5}
+    assert again.manifest["versioned_objects"] == {"judge": "7"}
+    with pytest.raises(ArtifactError, match=r"belongs to the finished run 'r1', not to 'r2'"):
+        write_manifest(build_manifest(run_id="r2", config={}), run.path)
+
+
+# --- disks that refuse --------------------------------------------------------------------------
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def full_disk_at(monkeypatch, step):
+    """Let the disk be full at one of the moments when files are synced."""
+    real, calls = os.fsync, []
+
+    def fsync(handle):
+        calls.append(handle)
+        if len(calls) == step:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(handle)
+
+    monkeypatch.setattr(_files.os, "fsync", fsync)
+
+
+@pytest.mark.parametrize("step", range(1, 9))
+def test_a_full_disk_leaves_the_old_run(run, monkeypatch, step):
+    before = contents(run.path)
+    full_disk_at(monkeypatch, step)
+    with pytest.raises(ArtifactError, match="written: No space left on device; the run that was"):
+        write_run(
+            run.path, results=payload(), manifest={}, records=some_records(0.5), overwrite=True
+        )
+    assert contents(run.path) == before
+    assert Run.open(run.path).results == payload()
+
+
+def test_a_disk_that_refuses_a_rename_leaves_a_wreck_that_says_so(run, monkeypatch):
+    real = Path.replace
+
+    def refuse(self, target):
+        if Path(target) == run.path / "records.parquet":
+            raise OSError(errno.EIO, "Input/output error")
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(ArtifactError, match="Input/output error; the run is incomplete, write it"):
+        write_run(run.path, results=payload(), manifest={}, records=some_records(), overwrite=True)
+    assert run_state(run.path) == "incomplete: writing it was interrupted"
+
+
+def test_a_full_disk_leaves_nothing_of_a_new_run(tmp_path, monkeypatch):
+    def full(handle):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(_files.os, "fsync", full)
+    with pytest.raises(ArtifactError, match="No space left on device; nothing is left"):
+        write_run(tmp_path / "new", results=payload(), manifest={})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of file size are POSIX")
+def test_a_real_refusal_of_the_system(run):
+    """A limit on file size makes every write fail for good, duckdb's too."""
+    code = """
+import resource, sys
+import numpy as np
+from eval_toolkit.runs import write_run
+from eval_toolkit.scorecards import Records
+rng = np.random.default_rng(0)
+records = Records.from_columns({"score": rng.random(20000)})
+resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+results = {"run_id": "r2", "config": {}, "by_slice": {}}
+try:
+    write_run(sys.argv[1], results=results, manifest={}, records={("s", "m"): records}, overwrite=True)
+except ValueError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(run.path)], capture_output=True, text=True, check=True
+    )
+    assert "the run could not be written" in done.stdout
+    assert "the run that was there is as it was" in done.stdout
+    assert len(done.stdout.splitlines()) == 1
+    assert Run.open(run.path).results == payload()
+    assert not list(run.path.glob(".*"))
+
+
+def test_a_folder_that_may_not_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArtifactError, match="the run could not be written: Not a directory"):
+        write_run(tmp_path / "file" / "run", results=payload(), manifest={})
