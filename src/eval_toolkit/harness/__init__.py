@@ -1,0 +1,26 @@
+"""Rows in, results out: every scorer on every slice, or fold by fold, with honest intervals.
+
+`evaluate` takes scorers and slices; `evaluate_folded` splits, fits and evaluates on each fold.
+Both return a `RunResult`, which `save_run` stores as a run that can be read back and compared.
+"""
+
+from eval_toolkit.harness.cache import ScoreCache
+from eval_toolkit.harness.cells import DEFAULT_METRICS
+from eval_toolkit.harness.evaluation import evaluate, evaluate_scorer_on_slice
+from eval_toolkit.harness.folded import evaluate_folded
+from eval_toolkit.harness.result import RunResult, with_claim_report
+from eval_toolkit.harness.saving import save_run, write_run_result
+from eval_toolkit.slices import EvalSlice
+
+__all__ = [
+    "DEFAULT_METRICS",
+    "EvalSlice",
+    "RunResult",
+    "ScoreCache",
+    "evaluate",
+    "evaluate_folded",
+    "evaluate_scorer_on_slice",
+    "save_run",
+    "with_claim_report",
+    "write_run_result",
+]

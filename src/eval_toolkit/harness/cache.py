@@ -1,0 +1,134 @@
+"""A cache of scores on disk: what a scorer of some version said about some input."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, MutableMapping
+from pathlib import Path
+from typing import IO, Any
+
+from eval_toolkit._hashing import sha256_text
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.scorers import EstimatorScorer
+
+__all__ = ["ScoreCache", "as_cache", "cache_identity", "cache_key"]
+
+
+class ScoreCache(Mapping[str, float]):
+    """Scores kept in a folder, one JSON line each, added to and never rewritten.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder; made when it is not there.
+
+    Notes
+    -----
+    Lines are appended in one write, so that several processes may share a folder. A line that
+    cannot be read (cut off by a crash) is ignored, and what it held is scored again.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ScoreCache(folder).update({"key": 0.25})
+    ...     ScoreCache(folder)["key"]
+    0.25
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path) / "scores.jsonl"
+        self._scores: dict[str, float] = {}
+        if self.path.exists():
+            self._read()
+
+    def _read(self) -> None:
+        for line in self.path.read_bytes().splitlines():
+            try:
+                key, score = json.loads(line)
+            except (ValueError, TypeError):
+                continue
+            if isinstance(key, str) and isinstance(score, float):
+                self._scores[key] = score
+
+    def update(self, scores: Mapping[str, float]) -> None:
+        """Add scores and write them down."""
+        if not scores:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        lines = "".join(f"{json.dumps([key, float(score)])}\n" for key, score in scores.items())
+        with self.path.open("a+b", buffering=0) as stream:
+            if self._torn(stream):
+                lines = f"\n{lines}"
+            stream.write(lines.encode())
+            os.fsync(stream.fileno())
+        self._scores.update(scores)
+
+    @staticmethod
+    def _torn(stream: IO[bytes]) -> bool:
+        """Say whether the last line was cut off."""
+        if stream.seek(0, os.SEEK_END) == 0:
+            return False
+        stream.seek(-1, os.SEEK_END)
+        return stream.read(1) != b"\n"
+
+    def __getitem__(self, key: str) -> float:
+        return self._scores[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._scores)
+
+    def __len__(self) -> int:
+        return len(self._scores)
+
+    def __repr__(self) -> str:
+        return f"ScoreCache({str(self.path.parent)!r}, {len(self)} scores)"
+
+
+def as_cache(cache: Any) -> "ScoreCache | MutableMapping[str, float] | None":
+    """Return a cache from a folder's path, a dict, a `ScoreCache` or None."""
+    if cache is None or isinstance(cache, (ScoreCache, MutableMapping)):
+        return cache
+    if isinstance(cache, (str, Path)):
+        return ScoreCache(cache)
+    raise InvalidTypeError(
+        f"`cache` is a {type(cache).__name__}; it must be a dict, a ScoreCache or a folder's path"
+    )
+
+
+def cache_identity(scorer: Any, name: str, fitted_on: str = "") -> str:
+    """Return what the scores of a scorer depend on besides the input.
+
+    Raises
+    ------
+    InvalidInputError
+        If the scorer has no version of its own: old scores would pass for new ones.
+    """
+    version = getattr(scorer, "version", None)
+    if isinstance(scorer, EstimatorScorer) and not fitted_on:
+        # The version of a wrapped estimator says nothing about the data it was fitted on.
+        version = getattr(scorer.estimator, "version", None)
+    if not isinstance(version, str) or not version:
+        raise InvalidInputError(
+            f"scorer {name!r} has no `version`; give it one (a text that changes whenever its "
+            "scores may change) or score without `cache`"
+        )
+    kind = type(scorer)
+    return sha256_text(json.dumps([name, kind.__module__, kind.__qualname__, version, fitted_on]))
+
+
+def cache_key(identity: str, item: Any, name: str) -> str:
+    """Return the key of one input's score.
+
+    Raises
+    ------
+    InvalidTypeError
+        If the input is not made of texts and numbers: its identity would be a guess.
+    """
+    try:
+        text = json.dumps(item, sort_keys=True, ensure_ascii=True)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(
+            f"scorer {name!r}: inputs of type {type(item).__name__} cannot be cached; they must be "
+            "texts, numbers, or lists and dicts of them"
+        ) from None
+    return sha256_text(f"{identity}:{text}")

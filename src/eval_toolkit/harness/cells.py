@@ -1,0 +1,177 @@
+"""Blocks of cells: one scorer on one slice, its parts, and differences between two scorers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit import _validate
+from eval_toolkit import metric_specs as ms
+from eval_toolkit._validate import FloatArray
+from eval_toolkit.errors import InfeasibleError, InvalidInputError, UndefinedMetricError
+from eval_toolkit.harness.rows import Rows
+from eval_toolkit.harness.scoring import Scored
+from eval_toolkit.inference import mde_from_ci, paired_bootstrap_diff
+from eval_toolkit.inference.engine import Executor
+from eval_toolkit.operating_points import headline_metrics
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.scorecards import MetricResult, Records, Scorecard, summarise
+from eval_toolkit.scorecards.score import check_specs
+from eval_toolkit.seeds import SeedLike, resolve_seed
+
+__all__ = ["DEFAULT_METRICS", "Measuring", "paired_entry", "scored_block", "strata_blocks"]
+
+DEFAULT_METRICS: tuple[MetricSpec, ...] = (
+    ms.pr_auc,
+    ms.roc_auc,
+    ms.brier,
+    ms.log_loss,
+    ms.ece(n_bins=15),
+)
+"""Ranking, probabilities and calibration; metrics at a threshold need to be told which."""
+
+_RESERVED = frozenset(
+    {"n", "n_positive", "is_single_class", "headline", "transferred_operating_points", "scores"}
+    | {"scores_calibrated", "attack_style", "skipped", "error", "error_state", "exc_type"}
+    | {"traceback"}
+)
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """Which metrics, and how their intervals are made."""
+
+    specs: tuple[MetricSpec, ...]
+    n_resamples: int
+    confidence: float
+    seed: int
+    executor: Executor | None
+    paired_spec: MetricSpec
+
+    @classmethod
+    def of(
+        cls,
+        metrics: Sequence[MetricSpec] | None,
+        *,
+        n_resamples: Any,
+        confidence: Any,
+        seed: SeedLike,
+        rng: SeedLike,
+        executor: Executor | None,
+        paired_metric: MetricSpec | None = None,
+    ) -> "Measuring":
+        """Check the options."""
+        specs = check_specs(DEFAULT_METRICS if metrics is None else metrics)
+        for spec in specs:
+            if spec.name in _RESERVED:
+                raise InvalidInputError(
+                    f"a metric is named {spec.name!r}; that key of a result is taken"
+                )
+        return cls(
+            tuple(specs),
+            _validate.integer(n_resamples, "n_resamples", low=1),
+            _validate.fraction(confidence, "confidence"),
+            resolve_seed(seed, rng),
+            executor,
+            ms.pr_auc if paired_metric is None else check_specs([paired_metric])[0],
+        )
+
+    def card(
+        self, records: Records, more: Iterable[MetricSpec] = (), by: str | None = None
+    ) -> Scorecard:
+        """Return the cells of records, and of their parts."""
+        return summarise(
+            records,
+            [*self.specs, *more],
+            by=by,
+            confidence=self.confidence,
+            n_resamples=self.n_resamples,
+            seed=self.seed,
+            executor=self.executor,
+        )
+
+
+def _no_rows(specs: Iterable[MetricSpec]) -> Scorecard:
+    cell = MetricResult(None, "skipped", "the slice has no rows", n_units=0, n_groups=0)
+    return Scorecard({spec.name: cell for spec in specs})
+
+
+def scored_block(
+    rows: Rows,
+    scores: FloatArray,
+    records: Records,
+    how: Measuring,
+    more: Sequence[MetricSpec] = (),
+    absent: Mapping[str, MetricResult] | None = None,
+) -> tuple[dict[str, Any], Scorecard]:
+    """Return a scorer's block on a slice, and the card with the cells of the slice's parts."""
+    by = None if rows.strata is None else rows.part_name
+    card = how.card(records, more, by) if rows.n else _no_rows([*how.specs, *more])
+    block: dict[str, Any] = {
+        **rows.counts,
+        "is_single_class": rows.n_positive in (0, rows.n),
+        **card.to_dict(),
+        **{name: cell.to_dict() for name, cell in (absent or {}).items()},
+    }
+    if rows.n:  # of the records, whose order is that of the ids: sums are the same to the last bit
+        parts = None if by is None else records.slices[by]
+        columns = records.columns
+        block["headline"] = headline_metrics(columns["label"], columns["score"], parts)
+    return block | {"scores": scores.tolist()}, card
+
+
+def strata_blocks(
+    rows: Rows, cards: Mapping[str, Scorecard], scored: Mapping[str, Scored]
+) -> dict[str, Any]:
+    """Return the cells of each part of a slice; a scorer without scores has its row there too."""
+    if rows.strata is None:
+        return {}
+    parts = rows.strata.astype(str)
+    blocks: dict[str, Any] = {}
+    for part in np.unique(parts).tolist():
+        inside = parts == part
+        n, n_positive = int(inside.sum()), int(rows.labels[inside].sum())
+        counts = {"n": n, "n_positive": n_positive}
+        by_scorer: dict[str, Any] = {}
+        for name, outcome in scored.items():
+            if name in cards:
+                cells = cards[name].slices[part].to_dict()
+                by_scorer[name] = counts | {"is_single_class": n_positive in (0, n)} | cells
+            else:
+                key = "error" if outcome.is_failure else "skipped"
+                by_scorer[name] = {key: outcome.why, **counts, "scores": []}
+        blocks[part] = {**counts, "by_scorer": by_scorer}
+    return blocks
+
+
+def paired_entry(
+    rows: Rows, unit_ids: Sequence[str], a: Scored, b: Scored, how: Measuring
+) -> dict[str, Any]:
+    """Return the paired difference B − A on a slice, or why there is none."""
+    for outcome in (a, b):
+        if outcome.scores is None:
+            return {"skipped": outcome.why}
+    if not rows.n:
+        return {"skipped": "the slice has no rows"}
+    order = np.argsort(np.array(unit_ids, dtype=object), kind="stable")
+    groups = rows.groups
+    try:
+        diff = paired_bootstrap_diff(
+            rows.labels[order],
+            a.scores[order],  # type: ignore[index]
+            b.scores[order],  # type: ignore[index]
+            how.paired_spec,
+            n_resamples=how.n_resamples,
+            confidence=how.confidence,
+            seed=how.seed,
+            groups=None if groups is None else groups[order],
+            executor=how.executor,
+        )
+    except (UndefinedMetricError, InvalidInputError) as error:
+        return {"skipped": str(error)}
+    try:
+        mde: float | None = mde_from_ci(diff).mde
+    except InfeasibleError:  # no resample differs: `reason` says so
+        mde = None
+    return {"metric": how.paired_spec.name, **diff.to_dict(), "mde_at_80_power": mde}

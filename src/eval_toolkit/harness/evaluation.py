@@ -1,0 +1,362 @@
+"""`evaluate`: every scorer on every slice, and `evaluate_scorer_on_slice`: one on one."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from eval_toolkit import metric_specs as ms
+from eval_toolkit import metrics as metric_functions
+from eval_toolkit.calibration import Calibrator
+from eval_toolkit.errors import InvalidInputError, MissingColumnError
+from eval_toolkit.harness.cells import Measuring, scored_block
+from eval_toolkit.harness.core import Options, checked_pairs, collected_versions, evaluate_part
+from eval_toolkit.harness.guard import checked_checks, guarded
+from eval_toolkit.harness.progress import ProgressFn, Ticker, showing
+from eval_toolkit.harness.result import RunResult, checked_run_id
+from eval_toolkit.harness.rows import Rows, chosen_slices, named_slices
+from eval_toolkit.harness.scoring import Scoring, named_scorers, score_rows, usable_scorer
+from eval_toolkit.harness.thresholding import checked_op_specs, checked_selectors
+from eval_toolkit.inference.engine import Executor
+from eval_toolkit.operating_points import OperatingPointSpec
+from eval_toolkit.protocols import (
+    EvalSliceLike,
+    LeakageCheck,
+    MetricSpec,
+    Scorer,
+    ThresholdSelector,
+)
+from eval_toolkit.scorers import checked_scores
+from eval_toolkit.seeds import SeedLike
+
+__all__ = ["described", "evaluate", "evaluate_scorer_on_slice", "merged_config"]
+
+
+def evaluate(
+    scorers: Mapping[str, Scorer],
+    slices: Sequence[EvalSliceLike] | Mapping[str, EvalSliceLike],
+    *,
+    run_id: str,
+    git_sha: str | None = None,
+    n_resamples: int = 1000,
+    paired_diffs: Sequence[tuple[str, str]] | None = None,
+    rng: SeedLike = None,
+    extra_config: Mapping[str, Any] | None = None,
+    leakage_checks: Sequence[LeakageCheck] = (),
+    on_leakage: str = "raise",
+    on_scorer_error: str = "raise",
+    operating_point_specs: Sequence[OperatingPointSpec] = (),
+    metrics: Sequence[MetricSpec] | None = None,
+    paired_metric: MetricSpec | None = None,
+    confidence: float = 0.95,
+    seed: SeedLike = None,
+    eval_split_names: Sequence[str] | None = None,
+    thresholds: ThresholdSelector | Sequence[ThresholdSelector] | None = None,
+    threshold_slice: str | None = None,
+    precomputed_scores: Mapping[tuple[str, str], ArrayLike] | None = None,
+    batch_size: int | None = None,
+    cache: Any = None,
+    progress: bool | ProgressFn | None = None,
+    executor: Executor | None = None,
+) -> RunResult:
+    """Evaluate scorers on slices: cells with intervals, paired differences, records, versions.
+
+    Parameters
+    ----------
+    scorers : mapping of str to Scorer
+        Anything with ``predict_proba``; scikit-learn classifiers as they are.
+    slices : sequence or mapping of EvalSlice
+        A list, or a fold's dict as a splitter yields it. Objects with ``name``, ``y_true``,
+        ``features`` and ``strata`` will do. Rows that share a group are resampled together.
+    run_id : str
+        Name of the run.
+    git_sha : str, optional
+        Commit of the code, to be stored.
+    n_resamples, confidence, executor
+        As in `bootstrap_ci`.
+    paired_diffs : sequence of (a, b), optional
+        Pairs of scorers; the key ``"b_minus_a"`` holds the paired difference of ``paired_metric``.
+    rng, seed : int, Generator, …, default 42
+        Two spellings of one argument.
+    extra_config : mapping, optional
+        Added to the result's ``config``.
+    leakage_checks : sequence of LeakageCheck
+        Run first, on all slices together.
+    on_leakage : {"raise", "record", "skip", "drop"}, default "raise"
+        Stop at findings of severity "error"; keep the report in ``config`` and go on; run no
+        check; or drop the rows that the findings name and go on.
+    on_scorer_error : {"raise", "record"}, default "raise"
+        Whether a scorer that fails, or returns something that is not one probability per row,
+        stops the run or becomes an error block. MemoryError and AssertionError always propagate.
+    operating_point_specs : sequence of OperatingPointSpec
+        Thresholds chosen on one slice and measured on others, without intervals.
+    metrics : sequence of MetricSpec, optional
+        By default PR-AUC, ROC-AUC, Brier score, log-loss and calibration error.
+    paired_metric : MetricSpec, optional
+        PR-AUC by default.
+    eval_split_names : sequence of str, optional
+        The slices to report on; the others serve checks and thresholds alone. All by default.
+    thresholds : ThresholdSelector or sequence of them, optional
+        Chosen on ``threshold_slice``; F1, precision, recall and false-positive rate at the chosen
+        threshold are reported on every other slice, with intervals.
+    threshold_slice : str, optional
+        Slice the thresholds are chosen on.
+    precomputed_scores : mapping of (slice, scorer) to array-like, optional
+        Scores to take instead of calling the scorer.
+    batch_size : int, optional
+        Rows per call of a scorer; everything at once by default.
+    cache : dict, ScoreCache or path of a folder, optional
+        Scores by scorer name, scorer version and input. Every scorer needs a ``version``.
+    progress : bool or callable, optional
+        True shows a bar when stderr is a terminal; a function gets (rows done, rows in all, what).
+
+    Returns
+    -------
+    RunResult
+        ``by_slice[slice]["by_scorer"][scorer][metric]`` is a cell: value, status, reason, ci.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError, MissingColumnError
+        If an argument is unusable or a name unknown.
+    LeakageError
+        If a check found an error and the policy is "raise".
+
+    Notes
+    -----
+    Batch size, cache, executor and the order of rows change no number. To report a metric at a
+    threshold chosen on the very rows it is measured on, say so in the metric:
+    ``op_f1(MaxF1Selector(), ci_policy="refit")``.
+
+    Examples
+    --------
+    >>> from eval_toolkit.slices import EvalSlice
+    >>> class Length:
+    ...     version = "1"
+    ...     def predict_proba(self, X):
+    ...         return [min(len(text), 10) / 10 for text in X]
+    >>> texts = ["a" * (i % 10) for i in range(40)]
+    >>> test = EvalSlice("test", {"text": texts, "label": [int(i % 10 > 4) for i in range(40)]})
+    >>> result = evaluate({"length": Length()}, [test], run_id="demo")
+    >>> cell = result.by_slice["test"]["by_scorer"]["length"]["roc_auc"]
+    >>> cell["value"], cell["status"]
+    (1.0, 'ok')
+    """
+    checked_run_id(run_id)
+    named = named_scorers(scorers)
+    everything = named_slices(slices)
+    shown = list(chosen_slices(everything, eval_split_names, "eval_split_names"))
+    selectors = checked_selectors(thresholds)
+    options = Options(
+        Scoring.of(batch_size, cache, on_scorer_error),
+        Measuring.of(
+            metrics,
+            n_resamples=n_resamples,
+            confidence=confidence,
+            seed=seed,
+            rng=rng,
+            executor=executor,
+            paired_metric=paired_metric,
+        ),
+        checked_pairs(paired_diffs, named),
+        selectors,
+        _threshold_slice(selectors, threshold_slice, everything),
+        checked_op_specs(operating_point_specs, everything, shown, named),
+    )
+    _known_subjects(precomputed_scores, everything, named)
+    checks = checked_checks(leakage_checks)
+    sizes = {name: len(slice_.y_true) for name, slice_ in everything.items()}
+    safe = guarded(everything, checks, on_leakage)
+    config = merged_config(
+        {
+            **described(options),
+            "scorers": list(named),
+            "slices": shown,
+            "on_scorer_error": on_scorer_error,
+            **safe.config,
+        },
+        extra_config,
+    )
+    total = len(named) * sum(len(safe.slices[name].y_true) for name in options.needed(shown))
+    with showing(progress, total) as ticker:
+        part = evaluate_part(
+            named,
+            safe.slices,
+            shown,
+            options,
+            ticker,
+            precomputed=safe.precomputed(precomputed_scores or {}, sizes),
+        )
+    return RunResult(
+        run_id,
+        git_sha,
+        config,
+        by_slice=part.by_slice,
+        threshold_policy=part.threshold_policy,
+        records=part.records,
+        versions=collected_versions(named, options, checks),
+        leakage_report=safe.config.get("leakage_report"),
+    )
+
+
+def described(options: Options) -> dict[str, Any]:
+    """Return what the numbers depend on; batches, caches and executors are no part of it."""
+    measuring = options.measuring
+    described: dict[str, Any] = {
+        "n_resamples": measuring.n_resamples,
+        "seed": measuring.seed,
+        "confidence": measuring.confidence,
+        "metrics": [spec.name for spec in measuring.specs],
+        "paired_diffs": [list(pair) for pair in options.pairs],
+        "paired_metric": measuring.paired_spec.name,
+    }
+    if options.selectors:
+        described["thresholds"] = [selector.criterion for selector in options.selectors]
+        described["threshold_slice"] = options.threshold_slice
+    return described
+
+
+def merged_config(config: dict[str, Any], extra: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the configuration with the caller's own entries, which may not hide others."""
+    taken = sorted(set(config) & set(extra or {}))
+    if taken:
+        raise InvalidInputError(
+            f"`extra_config` has the key {taken[0]!r}, which the run itself records"
+        )
+    return config | dict(extra or {})
+
+
+def _threshold_slice(
+    selectors: Sequence[ThresholdSelector], name: str | None, slices: Iterable[str]
+) -> str | None:
+    if not selectors:
+        if name is not None:
+            raise InvalidInputError("`threshold_slice` is given without `thresholds`")
+        return None
+    known = ", ".join(map(repr, slices))
+    if name is None:
+        raise InvalidInputError(
+            f"`thresholds` needs `threshold_slice`: the slice they are chosen on, one of {known}"
+        )
+    if name not in slices:
+        raise MissingColumnError(f"`threshold_slice` is {name!r}; there are {known}")
+    return name
+
+
+def _known_subjects(
+    precomputed: Mapping[tuple[str, str], ArrayLike] | None,
+    slices: Mapping[str, Any],
+    scorers: Mapping[str, Any],
+) -> None:
+    for key in precomputed or {}:
+        if not (isinstance(key, tuple) and len(key) == 2) or not (
+            key[0] in slices and key[1] in scorers
+        ):
+            raise MissingColumnError(
+                f"`precomputed_scores` has the key {key!r}; keys are (slice, scorer) of "
+                f"{list(slices)} and {list(scorers)}"
+            )
+
+
+def evaluate_scorer_on_slice(
+    scorer: Scorer,
+    slice_: EvalSliceLike,
+    *,
+    n_resamples: int = 1000,
+    rng: SeedLike = None,
+    on_scorer_error: str = "raise",
+    precomputed_scores: ArrayLike | None = None,
+    attack_style: str | None = None,
+    fpr_ladder: Sequence[float] | None = None,
+    compute_mce: bool = False,
+    compute_brier: bool = False,
+    calibrator: Calibrator | None = None,
+    metrics: Sequence[MetricSpec] | None = None,
+    confidence: float = 0.95,
+    seed: SeedLike = None,
+    batch_size: int | None = None,
+    cache: Any = None,
+    executor: Executor | None = None,
+) -> dict[str, Any]:
+    """Evaluate one scorer on one slice and return its block of cells.
+
+    Parameters
+    ----------
+    scorer : Scorer
+        Anything with ``predict_proba``.
+    slice_ : EvalSlice
+        Labels and features.
+    n_resamples, rng, seed, confidence, metrics, on_scorer_error, batch_size, cache, executor
+        As in `evaluate`.
+    precomputed_scores : array-like of shape (n,), optional
+        Scores to take instead of calling the scorer.
+    attack_style : str, optional
+        Stored under that name.
+    fpr_ladder : sequence of float, optional
+        Adds ``recall_at_fpr_<rate>`` for each false-positive rate.
+    compute_mce, compute_brier : bool, default False
+        Add ``mce``, the largest calibration gap of any bin, and ``brier`` where ``metrics`` has
+        none.
+    calibrator : callable, optional
+        Scores to calibrated scores; every cell appears again with the suffix ``_calibrated``.
+
+    Returns
+    -------
+    dict
+        Metric name → cell, with ``n``, ``n_positive``, ``is_single_class``, ``headline`` and
+        ``scores`` in the order of the rows.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If an argument is unusable.
+
+    Examples
+    --------
+    >>> from eval_toolkit.slices import EvalSlice
+    >>> slice_ = EvalSlice("test", {"text": ["a"] * 20 + ["b"] * 20, "label": [0, 1] * 20})
+    >>> class Half:
+    ...     def predict_proba(self, X):
+    ...         return [0.5] * len(X)
+    >>> block = evaluate_scorer_on_slice(Half(), slice_, fpr_ladder=[0.01])
+    >>> block["roc_auc"]["value"], block["recall_at_fpr_0.01"]["value"]
+    (0.5, 0.0)
+    """
+    name = type(scorer).__name__
+    rows = Rows(slice_.name, slice_)
+    extra: list[MetricSpec] = [ms.recall_at_fpr(rate) for rate in fpr_ladder or ()]
+    extra += [_MaximumGap()] if compute_mce else []
+    given = Measuring.of(
+        metrics,
+        n_resamples=n_resamples,
+        confidence=confidence,
+        seed=seed,
+        rng=rng,
+        executor=executor,
+    )
+    if compute_brier and ms.brier.name not in {spec.name for spec in given.specs}:
+        extra.append(ms.brier)
+    usable = scorer if precomputed_scores is not None else usable_scorer(scorer, name)
+    how = Scoring.of(batch_size, cache, on_scorer_error)
+    scored = score_rows(usable, name, rows, how, Ticker(0), precomputed_scores)
+    if scored.scores is None:
+        return scored.block
+    unit_ids = rows.unit_ids([scored.scores])
+    block, _ = scored_block(
+        rows, scored.scores, rows.records(scored.scores, unit_ids), given, extra
+    )
+    if calibrator is not None and rows.n:
+        mapped = checked_scores(calibrator(scored.scores), rows.n, "calibrator")
+        again, _ = scored_block(rows, mapped, rows.records(mapped, unit_ids), given, extra)
+        shared = ("n", "n_positive", "is_single_class")
+        block |= {f"{key}_calibrated": cell for key, cell in again.items() if key not in shared}
+    return block | ({} if attack_style is None else {"attack_style": attack_style})
+
+
+class _MaximumGap:
+    """The maximum calibration error as a metric."""
+
+    name = "mce"
+
+    def compute(self, y_true: Any, y_score: Any) -> float:
+        return metric_functions.maximum_calibration_error(y_true, y_score)

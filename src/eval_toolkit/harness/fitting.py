@@ -1,0 +1,175 @@
+"""Scorers of a fold: copies fitted on its training part, thresholds that never see its test part."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit._hashing import sha256_text
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.harness.progress import Ticker
+from eval_toolkit.harness.rows import Rows, chosen_slices, named_slices
+from eval_toolkit.harness.scoring import Scored, Scoring, checked_names, score_rows, usable_scorer
+from eval_toolkit.harness.thresholding import FittedThresholds, fit_thresholds
+from eval_toolkit.protocols import ThresholdSelector
+
+__all__ = [
+    "INNER_FOLDS",
+    "Candidate",
+    "FittedScorers",
+    "fit_candidates",
+    "named_candidates",
+    "nested_thresholds",
+]
+
+INNER_FOLDS = "train_inner"
+"""Where nested thresholds are chosen: out-of-fold scores within the training part."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A scorer as it was passed in: to be made, to be copied and fitted, or to be used as it is."""
+
+    name: str
+    source: Any
+    is_factory: bool
+    is_fitted_here: bool
+
+    @classmethod
+    def of(cls, name: str, source: Any, fit: bool | None) -> "Candidate":
+        """Decide what happens on each fold."""
+        makes = isinstance(source, type) or (
+            callable(source) and not hasattr(source, "predict_proba")
+        )
+        if makes and fit is False:
+            raise InvalidInputError(
+                f"scorers[{name!r}] makes scorers, and `fit` is False; pass a fitted scorer"
+            )
+        scorer = source if makes else usable_scorer(source, name)
+        has_fit = callable(getattr(scorer, "fit", None))
+        if fit is True and not (makes or has_fit):
+            raise InvalidTypeError(
+                f"scorers[{name!r}] is a {type(source).__name__} without `fit`, and `fit` is True"
+            )
+        return cls(name, scorer, makes, fit is not False and (makes or has_fit))
+
+    def fitted(self, train: Rows | None) -> Any:
+        """Return a scorer for a fold whose training part is given."""
+        if not self.is_fitted_here or train is None:
+            return self.source
+        fresh = usable_scorer(self.source(), self.name) if self.is_factory else self._copy()
+        if callable(getattr(fresh, "fit", None)):
+            fresh.fit(train.features, train.labels)
+        return fresh
+
+    def _copy(self) -> Any:
+        try:
+            return copy.deepcopy(self.source)
+        except (TypeError, ValueError, copy.Error) as error:
+            raise InvalidTypeError(
+                f"scorer {self.name!r} cannot be copied ({error}); pass a function that makes a "
+                "new one"
+            ) from error
+
+
+class _Unfitted:
+    """A scorer whose fit failed: scoring fails in the same way, and is dealt with as a failure."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def predict_proba(self, X: Any) -> Any:
+        raise self.error
+
+
+@dataclass(frozen=True)
+class FittedScorers:
+    """The scorers of one fold and what they were fitted on."""
+
+    scorers: dict[str, Any]
+    fitted_on: dict[str, str]
+    """Hash of the training rows, for those fitted here."""
+
+
+def named_candidates(scorers: Any, fit: bool | None) -> dict[str, Candidate]:
+    """Return what `evaluate_folded` was given, by name."""
+    if fit is not None and not isinstance(fit, bool):
+        raise InvalidTypeError(f"`fit` is {fit!r}; it must be True, False or None")
+    given = checked_names(scorers)
+    return {name: Candidate.of(name, source, fit) for name, source in given.items()}
+
+
+def fit_candidates(
+    candidates: Mapping[str, Candidate], train: Rows | None, on_scorer_error: str
+) -> FittedScorers:
+    """Return each candidate's scorer for a fold; under "record", also one that failed to fit."""
+    scorers: dict[str, Any] = {}
+    fitted_on: dict[str, str] = {}
+    digest = ""
+    for name, candidate in candidates.items():
+        if candidate.is_fitted_here:
+            if train is None:
+                raise MissingColumnError(
+                    f"scorer {name!r} is to be fitted, but the fold has no 'train' part; "
+                    "pass fit=False to evaluate it as it is"
+                )
+            digest = digest or sha256_text("\n".join(train.hashes))
+            fitted_on[name] = digest
+        scorers[name] = _fitted(candidate, train, on_scorer_error)
+    return FittedScorers(scorers, fitted_on)
+
+
+def _fitted(candidate: Candidate, train: Rows | None, on_scorer_error: str) -> Any:
+    try:
+        return candidate.fitted(train)
+    except (MemoryError, AssertionError):
+        raise
+    except Exception as error:
+        error.add_note(f"while scorer {candidate.name!r} was fitted")
+        if on_scorer_error == "raise":
+            raise
+        return _Unfitted(error)
+
+
+def nested_thresholds(
+    candidate: Candidate,
+    train: Rows,
+    inner_splitter: Any,
+    selectors: Sequence[ThresholdSelector],
+    how: Scoring,
+) -> FittedThresholds:
+    """Choose thresholds inside a training part.
+
+    A scorer that is fitted is fitted again on each inner training part, and the thresholds are
+    chosen on all inner test parts together; one that is used as it is scores the part itself.
+    """
+    if not candidate.is_fitted_here:
+        outcome = score_rows(candidate.source, candidate.name, train, how, Ticker(0))
+        return fit_thresholds(
+            train.labels, outcome, selectors, fitted_on=train.name, scorer=candidate.name
+        )
+    labels: list[Any] = []
+    scores: list[Any] = []
+    outcome = Scored(None, {"skipped": "there are no inner folds"})
+    plain = Scoring(how.batch_size, None, how.on_scorer_error)
+    for fold in inner_splitter.iter_folds(train.source):
+        parts = chosen_slices(named_slices(fold), ("train", "test"), "inner_splitter")
+        held_out = Rows("test", parts["test"])
+        scorer = _fitted(candidate, Rows("train", parts["train"]), how.on_scorer_error)
+        outcome = score_rows(scorer, candidate.name, held_out, plain, Ticker(0))
+        if outcome.scores is None:
+            break
+        labels.append(held_out.labels)
+        scores.append(outcome.scores)
+    else:
+        if scores:
+            outcome = Scored(np.concatenate(scores))
+    return fit_thresholds(
+        np.concatenate(labels) if outcome.scores is not None else (),
+        outcome,
+        selectors,
+        fitted_on=INNER_FOLDS,
+        scorer=candidate.name,
+    )

@@ -1,0 +1,399 @@
+"""`evaluate_folded`: fit and evaluate on every fold, then say what the folds say together."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from eval_toolkit import _validate
+from eval_toolkit.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    LeakageError,
+    MissingColumnError,
+)
+from eval_toolkit.harness.cells import Measuring
+from eval_toolkit.harness.core import (
+    Options,
+    Part,
+    checked_pairs,
+    collected_versions,
+    evaluate_part,
+)
+from eval_toolkit.harness.evaluation import described, merged_config
+from eval_toolkit.harness.fitting import (
+    Candidate,
+    fit_candidates,
+    named_candidates,
+    nested_thresholds,
+)
+from eval_toolkit.harness.guard import checked_checks, guarded
+from eval_toolkit.harness.outoffold import Identities, OutOfFold, with_parent_roles
+from eval_toolkit.harness.progress import ProgressFn, Ticker, showing
+from eval_toolkit.harness.result import RunResult, checked_run_id
+from eval_toolkit.harness.rows import Rows, chosen_slices, named_slices
+from eval_toolkit.harness.scoring import Scoring
+from eval_toolkit.harness.summary import SharedRows, checked_summary_metrics, fold_summary
+from eval_toolkit.harness.thresholding import FittedThresholds, checked_selectors
+from eval_toolkit.inference.engine import Executor
+from eval_toolkit.protocols import (
+    EvalSliceLike,
+    LeakageCheck,
+    MetricSpec,
+    Splitter,
+    ThresholdSelector,
+)
+from eval_toolkit.seeds import resolve_seed
+
+__all__ = ["evaluate_folded"]
+
+_TRAIN = "train"
+_FOUND = ("leakage_report", "leakage_report_before_drop", "n_dropped")
+"""What the leakage checks say about one fold."""
+
+
+def evaluate_folded(
+    scorers: Mapping[str, Any],
+    splitter: Splitter,
+    slice_: Any,
+    *,
+    run_id: str,
+    git_sha: str | None = None,
+    seeds: Sequence[int] = (42,),
+    n_resamples: int = 1000,
+    paired_diffs: Sequence[tuple[str, str]] | None = None,
+    leakage_checks: Sequence[LeakageCheck] = (),
+    on_leakage: str = "raise",
+    on_scorer_error: str = "raise",
+    eval_split_names: Sequence[str] = ("test",),
+    summary_metrics: Sequence[str] | None = None,
+    reseed_splitter: Callable[[Any, int], Splitter] | None = None,
+    fit: bool | None = None,
+    metrics: Sequence[MetricSpec] | None = None,
+    paired_metric: MetricSpec | None = None,
+    confidence: float = 0.95,
+    groups: ArrayLike | None = None,
+    thresholds: ThresholdSelector | Sequence[ThresholdSelector] | None = None,
+    threshold_slice: str | None = None,
+    inner_splitter: Splitter | None = None,
+    extra_config: Mapping[str, Any] | None = None,
+    batch_size: int | None = None,
+    cache: Any = None,
+    progress: bool | ProgressFn | None = None,
+    executor: Executor | None = None,
+) -> RunResult:
+    """Cross-validate scorers: checks, fitting, scoring and thresholds fold by fold, then a summary.
+
+    Parameters
+    ----------
+    scorers : mapping of str to scorer, class or function
+        What has a ``fit`` is copied and fitted on each fold's training part; a class, or a
+        function that returns a scorer, is called for each fold and the scorer fitted if it can
+        be; anything else is used as it is.
+    splitter : Splitter
+        Yields folds; each is a dict of slices.
+    slice_ : EvalSlice
+        The rows to split.
+    run_id, git_sha, n_resamples, confidence, paired_diffs, paired_metric, metrics, extra_config
+        As in `evaluate`.
+    seeds : sequence of int, default (42,)
+        Seed of the intervals. With several, the splitter is made anew with each, and every fold
+        of every seed counts; with one, the splitter keeps its own seed.
+    leakage_checks, on_leakage
+        As in `evaluate`; the checks see all parts of a fold, whichever are evaluated.
+    on_scorer_error : {"raise", "record"}, default "raise"
+        As in `evaluate`, for fitting too. A fold that failed does not void the summary.
+    eval_split_names : sequence of str, default ("test",)
+        Parts of the fold to evaluate on.
+    summary_metrics : sequence of str, optional
+        Metrics to summarise over folds; all by default.
+    reseed_splitter : callable, optional
+        ``reseed_splitter(splitter, seed)`` returns the splitter for a seed; by default
+        ``splitter.reseeded(seed)``.
+    fit : bool, optional
+        None: fit what can be fitted. False: fit nothing, evaluate every scorer as it is.
+        True: every scorer must have a ``fit``.
+    groups : array-like, optional
+        Passed on to the splitter.
+    thresholds : ThresholdSelector or sequence of them, optional
+        Chosen in each fold without its test part; F1, precision, recall and false-positive rate
+        at the threshold are reported on the test part.
+    threshold_slice : str, optional
+        Part of the fold the thresholds are chosen on ("val"). By default the training part is
+        split again by ``inner_splitter``, a copy of the scorer is fitted on each inner training
+        part, and the thresholds are chosen on the inner test parts together.
+    inner_splitter : Splitter, optional
+        By default the splitter itself, which keeps to its own rules (groups, time).
+    batch_size, cache, executor
+        As in `evaluate`. The cache tells scorers fitted on different rows apart.
+    progress : bool or callable, optional
+        As in `evaluate`; a function gets (folds done, folds in all, what).
+
+    Returns
+    -------
+    RunResult
+        ``by_fold["seed=42/fold=0"]["by_slice"]`` reads like ``by_slice`` of `evaluate`;
+        ``fold_summary[split][scorer][metric]`` has mean, ci_low, ci_high, sd, method, n_folds and
+        n_failed; ``records`` hold the out-of-fold scores.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError, MissingColumnError
+        If an argument is unusable or a name unknown.
+    LeakageError
+        If a check found an error and the policy is "raise".
+
+    Notes
+    -----
+    The interval of the mean is Student's t where folds share nothing. Where the folds of a fitted
+    scorer share training rows, or rows are tested more than once, folds are not independent:
+    Nadeau and Bengio's variance ``(1/K + n_test/n_train) sd²`` is used, and ``method`` says so.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from eval_toolkit.slices import EvalSlice
+    >>> from eval_toolkit.splits import StratifiedKFoldSplitter
+    >>> rows = {"x": [i % 7 for i in range(60)], "label": [int(i % 7 > 3) for i in range(60)]}
+    >>> parent = EvalSlice("all", rows, feature_col=["x"])
+    >>> class Model:
+    ...     def fit(self, X, y):
+    ...         self.cut = X["x"][y == 1].min()
+    ...     def predict_proba(self, X):
+    ...         return (X["x"] >= self.cut).astype(float)
+    >>> result = evaluate_folded(
+    ...     {"cut": Model()}, StratifiedKFoldSplitter(k=3), parent, run_id="demo"
+    ... )
+    >>> summary = result.fold_summary["test"]["cut"]["roc_auc"]
+    >>> summary["mean"], summary["method"], list(result.by_fold)[0]
+    (1.0, 'nadeau-bengio', 'seed=42/fold=0')
+    """
+    checked_run_id(run_id)
+    if not isinstance(slice_, EvalSliceLike):
+        raise InvalidTypeError(
+            f"`slice_` is a {type(slice_).__name__}; it must be a slice (see EvalSlice)"
+        )
+    candidates = named_candidates(scorers, fit)
+    selectors = checked_selectors(thresholds)
+    if threshold_slice is not None and not selectors:
+        raise InvalidInputError("`threshold_slice` is given without `thresholds`")
+    options = Options(
+        Scoring.of(batch_size, cache, on_scorer_error),
+        Measuring.of(
+            metrics,
+            n_resamples=n_resamples,
+            confidence=confidence,
+            seed=None,
+            rng=None,
+            executor=executor,
+            paired_metric=paired_metric,
+        ),
+        checked_pairs(paired_diffs, candidates),
+        selectors,
+        threshold_slice,
+    )
+    specs = options.measuring.specs
+    names = checked_summary_metrics(summary_metrics, specs, bool(selectors))
+    checks = checked_checks(leakage_checks)
+    seeded = _seeded(splitter, seeds, reseed_splitter)
+    run = _Folds(candidates, Rows(slice_.name, slice_), options, checks, on_leakage)
+    total = sum(int(one.get_n_splits(slice_)) for one in seeded.values())
+    with showing(progress, total) as ticker:
+        for seed, one in seeded.items():
+            for number, fold in enumerate(_folds(one, slice_, groups)):
+                key = f"seed={seed}/fold={number}"
+                parts = {name: with_parent_roles(part, slice_) for name, part in fold.items()}
+                run.add(key, seed, number, parts, eval_split_names, inner_splitter or one)
+                ticker.advance(1, key)
+    if not run.by_fold:
+        raise InvalidInputError(f"{type(splitter).__name__} yielded no folds")
+    config = {
+        **run.described(),
+        "seeds": list(seeded),
+        "splitter": _described_splitter(splitter),
+        "summary_metrics": names,
+    }
+    return RunResult(
+        run_id,
+        git_sha,
+        merged_config(config, extra_config),
+        by_fold=run.by_fold,
+        fold_summary=fold_summary(
+            [fold["by_slice"] for fold in run.by_fold.values()],
+            names=names,
+            specs=specs,
+            confidence=options.measuring.confidence,
+            shared=run.shared_rows(),
+        ),
+        records=run.records(),
+        versions={**run.versions, **collected_versions({}, options, checks, splitter)},
+    )
+
+
+@dataclass
+class _Folds:
+    """What the folds gave so far."""
+
+    candidates: Mapping[str, Candidate]
+    parent: Rows
+    options: Options
+    checks: Sequence[LeakageCheck]
+    on_leakage: str
+    by_fold: dict[str, Any] = field(default_factory=dict)
+    out_of_fold: dict[str, OutOfFold] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    trained: Identities | None = None
+    n_trained: int = 0
+
+    def add(
+        self,
+        key: str,
+        seed: int,
+        number: int,
+        fold: Mapping[str, Any],
+        shown: Sequence[str],
+        inner_splitter: Any,
+    ) -> None:
+        """Check, fit, score and measure one fold."""
+        chosen = list(chosen_slices(fold, shown, "eval_split_names"))
+        try:
+            safe = guarded(fold, self.checks, self.on_leakage)
+        except LeakageError as error:
+            error.add_note(f"in {key}")
+            raise
+        train = Rows(_TRAIN, safe.slices[_TRAIN]) if _TRAIN in safe.slices else None
+        measuring = replace(self.options.measuring, seed=resolve_seed(seed))
+        fitted = fit_candidates(self.candidates, train, self.options.scoring.on_scorer_error)
+        options = replace(
+            self.options,
+            measuring=measuring,
+            scoring=replace(self.options.scoring, fitted_on=fitted.fitted_on),
+        )
+        if options.threshold_slice is not None:
+            chosen_slices(safe.slices, [options.threshold_slice], "threshold_slice")
+        part = evaluate_part(
+            fitted.scorers,
+            safe.slices,
+            chosen,
+            options,
+            Ticker(0),
+            thresholds=self._nested(train, inner_splitter),
+        )
+        self.versions |= collected_versions(fitted.scorers, options)
+        self._keep(key, part, safe.slices, train if fitted.fitted_on else None)
+        self.by_fold[key] = {
+            "seed": seed,
+            "fold": number,
+            "n_train": None if train is None else train.n,
+            "by_slice": part.by_slice,
+            **{name: safe.config[name] for name in _FOUND if name in safe.config},
+            **({"threshold_policy": part.threshold_policy} if part.thresholds else {}),
+        }
+
+    def _nested(self, train: Rows | None, inner_splitter: Any) -> dict[str, FittedThresholds]:
+        options = self.options
+        if not options.selectors or options.threshold_slice is not None:
+            return {}
+        if train is None:
+            raise MissingColumnError(
+                "`thresholds` are chosen inside the fold's 'train' part, which is not there; "
+                "name another part with `threshold_slice`"
+            )
+        return {
+            name: nested_thresholds(
+                candidate, train, inner_splitter, options.selectors, options.scoring
+            )
+            for name, candidate in self.candidates.items()
+        }
+
+    def _keep(self, key: str, part: Part, slices: Mapping[str, Any], train: Rows | None) -> None:
+        """Remember whose rows were scored and trained on."""
+        for name, entry in part.by_slice.items():
+            if name not in self.out_of_fold:
+                self.out_of_fold[name] = OutOfFold(Identities(self.parent))
+            self.out_of_fold[name].add(key, Rows(name, slices[name]), entry["by_scorer"])
+        if train is not None:
+            self.trained = self.trained or Identities(self.parent)
+            self.trained.of(train)
+            self.n_trained += train.n
+
+    def shared_rows(self) -> dict[tuple[str, str], SharedRows]:
+        """Return the (split, scorer) pairs whose folds are not independent, with their sizes."""
+        k = len(self.by_fold)
+        shared = {}
+        for split, collected in self.out_of_fold.items():
+            n_test = max(1, round(collected.n_rows / k))
+            # A scorer that is not fitted has no training rows; those not tested take their place.
+            n_train = max(1, round(self.n_trained / k) or self.parent.n - n_test)
+            for name, candidate in self.candidates.items():
+                fitted_on_shared = (
+                    candidate.is_fitted_here and self.trained is not None and self.trained.any_twice
+                )
+                if fitted_on_shared or collected.identities.any_twice:
+                    shared[split, name] = SharedRows(n_train, n_test)
+        return shared
+
+    def described(self) -> dict[str, Any]:
+        """Return what the numbers depend on."""
+        config = described(self.options)
+        del config["seed"]  # every fold has its own
+        if self.checks:
+            names = [check.name for check in self.checks]
+            config |= {"on_leakage": self.on_leakage, "leakage_checks": names}
+        return config | {
+            "scorers": list(self.candidates),
+            "fitted": [name for name, one in self.candidates.items() if one.is_fitted_here],
+            "eval_split_names": list(self.out_of_fold),
+            "n_folds": len(self.by_fold),
+            "on_scorer_error": self.options.scoring.on_scorer_error,
+        }
+
+    def records(self) -> dict[tuple[str, str], Any]:
+        """Return the out-of-fold records by (split, scorer)."""
+        found = {
+            (split, name): collected.records(name)
+            for split, collected in self.out_of_fold.items()
+            for name in self.candidates
+        }
+        return {subject: records for subject, records in found.items() if records is not None}
+
+
+def _folds(splitter: Any, slice_: Any, groups: ArrayLike | None) -> Iterator[dict[str, Any]]:
+    for fold in splitter.iter_folds(slice_, groups=groups):
+        yield named_slices(fold)
+
+
+def _seeded(
+    splitter: Any, seeds: Any, reseed: Callable[[Any, int], Splitter] | None
+) -> dict[int, Any]:
+    """Return the splitter for each seed."""
+    if isinstance(splitter, type) or not isinstance(splitter, Splitter):
+        raise InvalidTypeError(
+            f"`splitter` is {splitter!r}; it must have iter_folds(slice_) and get_n_splits(slice_)"
+        )
+    if isinstance(seeds, str) or not isinstance(seeds, Iterable):
+        raise InvalidTypeError(f"`seeds` is {seeds!r}; it must be a sequence of integers")
+    given = [_validate.integer(seed, "seeds") for seed in seeds]
+    if not given or len(set(given)) != len(given):
+        raise InvalidInputError(f"`seeds` is {given}; it must hold different seeds, at least one")
+    if reseed is None:
+        if len(given) == 1:
+            return {given[0]: splitter}
+        reseed = _reseeded
+    return {seed: reseed(splitter, seed) for seed in given}
+
+
+def _reseeded(splitter: Any, seed: int) -> Any:
+    if not callable(getattr(splitter, "reseeded", None)):
+        raise InvalidInputError(
+            f"several `seeds`, but {type(splitter).__name__} has no reseeded(seed): the folds would "
+            "be the same; pass reseed_splitter, or one seed"
+        )
+    return splitter.reseeded(seed)
+
+
+def _described_splitter(splitter: Any) -> str:
+    # The repr of other objects may hold an address, which differs from run to run.
+    return repr(splitter) if dataclasses.is_dataclass(splitter) else type(splitter).__name__

@@ -1,0 +1,87 @@
+"""Leakage before numbers: run the checks, follow the policy, keep what was found."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit import _validate
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.leakage import apply_leakage_policy, drop_until_clean, run_leakage_checks
+from eval_toolkit.protocols import LeakageCheck
+
+__all__ = ["Guarded", "checked_checks", "guarded"]
+
+_POLICIES = ("raise", "record", "skip", "drop")
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """The slices to go on with, and what the result says about the checks."""
+
+    slices: dict[str, Any]
+    config: dict[str, Any] = field(default_factory=dict)
+    kept: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Under "drop": the rows of each slice that are left."""
+
+    def precomputed(
+        self, scores: Mapping[tuple[str, str], ArrayLike], sizes: Mapping[str, int]
+    ) -> dict[tuple[str, str], Any]:
+        """Return scores of the rows that are left; they were given for all rows."""
+        left: dict[tuple[str, str], Any] = {}
+        for (name, scorer), values in scores.items():
+            array = np.asarray(values)
+            if name in self.kept:
+                if array.shape[:1] != (sizes[name],):
+                    raise InvalidInputError(
+                        f"precomputed_scores[{(name, scorer)!r}] has shape {array.shape}; the "
+                        f"slice has {sizes[name]} rows"
+                    )
+                array = array[np.asarray(self.kept[name], dtype=np.int64)]
+            left[name, scorer] = array
+        return left
+
+
+def checked_checks(checks: Any) -> list[LeakageCheck]:
+    """Return the checks as a list."""
+    if isinstance(checks, str) or not isinstance(checks, Iterable):
+        raise InvalidTypeError(f"`leakage_checks` is {checks!r}; it must be a list of checks")
+    listed = list(checks)
+    for index, check in enumerate(listed):
+        if isinstance(check, type) or not isinstance(check, LeakageCheck):
+            raise InvalidTypeError(
+                f"leakage_checks[{index}] is {check!r}; a check is an object with `name` and "
+                "`validate(splits)`"
+            )
+    return listed
+
+
+def guarded(slices: Mapping[str, Any], checks: Sequence[LeakageCheck], policy: str) -> Guarded:
+    """Run the checks on all slices together and follow the policy.
+
+    Raises
+    ------
+    LeakageError
+        Under "raise" for findings of severity "error"; under "drop" for those that no dropping
+        of rows can cure.
+    """
+    _validate.choice(policy, "on_leakage", _POLICIES)
+    given = dict(slices)
+    if not checks:
+        return Guarded(given)
+    said: dict[str, Any] = {"on_leakage": policy, "leakage_checks": [c.name for c in checks]}
+    if policy == "skip":
+        return Guarded(given, said)
+    if policy == "drop":
+        cleaned = drop_until_clean(checks, given)
+        said |= {
+            "leakage_report": cleaned.reports[-1].to_dict(),
+            "leakage_report_before_drop": cleaned.reports[0].to_dict(),
+            "n_dropped": {n: given[n].n - len(rows) for n, rows in cleaned.kept.items()},
+        }
+        return Guarded(dict(cleaned.splits), said, cleaned.kept)
+    report = run_leakage_checks(checks, given)
+    apply_leakage_policy(report, given, policy)  # type: ignore[arg-type]
+    return Guarded(given, said | {"leakage_report": report.to_dict()})

@@ -1,0 +1,124 @@
+"""Out-of-fold records: which row of the parent a fold's row is, and what was said about it."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit import _frames
+from eval_toolkit.harness.rows import Rows
+from eval_toolkit.scorecards import Records
+from eval_toolkit.slices import EvalSlice
+
+__all__ = ["Identities", "OutOfFold", "with_parent_roles"]
+
+_Key = tuple[str, ...]
+
+
+def with_parent_roles(part: Any, parent: Any) -> Any:
+    """Return a fold's slice with the roles of columns that its splitter forgot to pass on."""
+    if not (isinstance(part, EvalSlice) and isinstance(parent, EvalSlice)):
+        return part
+    have = _frames.names(part.df)
+    roles = {
+        role: getattr(parent, role)
+        for role in ("strata_col", "group_col", "id_col", "time_col")
+        if getattr(part, role) is None and getattr(parent, role) in have
+    }
+    return replace(part, **roles) if roles else part
+
+
+class Identities:
+    """Tells which row of the parent each row of a part is, and how often it has come up."""
+
+    def __init__(self, parent: Rows) -> None:
+        self._by_id = parent.ids is not None
+        self._units: dict[_Key, list[str]] = {}
+        self._seen: Counter[_Key] = Counter()
+        self._taken: Counter[str] = Counter(parent.hashes)
+        for key, unit in zip(self._keys(parent), parent.unit_ids(), strict=True):
+            self._units.setdefault(key, []).append(unit)
+        self.any_twice = False
+        """Whether a row has come up more than once."""
+
+    def _keys(self, rows: Rows) -> list[_Key]:
+        if self._by_id and rows.ids is not None:
+            return [(unit,) for unit in rows.ids]
+        if rows.groups is None:
+            return [(digest,) for digest in rows.hashes]
+        return list(zip(rows.hashes, rows.groups.astype(str).tolist(), strict=True))
+
+    def of(self, rows: Rows) -> tuple[list[str], list[int]]:
+        """Return the unit and the attempt of each row; equal rows of the parent take turns."""
+        units: list[str] = []
+        attempts: list[int] = []
+        for key, digest in zip(self._keys(rows), rows.hashes, strict=True):
+            candidates = self._units.get(key)
+            if candidates is None:  # a row from elsewhere, for instance from a pool
+                self._taken[digest] += 1
+                suffix = f"~{self._taken[digest]}" if self._taken[digest] > 1 else ""
+                candidates = self._units[key] = [digest[:16] + suffix]
+            turn, place = divmod(self._seen[key], len(candidates))
+            self._seen[key] += 1
+            units.append(candidates[place])
+            attempts.append(turn + 1)
+        self.any_twice = self.any_twice or any(attempt > 1 for attempt in attempts)
+        return units, attempts
+
+
+@dataclass
+class OutOfFold:
+    """Collects what each scorer said about the rows of one split, over all folds."""
+
+    identities: Identities
+    n_rows: int = 0
+    _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def add(self, fold: str, rows: Rows, by_scorer: Mapping[str, Mapping[str, Any]]) -> None:
+        """Add a fold; scorers that declined the split have nothing to add."""
+        units, attempts = self.identities.of(rows)
+        self.n_rows += rows.n
+        parts = {} if rows.strata is None else {rows.part_name: rows.strata}
+        for scorer, block in by_scorer.items():
+            if "skipped" in block:
+                continue
+            why = block.get("error", "")
+            self._rows.setdefault(scorer, []).append(
+                {
+                    "unit_id": units,
+                    "attempt": attempts,
+                    "content_hash": rows.hashes,
+                    "group": None if rows.groups is None else rows.groups.tolist(),
+                    "parts": {"fold": [fold] * rows.n, **parts},
+                    "label": rows.labels.tolist(),
+                    "score": [None] * rows.n if why else block["scores"],
+                    "status": ["error" if why else "ok"] * rows.n,
+                    "reason": [why] * rows.n,
+                }
+            )
+
+    def records(self, scorer: str) -> Records | None:
+        """Return a scorer's records, or None where it has none."""
+        folds = self._rows.get(scorer, [])
+        if not folds:
+            return None
+
+        def joined(name: str) -> list[Any]:
+            return [value for fold in folds for value in fold[name]]
+
+        grouped = all(fold["group"] is not None for fold in folds)
+        return Records.from_columns(
+            {"label": joined("label"), "score": joined("score")},
+            unit_id=joined("unit_id"),
+            attempt=np.array(joined("attempt"), dtype=np.int64),
+            group=joined("group") if grouped else None,
+            slices={
+                name: [value for fold in folds for value in fold["parts"][name]]
+                for name in folds[0]["parts"]
+            },
+            content_hash=joined("content_hash"),
+            status={"score": joined("status")},
+            reason={"score": joined("reason")},
+        )

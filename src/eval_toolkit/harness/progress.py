@@ -1,0 +1,59 @@
+"""Progress of a long evaluation: told to a function, or shown as a bar on a terminal."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeAlias
+
+from eval_toolkit.errors import InvalidTypeError
+
+__all__ = ["ProgressFn", "Ticker", "showing"]
+
+ProgressFn: TypeAlias = Callable[[int, int, str], object]
+"""Called with what is done, the total, and what was done last."""
+
+
+class Ticker:
+    """Counts what is done and tells a function."""
+
+    def __init__(self, total: int, tell: ProgressFn | None = None) -> None:
+        self.total = total
+        self.done = 0
+        self._tell = tell
+
+    def advance(self, by: int, what: str) -> None:
+        """Count some more."""
+        self.done += by
+        if self._tell is not None:
+            self._tell(self.done, self.total, what)
+
+
+@contextmanager
+def showing(progress: "bool | ProgressFn | None", total: int) -> Iterator[Ticker]:
+    """Yield a ticker: for a function, for a bar (True, and stderr is a terminal), or for nobody."""
+    if progress is not None and not isinstance(progress, bool) and not callable(progress):
+        raise InvalidTypeError(
+            f"`progress` is {progress!r}; it must be True or a function of (done, total, what)"
+        )
+    if callable(progress):
+        yield Ticker(total, progress)
+    elif progress and sys.stderr.isatty():
+        with _bar(total) as tell:
+            yield Ticker(total, tell)
+    else:
+        yield Ticker(total)
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[ProgressFn]:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task("scoring", total=total)
+
+        def tell(done: int, total: int, what: str) -> None:
+            shown.update(task, completed=done, total=total, description=escape(what))
+
+        yield tell

@@ -1,0 +1,127 @@
+"""`RunResult`: everything an evaluation found, in the shape it has on disk."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from eval_toolkit.artifacts import sanitize_for_json
+from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
+from eval_toolkit.scorecards import Records
+
+__all__ = ["RunResult", "checked_run_id", "with_claim_report"]
+
+_SIDE = ("records", "versions", "leakage_report")
+"""Kept beside the payload: they have files of their own in a run's folder."""
+
+
+def checked_run_id(run_id: Any) -> None:
+    """Raise unless a run has a name."""
+    if not isinstance(run_id, str) or not run_id:
+        raise InvalidInputError(f"`run_id` is {run_id!r}; it must be a non-empty text")
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """Cells by slice, scorer and metric, what made them, and the records behind them.
+
+    Examples
+    --------
+    >>> result = RunResult("demo", None, {"seed": 42}, by_slice={"test": {"n": 2}})
+    >>> RunResult.from_dict(result.to_dict()) == result
+    True
+    """
+
+    run_id: str
+    git_sha: str | None
+    config: Mapping[str, Any]
+    by_slice: Mapping[str, Any] = field(default_factory=dict)
+    """Slice → n, n_positive, by_scorer, paired_diffs, and strata where there are some."""
+    by_fold: Mapping[str, Any] = field(default_factory=dict)
+    """``"seed=42/fold=0"`` → split → the same as in ``by_slice``."""
+    fold_summary: Mapping[str, Any] = field(default_factory=dict)
+    """Split → scorer → metric → mean over folds with its interval."""
+    claim_report: Mapping[str, Any] = field(default_factory=dict)
+    prediction_artifacts: list[Any] = field(default_factory=list)
+    evidence_axes: list[Any] = field(default_factory=list)
+    pairing_metadata: Mapping[str, Any] = field(default_factory=dict)
+    aggregate_evidence: Mapping[str, Any] = field(default_factory=dict)
+    threshold_policy: Mapping[str, Any] = field(default_factory=dict)
+    """Where every threshold that was not given comes from."""
+    schema_version: str = "v1"
+    records: Mapping[tuple[str, str], Records] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """The rows behind the cells by (slice, scorer); not part of `to_dict`."""
+    versions: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """``scorer:<name>``, ``metric:<name>`` … → version, for the manifest."""
+    leakage_report: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        checked_run_id(self.run_id)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return strict JSON types: a number that is not finite becomes a skipped cell."""
+        payload = {
+            item.name: getattr(self, item.name) for item in fields(self) if item.name not in _SIDE
+        }
+        clean: dict[str, Any] = sanitize_for_json(payload)
+        return clean
+
+    @classmethod
+    def from_dict(cls, payload: Mapping[str, Any]) -> "RunResult":
+        """Return the result a payload was made from, less its records.
+
+        Fields this version does not know are left out.
+
+        Raises
+        ------
+        InvalidTypeError
+            If the payload is no mapping.
+        ArtifactError
+            If ``run_id`` or ``config`` is missing, or the schema version is unknown.
+        """
+        if not isinstance(payload, Mapping):
+            raise InvalidTypeError(f"`payload` is a {type(payload).__name__}; it must be a dict")
+        for name in ("run_id", "config"):
+            if name not in payload:
+                raise ArtifactError(f"the payload has no {name!r}; it is no stored result")
+        version = payload.get("schema_version", "v1")
+        if version != "v1":
+            raise ArtifactError(f"schema_version is {version!r}; this version reads 'v1'")
+        known = {item.name for item in fields(cls)} - set(_SIDE)
+        given = {name: value for name, value in payload.items() if name in known}
+        return cls(**{"git_sha": None, **given})
+
+
+def with_claim_report(result: RunResult, report: Any) -> RunResult:
+    """Return a copy of the result that carries a claim report.
+
+    Parameters
+    ----------
+    result : RunResult
+        What `evaluate` returned.
+    report : ClaimReport or mapping
+        What `evaluate_claims` returned, or its ``to_dict``.
+
+    Returns
+    -------
+    RunResult
+        The same result with ``claim_report`` set.
+
+    Raises
+    ------
+    InvalidTypeError
+        If the report is neither a mapping nor has a ``to_dict``.
+
+    Examples
+    --------
+    >>> result = RunResult("demo", None, {})
+    >>> with_claim_report(result, {"claims": [], "has_failures": False}).claim_report
+    {'claims': [], 'has_failures': False}
+    """
+    payload = report.to_dict() if hasattr(report, "to_dict") else report
+    if not isinstance(payload, Mapping):
+        raise InvalidTypeError(
+            f"`report` is a {type(report).__name__}; it must be a ClaimReport or a dict"
+        )
+    return replace(result, claim_report=dict(payload))

@@ -1,0 +1,216 @@
+"""Slices as the harness reads them: any object with labels and features, and who is who in it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit import _frames, _validate
+from eval_toolkit._hashing import content_hash
+from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.protocols import EvalSliceLike
+from eval_toolkit.scorecards import Records
+
+__all__ = ["Rows", "chosen_slices", "named_slices"]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """One slice under the name it is reported by."""
+
+    name: str
+    source: Any
+
+    @cached_property
+    def labels(self) -> IntArray:
+        """Labels, 0 or 1."""
+        given = self.source.y_true
+        if not len(given):
+            return np.zeros(0, dtype=np.int64)
+        try:
+            return _validate.binary_labels(given, "y_true").astype(np.int64)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"slice {self.name!r}: {error}") from None
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.labels)
+
+    @property
+    def n_positive(self) -> int:
+        """Number of rows with label 1."""
+        return int(self.labels.sum())
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The two counts every entry of a result carries."""
+        return {"n": self.n, "n_positive": self.n_positive}
+
+    @property
+    def features(self) -> Any:
+        """What a scorer is given."""
+        return self.source.features
+
+    def features_at(self, rows: IntArray) -> Any:
+        """Return the features of some rows, as the kind of object the whole slice has."""
+        features = self.features
+        if _is_frame(features):
+            return _frames.take(features, rows)
+        if isinstance(features, np.ndarray):
+            return features[rows]
+        return [self._listed[row] for row in rows.tolist()]
+
+    @cached_property
+    def _listed(self) -> Sequence[Any]:
+        return self.features if isinstance(self.features, (list, tuple)) else list(self.features)
+
+    @cached_property
+    def inputs(self) -> list[Any]:
+        """One plain value per row."""
+        given = getattr(self.source, "inputs", None)
+        values = self.features if given is None else given
+        if _is_frame(values):
+            columns = [_frames.column(values, name).tolist() for name in _frames.names(values)]
+            listed = [list(row) for row in zip(*columns, strict=True)]
+        else:
+            listed = values.tolist() if hasattr(values, "tolist") else list(values)
+        if len(listed) != self.n:
+            raise InvalidInputError(
+                f"slice {self.name!r} has {self.n} labels but {len(listed)} features"
+            )
+        return listed
+
+    @cached_property
+    def hashes(self) -> list[str]:
+        """Identity of each row: its input and label."""
+        given = getattr(self.source, "content_hashes", None)
+        if given is not None:
+            return list(given)
+        pairs = zip(self.inputs, self.labels.tolist(), strict=True)
+        return [content_hash(item, label) for item, label in pairs]
+
+    @property
+    def groups(self) -> NDArray[Any] | None:
+        """Rows that are not independent share one."""
+        return self._column("groups")
+
+    @property
+    def strata(self) -> NDArray[Any] | None:
+        """Part of the slice each row belongs to."""
+        return self._column("strata")
+
+    @property
+    def part_name(self) -> str:
+        """What the parts are called in records."""
+        return getattr(self.source, "strata_col", None) or "stratum"
+
+    def _column(self, name: str) -> NDArray[Any] | None:
+        values = getattr(self.source, name, None)
+        return None if values is None else np.asarray(values)
+
+    @property
+    def ids(self) -> list[str] | None:
+        """The data's own keys."""
+        given = self._column("ids")
+        return None if given is None else [str(value) for value in given.tolist()]
+
+    def unit_ids(self, scores: Iterable[FloatArray] = ()) -> list[str]:
+        """Return each row's own key, else 16 digits of its hash, with ~2, ~3 … for equal rows.
+
+        Equal rows are told apart by group, part and scores, never by position, so that the order
+        of the rows changes nothing.
+        """
+        if self.ids is not None:
+            return self.ids
+        parts = [
+            part.astype(str).tolist() for part in (self.groups, self.strata) if part is not None
+        ]
+        keys = list(zip(self.hashes, *parts, *(values.tolist() for values in scores), strict=True))
+        ids, seen = [""] * self.n, dict.fromkeys(self.hashes, 0)
+        for row in sorted(range(self.n), key=keys.__getitem__):
+            digest = self.hashes[row]
+            seen[digest] += 1
+            ids[row] = digest[:16] + (f"~{seen[digest]}" if seen[digest] > 1 else "")
+        return ids
+
+    def records(
+        self, scores: FloatArray | None, unit_ids: Sequence[str], failure: str = ""
+    ) -> Records:
+        """Return the rows as records; without scores, as records of what went wrong."""
+        strata = self.strata
+        failed = scores is None
+        try:
+            return Records.from_columns(
+                {"label": self.labels, "score": [None] * self.n if scores is None else scores},
+                unit_id=unit_ids,
+                group=self.groups,
+                slices={} if strata is None else {self.part_name: strata},
+                content_hash=self.hashes,
+                status={"score": ["error"] * self.n} if failed else None,
+                reason={"score": [failure] * self.n} if failed else None,
+            )
+        except InvalidInputError as error:
+            raise InvalidInputError(f"slice {self.name!r}: {error}") from None
+
+
+def _is_frame(features: Any) -> bool:
+    return isinstance(features, Mapping) or hasattr(features, "columns")
+
+
+def named_slices(slices: Any) -> dict[str, Any]:
+    """Return slices by name, from a list of them or from a fold's dict.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If there are none, an entry is no slice, or two share a name.
+    """
+    if isinstance(slices, EvalSliceLike):
+        raise InvalidTypeError(f"`slices` must be a list or a dict; write [{slices.name}]")
+    if not isinstance(slices, (Mapping, Iterable)) or isinstance(slices, str):
+        raise InvalidTypeError(f"`slices` is {slices!r}; it must be a list or a dict of slices")
+    pairs = list(slices.items()) if isinstance(slices, Mapping) else None
+    listed = [slice_ for _, slice_ in pairs] if pairs is not None else list(slices)
+    if not listed:
+        raise InvalidInputError("`slices` is empty; at least one slice is needed")
+    named: dict[str, Any] = {}
+    for index, slice_ in enumerate(listed):
+        if not isinstance(slice_, EvalSliceLike):
+            raise InvalidTypeError(
+                f"slices[{(pairs[index][0] if pairs else index)!r}] is a {type(slice_).__name__}; "
+                "a slice has name, y_true, features and strata (see EvalSlice)"
+            )
+        name = pairs[index][0] if pairs is not None else slice_.name
+        if not isinstance(name, str) or not name:
+            raise InvalidInputError(f"a slice is named {name!r}; names are non-empty texts")
+        if name in named:
+            raise InvalidInputError(f"two slices are named {name!r}; names must be unique")
+        rename = getattr(slice_, "renamed", None)
+        named[name] = slice_ if name == slice_.name or rename is None else rename(name)
+    return named
+
+
+def chosen_slices(
+    slices: Mapping[str, Any], names: Sequence[str] | None, argument: str
+) -> dict[str, Any]:
+    """Return the slices of these names, all of them for None.
+
+    Raises
+    ------
+    MissingColumnError
+        If a name is unknown; the message lists those there are.
+    """
+    wanted = list(slices) if names is None else [names] if isinstance(names, str) else list(names)
+    if not wanted:
+        raise InvalidInputError(f"`{argument}` is empty; at least one name is needed")
+    for name in wanted:
+        if name not in slices:
+            raise MissingColumnError(
+                f"`{argument}` names {name!r}; there are {', '.join(map(repr, slices))}"
+            )
+    return {name: slices[name] for name in wanted}

@@ -1,0 +1,220 @@
+"""Calling scorers: in batches, through a cache, with their output checked and failures kept."""
+
+import traceback
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit.artifacts import error_metric
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.harness.cache import ScoreCache, as_cache, cache_identity, cache_key
+from eval_toolkit.harness.progress import Ticker
+from eval_toolkit.harness.rows import Rows
+from eval_toolkit.scorers import as_scorer, checked_scores
+
+__all__ = [
+    "Scored",
+    "Scoring",
+    "checked_names",
+    "named_scorers",
+    "score_rows",
+    "usable_scorer",
+]
+
+SKIPPED_BY_SCORER = "the scorer declined this slice (should_score_slice returned False)"
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A scorer's scores of a slice, or the block that says why there are none."""
+
+    scores: FloatArray | None
+    block: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def why(self) -> str:
+        """Why there are no scores; empty when there are."""
+        return str(self.block.get("skipped") or self.block.get("error") or "")
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the scorer was asked and failed."""
+        return "error" in self.block
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How scorers are called."""
+
+    batch_size: int | None = None
+    cache: ScoreCache | MutableMapping[str, float] | None = None
+    on_scorer_error: str = "raise"
+    fitted_on: Mapping[str, str] = field(default_factory=dict)
+    """Scorers that were fitted here: a hash of the rows they were fitted on."""
+
+    @classmethod
+    def of(cls, batch_size: Any, cache: Any, on_scorer_error: str) -> "Scoring":
+        """Check the options."""
+        return cls(
+            None if batch_size is None else _validate.integer(batch_size, "batch_size", low=1),
+            as_cache(cache),
+            _validate.choice(on_scorer_error, "on_scorer_error", ("raise", "record")),
+        )
+
+
+def checked_names(scorers: Any) -> Mapping[str, Any]:
+    """Return the mapping from names to scorers; what is under a name is not looked at.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If it is no mapping, is empty, or a name is no text.
+    """
+    if not isinstance(scorers, Mapping):
+        raise InvalidTypeError(
+            f"`scorers` is a {type(scorers).__name__}; it must map names to scorers: "
+            '{"my_scorer": scorer}'
+        )
+    if not scorers:
+        raise InvalidInputError("`scorers` is empty; at least one scorer is needed")
+    for name in scorers:
+        if not isinstance(name, str) or not name:
+            raise InvalidInputError(f"a scorer is named {name!r}; names are non-empty texts")
+    return scorers
+
+
+def named_scorers(scorers: Any) -> dict[str, Any]:
+    """Return scorers by name; scikit-learn estimators become scorers."""
+    return {name: usable_scorer(scorer, name) for name, scorer in checked_names(scorers).items()}
+
+
+def usable_scorer(scorer: Any, name: str) -> Any:
+    """Return an object whose ``predict_proba`` can be called.
+
+    Raises
+    ------
+    InvalidTypeError
+        If it is a class, or has no ``predict_proba``.
+    """
+    if isinstance(scorer, type):
+        raise InvalidTypeError(
+            f"scorers[{name!r}] is the class {scorer.__name__}; pass an instance "
+            "(evaluate_folded also takes a class, and fits a new instance on each fold)"
+        )
+    if not callable(getattr(scorer, "predict_proba", None)):
+        raise InvalidTypeError(
+            f"scorers[{name!r}] is a {type(scorer).__name__} without predict_proba"
+        )
+    if hasattr(scorer, "get_params") and not hasattr(scorer, "should_score_slice"):
+        return as_scorer(scorer)  # its `classes_` decide which column is the positive one
+    return scorer
+
+
+def score_rows(
+    scorer: Any,
+    name: str,
+    rows: Rows,
+    how: Scoring,
+    ticker: Ticker,
+    precomputed: ArrayLike | None = None,
+) -> Scored:
+    """Return checked scores, or the block of a scorer that declined or failed.
+
+    ``MemoryError`` and ``AssertionError`` propagate under every policy: the first is no property
+    of the scorer, the second is how a scorer's own author says stop.
+    """
+    done = ticker.done
+    try:
+        if precomputed is not None:
+            return Scored(checked_scores(precomputed, rows.n, name))
+        if not _wants(scorer, name, rows.name):
+            return _unscored(rows, skipped=SKIPPED_BY_SCORER)
+        if rows.n == 0:
+            return Scored(np.zeros(0))
+        return Scored(_scores(scorer, name, rows, how, ticker))
+    except (MemoryError, AssertionError, _HookError):
+        raise
+    except Exception as error:
+        if how.on_scorer_error == "raise" or precomputed is not None:
+            error.add_note(f"while scorer {name!r} scored slice {rows.name!r}")
+            raise
+        return _failed(rows, error)
+    finally:
+        ticker.advance(rows.n - (ticker.done - done), f"{rows.name} / {name}")
+
+
+def _unscored(rows: Rows, **why: str) -> Scored:
+    """Return a slice without scores and the reason, under ``skipped`` or ``error``."""
+    return Scored(None, {**why, **rows.counts, "scores": []})
+
+
+def _failed(rows: Rows, error: Exception) -> Scored:
+    """Return a slice whose scorer failed."""
+    message = f"{type(error).__name__}: {error}"
+    block = {
+        "error": message,
+        "error_state": error_metric(message),
+        "exc_type": type(error).__name__,
+        "traceback": "".join(traceback.format_exception(error)),
+        **rows.counts,
+        "scores": [],
+    }
+    return Scored(None, block)
+
+
+class _HookError(InvalidTypeError):
+    """A scorer's hook keeps no contract: never recorded, always raised."""
+
+
+def _wants(scorer: Any, name: str, slice_name: str) -> bool:
+    hook = getattr(scorer, "should_score_slice", None)
+    if hook is None:
+        return True
+    answer = hook(slice_name)
+    if not isinstance(answer, (bool, np.bool_)):
+        raise _HookError(
+            f"scorer {name!r}: should_score_slice({slice_name!r}) returned {answer!r}; "
+            "it must return True or False"
+        )
+    return bool(answer)
+
+
+def _scores(scorer: Any, name: str, rows: Rows, how: Scoring, ticker: Ticker) -> FloatArray:
+    if how.cache is None:
+        if how.batch_size is None or how.batch_size >= rows.n:
+            return checked_scores(scorer.predict_proba(rows.features), rows.n, name)
+        parts = _batches(np.arange(rows.n), how.batch_size)
+        return np.concatenate([_batch(scorer, name, rows, at, ticker) for at in parts])
+    identity = cache_identity(scorer, name, how.fitted_on.get(name, ""))
+    keys = [cache_key(identity, item, name) for item in rows.inputs]
+    first_row: dict[str, int] = {}
+    for row, key in enumerate(keys):
+        if key not in how.cache:
+            first_row.setdefault(key, row)
+    missing = np.fromiter(first_row.values(), dtype=np.int64, count=len(first_row))
+    for at in _batches(missing, how.batch_size):  # kept batch by batch: a crash loses one
+        fresh = _batch(scorer, name, rows, at, ticker).tolist()
+        how.cache.update({keys[row]: score for row, score in zip(at.tolist(), fresh, strict=True)})
+    return checked_scores([how.cache[key] for key in keys], rows.n, name)
+
+
+def _batch(scorer: Any, name: str, rows: Rows, at: IntArray, ticker: Ticker) -> FloatArray:
+    """Call the scorer on some rows and check what it returns."""
+    output = scorer.predict_proba(rows.features_at(at))
+    try:
+        scores = checked_scores(output, len(at), name)
+    except InvalidInputError as error:
+        error.add_note(f"in the batch that starts at row {int(at[0])}")
+        raise
+    ticker.advance(len(at), f"{rows.name} / {name}")
+    return scores
+
+
+def _batches(at: IntArray, size: int | None) -> Iterator[IntArray]:
+    step = size or max(len(at), 1)
+    return (at[start : start + step] for start in range(0, len(at), step))

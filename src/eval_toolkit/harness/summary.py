@@ -1,0 +1,152 @@
+"""Folds together: the mean of a metric over folds with an interval that knows what folds share."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit.errors import EvalToolkitError, MissingColumnError
+from eval_toolkit.inference import corrected_resampled_t, cv_clt_ci
+from eval_toolkit.protocols import MetricSpec
+
+__all__ = ["SharedRows", "checked_summary_metrics", "fold_summary"]
+
+_SHARE = (0.0, 1.0)
+"""What F1, precision, recall and false-positive rate at a chosen threshold can be."""
+
+
+@dataclass(frozen=True)
+class SharedRows:
+    """Sizes of the parts of folds that have rows in common."""
+
+    n_train: int
+    n_test: int
+
+
+def checked_summary_metrics(
+    names: Sequence[str] | None, specs: Iterable[MetricSpec], thresholds: bool
+) -> list[str] | None:
+    """Return the names of the metrics to summarise; None for all.
+
+    Raises
+    ------
+    MissingColumnError
+        If a name is none of the measured metrics. Metrics at a chosen threshold (``op_…``) are
+        known once the threshold is.
+    """
+    if names is None:
+        return None
+    known = [spec.name for spec in specs]
+    wanted = [names] if isinstance(names, str) else list(names)
+    for name in wanted:
+        if name not in known and not (thresholds and str(name).startswith("op_")):
+            raise MissingColumnError(
+                f"`summary_metrics` names {name!r}; measured are {', '.join(map(repr, known))}"
+            )
+    return wanted
+
+
+def fold_summary(
+    folds: Sequence[Mapping[str, Any]],
+    *,
+    names: Sequence[str] | None,
+    specs: Iterable[MetricSpec],
+    confidence: float,
+    shared: Mapping[tuple[str, str], SharedRows],
+) -> dict[str, Any]:
+    """Return split → scorer → metric → mean over folds.
+
+    ``folds`` are the ``by_slice`` of each fold; ``shared`` has the (split, scorer) pairs whose
+    folds are not independent.
+    """
+    bounds = {spec.name: _bounds(spec) for spec in specs}
+    summary: dict[str, Any] = {}
+    for split in folds[0]:
+        for scorer in folds[0][split]["by_scorer"]:
+            blocks = [fold[split]["by_scorer"][scorer] for fold in folds]
+            metrics = _metric_names(bounds, blocks) if names is None else names
+            summary.setdefault(split, {})[scorer] = {
+                metric: _over_folds(
+                    [_value(block, metric) for block in blocks],
+                    confidence,
+                    shared.get((split, scorer)),
+                    bounds.get(metric, _SHARE),
+                )
+                for metric in metrics
+            }
+    return summary
+
+
+def _metric_names(measured: Iterable[str], blocks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the metrics asked for, and those at thresholds, whose names only the folds know."""
+    cells = [
+        name
+        for block in blocks
+        for name, cell in block.items()
+        if isinstance(cell, Mapping) and "status" in cell and name != "error_state"
+    ]
+    return list(dict.fromkeys([*measured, *cells]))
+
+
+def _value(block: Mapping[str, Any], metric: str) -> float | str:
+    """Return the metric's value, or the reason why there is none."""
+    why = block.get("error") or block.get("skipped")
+    if why:
+        return str(why)
+    cell = block.get(metric)
+    if cell is None:
+        return f"{metric} was not measured"
+    return float(cell["value"]) if cell["status"] == "ok" else str(cell["reason"])
+
+
+def _over_folds(
+    values: Sequence[float | str],
+    confidence: float,
+    shared: SharedRows | None,
+    bounds: tuple[float, float],
+) -> dict[str, Any]:
+    found = np.array([value for value in values if not isinstance(value, str)])
+    reasons = list(dict.fromkeys(value for value in values if isinstance(value, str)))
+    counts: dict[str, Any] = {"n_folds": len(found), "n_failed": len(values) - len(found)}
+    if reasons:
+        counts["failures"] = reasons
+    if len(found) == 0:
+        return {"skipped": reasons[0], **counts}
+    if len(found) == 1:
+        reason = "one fold has a value; an interval needs two"
+        return {"skipped": reason, "mean": float(found[0]), **counts}
+    mean, low, high, method, reason = _interval(found, confidence, shared)
+    summary = {
+        "mean": mean,
+        "ci_low": max(low, bounds[0]),
+        "ci_high": min(high, bounds[1]),
+        "confidence": confidence,
+        "sd": float(found.std(ddof=1)),
+        "method": method,
+        **counts,
+    }
+    return summary | ({"reason": reason} if reason else {})
+
+
+def _interval(
+    values: Any, confidence: float, shared: SharedRows | None
+) -> tuple[float, float, float, str, str]:
+    """Return mean, bounds, method and note: Student's t, or Nadeau–Bengio where rows are shared."""
+    if shared is None:
+        t = cv_clt_ci(values, confidence=confidence)
+        return t.point_estimate, t.ci_low, t.ci_high, t.method, t.reason
+    corrected = corrected_resampled_t(
+        values, n_train=shared.n_train, n_test=shared.n_test, confidence=confidence
+    )
+    return corrected.mean, corrected.ci_low, corrected.ci_high, corrected.method, corrected.reason
+
+
+def _bounds(spec: MetricSpec) -> tuple[float, float]:
+    """Return the values a metric can take, as far as the spec knows: a mean lies within them."""
+    try:
+        low, high = spec.statistic.bounds  # type: ignore[attr-defined]
+    except (AttributeError, EvalToolkitError):
+        return -math.inf, math.inf
+    return float(low), float(high)

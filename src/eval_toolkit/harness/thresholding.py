@@ -1,0 +1,201 @@
+"""Thresholds chosen on one part of the data, reported on others, with where they come from."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from eval_toolkit.artifacts import error_metric, skipped_metric
+from eval_toolkit.errors import (
+    InfeasibleError,
+    InvalidInputError,
+    InvalidTypeError,
+    MissingColumnError,
+    UndefinedMetricError,
+)
+from eval_toolkit.harness.rows import Rows
+from eval_toolkit.harness.scoring import Scored
+from eval_toolkit.op_metric_specs import OpSpec, op_f1, op_fpr, op_precision, op_recall
+from eval_toolkit.operating_points import (
+    FittedOperatingPoint,
+    OperatingPointSpec,
+    apply_operating_points,
+    fit_operating_points,
+)
+from eval_toolkit.protocols import ThresholdSelector
+from eval_toolkit.scorecards import MetricResult
+
+__all__ = [
+    "FittedThresholds",
+    "checked_op_specs",
+    "checked_selectors",
+    "fit_thresholds",
+    "transferred",
+]
+
+_QUANTITIES: Mapping[str, Callable[..., OpSpec]] = {
+    "f1": op_f1,
+    "precision": op_precision,
+    "recall": op_recall,
+    "fpr": op_fpr,
+}
+
+
+def checked_selectors(thresholds: Any) -> tuple[ThresholdSelector, ...]:
+    """Return one selector or several as a tuple; their criteria must differ."""
+    if thresholds is None:
+        return ()
+    single = isinstance(thresholds, ThresholdSelector) and not isinstance(thresholds, type)
+    listed = (thresholds,) if single else tuple(_iterable(thresholds))
+    seen: set[str] = set()
+    for selector in listed:
+        if isinstance(selector, type) or not isinstance(selector, ThresholdSelector):
+            raise InvalidTypeError(f"`thresholds` holds {selector!r}; it must hold selectors")
+        if selector.criterion in seen:
+            raise InvalidInputError(
+                f"two selectors in `thresholds` share the criterion {selector.criterion!r}"
+            )
+        seen.add(selector.criterion)
+    return listed
+
+
+def _iterable(values: Any) -> Iterable[Any]:
+    if isinstance(values, (type, str)) or not isinstance(values, Iterable):
+        raise InvalidTypeError(
+            f"`thresholds` is {values!r}; it must be a ThresholdSelector or a list of them"
+        )
+    return values
+
+
+@dataclass(frozen=True)
+class FittedThresholds:
+    """The thresholds of one scorer, and for selectors that found none, why."""
+
+    scorer: str
+    fitted_on: str
+    points: Mapping[str, FittedOperatingPoint] = field(default_factory=dict)
+    missing: Mapping[str, MetricResult] = field(default_factory=dict)
+
+    def specs(self) -> list[OpSpec]:
+        """Return the metrics at the thresholds that were found."""
+        return [op(point) for point in self.points.values() for op in _QUANTITIES.values()]
+
+    def absent(self) -> dict[str, MetricResult]:
+        """Return the cells of thresholds that were not found."""
+        return self._cells(self.missing)
+
+    def withheld(self) -> dict[str, MetricResult]:
+        """Return the cells for the rows the thresholds were chosen on: they would flatter."""
+        reason = "the threshold was chosen on these rows"
+        chosen = dict.fromkeys(self.points, MetricResult(None, "skipped", reason))
+        return self._cells(chosen) | self.absent()
+
+    def _cells(self, by_criterion: Mapping[str, MetricResult]) -> dict[str, MetricResult]:
+        return {
+            f"op_{quantity}_at_{criterion}_fitted_on_{self.fitted_on}": cell
+            for criterion, cell in by_criterion.items()
+            for quantity in _QUANTITIES
+        }
+
+    def entries(self, applied_to: Sequence[str]) -> list[dict[str, Any]]:
+        """Return one line per threshold for the result's ``threshold_policy``."""
+        common = {"scorer_name": self.scorer, "fitted_on_slice": self.fitted_on}
+        found = [
+            {
+                **{k: v for k, v in point.to_dict().items() if k != "fit_metrics"},
+                "applied_to_slices": list(applied_to),
+            }
+            for point in self.points.values()
+        ]
+        lost = [
+            {"criterion": criterion, **common, "threshold": cell.to_dict()}
+            for criterion, cell in self.missing.items()
+        ]
+        return found + lost
+
+
+def fit_thresholds(
+    labels: ArrayLike,
+    scored: Scored,
+    selectors: Sequence[ThresholdSelector],
+    *,
+    fitted_on: str,
+    scorer: str,
+) -> FittedThresholds:
+    """Choose thresholds; a selector that finds none does not stop the others."""
+    points: dict[str, FittedOperatingPoint] = {}
+    missing: dict[str, MetricResult] = {}
+    for selector in selectors:
+        try:
+            if scored.scores is None:
+                raise UndefinedMetricError(f"no scores on {fitted_on!r}: {scored.why}")
+            points |= fit_operating_points(
+                labels, scored.scores, [selector], fitted_on_slice=fitted_on, scorer_name=scorer
+            )
+        except (MemoryError, AssertionError):
+            raise
+        except (UndefinedMetricError, InfeasibleError, InvalidInputError) as error:
+            missing[selector.criterion] = MetricResult(None, "skipped", str(error))
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            missing[selector.criterion] = MetricResult(None, "error", reason)
+    return FittedThresholds(scorer, fitted_on, points, missing)
+
+
+def checked_op_specs(
+    specs: Iterable[OperatingPointSpec],
+    slices: Iterable[str],
+    shown: Iterable[str],
+    scorers: Iterable[str],
+) -> tuple[OperatingPointSpec, ...]:
+    """Return the specs; every slice and scorer they name must be there, and names differ."""
+    listed = tuple(specs)
+    known = {"slice": list(slices), "shown slice": list(shown), "scorer": list(scorers)}
+    for index, spec in enumerate(listed):
+        if not isinstance(spec, OperatingPointSpec):
+            raise InvalidTypeError(
+                f"operating_point_specs[{index}] is {spec!r}; it must be an OperatingPointSpec"
+            )
+        if spec.name in {other.name for other in listed[:index]}:
+            raise InvalidInputError(f"two operating-point specs are named {spec.name!r}")
+        named = [("slice", spec.fit_slice)]
+        named += [("shown slice", name) for name in spec.apply_slices]
+        named += [("scorer", name) for name in spec.scorer_names]
+        for kind, name in named:
+            if name not in known[kind]:
+                raise MissingColumnError(
+                    f"operating-point spec {spec.name!r} names the {kind} {name!r}; "
+                    f"there are {', '.join(map(repr, known[kind]))}"
+                )
+    return listed
+
+
+def transferred(
+    spec: OperatingPointSpec,
+    scorer: str,
+    fit: tuple[Rows, Scored],
+    targets: Mapping[str, tuple[Rows, Scored]],
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return what a spec gives on each target slice, and the thresholds' provenance."""
+    rows, scored = fit
+    fitted = fit_thresholds(
+        rows.labels, scored, spec.selectors, fitted_on=spec.fit_slice, scorer=scorer
+    )
+    lost = {
+        criterion: (skipped_metric if cell.status == "skipped" else error_metric)(cell.reason)
+        for criterion, cell in fitted.missing.items()
+    }
+    applied: dict[str, Any] = {}
+    for name, (target, outcome) in targets.items():
+        if outcome.scores is None or not target.n:
+            applied[name] = {"skipped": outcome.why or "the slice has no rows"}
+            continue
+        applied[name] = lost | apply_operating_points(
+            target.labels,
+            outcome.scores,
+            fitted.points,
+            applied_to_slice=name,
+            scorer_name=scorer,
+        )
+    return applied, [{**entry, "spec": spec.name} for entry in fitted.entries(list(targets))]

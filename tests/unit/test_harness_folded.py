@@ -1,0 +1,550 @@
+"""`evaluate_folded`: fitting, nested thresholds, fold summaries, out-of-fold records."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from eval_toolkit.artifacts import validate_results
+from eval_toolkit.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    LeakageError,
+    MissingColumnError,
+)
+from eval_toolkit.harness import evaluate_folded
+from eval_toolkit.leakage import CrossSplitLeakageCheck, GroupLeakageCheck, LeakageFinding
+from eval_toolkit.slices import EvalSlice
+from eval_toolkit.splits import (
+    GroupKFoldSplitter,
+    HoldoutSplitter,
+    StratifiedGroupKFoldSplitter,
+    StratifiedKFoldSplitter,
+)
+from eval_toolkit.thresholds import MaxF1Selector
+
+SEEN: dict[str, list[list[str]]] = {"fit": [], "score": [], "select": []}
+"""What the recording scorer and selector saw, call by call."""
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> None:
+    for calls in SEEN.values():
+        calls.clear()
+
+
+def parent(n: int = 60, **roles: Any) -> EvalSlice:
+    rng = np.random.default_rng(3)
+    label = np.tile([0, 1], n // 2)
+    score = np.clip(0.35 + 0.3 * label + rng.normal(0, 0.2, n), 0, 1).round(4)
+    data = {
+        "text": [f"{value}|row {i}" for i, value in enumerate(score)],
+        "label": label.tolist(),
+        "author": [f"a{i // 4}" for i in range(n)],
+        "key": [f"k{i:02d}" for i in range(n)],
+    }
+    return EvalSlice("all", data, **roles)
+
+
+class Fixed:
+    version = "fixed-1"
+
+    def predict_proba(self, X: Any) -> Any:
+        return np.array([float(text.split("|")[0]) for text in X])
+
+
+class Fits(Fixed):
+    """Remembers what it saw; its scores depend on how often it was fitted."""
+
+    version = "fits-1"
+
+    def __init__(self) -> None:
+        self.n_fits = 0
+        self.shift = 0.0
+
+    def fit(self, X: Any, y: Any) -> None:
+        SEEN["fit"].append(list(X))
+        self.n_fits += 1
+        self.shift = float(np.mean(super().predict_proba(X))) / 10
+
+    def predict_proba(self, X: Any) -> Any:
+        SEEN["score"].append(list(X))
+        assert self.n_fits == 1
+        return np.clip(super().predict_proba(X) + self.shift, 0, 1)
+
+
+@dataclass(frozen=True)
+class Recording:
+    criterion: str = "recording"
+
+    def select(self, y_true: Any, y_score: Any) -> Any:
+        SEEN["select"].append(
+            [f"{label:d}/{score:.6f}" for label, score in zip(y_true, y_score, strict=True)]
+        )
+        return MaxF1Selector().select(y_true, y_score)
+
+
+def run(scorer: Any = None, splitter: Any = None, slice_: Any = None, **options: Any) -> Any:
+    options = {"run_id": "r", "n_resamples": 20, **options}
+    return evaluate_folded(
+        {"m": Fixed() if scorer is None else scorer},
+        splitter or StratifiedKFoldSplitter(k=5),
+        slice_ or parent(),
+        **options,
+    )
+
+
+def values(result: Any, metric: str = "roc_auc", split: str = "test") -> list[float]:
+    return [
+        fold["by_slice"][split]["by_scorer"]["m"][metric]["value"]
+        for fold in result.by_fold.values()
+    ]
+
+
+class TestShape:
+    def test_keys_and_config(self) -> None:
+        result = run()
+        assert list(result.by_fold) == [f"seed=42/fold={i}" for i in range(5)]
+        assert result.by_slice == {}
+        assert result.config["n_folds"] == 5
+        assert result.config["seeds"] == [42]
+        assert result.config["fitted"] == []
+        assert result.config["splitter"].startswith("StratifiedKFoldSplitter(k=5")
+        fold = result.by_fold["seed=42/fold=0"]
+        assert (fold["seed"], fold["fold"], fold["n_train"]) == (42, 0, 48)
+
+    def test_the_payload_satisfies_its_schema(self) -> None:
+        pytest.importorskip("jsonschema")
+        result = run(
+            Fits(),
+            thresholds=MaxF1Selector(),
+            leakage_checks=[CrossSplitLeakageCheck()],
+            on_leakage="record",
+        )
+        validate_results(result.to_dict())
+
+    def test_every_metric_is_summarised_unless_told(self) -> None:
+        assert "brier" in run().fold_summary["test"]["m"]
+        assert list(run(summary_metrics=["pr_auc"]).fold_summary["test"]["m"]) == ["pr_auc"]
+        with pytest.raises(MissingColumnError, match="`summary_metrics` names 'f1'; measured are"):
+            run(summary_metrics=["f1"])
+
+    def test_versions(self) -> None:
+        versions = run(
+            Fits, leakage_checks=[CrossSplitLeakageCheck()], on_leakage="record"
+        ).versions
+        assert versions["scorer:m"] == "fits-1"
+        assert versions["splitter:StratifiedKFoldSplitter"]
+        assert versions["check:CrossSplitLeakageCheck"]
+
+    def test_progress_counts_folds(self) -> None:
+        told: list[tuple[int, int, str]] = []
+        run(progress=lambda *what: told.append(what))
+        assert told[0] == (1, 5, "seed=42/fold=0")
+        assert told[-1][:2] == (5, 5)
+
+
+class TestFitting:
+    def test_each_fold_fits_a_copy_on_its_training_part(self) -> None:
+        scorer = Fits()
+        result = run(scorer)
+        assert scorer.n_fits == 0
+        assert [len(rows) for rows in SEEN["fit"]] == [48] * 5
+        for fitted, scored in zip(SEEN["fit"], SEEN["score"], strict=True):
+            assert not set(fitted) & set(scored)
+        assert result.config["fitted"] == ["m"]
+
+    def test_a_class_or_a_function_makes_a_new_one_for_each_fold(self) -> None:
+        assert values(run(Fits)) == values(run(Fits()))
+        assert values(run(lambda: Fits())) == values(run(Fits()))
+
+    def test_fit_false_evaluates_as_it_is(self) -> None:
+        scorer = Fits()
+        scorer.fit(parent().features, parent().y_true)
+        SEEN["fit"].clear()
+        run(scorer, fit=False)
+        assert SEEN["fit"] == []
+
+    def test_bad_fit(self) -> None:
+        with pytest.raises(InvalidTypeError, match="a Fixed without `fit`, and `fit` is True"):
+            run(fit=True)
+        with pytest.raises(InvalidInputError, match="makes scorers, and `fit` is False"):
+            run(Fits, fit=False)
+        with pytest.raises(InvalidTypeError, match="`fit` is 'yes'"):
+            run(fit="yes")
+
+    def test_what_cannot_be_copied_says_so(self) -> None:
+        import threading
+
+        class Holds(Fits):
+            def __init__(self) -> None:
+                super().__init__()
+                self.lock = threading.Lock()
+
+        with pytest.raises(InvalidTypeError, match=r"cannot be copied .* pass a function"):
+            run(Holds())
+
+    def test_a_fold_without_a_training_part(self) -> None:
+        class TestOnly:
+            def iter_folds(self, slice_: Any, *, groups: Any = None) -> Iterator[dict[str, Any]]:
+                for fold in StratifiedKFoldSplitter(k=3).iter_folds(slice_):
+                    yield {"test": fold["test"]}
+
+            def get_n_splits(self, slice_: Any) -> int:
+                return 3
+
+        assert len(run(splitter=TestOnly()).by_fold) == 3
+        with pytest.raises(MissingColumnError, match="the fold has no 'train' part"):
+            run(Fits(), TestOnly())
+
+    def test_a_failing_fit_follows_the_policy(self) -> None:
+        class FailsOnce(Fits):
+            def fit(self, X: Any, y: Any) -> None:
+                super().fit(X, y)
+                if len(SEEN["fit"]) == 2:
+                    raise RuntimeError("diverged")
+
+        with pytest.raises(RuntimeError, match="diverged") as caught:
+            run(FailsOnce())
+        assert "while scorer 'm' was fitted" in caught.value.__notes__
+        SEEN["fit"].clear()
+        result = run(FailsOnce(), on_scorer_error="record")
+        bad = result.by_fold["seed=42/fold=1"]["by_slice"]["test"]["by_scorer"]["m"]
+        assert bad["error"] == "RuntimeError: diverged"
+        summary = result.fold_summary["test"]["m"]["roc_auc"]
+        assert (summary["n_folds"], summary["n_failed"]) == (4, 1)
+        assert summary["failures"] == ["RuntimeError: diverged"]
+        assert summary["ci_low"] < summary["mean"] < summary["ci_high"]
+
+
+class TestSummary:
+    def test_students_t_where_folds_share_nothing(self) -> None:
+        result = run()
+        found = np.array(values(result))
+        summary = result.fold_summary["test"]["m"]["roc_auc"]
+        # mean ± t_{0.975, 4} · sd / √5, within the metric's bounds
+        reach = stats.t.ppf(0.975, 4) * found.std(ddof=1) / math.sqrt(5)
+        assert summary["method"] == "cv_t"
+        assert summary["mean"] == pytest.approx(found.mean())
+        assert summary["ci_low"] == pytest.approx(found.mean() - reach)
+        assert summary["ci_high"] == pytest.approx(min(1.0, found.mean() + reach))
+        assert summary["sd"] == pytest.approx(found.std(ddof=1))
+
+    def test_nadeau_bengio_where_training_parts_overlap(self) -> None:
+        result = run(Fits())
+        found = np.array(values(result, "brier"))
+        summary = result.fold_summary["test"]["m"]["brier"]
+        # the variance of the mean is (1/5 + 12/48) sd²
+        reach = stats.t.ppf(0.975, 4) * found.std(ddof=1) * math.sqrt(1 / 5 + 12 / 48)
+        assert summary["method"] == "nadeau-bengio"
+        assert summary["ci_low"] == pytest.approx(max(0.0, found.mean() - reach))
+        assert summary["ci_high"] == pytest.approx(found.mean() + reach)
+
+    def test_two_halves_share_no_training_rows(self) -> None:
+        result = run(Fits(), StratifiedKFoldSplitter(k=2))
+        assert result.fold_summary["test"]["m"]["brier"]["method"] == "cv_t"
+
+    def test_rows_tested_twice_are_not_independent(self) -> None:
+        result = run(seeds=(1, 2))
+        assert result.fold_summary["test"]["m"]["brier"]["method"] == "nadeau-bengio"
+
+    def test_equal_rows_of_the_parent_are_different_rows(self) -> None:
+        slice_ = parent()
+        twice = EvalSlice("all", {k: list(v) * 2 for k, v in slice_.df.items()})
+        assert run(slice_=twice).fold_summary["test"]["m"]["brier"]["method"] == "cv_t"
+
+    def test_zero_spread_does_not_raise(self) -> None:
+        class Perfect:
+            def predict_proba(self, X: Any) -> Any:
+                return np.array([int(text.split("row ")[1]) % 2 for text in X], dtype=float)
+
+        summary = run(Perfect()).fold_summary["test"]["m"]["pr_auc"]
+        assert (summary["mean"], summary["ci_low"], summary["ci_high"]) == (1.0, 1.0, 1.0)
+        assert "zero spread" in summary["reason"]
+
+    def test_a_fold_without_a_value_does_not_void_the_rest(self) -> None:
+        class OneClassFold:
+            def iter_folds(self, slice_: Any, *, groups: Any = None) -> Iterator[dict[str, Any]]:
+                folds = list(StratifiedKFoldSplitter(k=3).iter_folds(slice_))
+                positives = np.flatnonzero(slice_.y_true == 1)
+                folds.append({"train": slice_, "test": slice_.take(positives, name="test")})
+                yield from folds
+
+            def get_n_splits(self, slice_: Any) -> int:
+                return 4
+
+        summary = run(splitter=OneClassFold()).fold_summary["test"]["m"]
+        assert (summary["roc_auc"]["n_folds"], summary["roc_auc"]["n_failed"]) == (3, 1)
+        assert "undefined" in summary["roc_auc"]["failures"][0]
+        assert summary["brier"]["n_folds"] == 4
+
+    def test_one_fold_has_a_mean_and_no_interval(self) -> None:
+        summary = run(splitter=HoldoutSplitter(0.4)).fold_summary["test"]["m"]["brier"]
+        assert "ci_low" not in summary
+        assert summary["mean"] > 0
+        assert summary["skipped"] == "one fold has a value; an interval needs two"
+
+    def test_a_scorer_that_never_works_still_has_its_row(self) -> None:
+        class Broken:
+            def predict_proba(self, X: Any) -> Any:
+                raise OSError("gone")
+
+        summary = run(Broken(), on_scorer_error="record")
+        cell = summary.fold_summary["test"]["m"]["pr_auc"]
+        assert (cell["skipped"], cell["n_folds"], cell["n_failed"]) == ("OSError: gone", 0, 5)
+
+
+class TestSeeds:
+    def test_several_seeds_make_different_folds(self) -> None:
+        result = run(seeds=(1, 2))
+        assert list(result.by_fold)[5] == "seed=2/fold=0"
+        first, second = (
+            set(result.by_fold[f"seed={seed}/fold=0"]["by_slice"]["test"]["unit_ids"])
+            for seed in (1, 2)
+        )
+        assert first != second
+
+    def test_one_seed_leaves_the_splitter_alone(self) -> None:
+        splitter = StratifiedKFoldSplitter(k=5, seed=7)
+        direct = next(iter(splitter.iter_folds(parent())))["test"].features
+        result = run(splitter=splitter, slice_=parent(id_col="key"))
+        ids = result.by_fold["seed=42/fold=0"]["by_slice"]["test"]["unit_ids"]
+        assert ids == [f"k{int(text.split('row ')[1]):02d}" for text in direct]
+
+    def test_reseed_splitter(self) -> None:
+        made: list[int] = []
+
+        def reseed(splitter: Any, seed: int) -> Any:
+            made.append(seed)
+            return splitter.reseeded(seed)
+
+        run(seeds=(3,), reseed_splitter=reseed)
+        assert made == [3]
+
+    def test_a_splitter_without_seeds(self) -> None:
+        class Plain:
+            def iter_folds(self, slice_: Any, *, groups: Any = None) -> Iterator[dict[str, Any]]:
+                yield from StratifiedKFoldSplitter(k=2).iter_folds(slice_)
+
+            def get_n_splits(self, slice_: Any) -> int:
+                return 2
+
+        assert len(run(splitter=Plain()).by_fold) == 2
+        with pytest.raises(InvalidInputError, match=r"Plain has no reseeded\(seed\)"):
+            run(splitter=Plain(), seeds=(1, 2))
+
+    def test_bad_seeds(self) -> None:
+        for seeds in ((), (1, 1)):
+            with pytest.raises(InvalidInputError, match="must hold different seeds"):
+                run(seeds=seeds)
+        with pytest.raises(InvalidTypeError, match="`seeds` is 42; it must be a sequence"):
+            run(seeds=42)
+
+    def test_what_is_split_must_be_a_slice(self) -> None:
+        with pytest.raises(InvalidTypeError, match="`slice_` is a list; it must be a slice"):
+            run(slice_=[1, 2])
+
+    def test_bad_splitters(self) -> None:
+        with pytest.raises(InvalidTypeError, match="it must have iter_folds"):
+            run(splitter=StratifiedKFoldSplitter)
+
+        class Nothing:
+            def iter_folds(self, slice_: Any, *, groups: Any = None) -> Iterator[dict[str, Any]]:
+                yield from ()
+
+            def get_n_splits(self, slice_: Any) -> int:
+                return 0
+
+        with pytest.raises(InvalidInputError, match="Nothing yielded no folds"):
+            run(splitter=Nothing())
+
+    def test_groups_reach_the_splitter(self) -> None:
+        groups = parent().df["author"]
+        result = run(splitter=GroupKFoldSplitter(k=3), groups=groups)
+        assert len(result.by_fold) == 3
+
+
+class TestLeakage:
+    def test_checks_see_the_whole_fold(self) -> None:
+        seen: list[list[str]] = []
+
+        class Looks:
+            name = "looks"
+
+            def validate(self, splits: Any) -> LeakageFinding:
+                seen.append(list(splits))
+                return LeakageFinding("looks", "info", {}, {}, "nothing", 0)
+
+        result = run(leakage_checks=[Looks()])
+        assert seen == [["train", "test"]] * 5
+        assert list(result.fold_summary) == ["test"]
+
+    def test_a_group_in_both_parts_is_found(self) -> None:
+        check = GroupLeakageCheck("author")
+        with pytest.raises(LeakageError, match="GroupLeakageCheck") as caught:
+            run(leakage_checks=[check])
+        assert "in seed=42/fold=0" in caught.value.__notes__
+        slice_ = parent(group_col="author")
+        clean = run(
+            splitter=StratifiedGroupKFoldSplitter(k=3), slice_=slice_, leakage_checks=[check]
+        )
+        assert len(clean.by_fold) == 3
+
+    def test_drop_inside_folds(self) -> None:
+        slice_ = parent()
+        twice = EvalSlice("all", {k: [*v, *v[:6]] for k, v in slice_.df.items()})
+        check = CrossSplitLeakageCheck(threshold=0.99)
+        result = run(slice_=twice, leakage_checks=[check], on_leakage="drop")
+        dropped = [fold["n_dropped"]["test"] for fold in result.by_fold.values()]
+        tested = [fold["by_slice"]["test"]["n"] for fold in result.by_fold.values()]
+        assert sum(dropped) > 0
+        assert sum(tested) + sum(dropped) == 66
+
+
+class TestThresholds:
+    def test_nested_selection_never_sees_a_test_row(self) -> None:
+        result = run(Fits(), thresholds=Recording())
+        assert len(SEEN["select"]) == 5
+        texts = {text.split("row ")[1]: text for text in parent().features}
+        for key, fold in result.by_fold.items():
+            number = int(key.rsplit("=", 1)[1])
+            # a fold fits once on its training part and five times inside it
+            outer = SEEN["fit"][number * 6]
+            tested = set(texts.values()) - set(outer)
+            assert len(tested) == 12
+            for fitted in SEEN["fit"][number * 6 : number * 6 + 6]:
+                assert not tested & set(fitted)
+            assert len(SEEN["select"][number]) == 48
+            (entry,) = fold["threshold_policy"]["thresholds"]
+            assert (entry["fitted_on_slice"], entry["n_fit"]) == ("train_inner", 48)
+            assert entry["applied_to_slices"] == ["test"]
+        # scoring: inner test parts lie in the training part, the test part is scored last
+        for number in range(5):
+            *inner, last = SEEN["score"][number * 6 : number * 6 + 6]
+            assert not {text for part in inner for text in part} & set(last)
+
+    def test_the_threshold_is_that_of_the_inner_scores(self) -> None:
+        result = run(thresholds=MaxF1Selector())
+        fold = result.by_fold["seed=42/fold=0"]
+        train = next(iter(StratifiedKFoldSplitter(k=5).iter_folds(parent())))["train"]
+        chosen = MaxF1Selector().select(train.y_true, Fixed().predict_proba(train.features))
+        cell = fold["by_slice"]["test"]["by_scorer"]["m"]["op_f1_at_max_f1_fitted_on_train"]
+        assert cell["details"]["threshold"] == chosen.threshold
+        assert "op_f1_at_max_f1_fitted_on_train" in result.fold_summary["test"]["m"]
+
+    def test_chosen_on_a_part_of_the_fold(self) -> None:
+        class WithVal:
+            def iter_folds(self, slice_: Any, *, groups: Any = None) -> Iterator[dict[str, Any]]:
+                for fold in StratifiedKFoldSplitter(k=3).iter_folds(slice_):
+                    (inner,) = HoldoutSplitter(0.25).iter_folds(fold["train"])
+                    yield {"train": inner["train"], "val": inner["test"], "test": fold["test"]}
+
+            def get_n_splits(self, slice_: Any) -> int:
+                return 3
+
+        result = run(Fits(), WithVal(), thresholds=Recording(), threshold_slice="val")
+        assert [len(call) for call in SEEN["select"]] == [10, 10, 10]
+        fold = result.by_fold["seed=42/fold=0"]
+        assert list(fold["by_slice"]) == ["test"]
+        assert "op_f1_at_recording_fitted_on_val" in fold["by_slice"]["test"]["by_scorer"]["m"]
+        with pytest.raises(MissingColumnError, match="`threshold_slice` names 'dev'"):
+            run(Fits(), WithVal(), thresholds=Recording(), threshold_slice="dev")
+
+    def test_inner_splitter(self) -> None:
+        run(Fits(), thresholds=Recording(), inner_splitter=HoldoutSplitter(0.25))
+        assert [len(call) for call in SEEN["select"]] == [12] * 5
+
+    def test_a_scorer_that_fails_inside_has_no_threshold(self) -> None:
+        class Small(Fits):
+            def fit(self, X: Any, y: Any) -> None:
+                super().fit(X, y)
+                if len(X) < 48:
+                    raise ValueError("too few rows")
+
+        result = run(Small(), thresholds=MaxF1Selector(), on_scorer_error="record")
+        found = result.by_fold["seed=42/fold=0"]["by_slice"]["test"]["by_scorer"]["m"]
+        cell = found["op_f1_at_max_f1_fitted_on_train_inner"]
+        assert cell["status"] == "skipped"
+        assert "too few rows" in cell["reason"]
+        assert found["roc_auc"]["status"] == "ok"
+
+
+class TestOutOfFold:
+    def test_each_row_once(self) -> None:
+        result = run(slice_=parent(id_col="key"))
+        records = result.records["test", "m"]
+        assert records.unit_id.tolist() == parent().df["key"]
+        assert records.columns["label"].tolist() == parent().df["label"]
+        assert (
+            records.columns["score"].tolist() == Fixed().predict_proba(parent().features).tolist()
+        )
+        assert len(set(records.slices["fold"])) == 5
+
+    def test_several_seeds_are_attempts(self) -> None:
+        records = run(seeds=(1, 2)).records["test", "m"]
+        assert len(records) == 120
+        assert sorted(set(records.attempt.tolist())) == [1, 2]
+        assert len(set(records.unit_id)) == 60
+
+    def test_equal_rows_stay_apart(self) -> None:
+        slice_ = parent()
+        twice = EvalSlice("all", {k: list(v) * 2 for k, v in slice_.df.items()})
+        records = run(slice_=twice).records["test", "m"]
+        assert len(set(records.unit_id)) == 120
+        assert set(records.attempt.tolist()) == {1}
+
+    def test_groups_are_kept(self) -> None:
+        slice_ = parent(group_col="author")
+        records = run(splitter=StratifiedGroupKFoldSplitter(k=3), slice_=slice_).records[
+            "test", "m"
+        ]
+        assert len(set(records.group)) == 15
+
+    def test_roles_that_a_splitter_forgets_are_restored(self) -> None:
+        class Forgets:
+            def iter_folds(self, slice_: Any, *, groups: Any = None) -> Iterator[dict[str, Any]]:
+                for fold in StratifiedGroupKFoldSplitter(k=3).iter_folds(slice_):
+                    yield {name: EvalSlice(name, part.df) for name, part in fold.items()}
+
+            def get_n_splits(self, slice_: Any) -> int:
+                return 3
+
+        result = run(splitter=Forgets(), slice_=parent(group_col="author", id_col="key"))
+        fold = result.by_fold["seed=42/fold=0"]["by_slice"]["test"]
+        assert fold["unit_ids"][0].startswith("k")
+        assert fold["by_scorer"]["m"]["brier"]["n_groups"] == 5
+
+    def test_failures_are_records_too(self) -> None:
+        class Broken:
+            def predict_proba(self, X: Any) -> Any:
+                raise OSError("gone")
+
+        records = run(Broken(), on_scorer_error="record").records["test", "m"]
+        assert set(records.status["score"]) == {"error"}
+
+    def test_a_declined_split_has_none(self) -> None:
+        class Declines(Fixed):
+            def should_score_slice(self, slice_name: str) -> bool:
+                return False
+
+        result = run(Declines())
+        assert result.records == {}
+        assert "declined" in result.fold_summary["test"]["m"]["pr_auc"]["skipped"]
+
+    def test_rows_from_elsewhere_get_ids_of_their_own(self) -> None:
+        class Pools:
+            def iter_folds(self, slice_: Any, *, groups: Any = None) -> Iterator[dict[str, Any]]:
+                for fold in StratifiedKFoldSplitter(k=2).iter_folds(slice_):
+                    rows = {"text": ["0.1|new", "0.9|new"] * 6, "label": [0, 1] * 6}
+                    yield {**fold, "pool": EvalSlice("pool", rows)}
+
+            def get_n_splits(self, slice_: Any) -> int:
+                return 2
+
+        records = run(splitter=Pools(), eval_split_names=("test", "pool")).records["pool", "m"]
+        assert len(records) == 24
+        assert len(set(records.unit_id)) == 2
