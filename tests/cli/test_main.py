@@ -1,5 +1,6 @@
 """The command line itself: help, version, exit codes."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ import pytest
 
 import eval_toolkit
 from eval_toolkit.cli import main
+from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, MissingExtraError
 
 cli_module = sys.modules["eval_toolkit.cli.main"]
@@ -33,7 +35,8 @@ def with_command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]
         module = type(sys)("probe_module")
         module.probe = click.command("probe")(function)  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "probe_module", module)
-        monkeypatch.setattr(cli_module, "_COMMANDS", {"probe": "probe_module:probe"})
+        commands = {"probe": ("probe_module:probe", "A command.")}
+        monkeypatch.setattr(cli_module, "_COMMANDS", commands)
 
     return install
 
@@ -67,6 +70,49 @@ class TestHelp:
         assert "--json" in out
         assert "--seed" in out
 
+    def test_the_lines_in_help_are_those_of_the_commands(self) -> None:
+        context = click.Context(cli_module.cli)
+        for name, (_, line) in cli_module._COMMANDS.items():
+            command = cli_module.cli.get_command(context, name)
+            assert command is not None
+            assert command.get_short_help_str(limit=200).rstrip(".") == line.rstrip(".")
+
+    def test_help_imports_no_command(self) -> None:
+        program = (
+            "import sys\n"
+            "from eval_toolkit.cli import main\n"
+            "try:\n    main(['--help'])\n"
+            "except SystemExit:\n    pass\n"
+            "print([m for m in ('numpy', 'rich', 'duckdb') if m in sys.modules])"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.endswith("[]\n")
+
+
+class TestCompletion:
+    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+    def test_script(self, capsys: pytest.CaptureFixture[str], shell: str) -> None:
+        code, out, err = run(capsys, "completion", shell)
+        assert (code, err) == (0, "")
+        assert f"_EVAL_TOOLKIT_COMPLETE={shell}_complete" in out
+
+    def test_the_script_completes(self) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "eval_toolkit"],
+            env={
+                **os.environ,
+                "_EVAL_TOOLKIT_COMPLETE": "bash_complete",
+                "COMP_WORDS": "eval-toolkit score --thresh",
+                "COMP_CWORD": "2",
+            },
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.split() == ["plain,--threshold", "plain,--threshold-from"]
+
 
 class TestExitCodes:
     def test_unknown_command(self, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,6 +138,7 @@ class TestExitCodes:
             (EvalToolkitError("no"), 2, "error: no\n"),
             (click.ClickException("bad file"), 2, "Error: bad file\n"),
             (RuntimeError("boom"), 3, "unexpected RuntimeError: boom\n"),
+            (InvalidInputError("two\n lines"), 2, "error: two lines\n"),
             (KeyError("k"), 3, "unexpected KeyError: 'k'\n"),
             (MemoryError(), 3, "unexpected MemoryError: \n"),
         ],
@@ -106,6 +153,12 @@ class TestExitCodes:
     ) -> None:
         with_command(raising(error))
         assert run(capsys, "probe") == (code, "", message)
+
+    def test_the_evidence_says_no(
+        self, capsys: pytest.CaptureFixture[str], with_command: Any
+    ) -> None:
+        with_command(raising(EvidenceSaysNo()))
+        assert run(capsys, "probe") == (1, "", "")
 
     def test_interrupted(self, capsys: pytest.CaptureFixture[str], with_command: Any) -> None:
         with_command(raising(KeyboardInterrupt()))

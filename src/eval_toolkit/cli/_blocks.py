@@ -1,0 +1,245 @@
+"""Slice by scorer: the cells of files and of runs, as data and as a page."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit import metric_specs as ms
+from eval_toolkit._validate import FloatArray
+from eval_toolkit.cli import _names
+from eval_toolkit.cli._options import Sampling
+from eval_toolkit.cli._rows import Predictions, Slice
+from eval_toolkit.cli._show import Page, Table, progress
+from eval_toolkit.errors import InvalidInputError, MissingColumnError
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.runs import Run
+from eval_toolkit.scorecards import MetricResult, Records, Scorecard, scorecard, summarise
+
+__all__ = [
+    "Block",
+    "Blocks",
+    "blocks_page",
+    "file_blocks",
+    "not_probabilities",
+    "run_blocks",
+    "short_names",
+]
+
+
+@dataclass(frozen=True)
+class Block:
+    """The cells of one scorer on one slice."""
+
+    n: int
+    n_positive: int
+    card: Mapping[str, MetricResult]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the cells and what they were made of, in plain JSON types."""
+        return {
+            **{name: cell.to_dict() for name, cell in self.card.items()},
+            "n": self.n,
+            "n_positive": self.n_positive,
+            "is_single_class": self.n_positive in (0, self.n),
+        }
+
+
+Blocks = dict[str, dict[str, Block]]
+"""By slice and scorer."""
+
+
+def not_probabilities(scores: FloatArray) -> str:
+    """Say why metrics of probabilities do not exist; empty when they do."""
+    low, high = float(scores.min()), float(scores.max())
+    if low >= 0.0 and high <= 1.0:
+        return ""
+    return f"needs probabilities, but the scores reach from {low:g} to {high:g}"
+
+
+def _explained(card: Scorecard, scores: FloatArray) -> dict[str, MetricResult]:
+    """Return the cells; one that failed for want of probabilities is skipped, and says so."""
+    why = not_probabilities(scores)
+    return {
+        name: replace(cell, status="skipped", reason=why)
+        if why and cell.status == "error" and _names.needs_probability(name)
+        else cell
+        for name, cell in card.items()
+    }
+
+
+def file_blocks(
+    found: Predictions, specs: Mapping[str, Sequence[MetricSpec]], sampling: Sampling
+) -> Blocks:
+    """Score every slice of predictions; all of them and all scorers see the same seed."""
+    slices = found.slices()
+    blocks: Blocks = {}
+    for name, rows in progress(slices, "scoring", len(slices)):
+        part = found.at(rows)
+        blocks[name] = {
+            scorer: _file_block(part, scorer, specs[scorer], sampling) for scorer in part.scores
+        }
+    return blocks
+
+
+def _file_block(part: Slice, scorer: str, specs: Sequence[MetricSpec], sampling: Sampling) -> Block:
+    card = scorecard(
+        part.y_true,
+        part.scores[scorer],
+        metrics=specs,
+        groups=part.groups,
+        n_resamples=sampling.n_resamples,
+        confidence=sampling.confidence,
+        method=sampling.method,
+        seed=sampling.seed,
+    )
+    return Block(len(part.y_true), part.n_positive, _explained(card, part.scores[scorer]))
+
+
+def run_blocks(
+    run: Run, names: Sequence[str], at: float | None, by: Sequence[str], sampling: Sampling
+) -> Blocks:
+    """Summarise the records of a run again: its slices, and parts of them by ``--by``."""
+    if not run.subjects:
+        raise InvalidInputError(f"{run.path}: the run has no records to score")
+    blocks: Blocks = {}
+    for slice_name, scorer in progress(run.subjects, "scoring", len(run.subjects)):
+        records = run.records(slice_name, scorer)
+        specs = _run_specs(records, names, at)
+        for name, part in _run_parts(run, slice_name, records, by):
+            card = summarise(
+                part,
+                specs,
+                confidence=sampling.confidence,
+                method=sampling.method,
+                n_resamples=sampling.n_resamples,
+                seed=sampling.seed,
+            )
+            blocks.setdefault(name, {})[scorer] = _run_block(part, card)
+    return blocks
+
+
+def _run_specs(records: Records, names: Sequence[str], at: float | None) -> list[MetricSpec]:
+    """Return what was asked for, or what fits: metrics of scores, or the mean of each column."""
+    measured = [name for name in records.columns if name not in ("label", "score")]
+    if not names and not {"label", "score"} <= set(records.columns):
+        return [ms.mean_of(name) for name in measured]
+    asked = names or (
+        *_names.DEFAULT_METRICS,
+        *(() if at is None else _names.DEFAULT_THRESHOLD_METRICS),
+    )
+    return [
+        ms.mean_of(name) if name in measured else _names.metric_specs([name], at)[0]
+        for name in dict.fromkeys(asked)
+    ]
+
+
+def _run_parts(
+    run: Run, slice_name: str, records: Records, by: Sequence[str]
+) -> Iterator[tuple[str, Records]]:
+    yield slice_name, records
+    for column in by:
+        if column not in records.slices:
+            have = ", ".join(map(repr, records.slices)) or "none"
+            raise MissingColumnError(
+                f"{run.path}: slice {slice_name!r} has no part {column!r} (--by); it has {have}"
+            )
+        parts = records.slices[column]
+        for name in sorted(set(parts.tolist())):
+            yield f"{slice_name}/{column}={name}", records.take(np.asarray(parts == name))
+
+
+def _run_block(records: Records, card: Scorecard) -> Block:
+    n = len(set(records.unit_id.tolist()))
+    columns = records.columns
+    n_positive = int((columns["label"] == 1.0).sum()) if "label" in columns else 0
+    cells = _explained(card, columns["score"]) if "score" in columns and n else dict(card)
+    return Block(n, n_positive, cells)
+
+
+def blocks_page(
+    blocks: Blocks, config: Mapping[str, Any], run_id: str, lead: Sequence[str], sampling: Sampling
+) -> Page:
+    """Return the page of a score: its results as data, one table, and why cells are empty."""
+    payload = {
+        "schema_version": "v1",
+        "run_id": run_id,
+        "git_sha": None,
+        "config": config,
+        "by_slice": {
+            name: {
+                "n": next(iter(by_scorer.values())).n,
+                "n_positive": next(iter(by_scorer.values())).n_positive,
+                "by_scorer": {scorer: block.to_dict() for scorer, block in by_scorer.items()},
+            }
+            for name, by_scorer in blocks.items()
+        },
+    }
+    one = len(blocks) == 1 and len(next(iter(blocks.values()))) == 1
+    table = _by_metric(blocks, sampling) if one else _by_slice(blocks)
+    return Page("Scores", payload, lead, [table], [] if one else _reasons(blocks))
+
+
+def _by_metric(blocks: Blocks, sampling: Sampling) -> Table:
+    """One line per metric: for a single slice and scorer."""
+    ((block,),) = (tuple(by_scorer.values()) for by_scorer in blocks.values())
+    rows = [
+        [
+            name,
+            "" if cell.value is None else f"{cell.value:.3f}",
+            f"[{cell.ci.ci_low:.3f}, {cell.ci.ci_high:.3f}]" if cell.ci else "",
+            cell.ci.method if cell.ci else "",
+            cell.status + (f": {cell.reason}" if cell.reason else ""),
+        ]
+        for name, cell in block.card.items()
+    ]
+    interval = f"{100 * sampling.confidence:g} % interval"
+    return Table(["metric", "value", interval, "method", "status"], rows)
+
+
+def _by_slice(blocks: Blocks) -> Table:
+    """One line per slice and scorer, one column per metric."""
+    every = [block for by_scorer in blocks.values() for block in by_scorer.values()]
+    metrics = list(dict.fromkeys(name for block in every for name in block.card))
+    several = any(len(by_scorer) > 1 for by_scorer in blocks.values())
+    rows = [
+        [
+            slice_name,
+            *([scorer] if several else []),
+            str(block.n),
+            str(block.n_positive),
+            *(_shown(block.card.get(name)) for name in metrics),
+        ]
+        for slice_name, by_scorer in blocks.items()
+        for scorer, block in by_scorer.items()
+    ]
+    return Table(["slice", *(["scorer"] if several else []), "rows", "positive", *metrics], rows)
+
+
+def _shown(cell: MetricResult | None) -> str:
+    if cell is None:
+        return ""
+    return f"{cell:.3f}" if cell.status == "ok" else cell.status
+
+
+def _reasons(blocks: Blocks) -> list[str]:
+    """Say once why a cell has no value or another interval, and for which slices."""
+    where: dict[tuple[str, str], list[str]] = {}
+    for slice_name, by_scorer in blocks.items():
+        for block in by_scorer.values():
+            for metric, cell in block.card.items():
+                if cell.reason:
+                    text = cell.reason if cell.status == "ok" else f"{cell.status}: {cell.reason}"
+                    where.setdefault((metric, text), []).append(slice_name)
+    return [
+        f"{metric}, {', '.join(dict.fromkeys(slices))}: {text}"
+        for (metric, text), slices in where.items()
+    ]
+
+
+def short_names(files: Sequence[str]) -> str:
+    """Return the files' names, the first three of many."""
+    shown = ", ".join(Path(file).name for file in files[:3])
+    return shown if len(files) <= 3 else f"{shown} and {len(files) - 3} more"

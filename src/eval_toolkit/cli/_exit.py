@@ -1,0 +1,17 @@
+"""Exit codes, and the one way a command says that the evidence is against."""
+
+import click
+
+__all__ = ["EXIT_FAILED", "EXIT_INTERRUPTED", "EXIT_NO", "EXIT_USAGE", "EvidenceSaysNo"]
+
+EXIT_NO = 1  # the evidence says no: a gate failed, leakage was found, a file is invalid
+EXIT_USAGE = 2  # usage, bad input, missing extra
+EXIT_FAILED = 3  # the evaluation failed, or anything unexpected
+EXIT_INTERRUPTED = 130
+
+
+class EvidenceSaysNo(click.exceptions.Exit):
+    """End the command with code 1; what there is to say has been printed already."""
+
+    def __init__(self) -> None:
+        super().__init__(EXIT_NO)

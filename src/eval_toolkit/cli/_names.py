@@ -1,0 +1,170 @@
+"""Names at the edge: what ``--metric`` and ``--select`` stand for."""
+
+import difflib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from eval_toolkit import metric_specs as ms
+from eval_toolkit import op_metric_specs as op
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.operating_points import FittedOperatingPoint
+from eval_toolkit.protocols import MetricSpec, ThresholdSelector
+from eval_toolkit.thresholds import (
+    CISafeThresholdSelector,
+    MaxF1Selector,
+    TargetFPRSelector,
+    TargetPrecisionSelector,
+    TargetRecallSelector,
+    YoudenJSelector,
+)
+
+__all__ = [
+    "DEFAULT_METRICS",
+    "DEFAULT_THRESHOLD_METRICS",
+    "METRIC_NAMES",
+    "SELECTOR_NAMES",
+    "metric_specs",
+    "nearest",
+    "needs_probability",
+    "selector",
+]
+
+DEFAULT_METRICS = ("pr_auc", "roc_auc", "brier", "log_loss")
+DEFAULT_THRESHOLD_METRICS = ("f1", "precision", "recall", "fpr")
+
+_PLAIN: dict[str, MetricSpec] = {
+    "pr_auc": ms.pr_auc,
+    "roc_auc": ms.roc_auc,
+    "brier": ms.brier,
+    "log_loss": ms.log_loss,
+    "smooth_ece": ms.smooth_ece,
+}
+_WITH_NUMBER: dict[str, tuple[Callable[[Any], MetricSpec], float]] = {
+    "recall_at_fpr": (ms.recall_at_fpr, 0.01),
+    "partial_roc_auc": (ms.partial_roc_auc, 0.1),
+    "ece": (lambda bins: ms.ece(n_bins=_whole(bins, "ece")), 15),
+    "ece_equal_mass": (
+        lambda bins: ms.ece(n_bins=_whole(bins, "ece_equal_mass"), strategy="quantile"),
+        15,
+    ),
+}
+_AT_THRESHOLD: dict[str, Callable[..., MetricSpec]] = {
+    "f1": op.op_f1,
+    "precision": op.op_precision,
+    "recall": op.op_recall,
+    "specificity": op.op_specificity,
+    "accuracy": op.op_accuracy,
+    "balanced_accuracy": op.op_balanced_accuracy,
+    "mcc": op.op_mcc,
+    "kappa": op.op_kappa,
+    "fpr": op.op_fpr,
+    "fnr": op.op_fnr,
+    "net_benefit": op.op_net_benefit,
+}
+_PROBABILITIES = ("brier", "log_loss", "ece", "smooth_ece", "op_net_benefit")
+
+METRIC_NAMES = (*_PLAIN, *_WITH_NUMBER, *_AT_THRESHOLD)
+
+_SELECTORS: dict[str, Callable[[], ThresholdSelector]] = {
+    "max-f1": MaxF1Selector,
+    "youden-j": YoudenJSelector,
+}
+_TARGETS: dict[str, Callable[[float], ThresholdSelector]] = {
+    "recall": TargetRecallSelector,
+    "precision": TargetPrecisionSelector,
+    "fpr": TargetFPRSelector,
+    # the upper end of the rate's interval, not the rate itself
+    "safe-fpr": lambda limit: CISafeThresholdSelector(
+        max_fpr_ci_upper=limit, criterion=f"safe_fpr_{limit:g}"
+    ),
+}
+SELECTOR_NAMES = (*_SELECTORS, *(f"{name}=X" for name in _TARGETS))
+
+
+def metric_specs(
+    names: Iterable[str], at: float | FittedOperatingPoint | None = None
+) -> list[MetricSpec]:
+    """Return the specs that names like ``roc_auc``, ``recall_at_fpr=0.01`` or ``f1`` stand for.
+
+    Parameters
+    ----------
+    names : iterable of str
+        A name twice counts once.
+    at : float or FittedOperatingPoint, optional
+        Where metrics that need a threshold operate, unless they say so themselves (``f1=0.5``).
+    """
+    return list({spec.name: spec for spec in (_metric(name, at) for name in names)}.values())
+
+
+def _metric(asked: str, at: float | FittedOperatingPoint | None) -> MetricSpec:
+    name, has_number, text = asked.partition("=")
+    key = name.strip().lower().replace("-", "_")
+    if key not in METRIC_NAMES:
+        return _stored(asked)
+    number = _number(text, f"--metric {asked}") if has_number else None
+    if key in _PLAIN:
+        if number is not None:
+            raise InvalidInputError(f"--metric {asked}: {key} takes no number; write {key}")
+        return _PLAIN[key]
+    if key in _WITH_NUMBER:
+        make, usual = _WITH_NUMBER[key]
+        return make(usual if number is None else number)
+    where = at if number is None else number
+    if where is None:
+        raise InvalidInputError(
+            f"{key} needs a threshold: write --metric {key}=0.5 "
+            "(score also has --threshold and --threshold-from)"
+        )
+    return _AT_THRESHOLD[key](where)
+
+
+def _stored(asked: str) -> MetricSpec:
+    """Return the metric that results store under this name, as ``recall_at_fpr_0.01``."""
+    from eval_toolkit.analysis import metric_named
+
+    try:
+        return metric_named(asked)
+    except InvalidInputError:
+        hint = nearest(asked.partition("=")[0], METRIC_NAMES)
+        raise InvalidInputError(f"there is no metric {asked!r}; {hint}") from None
+
+
+def needs_probability(name: str) -> bool:
+    """Return whether the metric of that name reads scores as probabilities."""
+    return name.startswith(_PROBABILITIES)
+
+
+def selector(asked: str) -> ThresholdSelector:
+    """Return the selector that ``max-f1``, ``youden-j``, ``recall=0.9`` … stands for."""
+    name, has_number, text = asked.partition("=")
+    key = name.strip().lower().replace("_", "-")
+    if key in _SELECTORS and not has_number:
+        return _SELECTORS[key]()
+    if key in _TARGETS and has_number:
+        return _TARGETS[key](_number(text, f"--select {asked}"))
+    if key in _TARGETS:
+        raise InvalidInputError(f"--select {asked} needs a target, as in --select {key}=0.9")
+    raise InvalidInputError(
+        f"--select {asked!r} is unknown; choose one of {', '.join(SELECTOR_NAMES)}"
+    )
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """Return a hint: the names close to a wrong one, or all there are."""
+    close = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"there are {', '.join(known)}"
+
+
+def _number(text: str, what: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInputError(f"{what}: {text!r} is no number") from None
+
+
+def _whole(value: float, name: str) -> int:
+    if value != int(value):
+        raise InvalidInputError(f"--metric {name}={value:g}: the number of bins must be whole")
+    return int(value)

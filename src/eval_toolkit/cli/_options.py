@@ -1,0 +1,139 @@
+"""Options that commands share; each group arrives at the command as one object."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from eval_toolkit.cli._rows import LabelMap, Wanted
+from eval_toolkit.cli._show import Output
+
+__all__ = ["Sampling", "column_options", "output_options", "sampling_options"]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+METHODS = ("BCa", "percentile", "basic", "studentized")
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How intervals are made."""
+
+    confidence: float
+    n_resamples: int
+    seed: int
+    method: str | None = None
+
+    def __str__(self) -> str:
+        return (
+            f"{100 * self.confidence:g} % intervals, {self.n_resamples} resamples, seed {self.seed}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "confidence": self.confidence,
+            "n_resamples": self.n_resamples,
+            "seed": self.seed,
+            "method": self.method,
+        }
+
+
+def column_options(command: _Command) -> _Command:
+    """Add the options that say what the columns mean; the command gets ``wanted``."""
+
+    @click.option("--label", metavar="COLUMN", help="Labels; else label, y_true, y or target.")
+    @click.option(
+        "--score",
+        "scores",
+        metavar="COLUMN",
+        multiple=True,
+        help="Scores; else score, y_score, prob, probability or prob_positive. Repeatable.",
+    )
+    @click.option(
+        "--by", metavar="COLUMN", multiple=True, help="Report each value of a column. Repeatable."
+    )
+    @click.option(
+        "--group",
+        metavar="COLUMN",
+        help="Rows that are not independent (one author, one template) share a group.",
+    )
+    @click.option("--id", "id_", metavar="COLUMN", help="The data's own key of a row; unique.")
+    @click.option("--positive", metavar="LABEL", help="The label that counts as positive.")
+    @click.option("--labels", metavar="NEG,POS", help="Both labels, where they are words.")
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        taken = {name: kwargs.pop(name) for name in ("label", "scores", "by", "group")}
+        labels = LabelMap.of(kwargs.pop("positive"), kwargs.pop("labels"))
+        wanted = Wanted(**taken, id=kwargs.pop("id_"), labels=labels)
+        return command(*args, wanted=wanted, **kwargs)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def sampling_options(*, methods: bool) -> Callable[[_Command], _Command]:
+    """Add the options of the intervals; the command gets ``sampling``."""
+
+    def add(command: _Command) -> _Command:
+        @click.option(
+            "--confidence",
+            default=0.95,
+            show_default=True,
+            type=click.FloatRange(0, 1, min_open=True, max_open=True),
+            help="Nominal coverage of the intervals.",
+        )
+        @click.option(
+            "--resamples",
+            "n_resamples",
+            default=1000,
+            show_default=True,
+            type=click.IntRange(1),
+            help="Bootstrap resamples.",
+        )
+        @click.option("--seed", default=42, show_default=True, help="Seed of the resamples.")
+        @functools.wraps(command)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            names = ("confidence", "n_resamples", "seed", *(["method"] if methods else []))
+            sampling = Sampling(**{name: kwargs.pop(name) for name in names})
+            return command(*args, sampling=sampling, **kwargs)
+
+        if methods:
+            option = click.option(
+                "--method",
+                type=click.Choice(METHODS, case_sensitive=False),
+                help="Kind of interval; by default Wilson for shares of rows, else BCa.",
+            )
+            return option(wrapped)  # type: ignore[return-value]
+        return wrapped  # type: ignore[return-value]
+
+    return add
+
+
+def output_options(*forms: str) -> Callable[[_Command], _Command]:
+    """Add ``--json`` and the other forms, and ``--out``; the command gets ``output``."""
+    what = {
+        "json": "Print strict JSON.",
+        "md": "Print Markdown.",
+        "html": "Print one self-contained HTML page.",
+    }
+
+    def add(command: _Command) -> _Command:
+        @functools.wraps(command)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            flags = {form: kwargs.pop(f"as_{form}") for form in forms}
+            return command(*args, output=Output.of(flags, kwargs.pop("out")), **kwargs)
+
+        decorated: Any = click.option(
+            "--out",
+            metavar="FILE",
+            type=click.Path(dir_okay=False),
+            help="Write there instead; its suffix decides the form where no flag does.",
+        )(wrapped)
+        for form in reversed(forms):
+            decorated = click.option(f"--{form}", f"as_{form}", is_flag=True, help=what[form])(
+                decorated
+            )
+        return decorated  # type: ignore[no-any-return]
+
+    return add

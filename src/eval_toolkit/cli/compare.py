@@ -1,0 +1,329 @@
+"""``eval-toolkit compare``: B minus A on the same rows, with intervals and p-values."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from eval_toolkit import _tables
+from eval_toolkit._validate import BoolArray, IntArray
+from eval_toolkit.analysis import RunComparison, RunDifference, compare_records, compare_runs
+from eval_toolkit.cli import _names
+from eval_toolkit.cli._blocks import not_probabilities
+from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
+from eval_toolkit.cli._rows import IDS, Predictions, Wanted, read_predictions
+from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.protocols import MetricSpec
+
+__all__ = ["compare"]
+
+DEFAULT_METRICS = ("pr_auc", "roc_auc", "brier")
+
+
+@click.command()
+@click.argument("sides", nargs=-1, required=True, metavar="A [B]")
+@column_options
+@click.option(
+    "--metric",
+    "metrics",
+    metavar="NAME",
+    multiple=True,
+    help="Repeatable: roc_auc, recall_at_fpr=0.01, f1=0.5, …",
+)
+@click.option(
+    "--on-mismatch",
+    type=click.Choice(["raise", "drop"]),
+    default="raise",
+    show_default=True,
+    help="What to do with rows of one id whose label or content hash differs.",
+)
+@click.option(
+    "--allow-version-change",
+    is_flag=True,
+    help="Compare runs although a scorer, task or metric has another version.",
+)
+@sampling_options(methods=False)
+@output_options("json", "md", "html")
+def compare(
+    sides: Sequence[str],
+    metrics: Sequence[str],
+    on_mismatch: str,
+    allow_version_change: bool,
+    wanted: Wanted,
+    sampling: Sampling,
+    output: Output,
+) -> None:
+    """Compare B with A on the same rows: differences with intervals.
+
+    A and B are files of predictions, paired on --id (else unit_id, row_id or id, else the order
+    of the rows), one file with two columns of scores (--score a --score b), or two folders of
+    runs. The p-values of slices are adjusted for their number by Holm's method.
+    """
+    if any(Path(path).is_dir() for path in sides):
+        result = _two_runs(sides, metrics, wanted, sampling, on_mismatch, allow_version_change)
+        output.emit(_page(result, [f"A is run {result.run_a}, B is run {result.run_b}"], sampling))
+        return
+    specs = _names.metric_specs(metrics or DEFAULT_METRICS)
+    pair = (
+        _one_file(sides[0], wanted) if len(sides) == 1 else _two_files(sides, wanted, on_mismatch)
+    )
+    page = _page(_compared(pair, specs, sampling), pair.lead(), sampling)
+    output.emit(replace(page, payload={**page.payload, "pairing": pair.to_dict()}))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The rows that A and B share, and how they were brought together."""
+
+    rows: Predictions
+    """With the scores ``"a"`` and ``"b"``."""
+    names: tuple[str, str]
+    paired_on: str
+    n_only_a: int = 0
+    n_only_b: int = 0
+    n_dropped: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "paired_on": self.paired_on,
+            "n_paired": len(self.rows),
+            "n_only_a": self.n_only_a,
+            "n_only_b": self.n_only_b,
+            "n_dropped": self.n_dropped,
+        }
+
+    def lead(self) -> list[str]:
+        """Say which rows were compared."""
+        a, b = self.names
+        lines = [f"A is {a}, B is {b}: {len(self.rows)} rows, paired on {self.paired_on}"]
+        if self.n_only_a or self.n_only_b or self.n_dropped:
+            lines.append(
+                f"left out: {self.n_only_a} rows only in A, {self.n_only_b} only in B, "
+                f"{self.n_dropped} that differ"
+            )
+        return lines
+
+
+def _one_file(path: str, wanted: Wanted) -> Pair:
+    if len(wanted.scores) != 2:
+        raise click.UsageError(
+            "give two files, or one with two columns of scores: --score a --score b"
+        )
+    found = read_predictions([path], wanted)
+    if len(found.scores) != 2:
+        raise InvalidInputError(f"{path}: --score names {wanted.scores[0]!r} twice")
+    a, b = found.scores
+    scores = {"a": found.scores[a], "b": found.scores[b]}
+    return Pair(replace(found, scores=scores), (a, b), "being in one row")
+
+
+def _two_files(paths: Sequence[str], wanted: Wanted, on_mismatch: str) -> Pair:
+    if len(paths) != 2 or len(wanted.scores) > 2:
+        raise click.UsageError("give two files, A and B, and at most one --score for each")
+    names = [_tables.column_names(path) for path in paths]
+    key = wanted.id or next((c for c in IDS if all(c in have for have in names)), None)
+    sides = [
+        read_predictions(
+            [path],
+            replace(
+                wanted,
+                scores=wanted.scores[-1:] if side else wanted.scores[:1],
+                id=key,
+                # slices and groups are read from A
+                by=() if side else wanted.by,
+                group=None if side else wanted.group,
+            ),
+        )
+        for side, path in enumerate(paths)
+    ]
+    labels = _labels_of(paths)
+    if key is None:
+        return _by_order(sides, labels)
+    return _by_id(sides, labels, key, on_mismatch)
+
+
+def _labels_of(paths: Sequence[str]) -> tuple[str, str]:
+    """Return short names that differ: of the files, else their paths."""
+    short = [Path(path).name for path in paths]
+    return (short[0], short[1]) if short[0] != short[1] else (paths[0], paths[1])
+
+
+def _joined(a: Predictions, b: Predictions) -> Predictions:
+    (one,), (other,) = a.scores.values(), b.scores.values()
+    return replace(a, scores={"a": one, "b": other})
+
+
+def _by_order(sides: Sequence[Predictions], names: tuple[str, str]) -> Pair:
+    a, b = sides
+    remedy = "give both files an id column (--id)"
+    if len(a) != len(b):
+        raise InvalidInputError(
+            f"{names[1]} has {len(b)} rows but {names[0]} has {len(a)}, and there are no ids to "
+            f"pair them by; {remedy}"
+        )
+    differ = a.y_true != b.y_true
+    if differ.any():
+        row = int(np.argmax(differ))
+        raise InvalidInputError(
+            f"{b.where(row)}: the label differs from {a.where(row)}, so the order of the rows "
+            f"does not pair them; {remedy}"
+        )
+    return Pair(_joined(a, b), names, "the order of the rows: there is no id column in both")
+
+
+def _by_id(sides: Sequence[Predictions], names: tuple[str, str], key: str, policy: str) -> Pair:
+    a, b = sides
+    if a.ids is None or b.ids is None:
+        raise InvalidInputError(f"the id column {key!r} is not in both files")
+    common, in_a, in_b = np.intersect1d(a.ids, b.ids, assume_unique=True, return_indices=True)
+    if not len(common):
+        raise InvalidInputError(
+            f"{names[0]} and {names[1]} have no {key!r} in common; "
+            "name the column that identifies a row with --id"
+        )
+    one, other = a.take(in_a), b.take(in_b)
+    differ, hashed = one.y_true != other.y_true, False
+    if one.hashes is not None and other.hashes is not None:
+        hashed = True
+        known = (one.hashes != "") & (other.hashes != "")
+        differ = differ | np.asarray(known & (one.hashes != other.hashes), dtype=np.bool_)
+    if differ.any() and policy == "raise":
+        _refuse(one, other, key, differ)
+    keep: IntArray = np.flatnonzero(~differ)
+    if not len(keep):
+        raise InvalidInputError(f"every row that {names[0]} and {names[1]} share differs")
+    return Pair(
+        _joined(one.take(keep), other.take(keep)),
+        names,
+        f"{key}, content hashes checked" if hashed else key,
+        len(a) - len(common),
+        len(b) - len(common),
+        int(differ.sum()),
+    )
+
+
+def _refuse(one: Predictions, other: Predictions, key: str, differ: BoolArray) -> None:
+    row = int(np.argmax(differ))
+    name = "" if one.ids is None else str(one.ids[row])
+    what = "label" if one.y_true[row] != other.y_true[row] else "content hash"
+    raise InvalidInputError(
+        f"{other.where(row)}: the {what} of {key} {name!r} differs from "
+        f"{one.where(row)} ({int(differ.sum())} such rows); these are not the same items, "
+        "or say --on-mismatch drop"
+    )
+
+
+def _compared(pair: Pair, specs: Sequence[MetricSpec], sampling: Sampling) -> RunComparison:
+    """Compare all rows and then the slices, which are a family of their own for Holm's method."""
+    slices = pair.rows.slices()
+    parts = [
+        compare_records(
+            {name: pair.rows.records("a", rows) for name, rows in family},
+            {name: pair.rows.records("b", rows) for name, rows in family},
+            specs,
+            scorers=("a", "b"),
+            names=pair.names,
+            confidence=sampling.confidence,
+            n_resamples=sampling.n_resamples,
+            seed=sampling.seed,
+        )
+        for family in (slices[:1], slices[1:])
+        if family
+    ]
+    why = not_probabilities(np.concatenate(list(pair.rows.scores.values())))
+    cells = [
+        replace(cell, status="skipped", reason=why)
+        if why and cell.status == "error" and _names.needs_probability(cell.metric)
+        else cell
+        for part in parts
+        for cell in part.cells
+    ]
+    return replace(parts[0], cells=tuple(cells))
+
+
+def _two_runs(
+    paths: Sequence[str],
+    metrics: Sequence[str],
+    wanted: Wanted,
+    sampling: Sampling,
+    on_mismatch: str,
+    allow_version_change: bool,
+) -> RunComparison:
+    if len(paths) != 2 or not all(Path(path).is_dir() for path in paths):
+        raise InvalidInputError("compare two files or the folders of two runs")
+    if wanted != Wanted():
+        raise InvalidInputError(
+            f"{paths[0]}: --label, --score, --by, --group and --id are for files; "
+            "a run knows its own"
+        )
+    return compare_runs(
+        *paths,
+        metrics=[_run_metric(name) for name in metrics] or None,
+        on_mismatch=on_mismatch,
+        allow_version_change=allow_version_change,
+        confidence=sampling.confidence,
+        n_resamples=sampling.n_resamples,
+        seed=sampling.seed,
+    )
+
+
+def _run_metric(name: str) -> MetricSpec | str:
+    """Return a metric by our name for it, or the name as the run may have stored it."""
+    try:
+        return _names.metric_specs([name])[0]
+    except InvalidInputError:
+        return name
+
+
+def _page(result: RunComparison, lead: Sequence[str], sampling: Sampling) -> Page:
+    payload = {**result.to_dict(), "n_resamples": sampling.n_resamples}
+    alone = [
+        f"{side} alone has slice {slice_name!r}, scorer {scorer!r}"
+        for side, only in (("A", result.only_in_a), ("B", result.only_in_b))
+        for slice_name, scorer in only
+    ]
+    changes = [
+        f"version of {name}: {old} in A, {new} in B"
+        for name, (old, new) in (result.version_changes or {}).items()
+    ]
+    notes = [f"{cell.metric}, {cell.slice}: {cell.reason}" for cell in result.cells if cell.reason]
+    table = _table(result.cells)
+    lines = [*lead, f"B - A, {sampling}"]
+    return Page("B - A", payload, lines, [table], [*alone, *changes, *notes])
+
+
+def _table(cells: Sequence[RunDifference]) -> Table:
+    """One line per cell; columns that say the same everywhere are left out."""
+    by_slice = len({cell.slice for cell in cells}) > 1
+    by_scorer = len({(cell.scorer, cell.scorer_b) for cell in cells}) > 1
+    header = [*(["slice"] if by_slice else []), *(["scorer"] if by_scorer else [])]
+    header += ["metric", "rows", "A", "B", "B - A", "interval", "p"]
+    header += [*(["p (Holm)"] if by_slice else []), "B is"]
+    rows = [
+        [
+            *([cell.slice] if by_slice else []),
+            *([cell.scorer] if by_scorer else []),
+            cell.metric,
+            str(cell.n_units),
+            _number(cell.value_a),
+            _number(cell.value_b),
+            _number(cell.delta, "+"),
+            ""
+            if cell.ci_low is None
+            else f"[{_number(cell.ci_low, '+')}, {_number(cell.ci_high, '+')}]",
+            _number(cell.p_value),
+            *([_number(cell.p_adjusted)] if by_slice else []),
+            cell.verdict,
+        ]
+        for cell in cells
+    ]
+    return Table(header, rows)
+
+
+def _number(value: float | None, sign: str = "") -> str:
+    return "" if value is None else f"{value:{sign}.3f}"
