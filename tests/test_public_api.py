@@ -20,14 +20,27 @@ STUB = Path(eval_toolkit.__file__).with_name("__init__.pyi")
 
 # modules whose whole public vocabulary is importable from the root
 WHOLE_MODULES = (
+    "analysis",
     "artifacts",
     "calibration",
+    "claims",
     "errors",
+    "evidence",
+    "harness",
     "inference",
+    "leakage",
+    "loaders",
+    "manifest",
     "metrics",
     "operating_points",
     "protocols",
+    "provenance",
+    "runs",
     "scorecards",
+    "scorers",
+    "slices",
+    "splits",
+    "text_dedup",
     "thresholds",
 )
 MODULES = (*WHOLE_MODULES, "metric_specs", "op_metric_specs", "seeds")
@@ -35,7 +48,7 @@ MODULES = (*WHOLE_MODULES, "metric_specs", "op_metric_specs", "seeds")
 # The calibration module's variant returns None on one class; the root has the metric.
 SUBMODULE_ONLY = {"calibration": {"maximum_calibration_error"}}
 
-# what the published documents import from the root and what exists by now
+# what the published documents import from the root
 SEED_NAMES = {
     *("pr_auc", "roc_auc", "brier_score", "bootstrap_ci", "paired_bootstrap_diff"),
     *("expected_calibration_error", "expected_calibration_error_equal_mass"),
@@ -46,6 +59,14 @@ SEED_NAMES = {
     *("DatasetLoader", "SimilarityStrategy", "Versioned"),
     *("scorecard", "metric_specs", "MetricResult", "MetricSpec", "Scorecard", "MetricState"),
     *("OperatingPointSpec", "FittedOperatingPoint", "is_metric_defined_for_slice"),
+    *("EvalSlice", "LeakageFinding", "evaluate", "evaluate_folded", "RunResult"),
+    *("NormalizedFormLeakageCheck", "LabelConflictCheck", "StratifiedKFoldSplitter"),
+    *("NearDuplicateCheck", "CrossSplitLeakageCheck", "near_dedup", "cross_dedup"),
+    *("TfidfCosineStrategy", "ExactNormalizedHashStrategy", "EmbeddingCosineStrategy"),
+    *("JaccardNgramStrategy", "MinHashLSHStrategy", "build_manifest", "write_manifest"),
+    *("PredictionColumns", "PredictionArtifactRef", "error_metric", "skipped_metric"),
+    *("validate_payload", "bootstrap_metric_from_predictions", "load_prediction_arrays"),
+    *("paired_diff_from_prediction_refs",),
 }
 
 

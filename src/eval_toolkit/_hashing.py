@@ -24,13 +24,18 @@ def sha256_file(path: str | Path) -> str:
     return digest.hexdigest()
 
 
+def _plain(value: Any) -> Any:
+    """Return what JSON does not know as what it does: arrays in full, the rest as text."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
 def canonical_json(payload: Any) -> str:
     """Return compact JSON with sorted keys: equal payloads give equal text."""
     return json.dumps(
-        payload, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str
+        payload, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_plain
     )
 
 
 def content_hash(item: Any, target: Any) -> str:
     """Return the identity of a unit: sha256 of its canonical raw input and target."""
-    return sha256_text(json.dumps([item, target], sort_keys=True, ensure_ascii=False, default=str))
+    return sha256_text(json.dumps([item, target], sort_keys=True, ensure_ascii=False, default=_plain))
