@@ -170,6 +170,7 @@ def _connection() -> "Iterator[duckdb.DuckDBPyConnection]":
         }
     )
     try:
+        connection.execute("SET enable_progress_bar = false")  # it would go to stdout, amid data
         yield connection
     finally:
         connection.close()
@@ -202,6 +203,8 @@ def _csv_source(path: Path, delimiter: str, quoting: bool, header: Sequence[str]
     names = list(header) if header is not None else first
     if not any(name.strip() for name in names):
         raise ArtifactError(f"{path}: the first line is empty; it must hold the column names")
+    # A frame saved with its index has a column without a name.
+    names = [name if name.strip() else f"Unnamed: {i}" for i, name in enumerate(names)]
     seen: set[str] = set()
     for name in names:
         # duckdb compares column names without case

@@ -1,0 +1,348 @@
+"""Loaders of files: CSV, TSV, JSONL, JSON and Parquet, also gzipped and by glob."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit import _frames, _tables, _validate
+from eval_toolkit._tables import RowPick
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.loaders._croissant import description, field_of, local_file, record_set
+from eval_toolkit.loaders._labels import as_binary, checked_label_map
+from eval_toolkit.loaders._reading import FileFormat, Rows, read_rows
+from eval_toolkit.seeds import resolve_seed
+from eval_toolkit.slices import EvalSlice
+
+__all__ = ["FileLoader", "ParquetGlobLoader"]
+
+Paths = str | Path | Sequence[str | Path]
+_TEXT_ROLES = ("strata_col", "group_col", "id_col")
+
+
+@dataclass(frozen=True, slots=True)
+class FileLoader:
+    r"""Slices out of files of rows.
+
+    Files are read through duckdb. ``columns``, ``where``, ``limit`` and ``sample_size`` are
+    applied while reading, so that a file far larger than memory can be used as long as what is
+    asked of it fits.
+
+    Parameters
+    ----------
+    source : path, list of paths, or mapping of split name to either
+        Files or globs: .csv, .tsv, .jsonl, .ndjson, .json, .parquet, .pq, each also with .gz
+        (but Parquet). Without a mapping and without ``split_col`` there is one slice, "all".
+    split_col : str, optional
+        Column that names each row's split; one slice per value, in the order of first occurrence.
+    feature_col, label_col, strata_col, group_col, id_col, time_col : str
+        Column roles, as `EvalSlice` takes them. ``feature_col`` may be several columns.
+    label_map : mapping of label to 0 or 1, optional
+        For labels that are spelled otherwise: ``{"ham": 0, "spam": 1}``.
+    columns : sequence of str, optional
+        Columns to keep beside those with a role; all by default, ``[]`` for none.
+    text_cols : sequence of str, optional
+        Feature columns read as text whatever they look like; by default ``feature_col`` if it is
+        one column. Strata, groups, ids and splits always are.
+    missing_text : str, optional
+        What an empty cell of a text column stands for; by default it is an error.
+    where : mapping of str to value or sequence of values, optional
+        Keep the rows whose column has one of the values, compared as text.
+    limit : int, optional
+        The first rows of each split.
+    sample_size : int, optional
+        A random sample of each split, in the files' order; all rows if there are fewer. With an
+        ``id_col`` it depends on ids alone. A smaller sample of the same seed is part of a larger.
+    seed : int, default 42
+        Decides the sample.
+    media_type : str, optional
+        For names that do not tell the format.
+    quoting : bool, default True
+        False takes CSV and TSV cells as they stand, quotes included.
+    header : sequence of str, optional
+        Column names of CSV and TSV files without any.
+    backend : {"pandas", "polars", "pyarrow", "columns"}, optional
+        Kind of the slices' frames; by default the first that is installed.
+    name, description, cite_as, license, url : str
+        For `describe`.
+
+    Raises
+    ------
+    ArtifactError
+        When loading, if a file is missing (then also a FileNotFoundError), empty or malformed.
+    MissingColumnError
+        (a KeyError) When loading, if a column is not there.
+    InvalidInputError
+        If arguments contradict each other; when loading, if a label, a text or a split is
+        unusable. The message names file, row and value.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "sms.tsv"
+    >>> _ = path.write_text("ham\tsee you\nspam\tWIN now\n")
+    >>> loader = FileLoader(
+    ...     path, header=["label", "text"], quoting=False, label_map={"ham": 0, "spam": 1}
+    ... )
+    >>> loader.load_splits()
+    {'all': EvalSlice('all', n=2, n_positive=1)}
+    """
+
+    source: Paths | Mapping[str, Paths]
+    _: KW_ONLY
+    split_col: str | None = None
+    feature_col: str | Sequence[str] = "text"
+    label_col: str = "label"
+    strata_col: str | None = None
+    group_col: str | None = None
+    id_col: str | None = None
+    time_col: str | None = None
+    label_map: Mapping[Any, int] | None = None
+    columns: Sequence[str] | None = None
+    text_cols: Sequence[str] | None = None
+    missing_text: str | None = None
+    where: Mapping[str, Any] | None = None
+    limit: int | None = None
+    sample_size: int | None = None
+    seed: int = 42
+    media_type: str | None = None
+    quoting: bool = True
+    header: Sequence[str] | None = None
+    backend: str | None = None
+    name: str = ""
+    description: str = ""
+    cite_as: str = ""
+    license: str = ""
+    url: str = ""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.source, Mapping):
+            if not self.source:
+                raise InvalidInputError("`source` is empty; name at least one split")
+            if self.split_col is not None:
+                raise InvalidInputError(
+                    "`source` names the splits and so does `split_col`; give one of them"
+                )
+        if self.limit is not None and self.sample_size is not None:
+            raise InvalidInputError("give `limit` (first rows) or `sample_size` (random), not both")
+        for name in ("limit", "sample_size"):
+            if getattr(self, name) is not None:
+                _validate.integer(getattr(self, name), name, low=1)
+        for name in ("columns", "text_cols", "header"):
+            if isinstance(getattr(self, name), str):
+                raise InvalidTypeError(f"`{name}` is {getattr(self, name)!r}; it must be a list")
+        for column, values in (self.where or {}).items():
+            if not _as_texts(values):
+                raise InvalidInputError(f"where[{column!r}] is empty; name at least one value")
+        object.__setattr__(self, "seed", resolve_seed(self.seed))
+        object.__setattr__(self, "label_map", checked_label_map(self.label_map))
+
+    def load_splits(self) -> dict[str, EvalSlice]:
+        """Read the files and return the slices by name."""
+        if isinstance(self.source, Mapping):
+            found = {name: _tables.expand_paths(paths) for name, paths in self.source.items()}
+            return {name: self._slice(name, files, self._pick()) for name, files in found.items()}
+        files = _tables.expand_paths(self.source)
+        if self.split_col is None:
+            return {"all": self._slice("all", files, self._pick())}
+        return {
+            split: self._slice(split, files, self._pick({self.split_col: [split]}))
+            for split in self._split_values(files)
+        }
+
+    def _split_values(self, files: list[Path]) -> list[str]:
+        """Return the values of the split column that ``where`` lets through."""
+        column = self.split_col or ""
+        seen: dict[str, None] = {}
+        for file in files:
+            found = _tables.distinct_values(file, column, **self._format().options())
+            for value, row in found.items():
+                if not value:
+                    raise InvalidInputError(
+                        f"{file}: row {row}: {column!r} is missing; every row needs a split"
+                    )
+                seen[value] = None
+        allowed = (self.where or {}).get(column)
+        return [value for value in seen if allowed is None or value in _as_texts(allowed)]
+
+    def _pick(self, also: Mapping[str, list[str]] | None = None) -> RowPick:
+        where = {name: _as_texts(values) for name, values in (self.where or {}).items()}
+        return RowPick(
+            where={**where, **(also or {})},
+            limit=self.limit,
+            sample_size=self.sample_size,
+            seed=self.seed,
+            key=self.id_col,
+        )
+
+    def _format(self) -> FileFormat:
+        return FileFormat(self.media_type, self.quoting, self.header)
+
+    def _features(self) -> list[str]:
+        return [self.feature_col] if isinstance(self.feature_col, str) else list(self.feature_col)
+
+    def _texts(self) -> list[str]:
+        if self.text_cols is not None:
+            return list(self.text_cols)
+        return [self.feature_col] if isinstance(self.feature_col, str) else []
+
+    def _slice(self, name: str, files: list[Path], pick: RowPick) -> EvalSlice:
+        roles = [getattr(self, role) for role in _TEXT_ROLES]
+        texts = [*self._texts(), *(role for role in (*roles, self.split_col) if role is not None)]
+        texts = [text for text in dict.fromkeys(texts) if text != self.label_col]
+        typed = [*self._features(), self.label_col, *([self.time_col] if self.time_col else [])]
+        rows = read_rows(
+            files,
+            texts=texts,
+            typed=[*typed, *(self.columns or ())],
+            rest=self.columns is None,
+            pick=pick,
+            format_=self._format(),
+        )
+        if self.where and not len(rows.row):
+            raise InvalidInputError(
+                f"{files[0]}: no row of split {name!r} satisfies where={dict(self.where)}"
+            )
+        return EvalSlice(
+            name=name,
+            df=_frames.from_columns(self._cleaned(rows), self.backend),
+            description=self.description,
+            feature_col=self.feature_col,
+            label_col=self.label_col,
+            strata_col=self.strata_col,
+            group_col=self.group_col,
+            id_col=self.id_col,
+            time_col=self.time_col,
+        )
+
+    def _cleaned(self, rows: Rows) -> dict[str, NDArray[Any]]:
+        """Return the columns with labels as 0 and 1 and no gap in a text."""
+        columns = dict(rows.columns)
+        columns[self.label_col] = as_binary(
+            columns[self.label_col], self.label_map, column=self.label_col, place=rows.place
+        )
+        for name in self._texts():
+            gaps = np.array([cell is None for cell in columns[name].tolist()], dtype=bool)
+            if not gaps.any():
+                continue
+            if self.missing_text is None:
+                raise InvalidInputError(
+                    f"{rows.place(int(np.argmax(gaps)))}: {name!r} is empty; pass missing_text='' "
+                    "to read it as an empty text"
+                )
+            columns[name] = np.where(gaps, self.missing_text, columns[name]).astype(object)
+        return columns
+
+    def describe(self) -> dict[str, object]:
+        """Return the Croissant description; every file is hashed now."""
+        splits = self.source if isinstance(self.source, Mapping) else {"all": self.source}
+        found = {split: _tables.expand_paths(paths) for split, paths in splits.items()}
+        names = _short_names([file for files in found.values() for file in files])
+        entries = {
+            file: local_file(file, name, self.media_type or _tables.media_type_of(file))
+            for file, name in names.items()
+        }
+        records = [
+            record_set(
+                split if len(files) == 1 else f"{split}/{names[file]}", self._fields(entries[file])
+            )
+            for split, files in found.items()
+            for file in files
+        ]
+        extras = {} if self.split_col is None else {"split_col": self.split_col}
+        return description(self, list(entries.values()), records, **extras)
+
+    def _fields(self, file: Mapping[str, Any]) -> list[dict[str, Any]]:
+        texts = [*self._texts(), *(getattr(self, role) for role in _TEXT_ROLES), self.split_col]
+        kinds = {name: "sc:Text" for name in texts if name is not None}
+        kinds[self.label_col] = "sc:Integer" if self.label_map is None else "sc:Text"
+        return [field_of(name, kind, file) for name, kind in kinds.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetGlobLoader:
+    """One slice per split out of Parquet files; `FileLoader` does this and more.
+
+    Parameters
+    ----------
+    splits : mapping of str to str
+        Split name to a glob; matches are sorted and read one after the other.
+    feature_col, label_col, strata_col : str
+        Column roles, as `EvalSlice` takes them.
+    name, description, cite_as, license, url : str
+        For `describe`.
+
+    Raises
+    ------
+    ArtifactError
+        (then a FileNotFoundError) When loading, if a glob matches nothing.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from eval_toolkit._tables import write_table
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = write_table({"text": ["a", "b"], "label": [0, 1]}, folder / "test-0.parquet")
+    >>> ParquetGlobLoader({"test": str(folder / "test-*.parquet")}).load_splits()
+    {'test': EvalSlice('test', n=2, n_positive=1)}
+    """
+
+    splits: Mapping[str, str]
+    feature_col: str = "text"
+    label_col: str = "label"
+    strata_col: str | None = None
+    name: str = ""
+    description: str = ""
+    cite_as: str = ""
+    license: str = ""
+    url: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.splits, Mapping):
+            raise InvalidTypeError(
+                f"`splits` is {self.splits!r}; it must be a dict of split name to glob"
+            )
+        self._files()
+
+    def _files(self) -> FileLoader:
+        return FileLoader(
+            self.splits,
+            feature_col=self.feature_col,
+            label_col=self.label_col,
+            strata_col=self.strata_col,
+            media_type=_tables.PARQUET,
+            name=self.name or type(self).__name__,
+            description=self.description,
+            cite_as=self.cite_as,
+            license=self.license,
+            url=self.url,
+        )
+
+    def load_splits(self) -> dict[str, EvalSlice]:
+        """Read the files and return the slices by name."""
+        return self._files().load_splits()
+
+    def describe(self) -> dict[str, object]:
+        """Return the Croissant description; every file is hashed now."""
+        return self._files().describe()
+
+
+def _as_texts(values: Any) -> list[str]:
+    several = isinstance(values, Iterable) and not isinstance(values, (str, bytes))
+    return [
+        str(value).lower() if isinstance(value, (bool, np.bool_)) else str(value)
+        for value in (values if several else [values])
+    ]
+
+
+def _short_names(files: list[Path]) -> dict[Path, str]:
+    """Return a name for each file: its last part, or more of its path where files share that."""
+    distinct = list(dict.fromkeys(files))
+    if len({file.name for file in distinct}) == len(distinct):
+        return {file: file.name for file in distinct}
+    shared = os.path.commonpath([file.absolute() for file in distinct])
+    return {file: file.absolute().relative_to(shared).as_posix() for file in distinct}

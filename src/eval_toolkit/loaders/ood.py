@@ -1,0 +1,361 @@
+"""Out-of-distribution data, pinned by hash in a manifest."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit import _frames, _tables, _validate
+from eval_toolkit._hashing import sha256_text
+from eval_toolkit._optional import require
+from eval_toolkit._tables import RowPick
+from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnError
+from eval_toolkit.loaders._croissant import description, field_of, file_object, record_set
+from eval_toolkit.loaders._fetch import cached_path, default_cache_dir, local_path, pinned_file
+from eval_toolkit.loaders._labels import as_binary, checked_label_map
+from eval_toolkit.loaders._reading import FileFormat, read_rows
+from eval_toolkit.slices import EvalSlice
+
+__all__ = ["OodManifestLoader", "ood_dataset_from_manifest"]
+
+_FORMATS = {
+    "parquet": _tables.PARQUET,
+    "pq": _tables.PARQUET,
+    "jsonl": _tables.JSONL,
+    "json": _tables.JSON,
+    "csv": _tables.CSV,
+    "tsv": _tables.TSV,
+}
+_KEYS = {
+    "url",
+    "sha256",
+    "text_field",
+    "label_field",
+    "label_map",
+    "format",
+    "sample_size",
+    "seed",
+}
+_COLUMNS = ("text", "label", "source", "row_id", "sha")
+_MAX_BYTES = 1 << 30
+_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """One slice of a manifest, checked."""
+
+    id: str
+    url: str
+    sha256: str
+    media_type: str
+    text_field: str = "text"
+    label_field: str = "label"
+    label_map: Mapping[Any, int] | None = None
+    sample_size: int | None = None
+    seed: int | None = None
+
+
+def ood_dataset_from_manifest(
+    yaml_path: str | Path,
+    *,
+    slices: Sequence[str] | None = None,
+    cache_dir: str | Path | None = None,
+    backend: str | None = None,
+    max_bytes: int = _MAX_BYTES,
+    timeout_s: float = _TIMEOUT_S,
+) -> Any:
+    r"""Read the rows of pinned files that a manifest lists.
+
+    The manifest is YAML (with the extra ``yaml``), JSON or TOML::
+
+        slices:
+          jailbreaks:
+            url: https://example.org/jailbreaks.csv   # or file://…, or a path beside the manifest
+            sha256: 9f86d081…                          # of the file's bytes
+            text_field: prompt                         # default text
+            label_field: type                          # default label
+            label_map: {benign: 0, attack: 1}          # unless labels are 0 and 1
+            format: csv                                # parquet, pq, jsonl, json, csv or tsv,
+                                                       # unless the name tells
+            sample_size: 500                           # needs a seed
+            seed: 7
+
+    Parameters
+    ----------
+    yaml_path : path
+        The manifest.
+    slices : sequence of str, optional
+        Some of its slices; all by default.
+    cache_dir : path, optional
+        Where downloads are kept, under their hash; by default ``~/.cache/eval-toolkit/ood``.
+        A file there is hashed again before use, and fetched again if it does not match.
+    backend : {"pandas", "polars", "pyarrow", "columns"}, optional
+        Kind of frame; by default the first that is installed.
+    max_bytes : int, default 2**30
+        Largest download.
+    timeout_s : float, default 60
+        How long a server may be silent.
+
+    Returns
+    -------
+    DataFrame
+        Columns text, label (0 or 1), source (the slice), row_id ("slice:row", rows counted from 1
+        in the file) and sha (sha256 of the text).
+
+    Raises
+    ------
+    ArtifactError
+        If a file cannot be had or its bytes do not match the manifest.
+    InvalidInputError
+        If the manifest, a text or a label is unusable.
+    MissingColumnError
+        (a KeyError) If a slice or a column is not there.
+    MissingExtraError
+        (an ImportError) If the manifest is YAML and pyyaml is not installed.
+
+    Examples
+    --------
+    >>> import hashlib, json, pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.csv").write_text("text,label\nhello,0\nattack,1\n")
+    >>> digest = hashlib.sha256((folder / "a.csv").read_bytes()).hexdigest()
+    >>> manifest = {"slices": {"demo": {"url": "a.csv", "sha256": digest}}}
+    >>> _ = (folder / "ood.json").write_text(json.dumps(manifest))
+    >>> rows = ood_dataset_from_manifest(folder / "ood.json", backend="columns")
+    >>> rows["row_id"].tolist(), rows["label"].tolist()
+    (['demo:1', 'demo:2'], [0, 1])
+    """
+    path = Path(yaml_path)
+    _validate.integer(max_bytes, "max_bytes", low=1)
+    _validate.number(timeout_s, "timeout_s", low=0.0, include_low=False)
+    cache = default_cache_dir() if cache_dir is None else Path(cache_dir)
+    parts = []
+    for entry in _entries(path, slices):
+        file = pinned_file(
+            entry.url,
+            entry.sha256,
+            base=path.parent,
+            cache_dir=cache,
+            max_bytes=max_bytes,
+            timeout_s=timeout_s,
+        )
+        parts.append(_rows_of(entry, file))
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in _COLUMNS}
+    return _frames.from_columns(columns, backend)
+
+
+def _rows_of(entry: _Entry, file: Path) -> dict[str, NDArray[Any]]:
+    rows = read_rows(
+        [file],
+        texts=[entry.text_field],
+        typed=[entry.label_field],
+        pick=RowPick(sample_size=entry.sample_size, seed=entry.seed or 0),
+        format_=FileFormat(entry.media_type),
+    )
+
+    def place(index: int) -> str:
+        return f"{entry.url} (slice {entry.id!r}): row {rows.row[index]}"
+
+    texts = rows.columns[entry.text_field].tolist()
+    for index, text in enumerate(texts):
+        if text is None:
+            raise InvalidInputError(
+                f"{place(index)}: {entry.text_field!r} is empty; every row needs a text"
+            )
+    labels = as_binary(
+        rows.columns[entry.label_field], entry.label_map, column=entry.label_field, place=place
+    )
+    n = len(texts)
+    return {
+        "text": _objects(texts),
+        "label": labels,
+        "source": _objects([entry.id] * n),
+        "row_id": _objects([f"{entry.id}:{row}" for row in rows.row.tolist()]),
+        "sha": _objects([sha256_text(text) for text in texts]),
+    }
+
+
+def _objects(values: list[str]) -> NDArray[Any]:
+    return np.fromiter(values, dtype=object, count=len(values))
+
+
+def _entries(path: Path, slices: Sequence[str] | None) -> list[_Entry]:
+    """Return the wanted slices of a manifest, checked before anything is fetched."""
+    payload = _parsed(path)
+    listed = payload.get("slices") if isinstance(payload, Mapping) else None
+    if not isinstance(listed, Mapping) or not listed:
+        raise InvalidInputError(f"{path}: a manifest needs a mapping `slices` of id to slice")
+    if isinstance(slices, str):
+        raise InvalidInputError(f"`slices` is {slices!r}; it must be a list of slice ids")
+    wanted = list(listed) if slices is None else list(slices)
+    if not wanted:
+        raise InvalidInputError("`slices` is empty; name at least one slice, or leave it out")
+    for slice_id in wanted:
+        if slice_id not in listed:
+            raise MissingColumnError(
+                f"{path}: there is no slice {slice_id!r}; the slices are "
+                f"{', '.join(map(repr, listed))}"
+            )
+    return [_entry(path, str(slice_id), listed[slice_id]) for slice_id in wanted]
+
+
+def _entry(path: Path, slice_id: str, fields: Any) -> _Entry:
+    where = f"{path}: slice {slice_id!r}"
+    if not isinstance(fields, Mapping):
+        raise InvalidInputError(f"{where} must be a mapping with url and sha256")
+    unknown = sorted(str(key) for key in fields if key not in _KEYS)
+    if unknown:
+        raise InvalidInputError(
+            f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(_KEYS))}"
+        )
+    for key in ("url", "text_field", "label_field", "format"):
+        if not isinstance(fields.get(key, "" if key == "url" else "x"), str):
+            raise InvalidInputError(f"{where}: {key} is {fields[key]!r}; it must be text")
+    if not fields.get("url"):
+        raise InvalidInputError(f"{where}: url is missing")
+    sha256 = str(fields.get("sha256", "")).lower()
+    if not re.fullmatch(r"[0-9a-f]{64}", sha256):
+        raise InvalidInputError(
+            f"{where}: sha256 is {fields.get('sha256')!r}; it must be 64 hex digits (in quotes)"
+        )
+    sample_size, seed = fields.get("sample_size"), fields.get("seed")
+    if sample_size is not None:
+        _validate.integer(sample_size, f"slices.{slice_id}.sample_size", low=1)
+        if seed is None:
+            raise InvalidInputError(f"{where}: sample_size needs a seed, so that it can be redone")
+    if seed is not None:
+        _validate.integer(seed, f"slices.{slice_id}.seed")
+    return _Entry(
+        id=slice_id,
+        url=fields["url"],
+        sha256=sha256,
+        media_type=_media_type(where, fields),
+        text_field=fields.get("text_field", "text"),
+        label_field=fields.get("label_field", "label"),
+        label_map=checked_label_map(fields.get("label_map")),
+        sample_size=sample_size,
+        seed=seed,
+    )
+
+
+def _media_type(where: str, fields: Mapping[str, Any]) -> str:
+    named = fields.get("format")
+    if named is None:
+        try:
+            return _tables.media_type_of(fields["url"].partition("?")[0])
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{where}: {error}, or give `format`") from None
+    if named not in _FORMATS:
+        raise InvalidInputError(
+            f"{where}: format is {named!r}; it must be one of {', '.join(_FORMATS)}"
+        )
+    return _FORMATS[named]
+
+
+def _parsed(path: Path) -> Any:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ArtifactError(f"{path}: cannot read the manifest: {reason}") from error
+    suffix = path.suffix.lower()
+    errors: tuple[type[Exception], ...] = (ValueError,)
+    try:
+        if suffix == ".json":
+            return json.loads(text)
+        if suffix == ".toml":
+            import tomllib
+
+            return tomllib.loads(text)
+        yaml = require("yaml", feature="a YAML manifest", extra="yaml")
+        errors = (ValueError, yaml.YAMLError)
+        return yaml.safe_load(text)
+    except errors as error:
+        first = " ".join(str(error).split())
+        raise ArtifactError(f"{path}: the manifest cannot be parsed: {first}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class OodManifestLoader:
+    r"""The rows of a manifest as one slice "all", with the manifest's slices as its strata.
+
+    Parameters
+    ----------
+    yaml_path : path
+        The manifest, as `ood_dataset_from_manifest` reads it.
+    slices : sequence of str, optional
+        Some of its slices; all by default.
+    cache_dir : path, optional
+        Where downloads are kept; by default ``~/.cache/eval-toolkit/ood``.
+    name, description, cite_as, license, url : str
+        For `describe`.
+    backend, max_bytes, timeout_s
+        As in `ood_dataset_from_manifest`.
+
+    Examples
+    --------
+    >>> import hashlib, json, pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.csv").write_text("text,label\nhello,0\nattack,1\n")
+    >>> digest = hashlib.sha256((folder / "a.csv").read_bytes()).hexdigest()
+    >>> manifest = {"slices": {"demo": {"url": "a.csv", "sha256": digest}}}
+    >>> _ = (folder / "ood.json").write_text(json.dumps(manifest))
+    >>> OodManifestLoader(folder / "ood.json").load_splits()["all"].strata.tolist()
+    ['demo', 'demo']
+    """
+
+    yaml_path: str | Path
+    slices: Sequence[str] | None = None
+    cache_dir: str | Path | None = None
+    name: str = ""
+    description: str = ""
+    cite_as: str = ""
+    license: str = ""
+    url: str = ""
+    _: KW_ONLY
+    backend: str | None = None
+    max_bytes: int = _MAX_BYTES
+    timeout_s: float = _TIMEOUT_S
+
+    def load_splits(self) -> dict[str, EvalSlice]:
+        """Fetch what the cache lacks, and return ``{"all": slice}``."""
+        frame = ood_dataset_from_manifest(
+            self.yaml_path,
+            slices=self.slices,
+            cache_dir=self.cache_dir,
+            backend=self.backend,
+            max_bytes=self.max_bytes,
+            timeout_s=self.timeout_s,
+        )
+        return {
+            "all": EvalSlice("all", frame, self.description, strata_col="source", id_col="row_id")
+        }
+
+    def describe(self) -> dict[str, object]:
+        """Return the Croissant description; nothing is fetched, sizes are of files at hand."""
+        path = Path(self.yaml_path)
+        cache = default_cache_dir() if self.cache_dir is None else Path(self.cache_dir)
+        files, records = [], []
+        for entry in _entries(path, self.slices):
+            at_hand = local_path(entry.url, path.parent) or cached_path(
+                entry.url, entry.sha256, cache
+            )
+            size = at_hand.stat().st_size if at_hand.is_file() else None
+            file = file_object(entry.id, entry.url, entry.sha256, size, entry.media_type)
+            kinds = {
+                entry.text_field: "sc:Text",
+                entry.label_field: "sc:Integer" if entry.label_map is None else "sc:Text",
+            }
+            files.append(file)
+            records.append(
+                record_set(
+                    f"{entry.id}/rows", [field_of(name, kind, file) for name, kind in kinds.items()]
+                )
+            )
+        return description(self, files, records, slices=[file["name"] for file in files])

@@ -1,0 +1,101 @@
+"""What all splitters share: folds out of row numbers, groups, and the checks of both."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from eval_toolkit import _frames, _validate
+from eval_toolkit._validate import IntArray
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.seeds import derive_seed
+from eval_toolkit.slices import EvalSlice
+
+__all__ = [
+    "Fold",
+    "checked_slice",
+    "column_of",
+    "enough_groups",
+    "enough_per_class",
+    "fold_of",
+    "group_codes",
+    "refuse_groups",
+    "sklearn_seed",
+]
+
+Fold = dict[str, EvalSlice]
+
+
+def checked_slice(slice_: Any) -> EvalSlice:
+    """Return the slice if it is one with rows."""
+    if not isinstance(slice_, EvalSlice):
+        raise InvalidTypeError(f"`slice_` is a {type(slice_).__name__}; it must be an EvalSlice")
+    if not slice_.n:
+        raise InvalidInputError(f"slice {slice_.name!r} has no rows; there is nothing to split")
+    return slice_
+
+
+def fold_of(slice_: EvalSlice, train: ArrayLike, test: ArrayLike) -> Fold:
+    """Return the two parts of a fold, rows in the order given."""
+    return {"train": slice_.take(train, name="train"), "test": slice_.take(test, name="test")}
+
+
+def column_of(slice_: EvalSlice, column: str) -> NDArray[Any]:
+    """Return a column of the slice's frame; say which slice when it is not there."""
+    try:
+        return _frames.column(slice_.df, column)
+    except MissingColumnError as error:
+        raise MissingColumnError(f"slice {slice_.name!r}: {error}") from None
+
+
+def group_codes(
+    slice_: EvalSlice, groups: ArrayLike | None, group_col: str | None, splitter: str
+) -> tuple[IntArray, int]:
+    """Return each row's group code and the number of groups.
+
+    The argument wins over the splitter's column, which wins over the slice's own.
+    """
+    name = group_col if group_col is not None else slice_.group_col
+    if groups is None:
+        if name is None:
+            raise InvalidInputError(
+                f"{splitter} needs groups and slice {slice_.name!r} has no group_col; give the "
+                "slice or the splitter a group_col, or pass groups=…"
+            )
+        groups = column_of(slice_, name)
+    return _validate.group_codes(groups, slice_.n)
+
+
+def refuse_groups(groups: ArrayLike | None, splitter: str, instead: str) -> None:
+    """Raise when groups are passed to a splitter that would tear them apart."""
+    if groups is not None:
+        raise InvalidInputError(
+            f"{splitter} does not keep groups together, but `groups` was given; use {instead}"
+        )
+
+
+def enough_per_class(slice_: EvalSlice, k: int) -> None:
+    """Raise unless each label that occurs has a row for every fold."""
+    counts = np.bincount(slice_.y_true, minlength=2)
+    for label, count in enumerate(counts.tolist()):
+        if 0 < count < k:
+            fix = f"use k <= {count}" if count > 1 else "add rows or use another splitter"
+            raise InvalidInputError(
+                f"slice {slice_.name!r} has {count} row(s) of label {label} for k={k} folds; "
+                f"every fold needs one: {fix}"
+            )
+
+
+def enough_groups(slice_: EvalSlice, n_groups: int, k: int) -> None:
+    """Raise unless every fold can have a group of its own."""
+    if n_groups < k:
+        fix = f"use k <= {n_groups}" if n_groups > 1 else "one group cannot be split"
+        raise InvalidInputError(
+            f"slice {slice_.name!r} has {n_groups} group(s) for k={k} folds; "
+            f"every fold needs one: {fix}"
+        )
+
+
+def sklearn_seed(seed: int) -> int:
+    """Return a seed that scikit-learn takes: itself below 2**32, else one derived from it."""
+    return seed if seed < 1 << 32 else derive_seed(seed, "scikit-learn") >> 32

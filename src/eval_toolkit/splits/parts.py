@@ -1,0 +1,241 @@
+"""`split_slice`: named parts of a slice, cut once, by identity and not by place."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import IntArray
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.seeds import SeedLike, derive_seed, resolve_seed
+from eval_toolkit.slices import EvalSlice
+from eval_toolkit.splits._folds import checked_slice, column_of
+
+__all__ = ["assign_parts", "split_slice"]
+
+_DEFAULT_SIZES = {"train": 0.8, "val": 0.1, "test": 0.1}
+
+
+def split_slice(
+    slice_: EvalSlice,
+    sizes: Mapping[str, float] | None = None,
+    *,
+    stratify: bool = True,
+    group: str | ArrayLike | None = None,
+    keep_together: ArrayLike | None = None,
+    stable: bool = False,
+    seed: SeedLike = 42,
+) -> dict[str, EvalSlice]:
+    """Cut a slice into named parts: train, val and test.
+
+    A row is known by its id, or without an ``id_col`` by its content, and the seed decides from
+    that: the order of the rows plays no part.
+
+    Parameters
+    ----------
+    slice_ : EvalSlice
+        The rows.
+    sizes : mapping of str to float, default {"train": 0.8, "val": 0.1, "test": 0.1}
+        Share of each part; they must sum to 1.
+    stratify : bool, default True
+        Give every part its share of positives, to within one row.
+    group : str or array-like, optional
+        A column, or one value per row: rows of one group stay together, sizes and classes as
+        close as that allows. By default the slice's own ``group_col``.
+    keep_together : array-like, optional
+        One code per row; rows with equal codes stay together too (clusters of duplicates).
+    stable : bool, default False
+        False makes the sizes exact. True looks at nothing but the identity of the row, or of its
+        group, so that rows added later never move the old ones; sizes and classes then hold on
+        average only.
+    seed : int, default 42
+        Another seed gives another split.
+
+    Returns
+    -------
+    dict of str to EvalSlice
+        The parts under their names, rows in the parent's order.
+
+    Raises
+    ------
+    InvalidInputError
+        If the sizes do not sum to 1, a group is missing, or a part would be empty.
+
+    Examples
+    --------
+    >>> slice_ = EvalSlice("all", {"text": [f"row {i}" for i in range(20)], "label": [0, 1] * 10})
+    >>> {name: part.n for name, part in split_slice(slice_, {"train": 0.7, "test": 0.3}).items()}
+    {'train': 14, 'test': 6}
+    """
+    slice_ = checked_slice(slice_)
+    shares = _checked_sizes(_DEFAULT_SIZES if sizes is None else sizes)
+    groups = _group_values(slice_, group)
+    blocks = _blocks(slice_.n, groups, keep_together)
+    root = resolve_seed(seed)
+    if stable:
+        keys = _row_keys(slice_) if groups is None else [str(value) for value in groups.tolist()]
+        part = _stable_parts(shares, keys, blocks, root)
+    else:
+        part = assign_parts(slice_, shares, stratify=stratify, blocks=blocks, seed=root)
+    return {
+        name: slice_.take(np.flatnonzero(part == i), name=name) for i, name in enumerate(shares)
+    }
+
+
+def assign_parts(
+    slice_: EvalSlice,
+    shares: Mapping[str, float],
+    *,
+    stratify: bool,
+    blocks: IntArray | None,
+    seed: int,
+) -> IntArray:
+    """Return the number of each row's part; the rows of a block get the same."""
+    draws = _draws(_row_keys(slice_), seed)
+    classes = slice_.y_true if stratify else np.zeros(slice_.n, dtype=np.int64)
+    targets = _targets(np.bincount(classes, minlength=2), list(shares.values()))
+    part = np.empty(slice_.n, dtype=np.int64)
+    if blocks is None:
+        for label in (0, 1):
+            rows = np.flatnonzero(classes == label)
+            rows = rows[np.argsort(draws[rows], kind="stable")]
+            part[rows] = np.repeat(np.arange(len(shares)), targets[:, label])
+    else:
+        counts = np.zeros((int(blocks.max()) + 1, 2), dtype=np.int64)
+        np.add.at(counts, (blocks, classes), 1)
+        order = np.lexsort((_first_of_block(draws, blocks), -counts.sum(axis=1)))
+        part = _filled(counts, order, targets, derive_seed(seed, "parts"))[blocks]
+    empty = [name for i, name in enumerate(shares) if not (part == i).any()]
+    if empty:
+        what = f"{slice_.n} row(s)" if blocks is None else f"{len(counts)} group(s)"
+        raise InvalidInputError(
+            f"slice {slice_.name!r}: {what} cannot fill the part {empty[0]!r} "
+            f"({shares[empty[0]]:g} of the rows); use fewer or larger parts"
+        )
+    return part
+
+
+def _filled(counts: IntArray, order: IntArray, targets: IntArray, seed: int) -> IntArray:
+    """Deal blocks to parts, the largest first, so that the small ones even out the sizes.
+
+    A block goes to one of the parts it fits into, by chance in proportion to what the part still
+    needs: large blocks are as likely to be tested as their share says.
+    """
+    rng = np.random.default_rng(seed)
+    part = np.empty(len(counts), dtype=np.int64)
+    need = targets.tolist()
+    for block in order.tolist():
+        a, b = counts[block].tolist()
+        too_much = [max(0, a - max(0, n0)) + max(0, b - max(0, n1)) for n0, n1 in need]
+        least = min(too_much)
+        room = [
+            max(0, n0) + max(0, n1) + 1e-9 if over == least else 0.0
+            for over, (n0, n1) in zip(too_much, need, strict=True)
+        ]
+        edges = np.cumsum(room)
+        chosen = int(np.searchsorted(edges, rng.random() * edges[-1], side="right"))
+        need[chosen][0] -= a
+        need[chosen][1] -= b
+        part[block] = chosen
+    return part
+
+
+def _targets(class_counts: IntArray, shares: list[float]) -> IntArray:
+    """Return rows per (part, class): each within one of its share, and so are the totals.
+
+    What rounding took from a part in one class it is first to get back in the next.
+    """
+    weights = np.array(shares) / sum(shares)
+    targets = np.zeros((len(shares), len(class_counts)), dtype=np.int64)
+    owed = np.zeros(len(shares))
+    for label, count in enumerate(class_counts.tolist()):
+        exact = count * weights
+        whole = np.floor(exact + 1e-9).astype(np.int64)
+        spare = count - int(whole.sum())
+        whole[np.argsort(-(exact - whole + owed), kind="stable")[:spare]] += 1
+        owed += exact - whole
+        targets[:, label] = whole
+    return targets
+
+
+def _stable_parts(
+    shares: Mapping[str, float], keys: list[str], blocks: IntArray | None, seed: int
+) -> IntArray:
+    draws = _draws(keys, seed)
+    if blocks is not None:
+        draws = _first_of_block(draws, blocks)[blocks]
+    edges = np.cumsum(list(shares.values()))[:-1]
+    part: IntArray = np.searchsorted(edges, draws / 2.0**64, side="right").astype(np.int64)
+    return part
+
+
+def _first_of_block(draws: NDArray[np.uint64], blocks: IntArray) -> NDArray[np.uint64]:
+    first = np.full(int(blocks.max()) + 1, np.iinfo(np.uint64).max, dtype=np.uint64)
+    np.minimum.at(first, blocks, draws)
+    return first
+
+
+def _draws(keys: list[str], seed: int) -> NDArray[np.uint64]:
+    """Return a 64-bit number per key, a hash of the seed and the key."""
+    prefix = f"{seed}:"
+    hashes = (
+        hashlib.sha256((prefix + key).encode("utf-8", "surrogatepass")).digest()[:8] for key in keys
+    )
+    return np.frombuffer(b"".join(hashes), dtype="<u8").astype(np.uint64)
+
+
+def _row_keys(slice_: EvalSlice) -> list[str]:
+    """Return what each row is known by; equal rows are numbered, which is which is all one."""
+    if slice_.ids is not None:
+        return list(slice_.ids)
+    seen: dict[str, int] = {}
+    keys = []
+    for key in slice_.content_hashes:
+        seen[key] = seen.get(key, 0) + 1
+        keys.append(f"{key}~{seen[key]}")
+    return keys
+
+
+def _group_values(slice_: EvalSlice, group: str | ArrayLike | None) -> NDArray[Any] | None:
+    name = group if isinstance(group, str) else slice_.group_col if group is None else None
+    if name is not None:
+        return column_of(slice_, name)
+    return None if group is None else _validate.identifiers(group, "group")
+
+
+def _blocks(
+    n: int, groups: NDArray[Any] | None, keep_together: ArrayLike | None
+) -> IntArray | None:
+    """Return the code of each row's block: rows linked by a group or a code, directly or not."""
+    given = {"group": groups, "keep_together": keep_together}
+    links = [
+        _validate.group_codes(values, n, name)[0]
+        for name, values in given.items()
+        if values is not None
+    ]
+    if len(links) < 2:
+        return links[0] if links else None
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    first, second = links[0], links[1] + int(links[0].max()) + 1
+    size = int(second.max()) + 1
+    graph = coo_array((np.ones(n, dtype=np.int8), (first, second)), shape=(size, size))
+    component = connected_components(graph, directed=False)[1]
+    blocks: IntArray = component[first].astype(np.int64)
+    return blocks
+
+
+def _checked_sizes(sizes: Mapping[str, float]) -> dict[str, float]:
+    if not isinstance(sizes, Mapping):
+        raise InvalidTypeError(f"`sizes` is {sizes!r}; it must be a dict like {_DEFAULT_SIZES}")
+    if len(sizes) < 2:
+        raise InvalidInputError(f"`sizes` is {dict(sizes)}; at least two parts are needed")
+    shares = {name: _validate.fraction(share, f"sizes[{name!r}]") for name, share in sizes.items()}
+    total = sum(shares.values())
+    if abs(total - 1.0) > 1e-6:
+        raise InvalidInputError(f"`sizes` sum to {total:g}; the shares must sum to 1")
+    return shares

@@ -1,0 +1,70 @@
+"""Folds whose training rows a pool builder divides further."""
+
+from collections.abc import Iterator, Mapping
+
+from numpy.typing import ArrayLike
+
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.protocols import PoolBuilder, Splitter
+from eval_toolkit.slices import EvalSlice
+
+__all__ = ["iter_folds_with_pool"]
+
+
+def iter_folds_with_pool(
+    splitter: Splitter,
+    slice_: EvalSlice,
+    *,
+    pool_builder: PoolBuilder,
+    groups: ArrayLike | None = None,
+) -> Iterator[dict[str, EvalSlice]]:
+    """Yield folds whose train and validation parts a pool builder makes of the training rows.
+
+    Parameters
+    ----------
+    splitter : Splitter
+        Makes the folds; its test part is passed on untouched.
+    slice_ : EvalSlice
+        The rows.
+    pool_builder : PoolBuilder
+        ``build(train, fold_idx=i)`` returns at least ``train`` and ``val``; it never sees test
+        rows.
+    groups : array-like, optional
+        Passed to the splitter.
+
+    Yields
+    ------
+    dict of str to EvalSlice
+        What the builder returned, and ``test``.
+
+    Raises
+    ------
+    InvalidInputError
+        If the builder returns no dict, none of ``train`` and ``val``, or a ``test`` of its own.
+
+    Examples
+    --------
+    >>> from eval_toolkit.splits import StratifiedKFoldSplitter
+    >>> class Halves:
+    ...     def build(self, train, *, fold_idx):
+    ...         return {"train": train.take(range(0, 4)), "val": train.take(range(4, 8))}
+    >>> slice_ = EvalSlice("all", {"text": list("abcdefghijkl"), "label": [0, 1] * 6})
+    >>> folds = iter_folds_with_pool(StratifiedKFoldSplitter(k=3), slice_, pool_builder=Halves())
+    >>> {name: part.n for name, part in next(folds).items()}
+    {'train': 4, 'val': 4, 'test': 4}
+    """
+    for fold_idx, fold in enumerate(splitter.iter_folds(slice_, groups=groups)):
+        pool = pool_builder.build(fold["train"], fold_idx=fold_idx)
+        who = f"{type(pool_builder).__name__}.build for fold {fold_idx}"
+        if not isinstance(pool, Mapping):
+            raise InvalidInputError(
+                f"{who} returned a {type(pool).__name__}; it must return a dict with 'train' "
+                "and 'val'"
+            )
+        missing = [name for name in ("train", "val") if name not in pool]
+        if missing or "test" in pool:
+            rule = f"lacks {missing}" if missing else "has a 'test', which is the splitter's"
+            raise InvalidInputError(
+                f"{who} returned {sorted(pool)}: it {rule}; return 'train' and 'val'"
+            )
+        yield {**pool, "test": fold["test"]}

@@ -1,0 +1,273 @@
+"""Splitters that respect time: the past trains, the future tests."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import BoolArray, IntArray
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.slices import EvalSlice
+from eval_toolkit.splits._folds import Fold, checked_slice, column_of, fold_of, refuse_groups
+
+__all__ = ["PurgedKFoldSplitter", "TimeSeriesSplitter", "compute_label_overlap"]
+
+_DEFAULT_TIME_COL = "timestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSeriesSplitter:
+    """K folds with a growing past: each fold trains on all rows before those it tests.
+
+    Rows are sorted by time (rows of equal time stay in the parent's order); the folds are those
+    of scikit-learn's ``TimeSeriesSplit`` over the sorted rows, and come in time order.
+
+    Parameters
+    ----------
+    k : int, default 5
+        Number of folds, at least 2. The rows are cut into k + 1 blocks.
+    time_col : str, optional
+        Numbers, dates, or ISO 8601 text. By default the slice's own ``time_col``; if it has none
+        either, the rows are taken to be in time order already.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``k`` is below 2; on use, if there are too few rows, a time is missing or no time, or
+        ``groups`` are passed.
+    MissingColumnError
+        (a KeyError) On use, if the column is not there.
+
+    Examples
+    --------
+    >>> rows = {"text": list("dacb"), "label": [0, 1, 0, 1], "day": [4, 1, 3, 2]}
+    >>> folds = TimeSeriesSplitter(k=3, time_col="day").iter_folds(EvalSlice("all", rows))
+    >>> [(fold["train"].features, fold["test"].features) for fold in folds]
+    [(['a'], ['b']), (['a', 'b'], ['c']), (['a', 'b', 'c'], ['d'])]
+    """
+
+    k: int = 5
+    time_col: str | None = None
+    version: ClassVar[str] = "1"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "k", _validate.integer(self.k, "k", low=2))
+
+    def iter_folds(self, slice_: EvalSlice, *, groups: ArrayLike | None = None) -> Iterator[Fold]:
+        """Yield ``k`` folds, earliest first."""
+        from sklearn.model_selection import TimeSeriesSplit
+
+        slice_ = checked_slice(slice_)
+        refuse_groups(groups, "TimeSeriesSplitter", "GroupKFoldSplitter")
+        if slice_.n < self.k + 1:
+            raise InvalidInputError(
+                f"slice {slice_.name!r} has {slice_.n} row(s) for k={self.k} folds in time; "
+                f"at least k + 1 = {self.k + 1} are needed"
+            )
+        column = self.time_col if self.time_col is not None else slice_.time_col
+        order = np.arange(slice_.n) if column is None else _time_order(slice_, column)
+        for train, test in TimeSeriesSplit(self.k).split(order):
+            yield fold_of(slice_, order[train], order[test])
+
+    def get_n_splits(self, slice_: EvalSlice | None = None) -> int:
+        """Return ``k``."""
+        return self.k
+
+
+@dataclass(frozen=True, slots=True)
+class PurgedKFoldSplitter:
+    """K blocks in time, each tested once, with the training rows next to it left out.
+
+    For labels that look ahead (did the price rise within a week?): a training row close in time
+    to a test row knows part of its label. Rows are sorted by time and cut into equal blocks; each
+    fold tests one block and trains on the others, less ``purge_gap`` rows on either side of it
+    and, behind the gap that follows it, an embargo of ``int(embargo_pct * n)`` further rows [1]_.
+
+    Parameters
+    ----------
+    n_splits : int, default 5
+        Number of folds, at least 2.
+    purge_gap : int, default 0
+        Rows left out on either side of the test block.
+    embargo_pct : float, default 0.0
+        Share of all rows left out after the gap that follows the test block; in [0, 1).
+    time_col : str, default "timestamp"
+        Numbers, dates, or ISO 8601 text. The slice's own ``time_col`` goes before the default.
+
+    Raises
+    ------
+    InvalidInputError
+        If an argument is out of range; on use, if there are fewer rows than folds, a time is
+        missing or no time, a fold has no training row left, or ``groups`` are passed.
+    MissingColumnError
+        (a KeyError) On use, if the column is not there.
+
+    References
+    ----------
+    .. [1] López de Prado (2018), Advances in Financial Machine Learning, chapter 7.
+
+    Examples
+    --------
+    >>> rows = {"text": list("abcdef"), "label": [0, 1] * 3, "timestamp": range(6)}
+    >>> folds = PurgedKFoldSplitter(n_splits=3, purge_gap=1).iter_folds(EvalSlice("all", rows))
+    >>> [(fold["train"].features, fold["test"].features) for fold in folds]
+    [(['d', 'e', 'f'], ['a', 'b']), (['a', 'f'], ['c', 'd']), (['a', 'b', 'c'], ['e', 'f'])]
+    """
+
+    n_splits: int = 5
+    purge_gap: int = 0
+    embargo_pct: float = 0.0
+    time_col: str = _DEFAULT_TIME_COL
+    version: ClassVar[str] = "1"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_splits", _validate.integer(self.n_splits, "n_splits", low=2))
+        object.__setattr__(self, "purge_gap", _validate.integer(self.purge_gap, "purge_gap"))
+        share = _validate.number(
+            self.embargo_pct, "embargo_pct", low=0.0, high=1.0, include_high=False
+        )
+        object.__setattr__(self, "embargo_pct", share)
+
+    def iter_folds(self, slice_: EvalSlice, *, groups: ArrayLike | None = None) -> Iterator[Fold]:
+        """Yield ``n_splits`` folds, earliest test block first."""
+        slice_ = checked_slice(slice_)
+        refuse_groups(groups, "PurgedKFoldSplitter", "GroupKFoldSplitter")
+        n = slice_.n
+        if n < self.n_splits:
+            raise InvalidInputError(
+                f"slice {slice_.name!r} has {n} row(s) for n_splits={self.n_splits}; every fold "
+                "needs one to test"
+            )
+        order = _time_order(slice_, self._column(slice_))
+        embargo = int(self.embargo_pct * n)
+        for fold, block in enumerate(np.array_split(np.arange(n), self.n_splits)):
+            before = order[: max(0, block[0] - self.purge_gap)]
+            after = order[block[-1] + 1 + self.purge_gap + embargo :]
+            if not len(before) + len(after):
+                raise InvalidInputError(
+                    f"slice {slice_.name!r}: fold {fold} of {self.n_splits} has no training row "
+                    f"left: purge_gap={self.purge_gap} and an embargo of {embargo} rows take all; "
+                    "make them smaller"
+                )
+            yield fold_of(slice_, np.concatenate([before, after]), order[block])
+
+    def _column(self, slice_: EvalSlice) -> str:
+        if self.time_col == _DEFAULT_TIME_COL and slice_.time_col is not None:
+            return slice_.time_col
+        return self.time_col
+
+    def get_n_splits(self, slice_: EvalSlice | None = None) -> int:
+        """Return ``n_splits``."""
+        return self.n_splits
+
+
+def compute_label_overlap(t_train: ArrayLike, t_test: ArrayLike, horizon: Any) -> BoolArray:
+    """Say which training rows' labels look into the time of which test rows.
+
+    Parameters
+    ----------
+    t_train, t_test : array-like of shape (n_train,) and (n_test,)
+        Times: numbers, or dates.
+    horizon : float or timedelta
+        How far a label looks ahead, in the unit of the times; not negative.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_train, n_test)
+        Whether the two times are less than the horizon apart; all False for a horizon of 0.
+
+    Raises
+    ------
+    InvalidInputError
+        If the horizon is negative, a time is missing, or numbers are mixed with dates.
+
+    Examples
+    --------
+    >>> compute_label_overlap([0, 5, 9], [6], horizon=3).tolist()
+    [[False], [True], [False]]
+    """
+    train, test = _times(np.asarray(t_train), "t_train"), _times(np.asarray(t_test), "t_test")
+    dated = [times.dtype.kind == "M" for times in (train, test)]
+    if dated[0] != dated[1]:
+        raise InvalidInputError("`t_train` and `t_test` must both be numbers or both be dates")
+    if isinstance(horizon, (timedelta, np.timedelta64)) != dated[0]:
+        kind = "a timedelta for dates" if dated[0] else "a number for times that are numbers"
+        raise InvalidTypeError(f"`horizon` is {horizon!r}; it must be {kind}")
+    reach: Any
+    if dated[0]:
+        reach = np.timedelta64(horizon)
+        if not reach >= np.timedelta64(0):
+            raise InvalidInputError(f"`horizon` is {horizon}; it must not be negative")
+    else:
+        reach = _validate.number(horizon, "horizon", low=0.0)
+    overlap: BoolArray = np.abs(train[:, None] - test[None, :]) < reach
+    return overlap
+
+
+def _time_order(slice_: EvalSlice, column: str) -> IntArray:
+    """Return the row numbers from the earliest to the latest."""
+    try:
+        values = column_of(slice_, column)
+    except MissingColumnError as error:
+        raise MissingColumnError(f"{error}; name the column of times with time_col=…") from None
+    return np.argsort(_times(values, column), kind="stable")
+
+
+def _times(values: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return times as numbers or datetime64, so that sorting them is sorting by time."""
+    if values.dtype.kind not in "biufM":
+        values = _parsed_times(values.astype(object).tolist(), name)
+    missing = np.isnat(values) if values.dtype.kind == "M" else ~np.isfinite(values)
+    if missing.any():
+        row = int(np.argmax(missing))
+        raise InvalidInputError(f"{name}[{row}] is {values[row]}; every row needs a time")
+    # Unsigned numbers would wrap around when subtracted.
+    return values.astype(np.int64) if values.dtype.kind in "bu" else values
+
+
+def _parsed_times(values: list[Any], name: str) -> NDArray[Any]:
+    moments = [_moment(value, f"{name}[{row}]") for row, value in enumerate(values)]
+    kinds = [_kind(moment) for moment in moments]
+    if len(set(kinds)) > 1:
+        row = next(row for row, kind in enumerate(kinds) if kind != kinds[0])
+        raise InvalidInputError(
+            f"{name}[{row}] is {values[row]!r}, a {kinds[row]}, but {name}[0] is a {kinds[0]}; "
+            "times of one kind are needed to sort them"
+        )
+    if kinds[:1] == ["date with a time zone"]:
+        moments = [moment.astimezone(UTC).replace(tzinfo=None) for moment in moments]
+    return np.array(moments, dtype=np.float64 if kinds[:1] == ["number"] else "M8[us]")
+
+
+def _kind(moment: "float | datetime") -> str:
+    if isinstance(moment, float):
+        return "number"
+    return "date with a time zone" if moment.tzinfo is not None else "date"
+
+
+def _moment(value: Any, where: str) -> Any:
+    """Return one time as a number or a datetime."""
+    if _validate.is_missing(value):
+        raise InvalidInputError(f"{where} is missing; every row needs a time")
+    if hasattr(value, "to_pydatetime"):  # a pandas Timestamp; nanoseconds are cut
+        return value.to_pydatetime(warn=False)
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            return datetime.fromisoformat(value.strip())
+    if isinstance(value, datetime):
+        return value
+    if isinstance(value, date):
+        return datetime.combine(value, time())
+    if isinstance(value, (Real, Decimal)):
+        return float(value)
+    raise InvalidInputError(
+        f"{where} is {value!r}; times must be numbers, dates or ISO 8601 text "
+        "like '2026-01-31T12:00:00'"
+    )

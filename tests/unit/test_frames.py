@@ -1,0 +1,114 @@
+"""One behaviour over pandas, polars, pyarrow and plain dicts."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from eval_toolkit import _frames
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+
+COLUMNS = {"a": [1, 2, 3], "b": ["x", "y", None]}
+MAKERS = {
+    "pandas": lambda columns: pd.DataFrame(columns, index=[7, 8, 9]),
+    "polars": pl.DataFrame,
+    "pyarrow": pa.table,
+    "columns": dict,
+}
+
+
+@pytest.fixture(params=MAKERS)
+def frame(request):
+    return MAKERS[request.param](COLUMNS)
+
+
+def test_names_rows_and_columns(frame):
+    assert _frames.names(frame) == ["a", "b"]
+    assert _frames.n_rows(frame) == 3
+    assert _frames.column(frame, "a").tolist() == [1, 2, 3]
+    texts = _frames.column(frame, "b")
+    assert texts.dtype == object
+    assert texts[:2].tolist() == ["x", "y"]
+    with pytest.raises(
+        MissingColumnError, match="there is no column 'c'; the columns are 'a', 'b'"
+    ):
+        _frames.column(frame, "c")
+
+
+@pytest.mark.parametrize("rows", [[2, 0], (2, 0), np.array([2, 0], dtype=np.uint8)])
+def test_take_by_number(frame, rows):
+    taken = _frames.take(frame, rows)
+    assert type(taken) is type(frame)
+    assert _frames.column(taken, "a").tolist() == [3, 1]
+    if isinstance(taken, pd.DataFrame):
+        assert taken.index.tolist() == [0, 1]
+
+
+def test_take_by_mask_and_nothing(frame):
+    assert _frames.column(_frames.take(frame, [True, False, True]), "a").tolist() == [1, 3]
+    assert _frames.n_rows(_frames.take(frame, [])) == 0
+    assert _frames.n_rows(_frames.take(frame, range(2))) == 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([3], "`rows` names row 3; the frame has rows 0 to 2"),
+        ([0, -1], "`rows` names row -1"),
+        ([True], "`rows` is a mask of 1 for a frame of 3 rows"),
+        ([0.5], "`rows` holds float64 values; it must hold row numbers"),
+        ([[0]], r"`rows` must be 1-D, got shape \(1, 1\)"),
+    ],
+)
+def test_take_refuses(frame, rows, message):
+    with pytest.raises(InvalidInputError, match=message):
+        _frames.take(frame, rows)
+
+
+def test_select_concat_and_with_column(frame):
+    assert _frames.names(_frames.select(frame, ["b"])) == ["b"]
+    double = _frames.concat([frame, frame])
+    assert _frames.column(double, "a").tolist() == [1, 2, 3, 1, 2, 3]
+    assert type(double) is type(frame)
+    if isinstance(double, pd.DataFrame):
+        assert double.index.tolist() == list(range(6))
+    for name in ("a", "new"):
+        changed = _frames.with_column(frame, name, np.array([7, 8, 9]))
+        assert _frames.column(changed, name).tolist() == [7, 8, 9]
+    assert _frames.column(frame, "a").tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("backend", [*MAKERS, None])
+def test_from_columns(backend):
+    columns = {"a": np.array([1, 2]), "b": np.array(["x", None], dtype=object)}
+    made = _frames.from_columns(columns, backend)
+    kind = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.Table, "columns": dict}
+    assert isinstance(made, kind[backend or "pandas"])
+    assert _frames.column(made, "a").tolist() == [1, 2]
+
+
+def test_from_columns_refuses():
+    with pytest.raises(InvalidInputError, match="`backend` is 'spark'; it must be one of"):
+        _frames.from_columns({"a": [1]}, "spark")
+    mixed = {"a": np.array(["x", 1], dtype=object)}
+    for backend in ("polars", "pyarrow"):
+        with pytest.raises(InvalidInputError, match="column 'a' holds values of several types"):
+            _frames.from_columns(mixed, backend)
+    assert _frames.column(_frames.from_columns(mixed, "pandas"), "a").tolist() == ["x", 1]
+
+
+@pytest.mark.parametrize("thing", [[1, 2], pd.Series([1]), pl.DataFrame({"a": [1]}).lazy(), 3])
+def test_other_things_are_no_frames(thing):
+    with pytest.raises(InvalidTypeError, match="it must be a pandas or polars DataFrame"):
+        _frames.names(thing)
+
+
+def test_dicts_with_odd_columns():
+    assert _frames.column({"a": [[1, 2], [3]]}, "a").tolist() == [[1, 2], [3]]
+    assert _frames.column({"a": [[1, 2], [3, 4]]}, "a").tolist() == [[1, 2], [3, 4]]
+    assert _frames.column({"a": [1, "x"]}, "a").tolist() == [1, "x"]
+    with pytest.raises(InvalidInputError, match=r"different lengths: \{'a': 1, 'b': 2\}"):
+        _frames.n_rows({"a": [1], "b": [1, 2]})
+    with pytest.raises(InvalidInputError, match="`df` has two columns of one name"):
+        _frames.names(pd.DataFrame([[1, 2]], columns=["a", "a"]))
