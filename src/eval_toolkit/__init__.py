@@ -26,6 +26,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "LeakageError",
         "MissingColumnError",
         "MissingExtraError",
+        "MissingFileError",
         "ModelError",
         "PluginError",
         "UndefinedMetricError",

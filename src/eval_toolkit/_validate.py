@@ -135,7 +135,9 @@ def binary_labels(values: ArrayLike, name: str = "y_true") -> BoolArray:
         raise InvalidInputError(f"{name}[0] is {array[0]!r}; labels must be 0 or 1")
     if not allowed.all():
         row = int(np.argmin(allowed))
-        raise InvalidInputError(f"{name}[{row}] is {array[row]!r}; labels must be 0 or 1")
+        raise InvalidInputError(
+            f"{name}[{row}] is {array[row : row + 1].tolist()[0]!r}; labels must be 0 or 1"
+        )
     return np.asarray(positive, dtype=np.bool_)
 
 

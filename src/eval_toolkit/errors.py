@@ -9,6 +9,7 @@
     ├── UndefinedMetricError   (ValueError)    the number does not exist for this data
     ├── InfeasibleError        (RuntimeError)  no threshold or interval meets the demand
     ├── ArtifactError          (ValueError)    a stored file is missing, altered or mismatched
+    │   └── MissingFileError   (FileNotFoundError) … because it is not there
     ├── LeakageError           (RuntimeError)  a leakage check failed and the policy is "raise"
     ├── MissingExtraError      (ImportError)   an optional dependency is not installed
     ├── PluginError            (LookupError)   a name resolves to nothing, or to something broken
@@ -26,6 +27,7 @@ __all__ = [
     "LeakageError",
     "MissingColumnError",
     "MissingExtraError",
+    "MissingFileError",
     "ModelError",
     "PluginError",
     "UndefinedMetricError",
@@ -60,6 +62,10 @@ class InfeasibleError(EvalToolkitError, RuntimeError):
 
 class ArtifactError(EvalToolkitError, ValueError):
     """A stored file is missing, altered or does not match its reference."""
+
+
+class MissingFileError(ArtifactError, FileNotFoundError):
+    """A file is not there, or a glob matches none; caught by ``FileNotFoundError`` too."""
 
 
 class LeakageError(EvalToolkitError, RuntimeError):

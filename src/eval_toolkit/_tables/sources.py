@@ -1,0 +1,171 @@
+"""A file as a duckdb source: a FROM clause with its parameters, and the columns it has."""
+
+import contextlib
+import csv
+import glob
+import gzip
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eval_toolkit._tables.formats import CSV, JSONL, PARQUET, TSV
+from eval_toolkit.errors import ArtifactError, InvalidInputError
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["Source", "connection", "literal", "plain_errors", "quoted", "source_of"]
+
+
+_MAX_LINE = 1 << 26  # bytes of one CSV line or JSON object; prompts can be long
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file as a FROM clause with its parameters, and the columns it has."""
+
+    path: Path
+    sql: str
+    parameters: list[Any]
+    names: list[str]
+    is_json: bool = False
+
+
+@contextlib.contextmanager
+def connection() -> "Iterator[duckdb.DuckDBPyConnection]":
+    import duckdb
+
+    # One thread: rows keep their order and bytes repeat. Nothing is ever fetched from a network.
+    connection = duckdb.connect(
+        config={
+            "threads": 1,
+            "autoload_known_extensions": "false",
+            "autoinstall_known_extensions": "false",
+            # Pushed into the CSV reader, TRY_CAST would fail there instead of giving NULL here.
+            "disabled_optimizers": "type_pushdown",
+        }
+    )
+    try:
+        connection.execute("SET enable_progress_bar = false")  # it would go to stdout, amid data
+        yield connection
+    finally:
+        connection.close()
+
+
+@contextlib.contextmanager
+def plain_errors(path: Path) -> "Iterator[None]":
+    """Turn duckdb's errors, which run over several lines, into one that names the file."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        text = re.sub(r"^[\w ]+ Error: ", "", lines[0]) if lines else type(error).__name__
+        where = re.search(r"CSV Error on Line: (\d+)", text)
+        if where:
+            # The rule stands before the advice, and after the line itself, however long that is.
+            advice = next((i for i, li in enumerate(lines) if li.startswith("Possible")), 0)
+            rule = lines[advice - 1].rstrip(".")
+            quotes = "; quoting=False takes quotes as they stand" if "quote" in rule else ""
+            text = f"line {where[1]}: {rule}{quotes}"
+        raise ArtifactError(f"{path}: {text}") from error
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _first_record(path: Path, delimiter: str, quoting: bool) -> list[str]:
+    """Return the cells of the first record, as the csv module reads them."""
+    opener = gzip.open if path.suffix.lower() == ".gz" else open
+    csv.field_size_limit(_MAX_LINE)
+    try:
+        with opener(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as head:
+            lines = csv.reader(
+                head, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE
+            )
+            return next(lines, [])
+    except (OSError, EOFError, csv.Error) as error:
+        raise ArtifactError(f"{path}: cannot read the first line: {error}") from error
+
+
+def _csv_source(path: Path, delimiter: str, quoting: bool, header: Sequence[str] | None) -> Source:
+    first = _first_record(path, delimiter, quoting)
+    names = list(header) if header is not None else first
+    if not any(name.strip() for name in names):
+        raise ArtifactError(f"{path}: the first line is empty; it must hold the column names")
+    # A frame saved with its index has a column without a name.
+    names = [name if name.strip() else f"Unnamed: {i}" for i, name in enumerate(names)]
+    seen: set[str] = set()
+    for name in names:
+        # duckdb compares column names without case
+        if name.lower() in seen:
+            raise ArtifactError(
+                f"{path}: the column {name!r} occurs twice in the first line; rename one"
+            )
+        seen.add(name.lower())
+    if header is not None and len(first) != len(names):
+        raise ArtifactError(
+            f"{path}: the first line has {len(first)} cells but {len(names)} columns are named"
+        )
+    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
+    quote = "'\"'" if quoting else "''"
+    sql = (
+        f"read_csv(?, auto_detect=false, header={'false' if header is not None else 'true'}, "
+        f"delim={literal(delimiter)}, quote={quote}, escape={quote}, "
+        # by itself duckdb would take a buffer of sixteen lines of the largest size: a gigabyte
+        f"columns={{{columns}}}, max_line_size={_MAX_LINE}, buffer_size={_MAX_LINE})"
+    )
+    return Source(path, sql, [glob.escape(str(path))], names)
+
+
+def _json_source(con: "duckdb.DuckDBPyConnection", path: Path, media: str) -> Source:
+    style = "newline_delimited" if media == JSONL else "auto"
+    options = f"format='{style}', maximum_object_size={_MAX_LINE}"
+    parameters = [glob.escape(str(path))]
+    # Every row is looked at: a key that first occurs late is a column too.
+    described = con.execute(
+        f"DESCRIBE SELECT * FROM read_json(?, {options}, sample_size=-1, maximum_depth=1)",  # noqa: S608
+        parameters,
+    ).fetchall()
+    names = [row[0] for row in described]
+    lowered = {name.lower(): name for name in names}
+    for name in names:
+        # duckdb calls the second of two keys that differ by case A_1, and finds nothing under it
+        stem = re.sub(r"_\d+$", "", name)
+        if stem not in names and stem.lower() in lowered:
+            raise ArtifactError(
+                f"{path}: the keys {lowered[stem.lower()]!r} and {stem!r} differ by case only; "
+                "rename one"
+            )
+    columns = ", ".join(f"{literal(name)}: 'JSON'" for name in names)
+    return Source(
+        path, f"read_json(?, {options}, columns={{{columns}}})", parameters, names, is_json=True
+    )
+
+
+def _parquet_source(con: "duckdb.DuckDBPyConnection", path: Path) -> Source:
+    parameters = [glob.escape(str(path))]
+    described = con.execute("DESCRIBE SELECT * FROM read_parquet(?)", parameters).fetchall()
+    return Source(path, "read_parquet(?)", parameters, [row[0] for row in described])
+
+
+def source_of(
+    con: "duckdb.DuckDBPyConnection",
+    path: Path,
+    media: str,
+    quoting: bool,
+    header: Sequence[str] | None,
+) -> Source:
+    if media in (CSV, TSV):
+        return _csv_source(path, "," if media == CSV else "\t", quoting, header)
+    if header is not None:
+        raise InvalidInputError(f"{path}: `header` is for CSV and TSV files, this is {media}")
+    return _parquet_source(con, path) if media == PARQUET else _json_source(con, path, media)
