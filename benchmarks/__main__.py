@@ -6,13 +6,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import cards, inference, kernel, processes, ranks
+from benchmarks import cards, command_line, inference, kernel, neardup, processes, ranks
 from benchmarks._case import Case
 from benchmarks._timing import Effort
 from benchmarks.report import Result, SurveyResult, show, write
 
 CASES = {
-    case.name: case for case in (*ranks.CASES, *cards.CASES, *inference.CASES, *processes.CASES)
+    case.name: case
+    for module in (ranks, cards, inference, processes, neardup, command_line)
+    for case in module.CASES
 }
 SURVEYS = {survey.name: survey for survey in (*kernel.SURVEYS, *processes.SURVEYS)}
 

@@ -174,7 +174,12 @@ class DatasetLoader(Protocol):
 
 @runtime_checkable
 class SimilarityStrategy(Protocol):
-    """Finds similar texts; similarities and indices, most similar first."""
+    """Finds similar texts; similarities and indices, most similar first.
+
+    A strategy may also have ``pairs_above(texts, threshold)`` and ``pairs_above_across(query,
+    reference, threshold)``, which return every pair at once; without them ever more neighbours are
+    asked for until none is missed.
+    """
 
     def pairs_within(
         self, texts: list[str], k_neighbors: int

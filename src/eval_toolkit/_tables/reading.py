@@ -173,11 +173,11 @@ def _read(
     if pick is not None:
         source = _picked(source, pick)
         selected += [f"{quoted(name)} AS {name}" for name in source.names[-2:]]
-    fetched = con.execute(
+    fetched: dict[str, Any] = con.execute(
         f"SELECT {', '.join(selected)} FROM {source.sql}",  # noqa: S608
         source.parameters,
     ).fetchnumpy()
-    result = {}
+    result: dict[str, NDArray[Any]] = {}
     if pick is not None:
         result = {ROW: fetched[source.names[-2]], KEY: fetched[source.names[-1]]}
     for i, (name, kind) in enumerate(wanted.items()):

@@ -1,0 +1,39 @@
+"""What the fresh processes of `benchmarks.neardup` run: read texts, look for duplicates.
+
+Called as ``python _neardup_child.py near|exact FILE.txt``; prints the CPU seconds of the search and
+the peak memory of the process in kilobytes, as JSON.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+
+def main(job: str, file: str) -> None:
+    """Search a file of one text per line."""
+    from eval_toolkit.text_dedup import MinHashLSHStrategy, exact_duplicate_groups
+
+    texts = Path(file).read_text(encoding="utf-8").split("\n")
+    start = time.process_time()
+    if job == "near":
+        found = len(MinHashLSHStrategy(n=5).pairs_above(texts, 0.6))
+    else:
+        found = len(exact_duplicate_groups(texts))
+    seconds = time.process_time() - start
+    print(json.dumps({"seconds": seconds, "found": found, "peak_kb": peak_kilobytes()}))
+
+
+def peak_kilobytes() -> int:
+    """Return this program's own peak; ``ru_maxrss`` would include that of the parent."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(x for x in status.read_text().splitlines() if x.startswith("VmHWM"))
+        return int(line.split()[1])
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

@@ -1,0 +1,342 @@
+"""Remove near-duplicates: within a list, and between an evaluation list and a training list."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import IntArray
+from eval_toolkit.errors import InvalidTypeError
+from eval_toolkit.protocols import SimilarityStrategy
+from eval_toolkit.text_dedup.normalize import checked_texts, exact_duplicate_groups
+from eval_toolkit.text_dedup.pairs import Across, SimilarPairs, Within, across, joined, within
+from eval_toolkit.text_dedup.strategies import TfidfCosineStrategy
+
+__all__ = [
+    "DEFAULT_DEDUP_THRESHOLD",
+    "DedupReport",
+    "checked_strategy",
+    "cross_dedup",
+    "cross_dedup_pairs",
+    "duplicate_clusters",
+    "near_dedup",
+]
+
+DEFAULT_DEDUP_THRESHOLD = 0.9
+"""Similarity from which two texts count as near-duplicates."""
+
+
+@dataclass(frozen=True, slots=True)
+class DedupReport:
+    """Which rows stay, and why the others go."""
+
+    kept_indices: list[int]
+    dropped_pairs: list[tuple[int, int, float]]
+    """``(dropped, kept, similarity)``: each dropped row with the first kept row it resembles."""
+    threshold: float
+    n_input: int
+
+    @property
+    def n_kept(self) -> int:
+        """Number of rows that stay."""
+        return len(self.kept_indices)
+
+    @property
+    def n_dropped(self) -> int:
+        """Number of rows that go."""
+        return len(self.dropped_pairs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON types."""
+        return {
+            "kept_indices": self.kept_indices,
+            "dropped_pairs": [list(pair) for pair in self.dropped_pairs],
+            "threshold": self.threshold,
+            "n_input": self.n_input,
+            "n_kept": self.n_kept,
+            "n_dropped": self.n_dropped,
+        }
+
+
+def checked_strategy(strategy: SimilarityStrategy | None) -> SimilarityStrategy:
+    """Return the strategy, TF-IDF by default."""
+    if strategy is None:
+        return TfidfCosineStrategy()
+    if not isinstance(strategy, SimilarityStrategy):
+        raise InvalidTypeError(
+            f"`strategy` must have pairs_within and pairs_across, got {strategy!r:.80}"
+        )
+    return strategy
+
+
+def near_dedup(
+    texts: list[str],
+    threshold: float = DEFAULT_DEDUP_THRESHOLD,
+    k_neighbors: int = 20,
+    *,
+    strategy: SimilarityStrategy | None = None,
+) -> DedupReport:
+    """Keep the first of each set of near-duplicates.
+
+    Rows are visited in order: a row that is as similar as the threshold to an earlier row that was
+    kept goes, any other row stays. Nothing is cut off at ``k_neighbors``: of 50 equal rows, one
+    stays.
+
+    Parameters
+    ----------
+    texts : list of str
+        One text per row.
+    threshold : float, default 0.9
+        Smallest similarity of near-duplicates, in (0, 1).
+    k_neighbors : int, default 20
+        How many neighbours a strategy without ``pairs_above`` is asked for at first; the number
+        is doubled until no neighbour can be missing. The built-in strategies do not need it.
+    strategy : SimilarityStrategy, optional
+        `TfidfCosineStrategy` by default; `MinHashLSHStrategy` for very many rows.
+
+    Returns
+    -------
+    DedupReport
+        Rows kept and dropped.
+
+    Raises
+    ------
+    InvalidTypeError
+        If the texts are not a list of str, or the strategy is none.
+    InvalidInputError
+        If the threshold lies outside (0, 1) or ``k_neighbors`` is below 1.
+
+    Examples
+    --------
+    >>> report = near_dedup(["win cash now", "hello there", "Win cash now!!"])
+    >>> report.kept_indices, report.dropped_pairs
+    ([0, 1], [(2, 0, 1.0)])
+    """
+    checked_texts(texts, "texts")
+    threshold, k = _options(threshold, k_neighbors)
+    strategy = checked_strategy(strategy)
+    found = within(strategy, texts, threshold, k)
+    reasons = _forward(texts, found, strategy, threshold, k)
+    kept, dropped = [], []
+    firsts = found.texts.firsts.tolist()
+    for row, text in enumerate(found.texts.codes.tolist()):
+        if text in reasons:
+            other, similarity = reasons[text]
+            dropped.append((row, firsts[other], similarity))
+        elif firsts[text] != row:
+            dropped.append((row, firsts[text], 1.0))
+        else:
+            kept.append(row)
+    return DedupReport(kept, dropped, threshold, len(texts))
+
+
+Reasons = dict[int, tuple[int, float]]
+"""A dropped text → the first kept text it resembles, and how much."""
+
+
+def _forward(
+    texts: list[str], found: Within, strategy: SimilarityStrategy, threshold: float, k: int
+) -> Reasons:
+    """Visit the distinct texts in order and drop those that resemble a kept one."""
+    reasons: Reasons = {}
+    partial: list[SimilarPairs] = []
+    for block in found.blocks:
+        _drop(block, reasons)
+        if not block.complete:
+            partial.append(block)
+    examples = [texts[row] for row in found.texts.firsts.tolist()]
+    while partial:
+        # Not every pair of a large cluster was listed: look again at what is left, until nothing
+        # is found. Then no two kept texts are similar, and each dropped one has a kept reason.
+        kept = np.array([i for i in range(len(examples)) if i not in reasons], np.int64)
+        left_over = [examples[i] for i in kept]
+        again = joined(within(strategy, left_over, threshold, k).blocks)
+        if not len(again):
+            break
+        partial.append(_renumbered(again, kept, kept))
+        doubtful = set(partial[-1].right.tolist())  # their loss would orphan what they dropped
+        orphans = np.array([i for i, (why, _) in reasons.items() if why in doubtful], np.int64)
+        adopted = across(strategy, [examples[i] for i in orphans], left_over, threshold, k)
+        partial.append(_renumbered(joined(adopted.blocks), orphans, kept))
+        reasons = {}
+        _drop(joined(partial), reasons)
+    return reasons
+
+
+def _renumbered(pairs: SimilarPairs, lefts: IntArray, rights: IntArray) -> SimilarPairs:
+    left, right = lefts[pairs.left], rights[pairs.right]
+    return SimilarPairs(np.minimum(left, right), np.maximum(left, right), pairs.similarity)
+
+
+def _drop(block: SimilarPairs, reasons: Reasons) -> None:
+    order = np.lexsort((block.left, block.right))
+    columns = (column[order].tolist() for column in block)
+    for left, right, similarity in zip(*columns, strict=True):
+        if right not in reasons and left not in reasons:
+            reasons[right] = (left, similarity)
+
+
+def cross_dedup(
+    train_texts: list[str],
+    eval_texts: list[str],
+    threshold: float = DEFAULT_DEDUP_THRESHOLD,
+    k_neighbors: int = 20,
+    *,
+    strategy: SimilarityStrategy | None = None,
+) -> list[int]:
+    """Return the evaluation rows that resemble no training row.
+
+    Parameters
+    ----------
+    train_texts, eval_texts : list of str
+        One text per row.
+    threshold : float, default 0.9
+        Smallest similarity of near-duplicates, in (0, 1).
+    k_neighbors : int, default 20
+        As in `near_dedup`.
+    strategy : SimilarityStrategy, optional
+        `TfidfCosineStrategy` by default.
+
+    Returns
+    -------
+    list of int
+        Rows of ``eval_texts`` to keep, ascending.
+
+    Raises
+    ------
+    InvalidTypeError
+        If the texts are not lists of str, or the strategy is none.
+    InvalidInputError
+        If the threshold lies outside (0, 1) or ``k_neighbors`` is below 1.
+
+    Examples
+    --------
+    >>> cross_dedup(["win cash now"], ["hello there", "WIN cash now"])
+    [0]
+    """
+    found = _across(train_texts, eval_texts, threshold, k_neighbors, strategy)
+    seen = np.zeros(len(found.query.keys), np.bool_)
+    for block in found.all_blocks():
+        seen[block.left] = True
+    return np.flatnonzero(~seen[found.query.codes]).tolist()
+
+
+def cross_dedup_pairs(
+    train_texts: list[str],
+    eval_texts: list[str],
+    threshold: float = DEFAULT_DEDUP_THRESHOLD,
+    k_neighbors: int = 20,
+    *,
+    strategy: SimilarityStrategy | None = None,
+) -> list[tuple[int, int, float]]:
+    """Return the evaluation rows that resemble training rows, each with every one of them.
+
+    Parameters
+    ----------
+    train_texts, eval_texts : list of str
+        One text per row.
+    threshold : float, default 0.9
+        Smallest similarity of near-duplicates, in (0, 1).
+    k_neighbors : int, default 20
+        As in `near_dedup`.
+    strategy : SimilarityStrategy, optional
+        `TfidfCosineStrategy` by default.
+
+    Returns
+    -------
+    list of tuple
+        ``(eval row, train row, similarity)`` in ascending order.
+
+    Raises
+    ------
+    InvalidTypeError
+        If the texts are not lists of str, or the strategy is none.
+    InvalidInputError
+        If the threshold lies outside (0, 1) or ``k_neighbors`` is below 1.
+
+    Examples
+    --------
+    >>> cross_dedup_pairs(["win cash now", "hi"], ["hello there", "WIN cash now"])
+    [(1, 0, 1.0)]
+    """
+    found = _across(train_texts, eval_texts, threshold, k_neighbors, strategy).expanded()
+    return list(zip(*(column.tolist() for column in found), strict=True))
+
+
+def _across(
+    train_texts: list[str],
+    eval_texts: list[str],
+    threshold: float,
+    k_neighbors: int,
+    strategy: SimilarityStrategy | None,
+) -> Across:
+    checked_texts(train_texts, "train_texts")
+    checked_texts(eval_texts, "eval_texts")
+    threshold, k = _options(threshold, k_neighbors)
+    return across(checked_strategy(strategy), eval_texts, train_texts, threshold, k)
+
+
+def duplicate_clusters(
+    texts: list[str],
+    threshold: float = DEFAULT_DEDUP_THRESHOLD,
+    k_neighbors: int = 20,
+    *,
+    strategy: SimilarityStrategy | None = None,
+) -> list[list[int]]:
+    """Return the rows connected by similar pairs, as clusters of two and more.
+
+    Unlike `near_dedup`, which compares with the rows it keeps, a chain of similar pairs makes one
+    cluster here: what must not be torn apart by a split.
+
+    Parameters
+    ----------
+    texts : list of str
+        One text per row.
+    threshold : float, default 0.9
+        Smallest similarity of near-duplicates, in (0, 1).
+    k_neighbors : int, default 20
+        As in `near_dedup`.
+    strategy : SimilarityStrategy, optional
+        `TfidfCosineStrategy` by default.
+
+    Returns
+    -------
+    list of list of int
+        Rows ascending within a cluster, clusters ordered by their first row.
+
+    Raises
+    ------
+    InvalidTypeError
+        If the texts are not a list of str, or the strategy is none.
+    InvalidInputError
+        If the threshold lies outside (0, 1) or ``k_neighbors`` is below 1.
+
+    Examples
+    --------
+    >>> duplicate_clusters(["win cash now", "hello there", "Win cash now!!"])
+    [[0, 2]]
+    """
+    checked_texts(texts, "texts")
+    threshold, k = _options(threshold, k_neighbors)
+    found = within(checked_strategy(strategy), texts, threshold, k)
+    parent = list(range(len(found.texts.keys)))
+
+    def root(text: int) -> int:
+        while parent[text] != text:
+            parent[text] = text = parent[parent[text]]
+        return text
+
+    for block in found.blocks:
+        for left, right in zip(block.left.tolist(), block.right.tolist(), strict=True):
+            low, high = sorted((root(left), root(right)))
+            parent[high] = low
+    roots = np.array([root(text) for text in range(len(parent))], np.int64)
+    return exact_duplicate_groups(roots[found.texts.codes].tolist(), key=int)
+
+
+def _options(threshold: float, k_neighbors: int) -> tuple[float, int]:
+    return (
+        _validate.fraction(threshold, "threshold"),
+        _validate.integer(k_neighbors, "k_neighbors", low=1),
+    )

@@ -1,0 +1,166 @@
+"""MinHash-LSH: near-duplicates among millions of texts, every pair verified."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from eval_toolkit import _validate
+from eval_toolkit._kernel import neardup
+from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.text_dedup.normalize import Distinct, distinct, normalize_text_for_dedup
+from eval_toolkit.text_dedup.pairs import (
+    Across,
+    JoinStrategy,
+    Neighbours,
+    SimilarPairs,
+    Within,
+)
+
+__all__ = ["MinHashLSHStrategy"]
+
+MAX_HASHES = 256
+MISS = 0.001
+"""Chance wanted of missing a pair exactly at the threshold; pairs above it are missed less."""
+TOLERABLE_MISS = 0.02
+SELECTIVE_ROWS = 5
+"""With fewer rows per band, unrelated texts meet in too many buckets."""
+
+
+def _bands_for(threshold: float) -> tuple[int, int]:
+    """Return bands and rows per band that find pairs at the threshold with few hashes.
+
+    A pair of similarity s shares none of b bands of r rows with probability (1 − sʳ)ᵇ.
+    """
+
+    def bands_needed(rows: int, miss: float) -> int:
+        agree = threshold**rows
+        return 1 if agree == 1.0 else math.ceil(math.log(miss) / math.log1p(-agree))
+
+    for rows in range(16, SELECTIVE_ROWS - 1, -1):
+        if bands_needed(rows, MISS) * rows <= MAX_HASHES:
+            return bands_needed(rows, MISS), rows
+    for rows in range(SELECTIVE_ROWS, 0, -1):
+        if bands_needed(rows, TOLERABLE_MISS) * rows <= MAX_HASHES:
+            return min(MAX_HASHES // rows, bands_needed(rows, MISS)), rows
+    return MAX_HASHES, 1
+
+
+@dataclass(frozen=True, slots=True)
+class MinHashLSHStrategy(JoinStrategy):
+    """Jaccard coefficient of character n-grams, for the pairs that MinHash finds.
+
+    Locality-sensitive hashing chooses the pairs to look at; each is then compared exactly, so no
+    pair is reported that is not similar (grams are compared by 32-bit hashes: two different grams
+    are taken for equal once in 2³² comparisons). ``pairs_above`` chooses its own bands from the
+    threshold — 51 of 5 rows at 0.6 — so that a pair at the threshold is missed with probability
+    below 0.02, and pairs above it far less; below 0.5 the work approaches that of comparing
+    everything. ``num_perm`` and ``bands`` serve ``pairs_within`` and ``pairs_across``, where a
+    similarity of 0 means: no band in common.
+
+    A bucket of more than 512 distinct texts is compared with the clusters already found in it,
+    not pairwise; ``pairs_above`` then returns pairs that connect the cluster and says so in
+    ``complete``.
+
+    Parameters
+    ----------
+    n : int, default 3
+        Code points per gram; a shorter text is a gram by itself.
+    num_perm : int, default 128
+        Number of hash functions, at least 8 and divisible by ``bands``.
+    bands : int, default 16
+        A pair of similarity s is found with probability 1 − (1 − sʳ)ᵇ, r = num_perm / bands.
+    seed : int, default 42
+        Chooses the hash functions.
+    normalize : bool, default True
+        Compare the forms of `normalize_text_for_dedup`.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of range.
+
+    Examples
+    --------
+    >>> texts = ["the quick brown fox jumps", "The quick brown fox jumped", "something else"]
+    >>> left, right, similarity = MinHashLSHStrategy(n=3).pairs_above(texts, 0.8)
+    >>> left.tolist(), right.tolist(), similarity.round(2).tolist()
+    ([0], [1], [0.88])
+    """
+
+    n: int = 3
+    num_perm: int = 128
+    bands: int = 16
+    seed: int = 42
+    normalize: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _validate.integer(self.n, "n", low=1)
+        _validate.integer(self.num_perm, "num_perm", low=8)
+        _validate.integer(self.bands, "bands", low=1)
+        _validate.integer(self.seed, "seed", low=0)
+        if self.num_perm % self.bands:
+            raise InvalidInputError(
+                f"`num_perm` is {self.num_perm}; it must be divisible by `bands` ({self.bands})"
+            )
+
+    def _distinct(self, texts: list[str]) -> Distinct:
+        return distinct(map(normalize_text_for_dedup, texts) if self.normalize else texts)
+
+    def _join(
+        self, texts: list[str], shape: tuple[int, int], threshold: float, boundary: int | None
+    ) -> SimilarPairs:
+        bands, rows = shape
+        found = neardup.similar_pairs(
+            texts,
+            n=self.n,
+            bands=bands,
+            rows=rows,
+            seed=self.seed,
+            threshold=threshold,
+            boundary=boundary,
+            limit=neardup.BUCKET_LIMIT,
+        )
+        right = found.right - (boundary or 0)
+        return SimilarPairs(found.left, right, found.similarity, found.complete)
+
+    def within(self, texts: list[str], threshold: float) -> Within:
+        """Find the similar distinct texts of one list."""
+        rows = self._distinct(texts)
+        return Within(rows, [self._join(rows.keys, _bands_for(threshold), threshold, None)])
+
+    def across(self, query: list[str], reference: list[str], threshold: float) -> Across:
+        """Find the similar distinct texts of two lists."""
+        rows, others = self._distinct(query), self._distinct(reference)
+        texts, boundary = rows.keys + others.keys, len(rows.keys)
+        found = self._join(texts, _bands_for(threshold), threshold, boundary)
+        return Across(rows, others, [found])
+
+    def _neighbours_within(self, texts: list[str], k: int) -> tuple[Distinct, Neighbours]:
+        rows = self._distinct(texts)
+        found = self._join(rows.keys, (self.bands, self.num_perm // self.bands), 0.0, None)
+        left = np.concatenate([found.left, found.right])
+        right = np.concatenate([found.right, found.left])
+        similarity = np.tile(found.similarity, 2)
+        return rows, _ranked(left, right, similarity, len(rows.keys))
+
+    def _neighbours_across(
+        self, query: list[str], reference: list[str], k: int
+    ) -> tuple[Distinct, Distinct, Neighbours]:
+        rows, others = self._distinct(query), self._distinct(reference)
+        texts, boundary = rows.keys + others.keys, len(rows.keys)
+        found = self._join(texts, (self.bands, self.num_perm // self.bands), 0.0, boundary)
+        return rows, others, _ranked(found.left, found.right, found.similarity, boundary)
+
+
+def _ranked(
+    left: IntArray, right: IntArray, similarity: FloatArray, n: int
+) -> Iterator[tuple[IntArray, FloatArray]]:
+    """Yield the others of each left, most similar first."""
+    order = np.lexsort((right, -similarity, left))
+    bounds = np.searchsorted(left[order], np.arange(n + 1))
+    for begin, end in pairwise(bounds.tolist()):
+        yield right[order[begin:end]], similarity[order[begin:end]]

@@ -1,0 +1,270 @@
+"""Exact strategies: TF-IDF cosine, equal texts, embedding cosine, Jaccard of n-grams."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.text_dedup.grams import character_units, count_grams, word_units
+from eval_toolkit.text_dedup.normalize import Distinct, distinct, normalize_text_for_dedup
+from eval_toolkit.text_dedup.pairs import Across, JoinStrategy, Neighbours, Within
+from eval_toolkit.text_dedup.spaces import (
+    DenseCosine,
+    SetJaccard,
+    Space,
+    SparseCosine,
+    rare_first,
+)
+
+__all__ = [
+    "EmbeddingCosineStrategy",
+    "ExactNormalizedHashStrategy",
+    "JaccardNgramStrategy",
+    "TfidfCosineStrategy",
+]
+
+
+class _SpaceStrategy(JoinStrategy):
+    """A strategy that places every distinct text in a space, queries before references."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _space(self, texts: list[str], copies: IntArray) -> Space:
+        """Place distinct texts; ``copies`` says how often each occurs."""
+
+    def _distinct(self, texts: list[str]) -> Distinct:
+        return distinct(texts)
+
+    def _both(self, query: list[str], reference: list[str]) -> tuple[Distinct, Distinct, Space]:
+        rows, others = self._distinct(query), self._distinct(reference)
+        copies = np.concatenate([rows.sizes, others.sizes])
+        return rows, others, self._space(rows.keys + others.keys, copies)
+
+    def within(self, texts: list[str], threshold: float) -> Within:
+        """Find the similar distinct texts of one list."""
+        rows = self._distinct(texts)
+        return Within(rows, self._space(rows.keys, rows.sizes).above(threshold, None))
+
+    def across(self, query: list[str], reference: list[str], threshold: float) -> Across:
+        """Find the similar distinct texts of two lists."""
+        rows, others, space = self._both(query, reference)
+        return Across(rows, others, space.above(threshold, len(rows.keys)))
+
+    def _neighbours_within(self, texts: list[str], k: int) -> tuple[Distinct, Neighbours]:
+        rows = self._distinct(texts)
+        return rows, self._space(rows.keys, rows.sizes).neighbours(k, None)
+
+    def _neighbours_across(
+        self, query: list[str], reference: list[str], k: int
+    ) -> tuple[Distinct, Distinct, Neighbours]:
+        rows, others, space = self._both(query, reference)
+        return rows, others, space.neighbours(k, len(rows.keys))
+
+
+@dataclass(frozen=True, slots=True)
+class TfidfCosineStrategy(_SpaceStrategy):
+    """Cosine of TF-IDF vectors of word n-grams, exact and complete.
+
+    Words are runs of letters, digits and underscores, one-letter words included; a text without
+    any is described by its characters, and a text of fewer words than the shortest gram is a gram
+    by itself. Frequencies are those of the rows given (query and reference together), copies
+    included: idf = ln((1 + n) / (1 + df)) + 1, vectors of length 1.
+
+    Parameters
+    ----------
+    ngram_range : tuple of int, default (1, 3)
+        Shortest and longest gram, in words.
+    min_df : int or float, default 1
+        Grams in fewer rows are left out: a number of rows, or a share of them.
+    lowercase : bool, default True
+        Compare in lower case.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of range.
+
+    Examples
+    --------
+    >>> strategy = TfidfCosineStrategy()
+    >>> left, right, similarity = strategy.pairs_above(["win cash now", "hello", "Win cash now!"], 0.9)
+    >>> left.tolist(), right.tolist()
+    ([0], [2])
+    """
+
+    ngram_range: tuple[int, int] = (1, 3)
+    min_df: int | float = 1
+    lowercase: bool = True
+
+    def __post_init__(self) -> None:
+        try:
+            low, high = self.ngram_range
+        except (TypeError, ValueError):
+            raise InvalidInputError(
+                f"`ngram_range` is {self.ngram_range!r}; it must be (shortest, longest)"
+            ) from None
+        _validate.integer(low, "ngram_range[0]", low=1)
+        _validate.integer(high, "ngram_range[1]", low=low)
+        if isinstance(self.min_df, float):
+            _validate.number(self.min_df, "min_df", low=0.0, high=1.0)
+        else:
+            _validate.integer(self.min_df, "min_df", low=1)
+
+    def _space(self, texts: list[str], copies: IntArray) -> Space:
+        units = word_units([text.lower() for text in texts] if self.lowercase else texts)
+        row, gram, count = count_grams(units, *self.ngram_range)
+        n_rows = int(copies.sum())
+        frequency = np.bincount(gram, weights=copies[row]).astype(np.int64)
+        least = self.min_df * n_rows if isinstance(self.min_df, float) else self.min_df
+        kept = frequency[gram] >= least
+        row, gram = row[kept], gram[kept]
+        idf = np.log((1 + n_rows) / (1 + frequency[gram])) + 1.0
+        value = count[kept] * idf
+        length = np.sqrt(np.bincount(row, weights=value**2, minlength=len(texts)))
+        return SparseCosine(rare_first(row, gram, value / length[row], len(texts)))
+
+
+@dataclass(frozen=True, slots=True)
+class ExactNormalizedHashStrategy(JoinStrategy):
+    """Equal texts alone: similarity 1 or 0, one pass over the rows.
+
+    Parameters
+    ----------
+    normalize : bool, default True
+        Compare the forms of `normalize_text_for_dedup` instead of the texts as they are.
+
+    Examples
+    --------
+    >>> left, right, _ = ExactNormalizedHashStrategy().pairs_above(["Hi", "ho", " hi "], 0.9)
+    >>> left.tolist(), right.tolist()
+    ([0], [2])
+    """
+
+    normalize: bool = True
+
+    def _distinct(self, texts: list[str]) -> Distinct:
+        return distinct(map(normalize_text_for_dedup, texts) if self.normalize else texts)
+
+    def within(self, texts: list[str], threshold: float) -> Within:
+        """Find the distinct texts of one list: none of them are similar."""
+        return Within(self._distinct(texts), ())
+
+    def across(self, query: list[str], reference: list[str], threshold: float) -> Across:
+        """Find the distinct texts of two lists; those in both are paired by the caller."""
+        return Across(self._distinct(query), self._distinct(reference), ())
+
+    def _neighbours_within(self, texts: list[str], k: int) -> tuple[Distinct, Neighbours]:
+        rows = self._distinct(texts)
+        return rows, _no_neighbours(rows)
+
+    def _neighbours_across(
+        self, query: list[str], reference: list[str], k: int
+    ) -> tuple[Distinct, Distinct, Neighbours]:
+        rows, others = self._distinct(query), self._distinct(reference)
+        return rows, others, _no_neighbours(rows)
+
+
+def _no_neighbours(rows: Distinct) -> Neighbours:
+    """Equal texts are found by the caller, and no others are similar."""
+    return ((np.empty(0, np.int64), np.empty(0)) for _ in rows.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingCosineStrategy(_SpaceStrategy):
+    """Cosine of embeddings from any function, exact and complete; negative cosines count as 0.
+
+    Parameters
+    ----------
+    embedder : callable
+        Takes a list of distinct texts and returns one vector per text, as a 2-D array.
+
+    Raises
+    ------
+    InvalidTypeError
+        If the embedder cannot be called.
+
+    Examples
+    --------
+    >>> strategy = EmbeddingCosineStrategy(lambda texts: [[len(t), 1.0] for t in texts])
+    >>> similarity, index = strategy.pairs_within(["aaaa", "b", "cccc"], 2)
+    >>> index.tolist()
+    [[0, 2], [1, 0], [2, 0]]
+    """
+
+    embedder: Callable[[list[str]], ArrayLike]
+
+    def __post_init__(self) -> None:
+        if not callable(self.embedder):
+            raise InvalidTypeError(f"`embedder` must be callable, got {self.embedder!r:.80}")
+
+    def _space(self, texts: list[str], copies: IntArray) -> Space:
+        if not texts:
+            return DenseCosine(np.empty((0, 0)))
+        output = _validate.as_array(self.embedder(texts), "embedder output", shape="2-D")
+        if output.ndim != 2 or len(output) != len(texts):
+            raise InvalidInputError(
+                f"`embedder` returned shape {output.shape} for {len(texts)} texts; it must return "
+                "one row per text"
+            )
+        if output.dtype.kind not in "biuf":
+            raise InvalidInputError(f"`embedder` returned {output.dtype}; it must return numbers")
+        vectors: FloatArray = output.astype(np.float64)
+        finite = np.isfinite(vectors).all(axis=1)
+        if not finite.all():
+            row = int(np.argmin(finite))
+            raise InvalidInputError(
+                f"`embedder` returned nan or inf for {texts[row]!r:.80}; vectors must be finite"
+            )
+        length = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return DenseCosine(np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0))
+
+
+@dataclass(frozen=True, slots=True)
+class JaccardNgramStrategy(_SpaceStrategy):
+    """Jaccard coefficient of the sets of n-grams, exact and complete.
+
+    A text shorter than one gram is a gram by itself; two empty texts have similarity 1.
+
+    Parameters
+    ----------
+    n : int, default 3
+        Units per gram.
+    analyzer : {"char", "word"}, default "char"
+        Units: code points, or words (runs of letters, digits and underscores).
+    normalize : bool, default True
+        Compare the forms of `normalize_text_for_dedup`.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of range.
+
+    Examples
+    --------
+    >>> _, _, similarity = JaccardNgramStrategy().pairs_above(["abcdef", "abcdeg"], 0.5)
+    >>> similarity.tolist()
+    [0.6]
+    """
+
+    n: int = 3
+    analyzer: str = "char"
+    normalize: bool = field(default=True, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _validate.integer(self.n, "n", low=1)
+        _validate.choice(self.analyzer, "analyzer", ("char", "word"))
+
+    def _distinct(self, texts: list[str]) -> Distinct:
+        return distinct(map(normalize_text_for_dedup, texts) if self.normalize else texts)
+
+    def _space(self, texts: list[str], copies: IntArray) -> Space:
+        units: Any = character_units if self.analyzer == "char" else word_units
+        row, gram, _ = count_grams(units(texts), self.n, self.n)
+        return SetJaccard(rare_first(row, gram, np.ones(len(row)), len(texts)))
