@@ -525,3 +525,11 @@ def test_similar_pairs_are_a_small_table():
 
 def test_every_public_name_is_there():
     assert all(hasattr(text_dedup, name) for name in text_dedup.__all__)
+
+
+@pytest.mark.parametrize("n_train", [1, 2500])
+def test_no_evaluation_row_is_left_out_of_many_copies(n_train: int) -> None:
+    found = cross_dedup_pairs(["a b c d"] * n_train, ["a b c d"] * 3000 + ["q r s"])
+    assert {row for row, _, _ in found} == set(range(3000))
+    assert {row for _, row, _ in found} == set(range(n_train))
+    assert len(set(found)) == len(found)

@@ -15,7 +15,7 @@ from eval_toolkit.text_dedup.normalize import Distinct, checked_texts, distinct
 __all__ = ["Across", "JoinStrategy", "SimilarPairs", "Within", "across", "joined", "within"]
 
 COPIES_LIMIT = 1000
-"""Of more rows with one text, only the first are paired with each other."""
+"""Of more rows with one text, only the first are paired with each other; the rest with one."""
 
 Neighbours = Iterable[tuple[IntArray, FloatArray]]
 
@@ -115,18 +115,25 @@ def _expand(pairs: SimilarPairs, lefts: Distinct, rights: Distinct) -> SimilarPa
     """Return a pair of rows for each pair of copies of two similar texts."""
     rows_left, begin_left = lefts.members()
     rows_right, begin_right = rights.members()
-    n_left = np.minimum(lefts.sizes, COPIES_LIMIT)[pairs.left]
-    n_right = np.minimum(rights.sizes, COPIES_LIMIT)[pairs.right]
-    times = n_left * n_right
+    size_left, size_right = lefts.sizes[pairs.left], rights.sizes[pairs.right]
+    n_left, n_right = np.minimum(size_left, COPIES_LIMIT), np.minimum(size_right, COPIES_LIMIT)
+    # Copies beyond the limit are paired with the first copy on the other side: none is left out.
+    beyond_left, beyond_right = size_left - n_left, size_right - n_right
+    times = n_left * n_right + beyond_left + beyond_right
     of_pair = np.repeat(np.arange(len(times)), times)
     step = np.arange(len(of_pair)) - np.repeat(np.cumsum(times) - times, times)
     nth_left, nth_right = np.divmod(step, n_right[of_pair])
-    cut = (lefts.sizes[pairs.left] > n_left) | (rights.sizes[pairs.right] > n_right)
+    over = step - (n_left * n_right)[of_pair]
+    on_left = (over >= 0) & (over < beyond_left[of_pair])
+    on_right = over >= beyond_left[of_pair]
+    nth_left = np.where(on_left, n_left[of_pair] + over, np.where(on_right, 0, nth_left))
+    extra_right = n_right[of_pair] + over - beyond_left[of_pair]
+    nth_right = np.where(on_right, extra_right, np.where(on_left, 0, nth_right))
     return SimilarPairs(
         rows_left[begin_left[pairs.left[of_pair]] + nth_left],
         rows_right[begin_right[pairs.right[of_pair]] + nth_right],
         pairs.similarity[of_pair],
-        pairs.complete and not cut.any(),
+        pairs.complete and not (beyond_left.any() or beyond_right.any()),
     )
 
 

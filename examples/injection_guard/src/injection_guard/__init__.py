@@ -1,0 +1,1 @@
+"""A small prompt-injection guard, evaluated with eval-toolkit."""

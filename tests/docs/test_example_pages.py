@@ -1,0 +1,106 @@
+"""The worked examples: pages whose blocks run in order, and the example project."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ROOT / "docs" / "examples"
+PROJECT = ROOT / "examples" / "injection_guard"
+BLOCK = re.compile(r"```(\w+)\n(.*?)```", flags=re.DOTALL)
+
+
+def environment() -> dict[str, str]:
+    """The command line of the interpreter that runs the tests comes first."""
+    paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return {**os.environ, "PATH": paths, "PYTHONPATH": str(ROOT / "src")}
+
+
+def run_page(
+    page: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> tuple[dict[str, Any], str]:
+    """Run every block; a text block is what the block before it printed."""
+    names: dict[str, Any] = {}
+    printed, commands = "", ""
+    for language, code in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if language == "python":
+            exec(compile(code, str(page), "exec"), names)  # noqa: S102
+            printed = capsys.readouterr().out
+        elif language == "sh":
+            done = subprocess.run(
+                ["bash", "-e", "-c", code],
+                cwd=folder,
+                env=environment(),
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
+            commands += done.stdout
+        elif language == "text":
+            assert printed == code
+    return names, commands
+
+
+def test_prompt_injection_walkthrough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, output = run_page(PAGES / "prompt_injection_walkthrough.md", tmp_path, capsys)
+    assert "LK001" in output  # the copies in capitals were found …
+    assert len((tmp_path / "clean" / "mails.csv").read_text().splitlines()) == 289  # … and dropped
+    assert "tfidf is sure to be good" in output
+
+
+def test_pytorch_scorer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    monkeypatch.chdir(tmp_path)
+    names, _ = run_page(PAGES / "pytorch_scorer_example.md", tmp_path, capsys)
+    assert names["summary"]["n_folds"] == 3
+    assert names["summary"]["mean"] > 0.9
+
+
+class TestProject:
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        env = environment()
+        env["PYTHONPATH"] = os.pathsep.join([str(PROJECT / "src"), env["PYTHONPATH"]])
+        return subprocess.run(
+            [sys.executable, *command],
+            cwd=PROJECT,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def test_its_layout(self) -> None:
+        for name in (
+            "src/injection_guard/scorers.py",
+            "src/injection_guard/data.py",
+            "src/injection_guard/evaluate.py",
+            "tests/test_scorers.py",
+            "tests/test_evaluate_smoke.py",
+            "evals",
+            "pyproject.toml",
+        ):
+            assert (PROJECT / name).exists(), name
+
+    def test_its_tests_pass(self) -> None:
+        done = self.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly")
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def test_its_script_stores_a_run(self, tmp_path: Path) -> None:
+        done = self.run("-m", "injection_guard.evaluate", "--run-dir", str(tmp_path / "run_1"))
+        assert done.returncode == 0, done.stderr
+        assert {path.name for path in (tmp_path / "run_1").iterdir()} >= {
+            "results.json",
+            "results_full.json",
+            "manifest.json",
+        }
