@@ -53,7 +53,7 @@ def test_prompt_injection_walkthrough(
     monkeypatch.chdir(tmp_path)
     _, output = run_page(PAGES / "prompt_injection_walkthrough.md", tmp_path, capsys)
     assert "LK001" in output  # the copies in capitals were found …
-    assert len((tmp_path / "clean" / "mails.csv").read_text().splitlines()) == 289  # … and dropped
+    assert len((tmp_path / "clean" / "mails.csv").read_text().splitlines()) == 577  # … and dropped
     assert "tfidf is sure to be good" in output
 
 
