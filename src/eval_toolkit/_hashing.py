@@ -38,4 +38,6 @@ def canonical_json(payload: Any) -> str:
 
 def content_hash(item: Any, target: Any) -> str:
     """Return the identity of a unit: sha256 of its canonical raw input and target."""
-    return sha256_text(json.dumps([item, target], sort_keys=True, ensure_ascii=False, default=_plain))
+    return sha256_text(
+        json.dumps([item, target], sort_keys=True, ensure_ascii=False, default=_plain)
+    )
