@@ -7,15 +7,50 @@ from collections.abc import Sequence
 import click
 
 from eval_toolkit import __version__
+from eval_toolkit.cli._exit import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
 from eval_toolkit.errors import EvalToolkitError
 
 __all__ = ["main"]
 
-EXIT_USAGE = 2  # usage, bad input, missing extra
-EXIT_FAILED = 3  # the evaluation failed, or anything unexpected
-EXIT_INTERRUPTED = 130
-
-_COMMANDS = {"demo": "eval_toolkit.cli.demo:demo"}
+# Name: (where it is, the first line of its help). The line stands here too, so that `--help`
+# imports no command.
+_COMMANDS = {
+    "check": (
+        "eval_toolkit.cli.check:check",
+        "Check for leakage: copies, conflicts and groups within and across files.",
+    ),
+    "compare": (
+        "eval_toolkit.cli.compare:compare",
+        "Compare B with A on the same rows: differences with intervals.",
+    ),
+    "completion": ("eval_toolkit.cli.completion:completion", "Print a shell's completion script."),
+    "demo": (
+        "eval_toolkit.cli.demo:demo",
+        "Train two classifiers on scikit-learn's breast-cancer data and compare them.",
+    ),
+    "doctor": (
+        "eval_toolkit.cli.doctor:doctor",
+        "Say what is installed, or with PATHS in which state runs are.",
+    ),
+    "gate": (
+        "eval_toolkit.cli.gate:gate",
+        "Hold a run to its claims: exit 1 when one of severity error fails.",
+    ),
+    "plan": ("eval_toolkit.cli.plan:plan", "Say how many rows or samples you need."),
+    "schemas": (
+        "eval_toolkit.cli.schemas:schemas",
+        "List, show and check the JSON Schemas of stored files.",
+    ),
+    "score": ("eval_toolkit.cli.score:score", "Score predictions: every metric with an interval."),
+    "split": (
+        "eval_toolkit.cli.split:split",
+        "Split a file into parts: stratified, by group or by time.",
+    ),
+    "validate": (
+        "eval_toolkit.cli.validate:validate",
+        "Validate a stored file: exit 1 and a line per problem when it does not fit.",
+    ),
+}
 
 
 class _LazyGroup(click.Group):
@@ -25,12 +60,15 @@ class _LazyGroup(click.Group):
         return sorted(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        target = _COMMANDS.get(cmd_name)
-        if target is None:
+        if cmd_name not in _COMMANDS:
             return None
-        module, _, name = target.partition(":")
+        module, _, name = _COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _COMMANDS[name][1]) for name in self.list_commands(ctx)])
 
 
 @click.group(
@@ -47,7 +85,10 @@ def cli(context: click.Context) -> None:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line and exit with its code: 0 fine, 2 bad input, 3 failed, 130 stopped."""
+    """Run the command line and exit with its code.
+
+    0 fine, 1 the evidence says no, 2 bad input, 3 failed, 130 interrupted.
+    """
     try:
         code = cli.main(args=args, prog_name="eval-toolkit", standalone_mode=False)
     except click.ClickException as error:
@@ -57,7 +98,9 @@ def main(args: Sequence[str] | None = None) -> None:
         click.echo("interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)
     except EvalToolkitError as error:
-        click.echo(f"error: {error}", err=True)
+        click.echo(
+            f"error: {' '.join(str(error).split())}", err=True
+        )  # one line, whatever it quotes
         sys.exit(EXIT_USAGE)
     except SystemExit as stop:
         # click exits with 1 when the reader of our output has gone; 1 means "the evidence says no".

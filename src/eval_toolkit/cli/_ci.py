@@ -1,0 +1,67 @@
+"""What build servers read: JUnit XML and GitHub's annotations, with every text made harmless."""
+
+import re
+from xml.etree import ElementTree as Xml
+
+from eval_toolkit.claims import ClaimReport
+
+__all__ = ["annotations", "junit"]
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit(run_id: str, report: ClaimReport) -> bytes:
+    """Return JUnit XML with one test case per claim; a failed warning passes and says so.
+
+    Parameters
+    ----------
+    run_id : str
+        The class the test cases belong to.
+    report : ClaimReport
+        The outcome of each claim.
+    """
+    failed = [claim for claim in report.claims if not claim.passed and claim.severity == "error"]
+    counts = {"tests": str(len(report.claims)), "failures": str(len(failed)), "errors": "0"}
+    root = Xml.Element("testsuites", counts)
+    suite = Xml.SubElement(root, "testsuite", {"name": "eval-toolkit gate", **counts})
+    for claim in report.claims:
+        names = {"classname": _xml(run_id), "name": _xml(claim.name), "time": "0"}
+        case = Xml.SubElement(suite, "testcase", names)
+        message = _xml(claim.message)
+        if claim in failed:
+            failure = Xml.SubElement(case, "failure", {"message": message, "type": "claim"})
+            failure.text = message
+        else:
+            said = Xml.SubElement(case, "system-out")
+            said.text = message if claim.passed else f"warning: {message}"
+    Xml.indent(root)
+    body: bytes = Xml.tostring(root, encoding="utf-8", xml_declaration=True)
+    return body + b"\n"
+
+
+def _xml(text: str) -> str:
+    """Return a text without the characters that XML cannot hold, not even escaped."""
+    return _NOT_XML.sub("\ufffd", text)
+
+
+def annotations(report: ClaimReport) -> str:
+    """Return one GitHub workflow command per claim that failed, a line each.
+
+    Parameters
+    ----------
+    report : ClaimReport
+        The outcome of each claim.
+    """
+    return "".join(
+        f"::{claim.severity} title={_property(claim.name)}::{_data(claim.message)}\n"
+        for claim in report.claims
+        if not claim.passed
+    )
+
+
+def _data(text: str) -> str:
+    return _xml(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

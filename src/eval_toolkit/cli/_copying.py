@@ -1,0 +1,210 @@
+"""Some rows of a file as files of their own: every cell as it stands, all files or none."""
+
+import csv
+import glob
+import gzip
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit import _tables
+from eval_toolkit._files import replace_atomic
+from eval_toolkit.errors import ArtifactError, InvalidInputError
+
+__all__ = ["Copy", "copy_rows"]
+
+_VALUE = re.compile(r"[^,\s]")
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One source and where its rows go."""
+
+    source: Path
+    n_rows: int
+    """How many there are; a source that seems to have another number is refused."""
+    targets: Mapping[Path, NDArray[Any]]
+    """The rows (from 0) of each target, which keeps them in the order of the source."""
+
+
+def copy_rows(
+    copies: Sequence[Copy],
+    *,
+    quoting: bool = True,
+    header: Sequence[str] | None = None,
+    inputs: Iterable[Path] = (),
+) -> None:
+    """Copy rows of files to new files of the same format; text formats byte for byte.
+
+    Parameters
+    ----------
+    copies : sequence of Copy
+        What goes where.
+    quoting, header
+        How CSV and TSV sources are read; targets are written the same way.
+    inputs : iterable of Path
+        More files that must not be replaced.
+
+    Raises
+    ------
+    InvalidInputError
+        If a target is an input, or cannot be written.
+    ArtifactError
+        If a source's rows cannot be told apart; nothing is written then.
+    """
+    used = {file.resolve() for file in (*(copy.source for copy in copies), *inputs)}
+    for target in (target for copy in copies for target in copy.targets):
+        if target.resolve() in used:
+            raise InvalidInputError(
+                f"{target}: is one of the files that are read; choose another folder"
+            )
+    try:
+        # The files take their places when the stack unwinds, after the last row was written.
+        with ExitStack() as stack:
+            for copy in copies:
+                written = {
+                    stack.enter_context(replace_atomic(target)): rows
+                    for target, rows in copy.targets.items()
+                }
+                _copy(replace(copy, targets=written), quoting, header)
+    except OSError as error:
+        where = next(iter(copies[0].targets)).parent
+        raise InvalidInputError(f"{where}: cannot write: {error.strerror or error}") from error
+
+
+def _copy(copy: Copy, quoting: bool, header: Sequence[str] | None) -> None:
+    media = _tables.media_type_of(copy.source)
+    if media == _tables.PARQUET:
+        for target, rows in copy.targets.items():
+            _copy_parquet(copy.source, target, rows)
+        return
+    wanted = {target: frozenset(rows.tolist()) for target, rows in copy.targets.items()}
+    with ExitStack() as stack:
+        stream = stack.enter_context(_opened(copy.source, "r", copy.source.suffix))
+        outs = {
+            target: stack.enter_context(_opened(target, "w", copy.source.suffix))
+            for target in wanted
+        }
+        if media == _tables.JSON:
+            n = _copy_json(stream.read(), outs, wanted)
+        elif media == _tables.JSONL:
+            n = _copy_records((line for line in stream if line.strip()), outs, wanted)
+        else:
+            records = _csv_records(stream, "," if media == _tables.CSV else "\t", quoting)
+            names = "" if header is not None else next(records)
+            for out in outs.values():
+                out.write(names)
+            n = _copy_records(records, outs, wanted)
+    if n != copy.n_rows:
+        raise ArtifactError(
+            f"{copy.source}: its {copy.n_rows} rows cannot be told apart (line ends or quotes are "
+            "irregular, see --no-quoting); nothing was written"
+        )
+
+
+def _opened(path: Path, mode: str, suffix: str) -> IO[str]:
+    """Open text so that reading and writing gives back the same bytes, whatever they are."""
+    raw: Any = path.open(f"{mode}b")
+    if suffix.lower() == ".gz":
+        # without a name or a time in it, equal rows give equal bytes
+        raw = _Gzip(raw, mode)
+    return io.TextIOWrapper(raw, encoding="utf-8", errors="surrogateescape", newline="")
+
+
+class _Gzip(gzip.GzipFile):
+    """A gzip stream that closes the file below it."""
+
+    def __init__(self, raw: IO[bytes], mode: str) -> None:
+        super().__init__(filename="", mode=f"{mode}b", fileobj=raw, mtime=0)
+        self.raw = raw
+
+    def close(self) -> None:
+        """Close both."""
+        super().close()
+        self.raw.close()
+
+
+def _csv_records(stream: Iterable[str], delimiter: str, quoting: bool) -> Iterator[str]:
+    """Yield the text of each record: the lines that the csv module takes for one."""
+    taken: list[str] = []
+
+    def lines() -> Iterator[str]:
+        for line in stream:
+            taken.append(line)
+            yield line
+
+    reader = (
+        csv.reader(lines(), delimiter=delimiter)
+        if quoting
+        else csv.reader(lines(), delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    )
+    only_one = None
+    for cells in reader:
+        if only_one is None:
+            only_one = len(cells) == 1
+        if cells or only_one:  # a blank line is a missing value where there is one column
+            yield "".join(taken)
+        taken.clear()
+
+
+def _copy_records(
+    records: Iterable[str], outs: Mapping[Path, IO[str]], wanted: Mapping[Path, frozenset[int]]
+) -> int:
+    n = 0
+    for row, record in enumerate(records):
+        n = row + 1
+        for target, out in outs.items():
+            if row in wanted[target]:
+                out.write(record)
+    return n
+
+
+def _copy_json(
+    text: str, outs: Mapping[Path, IO[str]], wanted: Mapping[Path, frozenset[int]]
+) -> int:
+    """Copy values of an array, or values one after the other; return how many there are."""
+    decoder = json.JSONDecoder()
+    text = text.removeprefix("\ufeff")
+    is_array = text.lstrip().startswith("[")
+    values, at = [], text.index("[") + 1 if is_array else 0
+    while True:
+        begin = _VALUE.search(text, at)
+        if begin is None or begin[0] == "]":
+            break
+        at = decoder.raw_decode(text, begin.start())[1]
+        values.append(text[begin.start() : at])
+    for target, out in outs.items():
+        kept = [value for row, value in enumerate(values) if row in wanted[target]]
+        body = (",\n" if is_array else "\n").join(kept)
+        out.write(f"[{body}]\n" if is_array else f"{body}\n")
+    return len(values)
+
+
+def _copy_parquet(source: Path, target: Path, rows: NDArray[Any]) -> None:
+    import duckdb
+
+    def literal(path: str) -> str:
+        return "'" + path.replace("'", "''") + "'"
+
+    number = "row_number_of_file"
+    names = {name.lower() for name in _tables.column_names(source)}
+    while number in names:
+        number += "_"
+    kept = {"row": np.asarray(rows, dtype=np.int64)}
+    with duckdb.connect(config={"threads": 1}) as con:
+        con.register("kept", kept)
+        con.execute(
+            f"COPY (SELECT * EXCLUDE ({number}) FROM ("  # noqa: S608
+            f"SELECT *, row_number() OVER () - 1 AS {number} "
+            f"FROM read_parquet({literal(glob.escape(str(source)))})) "
+            f"WHERE {number} IN (SELECT row FROM kept) ORDER BY {number}) "
+            f"TO {literal(str(target))} (FORMAT parquet, COMPRESSION zstd)"
+        )

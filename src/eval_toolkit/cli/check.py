@@ -1,0 +1,366 @@
+"""``eval-toolkit check``: leakage within and across files, and files without it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from eval_toolkit import _frames, _tables
+from eval_toolkit.cli._copying import Copy, copy_rows
+from eval_toolkit.cli._data import Data, Reading, data_options, one_line, origin, read_data, stem_of
+from eval_toolkit.cli._exit import EvidenceSaysNo
+from eval_toolkit.cli._options import output_options
+from eval_toolkit.cli._show import Output, Page, Table, progress
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.leakage import (
+    CleanedSplits,
+    ConfusableFormLeakageCheck,
+    ExactDuplicateCheck,
+    GroupLeakageCheck,
+    LabelConflictCheck,
+    LeakageCheck,
+    LeakageFinding,
+    LeakageReport,
+    NearDuplicateCheck,
+    NgramContaminationCheck,
+    NormalizedFormLeakageCheck,
+    TargetLeakageCheck,
+    TemporalLeakageCheck,
+    drop_until_clean,
+    run_leakage_checks,
+)
+from eval_toolkit.slices import EvalSlice
+
+__all__ = ["check"]
+
+_SHOWN_ROWS = 5
+
+
+@dataclass(frozen=True)
+class Splits:
+    """What is checked: the splits, the files they are in, and which one was learned from."""
+
+    parts: dict[str, EvalSlice]
+    data: dict[str, Data]
+    """By the name of the file's target; one file may hold several splits."""
+    train: str
+    reading: Reading
+
+    @property
+    def texts(self) -> bool:
+        """Whether rows are texts everywhere."""
+        return all(data.has_texts for data in self.data.values())
+
+    @property
+    def labelled(self) -> bool:
+        """Whether every file has labels."""
+        return all(data.labelled for data in self.data.values())
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILES...")
+@data_options
+@click.option("--split-col", metavar="COLUMN", help="Column that names each row's split: one file.")
+@click.option("--train", metavar="NAME", help="The split that is learned from [default: train].")
+@click.option("--near/--no-near", default=True, help="Look for near-duplicates, too.")
+@click.option(
+    "--threshold",
+    default=0.9,
+    show_default=True,
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Similarity from which texts are near-duplicates.",
+)
+@click.option(
+    "--against",
+    metavar="CORPUS",
+    multiple=True,
+    help="Texts that must not be known: word runs of the rows are looked up there. Repeatable.",
+)
+@click.option("--against-text", default="text", show_default=True, help="Column of CORPUS tables.")
+@click.option(
+    "--ngram", default=13, show_default=True, type=click.IntRange(1), help="Words in such a run."
+)
+@click.option("--target", is_flag=True, help="Look for other columns that give the label away.")
+@click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
+@click.option(
+    "--fix",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write the rows that may stay there, file by file; then 1 means: rows cannot cure it.",
+)
+@output_options("json")
+def check(
+    files: Sequence[str],
+    reading: Reading,
+    split_col: str | None,
+    train: str | None,
+    against: Sequence[str],
+    target: bool,
+    strict: bool,
+    fix: Path | None,
+    output: Output,
+    **settings: Any,
+) -> None:
+    """Check for leakage: copies, conflicts and groups within and across files.
+
+    Each of FILES (CSV, TSV, JSONL, JSON, Parquet, also .gz) is one split, named after the file or
+    as in NAME=PATH. Copies within a split are warnings, copies across splits are errors, and an
+    error exits with 1.
+
+    \b
+    eval-toolkit check train.csv test.csv --group author --fix clean/
+    """  # noqa: D301
+    splits = _read(files, reading, split_col, train, target)
+    corpus = _tables.expand_paths(against) if against else []
+    checks = _checks(splits, corpus, **settings)
+    wide: list[LeakageCheck] = [_target_check(splits)] if target else []
+    cleaned = None
+    if fix is None:
+        every = [*checks, *wide]
+        report = run_leakage_checks(progress(every, "checking", len(every)), splits.parts)
+    else:
+        _targets(splits, fix)  # before the work, not after it
+        cleaned = drop_until_clean(checks, splits.parts)
+        beyond = run_leakage_checks(wide, splits.parts).findings
+        report = LeakageReport([*cleaned.reports[0].findings, *beyond])
+        _write(splits, cleaned, fix, corpus)
+    output.emit(_page(splits, report, cleaned, fix))
+    left = report if cleaned is None else LeakageReport(report.findings[len(checks) :])
+    if left.has_errors() or (strict and any(found.n_affected for found in left.findings)):
+        raise EvidenceSaysNo
+
+
+def _read(
+    given: Sequence[str], reading: Reading, split_col: str | None, train: str | None, target: bool
+) -> Splits:
+    files = _named_files(given)
+    if split_col is not None and len(files) > 1:
+        raise click.UsageError("--split-col is for one file; several files are splits themselves")
+    also = () if split_col is None else (split_col,)
+    data = {
+        name: read_data(file, reading, also=also, others=target, needs_label=target)
+        for name, file in files.items()
+    }
+    if split_col is None:
+        parts = {name: found.rows.renamed(name) for name, found in data.items()}
+    else:
+        ((_, found),) = data.items()
+        parts = _by_column(found, split_col)
+    if train is not None and train not in parts:
+        raise InvalidInputError(
+            f"--train {train!r} is no split; the splits are {', '.join(map(repr, parts))}"
+        )
+    first = train or ("train" if "train" in parts else next(iter(parts)))
+    return Splits(parts, data, first, reading)
+
+
+def _named_files(given: Sequence[str]) -> dict[str, Path]:
+    """Return the files by the names of their splits."""
+    named: dict[str, Path] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not equals or Path(text).exists():
+            name, path = "", text
+        found = _tables.expand_paths(path)
+        if name and len(found) > 1:
+            raise InvalidInputError(f"{text}: matches {len(found)} files; a split is one file")
+        for file in found:
+            key = name or stem_of(file)[0]
+            if key in named:
+                raise InvalidInputError(
+                    f"{file}: the split {key!r} is {named[key]} already; write NAME={file}"
+                )
+            named[key] = file
+    return named
+
+
+def _by_column(data: Data, column: str) -> dict[str, EvalSlice]:
+    values = _frames.column(data.rows.df, column).tolist()
+    rows: dict[str, list[int]] = {}
+    for row, value in enumerate(values):
+        if not value:
+            raise InvalidInputError(
+                f"{data.file}: row {row + 1}: {column!r} is missing; every row needs a split"
+            )
+        rows.setdefault(value, []).append(row)
+    return {name: data.rows.take(np.array(at), name=name) for name, at in rows.items()}
+
+
+def _checks(
+    splits: Splits,
+    corpus: Sequence[Path],
+    *,
+    near: bool,
+    threshold: float,
+    against_text: str,
+    ngram: int,
+) -> list[LeakageCheck]:
+    """Return the checks that these splits and options call for."""
+    # A copy beside its original inflates a count; a copy across splits voids the evaluation.
+    forms: dict[str, Any] = {"severity": "warning", "train_split": splits.train}
+    checks: list[LeakageCheck] = [ExactDuplicateCheck(**forms)]
+    if splits.texts:
+        checks += [NormalizedFormLeakageCheck(**forms), ConfusableFormLeakageCheck(**forms)]
+        if near:
+            checks.append(NearDuplicateCheck(threshold, **forms))
+    if splits.labelled:
+        checks.append(LabelConflictCheck())
+    others = [name for name in splits.parts if name != splits.train]
+    group, time = splits.reading.group, splits.reading.time
+    if others and group is not None:
+        checks.append(GroupLeakageCheck(group, keep="first", train_split=splits.train))
+    if others and time is not None:
+        checks.append(TemporalLeakageCheck(time, [splits.train, *others]))
+    if corpus:
+        checks.append(
+            NgramContaminationCheck(
+                corpus,
+                n=ngram,
+                target_splits=others or None,  # what was learned from may be known
+                reference_col=against_text,
+            )
+        )
+    return checks
+
+
+def _target_check(splits: Splits) -> LeakageCheck:
+    shared = [set(data.others) for data in splits.data.values()]
+    first = next(iter(splits.data.values())).others
+    return TargetLeakageCheck([name for name in first if all(name in names for names in shared)])
+
+
+def _targets(splits: Splits, folder: Path) -> dict[str, Path]:
+    """Return where the kept rows of each file go."""
+    targets = {name: folder / (name + stem_of(data.file)[1]) for name, data in splits.data.items()}
+    for name, target in targets.items():
+        if target.parent != folder or name.startswith("."):
+            raise InvalidInputError(f"--fix: the split {name!r} gives no file name; rename it")
+    return targets
+
+
+def _kept_rows(splits: Splits, cleaned: CleanedSplits) -> dict[str, Any]:
+    """Return the rows of each file that stay, in the order of the file."""
+    if list(splits.data) == list(splits.parts):
+        return {name: origin(part) for name, part in cleaned.splits.items()}
+    (name,) = splits.data
+    return {name: np.sort(np.concatenate([origin(part) for part in cleaned.splits.values()]))}
+
+
+def _write(splits: Splits, cleaned: CleanedSplits, folder: Path, corpus: Sequence[Path]) -> None:
+    targets, kept = _targets(splits, folder), _kept_rows(splits, cleaned)
+    copy_rows(
+        [
+            Copy(data.file, data.rows.n, {targets[name]: kept[name]})
+            for name, data in splits.data.items()
+        ],
+        **splits.reading.file_options(),
+        inputs=corpus,
+    )
+
+
+def _page(
+    splits: Splits, report: LeakageReport, cleaned: CleanedSplits | None, fix: Path | None
+) -> Page:
+    rows = [
+        [
+            found.code,
+            found.check_name,
+            found.severity if found.n_affected else "ok",
+            str(found.n_affected),
+            found.message,
+            _where(found, splits.parts),
+        ]
+        for found in report.findings
+    ]
+    header = ["code", "check", "severity", "affected", "found", "rows"]
+    files = {name: _file_entry(name, splits) for name in splits.parts}
+    notes = _notes(splits, report)
+    payload: dict[str, Any] = {
+        "splits": files,
+        "train": splits.train,
+        "has_errors": report.has_errors(),
+        "has_findings": any(found.n_affected for found in report.findings),
+        **report.to_dict(),
+        "notes": notes,
+    }
+    if cleaned is not None and fix is not None:
+        entries = _fixed(splits, cleaned, fix)
+        payload["fix"] = entries
+        notes = notes + [
+            f"wrote {entry['file']}: {entry['kept']} rows kept, {entry['dropped']} dropped"
+            for entry in entries.values()
+        ]
+    lead = [
+        f"{name}: {entry['file']}, {entry['n']} rows"
+        + (f", {entry['n_positive']} positive" if entry["n_positive"] is not None else "")
+        + (" (learned from)" if name == splits.train and len(files) > 1 else "")
+        for name, entry in files.items()
+    ]
+    flat = [one_line(line) for line in lead], [one_line(note) for note in notes]
+    return Page("Leakage", payload, flat[0], [Table(header, rows)], flat[1])
+
+
+def _file_entry(name: str, splits: Splits) -> dict[str, Any]:
+    data = splits.data.get(name) or next(iter(splits.data.values()))
+    part = splits.parts[name]
+    return {
+        "file": str(data.file),
+        "n": part.n,
+        "n_positive": part.n_positive if data.labelled else None,
+    }
+
+
+def _where(found: LeakageFinding, parts: Mapping[str, EvalSlice]) -> str:
+    """Return the first rows of a finding as numbers in their files, from 1."""
+    shown = []
+    for split, rows in (found.drop_indices or {}).items():
+        numbers = (origin(parts[split])[rows[:_SHOWN_ROWS]] + 1).tolist()
+        more = " …" if len(rows) > _SHOWN_ROWS else ""
+        if numbers:
+            shown.append(f"{split} {', '.join(map(str, numbers))}{more}")
+    return "; ".join(shown)
+
+
+def _notes(splits: Splits, report: LeakageReport) -> list[str]:
+    """Say what the numbers do not cover, and what was not looked at."""
+    notes = []
+    named = report.merged_drop_indices()
+    if named:
+        notes.append(
+            f"different rows in all: {sum(map(len, named.values()))}; "
+            "one row may be found by several checks"
+        )
+    codes = [found.code for found in report.findings if found.n_affected]
+    if codes:  # below the table, where a narrow terminal does not cut them off
+        notes.append(f"see {', '.join(f'docs/leakage/{code}.md' for code in codes)}")
+    notes += [
+        f"{data.file}: rows without a text, read as empty: {data.n_empty}"
+        for data in splits.data.values()
+        if data.n_empty
+    ]
+    if not splits.labelled:
+        notes.append("not checked: labels, there is no column of them in every file (--label)")
+    if not splits.texts:
+        notes.append("not checked: similar texts, rows are compared by the columns named")
+    if len(splits.parts) < 2:
+        notes += [
+            f"not checked: --{role} compares splits, and there is one"
+            for role in ("group", "time")
+            if getattr(splits.reading, role) is not None
+        ]
+    return notes
+
+
+def _fixed(splits: Splits, cleaned: CleanedSplits, folder: Path) -> dict[str, dict[str, Any]]:
+    targets, kept = _targets(splits, folder), _kept_rows(splits, cleaned)
+    return {
+        name: {
+            "file": str(targets[name]),
+            "kept": len(kept[name]),
+            "dropped": data.rows.n - len(kept[name]),
+        }
+        for name, data in splits.data.items()
+    }

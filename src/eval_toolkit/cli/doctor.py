@@ -1,0 +1,223 @@
+"""``eval-toolkit doctor``: what is installed and how it is set up, or the state of runs."""
+
+import os
+import platform
+import shutil
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eval_toolkit import __version__, _kernel
+from eval_toolkit._kernel import neardup
+from eval_toolkit.artifacts import read_json
+from eval_toolkit.cli._data import one_line
+from eval_toolkit.cli._exit import EvidenceSaysNo
+from eval_toolkit.cli._options import output_options
+from eval_toolkit.cli._show import Output, Page, Table, progress
+from eval_toolkit.errors import ArtifactError, InvalidInputError
+from eval_toolkit.loaders._fetch import default_cache_dir
+from eval_toolkit.provenance import capture_hardware, package_versions
+from eval_toolkit.runs import find_runs, run_state
+from eval_toolkit.runs.lock import LOCK, lock_holder
+
+__all__ = ["doctor"]
+
+EXTRAS = {
+    "dataframe": "pandas",
+    "validation": "jsonschema",
+    "yaml": "yaml",
+    "remote": "fsspec",
+    "hf": "datasets",
+}
+"""Each extra and the module that it installs."""
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "EVAL_TOOLKIT_KERNEL")
+_LEFTOVERS = (".staging-*", ".*.tmp", f".{LOCK}.*")
+
+
+@click.command()
+@click.argument("paths", nargs=-1, metavar="[PATHS]...", type=click.Path(path_type=Path))
+@output_options("json")
+def doctor(paths: Sequence[Path], output: Output) -> None:
+    """Say what is installed, or with PATHS in which state runs are.
+
+    PATHS are runs or folders of runs. Exit 1 when one of them is incomplete or was altered.
+    """
+    if not paths:
+        output.emit(_machine_page())
+        return
+    runs = _runs(paths)
+    entries = [_examined(run) for run in progress(runs, "reading", len(runs))]
+    strays = [str(path) for path in _strays(paths, runs)]
+    output.emit(_runs_page(entries, strays))
+    if any(entry["state"] in ("incomplete", "altered") for entry in entries):
+        raise EvidenceSaysNo
+
+
+# --- runs ---------------------------------------------------------------------------------------
+
+
+def _runs(paths: Sequence[Path]) -> list[Path]:
+    """Return the runs that paths name or hold, each once."""
+    found: dict[Path, None] = {}
+    for path in paths:
+        if not path.exists():
+            raise InvalidInputError(f"{path}: there is no such run or folder")
+        if path.is_file() and path.name != "manifest.json":
+            raise InvalidInputError(f"{path}: is a file; name a run's folder or a folder of runs")
+        folder = path.parent if path.is_file() else path
+        here = [folder] if run_state(folder) != "not a run" else find_runs(folder)
+        found.update(dict.fromkeys(here))
+    return list(found)
+
+
+def _examined(run: Path) -> dict[str, Any]:
+    """Return a run's state, why, what lies about in it, and what to do."""
+    state, _, why = run_state(run).partition(": ")
+    if state == "incomplete" and _says_complete(run):
+        state = "altered"
+    holder = lock_holder(run)
+    locked = (run / LOCK).exists()
+    leftovers = [] if holder else sorted(path.name for path in _matching(run))
+    todo = {
+        "incomplete": "write it again with overwrite, or delete the folder",
+        "altered": "restore the files from a copy, or make the run again",
+        "running": f"wait for {holder}; if that process is gone, delete {LOCK}",
+    }.get(state, "")
+    if locked and not holder:
+        leftovers.insert(0, LOCK)
+    if leftovers:
+        what = f"delete {', '.join(leftovers)}: left behind by a process that died"
+        todo = f"{todo}; {what}" if todo else what
+    return {
+        "run": str(run),
+        "state": state,
+        "reason": why,
+        "locked_by": holder,
+        "stale_lock": locked and not holder,
+        "leftovers": leftovers,
+        "what_to_do": todo,
+    }
+
+
+def _says_complete(run: Path) -> bool:
+    try:
+        manifest = read_json(run / "manifest.json")
+    except ArtifactError:
+        return False
+    return isinstance(manifest, dict) and manifest.get("status") == "complete"
+
+
+def _matching(folder: Path) -> Iterator[Path]:
+    for pattern in _LEFTOVERS:
+        yield from folder.glob(pattern)
+
+
+def _strays(paths: Sequence[Path], runs: Sequence[Path]) -> Iterator[Path]:
+    """Yield temporary files beside runs; those inside are told with their run."""
+    folders = {path for path in paths if path.is_dir()} | {run.parent for run in runs}
+    for folder in sorted(folders - set(runs)):
+        yield from sorted(_matching(folder))
+
+
+def _runs_page(entries: Sequence[dict[str, Any]], strays: Sequence[str]) -> Page:
+    rows = [
+        [entry["run"], entry["state"], entry["reason"], entry["what_to_do"]] for entry in entries
+    ]
+    counts: dict[str, int] = {}
+    for entry in entries:
+        counts[entry["state"]] = counts.get(entry["state"], 0) + 1
+    told = ", ".join(f"{n} {state}" for state, n in counts.items()) or "none"
+    payload = {"runs": list(entries), "strays": list(strays)}
+    notes = [
+        f"{stray}: a temporary file; delete it if nothing is being written" for stray in strays
+    ]
+    tables = [Table(["run", "state", "reason", "what to do"], rows)] if rows else []
+    return Page("Runs", payload, [f"runs: {told}"], tables, [one_line(note) for note in notes])
+
+
+# --- the machine --------------------------------------------------------------------------------
+
+
+def _machine_page() -> Page:
+    extras = {
+        name: {"module": module, "installed": find_spec(module) is not None}
+        for name, module in EXTRAS.items()
+    }
+    own = {"eval-toolkit": __version__, "python": platform.python_version()}
+    payload: dict[str, dict[str, Any]] = {
+        "versions": own | package_versions(),
+        "kernel": {"bootstrap": _kernel.backend(), "near_duplicates": neardup.backend()},
+        "extras": extras,
+        "machine": _machine(),
+        "caches": _caches(),
+    }
+    tables = [
+        Table(["package", "version"], [[*item] for item in payload["versions"].items()]),
+        Table(
+            ["kernel", "back-end"],
+            [[name, _kernel_words(which)] for name, which in payload["kernel"].items()],
+        ),
+        Table(
+            ["extra", "state"],
+            [[name, _extra_words(name, found)] for name, found in extras.items()],
+        ),
+        Table(["machine", ""], [[name, str(value)] for name, value in payload["machine"].items()]),
+        Table(["cache", "state"], [[path, state] for path, state in payload["caches"].items()]),
+    ]
+    return Page("Doctor", payload, tables=tables)
+
+
+def _kernel_words(backend: str) -> str:
+    if backend == "native":
+        return "native (C)"
+    why = (
+        "EVAL_TOOLKIT_KERNEL=numpy asks for it" if _kernel.native else "the C kernel was not built"
+    )
+    return f"numpy ({why}; same numbers, slower)"
+
+
+def _extra_words(name: str, found: dict[str, Any]) -> str:
+    if found["installed"]:
+        return f"{found['module']} is installed"
+    return f"missing: pip install 'eval-toolkit[{name}]'"
+
+
+def _machine() -> dict[str, Any]:
+    usage = shutil.disk_usage(Path.cwd())
+    machine: dict[str, Any] = {
+        "system": platform.platform(),
+        **capture_hardware(),
+        "free_memory_gb": _free_memory_gb(),
+        "free_disk_gb": round(usage.free / 1e9, 1),
+        "blas_threads": _blas_threads(),
+    }
+    machine |= {name: os.environ[name] for name in _THREADS if name in os.environ}
+    return machine
+
+
+def _free_memory_gb() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") / 1e9, 1)
+    except (AttributeError, OSError, ValueError):  # Windows and macOS do not say
+        return None
+
+
+def _blas_threads() -> int | None:
+    """Return how many threads matrix products use; scikit-learn's own dependency knows."""
+    try:
+        from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
+    except ImportError:
+        return None
+    return max((pool["num_threads"] for pool in threadpool_info()), default=None)
+
+
+def _caches() -> dict[str, str]:
+    folder = default_cache_dir()
+    if not folder.is_dir():
+        return {str(folder): "empty"}
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files)
+    return {str(folder): f"{len(files)} files, {size / 1e6:.1f} MB"}

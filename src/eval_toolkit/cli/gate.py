@@ -1,0 +1,141 @@
+"""``eval-toolkit gate``: hold a run to its claims; a claim that fails fails the build."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eval_toolkit._files import write_atomic
+from eval_toolkit.claims import ClaimReport, ClaimResult, evaluate_gate
+from eval_toolkit.cli import _ci, _show
+from eval_toolkit.cli._data import one_line
+from eval_toolkit.cli._exit import EvidenceSaysNo
+from eval_toolkit.cli._options import output_options
+from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.runs import Run
+
+__all__ = ["gate"]
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--claims",
+    required=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="TOML with one [[claim]] table per claim.",
+)
+@click.option(
+    "--baseline",
+    metavar="RUN",
+    type=click.Path(path_type=Path),
+    help="The run that claims of non_inferior_by compare with.",
+)
+@click.option(
+    "--junit",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write JUnit XML, one test case per claim.",
+)
+@click.option(
+    "--allow-version-change",
+    is_flag=True,
+    help="Compare although a scorer, task or metric has another version in the baseline.",
+)
+@output_options("json", "md")
+def gate(
+    run: Path,
+    claims: Path,
+    baseline: Path | None,
+    junit: Path | None,
+    allow_version_change: bool,
+    output: Output,
+) -> None:
+    """Hold a run to its claims: exit 1 when one of severity error fails.
+
+    In GitHub Actions failed claims become annotations, and the table goes to the job's summary.
+
+    \b
+    eval-toolkit gate runs/r7 --claims claims.toml --baseline runs/r6 --junit gate.xml
+    """  # noqa: D301
+    candidate = Run.open(run)
+    report = evaluate_gate(candidate, claims, baseline, allow_version_change=allow_version_change)
+    page = _page(candidate.run_id, report)
+    if junit is not None:
+        _write_junit(junit, claims, _ci.junit(candidate.run_id, report))
+    output.emit(page)
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        # data alone on standard output: the runner reads annotations from either stream
+        click.echo(_ci.annotations(report), nl=False, err=output.form == "json")
+    _append_summary(os.environ.get("GITHUB_STEP_SUMMARY"), page)
+    if report.has_failures():
+        raise EvidenceSaysNo
+
+
+def _write_junit(path: Path, claims: Path, xml: bytes) -> None:
+    if path.resolve() == claims.resolve():
+        raise InvalidInputError(f"{path}: --junit is the claims file; choose another name")
+    try:
+        write_atomic(path, xml)
+    except OSError as error:
+        raise InvalidInputError(f"{path}: cannot write: {error.strerror}") from error
+
+
+def _append_summary(path: str | None, page: Page) -> None:
+    """Add the table to the summary of a GitHub job; a summary that fails decides nothing."""
+    if not path:
+        return
+    try:
+        with Path(path).open("a", encoding="utf-8", errors="backslashreplace") as summary:
+            summary.write(_show._markdown(page) + "\n")
+    except OSError as error:
+        click.echo(f"{path}: cannot write the summary: {error.strerror}", err=True)
+
+
+def _page(run_id: str, report: ClaimReport) -> Page:
+    # The outcome first: no name from a file starts a line, where a runner looks for commands.
+    rows = [
+        [_outcome(claim), claim.name, *_numbers(claim), claim.message] for claim in report.claims
+    ]
+    table = Table(["result", "claim", "number", "bound", "reason"], rows)
+    n = len(report.claims)
+    failed = sum(not claim.passed and claim.severity == "error" for claim in report.claims)
+    warned = sum(not claim.passed and claim.severity == "warning" for claim in report.claims)
+    lead = f"run {run_id}: {n - failed - warned} of {n} claims hold"
+    lead += f", {failed} failed" if failed else ""
+    lead += f", {warned} failed as warnings" if warned else ""
+    payload = {"run_id": run_id, "passed": not report.has_failures(), **report.to_dict()}
+    return Page("Gate", payload, [one_line(lead)], [table])
+
+
+def _outcome(claim: ClaimResult) -> str:
+    if claim.passed:
+        return "pass"
+    return "FAIL" if claim.severity == "error" else "warning"
+
+
+def _numbers(claim: ClaimResult) -> tuple[str, str]:
+    """Return the number a claim is about and its bound, where it is about one."""
+    for evidence in claim.evidence.values():
+        if "threshold" in evidence:
+            return _shown(evidence.get("value")), f"{evidence['op']} {evidence['threshold']:g}"
+        if "margin" in evidence:
+            return _difference(evidence)
+        if "lowest_bound" in evidence:
+            return _shown(evidence["lowest_bound"]), ""
+    return "", ""
+
+
+def _difference(evidence: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the end of the difference's interval that must not reach the margin."""
+    if evidence["higher_is_better"]:
+        return _shown(evidence.get("ci_low")), f"> {-evidence['margin']:g}"
+    return _shown(evidence.get("ci_high")), f"< {evidence['margin']:g}"
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"

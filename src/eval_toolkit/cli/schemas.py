@@ -1,0 +1,80 @@
+"""``eval-toolkit schemas``: the JSON Schemas of what is stored."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from eval_toolkit._optional import require
+from eval_toolkit.artifacts import load_schema, schema_names
+from eval_toolkit.cli._exit import EvidenceSaysNo
+from eval_toolkit.cli._options import output_options
+from eval_toolkit.cli._show import Output, Page, Table
+
+__all__ = ["schemas"]
+
+
+@click.group()
+def schemas() -> None:
+    """List, show and check the JSON Schemas of stored files."""
+
+
+@schemas.command("list")
+@output_options("json")
+def list_(output: Output) -> None:
+    """List the schemas."""
+    entries = [
+        {"name": name, "title": load_schema(name).get("title", "")} for name in schema_names()
+    ]
+    table = Table(["schema", "of"], [[entry["name"], entry["title"]] for entry in entries])
+    output.emit(Page("Schemas", {"schemas": entries}, tables=[table]))
+
+
+@schemas.command()
+@click.argument("name")
+def show(name: str) -> None:
+    """Print a schema; NAME with or without .json."""
+    Output("json").emit(Page("Schema", load_schema(name)))
+
+
+@schemas.command()
+@output_options("json")
+def check(output: Output) -> None:
+    """Check that the schemas are valid themselves; exit 1 if one is not."""
+    problems = {name: list(_problems(load_schema(name))) for name in schema_names()}
+    rows = [[name, "; ".join(found) or "ok"] for name, found in problems.items()]
+    payload = {"valid": not any(problems.values()), "problems": problems}
+    output.emit(Page("Schemas", payload, tables=[Table(["schema", "state"], rows)]))
+    if any(problems.values()):
+        raise EvidenceSaysNo
+
+
+def _problems(schema: dict[str, Any]) -> Iterator[str]:
+    jsonschema = require("jsonschema", feature="schemas check", extra="validation")
+    draft = jsonschema.Draft202012Validator
+    for error in draft(draft.META_SCHEMA).iter_errors(schema):
+        yield f"{'/'.join(map(str, error.absolute_path)) or 'the schema'}: {error.message}"
+    for target in _references(schema):
+        file, _, place = target.partition("#")
+        if file and file not in schema_names():
+            yield f"$ref {target}: there is no such schema"
+        elif not file and not _has(schema, place):
+            yield f"$ref {target}: there is nothing there"
+
+
+def _references(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"]
+        node = list(node.values())
+    if isinstance(node, list):
+        for inner in node:
+            yield from _references(inner)
+
+
+def _has(node: Any, place: str) -> bool:
+    for key in place.split("/")[1:]:
+        if not isinstance(node, dict) or key not in node:
+            return False
+        node = node[key]
+    return True

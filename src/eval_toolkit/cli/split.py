@@ -1,0 +1,285 @@
+"""``eval-toolkit split``: one file into train, val and test, or into folds."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit import _tables
+from eval_toolkit.cli._copying import Copy, copy_rows
+from eval_toolkit.cli._data import Data, Reading, data_options, one_line, origin, read_data, stem_of
+from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.leakage import (
+    ExactDuplicateCheck,
+    GroupLeakageCheck,
+    LeakageCheck,
+    LeakageReport,
+    NearDuplicateCheck,
+    TemporalLeakageCheck,
+    run_leakage_checks,
+)
+from eval_toolkit.leakage.near import TFIDF_MAX_ROWS
+from eval_toolkit.slices import EvalSlice
+from eval_toolkit.splits import TimeSeriesSplitter, split_slice
+from eval_toolkit.text_dedup import (
+    MinHashLSHStrategy,
+    TfidfCosineStrategy,
+    duplicate_clusters,
+)
+
+__all__ = ["split"]
+
+DEFAULT_SIZES = "train=0.8,val=0.1,test=0.1"
+Cut = dict[str, EvalSlice]
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    "folder",
+    required=True,
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the parts go: DIR/train.csv … or DIR/fold-1/train.csv ….",
+)
+@click.option(
+    "--sizes",
+    metavar="NAME=SHARE,…",
+    help=f"The parts and their shares [default: {DEFAULT_SIZES}].",
+)
+@click.option("--folds", type=click.IntRange(2), help="K folds of train and test instead.")
+@click.option(
+    "--stratify/--no-stratify", default=None, help="Equal shares of positives [default: yes]."
+)
+@click.option(
+    "--keep-duplicates-together", "together", is_flag=True, help="Similar texts stay in one part."
+)
+@click.option(
+    "--threshold",
+    default=0.9,
+    show_default=True,
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Similarity from which texts are kept together.",
+)
+@click.option("--seed", default=42, show_default=True, help="Another seed, another split.")
+@data_options
+@click.option("--json", "as_json", is_flag=True, help="Print strict JSON.")
+def split(
+    file: Path,
+    folder: Path,
+    sizes: str | None,
+    folds: int | None,
+    stratify: bool | None,
+    together: bool,
+    threshold: float,
+    seed: int,
+    reading: Reading,
+    as_json: bool,
+) -> None:
+    """Split a file into parts: stratified, by group or by time.
+
+    Rows are copied as they stand. The same rows give the same parts, in whatever order they are.
+    With --time the parts follow each other in time, in the order of --sizes.
+
+    \b
+    eval-toolkit split all.csv --out parts --sizes train=0.8,test=0.2 --group author
+    """  # noqa: D301
+    if sizes is not None and folds is not None:
+        raise click.UsageError("give --sizes or --folds, not both")
+    if reading.time is not None and (reading.group is not None or stratify or together):
+        raise click.UsageError("--time decides alone; leave out --group, --stratify and the rest")
+    by_label = reading.time is None and stratify is not False
+    shares = _shares(sizes or DEFAULT_SIZES)
+    file, *more = _tables.expand_paths(file)
+    if more:
+        raise InvalidInputError(f"{more[0]}: one file is split at a time")
+    data = read_data(file, reading, needs_label=by_label, needs_text=together)
+    try:
+        if reading.time is not None:
+            cuts = _in_time(data, reading.time, shares, folds)
+        else:
+            similar = _similar(data, threshold) if together else None
+            cuts = _at_random(data.rows, shares, folds, by_label, similar, seed)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{file}: {error}") from None
+    suffix = stem_of(file)[1]
+    targets = {
+        folder / part / f"{name}{suffix}": rows
+        for part, cut in cuts.items()
+        for name, rows in cut.items()
+    }
+    copy_rows(
+        [Copy(file, data.rows.n, {path: origin(rows) for path, rows in targets.items()})],
+        **reading.file_options(),
+    )
+    checks = _checks(reading, together, threshold)
+    reports = {part: run_leakage_checks(checks(cut), cut) for part, cut in cuts.items()}
+    Output("json" if as_json else "text").emit(_page(data, cuts, targets, reports))
+
+
+def _shares(text: str) -> dict[str, float]:
+    """Read ``train=0.8,test=0.2``; that they sum to 1 is checked where they are used."""
+    shares: dict[str, float] = {}
+    for item in text.split(","):
+        name, _, share = (part.strip() for part in item.partition("="))
+        try:
+            number = float(share)
+        except ValueError:
+            number = -1.0
+        plain = name and Path(name).name == name and not name.startswith(".")
+        if not plain or not 0.0 < number < 1.0 or name in shares:
+            raise InvalidInputError(
+                f"--sizes: {item.strip()!r} is no part; write different names with shares between "
+                f"0 and 1, as in {DEFAULT_SIZES}"
+            )
+        shares[name] = number
+    if abs(sum(shares.values()) - 1.0) > 1e-6:
+        raise InvalidInputError(
+            f"--sizes sum to {sum(shares.values()):g}; the shares must sum to 1"
+        )
+    return shares
+
+
+def _at_random(
+    rows: EvalSlice,
+    shares: Mapping[str, float],
+    folds: int | None,
+    stratify: bool,
+    similar: NDArray[Any] | None,
+    seed: int,
+) -> dict[str, Cut]:
+    """Return the parts under "", or each fold's train and test under its name."""
+    if folds is not None:
+        shares = {f"fold-{fold}": 1.0 / folds for fold in range(1, folds + 1)}
+    parts = split_slice(rows, shares, stratify=stratify, keep_together=similar, seed=seed)
+    if folds is None:
+        return {"": parts}
+    return {
+        fold: {
+            "train": rows.take(np.setdiff1d(np.arange(rows.n), origin(test)), name="train"),
+            "test": test.renamed("test"),
+        }
+        for fold, test in parts.items()
+    }
+
+
+def _similar(data: Data, threshold: float) -> NDArray[Any]:
+    """Return a code for each row, equal for rows connected by similar texts."""
+    if not data.has_texts:
+        raise InvalidInputError("--keep-duplicates-together compares texts; name one --text")
+    # the strategy of NearDuplicateCheck, so that `check` agrees with what is kept together here
+    strategy = TfidfCosineStrategy() if data.rows.n <= TFIDF_MAX_ROWS else MinHashLSHStrategy()
+    codes = np.arange(data.rows.n)
+    for cluster in duplicate_clusters(data.rows.features, threshold, strategy=strategy):
+        codes[cluster] = cluster[0]
+    return codes
+
+
+def _in_time(
+    data: Data, column: str, shares: Mapping[str, float], folds: int | None
+) -> dict[str, Cut]:
+    rows = data.rows
+    if folds is not None:
+        every = TimeSeriesSplitter(folds, column).iter_folds(rows)
+        return {f"fold-{number}": dict(fold) for number, fold in enumerate(every, start=1)}
+    # The last of two folds has all rows: those before, and those tested.
+    *_, last = TimeSeriesSplitter(2, column).iter_folds(rows)
+    order = np.concatenate([origin(last["train"]), origin(last["test"])])
+    times = [] if rows.times is None else rows.times[order].tolist()
+    parts: Cut = {}
+    start, total = 0, 0.0
+    for name, share in shares.items():
+        total += share
+        stop = max(start, round(total * rows.n))
+        while 0 < stop < rows.n and times[stop] == times[stop - 1]:
+            stop += 1  # rows of one time stay together
+        if stop == start:
+            raise InvalidInputError(
+                f"{rows.n} rows in time cannot fill the part {name!r} ({share:g} of the rows); "
+                "use fewer or larger parts"
+            )
+        parts[name] = rows.take(np.sort(order[start:stop]), name=name)
+        start = stop
+    return {"": parts}
+
+
+def _checks(reading: Reading, together: bool, threshold: float) -> Any:
+    """Return what makes the checks of one cut: what must not be in two of its parts."""
+
+    def checks(cut: Cut) -> list[LeakageCheck]:
+        first = next(iter(cut))
+        made: list[LeakageCheck] = [ExactDuplicateCheck(scope="across", train_split=first)]
+        if together:
+            made.append(NearDuplicateCheck(threshold, scope="across", train_split=first))
+        if reading.group is not None:
+            made.append(GroupLeakageCheck(reading.group, keep="first", train_split=first))
+        if reading.time is not None:
+            made.append(TemporalLeakageCheck(reading.time, list(cut)))
+        return made
+
+    return checks
+
+
+def _page(
+    data: Data,
+    cuts: Mapping[str, Cut],
+    targets: Mapping[Path, EvalSlice],
+    reports: Mapping[str, LeakageReport],
+) -> Page:
+    entries: list[dict[str, Any]] = [
+        {
+            "file": str(path),
+            "n": part.n,
+            "n_positive": part.n_positive if data.labelled else None,
+            "positive_share": part.n_positive / part.n if data.labelled else None,
+            "n_groups": None if part.groups is None else len(set(part.groups.tolist())),
+        }
+        for path, part in targets.items()
+    ]
+    header = ["file", "rows", "positive", "share", "groups"]
+    rows = [
+        [
+            entry["file"],
+            str(entry["n"]),
+            *(
+                ["", ""]
+                if entry["n_positive"] is None
+                else [str(entry["n_positive"]), f"{entry['positive_share']:.3f}"]
+            ),
+            "" if entry["n_groups"] is None else str(entry["n_groups"]),
+        ]
+        for entry in entries
+    ]
+    used = [place for place in range(len(header)) if place < 2 or any(row[place] for row in rows)]
+    table = Table([header[at] for at in used], [[row[at] for at in used] for row in rows])
+    notes = [line for part, report in reports.items() for line in _stated(part, report)]
+    payload = {
+        "file": str(data.file),
+        "n": data.rows.n,
+        "parts": entries,
+        "checks": {
+            part or "parts": report.to_dict()["findings"] for part, report in reports.items()
+        },
+    }
+    lead = [one_line(f"{data.file}: {data.summary()}")]
+    if data.n_empty:
+        notes.append(f"rows without a text, read as empty: {data.n_empty}")
+    return Page("Split", payload, lead, [table], [one_line(note) for note in notes])
+
+
+def _stated(part: str, report: LeakageReport) -> list[str]:
+    """Say what the checks found in two parts."""
+    prefix = f"{part}: " if part else ""
+    found = [finding for finding in report.findings if finding.n_affected]
+    if not found:
+        names = ", ".join(finding.check_name for finding in report.findings)
+        return [f"{prefix}nothing is in two parts ({names})"]
+    lines = [f"{prefix}{finding.severity}: {finding}" for finding in found]
+    if any(finding.check_name == "ExactDuplicateCheck" for finding in found):
+        lines.append(f"{prefix}keep copies in one part with --keep-duplicates-together")
+    return lines

@@ -1,0 +1,266 @@
+"""``eval-toolkit gate``: outcomes, exit codes, and what build servers read."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+import numpy as np
+import pytest
+
+from eval_toolkit.runs import write_run
+from eval_toolkit.scorecards import Records
+
+Command = Callable[..., tuple[int, str, str]]
+
+HOSTILE = "[red]a|b</failure>\x00\x1b[31m::error::%0A,\nx"
+
+
+def cell(value: float, low: float, high: float) -> dict[str, Any]:
+    ci = {"point_estimate": value, "ci_low": low, "ci_high": high, "confidence": 0.95}
+    return {"value": value, "status": "ok", "reason": None, "ci": ci}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return make_run(tmp_path / "runs" / "r2", lift=0.0)
+
+
+def make_run(folder: Path, *, lift: float, name: str = "guard", version: str = "1") -> Path:
+    generator = np.random.default_rng(5)
+    y = (np.arange(300) % 3 == 0).astype(np.int64)
+    scores = 1 / (1 + np.exp(-(generator.normal(size=300) + (2 + lift) * y)))
+    records = Records.from_rows(y, scores, unit_id=[f"u{i:03d}" for i in range(300)])
+    block = {"pr_auc": cell(0.91, 0.87, 0.94), "n": 300, "n_positive": 100}
+    part = {"n": 300, "n_positive": 100, "by_scorer": {name: block}}
+    results = {
+        "schema_version": "v1", "run_id": folder.name, "config": {}, "by_slice": {"test": part},
+    }  # fmt: skip
+    manifest = {"run_id": folder.name, "versioned_objects": {f"scorer:{name}": version}}
+    write_run(folder, results=results, manifest=manifest, records={("test", name): records})
+    return folder
+
+
+def claims(folder: Path, *tables: dict[str, Any]) -> Path:
+    path = folder / "claims.toml"
+    lines = []
+    for table in tables:
+        lines += ["[[claim]]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
+    path.write_text("\n".join(lines))
+    return path
+
+
+def threshold(require: str, **more: Any) -> dict[str, Any]:
+    base = {"name": "good", "slice": "test", "scorer": "guard", "metric": "pr_auc"}
+    return {**base, "require": require, **more}
+
+
+class TestOutcome:
+    def test_pass(self, command: Command, run: Path, tmp_path: Path) -> None:
+        code, out, err = command(
+            "gate", run, "--claims", claims(tmp_path, threshold("ci_low >= 0.8"))
+        )
+        assert (code, err) == (0, "")
+        assert "run r2: 1 of 1 claims hold" in out
+        line = next(line for line in out.splitlines() if line.startswith("pass"))
+        assert "0.87" in line
+        assert ">= 0.8" in line
+
+    def test_fail(self, command: Command, run: Path, tmp_path: Path) -> None:
+        file = claims(tmp_path, threshold("ci_low >= 0.9"), threshold("value > 0.9", name="point"))
+        code, out, err = command("gate", run, "--claims", file)
+        assert (code, err) == (1, "")
+        assert "1 of 2 claims hold, 1 failed" in out
+        line = next(line for line in out.splitlines() if line.startswith("FAIL"))
+        assert "is 0.87; it must be >= 0.9" in line
+        assert "\x1b" not in out
+
+    def test_a_warning_does_not_fail(self, command: Command, run: Path, tmp_path: Path) -> None:
+        file = claims(tmp_path, threshold("value > 0.99", severity="warning"))
+        code, out, _ = command("gate", run, "--claims", file)
+        assert code == 0
+        assert "1 failed as warnings" in out
+        assert any(line.startswith("warning") for line in out.splitlines())
+
+    def test_a_metric_that_is_not_there_fails(
+        self, command: Command, run: Path, tmp_path: Path
+    ) -> None:
+        file = claims(tmp_path, threshold("value > 0", metric="nope"))
+        assert command("gate", run, "--claims", file)[0] == 1
+
+    def test_sizes(self, command: Command, run: Path, tmp_path: Path) -> None:
+        file = claims(tmp_path, {"name": "enough", "slice": "test", "min_n": 1000})
+        code, out, _ = command("gate", run, "--claims", file)
+        assert code == 1
+        assert "300 rows, fewer than 1000" in out
+
+    def test_json(self, command: Command, run: Path, tmp_path: Path) -> None:
+        code, out, err = command(
+            "gate", run, "--claims", claims(tmp_path, threshold("ci_low >= 0.9")), "--json"
+        )
+        assert (code, err) == (1, "")
+        payload = json.loads(out)
+        assert payload["passed"] is False
+        assert payload["claims"][0]["gates"][0]["evidence"]["value"] == 0.87
+
+
+class TestBaseline:
+    def claim(self, margin: float = 0.05) -> dict[str, Any]:
+        table = threshold("")
+        del table["require"]
+        return {**table, "non_inferior_by": margin}
+
+    def test_holds_and_fails(self, command: Command, run: Path, tmp_path: Path) -> None:
+        file = claims(tmp_path, self.claim())
+        same = make_run(tmp_path / "runs" / "same", lift=0.0)
+        code, out, _ = command("gate", run, "--claims", file, "--baseline", same)
+        assert code == 0
+        assert "> -0.05" in out
+        better = make_run(tmp_path / "runs" / "better", lift=3.0)
+        assert command("gate", run, "--claims", file, "--baseline", better)[0] == 1
+
+    def test_it_must_be_given(self, command: Command, run: Path, tmp_path: Path) -> None:
+        code, out, err = command("gate", run, "--claims", claims(tmp_path, self.claim()))
+        assert (code, out) == (2, "")
+        assert err == "error: claim 'good' is about a baseline; give one (--baseline RUN)\n"
+
+    def test_another_version_is_refused(self, command: Command, run: Path, tmp_path: Path) -> None:
+        file = claims(tmp_path, self.claim())
+        other = make_run(tmp_path / "runs" / "other", lift=0.0, version="2")
+        code, _, err = command("gate", run, "--claims", file, "--baseline", other)
+        assert code == 2
+        assert "version" in err
+        options = ("--baseline", other, "--allow-version-change")
+        assert command("gate", run, "--claims", file, *options)[0] == 0
+
+
+class TestJUnit:
+    def test_hostile_names(self, command: Command, run: Path, tmp_path: Path) -> None:
+        junit = tmp_path / "out" / "gate.xml"
+        file = claims(
+            tmp_path,
+            threshold("value > 0.99", name=HOSTILE),
+            threshold("value > 0.99", name="soft", severity="warning"),
+            threshold("value > 0.5", name="fine"),
+        )
+        code, out, _ = command("gate", run, "--claims", file, "--junit", junit)
+        assert code == 1
+        assert "\x1b" not in out
+        assert "\x00" not in out
+        root = Xml.fromstring(junit.read_bytes())  # noqa: S314
+        assert root.attrib == {"tests": "3", "failures": "1", "errors": "0"}
+        first, second, third = root.iter("testcase")
+        assert first.get("name") == HOSTILE.replace("\x00", "\ufffd").replace("\x1b", "\ufffd")
+        assert [child.tag for child in first] == ["failure"]
+        assert (second.findtext("system-out") or "").startswith("warning: ")
+        assert "0.91" in (third.findtext("system-out") or "")
+
+    def test_it_does_not_replace_the_claims(
+        self, command: Command, run: Path, tmp_path: Path
+    ) -> None:
+        file = claims(tmp_path, threshold("value > 0.5"))
+        before = file.read_text()
+        code, out, err = command("gate", run, "--claims", file, "--junit", file)
+        assert (code, out) == (2, "")
+        assert "--junit is the claims file" in err
+        assert file.read_text() == before
+
+    def test_it_cannot_be_written(self, command: Command, run: Path, tmp_path: Path) -> None:
+        file = claims(tmp_path, threshold("value > 0.5"))
+        code, out, err = command("gate", run, "--claims", file, "--junit", file / "x.xml")
+        assert (code, out) == (2, "")
+        assert "cannot write" in err
+        assert err.count("\n") == 1
+
+
+class TestActions:
+    @pytest.fixture
+    def summary(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+        monkeypatch.setenv("GITHUB_ACTIONS", "true")
+        monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+        (tmp_path / "summary.md").write_text("before\n")
+        return tmp_path / "summary.md"
+
+    def test_annotations(self, command: Command, run: Path, tmp_path: Path, summary: Path) -> None:
+        file = claims(
+            tmp_path,
+            threshold("value > 0.99", name=HOSTILE),
+            threshold("value > 0.99", name="soft", severity="warning"),
+            threshold("value > 0.5", name="fine"),
+        )
+        code, out, err = command("gate", run, "--claims", file)
+        assert (code, err) == (1, "")
+        commands = [line for line in out.splitlines() if line.lstrip().startswith("::")]
+        assert len(commands) == 2
+        title = "[red]a|b</failure>\ufffd\ufffd[31m%3A%3Aerror%3A%3A%250A%2C%0Ax"
+        assert commands[0].startswith(f"::error title={title}::")
+        assert commands[1].startswith("::warning title=soft::")
+        lines = summary.read_text().splitlines()
+        assert lines[0] == "before"
+        table = [line for line in lines if line.startswith("|")]
+        assert len(table) == 5
+        assert "a\\|b&lt;/failure&gt;" in table[2]
+
+    def test_json_stays_alone_on_standard_output(
+        self, command: Command, run: Path, tmp_path: Path, summary: Path
+    ) -> None:
+        file = claims(tmp_path, threshold("value > 0.99"))
+        code, out, err = command("gate", run, "--claims", file, "--json")
+        assert code == 1
+        assert json.loads(out)["passed"] is False
+        assert err.startswith("::error title=good::")
+
+    def test_a_summary_that_fails_decides_nothing(
+        self, command: Command, run: Path, tmp_path: Path, summary: Path
+    ) -> None:
+        summary.unlink()
+        summary.mkdir()
+        code, out, err = command("gate", run, "--claims", claims(tmp_path, threshold("value > 0")))
+        assert code == 0
+        assert "pass" in out
+        assert "cannot write the summary" in err
+
+    def test_elsewhere_there_are_none(
+        self,
+        command: Command,
+        run: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+        monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+        _, out, _ = command("gate", run, "--claims", claims(tmp_path, threshold("value > 0.99")))
+        assert "::error" not in out
+
+
+class TestBadInput:
+    def test_no_run(self, command: Command, tmp_path: Path) -> None:
+        file = claims(tmp_path, threshold("value > 0"))
+        code, _, err = command("gate", tmp_path / "nope", "--claims", file)
+        assert (code, err) == (2, f"error: {tmp_path / 'nope'}: no such folder\n")
+
+    def test_a_tampered_run(self, command: Command, run: Path, tmp_path: Path) -> None:
+        results = run / "results.json"
+        results.write_text(results.read_text().replace("0.87", "0.97"))
+        file = claims(tmp_path, threshold("ci_low >= 0.9"))
+        code, out, err = command("gate", run, "--claims", file)
+        assert (code, out) == (2, "")
+        assert "has changed since the run was written" in err
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("", "has no [[claim]]"),
+            ("x = [", "is not valid TOML"),
+            ('[[claim]]\nname = "a"\n', "says nothing"),
+        ],
+    )
+    def test_claims(
+        self, command: Command, run: Path, tmp_path: Path, text: str, expected: str
+    ) -> None:
+        (tmp_path / "claims.toml").write_text(text)
+        code, out, err = command("gate", run, "--claims", tmp_path / "claims.toml")
+        assert (code, out) == (2, "")
+        assert err.count("\n") == 1
+        assert expected in err
