@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from eval_toolkit import metrics
@@ -195,6 +195,7 @@ def test_intervals_follow_shift_and_scale(samples, confidence, shift, scale):
         assert interval(moved, shift + scale * point) == pytest.approx(tuple(expected), abs=1e-6)
 
 
+@example(np.zeros(5), np.array([0.0, 0.0, 0.0, 0.0, 1e-136]), 0.5)  # cubes vanish
 @given(SAMPLES, SAMPLES, st.floats(0.5, 0.99))
 def test_bca_lies_within_the_replicates(samples, left_out, confidence):
     bounds = bca_interval(samples, float(np.median(samples)), left_out, confidence)

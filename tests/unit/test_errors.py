@@ -11,7 +11,9 @@ BUILTINS = {
     "InfeasibleError": RuntimeError,
     "ArtifactError": ValueError,
     "LeakageError": RuntimeError,
+    "MissingColumnError": KeyError,
     "MissingExtraError": ImportError,
+    "MissingFileError": FileNotFoundError,
     "PluginError": LookupError,
     "ModelError": RuntimeError,
 }
@@ -36,3 +38,7 @@ def test_the_drawing_shows_every_class() -> None:
     assert errors.__doc__ is not None
     for name in errors.__all__:
         assert name in errors.__doc__
+
+
+def test_a_missing_column_prints_as_a_sentence() -> None:
+    assert str(errors.MissingColumnError("there is no 'x'")) == "there is no 'x'"

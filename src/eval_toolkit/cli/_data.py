@@ -16,7 +16,7 @@ from eval_toolkit.cli._rows import IDS, LABELS, LabelMap, Rows, named_column
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.slices import EvalSlice
 
-__all__ = ["Data", "Reading", "data_options", "one_line", "origin", "read_data", "stem_of"]
+__all__ = ["Data", "Reading", "data_options", "origin", "read_data", "stem_of"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -102,11 +102,6 @@ def stem_of(file: Path) -> tuple[str, str]:
     n = 2 if file.suffix.lower() == ".gz" else 1
     suffix = "".join(file.suffixes[-n:])
     return file.name.removesuffix(suffix), suffix
-
-
-def one_line(text: object) -> str:
-    """Return a text on one line without control characters; names from files may hold anything."""
-    return "".join(c if c.isprintable() else " " for c in str(text))
 
 
 def origin(part: EvalSlice) -> NDArray[Any]:

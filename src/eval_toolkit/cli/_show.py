@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from eval_toolkit._files import write_atomic
+from eval_toolkit.cli._text import one_line
 from eval_toolkit.errors import InvalidInputError
 
 __all__ = ["Output", "Page", "Table", "progress"]
@@ -97,24 +98,19 @@ def _json(page: Page) -> str:
 
 def _plain(page: Page) -> str:
     """Return aligned columns without colour or frames, at whatever width they need."""
-    blocks = ["\n".join(page.lead)] if page.lead else []
+    blocks = ["\n".join(map(one_line, page.lead))] if page.lead else []
     for table in page.tables:
-        lines = [[_flat(cell) for cell in line] for line in (table.header, *table.rows)]
+        lines = [[one_line(cell) for cell in line] for line in (table.header, *table.rows)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         lines.insert(1, ["-" * width for width in widths])
         body = [
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
             for line in lines
         ]
-        blocks.append("\n".join([table.title, *body] if table.title else body))
+        blocks.append("\n".join([one_line(table.title), *body] if table.title else body))
     if page.notes:
-        blocks.append("\n".join(page.notes))
+        blocks.append("\n".join(map(one_line, page.notes)))
     return "\n\n".join(blocks)
-
-
-def _flat(cell: str) -> str:
-    """Return a cell on one line; names from files may hold anything."""
-    return "".join(c if c.isprintable() else " " for c in cell)
 
 
 def _markdown(page: Page) -> str:
@@ -131,7 +127,7 @@ def _markdown(page: Page) -> str:
 
 
 def _md(text: str) -> str:
-    flat = _flat(text).replace("\\", "\\\\").replace("|", "\\|")
+    flat = one_line(text).replace("\\", "\\\\").replace("|", "\\|")
     return flat.replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -180,14 +176,14 @@ def _print_rich(page: Page) -> None:
 
     console = Console()
     for line in page.lead:
-        console.print(Text(line))
+        console.print(Text(one_line(line)))
     for table in page.tables:
         # Text everywhere: names from files are never markup.
-        shown = RichTable(title=Text(table.title) if table.title else None)
+        shown = RichTable(title=Text(one_line(table.title)) if table.title else None)
         for name in table.header:
-            shown.add_column(Text(name))
+            shown.add_column(Text(one_line(name)))
         for row in table.rows:
-            shown.add_row(*(Text(_flat(cell)) for cell in row))
+            shown.add_row(*(Text(one_line(cell)) for cell in row))
         console.print(shown)
     for note in page.notes:
-        console.print(Text(note, style="dim"))
+        console.print(Text(one_line(note), style="dim"))

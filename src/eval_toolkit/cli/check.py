@@ -10,10 +10,11 @@ import numpy as np
 
 from eval_toolkit import _frames, _tables
 from eval_toolkit.cli._copying import Copy, copy_rows
-from eval_toolkit.cli._data import Data, Reading, data_options, one_line, origin, read_data, stem_of
+from eval_toolkit.cli._data import Data, Reading, data_options, origin, read_data, stem_of
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output, Page, Table, progress
+from eval_toolkit.cli._text import one_line
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.leakage import (
     CleanedSplits,

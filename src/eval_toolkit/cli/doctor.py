@@ -13,10 +13,10 @@ import click
 from eval_toolkit import __version__, _kernel
 from eval_toolkit._kernel import neardup
 from eval_toolkit.artifacts import read_json
-from eval_toolkit.cli._data import one_line
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output, Page, Table, progress
+from eval_toolkit.cli._text import one_line
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.loaders._fetch import default_cache_dir
 from eval_toolkit.provenance import capture_hardware, package_versions

@@ -10,10 +10,10 @@ import click
 from eval_toolkit._files import write_atomic
 from eval_toolkit.claims import ClaimReport, ClaimResult, evaluate_gate
 from eval_toolkit.cli import _ci, _show
-from eval_toolkit.cli._data import one_line
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.cli._text import one_line
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.runs import Run
 

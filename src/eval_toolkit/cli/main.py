@@ -8,6 +8,7 @@ import click
 
 from eval_toolkit import __version__
 from eval_toolkit.cli._exit import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
+from eval_toolkit.cli._text import one_line
 from eval_toolkit.errors import EvalToolkitError
 
 __all__ = ["main"]
@@ -98,14 +99,12 @@ def main(args: Sequence[str] | None = None) -> None:
         click.echo("interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)
     except EvalToolkitError as error:
-        click.echo(
-            f"error: {' '.join(str(error).split())}", err=True
-        )  # one line, whatever it quotes
+        click.echo(f"error: {' '.join(one_line(error).split())}", err=True)
         sys.exit(EXIT_USAGE)
     except SystemExit as stop:
         # click exits with 1 when the reader of our output has gone; 1 means "the evidence says no".
         sys.exit(0 if stop.code == 1 else stop.code)
     except Exception as error:
-        click.echo(f"unexpected {type(error).__name__}: {error}", err=True)
+        click.echo(f"unexpected {type(error).__name__}: {one_line(error)}", err=True)
         sys.exit(EXIT_FAILED)
     sys.exit(code if isinstance(code, int) else 0)

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from eval_toolkit import _tables
 from eval_toolkit.cli._copying import Copy, copy_rows
-from eval_toolkit.cli._data import Data, Reading, data_options, one_line, origin, read_data, stem_of
+from eval_toolkit.cli._data import Data, Reading, data_options, origin, read_data, stem_of
 from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.cli._text import one_line
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.leakage import (
     ExactDuplicateCheck,

@@ -7,10 +7,10 @@ import click
 
 from eval_toolkit._optional import require
 from eval_toolkit.artifacts import load_schema, read_json, schema_names, schema_problems
-from eval_toolkit.cli._data import one_line
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output, Page
+from eval_toolkit.cli._text import one_line
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 
 __all__ = ["validate"]

@@ -115,6 +115,8 @@ def bca_interval(
         return None
     z0 = _NORMAL.inv_cdf(share)
     deviation = left_out.mean() - left_out
+    # The acceleration has no unit: a power of two keeps tiny deviations from vanishing in a cube.
+    deviation = np.ldexp(deviation, -math.frexp(float(np.abs(deviation).max()))[1])
     squared = deviation * deviation
     squares, cubes = float(squared.sum()), float((squared * deviation).sum())
     acceleration = cubes / (6.0 * squares**1.5) if squares > 0.0 else 0.0
