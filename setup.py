@@ -24,8 +24,8 @@ def kernel(name: str, source: str, headers: tuple[str, ...]) -> Extension:
 
 setup(
     ext_modules=[
-        kernel("_native", "native.c", ("lanes.h", "draws.h")),
-        kernel("_neardup", "neardup.c", ("sketches.h", "draws.h")),
+        kernel("_native", "native.c", ("dispatch.h", "lanes.h", "draws.h")),
+        kernel("_neardup", "neardup.c", ("dispatch.h", "sketches.h", "draws.h")),
     ],
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )
