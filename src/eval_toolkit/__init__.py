@@ -161,6 +161,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "paired_mde",
         "paired_mean_diff",
         "percentile_interval",
+        "roc_auc_sd",
         "rows_plan",
         "sign_flip_test",
         "stratified_cluster_bootstrap_ci",

@@ -156,6 +156,13 @@ class TestThresholds:
         assert (code, out) == (2, "")
         assert "must be chosen on other rows" in err
 
+    def test_a_run_takes_no_file_of_thresholds(
+        self, command: Command, preds: Path, tmp_path: Path
+    ) -> None:
+        code, out, err = command("score", tmp_path, "--threshold-from", preds)
+        assert (code, out) == (2, "")
+        assert "--threshold-from reads files of predictions" in err
+
     def test_one_threshold_only(self, command: Command, preds: Path) -> None:
         code, _, err = command("score", preds, "--threshold", 0.5, "--threshold-from", "v.csv")
         assert code == 2

@@ -1,11 +1,13 @@
 import json
 import math
 
+import numpy as np
 import pytest
 
 from eval_toolkit.errors import InfeasibleError, InvalidInputError
-from eval_toolkit.inference.planning import mde_from_ci, n_for_power, n_for_width
+from eval_toolkit.inference.planning import mde_from_ci, n_for_power, n_for_width, roc_auc_sd
 from eval_toolkit.inference.results import BootstrapCI, PairedBootstrapCI
+from eval_toolkit.metrics import roc_auc
 
 DIFF = PairedBootstrapCI(0.02, -0.02, 0.06, True, 0.95, 1000)
 
@@ -151,3 +153,24 @@ def test_bad_width_arguments_are_named(keywords, message):
 def test_the_width_of_a_proportion_is_below_one():
     with pytest.raises(InvalidInputError, match=r"`width` is 1.0; it must lie in \(0, 1\)"):
         n_for_width(1.0, proportion=0.5)
+
+
+class TestRocAucSd:
+    def test_published_standard_error(self) -> None:
+        """Hanley & McNeil (1982), table II: A = 0.893, 51 abnormal and 58 normal, SE 0.032."""
+        se = roc_auc_sd(0.893, 51 / 109) / 109**0.5
+        assert se == pytest.approx(0.032, abs=1e-3)
+
+    def test_simulated_exponential_scores(self) -> None:
+        """Scores of exponential shape, one positive in ten: the formula's own assumption."""
+        rng = np.random.default_rng(0)
+        y = np.arange(600) < 60
+        rate = 0.85 / 0.15  # P(positive above negative) = rate / (1 + rate)
+        areas = [roc_auc(y, rng.exponential(np.where(y, 1.0, 1.0 / rate))) for _ in range(1500)]
+        assert np.std(areas) * 600**0.5 == pytest.approx(roc_auc_sd(0.85, 0.1), rel=0.07)
+
+    def test_ranges(self) -> None:
+        with pytest.raises(InvalidInputError, match="`area`"):
+            roc_auc_sd(1.0, 0.5)
+        with pytest.raises(InvalidInputError, match="`positives`"):
+            roc_auc_sd(0.8, 0.0)

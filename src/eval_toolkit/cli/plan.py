@@ -11,7 +11,7 @@ from eval_toolkit.cli._options import Sampling, column_options, output_options, 
 from eval_toolkit.cli._rows import Wanted, read_predictions
 from eval_toolkit.cli._show import Output, Page, Table
 from eval_toolkit.errors import InfeasibleError
-from eval_toolkit.inference import SampleSize, bootstrap_ci, n_for_power, n_for_width
+from eval_toolkit.inference import SampleSize, bootstrap_ci, n_for_power, n_for_width, roc_auc_sd
 from eval_toolkit.inference._distributions import critical_value
 
 __all__ = ["plan"]
@@ -129,21 +129,10 @@ def auc(
     eval-toolkit plan auc --width 0.05 --expected 0.85 --positives 0.1
     """  # noqa: D301
     size = n_for_width(
-        width, sd=_auc_sd(expected, positives), confidence=confidence, **_clusters(groups)
+        width, sd=roc_auc_sd(expected, positives), confidence=confidence, **_clusters(groups)
     )
     words = f"to know a ROC-AUC near {expected:g} {_within(width, confidence)}"
     _answer(size, f"{words}, {_percent(positives)} of them positive", output)
-
-
-def _auc_sd(area: float, share: float) -> float:
-    """Return the standard deviation per row of a ROC-AUC.
-
-    The leading terms of the variance for scores of exponential shape, times n: Hanley & McNeil
-    (1982), Radiology 143(1):29-36.
-    """
-    over_negatives = area / (2.0 - area) - area**2
-    over_positives = 2.0 * area**2 / (1.0 + area) - area**2
-    return math.sqrt(over_negatives / (1.0 - share) + over_positives / share)
 
 
 @plan.command()

@@ -73,6 +73,10 @@ def score(
     if threshold is not None and threshold_from is not None:
         raise click.UsageError("give --threshold or --threshold-from, not both")
     if any(Path(path).is_dir() for path in preds):
+        if threshold_from is not None:
+            raise click.UsageError(
+                "--threshold-from reads files of predictions; a run is scored with --threshold"
+            )
         _score_run(preds, metrics, threshold, wanted, sampling, output)
         return
     if save is not None and wanted.id is None:

@@ -62,6 +62,7 @@ from eval_toolkit.inference.planning import (
     mde_from_ci,
     n_for_power,
     n_for_width,
+    roc_auc_sd,
 )
 from eval_toolkit.inference.plans import (
     Plan,
@@ -167,6 +168,7 @@ __all__ = [
     "paired_mde",
     "paired_mean_diff",
     "percentile_interval",
+    "roc_auc_sd",
     "rows_plan",
     "sign_flip_test",
     "stratified_cluster_bootstrap_ci",

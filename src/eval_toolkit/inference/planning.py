@@ -9,7 +9,15 @@ from eval_toolkit.errors import InfeasibleError, InvalidInputError
 from eval_toolkit.inference._distributions import critical_value, normal_quantile
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI, PairedBootstrapCI
 
-__all__ = ["Design", "MDEEstimate", "SampleSize", "mde_from_ci", "n_for_power", "n_for_width"]
+__all__ = [
+    "Design",
+    "MDEEstimate",
+    "SampleSize",
+    "mde_from_ci",
+    "n_for_power",
+    "n_for_width",
+    "roc_auc_sd",
+]
 
 Design: TypeAlias = Literal["paired", "independent", "one-sample"]
 
@@ -214,6 +222,47 @@ def n_for_width(
     spread = _validate.number(sd, "sd", low=0.0, include_low=False)
     half = 0.5 * _validate.number(width, "width", low=0.0, include_low=False)
     return _sample_size(_student_n(spread, half, level), cluster_size, icc, "t-width")
+
+
+def roc_auc_sd(area: SupportsFloat, positives: SupportsFloat) -> float:
+    """Standard deviation per row of a ROC-AUC, for `n_for_width` and `n_for_power`.
+
+    Parameters
+    ----------
+    area : float
+        Expected ROC-AUC, between 0 and 1.
+    positives : float
+        Share of positive rows.
+
+    Returns
+    -------
+    float
+        √n times the standard error of the area on n rows.
+
+    Raises
+    ------
+    InvalidInputError
+        If a number is out of range.
+
+    Notes
+    -----
+    The leading terms of the variance for scores of exponential shape [1]_: (A/(2 − A) − A²) over
+    the share of negatives plus (2A²/(1 + A) − A²) over the share of positives.
+
+    References
+    ----------
+    .. [1] Hanley & McNeil (1982), Radiology 143(1):29-36.
+
+    Examples
+    --------
+    >>> round(roc_auc_sd(0.85, 0.5), 3)
+    0.388
+    """
+    auc = _validate.number(area, "area", low=0.0, high=1.0, include_low=False, include_high=False)
+    share = _validate.fraction(positives, "positives")
+    two_positives = auc / (2.0 - auc) - auc**2
+    two_negatives = 2.0 * auc**2 / (1.0 + auc) - auc**2
+    return math.sqrt(two_positives / (1.0 - share) + two_negatives / share)
 
 
 def n_for_power(
