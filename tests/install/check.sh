@@ -19,6 +19,31 @@ wheel() { # name, extra environment …: build a wheel from a clean copy of the 
     --wheel-dir "$work/wheel-$name" "$work/$name"
 }
 
+rows() { # bin: a classifier owner's afternoon, with the core dependencies alone
+  local bin=$1 folder
+  folder=$(mktemp -d -p "$work")
+  cd "$folder"
+  "$bin/python" - <<'PY'
+import csv, random
+random.seed(1)
+rows = [(f"r{i}", f"text number {i} of {i % 7}", i % 2, f"u{i // 2}") for i in range(200)]
+for name, noise in (("old", 0.9), ("new", 0.6)):
+    with open(f"{name}.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "text", "label", "user", "score"])
+        for row in rows:
+            writer.writerow([*row, min(1, max(0, 0.5 + 0.3 * (row[2] - 0.5) + noise * (random.random() - 0.5)))])
+PY
+  printf '[[claim]]\nname = "ranks"\nslice = "all"\nscorer = "score"\nmetric = "roc_auc"\nrequire = "ci_low >= 0.5"\n' > claims.toml
+  "$bin/eval-toolkit" score new.csv --group user --save run > /dev/null
+  "$bin/eval-toolkit" compare old.csv new.csv --json > /dev/null
+  "$bin/eval-toolkit" split new.csv --out parts --sizes train=0.5,test=0.5 --group user > /dev/null
+  "$bin/eval-toolkit" check parts/train.csv parts/test.csv --group user --no-near > /dev/null
+  "$bin/eval-toolkit" gate run --claims claims.toml > /dev/null
+  "$bin/eval-toolkit" doctor run > /dev/null
+  cd - > /dev/null
+}
+
 wheel with-compiler
 wheel without-compiler CC=/bin/false
 install native "$work"/wheel-with-compiler/*.whl
@@ -32,6 +57,7 @@ for environment in native fallback; do
   echo "$environment: kernel back-end $backend"
   test "$backend" = "$([ $environment = native ] && echo native || echo numpy)"
   (cd "$work" && "$bin/eval-toolkit" demo --json > "$work/$environment.json")
+  rows "$bin"
   "$bin/python" - <<'PY'
 import importlib.util
 extras = [m for m in ("pandas", "jsonschema", "pytest") if importlib.util.find_spec(m)]
@@ -43,6 +69,8 @@ unzip -l "$work"/wheel-with-compiler/*.whl > "$work/content"
 grep -q 'eval_toolkit/py.typed' "$work/content"
 grep -q 'eval_toolkit/__init__.pyi' "$work/content"
 grep -q '_native.abi3.so' "$work/content"
+grep -q '_neardup.abi3.so' "$work/content"
+grep -q 'eval_toolkit/schemas/results.v1.json' "$work/content"
 ! grep -qE 'tests/|benchmarks/|\.c$|\.h$' "$work/content"
 
 # The two back-ends draw the same resamples: same numbers to rounding.
