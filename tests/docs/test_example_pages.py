@@ -42,6 +42,8 @@ def run_page(
             )
             assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
             commands += done.stdout
+        elif language == "toml":
+            (folder / "claims.toml").write_text(code, encoding="utf-8")
         elif language == "text":
             assert printed == code
     return names, commands
@@ -55,6 +57,15 @@ def test_prompt_injection_walkthrough(
     assert "LK001" in output  # the copies in capitals were found …
     assert len((tmp_path / "clean" / "mails.csv").read_text().splitlines()) == 577  # … and dropped
     assert "tfidf is sure to be good" in output
+
+
+def test_claims_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, output = run_page(ROOT / "docs" / "claims.md", tmp_path, capsys)
+    assert "6 of 7 claims hold" in output  # "excellent" is a warning that fails
+    assert (tmp_path / "gate.xml").exists()
 
 
 def test_pytorch_scorer(
