@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit._optional import require
-from eval_toolkit._validate import IntArray
+from eval_toolkit._validate import IntArray, is_missing
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 
 __all__ = ["column", "concat", "from_columns", "n_rows", "names", "select", "take", "with_column"]
@@ -55,7 +55,10 @@ def n_rows(frame: Any) -> int:
 
 
 def column(frame: Any, name: str) -> NDArray[Any]:
-    """Return a column as an array; text comes as objects, with None or NaN where it is missing."""
+    """Return a column as an array; text comes as objects, with None or NaN where it is missing.
+
+    Integers stay integers: as objects where some are missing or too large for numpy.
+    """
     have = names(frame)
     if name not in have:
         raise MissingColumnError(
@@ -63,8 +66,7 @@ def column(frame: Any, name: str) -> NDArray[Any]:
         )
     wrapped = _wrapped(frame)
     if wrapped is not None:
-        array = np.asarray(wrapped.get_column(name).to_numpy())
-        return array.astype(object) if array.dtype.kind in "US" else array
+        return _series(wrapped.get_column(name))
     values = frame[name]
     if isinstance(values, np.ndarray):
         return values
@@ -72,7 +74,32 @@ def column(frame: Any, name: str) -> NDArray[Any]:
         array = np.asarray(values)
     except ValueError:  # lists of different lengths
         return _objects(values)
-    return array if array.ndim == 1 and array.dtype.kind not in "US" else _objects(values)
+    if (
+        array.ndim != 1
+        or array.dtype.kind in "US"
+        or (array.dtype.kind == "f" and _rounded(values))
+    ):
+        return _objects(values)
+    return array
+
+
+def _series(series: Any) -> NDArray[Any]:
+    import narwhals as nw
+
+    if series.dtype.is_integer() and (
+        series.null_count() or series.dtype in (nw.Int128, nw.UInt128)
+    ):
+        # As floats they would lose digits above 2**53; 128 bits numpy does not have.
+        return _objects([None if is_missing(value) else value for value in series.to_list()])
+    array = np.asarray(series.to_numpy())
+    return array.astype(object) if array.dtype.kind in "US" else array
+
+
+def _rounded(values: Sequence[Any]) -> bool:
+    """Say whether integers lose digits as floats, which is what 2**63 beside -1 becomes."""
+    return isinstance(values, (list, tuple)) and any(
+        isinstance(value, (int, np.integer)) and int(float(value)) != value for value in values
+    )
 
 
 def _objects(values: Sequence[Any]) -> NDArray[Any]:
@@ -165,6 +192,11 @@ def from_columns(columns: Mapping[str, Any], backend: str | None = None) -> Any:
             typed[name] = (
                 library.Series(name, values) if chosen == "polars" else library.array(values)
             )
+        except OverflowError:
+            raise InvalidInputError(
+                f"column {name!r} holds integers too large for a {chosen} frame; "
+                "use backend='pandas' or backend='columns'"
+            ) from None
         except (TypeError, ValueError) as error:  # both libraries' own errors are these too
             raise InvalidInputError(
                 f"column {name!r} holds values of several types, which a {chosen} frame cannot; "

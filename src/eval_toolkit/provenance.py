@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from eval_toolkit import _validate
 from eval_toolkit._hashing import sha256_file
+from eval_toolkit._redaction import REDACTED, redact_secrets
 from eval_toolkit.errors import InvalidInputError
 
 __all__ = [
@@ -343,110 +344,3 @@ def capture_cuda_version() -> str | None:
         return str(built)
     found = re.search(r"CUDA (?:\w+ )?Version\s*:\s*([0-9.]+)", _output(["nvidia-smi"]) or "")
     return found[1] if found else None
-
-
-# --- secrets ------------------------------------------------------------------------------------
-
-REDACTED = "[redacted]"
-
-_SECRET_WORDS = frozenset(
-    {"apikey", "authorization", "cookie", "credential", "credentials", "passphrase", "passwd"}
-    | {"password", "pwd", "secret", "secrets", "token", "bearer", "jwt"}
-)
-_SECRET_KEYS = frozenset({"api", "private", "secret", "access", "signing", "encryption", "account"})
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_SECRET_VALUE = re.compile(
-    r"""
-      \bsk-(?=[\w-]*[0-9])(?=[\w-]*[A-Z])[\w-]{16,}            # OpenAI, Anthropic, OpenRouter …
-    | \bhf_[A-Za-z0-9]{16,}                                    # Hugging Face
-    | \bgh[pousr]_[A-Za-z0-9]{20,} | \bgithub_pat_\w{20,} | \bglpat-[\w-]{16,}
-    | \bxox[abeoprs]-[\w-]{10,}                                # Slack
-    | \b(?:AKIA|ASIA)[0-9A-Z]{16}\b                            # AWS
-    | \bAIza[\w-]{30,}                                         # Google
-    | \beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+                     # JSON web token
-    | (?<=[Bb]earer\ )[\w.~+/=-]{8,} | (?<=[Bb]asic\ )[A-Za-z0-9+/]{12,}={0,2}
-    | (?<=://)[^\s/@:]+:[^\s/@]+(?=@)                          # user:password@host
-    | -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----[\s\S]*?(?:-----END[ ][A-Z ]*PRIVATE[ ]KEY-----|\Z)
-    """,
-    re.VERBOSE,
-)
-
-_MARKERS: tuple[str, ...] = (
-    *("sk-", "hf_", "gh", "glpat-", "xox", "AKIA", "ASIA", "AIza", "eyJ", "earer ", "asic "),
-    *("://", "-----BEGIN", "--"),
-)
-"""Every secret has one of these in it (and every flag the last): most texts have none."""
-
-
-def redact_secrets(payload: Any, *, keys: bool = True) -> Any:
-    """Return a payload with keys, tokens and passwords replaced by ``[redacted]``.
-
-    Parameters
-    ----------
-    payload : object
-        Dicts, lists and texts at any depth; other values are returned as they are.
-    keys : bool, default True
-        Also replace every text under a key that names a secret (``api_key``, ``hf_token``,
-        ``Authorization``, ``password``, …), whatever it looks like. ``max_tokens``,
-        ``tokenizer`` and ``api_key_env`` are no secrets.
-
-    Returns
-    -------
-    object
-        A copy. Texts that look like a secret (``sk-…``, ``hf_…``, ``Bearer …``, a private key, a
-        password in an address) are replaced wherever they stand.
-
-    Examples
-    --------
-    >>> redact_secrets({"api_key": "abc", "max_tokens": 5, "url": "https://me:pw@host/x"})
-    {'api_key': '[redacted]', 'max_tokens': 5, 'url': 'https://[redacted]@host/x'}
-    """
-    if isinstance(payload, str):
-        return _SECRET_VALUE.sub(REDACTED, payload) if _may_hold_a_secret(payload) else payload
-    if isinstance(payload, Mapping):
-        return {
-            redact_secrets(key, keys=keys): _blank(value)
-            if keys and isinstance(key, str) and _names_a_secret(key)
-            else redact_secrets(value, keys=keys)
-            for key, value in payload.items()
-        }
-    if isinstance(payload, (list, tuple)):
-        kinds = set(map(type, payload))
-        if kinds <= {float, int, bool, type(None)} or (
-            kinds <= {str} and not _may_hold_a_secret("\n".join(payload))
-        ):
-            return list(payload)  # a million scores or ids are one look
-        # `--api-key abc` as a list of arguments: the text after a flag that names a secret
-        return [
-            _blank(item)
-            if keys and i and _is_secret_flag(payload[i - 1])
-            else redact_secrets(item, keys=keys)
-            for i, item in enumerate(payload)
-        ]
-    return payload
-
-
-def _may_hold_a_secret(text: str) -> bool:
-    return any(marker in text for marker in _MARKERS)
-
-
-def _names_a_secret(key: str) -> bool:
-    words = [word.lower() for word in _WORD.findall(key)]
-    if not words:
-        return False
-    return words[-1] in _SECRET_WORDS or (
-        len(words) > 1 and words[-1] in ("key", "keys") and words[-2] in _SECRET_KEYS
-    )
-
-
-def _is_secret_flag(item: Any) -> bool:
-    return isinstance(item, str) and item.startswith("--") and _names_a_secret(item)
-
-
-def _blank(value: Any) -> Any:
-    """Return the value with every text in it gone; numbers and flags stay."""
-    if isinstance(value, (str, bytes)):
-        return REDACTED if value else value
-    if isinstance(value, Mapping):
-        return {key: _blank(item) for key, item in value.items()}
-    return [_blank(item) for item in value] if isinstance(value, (list, tuple)) else value

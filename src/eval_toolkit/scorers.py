@@ -1,10 +1,12 @@
 """Scorers: what turns inputs into P(positive), and the one check of what they return."""
 
+import sys
 from typing import Any
 
 import numpy as np
 
 from eval_toolkit import _validate
+from eval_toolkit._hashing import object_digest
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 
@@ -121,28 +123,27 @@ class EstimatorScorer:
         )
 
     @property
-    def version(self) -> str:
-        """Class, library version and parameters: what the scores depend on besides the data."""
-        return _described(self.estimator)
+    def version(self) -> str | None:
+        """What the scores depend on besides the inputs; None where that cannot be told.
+
+        The estimator's own ``version`` if it has one. Else class, library version and a digest of
+        all that `copy.copy` would copy: parameters and fitted state, arrays in full, functions by
+        name. Two fits on other data differ. None if part of it is out of reach (a file, a lock, a
+        handle into a library): give such an estimator a ``version``.
+        """
+        own = getattr(self.estimator, "version", None)
+        if isinstance(own, str):
+            return own if self.positive is None else f"{own} positive={self.positive!r}"
+        digest = object_digest((self.estimator, self.positive))
+        if digest is None:
+            return None
+        kind = type(self.estimator)
+        package = kind.__module__.partition(".")[0]
+        release = getattr(sys.modules.get(package), "__version__", "")
+        return f"{package} {release} {kind.__qualname__} {digest[:12]}".replace("  ", " ")
 
     def __repr__(self) -> str:
         return f"as_scorer({self.estimator!r})"
-
-
-def _described(estimator: Any) -> str:
-    import sys
-
-    from eval_toolkit._hashing import canonical_json, sha256_text
-
-    kind = type(estimator)
-    package = kind.__module__.partition(".")[0]
-    release = getattr(sys.modules.get(package), "__version__", "")
-    own = getattr(estimator, "version", None)
-    if isinstance(own, str):
-        return own
-    parameters = estimator.get_params() if hasattr(estimator, "get_params") else {}
-    digest = sha256_text(canonical_json({key: repr(value) for key, value in parameters.items()}))
-    return f"{package} {release} {kind.__qualname__} {digest[:12]}".replace("  ", " ")
 
 
 def as_scorer(estimator: Any, *, positive: Any = None) -> EstimatorScorer:
@@ -165,6 +166,13 @@ def as_scorer(estimator: Any, *, positive: Any = None) -> EstimatorScorer:
     InvalidTypeError
         If the object has no ``predict_proba``.
 
+    Notes
+    -----
+    Its ``version`` covers the class, the release of its library, every parameter and the fitted
+    state with all its arrays, so that two fits on other data are two versions. It does not cover
+    the code behind a named function or class, nor the releases of other libraries. Where part of
+    the state cannot be read it is None: such a scorer counts as one without a version.
+
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression
@@ -172,7 +180,8 @@ def as_scorer(estimator: Any, *, positive: Any = None) -> EstimatorScorer:
     >>> scorer.predict_proba([[1.5]]).round(3)
     array([0.5])
     """
-    if not callable(getattr(estimator, "predict_proba", None)):
+    # Stacking and search classifiers show predict_proba on the instance only once it is fitted.
+    if not (hasattr(estimator, "predict_proba") or hasattr(type(estimator), "predict_proba")):
         raise InvalidTypeError(
             f"`estimator` is a {type(estimator).__name__} without predict_proba; wrap a classifier "
             "that has decision_function alone in sklearn.calibration.CalibratedClassifierCV"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from eval_toolkit import _frames, _validate
-from eval_toolkit._hashing import content_hash
+from eval_toolkit._hashing import canonical_value, content_hash, unit_ids
 from eval_toolkit._validate import IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.scorecards import Records
@@ -194,6 +194,29 @@ class EvalSlice:
         pairs = zip(self.inputs, self.y_true.tolist(), strict=True)
         return [content_hash(item, label) for item, label in pairs]
 
+    @cached_property
+    def unit_ids(self) -> list[str]:
+        """What each row is known by: its id, else 16 digits of its content hash.
+
+        Equal rows get ~2, ~3 … in the order of their groups, strata and other columns, never of
+        their positions: the order of the rows changes nothing.
+
+        Examples
+        --------
+        >>> rows = {"text": ["a", "b", "a"], "label": [1, 0, 1], "author": ["z", "y", "x"]}
+        >>> [unit[16:] for unit in EvalSlice("all", rows, group_col="author").unit_ids]
+        ['~2', '', '']
+        """
+        if self.ids is not None:
+            return list(self.ids)
+        hashes = self.content_hashes
+        if len(set(hashes)) == len(hashes):
+            return unit_ids(hashes)
+        named = [name for name in (self.group_col, self.strata_col) if name is not None]
+        others = [name for name in sorted(_frames.names(self.df)) if name not in named]
+        columns = [_frames.column(self.df, name).tolist() for name in named + others]
+        return unit_ids(hashes, *(map(_as_text, column) for column in columns))
+
     def take(self, rows: ArrayLike, *, name: str | None = None) -> "EvalSlice":
         """Return the rows at these positions or under this mask, with the same columns.
 
@@ -222,7 +245,9 @@ class EvalSlice:
         """
         parts = dict(slices or {})
         if self.strata_col is not None:
-            parts.setdefault(self.strata_col, _frames.column(self.df, self.strata_col))
+            strata = _frames.column(self.df, self.strata_col).tolist()
+            named = ["unlabeled" if _validate.is_missing(part) else str(part) for part in strata]
+            parts.setdefault(self.strata_col, named)
         return Records.from_rows(
             self.y_true,
             scores,
@@ -238,3 +263,7 @@ class EvalSlice:
 
 def _or_none(value: Any) -> Any:
     return None if _validate.is_missing(value) else value
+
+
+def _as_text(value: Any) -> str:
+    return str(canonical_value(_or_none(value)))

@@ -59,6 +59,24 @@ def test_scorer_block(page: Page) -> None:
     assert page[0]["preds"].round(3).tolist() == [0.033] * 5
 
 
+def test_a_class_starts_afresh_in_every_fold_and_so_does_a_fit_that_does(page: Page) -> None:
+    from eval_toolkit import evaluate_folded
+
+    names = page[0]
+    slice_ = names["EvalSlice"]("all", {"text": names["texts"], "label": names["labels"]})
+    fitted, made = (
+        evaluate_folded(
+            {"tfidf": scorer},
+            names["StratifiedKFoldSplitter"](k=3),
+            slice_,
+            run_id="r",
+            n_resamples=20,
+        ).fold_summary
+        for scorer in (names["scorer"], names["TfidfLogisticScorer"])
+    )
+    assert fitted == made
+
+
 def test_the_harness_honours_the_judges_hook(page: Page) -> None:
     from eval_toolkit import EvalSlice, evaluate
 

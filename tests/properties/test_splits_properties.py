@@ -58,11 +58,11 @@ seeds = st.integers(0, 2**40)
 def test_k_folds_partition_the_rows(columns, k, seed):
     slice_ = sliced(columns, group_col="group", time_col="time")
     for splitter in (
-        StratifiedKFoldSplitter(k=k, seed=seed),
+        StratifiedKFoldSplitter(k=k, seed=seed, ignore_groups=True),
         GroupKFoldSplitter(k=k),
         StratifiedGroupKFoldSplitter(k=k, seed=seed),
         SourceDisjointKFoldSplitter("group", k=k, seed=seed),
-        PurgedKFoldSplitter(n_splits=k),
+        PurgedKFoldSplitter(n_splits=k, ignore_groups=True),
     ):
         try:
             with warnings.catch_warnings():

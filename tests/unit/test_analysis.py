@@ -385,3 +385,73 @@ def test_names_without_a_metric():
     assert higher_is_better("zzz") is None
     with pytest.raises(InvalidInputError):
         metric_named("")
+
+
+# --- files of several scorers or slices ----------------------------------------------------------
+
+
+@pytest.fixture
+def several(tmp_path):
+    """Two scorers on two slices of 20 rows each, in one file."""
+    scores = [0.2, 0.8] * 20 + [0.8, 0.2] * 20
+    return write_predictions(
+        tmp_path / "p.csv",
+        labels=[0, 1] * 40,
+        scores=scores,
+        row_ids=[str(i) for i in range(40)] * 2,
+        scorers=["good"] * 40 + ["bad"] * 40,
+        slices=(["x"] * 20 + ["y"] * 20) * 2,
+    )
+
+
+def test_rows_of_several_scorers_or_slices_are_never_pooled(several):
+    for ask in (
+        lambda **k: bootstrap_metric_from_predictions(several, metric="roc_auc", **k),
+        lambda **k: rows_at(several, max_fpr=0.1, **k),
+        lambda **k: drift(several, several, **k),
+    ):
+        with pytest.raises(
+            InvalidInputError, match=r"holds 2 scorers, 'bad', 'good'; choose one with scorer="
+        ):
+            ask()
+        with pytest.raises(
+            InvalidInputError, match=r"holds 2 slices, 'x', 'y'; choose one with slice="
+        ):
+            ask(scorer="good")
+        with pytest.raises(MissingColumnError, match=r"has no 'ugly'; it has 'bad', 'good'"):
+            ask(scorer="ugly", slice="x")
+        ask(scorer="good", slice="x")
+    with pytest.raises(
+        InvalidInputError, match=r"candidate holds 2 scorers.*choose one with candidate_scorer="
+    ):
+        paired_diff_from_prediction_refs(several, several, baseline_scorer="good", slice="x")
+
+
+def test_one_scorer_of_a_file_of_several(several):
+    chosen = {"metric": "roc_auc", "n_resamples": 50, "slice": "x"}
+    for scorer, auc in (("good", 1.0), ("bad", 0.0)):
+        found = bootstrap_metric_from_predictions(several, scorer=scorer, **chosen)
+        assert (found["point_estimate"], found["n_rows"]) == (auc, 20)
+    found = paired_diff_from_prediction_refs(
+        several, several, baseline_scorer="bad", candidate_scorer="good", **chosen
+    )
+    assert (found["delta"], found["n_rows"]) == (1.0, 20)
+    flagged = rows_at(several, thresholds=(0.5, None), scorer="bad", slice="y")
+    assert sorted(flagged.rows.tolist()) == list(range(60, 80, 2)), "positions in the file"
+    assert flagged.fpr == 1.0
+    assert drift(several, several, scorer="good", slice="y").n_common == 20
+
+
+def test_ids_that_repeat_are_noticed_where_no_column_names_the_scorer(several):
+    columns = PredictionColumns("label", "score", row_id="row_id")
+    blind = PredictionArtifactRef(several.uri, several.media_type, columns)
+    for ask in (
+        lambda: bootstrap_metric_from_predictions(blind),
+        lambda: rows_at(blind, max_fpr=0.1),
+        lambda: drift(blind, blind),
+        lambda: paired_diff_from_prediction_refs(blind, blind),
+    ):
+        with pytest.raises(ArtifactError, match="rows 1 and 41 have the row id '0'"):
+            ask()
+    with pytest.raises(MissingColumnError, match="has no 'good'; it has no column of scorers"):
+        bootstrap_metric_from_predictions(blind, scorer="good")

@@ -296,3 +296,12 @@ def test_stored_references_may_have_fields_of_later_versions() -> None:
         PredictionArtifactRef.from_dict({**stored, "n_row": 3})
     with pytest.raises(InvalidInputError, match="a prediction reference has no 'uri'"):
         PredictionArtifactRef.from_dict({"media_type": "text/csv", "columns": COLUMNS})
+
+
+def test_times_are_written_as_times_and_missing_ones_as_absent():
+    times = np.array(["2026-01-02T03:04:05", "NaT"], dtype="datetime64[ns]")
+    written = sanitize_for_json({"at": times}, nan_strategy="null")
+    assert written == {"at": ["2026-01-02T03:04:05.000000000", None]}
+    assert sanitize_for_json(times)[1]["status"] == "skipped"
+    with pytest.raises(InvalidInputError, match="at → 1"):
+        sanitize_for_json({"at": times}, nan_strategy="raise")

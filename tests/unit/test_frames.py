@@ -112,3 +112,21 @@ def test_dicts_with_odd_columns():
         _frames.n_rows({"a": [1], "b": [1, 2]})
     with pytest.raises(InvalidInputError, match="`df` has two columns of one name"):
         _frames.names(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_integers_stay_exact_beside_a_missing_one(make):
+    whole = 2**53 + 1  # a float would round it
+    values = pd.array([whole, None, 3], dtype="Int64") if make is MAKERS["pandas"] else None
+    frame = make({"a": [whole, None, 3] if values is None else values})
+    assert _frames.column(frame, "a").tolist() == [whole, None, 3]
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, dict])
+def test_integers_stay_exact_when_no_numpy_type_holds_them_all(make):
+    values = [2**63, 2**63 + 1, -1]
+    assert _frames.column(make({"a": values}), "a").tolist() == values
+    with pytest.raises(
+        InvalidInputError, match="column 'a' holds integers too large for a pyarrow"
+    ):
+        _frames.from_columns({"a": values}, "pyarrow")

@@ -158,6 +158,38 @@ class TestCells:
         web = strata["web"]["by_scorer"]["m"]
         assert web["roc_auc"]["value"] == pytest.approx(block(alone)["roc_auc"]["value"])
 
+    @pytest.mark.parametrize("missing", [None, float("nan"), np.datetime64("NaT")])
+    def test_rows_without_a_stratum_are_the_part_unlabeled(self, missing: Any) -> None:
+        data = rows()
+        data["source"] = ["web"] * 50 + [missing] * 10
+        result = run(slices=[EvalSlice("test", data, strata_col="source")])
+        strata = result.by_slice["test"]["strata"]
+        assert {name: entry["n"] for name, entry in strata.items()} == {"unlabeled": 10, "web": 50}
+        recall = block(result)["headline"]["per_stratum_recall_at_max_f1"]
+        assert sorted(recall) == ["unlabeled", "web"]
+
+    def test_a_missing_group_is_refused_before_anything_is_scored(self) -> None:
+        data = rows()
+        data["author"][7] = None
+        scorer = Told()
+        slice_ = EvalSlice("test", data, group_col="author")
+        message = r"slice 'test': author\[7\] is missing; every row needs a group"
+        with pytest.raises(InvalidInputError, match=message):
+            run(scorer, [slice_])
+        with pytest.raises(InvalidInputError, match=message):
+            evaluate_scorer_on_slice(scorer, slice_)
+        assert scorer.calls == []
+
+    def test_groups_and_parts_are_one_per_row(self) -> None:
+        class Plain:
+            name = "plain"
+            y_true = np.array([0, 1] * 20)
+            features = ["0.5|x"] * 40
+            strata = np.array(["a"] * 39)
+
+        with pytest.raises(InvalidInputError, match="40 labels but 39 values in 'stratum'"):
+            run(slices=[Plain()])
+
     def test_a_scorer_without_scores_has_its_row_in_the_strata(self) -> None:
         result = run(
             Raises(RuntimeError("no")),
@@ -175,6 +207,12 @@ class TestCells:
             float(text.split("|")[0]) for text in slice_.features
         ]
 
+    def test_equal_rows_are_known_by_the_ids_of_their_slice(self) -> None:
+        data = {"text": ["0.5|same"] * 12, "label": [1] * 12, "note": list("lkjihgfedcba")}
+        slice_ = EvalSlice("test", data)
+        assert slice_.unit_ids[-1] == slice_.content_hashes[0][:16]
+        assert run(slices=[slice_]).by_slice["test"]["unit_ids"] == slice_.unit_ids
+
     def test_config(self) -> None:
         config = run(extra_config={"note": "x"}, seed=7).config
         assert config["scorers"] == ["m"]
@@ -182,6 +220,8 @@ class TestCells:
         assert (config["seed"], config["n_resamples"], config["note"]) == (7, 50, "x")
         with pytest.raises(InvalidInputError, match="the key 'seed', which the run itself"):
             run(extra_config={"seed": 1})
+        with pytest.raises(InvalidTypeError, match="`extra_config` is 3; it must be a dict"):
+            run(extra_config=3)
 
     def test_seed_and_rng_are_one_argument(self) -> None:
         assert run(seed=3).to_dict() == run(rng=3).to_dict()
@@ -255,7 +295,9 @@ class TestInput:
             run(slices=slices)
 
     def test_a_slice_alone(self) -> None:
-        with pytest.raises(InvalidTypeError, match=r"must be a list or a dict; write \[test\]"):
+        with pytest.raises(
+            InvalidTypeError, match=r"one slice, 'test'; put it in a list: \[slice_"
+        ):
             run(slices=part())
 
     @pytest.mark.parametrize(
@@ -597,6 +639,21 @@ class TestThresholds:
         assert points["threshold_provenance"]["applied_to_slice"] == "test"
         assert "transferred_operating_points" not in block(result, "val")
         assert result.threshold_policy["thresholds"][0]["spec"] == "locked"
+
+    def test_an_operating_point_is_not_measured_on_the_rows_it_was_chosen_on(self) -> None:
+        spec = OperatingPointSpec("test", ["test", "other"], [MaxF1Selector()])
+        result = run(slices=[part(), part("other", seed=1)], operating_point_specs=[spec])
+        point = block(result)["transferred_operating_points"]["transferred"]["max_f1"]
+        assert (point["status"], point["reason"]) == (
+            "skipped",
+            "the threshold was chosen on these rows",
+        )
+        assert "f1" not in point
+        assert (
+            "f1" in block(result, "other")["transferred_operating_points"]["transferred"]["max_f1"]
+        )
+        (entry,) = result.threshold_policy["thresholds"]
+        assert entry["applied_to_slices"] == ["other"]
 
     def test_operating_point_specs_name_what_is_there(self) -> None:
         for spec, message in (

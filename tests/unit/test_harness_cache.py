@@ -1,6 +1,7 @@
 """Batches, the score cache, results on disk and runs."""
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,21 @@ class TestCache:
         run(newer, cache=cache)
         assert newer.calls
 
+    def test_equal_values_under_other_columns_are_other_inputs(self) -> None:
+        class First:
+            version = "1"
+
+            def predict_proba(self, X: Any) -> Any:
+                return np.asarray(X["a"])
+
+        cache: dict[str, float] = {}
+        low, high, label = [0.1] * 20, [0.9] * 20, [0, 1] * 10
+        for columns in (["a", "b"], ["b", "a"]):
+            data = {columns[0]: low, columns[1]: high, "label": label}
+            slice_ = EvalSlice("test", data, feature_col=columns)
+            scores = run(First(), slice_, cache=cache).by_slice["test"]["by_scorer"]["m"]["scores"]
+            assert scores == data["a"]
+
     def test_two_scorers_of_one_version_do_not_share(self) -> None:
         class Other(Counting):
             def predict_proba(self, X: Any) -> Any:
@@ -126,11 +142,22 @@ class TestCache:
         with pytest.raises(InvalidInputError, match="scorer 'm' has no `version`; give it one"):
             run(Plain(), cache={})
 
-    def test_an_estimators_version_does_not_know_its_training_data(self) -> None:
+    def test_two_fits_of_one_estimator_do_not_share(self) -> None:
+        linear_model = pytest.importorskip("sklearn.linear_model")
+        slice_ = EvalSlice("test", {"x": [[0.0], [1.0]] * 8, "label": [0, 1] * 8}, feature_col="x")
+        cache: dict[str, float] = {}
+        for labels in ([0, 1], [1, 0], [0, 1]):
+            model = linear_model.LogisticRegression().fit([[0.0], [1.0]], labels)
+            scores = run(model, slice_, cache=cache).by_slice["test"]["by_scorer"]["m"]["scores"]
+            assert scores[:2] == model.predict_proba([[0.0], [1.0]])[:, 1].tolist()
+        assert len(cache) == 4
+
+    def test_an_estimator_that_cannot_say_what_it_is_made_of_is_refused(self) -> None:
         linear_model = pytest.importorskip("sklearn.linear_model")
         model = linear_model.LogisticRegression().fit([[0.0], [1.0]], [0, 1])
+        model.lock_ = threading.Lock()
         slice_ = EvalSlice("test", {"x": [[0.0], [1.0]] * 8, "label": [0, 1] * 8}, feature_col="x")
-        with pytest.raises(InvalidInputError, match="has no `version`"):
+        with pytest.raises(InvalidInputError, match="scorer 'm' has no `version`"):
             run(model, slice_, cache={})
 
     def test_inputs_without_an_identity_are_refused(self) -> None:
@@ -228,6 +255,29 @@ class TestResults:
             json.dumps(payload, allow_nan=False)
             assert RunResult.from_dict(payload).to_dict() == payload
 
+    def test_a_result_read_back_is_equal_whatever_its_configuration_holds(self) -> None:
+        given = {"sizes": (1, 2), "where": Path("data"), "k": np.int64(3), 7: {"x"}}
+        result = run(Counting(), extra_config=given)
+        assert result.config["sizes"] == [1, 2]
+        for made in (result, with_claim_report(result, {"claims": ("a",)}), folded()):
+            assert RunResult.from_dict(made.to_dict()) == made
+
+    def test_what_cannot_be_stored_is_refused_before_the_work(self) -> None:
+        scorer = Counting()
+        for extra, message in (
+            ({1: "a", "1": "b"}, "two keys that are '1'"),
+            ({"seeds": 1}, "seed"),
+        ):
+            with pytest.raises(InvalidInputError, match=message):
+                evaluate_folded(
+                    {"m": scorer},
+                    StratifiedKFoldSplitter(k=3),
+                    part(),
+                    run_id="r",
+                    extra_config=extra,
+                )
+        assert scorer.calls == []
+
     def test_from_dict_checks(self) -> None:
         with pytest.raises(ArtifactError, match="has no 'run_id'"):
             RunResult.from_dict({"config": {}})
@@ -256,6 +306,25 @@ class TestResults:
             assert '"scores"' not in compact.read_text()
             assert '"unit_ids"' not in compact.read_text()
             assert json.loads(full.read_text()) == result.to_dict()
+
+    def test_secrets_are_redacted_as_in_a_run(self, tmp_path: Path) -> None:
+        secret = "sk-AbCdEf0123456789" + "ABCDEFGH"
+
+        class Refused(Counting):
+            def predict_proba(self, X: Any) -> Any:
+                raise RuntimeError(f"401: {secret}")
+
+        result = run(
+            Refused(), on_scorer_error="record", extra_config={"api_key": "hunter2", "n": 3}
+        )
+        paths = write_run_result(result, tmp_path / "files")
+        for path in paths:
+            assert secret not in path.read_text()
+            assert "hunter2" not in path.read_text()
+            assert json.loads(path.read_text())["config"]["n"] == 3
+        stored = save_run(result, tmp_path / "run")
+        assert json.loads(paths[0].read_text()) == stored.results
+        assert json.loads(paths[1].read_text()) == stored.results_full
 
     def test_a_slice_may_be_named_scores(self, tmp_path: Path) -> None:
         result = evaluate({"scores": Counting()}, [part("unit_ids")], run_id="r", n_resamples=20)

@@ -18,6 +18,7 @@ from eval_toolkit.errors import (
 )
 from eval_toolkit.harness import evaluate_folded
 from eval_toolkit.leakage import CrossSplitLeakageCheck, GroupLeakageCheck, LeakageFinding
+from eval_toolkit.scorers import as_scorer
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.splits import (
     GroupKFoldSplitter,
@@ -176,6 +177,56 @@ class TestFitting:
             run(Fits, fit=False)
         with pytest.raises(InvalidTypeError, match="`fit` is 'yes'"):
             run(fit="yes")
+
+    def test_an_estimator_forgets_what_it_learnt_before(self) -> None:
+        # Labels are noise: no scorer fitted on the training part alone beats 0.5 by much.
+        rng = np.random.default_rng(0)
+        x, label = rng.normal(size=(80, 3)), np.tile([0, 1], 40)
+        noise = EvalSlice("all", {"x": list(x), "label": label}, feature_col="x")
+        ensemble = pytest.importorskip("sklearn.ensemble")
+        forest = ensemble.RandomForestClassifier(20, warm_start=True, random_state=0)
+        forest.fit(x, label)
+        for scorer in (forest, as_scorer(forest)):
+            found = run(scorer, slice_=noise).fold_summary["test"]["m"]["roc_auc"]["mean"]
+            assert 0.2 < found < 0.8
+        assert forest.predict_proba(x)[:, 1][label == 1].min() > 0.5
+
+    def test_what_as_scorer_was_told_is_kept(self) -> None:
+        linear_model = pytest.importorskip("sklearn.linear_model")
+
+        class Words(linear_model.LogisticRegression):  # type: ignore[misc, name-defined]
+            def fit(self, X: Any, y: Any) -> Any:
+                return super().fit([[float(t.split("|")[0])] for t in X], np.where(y, "bad", "ok"))
+
+            def predict_proba(self, X: Any) -> Any:
+                return super().predict_proba([[float(t.split("|")[0])] for t in X])
+
+        model = Words()
+        model.version = "words-3"
+        result = run(as_scorer(model, positive="bad"))
+        assert result.fold_summary["test"]["m"]["roc_auc"]["mean"] > 0.5
+        assert result.versions["scorer:m"].startswith("words-3")
+
+    def test_the_version_of_an_estimator_is_that_of_its_recipe(self) -> None:
+        naive_bayes = pytest.importorskip("sklearn.naive_bayes")
+        rows = {
+            "x": [[float(i % 7)] for i in range(60)],
+            "label": [int(i % 7 > 3) for i in range(60)],
+        }
+        slice_ = EvalSlice("all", rows, feature_col="x")
+        recipe = as_scorer(naive_bayes.GaussianNB()).version
+        for scorer in (naive_bayes.GaussianNB, naive_bayes.GaussianNB()):
+            assert run(scorer, slice_=slice_).versions["scorer:m"] == recipe
+
+    def test_an_estimator_that_cannot_be_cloned_says_so(self) -> None:
+        class Odd(Fits):
+            def get_params(self, deep: bool = True) -> dict[str, Any]:
+                return {"unknown": 1}
+
+        with pytest.raises(
+            InvalidTypeError, match=r"scorer 'm' cannot be copied .* pass a function"
+        ):
+            run(Odd())
 
     def test_what_cannot_be_copied_says_so(self) -> None:
         import threading
@@ -366,6 +417,81 @@ class TestSeeds:
         groups = parent().df["author"]
         result = run(splitter=GroupKFoldSplitter(k=3), groups=groups)
         assert len(result.by_fold) == 3
+
+
+class TestGroups:
+    """The groups that made the folds are the groups of the intervals."""
+
+    def cells(self, splitter: Any, slice_: EvalSlice, **options: Any) -> list[dict[str, Any]]:
+        result = run(splitter=splitter, slice_=slice_, n_resamples=100, **options)
+        return [
+            fold["by_slice"]["test"]["by_scorer"]["m"]["roc_auc"]
+            for fold in result.by_fold.values()
+        ]
+
+    def test_a_splitters_column_and_an_argument_count_like_the_slices_own(self) -> None:
+        own = self.cells(GroupKFoldSplitter(k=3), parent(group_col="author"))
+        assert [cell["n_groups"] for cell in own] == [5, 5, 5]
+        assert self.cells(GroupKFoldSplitter(k=3, group_col="author"), parent()) == own
+        passed = parent().df["author"]
+        assert self.cells(GroupKFoldSplitter(k=3), parent(), groups=passed) == own
+
+    @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "columns"])
+    def test_an_argument_works_for_every_frame(self, library: str) -> None:
+        from eval_toolkit import _frames
+
+        if library != "columns":
+            pytest.importorskip(library)
+        columns = {**parent().df, "groups": ["taken"] * 60}
+        frame = _frames.from_columns(columns, library)
+        for groups in (columns["author"], np.repeat(np.arange(15), 4)):
+            cells = self.cells(GroupKFoldSplitter(k=3), EvalSlice("all", frame), groups=groups)
+            assert [cell["n_groups"] for cell in cells] == [5, 5, 5]
+        assert _frames.names(frame) == list(columns)
+
+    def test_an_argument_goes_before_the_splitters_column(self) -> None:
+        pairs = np.repeat(np.arange(30), 2)
+        splitter = GroupKFoldSplitter(k=3, group_col="author")
+        cells = self.cells(splitter, parent(), groups=pairs)
+        assert [cell["n_groups"] for cell in cells] == [10, 10, 10]
+
+    def test_records_carry_them(self) -> None:
+        splitter = GroupKFoldSplitter(k=3, group_col="author")
+        records = run(splitter=splitter).records["test", "m"]
+        assert sorted(set(records.group)) == sorted(set(parent().df["author"]))
+
+    def test_bad_groups(self) -> None:
+        for groups, message in (
+            (["a"] * 59, "`groups` has 59 rows but the data has 60"),
+            ([None] * 60, r"groups\[0\] is missing"),
+        ):
+            with pytest.raises(InvalidInputError, match=message):
+                run(splitter=GroupKFoldSplitter(k=3), groups=groups)
+
+    def test_a_missing_group_is_refused_before_anything_is_fitted(self) -> None:
+        slice_ = parent()
+        slice_.df["author"][3] = None
+        bad = EvalSlice("all", slice_.df, group_col="author")
+        with pytest.raises(InvalidInputError, match=r"slice 'all': author\[3\] is missing"):
+            run(Fits(), slice_=bad)
+        assert SEEN["fit"] == []
+
+    @pytest.mark.parametrize("column", [None, "key"])
+    def test_nested_thresholds_keep_the_groups_together(self, column: str | None) -> None:
+        # With a column of its own the splitter still has to be told: the argument goes first.
+        author = dict(zip(parent().features, parent().df["author"], strict=True))
+        run(
+            Fits(),
+            GroupKFoldSplitter(k=3, group_col=column),
+            groups=parent().df["author"],
+            thresholds=Recording(),
+        )
+        assert [len(call) for call in SEEN["select"]] == [40, 40, 40]
+        for fold in range(3):  # fits on its training part and inside it, scores inside and then out
+            outer, *inner = SEEN["fit"][fold * 4 : fold * 4 + 4]
+            scored = SEEN["score"][fold * 4 : fold * 4 + 4]
+            for fitted, held_out in zip([*inner, outer], scored, strict=True):
+                assert not {author[text] for text in fitted} & {author[text] for text in held_out}
 
 
 class TestLeakage:

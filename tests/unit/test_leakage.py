@@ -247,6 +247,10 @@ class TestPolicies:
         report = LeakageReport([finding(drop_indices=None, message="column x")])
         with pytest.raises(LeakageError, match="dropping rows does not cure: C: column x"):
             lk.apply_leakage_policy(report, SPLITS, "drop")
+        for nowhere in ({}, {"test": []}):
+            report = LeakageReport([finding(drop_indices=nowhere, message="no row named")])
+            with pytest.raises(LeakageError, match="does not cure: C: no row named"):
+                lk.apply_leakage_policy(report, SPLITS, "drop")
         harmless = LeakageReport([finding(drop_indices=None, severity="info")])
         assert lk.apply_leakage_policy(harmless, SPLITS, "drop") == SPLITS
 

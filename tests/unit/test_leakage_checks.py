@@ -1,7 +1,9 @@
 """Each built-in check: what it finds within and across splits, what it leaves, what it says."""
 
 import gzip
+import math
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -454,6 +456,13 @@ class TestGroups:
         splits = {"a": part(["x", "y"], user=[1, 2]), "b": part(["z"], user=[2.0])}
         assert lk.GroupLeakageCheck("user").validate(splits).n_affected == 2
 
+    @pytest.mark.parametrize("other", [["2", "9"], [2.0, None], np.array([2, 9], np.uint8)])
+    def test_ids_that_differ_in_type_only_are_one_group(self, other: Any) -> None:
+        splits = {"a": part(["x", "y"], user=[1, 2]), "b": part(["z", "w"], user=other)}
+        found = lk.GroupLeakageCheck("user").validate(splits)
+        assert found.drop_indices == {"a": [1], "b": [0]}
+        assert found.evidence["violating_groups"] == ["2"]
+
     def test_messages(self) -> None:
         with pytest.raises(MissingColumnError, match="GroupLeakageCheck: split 'train': there is"):
             lk.GroupLeakageCheck("session").validate(self.splits)
@@ -501,6 +510,9 @@ class TestTimes:
             ([date(2024, 1, 5)], [datetime(2024, 1, 3), "2024-01-09"]),
             (["2024-01-05T00:00+00:00"], ["2024-01-05T01:00+02:00", "2024-01-05T01:00Z"]),
             ([5.5, None], [3, 7.5]),
+            ([Decimal("5.5")], [3, Decimal(7)]),
+            ([np.datetime64("2024-01-05")], ["2024-01-03", np.datetime64("2025")]),
+            ([2**60 + 1, None], [2**60, 2**60 + 2]),
             (np.array(["2024-01-05"], "datetime64[D]"), np.array(["2024-01-03", "2025"], "M8[ns]")),
         ],
     )
@@ -522,14 +534,19 @@ class TestTimes:
         assert check.validate(splits).drop_indices == {"test": [0]}
 
     def test_messages(self) -> None:
-        with pytest.raises(InvalidTypeError, match=r"t\[1\] is 'May 5'; times must be numbers"):
+        with pytest.raises(
+            InvalidInputError,
+            match=r"TemporalLeakageCheck: split 'train': t\[1\] is 'May 5'; times must be numbers",
+        ):
             timed(["2024-01-01", "May 5"], ["2024-01-02"])
-        with pytest.raises(InvalidInputError, match="is a time in split 'train' but a number in"):
+        with pytest.raises(InvalidInputError, match="is a date in split 'train' but a number in"):
             timed(["2024-01-01"], [3])
-        with pytest.raises(InvalidInputError, match="mixes time and time with zone"):
+        with pytest.raises(InvalidInputError, match="a date with a time zone, but t"):
             timed(["2024-01-01", "2024-01-01T00:00Z"], ["2024-01-02"])
-        with pytest.raises(InvalidTypeError, match=r"t\[0\] is True"):
+        with pytest.raises(InvalidInputError, match=r"t\[0\] is True"):
             timed([True], [False])
+        with pytest.raises(InvalidInputError, match=r"t\[1\] is inf; a time must be finite"):
+            timed([1.0, math.inf], [2.0])
         with pytest.raises(InvalidInputError, match="it must name at least two splits"):
             lk.TemporalLeakageCheck("t", ["train"])
         with pytest.raises(MissingColumnError, match="no split 'later'"):
@@ -546,6 +563,14 @@ def labelled(n: int, **columns: Any) -> dict[str, EvalSlice]:
 class TestTarget:
     y = np.array([0, 1] * 100)
     rng = np.random.default_rng(7)
+
+    def test_groups_are_tried_only_where_a_scorer_sees_them(self) -> None:
+        columns = {"text": ["t"] * 200, "label": self.y, "author": np.array(["ann", "bob"])[self.y]}
+        grouped = EvalSlice("train", columns, group_col="author")
+        assert lk.TargetLeakageCheck().validate({"train": grouped}).n_affected == 0
+        assert lk.TargetLeakageCheck(["author"]).validate({"train": grouped}).n_affected == 1
+        feature = EvalSlice("train", columns, feature_col=["text", "author"], group_col="author")
+        assert lk.TargetLeakageCheck().validate({"train": feature}).n_affected == 1
 
     @pytest.mark.parametrize(
         ("column", "measure"),

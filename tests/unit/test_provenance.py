@@ -177,8 +177,17 @@ KEYS += (
     "db.password",
     "Set-Cookie",
     "pwd",
+    "azure_key",
+    "AZURE_KEY",
+    "db_pass",
+    "client_key",
+    "ssh_key",
+    "basic_auth",
+    "api_key_2",
+    "access_tokens",
 )
 INNOCENT = ("max_tokens", "tokenizer", "n_tokens", "token_count", "api_key_env", "key", "sort_keys")
+INNOCENT += ("eos_token", "pass", "second_pass", "label_key", "sig", "max_token")
 INNOCENT += ("primary_key", "secretary", "author", "passwords_checked", "cookie_policy", "")
 
 
@@ -214,6 +223,7 @@ def test_texts_that_look_like_a_secret(secret):
     text = f"401: refused {secret} today"
     assert redact_secrets([text], keys=False) == ["401: refused [redacted] today"]
     assert redact_secrets({secret: 1}) == {"[redacted]": 1}
+    assert redact_secrets({secret: 1}, keys=False) == {secret: 1}, "a name, not a setting"
 
 
 def test_headers_addresses_and_arguments():
@@ -235,6 +245,17 @@ def test_lists_of_any_kind_of_text():
     "text",
     [
         "sk-learn-logistic-regression-model",
+        "sk-learn-TfidfLogReg-v2",
+        "sk-learn-Pipeline-2024-A1b2c3d4",
+        "sk-TfidfLogisticRegressionV2",
+        "sk-item-0001-ABCDEFGHIJ",
+        "task-ABC1234567890123456",
+        "def load(token: str, api_key=None) -> bytes",
+        "LogisticRegression(C=1.0, key=3, eos_token='</s>')",
+        "unexpected token < at line 3",
+        "api_key=${OPENAI_API_KEY}",
+        "token=***",
+        "KeyError: 'score'",
         "a" * 64,
         "https://example.org/a:b@c",
         "the bearer of this",
@@ -245,3 +266,61 @@ def test_lists_of_any_kind_of_text():
 )
 def test_texts_that_do_not(text):
     assert redact_secrets(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("GET https://x/v1?api_key=abc123&page=2", "GET https://x/v1?api_key=[redacted]&page=2"),
+        ("https://a.blob/c?sv=1&sig=abc%3D", "https://a.blob/c?sv=1&sig=[redacted]"),
+        ("https://maps/?key=abc", "https://maps/?key=[redacted]"),
+        ("failed: password=hunter2pw; retry", "failed: password=[redacted]; retry"),
+        ("password: hunter2", "password: [redacted]"),
+        ("curl -H 'X-Api-Key: q1w2e3' x", "curl -H 'X-Api-Key: [redacted]' x"),
+        ("Authorization: Basic dXNlcg==", "Authorization: [redacted]"),
+        ("Cookie: a=b; c=d\nHost: x", "Cookie: [redacted]\nHost: x"),
+        ('{"api_key": "two words", "n": 3}', '{"api_key": "[redacted]", "n": 3}'),
+        (r"{\"token\": \"abc\"}", r"{\"token\": \"[redacted]\"}"),
+        ("Client(token='abc', n=3)", "Client(token='[redacted]', n=3)"),
+        ("AccountName=x;AccountKey=abc==;E=1", "AccountName=x;AccountKey=[redacted];E=1"),
+        ("run --api-key hush --limit 5", "run --api-key [redacted] --limit 5"),
+        ("run --token=hush", "run --token=[redacted]"),
+        ("wrong API key: abc", "wrong API key: [redacted]"),
+    ],
+)
+def test_what_follows_the_name_of_a_secret_within_a_text(text, safe):
+    assert redact_secrets(text, keys=False) == safe
+    assert redact_secrets(safe) == safe
+
+
+def test_real_keys_are_recognised_whatever_they_are_made_of():
+    rng = np.random.default_rng(0)
+    base62 = list("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+    made = {
+        "sk-": (base62, 48),
+        "sk-proj-": ([*base62, "-", "_"], 156),
+        "sk-ant-api03-": ([*base62, "-", "_"], 93),
+        "sk-or-v1-": (list("0123456789abcdef"), 64),
+    }
+    for prefix, (letters, length) in made.items():
+        keys = [prefix + "".join(rng.choice(letters, length)) for _ in range(200)]
+        found = sum(redact_secrets(key) != key for key in keys)
+        assert found >= 195, prefix
+
+
+def test_no_key_of_a_dict_gets_lost():
+    one, two = ("sk-" + text * 12 for text in ("Ab3", "Cd4"))
+    assert redact_secrets({one: 1, two: 2}) == {"[redacted]": 1, "[redacted]#2": 2}
+
+
+def test_ids_of_units_are_not_secrets():
+    ids = ["hf_abcdefghijklmnopqrstuv", "token=abc"]
+    assert redact_secrets({"unit_ids": ids, "note": ids}) == {
+        "unit_ids": ids,
+        "note": ["[redacted]", "token=[redacted]"],
+    }
+
+
+def test_long_texts_without_structure_are_scanned_in_one_go():
+    blob = "Secret" + "aB3-_." * 50_000
+    assert redact_secrets(blob) == blob

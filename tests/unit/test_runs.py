@@ -331,6 +331,45 @@ def test_secrets_do_not_reach_the_disk(tmp_path):
     assert run.records("test", "m").reason["score"].tolist() == ["refused [redacted]"]
 
 
+def test_names_and_ids_that_resemble_keys_are_kept(tmp_path):
+    names = ["sk-learn-TfidfLogReg-v2", "sk-learn-TfidfLinearSVC-v2", "sk-" + "Ab3" * 12, "token"]
+    ids = [f"sk-item-{i:04d}-ABCDEFGHIJ" for i in range(3)] + ["hf_abcdefghijklmnopqrstuv"]
+    block = {"n": 4, "n_positive": 2, "pr_auc": 0.8, "scores": [0.1, 0.2, 0.3, 0.4]}
+    part = {"n": 4, "n_positive": 2, "unit_ids": ids, "by_scorer": dict.fromkeys(names, block)}
+    results = {**payload(), "by_slice": {"password": part}}
+    held = Records.from_rows([0, 1, 0, 1], block["scores"], unit_id=ids)
+    run = write_run(
+        tmp_path / "r",
+        results=results,
+        results_full=results,
+        manifest={"versioned_objects": {f"scorer:{name}": "1" for name in names}},
+        records={("password", name): held for name in names},
+    )
+    for stored in (run.results, run.results_full):
+        assert stored["by_slice"] == results["by_slice"]
+    assert sorted(run.results["by_slice"]["password"]["by_scorer"]) == sorted(
+        scorer for _, scorer in run.subjects
+    )
+    assert run.records("password", names[0]).unit_id.tolist() == sorted(ids)
+    assert len(run.manifest["versioned_objects"]) == len(names)
+
+
+def test_records_altered_after_the_run_was_opened_are_refused(tmp_path):
+    a = write_run(tmp_path / "a", results=payload(), manifest={}, records=some_records())
+    b = write_run(tmp_path / "b", results=payload(), manifest={}, records=some_records(0.2))
+    opened = Run.open(a.path)
+    trusting = Run.open(a.path, verify=False)
+    (b.path / "records.parquet").replace(a.path / "records.parquet")
+    with pytest.raises(
+        ArtifactError, match=r"records\.parquet: the file has changed since the run"
+    ):
+        opened.records("test", "m.v1")
+    assert trusting.records("test", "m.v1").columns["score"].max() == pytest.approx(0.7)
+    (a.path / "records.parquet").unlink()
+    with pytest.raises(ArtifactError, match=r"records\.parquet is missing"):
+        opened.records("test", "m.v1")
+
+
 def test_text_that_is_no_unicode_is_refused_and_nothing_is_left(tmp_path):
     records = Records.from_columns({"score": [1.0]}, unit_id=["\ud800"])
     with pytest.raises(ArtifactError, match=r"the run could not be written: .*; nothing is left"):

@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from eval_toolkit._hashing import content_hash
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.protocols import EvalSliceLike
 from eval_toolkit.slices import EvalSlice
@@ -102,6 +103,62 @@ def test_missing_columns():
             EvalSlice(name, COLUMNS)
 
 
+def test_a_row_is_the_same_whatever_other_rows_are_missing(make):
+    rows = {"a": [None, 1, 2**53 + 1], "b": [1.0, 2.0, 2.5], "label": [0, 1, 0]}
+    if make is pd.DataFrame:  # plain pandas has no integers beside a gap
+        rows["a"] = pd.array(rows["a"], dtype="Int64")
+    for features in ("a", "b", ["a", "b"]):
+        slice_ = EvalSlice("x", make(rows), feature_col=features)
+        part = slice_.take([1, 2])
+        plain = EvalSlice(
+            "y", {"a": [1, 2**53 + 1], "b": [2, 2.5], "label": [1, 0]}, feature_col=features
+        )
+        assert slice_.content_hashes[1:] == part.content_hashes == plain.content_hashes
+
+
+def test_whole_numbers_are_one_input_in_every_form():
+    forms = [[1, 0], [1.0, -0.0], np.array([1, 0], np.float32), np.array([1, 0], np.uint8)]
+    hashes = [EvalSlice("x", {"text": f, "label": [0, 0]}).content_hashes for f in forms]
+    assert all(form == hashes[0] for form in hashes)
+    nested = [[{"n": 1.0}], [{"n": np.float32(1)}], [{"n": 1}]]
+    assert len({EvalSlice("x", {"text": f, "label": [0]}).content_hashes[0] for f in nested}) == 1
+    others = [True, "1", 1.5, [1], None]
+    assert len({content_hash(value, 0) for value in [1, *others]}) == 6
+
+
+def test_huge_ids_are_told_apart():
+    for make in (pd.DataFrame, pl.DataFrame, dict):
+        rows = {"text": list("abc"), "label": [0, 1, 1], "id": [2**63, 2**63 + 1, -1]}
+        assert EvalSlice("x", make(rows), id_col="id").ids.tolist() == [
+            "9223372036854775808",
+            "9223372036854775809",
+            "-1",
+        ]
+
+
+def test_unit_ids(make):
+    assert EvalSlice("x", make(COLUMNS), **ROLES).unit_ids == COLUMNS["key"]
+    slice_ = EvalSlice("x", make(COLUMNS))
+    assert slice_.unit_ids == [digest[:16] for digest in slice_.content_hashes]
+    assert EvalSlice("x", make({"text": [], "label": []})).unit_ids == []
+
+
+def test_unit_ids_of_equal_rows_do_not_depend_on_their_order(make):
+    rows = {
+        "text": ["a"] * 6,
+        "label": [1] * 5 + [0],
+        "author": ["y", "x", "y", "x", "y", "x"],
+        "source": ["s", "s", "r", "t", "s", "s"],
+        "line": [3, 4, 5, 6, 1, 2],
+    }
+    roles = {"group_col": "author", "strata_col": "source"}
+    order = [3, 5, 0, 4, 2, 1]
+    slice_ = EvalSlice("x", make(rows), **roles)
+    assert [unit[16:] for unit in slice_.unit_ids] == ["~5", "", "~3", "~2", "~4", ""]
+    taken = EvalSlice("x", make({name: [v[i] for i in order] for name, v in rows.items()}), **roles)
+    assert taken.unit_ids == [slice_.unit_ids[i] for i in order]
+
+
 def test_ids():
     rows = {"text": ["a", "b"], "label": [0, 1]}
     with pytest.raises(InvalidInputError, match=r"i\[1\] is '1' like row 0; ids must be unique"):
@@ -143,3 +200,9 @@ def test_records(make):
     assert records.group.tolist() == ["1", "1", "2", "2"]
     with pytest.raises(InvalidInputError):
         slice_.records([0.1])
+
+
+def test_records_of_rows_without_a_stratum() -> None:
+    columns = {"text": ["a", "b"], "label": [0, 1], "lang": ["en", None]}
+    records = EvalSlice("s", columns, strata_col="lang").records([0.1, 0.9])
+    assert sorted(records.slices["lang"].tolist()) == ["en", "unlabeled"]

@@ -1,8 +1,10 @@
 """Splitters: folds, messages, and what is promised about frames and seeds."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import FrozenInstanceError, dataclass
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -42,12 +44,12 @@ ROLES = {
 }
 ALL = [
     HoldoutSplitter(),
-    StratifiedKFoldSplitter(k=3),
+    StratifiedKFoldSplitter(k=3, ignore_groups=True),
     GroupKFoldSplitter(k=3),
     StratifiedGroupKFoldSplitter(k=3),
     SourceDisjointKFoldSplitter("source"),
-    TimeSeriesSplitter(k=3),
-    PurgedKFoldSplitter(n_splits=3),
+    TimeSeriesSplitter(k=3, ignore_groups=True),
+    PurgedKFoldSplitter(n_splits=3, ignore_groups=True),
 ]
 
 
@@ -110,6 +112,27 @@ def test_reseeded_changes_the_seed_alone(splitter):
         first = [set(fold["test"].ids) for fold in splitter.iter_folds(parent)]
         assert first == [set(fold["test"].ids) for fold in splitter.iter_folds(parent)]
         assert first != [set(fold["test"].ids) for fold in again.iter_folds(parent)]
+
+
+@pytest.mark.parametrize(
+    ("make", "instead"),
+    [
+        (StratifiedKFoldSplitter, "StratifiedGroupKFoldSplitter"),
+        (TimeSeriesSplitter, "GroupKFoldSplitter"),
+        (PurgedKFoldSplitter, "GroupKFoldSplitter"),
+    ],
+)
+def test_splitters_of_rows_refuse_a_slice_with_groups(make, instead):
+    parent = whole(group_col="author")
+    with pytest.raises(
+        InvalidInputError,
+        match=rf"slice 'all' has group_col='author'; use {instead}, or .*ignore_groups=True\)",
+    ):
+        next(make(3).iter_folds(parent))
+    folds = list(make(3, ignore_groups=True).iter_folds(parent))
+    plain = list(make(3).iter_folds(whole()))
+    assert [fold["test"].features for fold in folds] == [fold["test"].features for fold in plain]
+    assert len(list(make(3, ignore_groups=True).iter_folds(whole(), groups=COLUMNS["author"]))) == 3
 
 
 def test_wide_seeds_reach_scikit_learn():
@@ -286,10 +309,10 @@ def test_pandas_and_polars_times():
     ("times", "message"),
     [
         ([1, None, 2], r"when\[1\] is missing; every row needs a time"),
-        ([1.0, float("nan"), 2.0], r"when\[1\] is nan; every row needs a time"),
+        ([1.0, float("nan"), 2.0], r"when\[1\] is missing; every row needs a time"),
         (
             np.array(["2026", "NaT", "2027"], dtype="M8[D]"),
-            r"when\[1\] is NaT; every row needs a time",
+            r"when\[1\] is missing; every row needs a time",
         ),
         (
             ["1/2/2026", "2/2/2026", "3/2/2026"],
@@ -301,11 +324,28 @@ def test_pandas_and_polars_times():
             "a date with a time zone, but",
         ),
         ([[1], [2], [3]], r"when\[0\] is \[1\]; times must be"),
+        ([1.0, math.inf, 2.0], r"when\[1\] is inf; a time must be finite"),
+        ([True, False, True], r"when\[0\] is True; times must be numbers"),
     ],
 )
 def test_unusable_times(times, message):
     with pytest.raises(InvalidInputError, match=message):
         next(TimeSeriesSplitter(k=2, time_col="when").iter_folds(dated(times)))
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [Decimal("2.5"), Decimal(1), Decimal(3)],
+        [np.datetime64("2026-01-02"), np.datetime64("2026-01-01"), np.datetime64("2026-01-03")],
+        [2**60 + 1, 2**60, 2**60 + 2],
+        np.array([2**64 - 4096, 5, 2**64 - 1], dtype=np.uint64),
+    ],
+)
+def test_times_of_every_type_are_sorted(times):
+    column = times if isinstance(times, np.ndarray) else np.array(times, dtype=object)
+    fold = next(TimeSeriesSplitter(k=2, time_col="when").iter_folds(dated(column)))
+    assert fold["train"].features + fold["test"].features == ["1", "0"]
 
 
 def test_time_columns():
@@ -367,7 +407,7 @@ def test_label_overlap():
         compute_label_overlap(days, days, timedelta(days=-1))
     with pytest.raises(TypeError, match="it must be a timedelta for dates"):
         compute_label_overlap(days, days, 4)
-    with pytest.raises(InvalidInputError, match="both be numbers or both be dates"):
+    with pytest.raises(InvalidInputError, match="holds dates and `t_test` numbers; they must be"):
         compute_label_overlap(days, [1, 2], 4)
 
 
@@ -527,6 +567,53 @@ def test_large_groups_are_tested_as_often_as_their_share_says():
         assert (parts["test"].n, parts["test"].n_positive) == (40, 20)
         tested += 0 in parts["test"].groups
     assert 25 <= tested <= 55  # 40 expected, standard deviation 4.9
+
+
+def test_split_slice_is_order_free_when_texts_repeat():
+    rows = {
+        "text": [f"t{i % 7}" for i in range(42)],
+        "label": [i % 7 % 2 for i in range(42)],
+        "author": [f"a{i * i % 13}" for i in range(42)],
+        "line": list(range(42)),
+    }
+    codes = np.arange(42) // 2
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(42)
+        shuffled = {name: [values[i] for i in order] for name, values in rows.items()}
+        for roles, options, again in [
+            ({}, {}, {}),
+            ({"group_col": "author"}, {}, {}),
+            ({}, {"stable": True}, {"stable": True}),
+            ({}, {"keep_together": codes}, {"keep_together": codes[order]}),
+        ]:
+            one, two = (
+                split_slice(EvalSlice("x", given, **roles), {"a": 0.6, "b": 0.4}, seed=seed, **how)
+                for given, how in ((rows, options), (shuffled, again))
+            )
+            for name in ("a", "b"):
+                assert sorted(one[name].df["line"]) == sorted(two[name].df["line"])
+
+
+def test_split_slice_stable_does_not_move_old_rows_when_an_equal_one_comes_first():
+    old = {"text": ["t"] * 3 + list("abcdefgh"), "label": [0] * 11, "line": list(range(11))}
+    new = {"text": ["t", *old["text"]], "label": [0] * 12, "line": [-1, *old["line"]]}
+    for seed in range(20):
+        try:
+            before = split_slice(EvalSlice("x", old), {"a": 0.5, "b": 0.5}, stable=True, seed=seed)
+        except InvalidInputError:
+            continue
+        after = split_slice(EvalSlice("x", new), {"a": 0.5, "b": 0.5}, stable=True, seed=seed)
+        for name, part in before.items():
+            assert set(part.df["line"]) <= set(after[name].df["line"])
+
+
+def test_split_slice_stable_refuses_an_empty_part():
+    three = EvalSlice("three", {"text": list("abc"), "label": [0, 1, 0]})
+    with pytest.raises(
+        InvalidInputError,
+        match=r"slice 'three' cannot fill the part '\w+' \(0.1 .*another seed or stable=False",
+    ):
+        split_slice(three, stable=True)
 
 
 def test_split_slice_stable_does_not_move_old_rows():

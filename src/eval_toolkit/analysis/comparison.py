@@ -10,6 +10,7 @@ import numpy as np
 from eval_toolkit import _validate
 from eval_toolkit._optional import require
 from eval_toolkit.analysis.differences import Draws, RunDifference, Task, difference
+from eval_toolkit.analysis.folding import PairedFolds, Pooled, fold_difference, paired_folds
 from eval_toolkit.analysis.subjects import (
     Subject,
     check_versions,
@@ -17,7 +18,7 @@ from eval_toolkit.analysis.subjects import (
     stored_tasks,
     tasks_for,
 )
-from eval_toolkit.analysis.units import common_units
+from eval_toolkit.analysis.units import CommonUnits, common_units
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.inference import (
     DEFAULT_CONFIDENCE,
@@ -166,6 +167,10 @@ def compare_runs(
     RunComparison
         Metrics of labels and scores by the paired bootstrap; means of columns by the paired t
         interval and McNemar's or the sign-flip test. Units that only one run has are counted.
+        Runs in folds: the mean of the folds' differences by Nadeau and Bengio's corrected t,
+        where both have the same rows in the same folds. Otherwise the out-of-fold rows are pooled
+        and ``reason`` says so, or, where rows have several scores (several seeds), the cell is
+        skipped.
 
     Raises
     ------
@@ -354,10 +359,29 @@ def _cells(
         units = common_units(
             subject.records_a, subject.records_b, on_mismatch=on_mismatch, where=where
         )
+        folds = paired_folds(subject.folds_a, subject.folds_b, units)
         cells += [
-            difference(replace(blank, metric=task.name), task, units, draws) for task in tasks
+            _cell(replace(blank, metric=task.name), task, units, folds, draws) for task in tasks
         ]
     return tuple(_adjusted(cells, adjust))
+
+
+def _cell(
+    cell: RunDifference,
+    task: Task,
+    units: CommonUnits,
+    folds: PairedFolds | Pooled | None,
+    draws: Draws,
+) -> RunDifference:
+    """Fill a cell: fold by fold where both runs have the same folds, else unit by unit."""
+    if isinstance(folds, PairedFolds):
+        return fold_difference(cell, task, folds, draws)
+    if folds is None:
+        return difference(cell, task, units, draws)
+    if not folds.possible:
+        return difference(cell, replace(task, spec=None, reason=folds.reason), units, draws)
+    filled = difference(cell, task, units, draws)
+    return replace(filled, reason="; ".join(filter(None, [folds.reason, filled.reason])))
 
 
 def _adjusted(cells: list[RunDifference], adjust: str) -> list[RunDifference]:

@@ -101,6 +101,10 @@ class RunDifference:
     """Units of one id but different content or label, left out."""
     n_unhashed: int = 0
     """Units paired by id alone."""
+    n_folds: int = 0
+    """Folds whose differences were averaged; 0 where units were compared."""
+    n_folds_failed: int = 0
+    """Folds without a value on one side."""
     samples: FloatArray | None = field(default=None, compare=False, repr=False)
 
     @property

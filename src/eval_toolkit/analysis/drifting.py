@@ -6,7 +6,7 @@ from typing import Any, SupportsFloat
 import numpy as np
 
 from eval_toolkit import _validate
-from eval_toolkit.analysis.predictions import Ref
+from eval_toolkit.analysis.predictions import Ref, one_subject
 from eval_toolkit.artifacts import PredictionArrays, load_predictions
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.protocols import PredictionReader
@@ -103,6 +103,8 @@ def drift(
     tolerance: SupportsFloat = 0.0,
     reader_a: PredictionReader | None = None,
     reader_b: PredictionReader | None = None,
+    scorer: str | None = None,
+    slice: str | None = None,  # noqa: A002 - the column's name
 ) -> Drift:
     """Say whether two stored sets of predictions are the same, and which rows differ.
 
@@ -114,6 +116,8 @@ def drift(
         A score has changed when it differs by more than this.
     reader_a, reader_b : PredictionReader, optional
         Readers of your own, for other formats.
+    scorer, slice : str, optional
+        Whose rows, of both files; needed where one holds several.
 
     Returns
     -------
@@ -125,6 +129,8 @@ def drift(
     ------
     ArtifactError
         If a file has no row ids or one of them twice; or is missing, altered or malformed.
+    InvalidInputError
+        If a file holds several scorers or slices and none is chosen.
 
     Examples
     --------
@@ -142,8 +148,13 @@ def drift(
     (False, ('y',), 0.1)
     """
     limit = _validate.number(tolerance, "tolerance", low=0.0)
-    a = load_predictions(ref_a, reader=reader_a)
-    b = load_predictions(ref_b, reader=reader_b)
+    a, b = (
+        side.take(one_subject(side, scorer=scorer, slice=slice, name=name))
+        for name, side in (
+            ("A", load_predictions(ref_a, reader=reader_a)),
+            ("B", load_predictions(ref_b, reader=reader_b)),
+        )
+    )
     rows_a, rows_b = _by_id(a, "A"), _by_id(b, "B")
     common = sorted(rows_a.keys() & rows_b.keys())
     at_a = np.array([rows_a[key] for key in common], dtype=np.int64)
@@ -183,8 +194,4 @@ def _by_id(arrays: PredictionArrays, side: str) -> dict[str, int]:
         raise ArtifactError(
             f"{side} has no row ids; name the id column (row_id) so that rows can be told apart"
         )
-    rows = {key: row for row, key in enumerate(arrays.row_ids)}
-    if len(rows) < len(arrays):
-        twice = next(key for row, key in enumerate(arrays.row_ids) if rows[key] != row)
-        raise ArtifactError(f"{side} has the row id {twice!r} twice; ids must be unique")
-    return rows
+    return {key: row for row, key in enumerate(arrays.row_ids)}

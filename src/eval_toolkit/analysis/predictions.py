@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit import _validate
+from eval_toolkit._validate import IntArray
 from eval_toolkit.analysis.named import metric_named
 from eval_toolkit.artifacts import (
     PredictionArrays,
@@ -15,7 +16,7 @@ from eval_toolkit.artifacts import (
     load_predictions,
     pair_predictions,
 )
-from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnError
 from eval_toolkit.inference import (
     DEFAULT_CONFIDENCE,
     DEFAULT_METHOD,
@@ -37,6 +38,7 @@ __all__ = [
     "bootstrap_metric_from_predictions",
     "in_order",
     "load_prediction_arrays",
+    "one_subject",
     "paired_diff_from_prediction_refs",
     "reference",
 ]
@@ -51,6 +53,53 @@ def reference(ref: Ref, *, groups: str | None = None) -> PredictionArtifactRef:
     """Return the reference itself, with another group column where one is named."""
     made = ref if isinstance(ref, PredictionArtifactRef) else PredictionArtifactRef.from_dict(ref)
     return made if groups is None else replace(made, columns=replace(made.columns, group=groups))
+
+
+def one_subject(
+    arrays: PredictionArrays,
+    *,
+    scorer: str | None = None,
+    slice: str | None = None,  # noqa: A002 - the column's name
+    name: str = "the file",
+    option: str = "scorer",
+) -> IntArray:
+    """Return the rows of one scorer on one slice; rows of several are never taken together.
+
+    ``name`` and ``option`` are for the messages: whose rows, and how to choose a scorer.
+    """
+    rows: IntArray = np.arange(len(arrays), dtype=np.int64)
+    chosen = ((option, "scorers", scorer), ("slice", "slices", slice))
+    for argument, field, wanted in chosen:
+        have = np.array(getattr(arrays, field), dtype=object)
+        known = sorted(set(have.tolist()))
+        if wanted is None and len(known) > 1:
+            raise InvalidInputError(
+                f"{name} holds {len(known)} {field}, {_listed(known)}; choose one with {argument}="
+            )
+        if wanted is not None and wanted not in known:
+            has = _listed(known) if known else f"no column of {field}"
+            raise MissingColumnError(f"`{argument}`: {name} has no {wanted!r}; it has {has}")
+        if wanted is not None:
+            rows = rows[have[rows] == wanted]
+    if not len(rows):
+        raise MissingColumnError(f"{name} has no row of scorer {scorer!r} on slice {slice!r}")
+    _refuse_repeated(arrays, rows, name)
+    return rows
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(map(repr, names[:5])) + (" …" if len(names) > 5 else "")
+
+
+def _refuse_repeated(arrays: PredictionArrays, rows: IntArray, name: str) -> None:
+    first: dict[str, int] = {}
+    for row in rows.tolist() if arrays.row_ids else ():
+        key = arrays.row_ids[row]
+        if first.setdefault(key, row) != row:
+            raise ArtifactError(
+                f"{name}: rows {first[key] + 1} and {row + 1} have the row id {key!r}; ids must be "
+                "unique (in a file of several scorers or slices, name their columns)"
+            )
 
 
 def load_prediction_arrays(ref: Ref, *, reader: PredictionReader | None = None) -> PredictionArrays:
@@ -99,6 +148,8 @@ def bootstrap_metric_from_predictions(
     confidence: float = DEFAULT_CONFIDENCE,
     groups: str | None = None,
     executor: Executor | None = None,
+    scorer: str | None = None,
+    slice: str | None = None,  # noqa: A002 - the column's name
 ) -> dict[str, Any]:
     """Compute any metric with any interval from stored predictions, without inference.
 
@@ -120,6 +171,8 @@ def bootstrap_metric_from_predictions(
     groups : str, optional
         Column of the rows' groups: whole groups are drawn. By default the one the reference
         names, if it does.
+    scorer, slice : str, optional
+        Whose rows; needed where the file holds several.
 
     Returns
     -------
@@ -131,7 +184,8 @@ def bootstrap_metric_from_predictions(
     Raises
     ------
     ArtifactError, InvalidInputError
-        As in `load_prediction_arrays`; also if the metric or the method is not known.
+        As in `load_prediction_arrays`; also if the metric or the method is not known, the file
+        holds several scorers or slices and none is chosen, or a row id is there twice.
     UndefinedMetricError
         If the metric does not exist for the data.
 
@@ -146,7 +200,8 @@ def bootstrap_metric_from_predictions(
     >>> ci["point_estimate"], ci["n_resamples"], ci["method"]
     (0.75, 200, 'BCa')
     """
-    arrays = in_order(load_predictions(reference(ref, groups=groups), reader=reader))
+    loaded = load_predictions(reference(ref, groups=groups), reader=reader)
+    arrays = in_order(loaded.take(one_subject(loaded, scorer=scorer, slice=slice)))
     chosen, name = _metric(metric)
     if _is_delong(method, name):
         _ungrouped(arrays.groups)
@@ -181,6 +236,9 @@ def paired_diff_from_prediction_refs(
     confidence: float = DEFAULT_CONFIDENCE,
     groups: str | None = None,
     executor: Executor | None = None,
+    baseline_scorer: str | None = None,
+    candidate_scorer: str | None = None,
+    slice: str | None = None,  # noqa: A002 - the column's name
 ) -> dict[str, Any]:
     """Compare two stored sets of predictions for the same rows: candidate − baseline.
 
@@ -199,6 +257,9 @@ def paired_diff_from_prediction_refs(
         As in `bootstrap_metric_from_predictions`.
     method : {"percentile", "delong"}, optional
         The paired percentile bootstrap by default, or DeLong's test for ``roc_auc``.
+    baseline_scorer, candidate_scorer, slice : str, optional
+        Whose rows; needed where a file holds several scorers or slices. Both references may be
+        to one file.
 
     Returns
     -------
@@ -213,7 +274,8 @@ def paired_diff_from_prediction_refs(
         (a ValueError) If a row is in one file only, or its hash or label differs; or as in
         `load_prediction_arrays`.
     InvalidInputError
-        If the metric or the method is not known.
+        If the metric or the method is not known, or a file holds several scorers or slices and
+        none is chosen.
     UndefinedMetricError
         If the metric does not exist for the data.
 
@@ -231,8 +293,15 @@ def paired_diff_from_prediction_refs(
     >>> paired_diff_from_prediction_refs(old, new, metric="roc_auc")["delta"]
     0.25
     """
-    baseline = load_predictions(reference(baseline_ref, groups=groups), reader=baseline_reader)
-    candidate = load_predictions(reference(candidate_ref, groups=groups), reader=candidate_reader)
+    sides = []
+    for name, ref, reader, scorer in (
+        ("baseline", baseline_ref, baseline_reader, baseline_scorer),
+        ("candidate", candidate_ref, candidate_reader, candidate_scorer),
+    ):
+        side = load_predictions(reference(ref, groups=groups), reader=reader)
+        rows = one_subject(side, scorer=scorer, slice=slice, name=name, option=f"{name}_scorer")
+        sides.append(side.take(rows))
+    baseline, candidate = sides
     paired = pair_predictions(baseline, candidate)
     chosen, name = _metric(metric)
     if _is_delong(method, name):

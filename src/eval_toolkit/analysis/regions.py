@@ -1,14 +1,14 @@
 """The rows behind a region of the curve: who is flagged when few false alarms are allowed."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, SupportsFloat
 
 import numpy as np
 
 from eval_toolkit import _validate
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
-from eval_toolkit.analysis.predictions import Ref
+from eval_toolkit.analysis.predictions import Ref, one_subject
 from eval_toolkit.artifacts import PredictionArrays, load_predictions
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.protocols import PredictionReader
@@ -44,7 +44,7 @@ class RowsAt:
     labels: IntArray
     scores: FloatArray
     fpr: float | None
-    """At the threshold, over all rows of the file; None without negatives."""
+    """At the threshold, over all rows of the scorer and slice; None without negatives."""
     precision: float | None
     recall: float | None
 
@@ -81,6 +81,8 @@ def rows_at(
     min_precision: SupportsFloat | None = None,
     thresholds: tuple[SupportsFloat, SupportsFloat | None] | None = None,
     reader: PredictionReader | None = None,
+    scorer: str | None = None,
+    slice: str | None = None,  # noqa: A002 - the column's name
 ) -> RowsAt:
     """Return the rows that land in a region of the ROC or precision-recall curve.
 
@@ -97,6 +99,8 @@ def rows_at(
         None is no upper end.
     reader : PredictionReader, optional
         A reader of your own, for other formats.
+    scorer, slice : str, optional
+        Whose rows; needed where the file holds several.
 
     Returns
     -------
@@ -106,11 +110,12 @@ def rows_at(
     Raises
     ------
     InvalidInputError
-        Unless exactly one region is given and it is in range.
+        Unless exactly one region is given and it is in range; or if the file holds several
+        scorers or slices and none is chosen.
     UndefinedMetricError
-        If a false-positive rate is asked for and the file has no negatives.
+        If a false-positive rate is asked for and there are no negatives.
     ArtifactError
-        If the file is missing, altered or malformed.
+        If the file is missing, altered or malformed, or has a row id twice.
 
     Examples
     --------
@@ -133,14 +138,17 @@ def rows_at(
             "give exactly one of `max_fpr`, `min_precision` and `thresholds`: the region"
         )
     low, high, words = _demand(max_fpr, min_precision, thresholds)
-    arrays = load_predictions(ref, reader=reader)
+    loaded = load_predictions(ref, reader=reader)
+    in_file = one_subject(loaded, scorer=scorer, slice=slice)
+    arrays = loaded.take(in_file)
     positive = arrays.labels == 1
     if max_fpr is not None or min_precision is not None:
         low = _lowest(arrays.scores, positive, max_fpr, min_precision)
     inside = arrays.scores >= low
     if high is not None:
         inside &= arrays.scores < high
-    return _selected(arrays, positive, inside, words, low, high)
+    found = _selected(arrays, positive, inside, words, low, high)
+    return replace(found, rows=in_file[found.rows])
 
 
 def _demand(
@@ -182,7 +190,7 @@ def _lowest(
         n_negative = len(scores) - int(positive.sum())
         if not n_negative:
             raise UndefinedMetricError(
-                "the false-positive rate is undefined: the file has no negative rows"
+                "the false-positive rate is undefined: there are no negative rows"
             )
         meets = (flagged - tp) / n_negative <= float(max_fpr)
     else:

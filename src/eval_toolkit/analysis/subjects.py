@@ -7,6 +7,7 @@ from typing import Any
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs
 from eval_toolkit.analysis.differences import Decision, Task
+from eval_toolkit.analysis.folding import Fold, folds_of
 from eval_toolkit.analysis.named import higher_is_better, metric_named, op_metric
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.protocols import MetricSpec
@@ -36,6 +37,9 @@ class Subject:
     records_b: Records | None
     block_a: Mapping[str, Any] = field(default_factory=dict)
     block_b: Mapping[str, Any] = field(default_factory=dict)
+    folds_a: Mapping[str, Fold] | None = None
+    folds_b: Mapping[str, Fold] | None = None
+    """By their key, where a run was made in folds."""
 
     @property
     def absence(self) -> str:
@@ -99,6 +103,8 @@ def matched_subjects(
             records_b=b.records(*second) if second in of_b.with_records else None,
             block_a=of_a[first],
             block_b=of_b[second],
+            folds_a=folds_of(a, *first),
+            folds_b=folds_of(b, *second),
         )
         for first, second in both
     )
@@ -215,8 +221,8 @@ def _stored_task(name: str, subject: Subject) -> Task:
     """Return the task of a metric that a run stored; a custom one needs its spec."""
     try:
         return _named_task(name, subject)
-    except InvalidInputError as error:
-        reason = f"cannot be computed from the records: {error}; pass its spec in `metrics`"
+    except InvalidInputError:
+        reason = f"{name} is not a metric of the library; pass its spec in `metrics`"
         return Task(name, None, None, None, reason)
 
 

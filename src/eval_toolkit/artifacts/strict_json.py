@@ -1,17 +1,12 @@
 """Strict JSON: any payload made of plain types, written whole, read back without surprises."""
 
-import dataclasses
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from eval_toolkit import _validate
 from eval_toolkit._files import write_atomic
+from eval_toolkit._plain import plain, where
 from eval_toolkit.artifacts.states import skipped_metric
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 
@@ -50,79 +45,13 @@ def sanitize_for_json(payload: Any, *, nan_strategy: str = "skipped") -> Any:
     'skipped'
     """
     _validate.choice(nan_strategy, "nan_strategy", _STRATEGIES)
-    return _plain(payload, nan_strategy, ())
 
+    def absent(value: Any, place: tuple[str, ...]) -> Any:
+        if nan_strategy == "raise":
+            raise InvalidInputError(f"{where(place)} is {value}; JSON numbers must be finite")
+        return None if nan_strategy == "null" else skipped_metric(f"non-finite value: {value}")
 
-def _plain(value: Any, strategy: str, path: tuple[str, ...]) -> Any:
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, Enum):
-        return _plain(value.value, strategy, path)
-    if isinstance(value, (int, str)):
-        return int(value) if isinstance(value, int) else str(value)
-    if isinstance(value, (float, np.floating)):
-        number = float(value)
-        return number if math.isfinite(number) else _absent(number, strategy, path)
-    if isinstance(value, np.ndarray):
-        plain = value.tolist()
-        finite = value.dtype.kind in "biu" or (
-            value.dtype.kind == "f" and bool(np.isfinite(value).all())
-        )
-        return plain if finite else _plain(plain, strategy, path)
-    if isinstance(value, np.generic) and not isinstance(value, (np.datetime64, np.timedelta64)):
-        return _plain(value.item(), strategy, path)
-    return _plain_container(value, strategy, path)
-
-
-def _plain_container(value: Any, strategy: str, path: tuple[str, ...]) -> Any:
-    if isinstance(value, Mapping):
-        return _plain_mapping(value, strategy, path)
-    if not isinstance(value, type):
-        if callable(getattr(value, "to_dict", None)):
-            return _plain(value.to_dict(), strategy, path)
-        if dataclasses.is_dataclass(value):
-            fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-            return _plain_mapping(fields, strategy, path)
-    if isinstance(value, (set, frozenset)):
-        # a set has no order, a file needs one
-        return sorted((_plain(item, strategy, path) for item in value), key=repr)
-    if isinstance(value, (list, tuple)) and _is_plain(value):
-        return list(value)
-    if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray, Path, type)):
-        return [_plain(item, strategy, (*path, str(i))) for i, item in enumerate(value)]
-    return _absent(value, strategy, path) if _validate.is_missing(value) else str(value)
-
-
-def _is_plain(values: Sequence[Any]) -> bool:
-    """Return whether nothing in a list needs a change: a million scores are one look."""
-    kinds = set(map(type, values))
-    if kinds <= {str, int, bool, type(None)}:
-        return True
-    return kinds <= {float, int, bool} and all(map(math.isfinite, values))
-
-
-def _plain_mapping(
-    value: Mapping[Any, Any], strategy: str, path: tuple[str, ...]
-) -> dict[str, Any]:
-    plain: dict[str, Any] = {}
-    for key, item in value.items():
-        name = str(key.value if isinstance(key, Enum) else key)
-        if name in plain:
-            raise InvalidInputError(
-                f"{_where(path)} has two keys that are {name!r} as text; JSON keys must differ"
-            )
-        plain[name] = _plain(item, strategy, (*path, name))
-    return plain
-
-
-def _absent(value: Any, strategy: str, path: tuple[str, ...]) -> Any:
-    if strategy == "raise":
-        raise InvalidInputError(f"{_where(path)} is {value}; JSON numbers must be finite")
-    return None if strategy == "null" else skipped_metric(f"non-finite value: {value}")
-
-
-def _where(path: tuple[str, ...]) -> str:
-    return f"the value at {' → '.join(path)}" if path else "the payload"
+    return plain(payload, absent)
 
 
 def json_bytes(payload: Any, *, indent: int | None = 2, sort_keys: bool = False) -> bytes:
@@ -133,10 +62,10 @@ def json_bytes(payload: Any, *, indent: int | None = 2, sort_keys: bool = False)
     >>> json_bytes({"a": [1, None]}, indent=None)
     b'{"a": [1, null]}\n'
     """
-    plain = sanitize_for_json(payload)
+    clean = sanitize_for_json(payload)
     for ascii_only in (False, True):  # escapes alone can carry half of a surrogate pair
         text = json.dumps(
-            plain, indent=indent, sort_keys=sort_keys, ensure_ascii=ascii_only, allow_nan=False
+            clean, indent=indent, sort_keys=sort_keys, ensure_ascii=ascii_only, allow_nan=False
         )
         try:
             return (text + "\n").encode("utf-8")

@@ -1,5 +1,6 @@
 """Gates on slices and scorers: each makes an `EvidenceGate` that reads a results payload."""
 
+from collections.abc import Sequence
 from typing import Any, SupportsFloat, SupportsIndex
 
 from eval_toolkit import _validate
@@ -7,10 +8,11 @@ from eval_toolkit.claims.paths import (
     MetricPath,
     absence,
     block_of,
+    blocks_of,
     lookup,
     number_at,
+    parts_of,
     shown,
-    slice_of,
     was,
 )
 from eval_toolkit.claims.reports import EvidenceGate, Severity
@@ -58,7 +60,7 @@ def required_slice_gate(slice_name: str, *, severity: Severity = "error") -> Evi
     non_empty(slice_name, "slice_name")
 
     def decide(result: Payload, manifest: Payload) -> Verdict:
-        slice_of(result, slice_name)
+        parts_of(result, slice_name)
         return True, f"slice {slice_name!r} is there", {}
 
     return verdict_gate(f"required_slice:{slice_name}", decide, severity=severity)
@@ -90,11 +92,13 @@ def required_scorer_gate(
     non_empty(slice_name, "slice_name"), non_empty(scorer, "scorer")
 
     def decide(result: Payload, manifest: Payload) -> Verdict:
-        reason = absence(block_of(result, slice_name, scorer))
+        found = blocks_of(result, slice_name, scorer)
+        reasons = [reason for block in found if (reason := absence(block))]
         where = f"scorer {scorer!r} on slice {slice_name!r}"
-        if reason:
-            return False, f"{where} {was(reason)}", {"reason": reason}
-        return True, f"{where} is there", {}
+        if not reasons:
+            return True, f"{where} is there", {}
+        often = f" (in {len(reasons)} of {len(found)} folds)" if len(found) > 1 else ""
+        return False, f"{where} {was(reasons[0])}{often}", {"reason": reasons[0]}
 
     return verdict_gate(f"required_scorer:{slice_name}:{scorer}", decide, severity=severity)
 
@@ -175,7 +179,8 @@ def metric_threshold_gate(
     -------
     EvidenceGate
         Named ``metric_threshold:<slice>:<scorer>:<path>``. A skipped or error cell fails with its
-        reason, and so does anything that is not a finite number.
+        reason, and so does anything that is not a finite number, and a mean over folds when a
+        fold has no value.
 
     Raises
     ------
@@ -217,7 +222,8 @@ def minimum_slice_size_gate(
     slice_name : str
         Taken as it is: dots have no meaning.
     min_n, min_positive, min_negative : int, default 0
-        Fewest rows in all and of each label.
+        Fewest rows in all and of each label. A run in folds has those of its test parts, of one
+        seed together.
     severity : {"error", "warning"}, default "error"
         How bad a failure is.
 
@@ -260,10 +266,19 @@ def minimum_slice_size_gate(
 
 
 def _counts(result: Payload, slice_name: str) -> tuple[int, int]:
-    part = slice_of(result, slice_name)
-    counts = [lookup(part, [key]) for key in ("n", "n_positive")]
-    n, n_positive = (_validate.integer(count, f"n of {slice_name}") for count in counts)
-    return n, n_positive
+    """Return the rows and positives of a slice; of a run in folds, those of one seed's folds.
+
+    Every seed divides the same rows anew; of seeds that tested different numbers, the fewest.
+    """
+    return min(
+        (_sum(folds, "n", slice_name), _sum(folds, "n_positive", slice_name))
+        for folds in parts_of(result, slice_name)
+    )
+
+
+def _sum(parts: Sequence[Payload], key: str, slice_name: str) -> int:
+    counts = [lookup(part, [key]) for part in parts]
+    return sum(_validate.integer(count, f"{key} of {slice_name}") for count in counts)
 
 
 def low_fpr_feasibility_gate(
@@ -350,10 +365,12 @@ def paired_diff_present_gate(
     non_empty(slice_name, "slice_name"), non_empty(diff_key, "diff_key")
 
     def decide(result: Payload, manifest: Payload) -> Verdict:
-        found = lookup(slice_of(result, slice_name), ["paired_diffs", diff_key])
+        folds = [part for seed in parts_of(result, slice_name) for part in seed]
+        found = [lookup(part, ["paired_diffs", diff_key]) for part in folds]
         where = f"paired difference {diff_key!r} on {slice_name!r}"
-        if reason := absence(found):
+        if reason := next(filter(None, map(absence, found)), ""):
             return False, f"{where} {was(reason)}", {"reason": reason}
-        return True, f"{where} is there", {"difference": found}
+        evidence = {"difference": found[0]} if len(found) == 1 else {"differences": found}
+        return True, f"{where} is there", evidence
 
     return verdict_gate(f"paired_diff_present:{slice_name}:{diff_key}", decide, severity=severity)

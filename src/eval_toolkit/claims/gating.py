@@ -224,6 +224,8 @@ def _non_inferior(claim: Claim, cell: RunDifference) -> Verdict:
         return False, f"{where} cannot be compared: {cell.status}: {cell.reason}", evidence
     if cell.ci_low is None or cell.ci_high is None:
         return False, f"{where} cannot be compared: {cell.reason}", evidence
+    if cell.n_folds_failed:
+        return False, f"{where} cannot be compared: {cell.reason}", evidence
     passed = cell.ci_low > -margin if better_high else cell.ci_high < margin
     bound, rule = (
         (cell.ci_low, f"above {-margin:g}") if better_high else (cell.ci_high, f"below {margin:g}")
@@ -232,6 +234,6 @@ def _non_inferior(claim: Claim, cell: RunDifference) -> Verdict:
     message = (
         f"{where}: {cell.value_a:.6g} in the baseline, {cell.value_b:.6g} now, difference "
         f"{cell.delta:+.6g} on {cell.n_units} units; its {end} bound is {bound:+.6g} and must be "
-        f"{rule}"
+        f"{rule}" + (f" ({cell.reason})" if cell.reason else "")
     )
     return passed, message, evidence

@@ -12,9 +12,11 @@ __all__ = [
     "absence",
     "block_of",
     "blocks",
+    "blocks_of",
     "has",
     "lookup",
     "number_at",
+    "parts_of",
     "shown",
     "slice_of",
     "was",
@@ -125,9 +127,16 @@ def _step(node: Any, key: str) -> tuple[Any] | None:
 
 
 def absence(node: Any) -> str:
-    """Return why a cell or a scorer's block has no value, or "" when it has one or is neither."""
+    """Return why a cell or a scorer's block has no value, or "" when it has one or is neither.
+
+    A mean over folds has no value when a fold has none: the rest is another set of rows.
+    """
     if not isinstance(node, Mapping):
         return ""
+    n_folds, n_failed = node.get("n_folds"), node.get("n_failed")
+    if isinstance(n_folds, int) and isinstance(n_failed, int) and n_failed > 0:
+        why = "; ".join(map(str, node.get("failures") or ())) or "no reason given"
+        return f"error: {n_failed} of {n_folds + n_failed} folds have no value: {why}"
     if node.get("status") in ("skipped", "error"):
         return f"{node['status']}: {node.get('reason') or 'no reason given'}"
     for state in ("skipped", "error"):
@@ -148,13 +157,40 @@ def slice_of(result: Mapping[str, Any], slice_name: str) -> Mapping[str, Any]:
     return _named(slices if isinstance(slices, Mapping) else {}, slice_name, "slice", "the run")
 
 
+def parts_of(result: Mapping[str, Any], slice_name: str) -> list[list[Mapping[str, Any]]]:
+    """Return a slice's parts, in folds or whole: one list per seed, one part per fold."""
+    folds = result.get("by_fold")
+    if not (isinstance(folds, Mapping) and folds) or slice_name in (result.get("by_slice") or {}):
+        return [[slice_of(result, slice_name)]]
+    by_seed: dict[Any, list[Mapping[str, Any]]] = {}
+    for key, fold in folds.items():
+        slices = fold.get("by_slice") if isinstance(fold, Mapping) else None
+        known = slices if isinstance(slices, Mapping) else {}
+        part = _named(known, slice_name, "slice", f"the run, in {key},")
+        by_seed.setdefault(fold.get("seed"), []).append(part)
+    return list(by_seed.values())
+
+
 def block_of(result: Mapping[str, Any], slice_name: str, scorer: str) -> Mapping[str, Any]:
     """Return a scorer's block on a slice; of a run in folds, its means over them."""
     over_folds = result.get("fold_summary")
-    if isinstance(over_folds, Mapping) and slice_name not in (result.get("by_slice") or {}):
-        scorers = over_folds.get(slice_name) or slice_of(result, slice_name)
+    if over_folds and slice_name not in (result.get("by_slice") or {}):
+        scorers: Any = _named(over_folds, slice_name, "slice", "the run")
     else:
         scorers = slice_of(result, slice_name).get("by_scorer")
+    return _scorer(scorers, slice_name, scorer)
+
+
+def blocks_of(result: Mapping[str, Any], slice_name: str, scorer: str) -> list[Mapping[str, Any]]:
+    """Return a scorer's block on a slice; of a run in folds, one for each of them."""
+    return [
+        _scorer(part.get("by_scorer"), slice_name, scorer)
+        for parts in parts_of(result, slice_name)
+        for part in parts
+    ]
+
+
+def _scorer(scorers: Any, slice_name: str, scorer: str) -> Mapping[str, Any]:
     known = scorers if isinstance(scorers, Mapping) else {}
     return _named(known, scorer, "scorer", f"slice {slice_name!r}")
 

@@ -2,13 +2,12 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from eval_toolkit._hashing import sha256_text
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.scorers import EstimatorScorer
 
 __all__ = ["ScoreCache", "as_cache", "cache_identity", "cache_key"]
 
@@ -95,8 +94,10 @@ def as_cache(cache: Any) -> "ScoreCache | MutableMapping[str, float] | None":
     )
 
 
-def cache_identity(scorer: Any, name: str, fitted_on: str = "") -> str:
-    """Return what the scores of a scorer depend on besides the input.
+def cache_identity(scorer: Any, name: str, fitted_on: str = "", columns: Sequence[str] = ()) -> str:
+    """Return what the scores of a scorer depend on besides the values of a row.
+
+    ``columns`` are the names of the values, in their order, where a scorer is given a frame.
 
     Raises
     ------
@@ -104,16 +105,14 @@ def cache_identity(scorer: Any, name: str, fitted_on: str = "") -> str:
         If the scorer has no version of its own: old scores would pass for new ones.
     """
     version = getattr(scorer, "version", None)
-    if isinstance(scorer, EstimatorScorer) and not fitted_on:
-        # The version of a wrapped estimator says nothing about the data it was fitted on.
-        version = getattr(scorer.estimator, "version", None)
     if not isinstance(version, str) or not version:
         raise InvalidInputError(
             f"scorer {name!r} has no `version`; give it one (a text that changes whenever its "
             "scores may change) or score without `cache`"
         )
     kind = type(scorer)
-    return sha256_text(json.dumps([name, kind.__module__, kind.__qualname__, version, fitted_on]))
+    identity = [name, kind.__module__, kind.__qualname__, version, fitted_on, *columns]
+    return sha256_text(json.dumps(identity))
 
 
 def cache_key(identity: str, item: Any, name: str) -> str:

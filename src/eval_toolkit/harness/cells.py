@@ -127,7 +127,7 @@ def strata_blocks(
     """Return the cells of each part of a slice; a scorer without scores has its row there too."""
     if rows.strata is None:
         return {}
-    parts = rows.strata.astype(str)
+    parts = rows.strata
     blocks: dict[str, Any] = {}
     for part in np.unique(parts).tolist():
         inside = parts == part

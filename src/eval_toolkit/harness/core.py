@@ -99,6 +99,8 @@ def evaluate_part(
     ``thresholds`` are those chosen already, outside of these slices.
     """
     rows = {name: Rows(name, slices[name]) for name in options.needed(shown)}
+    for name in shown:
+        rows[name].check()
     scored: Outcomes = {
         name: {
             key: score_rows(

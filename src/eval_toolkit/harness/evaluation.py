@@ -7,8 +7,9 @@ from numpy.typing import ArrayLike
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import metrics as metric_functions
+from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.calibration import Calibrator
-from eval_toolkit.errors import InvalidInputError, MissingColumnError
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.harness.cells import Measuring, scored_block
 from eval_toolkit.harness.core import Options, checked_pairs, collected_versions, evaluate_part
 from eval_toolkit.harness.guard import checked_checks, guarded
@@ -67,7 +68,8 @@ def evaluate(
         Anything with ``predict_proba``; scikit-learn classifiers as they are.
     slices : sequence or mapping of EvalSlice
         A list, or a fold's dict as a splitter yields it. Objects with ``name``, ``y_true``,
-        ``features`` and ``strata`` will do. Rows that share a group are resampled together.
+        ``features`` and ``strata`` will do. Rows that share a group are resampled together;
+        rows without a stratum are the part "unlabeled".
     run_id : str
         Name of the run.
     git_sha : str, optional
@@ -89,7 +91,8 @@ def evaluate(
         Whether a scorer that fails, or returns something that is not one probability per row,
         stops the run or becomes an error block. MemoryError and AssertionError always propagate.
     operating_point_specs : sequence of OperatingPointSpec
-        Thresholds chosen on one slice and measured on others, without intervals.
+        Thresholds chosen on one slice and measured on others, without intervals. On the slice
+        of the choice itself they are skipped.
     metrics : sequence of MetricSpec, optional
         By default PR-AUC, ROC-AUC, Brier score, log-loss and calibration error.
     paired_metric : MetricSpec, optional
@@ -218,12 +221,15 @@ def described(options: Options) -> dict[str, Any]:
 
 def merged_config(config: dict[str, Any], extra: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the configuration with the caller's own entries, which may not hide others."""
-    taken = sorted(set(config) & set(extra or {}))
+    if extra is not None and not isinstance(extra, Mapping):
+        raise InvalidTypeError(f"`extra_config` is {extra!r}; it must be a dict")
+    own: dict[str, Any] = sanitize_for_json(extra or {})
+    taken = sorted(set(config) & set(own))
     if taken:
         raise InvalidInputError(
             f"`extra_config` has the key {taken[0]!r}, which the run itself records"
         )
-    return config | dict(extra or {})
+    return config | own
 
 
 def _threshold_slice(
@@ -303,13 +309,22 @@ def evaluate_scorer_on_slice(
     Returns
     -------
     dict
-        Metric name → cell, with ``n``, ``n_positive``, ``is_single_class``, ``headline`` and
-        ``scores`` in the order of the rows.
+        Metric name → cell (value, status, reason, ci), with ``n``, ``n_positive``,
+        ``is_single_class``, ``headline`` and ``scores`` in the order of the rows.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
         If an argument is unusable.
+
+    Notes
+    -----
+    Every number is a cell, which has its interval with it: ``pr_auc`` and ``roc_auc`` are cells
+    (there is no ``pr_auc_ci`` or ``roc_auc_ci`` beside them), a calibration error is the cell
+    ``ece_n_bins_15_strategy_uniform``, the Brier score ``brier``, the largest gap ``mce``, and
+    recall at a false-positive rate one cell ``recall_at_fpr_<rate>`` per rate (no dict
+    ``tpr_at_fpr``). Plain numbers without intervals are in ``headline``, as `headline_metrics`
+    returns them.
 
     Examples
     --------
@@ -324,6 +339,7 @@ def evaluate_scorer_on_slice(
     """
     name = type(scorer).__name__
     rows = Rows(slice_.name, slice_)
+    rows.check()
     extra: list[MetricSpec] = [ms.recall_at_fpr(rate) for rate in fpr_ladder or ()]
     extra += [_MaximumGap()] if compute_mce else []
     given = Measuring.of(

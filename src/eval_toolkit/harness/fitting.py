@@ -14,6 +14,7 @@ from eval_toolkit.harness.rows import Rows, chosen_slices, named_slices
 from eval_toolkit.harness.scoring import Scored, Scoring, checked_names, score_rows, usable_scorer
 from eval_toolkit.harness.thresholding import FittedThresholds, fit_thresholds
 from eval_toolkit.protocols import ThresholdSelector
+from eval_toolkit.scorers import EstimatorScorer
 
 __all__ = [
     "INNER_FOLDS",
@@ -55,23 +56,31 @@ class Candidate:
             )
         return cls(name, scorer, makes, fit is not False and (makes or has_fit))
 
-    def fitted(self, train: Rows | None) -> Any:
-        """Return a scorer for a fold whose training part is given."""
-        if not self.is_fitted_here or train is None:
-            return self.source
-        fresh = usable_scorer(self.source(), self.name) if self.is_factory else self._copy()
-        if callable(getattr(fresh, "fit", None)):
-            fresh.fit(train.features, train.labels)
-        return fresh
-
-    def _copy(self) -> Any:
+    def fresh(self) -> Any:
+        """Return a scorer that a fold may fit."""
+        if self.is_factory:
+            return usable_scorer(self.source(), self.name)
         try:
-            return copy.deepcopy(self.source)
-        except (TypeError, ValueError, copy.Error) as error:
+            return _unfitted(self.source)
+        except (TypeError, ValueError, RuntimeError, copy.Error) as error:
             raise InvalidTypeError(
-                f"scorer {self.name!r} cannot be copied ({error}); pass a function that makes a "
-                "new one"
+                f"scorer {self.name!r} cannot be copied ({' '.join(str(error).split())}); pass a "
+                "function that makes a new one"
             ) from error
+
+
+def _unfitted(scorer: Any) -> Any:
+    """Return a copy: of an estimator, without anything it learnt before; of others, as they are."""
+    if isinstance(scorer, EstimatorScorer):
+        return EstimatorScorer(_unfitted(scorer.estimator), scorer.positive)
+    if not hasattr(scorer, "get_params"):
+        return copy.deepcopy(scorer)
+    from sklearn.base import clone
+
+    fresh = clone(scorer)
+    if isinstance(getattr(scorer, "version", None), str) and not hasattr(fresh, "version"):
+        fresh.version = scorer.version  # set from outside, it is no parameter
+    return fresh
 
 
 class _Unfitted:
@@ -91,6 +100,8 @@ class FittedScorers:
     scorers: dict[str, Any]
     fitted_on: dict[str, str]
     """Hash of the training rows, for those fitted here."""
+    recipes: dict[str, str]
+    """Versions of estimators before they were fitted: the same in every fold."""
 
 
 def named_candidates(scorers: Any, fit: bool | None) -> dict[str, Candidate]:
@@ -107,6 +118,7 @@ def fit_candidates(
     """Return each candidate's scorer for a fold; under "record", also one that failed to fit."""
     scorers: dict[str, Any] = {}
     fitted_on: dict[str, str] = {}
+    recipes: dict[str, str] = {}
     digest = ""
     for name, candidate in candidates.items():
         if candidate.is_fitted_here:
@@ -117,20 +129,31 @@ def fit_candidates(
                 )
             digest = digest or sha256_text("\n".join(train.hashes))
             fitted_on[name] = digest
-        scorers[name] = _fitted(candidate, train, on_scorer_error)
-    return FittedScorers(scorers, fitted_on)
+        scorers[name], recipe = _fitted(candidate, train, on_scorer_error)
+        recipes |= {name: recipe} if recipe else {}
+    return FittedScorers(scorers, fitted_on, recipes)
 
 
-def _fitted(candidate: Candidate, train: Rows | None, on_scorer_error: str) -> Any:
+def _fitted(
+    candidate: Candidate, train: Rows | None, on_scorer_error: str
+) -> tuple[Any, str | None]:
+    """Return a scorer for a fold, and the version of an estimator before it was fitted."""
+    if not candidate.is_fitted_here or train is None:
+        return candidate.source, None
+    recipe = None
     try:
-        return candidate.fitted(train)
+        scorer = candidate.fresh()
+        recipe = scorer.version if isinstance(scorer, EstimatorScorer) else None
+        if callable(getattr(scorer, "fit", None)):
+            scorer.fit(train.features, train.labels)
+        return scorer, recipe
     except (MemoryError, AssertionError):
         raise
     except Exception as error:
         error.add_note(f"while scorer {candidate.name!r} was fitted")
         if on_scorer_error == "raise":
             raise
-        return _Unfitted(error)
+        return _Unfitted(error), recipe
 
 
 def nested_thresholds(
@@ -139,6 +162,7 @@ def nested_thresholds(
     inner_splitter: Any,
     selectors: Sequence[ThresholdSelector],
     how: Scoring,
+    groups: Any = None,
 ) -> FittedThresholds:
     """Choose thresholds inside a training part.
 
@@ -154,10 +178,10 @@ def nested_thresholds(
     scores: list[Any] = []
     outcome = Scored(None, {"skipped": "there are no inner folds"})
     plain = Scoring(how.batch_size, None, how.on_scorer_error)
-    for fold in inner_splitter.iter_folds(train.source):
+    for fold in inner_splitter.iter_folds(train.source, groups=groups):
         parts = chosen_slices(named_slices(fold), ("train", "test"), "inner_splitter")
         held_out = Rows("test", parts["test"])
-        scorer = _fitted(candidate, Rows("train", parts["train"]), how.on_scorer_error)
+        scorer, _ = _fitted(candidate, Rows("train", parts["train"]), how.on_scorer_error)
         outcome = score_rows(scorer, candidate.name, held_out, plain, Ticker(0))
         if outcome.scores is None:
             break

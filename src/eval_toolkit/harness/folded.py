@@ -30,9 +30,10 @@ from eval_toolkit.harness.fitting import (
     nested_thresholds,
 )
 from eval_toolkit.harness.guard import checked_checks, guarded
-from eval_toolkit.harness.outoffold import Identities, OutOfFold, with_parent_roles
+from eval_toolkit.harness.outoffold import Identities, OutOfFold
 from eval_toolkit.harness.progress import ProgressFn, Ticker, showing
 from eval_toolkit.harness.result import RunResult, checked_run_id
+from eval_toolkit.harness.roles import with_groups, with_parent_roles
 from eval_toolkit.harness.rows import Rows, chosen_slices, named_slices
 from eval_toolkit.harness.scoring import Scoring
 from eval_toolkit.harness.summary import SharedRows, checked_summary_metrics, fold_summary
@@ -89,9 +90,11 @@ def evaluate_folded(
     Parameters
     ----------
     scorers : mapping of str to scorer, class or function
-        What has a ``fit`` is copied and fitted on each fold's training part; a class, or a
-        function that returns a scorer, is called for each fold and the scorer fitted if it can
-        be; anything else is used as it is.
+        What has a ``fit`` is copied and fitted on each fold's training part: scikit-learn
+        estimators are cloned, without anything they learnt before; other scorers are copied as
+        they are, and their ``fit`` must start afresh. A class, or a function that returns a new
+        scorer, is called for each fold and the scorer fitted if it can be, so that nothing can be
+        left over; anything else is used as it is.
     splitter : Splitter
         Yields folds; each is a dict of slices.
     slice_ : EvalSlice
@@ -116,7 +119,8 @@ def evaluate_folded(
         None: fit what can be fitted. False: fit nothing, evaluate every scorer as it is.
         True: every scorer must have a ``fit``.
     groups : array-like, optional
-        Passed on to the splitter.
+        Passed on to the splitter, also inside the training part. Whatever groups the splitter
+        goes by (these, else its ``group_col``, else the slice's) are resampled as a whole.
     thresholds : ThresholdSelector or sequence of them, optional
         Chosen in each fold without its test part; F1, precision, recall and false-positive rate
         at the threshold are reported on the test part.
@@ -198,7 +202,18 @@ def evaluate_folded(
     names = checked_summary_metrics(summary_metrics, specs, bool(selectors))
     checks = checked_checks(leakage_checks)
     seeded = _seeded(splitter, seeds, reseed_splitter)
-    run = _Folds(candidates, Rows(slice_.name, slice_), options, checks, on_leakage)
+    slice_ = with_groups(slice_, splitter, groups)
+    rows = Rows(slice_.name, slice_)
+    rows.check()
+    run = _Folds(candidates, rows, options, checks, on_leakage, groups is not None)
+    config = {
+        **run.described(),
+        **run.found(),
+        "seeds": list(seeded),
+        "splitter": _described_splitter(splitter),
+        "summary_metrics": names,
+    }
+    config = merged_config(config, extra_config)  # what is wrong with it is said before the work
     total = sum(int(one.get_n_splits(slice_)) for one in seeded.values())
     with showing(progress, total) as ticker:
         for seed, one in seeded.items():
@@ -209,16 +224,10 @@ def evaluate_folded(
                 ticker.advance(1, key)
     if not run.by_fold:
         raise InvalidInputError(f"{type(splitter).__name__} yielded no folds")
-    config = {
-        **run.described(),
-        "seeds": list(seeded),
-        "splitter": _described_splitter(splitter),
-        "summary_metrics": names,
-    }
     return RunResult(
         run_id,
         git_sha,
-        merged_config(config, extra_config),
+        config | run.found(),
         by_fold=run.by_fold,
         fold_summary=fold_summary(
             [fold["by_slice"] for fold in run.by_fold.values()],
@@ -241,6 +250,7 @@ class _Folds:
     options: Options
     checks: Sequence[LeakageCheck]
     on_leakage: str
+    groups_given: bool = False
     by_fold: dict[str, Any] = field(default_factory=dict)
     out_of_fold: dict[str, OutOfFold] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
@@ -281,7 +291,9 @@ class _Folds:
             Ticker(0),
             thresholds=self._nested(train, inner_splitter),
         )
-        self.versions |= collected_versions(fitted.scorers, options)
+        others = {name: one for name, one in fitted.scorers.items() if name not in fitted.recipes}
+        self.versions |= collected_versions(others, options)
+        self.versions |= {f"scorer:{name}": recipe for name, recipe in fitted.recipes.items()}
         self._keep(key, part, safe.slices, train if fitted.fitted_on else None)
         self.by_fold[key] = {
             "seed": seed,
@@ -301,9 +313,11 @@ class _Folds:
                 "`thresholds` are chosen inside the fold's 'train' part, which is not there; "
                 "name another part with `threshold_slice`"
             )
+        # Groups that were passed must be passed on; those of a column are in the rows.
+        groups = train.groups if self.groups_given else None
         return {
             name: nested_thresholds(
-                candidate, train, inner_splitter, options.selectors, options.scoring
+                candidate, train, inner_splitter, options.selectors, options.scoring, groups
             )
             for name, candidate in self.candidates.items()
         }
@@ -345,10 +359,12 @@ class _Folds:
         return config | {
             "scorers": list(self.candidates),
             "fitted": [name for name, one in self.candidates.items() if one.is_fitted_here],
-            "eval_split_names": list(self.out_of_fold),
-            "n_folds": len(self.by_fold),
             "on_scorer_error": self.options.scoring.on_scorer_error,
         }
+
+    def found(self) -> dict[str, Any]:
+        """Return what the folds turned out to be."""
+        return {"eval_split_names": list(self.out_of_fold), "n_folds": len(self.by_fold)}
 
     def records(self) -> dict[tuple[str, str], Any]:
         """Return the out-of-fold records by (split, scorer)."""

@@ -9,12 +9,15 @@ from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.leakage import apply_leakage_policy, drop_until_clean, run_leakage_checks
+from eval_toolkit.leakage import (
+    LEAKAGE_POLICIES,
+    apply_leakage_policy,
+    drop_until_clean,
+    run_leakage_checks,
+)
 from eval_toolkit.protocols import LeakageCheck
 
 __all__ = ["Guarded", "checked_checks", "guarded"]
-
-_POLICIES = ("raise", "record", "skip", "drop")
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ def guarded(slices: Mapping[str, Any], checks: Sequence[LeakageCheck], policy: s
         Under "raise" for findings of severity "error"; under "drop" for those that no dropping
         of rows can cure.
     """
-    _validate.choice(policy, "on_leakage", _POLICIES)
+    _validate.choice(policy, "on_leakage", LEAKAGE_POLICIES)
     given = dict(slices)
     if not checks:
         return Guarded(given)

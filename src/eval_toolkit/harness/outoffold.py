@@ -2,32 +2,17 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from eval_toolkit import _frames
 from eval_toolkit.harness.rows import Rows
 from eval_toolkit.scorecards import Records
-from eval_toolkit.slices import EvalSlice
 
-__all__ = ["Identities", "OutOfFold", "with_parent_roles"]
+__all__ = ["Identities", "OutOfFold"]
 
 _Key = tuple[str, ...]
-
-
-def with_parent_roles(part: Any, parent: Any) -> Any:
-    """Return a fold's slice with the roles of columns that its splitter forgot to pass on."""
-    if not (isinstance(part, EvalSlice) and isinstance(parent, EvalSlice)):
-        return part
-    have = _frames.names(part.df)
-    roles = {
-        role: getattr(parent, role)
-        for role in ("strata_col", "group_col", "id_col", "time_col")
-        if getattr(part, role) is None and getattr(parent, role) in have
-    }
-    return replace(part, **roles) if roles else part
 
 
 class Identities:

@@ -24,6 +24,8 @@ def checked_run_id(run_id: Any) -> None:
 class RunResult:
     """Cells by slice, scorer and metric, what made them, and the records behind them.
 
+    What is part of `to_dict` is held in plain JSON types from the start.
+
     Examples
     --------
     >>> result = RunResult("demo", None, {"seed": 42}, by_slice={"test": {"n": 2}})
@@ -37,7 +39,7 @@ class RunResult:
     by_slice: Mapping[str, Any] = field(default_factory=dict)
     """Slice → n, n_positive, by_scorer, paired_diffs, and strata where there are some."""
     by_fold: Mapping[str, Any] = field(default_factory=dict)
-    """``"seed=42/fold=0"`` → split → the same as in ``by_slice``."""
+    """``"seed=42/fold=0"`` → seed, fold, n_train and ``by_slice``, which reads like the one above."""
     fold_summary: Mapping[str, Any] = field(default_factory=dict)
     """Split → scorer → metric → mean over folds with its interval."""
     claim_report: Mapping[str, Any] = field(default_factory=dict)
@@ -58,13 +60,13 @@ class RunResult:
 
     def __post_init__(self) -> None:
         checked_run_id(self.run_id)
+        for name in _payload_fields():
+            object.__setattr__(self, name, sanitize_for_json(getattr(self, name)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return strict JSON types: a number that is not finite becomes a skipped cell."""
-        payload = {
-            item.name: getattr(self, item.name) for item in fields(self) if item.name not in _SIDE
-        }
-        clean: dict[str, Any] = sanitize_for_json(payload)
+        payload = {name: getattr(self, name) for name in _payload_fields()}
+        clean: dict[str, Any] = sanitize_for_json(payload)  # a copy: a result does not change
         return clean
 
     @classmethod
@@ -88,9 +90,12 @@ class RunResult:
         version = payload.get("schema_version", "v1")
         if version != "v1":
             raise ArtifactError(f"schema_version is {version!r}; this version reads 'v1'")
-        known = {item.name for item in fields(cls)} - set(_SIDE)
-        given = {name: value for name, value in payload.items() if name in known}
+        given = {name: payload[name] for name in _payload_fields() if name in payload}
         return cls(**{"git_sha": None, **given})
+
+
+def _payload_fields() -> list[str]:
+    return [item.name for item in fields(RunResult) if item.name not in _SIDE]
 
 
 def with_claim_report(result: RunResult, report: Any) -> RunResult:

@@ -9,13 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit import _frames, _validate
-from eval_toolkit._hashing import content_hash
+from eval_toolkit._hashing import content_hash, unit_ids
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.protocols import EvalSliceLike
 from eval_toolkit.scorecards import Records
 
 __all__ = ["Rows", "chosen_slices", "named_slices"]
+
+_UNLABELED = "unlabeled"
+"""The part of rows whose part is missing, as in `stratified_recall`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +73,11 @@ class Rows:
         return self.features if isinstance(self.features, (list, tuple)) else list(self.features)
 
     @cached_property
+    def columns(self) -> list[str]:
+        """Names of the features in their order; none where a scorer is given a list."""
+        return _frames.names(self.features) if _is_frame(self.features) else []
+
+    @cached_property
     def inputs(self) -> list[Any]:
         """One plain value per row."""
         given = getattr(self.source, "inputs", None)
@@ -99,15 +107,40 @@ class Rows:
         """Rows that are not independent share one."""
         return self._column("groups")
 
-    @property
+    @cached_property
     def strata(self) -> NDArray[Any] | None:
-        """Part of the slice each row belongs to."""
-        return self._column("strata")
+        """Part of the slice each row belongs to, as text; rows without one are "unlabeled"."""
+        values = self._column("strata")
+        if values is None:
+            return None
+        names = [_UNLABELED if _validate.is_missing(value) else str(value) for value in values]
+        return np.array(names, dtype=object)
 
     @property
     def part_name(self) -> str:
         """What the parts are called in records."""
         return getattr(self.source, "strata_col", None) or "stratum"
+
+    def check(self) -> None:
+        """Raise if rows cannot be reported on: better before scoring than after.
+
+        Raises
+        ------
+        InvalidInputError
+            If a group is missing, or groups or parts are not one per row.
+        """
+        group_col = getattr(self.source, "group_col", None) or "groups"
+        for name, values in ((group_col, self.groups), (self.part_name, self.strata)):
+            if values is not None and len(values) != self.n:
+                raise InvalidInputError(
+                    f"slice {self.name!r} has {self.n} labels but {len(values)} values in {name!r}"
+                )
+        for row, group in enumerate(() if self.groups is None else self.groups):
+            if _validate.is_missing(group):
+                raise InvalidInputError(
+                    f"slice {self.name!r}: {group_col}[{row}] is missing; every row needs a group "
+                    "(give a row that stands alone a group of its own)"
+                )
 
     def _column(self, name: str) -> NDArray[Any] | None:
         values = getattr(self.source, name, None)
@@ -120,23 +153,20 @@ class Rows:
         return None if given is None else [str(value) for value in given.tolist()]
 
     def unit_ids(self, scores: Iterable[FloatArray] = ()) -> list[str]:
-        """Return each row's own key, else 16 digits of its hash, with ~2, ~3 … for equal rows.
+        """Return what each row is known by: the slice's own ``unit_ids`` where it has them.
 
-        Equal rows are told apart by group, part and scores, never by position, so that the order
-        of the rows changes nothing.
+        Equal rows with different scores are told apart by these first: of two rows that agree in
+        every column none is the first, and the order of the rows must change nothing.
         """
         if self.ids is not None:
             return self.ids
-        parts = [
-            part.astype(str).tolist() for part in (self.groups, self.strata) if part is not None
-        ]
-        keys = list(zip(self.hashes, *parts, *(values.tolist() for values in scores), strict=True))
-        ids, seen = [""] * self.n, dict.fromkeys(self.hashes, 0)
-        for row in sorted(range(self.n), key=keys.__getitem__):
-            digest = self.hashes[row]
-            seen[digest] += 1
-            ids[row] = digest[:16] + (f"~{seen[digest]}" if seen[digest] > 1 else "")
-        return ids
+        known = getattr(self.source, "unit_ids", None)
+        if known is None:
+            parts = [part.astype(str) for part in (self.groups, self.strata) if part is not None]
+            return unit_ids(self.hashes, *(values.tolist() for values in (*scores, *parts)))
+        return unit_ids(
+            self.hashes, *(values.tolist() for values in scores), map(len, known), known
+        )
 
     def records(
         self, scores: FloatArray | None, unit_ids: Sequence[str], failure: str = ""
@@ -171,7 +201,9 @@ def named_slices(slices: Any) -> dict[str, Any]:
         If there are none, an entry is no slice, or two share a name.
     """
     if isinstance(slices, EvalSliceLike):
-        raise InvalidTypeError(f"`slices` must be a list or a dict; write [{slices.name}]")
+        raise InvalidTypeError(
+            f"`slices` is one slice, {slices.name!r}; put it in a list: [slice_]"
+        )
     if not isinstance(slices, (Mapping, Iterable)) or isinstance(slices, str):
         raise InvalidTypeError(f"`slices` is {slices!r}; it must be a list or a dict of slices")
     pairs = list(slices.items()) if isinstance(slices, Mapping) else None

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from eval_toolkit._redaction import redact_results
 from eval_toolkit.artifacts import write_json_strict
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.harness.result import RunResult
@@ -41,6 +42,8 @@ def _without_scores(block: Mapping[str, Any]) -> dict[str, Any]:
 def write_run_result(result: RunResult, run_dir: str | Path) -> tuple[Path, Path]:
     """Write ``results.json`` and ``results_full.json``; `save_run` writes a whole run.
 
+    Both redact secrets as `write_run` says.
+
     Parameters
     ----------
     result : RunResult
@@ -66,7 +69,7 @@ def write_run_result(result: RunResult, run_dir: str | Path) -> tuple[Path, Path
     ...     [path.name for path in write_run_result(result, folder)]
     ['results.json', 'results_full.json']
     """
-    payload = _payload(result)
+    payload = redact_results(_payload(result))
     folder = Path(run_dir)
     return (
         write_json_strict(compact(payload), folder / "results.json"),

@@ -190,7 +190,7 @@ def _scores(scorer: Any, name: str, rows: Rows, how: Scoring, ticker: Ticker) ->
             return checked_scores(scorer.predict_proba(rows.features), rows.n, name)
         parts = _batches(np.arange(rows.n), how.batch_size)
         return np.concatenate([_batch(scorer, name, rows, at, ticker) for at in parts])
-    identity = cache_identity(scorer, name, how.fitted_on.get(name, ""))
+    identity = cache_identity(scorer, name, how.fitted_on.get(name, ""), rows.columns)
     keys = [cache_key(identity, item, name) for item in rows.inputs]
     first_row: dict[str, int] = {}
     for row, key in enumerate(keys):

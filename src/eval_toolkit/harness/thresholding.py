@@ -34,6 +34,8 @@ __all__ = [
     "transferred",
 ]
 
+_IN_SAMPLE = "the threshold was chosen on these rows"
+
 _QUANTITIES: Mapping[str, Callable[..., OpSpec]] = {
     "f1": op_f1,
     "precision": op_precision,
@@ -87,8 +89,7 @@ class FittedThresholds:
 
     def withheld(self) -> dict[str, MetricResult]:
         """Return the cells for the rows the thresholds were chosen on: they would flatter."""
-        reason = "the threshold was chosen on these rows"
-        chosen = dict.fromkeys(self.points, MetricResult(None, "skipped", reason))
+        chosen = dict.fromkeys(self.points, MetricResult(None, "skipped", _IN_SAMPLE))
         return self._cells(chosen) | self.absent()
 
     def _cells(self, by_criterion: Mapping[str, MetricResult]) -> dict[str, MetricResult]:
@@ -177,7 +178,10 @@ def transferred(
     fit: tuple[Rows, Scored],
     targets: Mapping[str, tuple[Rows, Scored]],
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return what a spec gives on each target slice, and the thresholds' provenance."""
+    """Return what a spec gives on each target slice, and the thresholds' provenance.
+
+    On the slice the thresholds were chosen on it gives nothing: that would flatter them.
+    """
     rows, scored = fit
     fitted = fit_thresholds(
         rows.labels, scored, spec.selectors, fitted_on=spec.fit_slice, scorer=scorer
@@ -191,6 +195,9 @@ def transferred(
         if outcome.scores is None or not target.n:
             applied[name] = {"skipped": outcome.why or "the slice has no rows"}
             continue
+        if name == spec.fit_slice:
+            applied[name] = lost | {c: skipped_metric(_IN_SAMPLE) for c in fitted.points}
+            continue
         applied[name] = lost | apply_operating_points(
             target.labels,
             outcome.scores,
@@ -198,4 +205,5 @@ def transferred(
             applied_to_slice=name,
             scorer_name=scorer,
         )
-    return applied, [{**entry, "spec": spec.name} for entry in fitted.entries(list(targets))]
+    elsewhere = [name for name in targets if name != spec.fit_slice]
+    return applied, [{**entry, "spec": spec.name} for entry in fitted.entries(elsewhere)]

@@ -1,6 +1,5 @@
 """What a check found, several findings as a report, and the run of many checks."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
@@ -8,6 +7,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from eval_toolkit import _validate
+from eval_toolkit._plain import plain
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.protocols import LeakageCheck
 
@@ -99,7 +99,7 @@ class LeakageFinding:
             "message": self.message,
             "n_affected": self.n_affected,
             "drop_indices": None if self.drop_indices is None else dict(self.drop_indices),
-            "evidence": _plain(self.evidence),
+            "evidence": plain(self.evidence),
         }
 
     @classmethod
@@ -132,24 +132,6 @@ def _plain_rows(drop_indices: Mapping[str, Iterable[Any]]) -> dict[str, list[int
             values = [_validate.integer(row, f"drop_indices[{split!r}]") for row in values]
         rows[split] = values
     return rows
-
-
-def _plain(value: Any) -> Any:
-    """Return JSON types: arrays as lists, non-finite numbers as None, anything else as text."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        # A list of datetime64 may hold bare nanoseconds.
-        return _plain((value.astype(str) if value.dtype.kind in "mM" else value).tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, (str, int)):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, (set, frozenset)):
-        return sorted((_plain(inner) for inner in value), key=str)
-    if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
-    return str(value)
 
 
 @dataclass(frozen=True, slots=True)

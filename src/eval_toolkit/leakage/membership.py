@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit import _frames, _validate
+from eval_toolkit._hashing import canonical_value
+from eval_toolkit._times import Clock, Times, read_times
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.leakage._parts import (
     EVIDENCE_CAP,
@@ -25,8 +25,6 @@ from eval_toolkit.slices import EvalSlice
 
 __all__ = ["GroupLeakageCheck", "TemporalLeakageCheck"]
 
-_Clock: TypeAlias = Literal["number", "time", "time with zone"]
-
 
 def _column(split: str, part: EvalSlice, name: str, check: str) -> NDArray[Any]:
     try:
@@ -42,7 +40,8 @@ class GroupLeakageCheck(BuiltInCheck):
     Parameters
     ----------
     group_col : str
-        Column of the group ids. Rows without an id belong to no group.
+        Column of the group ids, compared as text: 7 and "7" are one group. Rows without an id
+        belong to no group.
     target_splits : sequence of str, optional
         Splits to look at; all by default.
     severity : {"error", "warning", "info"}, default "error"
@@ -77,7 +76,7 @@ class GroupLeakageCheck(BuiltInCheck):
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
         """Return the rows of straddling groups; ``evidence`` names the groups."""
         parts = in_order(chosen_splits(splits, self.target_splits, self.name), self.train_split)
-        members: dict[Any, dict[str, list[int]]] = {}
+        members: dict[str, dict[str, list[int]]] = {}
         without = 0
         for split, part in parts.items():
             groups = _column(split, part, self.group_col, self.name).astype(object).tolist()
@@ -86,16 +85,20 @@ class GroupLeakageCheck(BuiltInCheck):
                     without += 1
                     continue
                 try:
-                    members.setdefault(group, {}).setdefault(split, []).append(row)
+                    hash(group)
                 except TypeError:
                     raise InvalidTypeError(
                         f"{self.name}: split {split!r}: {self.group_col}[{row}] is {group!r}; "
                         "group ids must be strings, numbers or other hashable values"
                     ) from None
+                # One split may have been read with numbers as text, or as floats for a gap.
+                members.setdefault(str(canonical_value(group)), {}).setdefault(split, []).append(
+                    row
+                )
         straddling = {group: rows for group, rows in members.items() if len(rows) > 1}
         return self._finding(straddling, without)
 
-    def _finding(self, straddling: dict[Any, dict[str, list[int]]], without: int) -> LeakageFinding:
+    def _finding(self, straddling: dict[str, dict[str, list[int]]], without: int) -> LeakageFinding:
         drop: dict[str, list[int]] = {}
         for by_split in straddling.values():
             for split, rows in list(by_split.items())[1 if self.keep == "first" else 0 :]:
@@ -103,7 +106,7 @@ class GroupLeakageCheck(BuiltInCheck):
         evidence: dict[str, Any] = {
             "group_col": self.group_col,
             "n_violating_groups": len(straddling),
-            "violating_groups": [str(group) for group in list(straddling)[:EVIDENCE_CAP]],
+            "violating_groups": list(straddling)[:EVIDENCE_CAP],
             "keep": self.keep,
             "n_without_group": without,
             "listed_at_most": EVIDENCE_CAP,
@@ -138,8 +141,8 @@ class TemporalLeakageCheck(BuiltInCheck):
     Raises
     ------
     InvalidInputError
-        If the order names fewer than two splits, a text is no ISO 8601 time, or splits mix numbers
-        and times, or times with and without a zone.
+        If the order names fewer than two splits, a value is no time, or numbers, dates and dates
+        with a time zone are mixed.
 
     Notes
     -----
@@ -171,17 +174,18 @@ class TemporalLeakageCheck(BuiltInCheck):
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
         """Return the rows that come too early; ``evidence["violations"]`` says by how much."""
         parts = chosen_splits(splits, self.split_order, self.name)
-        clocks: dict[_Clock, str] = {}
+        clocks: dict[Clock, str] = {}
         drop: dict[str, list[int]] = {}
         violations: list[dict[str, Any]] = []
         latest: Any = None
         without = 0
         for split in self.split_order:
-            clock, rows, times = self._times(split, parts[split])
-            without += parts[split].n - len(rows)
+            read = self._times(split, parts[split])
+            rows, times = read.rows, read.values
+            without += read.n - len(rows)
             if not len(rows):
                 continue
-            self._same_clock(clocks, clock, split)
+            self._same_clock(clocks, read.kind, split)
             if latest is not None and latest > times.min():
                 early = times <= latest
                 drop[split] = rows[early].tolist()
@@ -209,7 +213,7 @@ class TemporalLeakageCheck(BuiltInCheck):
         message = f"{count(n, 'row')} not after the end of an earlier split ({where}){aside}"
         return self.finding(self.severity, drop, evidence, message, n)
 
-    def _same_clock(self, clocks: "dict[_Clock, str]", clock: _Clock, split: str) -> None:
+    def _same_clock(self, clocks: "dict[Clock, str]", clock: Clock, split: str) -> None:
         clocks.setdefault(clock, split)
         if len(clocks) > 1:
             (kind, first), (other, second) = list(clocks.items())[:2]
@@ -218,53 +222,9 @@ class TemporalLeakageCheck(BuiltInCheck):
                 f"{second!r}; they cannot be ordered"
             )
 
-    def _times(self, split: str, part: EvalSlice) -> tuple[_Clock, NDArray[np.int64], NDArray[Any]]:
-        """Return what kind of times these are, the rows that have one, and those times."""
+    def _times(self, split: str, part: EvalSlice) -> Times:
         values = _column(split, part, self.time_col, self.name)
-        if values.dtype.kind in "iuf":
-            rows = np.flatnonzero(~np.isnan(values))
-            return "number", rows, values[rows]
-        if values.dtype.kind == "M":
-            rows = np.flatnonzero(~np.isnat(values))
-            return "time", rows, values[rows]
-        given = values.tolist()
-        present = [row for row, value in enumerate(given) if not _validate.is_missing(value)]
         try:
-            moments = [_moment(given[row]) for row in present]
-        except (TypeError, ValueError):
-            row = next(row for row in present if not _is_moment(given[row]))
-            raise InvalidTypeError(
-                f"{self.name}: split {split!r}: {self.time_col}[{row}] is {given[row]!r}; times "
-                "must be numbers, dates or ISO 8601 text such as 2024-05-31T12:00"
-            ) from None
-        kinds = {kind for kind, _ in moments}
-        if len(kinds) > 1:
-            raise InvalidInputError(
-                f"{self.name}: split {split!r}: {self.time_col} mixes {' and '.join(sorted(kinds))}"
-            )
-        clock = kinds.pop() if kinds else "time"
-        return clock, np.array(present, dtype=np.int64), np.array([m for _, m in moments])
-
-
-def _moment(value: Any) -> tuple[_Clock, Any]:
-    if isinstance(value, (bool, np.bool_)):
-        raise TypeError("a truth value is no time")
-    if isinstance(value, (int, float, np.integer, np.floating)):
-        return "number", value
-    if isinstance(value, str):
-        value = datetime.fromisoformat(value.strip())
-    elif isinstance(value, date) and not isinstance(value, datetime):
-        value = datetime(value.year, value.month, value.day)
-    if not isinstance(value, datetime):
-        raise TypeError("not a time")
-    if value.tzinfo is None:
-        return "time", np.datetime64(value, "us")
-    return "time with zone", np.datetime64(value.astimezone(UTC).replace(tzinfo=None), "us")
-
-
-def _is_moment(value: Any) -> bool:
-    try:
-        _moment(value)
-    except (TypeError, ValueError):
-        return False
-    return True
+            return read_times(values, self.time_col)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{self.name}: split {split!r}: {error}") from None

@@ -121,8 +121,8 @@ def apply_leakage_policy(
         The splits the report was made on.
     policy : {"raise", "record", "skip", "drop"}
         "raise": errors end it. "drop": every row named by a finding goes, whatever its severity;
-        errors that are not about rows (a leaking column) end it, because dropping cannot cure
-        them. "record" and "skip" change nothing ("skip" is for callers that run no checks at all).
+        errors that name no row (a leaking column) end it, because dropping cannot cure them.
+        "record" and "skip" change nothing ("skip" is for callers that run no checks at all).
 
     Returns
     -------
@@ -167,7 +167,9 @@ def apply_leakage_policy(
 
 
 def _refuse_what_rows_cannot_cure(report: LeakageReport) -> None:
-    beyond = [finding for finding in report.errors() if finding.drop_indices is None]
+    beyond = [
+        finding for finding in report.errors() if not any((finding.drop_indices or {}).values())
+    ]
     if beyond:
         raise LeakageError(
             f"dropping rows does not cure: {_named(beyond)} (remove the cause, or choose the "

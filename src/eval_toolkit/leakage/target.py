@@ -35,7 +35,8 @@ class TargetLeakageCheck(BuiltInCheck):
     Parameters
     ----------
     columns : sequence of str, optional
-        Columns to try; by default every column but the label and the row id.
+        Columns to try; by default every column but the label, and but the row id and the group
+        where those are no features.
     target_splits : sequence of str, optional
         Splits to look at, taken together; all by default.
     severity : {"error", "warning", "info"}, default "error"
@@ -131,7 +132,11 @@ class TargetLeakageCheck(BuiltInCheck):
                             f"`columns` names {column!r}, the label of split {split!r}"
                         )
             return list(self.columns)
-        skip = {name for part in parts.values() for name in (part.label_col, part.id_col)}
+        skip: set[str | None] = set()
+        for part in parts.values():
+            features = [part.feature_col] if isinstance(part.feature_col, str) else part.feature_col
+            # Ids and groups say which rows belong together; the scorer never sees them.
+            skip |= {part.label_col} | ({part.id_col, part.group_col} - set(features))
         first, *rest = (_frames.names(part.df) for part in parts.values())
         return [name for name in first if name not in skip and all(name in names for names in rest)]
 

@@ -125,6 +125,8 @@ class Run:
     def _table(self) -> dict[str, NDArray[Any]]:
         if self._layout is None:
             raise ArtifactError(f"{self.path}: the run was written without records")
+        if self.verify:  # again: they may be asked for long after the run was opened
+            _check_artifact(self.path, RECORDS, self.manifest["artifacts"][RECORDS])
         return _tables.read_table(
             self.path / RECORDS, texts=self._layout.texts, columns=self._layout.numbers
         )
@@ -147,7 +149,7 @@ class Run:
         MissingColumnError
             (a KeyError) If there are no such records; the message lists those there are.
         ArtifactError
-            If the run was written without records.
+            If the run was written without records, or they were altered since.
         """
         table = self._table
         return from_table(table, self._layout or Layout([], {}, {}), slice_name, scorer)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eval_toolkit._redaction import redact_secrets
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
-from eval_toolkit.provenance import redact_secrets
 from eval_toolkit.scorecards import Records
 
 __all__ = ["Layout", "from_table", "to_table"]

@@ -13,10 +13,11 @@ from typing import Any
 from eval_toolkit import _tables
 from eval_toolkit._files import sync_folder, write_atomic
 from eval_toolkit._hashing import sha256_file
+from eval_toolkit._redaction import redact_results
 from eval_toolkit.artifacts import json_bytes, read_json, sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.manifest import MANIFEST_SCHEMA_VERSION, redact_manifest, seal_manifest
-from eval_toolkit.provenance import redact_secrets, utc_now
+from eval_toolkit.provenance import utc_now
 from eval_toolkit.runs.folder import ARTIFACTS, MANIFEST, RECORDS, RESULTS, RESULTS_FULL, Run
 from eval_toolkit.runs.lock import LOCK, run_lock
 from eval_toolkit.runs.table import to_table
@@ -41,8 +42,9 @@ def write_run(
     """Write a run's folder: manifest, results and records, all of it or none.
 
     Equal results and records give equal bytes of ``results.json`` and ``records.parquet``.
-    Secrets are redacted (see `redact_secrets`): everything that looks like one, and in
-    configurations every text under a key that names one.
+    Secrets are redacted (see `redact_secrets`): everything that looks like one or follows the name
+    of one, and in configurations every text under a key that names one. Names of slices, scorers
+    and metrics and the ids of units stay as they are.
 
     Parameters
     ----------
@@ -109,10 +111,7 @@ def _results_bytes(results: Mapping[str, Any], name: str, indent: int | None = 2
     payload = sanitize_for_json(results)
     if not isinstance(payload, dict):
         raise InvalidTypeError(f"`{name}` must be a mapping, got {type(results).__name__}")
-    safe = redact_secrets(payload, keys=False)
-    if "config" in safe:
-        safe["config"] = redact_secrets(safe["config"])
-    return json_bytes(safe, indent=indent)
+    return json_bytes(redact_results(payload), indent=indent)
 
 
 def _head(manifest: Any, results: Mapping[str, Any], folder: Path) -> dict[str, Any]:

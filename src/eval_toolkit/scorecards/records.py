@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from eval_toolkit import _validate
-from eval_toolkit._hashing import content_hash
+from eval_toolkit._hashing import content_hash, unit_ids
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 
@@ -182,7 +182,8 @@ class Records:
                 content_hash(item, int(label)) for item, label in zip(inputs, labels, strict=True)
             ]
             if unit_id is None:
-                unit_id = _ids_from_hashes(hashes, scores, _told_apart(group, slices, len(labels)))
+                apart = _told_apart(group, slices, len(labels))
+                unit_id = unit_ids(hashes, scores.tolist(), *apart)
         return cls.from_columns(
             {"label": labels.astype(np.float64), "score": scores},
             unit_id=unit_id,
@@ -214,18 +215,6 @@ def _told_apart(
     """Return what tells equal inputs with equal scores apart."""
     given = {} if group is None else {"group": group}
     return [_strings(part, name, n) for name, part in {**given, **(slices or {})}.items()]
-
-
-def _ids_from_hashes(hashes: list[str], scores: FloatArray, parts: list[Strings]) -> list[str]:
-    """Return 16 hex digits per item, with ~2, ~3 … for equal items, in order of their scores."""
-    keys = list(zip(hashes, scores.tolist(), *parts, strict=True))
-    seen: dict[str, int] = {}
-    ids = [""] * len(keys)
-    for row in sorted(range(len(keys)), key=keys.__getitem__):
-        digest = hashes[row]
-        seen[digest] = seen.get(digest, 0) + 1
-        ids[row] = digest[:16] + (f"~{seen[digest]}" if seen[digest] > 1 else "")
-    return ids
 
 
 def _positions(rows: ArrayLike, n: int) -> NDArray[Any]:

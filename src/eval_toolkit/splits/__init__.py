@@ -8,6 +8,9 @@ Every fold keeps the parent's kind of frame and all its column roles. Which spli
 - the question is how a new source would do: `SourceDisjointKFoldSplitter`;
 - the model is used on later data: `TimeSeriesSplitter`, `PurgedKFoldSplitter`.
 
+Splitters that look at single rows (`StratifiedKFoldSplitter` and the last two) refuse a slice with
+a ``group_col`` unless they are made with ``ignore_groups=True``.
+
 `split_slice` makes named parts (train, val, test) once, for files that are kept.
 """
 

@@ -66,12 +66,21 @@ def group_codes(
     return _validate.group_codes(groups, slice_.n)
 
 
-def refuse_groups(groups: ArrayLike | None, splitter: str, instead: str) -> None:
-    """Raise when groups are passed to a splitter that would tear them apart."""
-    if groups is not None:
-        raise InvalidInputError(
-            f"{splitter} does not keep groups together, but `groups` was given; use {instead}"
-        )
+def refuse_groups(
+    slice_: EvalSlice, groups: ArrayLike | None, ignore: bool, splitter: str, instead: str
+) -> None:
+    """Raise when a splitter would tear apart groups that are passed, or that the slice has."""
+    if ignore or (groups is None and slice_.group_col is None):
+        return
+    given = (
+        f"slice {slice_.name!r} has group_col={slice_.group_col!r}"
+        if groups is None
+        else "`groups` was given"
+    )
+    raise InvalidInputError(
+        f"{splitter} does not keep groups together, but {given}; use {instead}, or "
+        f"{splitter}(…, ignore_groups=True) if rows of one group may be trained and tested on"
+    )
 
 
 def enough_per_class(slice_: EvalSlice, k: int) -> None:

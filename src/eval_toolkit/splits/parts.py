@@ -31,8 +31,8 @@ def split_slice(
 ) -> dict[str, EvalSlice]:
     """Cut a slice into named parts: train, val and test.
 
-    A row is known by its id, or without an ``id_col`` by its content, and the seed decides from
-    that: the order of the rows plays no part.
+    A row is known by its id, or without an ``id_col`` by its content (`EvalSlice.unit_ids`), and
+    the seed decides from that: the order of the rows plays no part.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def split_slice(
     stable : bool, default False
         False makes the sizes exact. True looks at nothing but the identity of the row, or of its
         group, so that rows added later never move the old ones; sizes and classes then hold on
-        average only.
+        average only, and equal rows without ids fall together.
     seed : int, default 42
         Another seed gives another split.
 
@@ -76,8 +76,9 @@ def split_slice(
     blocks = _blocks(slice_.n, groups, keep_together)
     root = resolve_seed(seed)
     if stable:
-        keys = _row_keys(slice_) if groups is None else [str(value) for value in groups.tolist()]
+        keys = _contents(slice_) if groups is None else [str(value) for value in groups.tolist()]
         part = _stable_parts(shares, keys, blocks, root)
+        _none_empty(part, shares, f"slice {slice_.name!r}", "use another seed or stable=False")
     else:
         part = assign_parts(slice_, shares, stratify=stratify, blocks=blocks, seed=root)
     return {
@@ -94,28 +95,34 @@ def assign_parts(
     seed: int,
 ) -> IntArray:
     """Return the number of each row's part; the rows of a block get the same."""
-    draws = _draws(_row_keys(slice_), seed)
     classes = slice_.y_true if stratify else np.zeros(slice_.n, dtype=np.int64)
     targets = _targets(np.bincount(classes, minlength=2), list(shares.values()))
     part = np.empty(slice_.n, dtype=np.int64)
     if blocks is None:
+        what = f"{slice_.n} row(s)"
+        draws = _draws(slice_.unit_ids, seed)
         for label in (0, 1):
             rows = np.flatnonzero(classes == label)
             rows = rows[np.argsort(draws[rows], kind="stable")]
             part[rows] = np.repeat(np.arange(len(shares)), targets[:, label])
     else:
         counts = np.zeros((int(blocks.max()) + 1, 2), dtype=np.int64)
+        what = f"{len(counts)} group(s)"
         np.add.at(counts, (blocks, classes), 1)
-        order = np.lexsort((_first_of_block(draws, blocks), -counts.sum(axis=1)))
+        # Blocks that share their first row stay in the order of their codes, which is sorted.
+        first = _first_of_block(_draws(_contents(slice_), seed), blocks)
+        order = np.lexsort((first, -counts.sum(axis=1)))
         part = _filled(counts, order, targets, derive_seed(seed, "parts"))[blocks]
-    empty = [name for i, name in enumerate(shares) if not (part == i).any()]
-    if empty:
-        what = f"{slice_.n} row(s)" if blocks is None else f"{len(counts)} group(s)"
-        raise InvalidInputError(
-            f"slice {slice_.name!r}: {what} cannot fill the part {empty[0]!r} "
-            f"({shares[empty[0]]:g} of the rows); use fewer or larger parts"
-        )
+    _none_empty(part, shares, f"slice {slice_.name!r}: {what}", "use fewer or larger parts")
     return part
+
+
+def _none_empty(part: IntArray, shares: Mapping[str, float], what: str, instead: str) -> None:
+    for i, (name, share) in enumerate(shares.items()):
+        if not (part == i).any():
+            raise InvalidInputError(
+                f"{what} cannot fill the part {name!r} ({share:g} of the rows); {instead}"
+            )
 
 
 def _filled(counts: IntArray, order: IntArray, targets: IntArray, seed: int) -> IntArray:
@@ -187,16 +194,9 @@ def _draws(keys: list[str], seed: int) -> NDArray[np.uint64]:
     return np.frombuffer(b"".join(hashes), dtype="<u8").astype(np.uint64)
 
 
-def _row_keys(slice_: EvalSlice) -> list[str]:
-    """Return what each row is known by; equal rows are numbered, which is which is all one."""
-    if slice_.ids is not None:
-        return list(slice_.ids)
-    seen: dict[str, int] = {}
-    keys = []
-    for key in slice_.content_hashes:
-        seen[key] = seen.get(key, 0) + 1
-        keys.append(f"{key}~{seen[key]}")
-    return keys
+def _contents(slice_: EvalSlice) -> list[str]:
+    """Return what each row is known by whatever other rows there are: equal rows by one key."""
+    return slice_.content_hashes if slice_.ids is None else list(slice_.ids)
 
 
 def _group_values(slice_: EvalSlice, group: str | ArrayLike | None) -> NDArray[Any] | None:

@@ -1,7 +1,7 @@
 """Splitters for independent rows."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -129,12 +129,14 @@ class StratifiedKFoldSplitter:
         False deals the rows of each class in blocks, in the parent's order.
     seed : int, default 42
         Decides the shuffle.
+    ignore_groups : bool, default False
+        Split a slice that has groups as if its rows were independent.
 
     Raises
     ------
     InvalidInputError
-        If ``k`` is below 2; on use, if a class has fewer rows than folds, or ``groups`` are
-        passed: this splitter would tear them apart.
+        If ``k`` is below 2; on use, if a class has fewer rows than folds, or the slice has a
+        ``group_col`` or ``groups`` are passed: this splitter would tear them apart.
 
     Examples
     --------
@@ -147,6 +149,7 @@ class StratifiedKFoldSplitter:
     k: int = 5
     shuffle: bool = True
     seed: int = 42
+    ignore_groups: bool = field(default=False, kw_only=True)
     version: ClassVar[str] = "1"
 
     def __post_init__(self) -> None:
@@ -158,7 +161,13 @@ class StratifiedKFoldSplitter:
         from sklearn.model_selection import StratifiedKFold
 
         slice_ = checked_slice(slice_)
-        refuse_groups(groups, "StratifiedKFoldSplitter", "StratifiedGroupKFoldSplitter")
+        refuse_groups(
+            slice_,
+            groups,
+            self.ignore_groups,
+            "StratifiedKFoldSplitter",
+            "StratifiedGroupKFoldSplitter",
+        )
         enough_per_class(slice_, self.k)
         random_state = sklearn_seed(self.seed) if self.shuffle else None
         splitter = StratifiedKFold(self.k, shuffle=self.shuffle, random_state=random_state)

@@ -1,17 +1,15 @@
 """Splitters that respect time: the past trains, the future tests."""
 
-import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
-from numbers import Real
+from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
+from eval_toolkit._times import read_times
 from eval_toolkit._validate import BoolArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.slices import EvalSlice
@@ -36,12 +34,14 @@ class TimeSeriesSplitter:
     time_col : str, optional
         Numbers, dates, or ISO 8601 text. By default the slice's own ``time_col``; if it has none
         either, the rows are taken to be in time order already.
+    ignore_groups : bool, default False
+        Split a slice that has groups as if its rows were independent.
 
     Raises
     ------
     InvalidInputError
         If ``k`` is below 2; on use, if there are too few rows, a time is missing or no time, or
-        ``groups`` are passed.
+        the slice has a ``group_col`` or ``groups`` are passed.
     MissingColumnError
         (a KeyError) On use, if the column is not there.
 
@@ -55,6 +55,7 @@ class TimeSeriesSplitter:
 
     k: int = 5
     time_col: str | None = None
+    ignore_groups: bool = field(default=False, kw_only=True)
     version: ClassVar[str] = "1"
 
     def __post_init__(self) -> None:
@@ -65,7 +66,9 @@ class TimeSeriesSplitter:
         from sklearn.model_selection import TimeSeriesSplit
 
         slice_ = checked_slice(slice_)
-        refuse_groups(groups, "TimeSeriesSplitter", "GroupKFoldSplitter")
+        refuse_groups(
+            slice_, groups, self.ignore_groups, "TimeSeriesSplitter", "GroupKFoldSplitter"
+        )
         if slice_.n < self.k + 1:
             raise InvalidInputError(
                 f"slice {slice_.name!r} has {slice_.n} row(s) for k={self.k} folds in time; "
@@ -100,12 +103,15 @@ class PurgedKFoldSplitter:
         Share of all rows left out after the gap that follows the test block; in [0, 1).
     time_col : str, default "timestamp"
         Numbers, dates, or ISO 8601 text. The slice's own ``time_col`` goes before the default.
+    ignore_groups : bool, default False
+        Split a slice that has groups as if its rows were independent.
 
     Raises
     ------
     InvalidInputError
         If an argument is out of range; on use, if there are fewer rows than folds, a time is
-        missing or no time, a fold has no training row left, or ``groups`` are passed.
+        missing or no time, a fold has no training row left, or the slice has a ``group_col`` or
+        ``groups`` are passed.
     MissingColumnError
         (a KeyError) On use, if the column is not there.
 
@@ -125,6 +131,7 @@ class PurgedKFoldSplitter:
     purge_gap: int = 0
     embargo_pct: float = 0.0
     time_col: str = _DEFAULT_TIME_COL
+    ignore_groups: bool = field(default=False, kw_only=True)
     version: ClassVar[str] = "1"
 
     def __post_init__(self) -> None:
@@ -138,7 +145,9 @@ class PurgedKFoldSplitter:
     def iter_folds(self, slice_: EvalSlice, *, groups: ArrayLike | None = None) -> Iterator[Fold]:
         """Yield ``n_splits`` folds, earliest test block first."""
         slice_ = checked_slice(slice_)
-        refuse_groups(groups, "PurgedKFoldSplitter", "GroupKFoldSplitter")
+        refuse_groups(
+            slice_, groups, self.ignore_groups, "PurgedKFoldSplitter", "GroupKFoldSplitter"
+        )
         n = slice_.n
         if n < self.n_splits:
             raise InvalidInputError(
@@ -193,15 +202,19 @@ def compute_label_overlap(t_train: ArrayLike, t_test: ArrayLike, horizon: Any) -
     >>> compute_label_overlap([0, 5, 9], [6], horizon=3).tolist()
     [[False], [True], [False]]
     """
-    train, test = _times(np.asarray(t_train), "t_train"), _times(np.asarray(t_test), "t_test")
-    dated = [times.dtype.kind == "M" for times in (train, test)]
-    if dated[0] != dated[1]:
-        raise InvalidInputError("`t_train` and `t_test` must both be numbers or both be dates")
-    if isinstance(horizon, (timedelta, np.timedelta64)) != dated[0]:
-        kind = "a timedelta for dates" if dated[0] else "a number for times that are numbers"
+    given = read_times(np.asarray(t_train), "t_train"), read_times(np.asarray(t_test), "t_test")
+    if given[0].kind != given[1].kind:
+        raise InvalidInputError(
+            f"`t_train` holds {given[0].kind}s and `t_test` {given[1].kind}s; they must be of one "
+            "kind"
+        )
+    train, test = (times.complete() for times in given)
+    dated = train.dtype.kind == "M"
+    if isinstance(horizon, (timedelta, np.timedelta64)) != dated:
+        kind = "a timedelta for dates" if dated else "a number for times that are numbers"
         raise InvalidTypeError(f"`horizon` is {horizon!r}; it must be {kind}")
     reach: Any
-    if dated[0]:
+    if dated:
         reach = np.timedelta64(horizon)
         if not reach >= np.timedelta64(0):
             raise InvalidInputError(f"`horizon` is {horizon}; it must not be negative")
@@ -217,57 +230,4 @@ def _time_order(slice_: EvalSlice, column: str) -> IntArray:
         values = column_of(slice_, column)
     except MissingColumnError as error:
         raise MissingColumnError(f"{error}; name the column of times with time_col=…") from None
-    return np.argsort(_times(values, column), kind="stable")
-
-
-def _times(values: NDArray[Any], name: str) -> NDArray[Any]:
-    """Return times as numbers or datetime64, so that sorting them is sorting by time."""
-    if values.dtype.kind not in "biufM":
-        values = _parsed_times(values.astype(object).tolist(), name)
-    missing = np.isnat(values) if values.dtype.kind == "M" else ~np.isfinite(values)
-    if missing.any():
-        row = int(np.argmax(missing))
-        raise InvalidInputError(f"{name}[{row}] is {values[row]}; every row needs a time")
-    # Unsigned numbers would wrap around when subtracted.
-    return values.astype(np.int64) if values.dtype.kind in "bu" else values
-
-
-def _parsed_times(values: list[Any], name: str) -> NDArray[Any]:
-    moments = [_moment(value, f"{name}[{row}]") for row, value in enumerate(values)]
-    kinds = [_kind(moment) for moment in moments]
-    if len(set(kinds)) > 1:
-        row = next(row for row, kind in enumerate(kinds) if kind != kinds[0])
-        raise InvalidInputError(
-            f"{name}[{row}] is {values[row]!r}, a {kinds[row]}, but {name}[0] is a {kinds[0]}; "
-            "times of one kind are needed to sort them"
-        )
-    if kinds[:1] == ["date with a time zone"]:
-        moments = [moment.astimezone(UTC).replace(tzinfo=None) for moment in moments]
-    return np.array(moments, dtype=np.float64 if kinds[:1] == ["number"] else "M8[us]")
-
-
-def _kind(moment: "float | datetime") -> str:
-    if isinstance(moment, float):
-        return "number"
-    return "date with a time zone" if moment.tzinfo is not None else "date"
-
-
-def _moment(value: Any, where: str) -> Any:
-    """Return one time as a number or a datetime."""
-    if _validate.is_missing(value):
-        raise InvalidInputError(f"{where} is missing; every row needs a time")
-    if hasattr(value, "to_pydatetime"):  # a pandas Timestamp; nanoseconds are cut
-        return value.to_pydatetime(warn=False)
-    if isinstance(value, str):
-        with contextlib.suppress(ValueError):
-            return datetime.fromisoformat(value.strip())
-    if isinstance(value, datetime):
-        return value
-    if isinstance(value, date):
-        return datetime.combine(value, time())
-    if isinstance(value, (Real, Decimal)):
-        return float(value)
-    raise InvalidInputError(
-        f"{where} is {value!r}; times must be numbers, dates or ISO 8601 text "
-        "like '2026-01-31T12:00:00'"
-    )
+    return np.argsort(read_times(values, column).complete(), kind="stable")

@@ -1,0 +1,220 @@
+"""Two runs in folds: paired fold by fold where the folds are the same, else said to be pooled.
+
+The folds of one run share training rows, so their differences are not independent; Nadeau and
+Bengio's correction allows for that. The rows of all folds taken together answer another question:
+how the scores of several models rank in one list.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit.analysis.differences import Draws, RunDifference, Task
+from eval_toolkit.analysis.units import CommonUnits
+from eval_toolkit.errors import UndefinedMetricError
+from eval_toolkit.inference import corrected_resampled_t
+from eval_toolkit.metric_specs import ColumnSpec
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.runs import Run
+from eval_toolkit.scorecards import Records
+
+__all__ = ["Fold", "PairedFolds", "Pooled", "fold_difference", "folds_of", "paired_folds"]
+
+_FOLD = "fold"
+"""The part of the records that names a row's fold."""
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One fold of one scorer: sizes and the block that the run stored."""
+
+    n_train: int | None
+    n_test: int
+    block: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """Why the rows of all folds are taken together, and whether that is possible."""
+
+    reason: str
+    possible: bool
+
+
+@dataclass(frozen=True, eq=False)
+class PairedFolds:
+    """The folds both runs have, of the same rows, and what each says about them."""
+
+    folds_a: Mapping[str, Fold]
+    folds_b: Mapping[str, Fold]
+    units: CommonUnits
+
+
+def folds_of(run: Run, slice_name: str, scorer: str) -> dict[str, Fold] | None:
+    """Return a scorer's folds on a slice by their key; None when the run was not made in folds."""
+    found = {}
+    for key, fold in (run.results.get("by_fold") or {}).items():
+        part = fold.get("by_slice", {}).get(slice_name)
+        if part is not None:
+            block = part.get("by_scorer", {}).get(scorer, {})
+            found[key] = Fold(fold.get("n_train"), int(part.get("n", 0)), block)
+    return found or None
+
+
+def paired_folds(
+    folds_a: Mapping[str, Fold] | None, folds_b: Mapping[str, Fold] | None, units: CommonUnits
+) -> PairedFolds | Pooled | None:
+    """Return the folds to pair, why they cannot be, or None when neither run was made in folds."""
+    a, b = units.a.records, units.b.records
+    if folds_a is None and folds_b is None:
+        return None
+    if folds_a is None or folds_b is None:
+        which = ("B", "A") if folds_a is None else ("A", "B")
+        return _pooled(f"{which[0]} was made in folds and {which[1]} was not", a, b)
+    if folds_a.keys() != folds_b.keys():
+        return _pooled("the runs have different folds", a, b)
+    if units.n_mismatched:
+        return _pooled("units that differ were left out of the folds", a, b)
+    rows_a, rows_b = _units_by_fold(a), _units_by_fold(b)
+    if any(rows_a[key] != rows_b[key] for key in rows_a.keys() & rows_b.keys()):
+        return _pooled("the runs have different rows in their folds", a, b)
+    if len(folds_a) == 1:
+        return Pooled("one fold: its rows are paired", possible=True)
+    return PairedFolds(folds_a, folds_b, units)
+
+
+def _pooled(why: str, a: Records, b: Records) -> Pooled:
+    """Return that rows are pooled, unless a row has several scores: of several seeds, say."""
+    if any(bool((side.attempt > 1).any()) for side in (a, b)):
+        return Pooled(
+            f"{why}, and rows have several out-of-fold scores, which are not averaged; make both "
+            "runs with the same splitter and seeds",
+            possible=False,
+        )
+    return Pooled(f"pooled out-of-fold rows, not means over folds: {why}", possible=True)
+
+
+def _units_by_fold(records: Records) -> dict[str, set[str]]:
+    fold_of = records.slices.get(_FOLD)
+    if fold_of is None:
+        return {}
+    found: dict[str, set[str]] = {}
+    for key, unit in zip(fold_of.tolist(), records.unit_id.tolist(), strict=True):
+        found.setdefault(key, set()).add(unit)
+    return found
+
+
+def fold_difference(
+    cell: RunDifference, task: Task, folds: PairedFolds, draws: Draws
+) -> RunDifference:
+    """Fill a cell with the mean of the folds' differences, or the reason there is none."""
+    units = folds.units
+    a = _values(task, folds.folds_a, units.a.records)
+    b = _values(task, folds.folds_b, units.b.records)
+    both = [key for key in a if not isinstance(a[key], str) and not isinstance(b[key], str)]
+    failures = [value for side in (a, b) for value in side.values() if isinstance(value, str)]
+    cell = replace(
+        cell,
+        higher_is_better=task.higher_is_better,
+        confidence=draws.confidence,
+        n_units=len(units),
+        n_groups=len(units) if units.groups is None else len(np.unique(units.groups)),
+        n_unhashed=units.n_unhashed,
+        n_folds=len(both),
+        n_folds_failed=len(a) - len(both),
+    )
+    if not both:
+        return replace(cell, status="skipped", reason=failures[0])
+    values_a, values_b = (np.array([side[key] for key in both], dtype=float) for side in (a, b))
+    cell = replace(cell, value_a=float(values_a.mean()), value_b=float(values_b.mean()))
+    reason = f"means over {len(both)} folds, paired fold by fold"
+    if failures:
+        reason += f"; {len(a) - len(both)} of {len(a)} folds have no value: {failures[0]}"
+    if len(both) == 1:
+        delta = float(values_b[0] - values_a[0])
+        return replace(cell, delta=delta, reason=f"no interval: {reason}; it needs two folds")
+    return _corrected(cell, values_b - values_a, _sizes(folds, both), reason, draws)
+
+
+def _corrected(
+    cell: RunDifference, deltas: FloatArray, sizes: tuple[int, int], reason: str, draws: Draws
+) -> RunDifference:
+    n_train, n_test = sizes
+    t = corrected_resampled_t(deltas, n_train=n_train, n_test=n_test, confidence=draws.confidence)
+    identical = not deltas.any()
+    return replace(
+        cell,
+        delta=t.mean,
+        ci_low=t.ci_low,
+        ci_high=t.ci_high,
+        p_value=1.0 if identical else t.p_value,
+        method=t.method,
+        test=t.method,
+        reason="; ".join(filter(None, [reason, "" if identical else t.reason])),
+    )
+
+
+def _sizes(folds: PairedFolds, keys: list[str]) -> tuple[int, int]:
+    """Return the mean sizes of the training and test parts.
+
+    A scorer that is not fitted has no training rows; those not tested take their place.
+    """
+    pairs = [(folds.folds_a[key], folds.folds_b[key]) for key in keys]
+    n_test = max(1, round(float(np.mean([a.n_test for a, _ in pairs]))))
+    trained = [side.n_train for pair in pairs for side in pair if side.n_train]
+    n_train = round(float(np.mean(trained))) if trained else len(folds.units) - n_test
+    return max(1, n_train), n_test
+
+
+def _values(task: Task, folds: Mapping[str, Fold], records: Records) -> dict[str, float | str]:
+    """Return the metric on each fold, or the reason why there is none."""
+    if task.spec is None:
+        return {key: _stored(fold.block, task) for key, fold in folds.items()}
+    fold_of = records.slices.get(_FOLD)
+    values: dict[str, float | str] = {}
+    for key, fold in folds.items():
+        rows = np.flatnonzero(fold_of == key) if fold_of is not None else np.zeros(0, dtype=int)
+        values[key] = (
+            _computed(task.spec, records, rows) if len(rows) else _stored(fold.block, task)
+        )
+    return values
+
+
+def _stored(block: Mapping[str, Any], task: Task) -> float | str:
+    """Return the value that the run stored: of a metric of one's own, or at a fold's threshold."""
+    for state in ("error", "skipped"):
+        if state in block:
+            return f"the scorer {'failed' if state == 'error' else 'was skipped'}: {block[state]}"
+    cell = block.get(task.name)
+    if not isinstance(cell, Mapping):
+        return task.reason or f"{task.name} was not measured"
+    if cell.get("status") != "ok" or cell.get("value") is None:
+        return str(cell.get("reason") or cell.get("status"))
+    return float(cell["value"])
+
+
+def _computed(spec: MetricSpec, records: Records, rows: IntArray) -> float | str:
+    names = (spec.column,) if isinstance(spec, ColumnSpec) else ("label", "score")
+    for name in names:
+        if name not in records.columns:
+            return f"the records have no column {name!r}"
+        absent = records.status[name][rows] != "ok"
+        if absent.any():
+            first = rows[int(np.argmax(absent))]
+            return str(records.reason[name][first] or records.status[name][first])
+    columns = [records.columns[name][rows] for name in names]
+    if isinstance(spec, ColumnSpec):
+        return float(columns[0].mean())
+    try:
+        value = float(spec.compute(*columns))
+    except (MemoryError, RecursionError):
+        raise
+    except UndefinedMetricError as error:
+        return str(error)
+    except Exception as error:  # one metric must not stop the others
+        return f"{type(error).__name__}: {error}"
+    return value if math.isfinite(value) else f"the metric is {value}"

@@ -1,0 +1,51 @@
+"""Roles of columns that folds must not lose: above all, which rows belong together."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit import _frames, _validate
+from eval_toolkit.slices import EvalSlice
+
+__all__ = ["with_groups", "with_parent_roles"]
+
+
+def with_groups(slice_: Any, splitter: Any, groups: ArrayLike | None) -> Any:
+    """Return the slice with the groups its folds are made of as its own.
+
+    Rows that a splitter keeps together are resampled together too. As for the splitters, the
+    argument goes before the splitter's column, which goes before the slice's.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``groups`` is not one per row, or one is missing.
+    """
+    if not isinstance(slice_, EvalSlice):
+        return slice_
+    if groups is None:
+        column = getattr(splitter, "group_col", None)
+        known = isinstance(column, str) and column in _frames.names(slice_.df)
+        return replace(slice_, group_col=column) if known else slice_
+    _validate.group_codes(groups, slice_.n)
+    names = [str(group) for group in _validate.identifiers(groups, "groups")]
+    column = "groups"
+    while column in _frames.names(slice_.df):
+        column += "_"
+    frame = _frames.with_column(slice_.df, column, np.array(names, dtype=object))
+    return replace(slice_, df=frame, group_col=column)
+
+
+def with_parent_roles(part: Any, parent: Any) -> Any:
+    """Return a fold's slice with the roles of columns that its splitter forgot to pass on."""
+    if not (isinstance(part, EvalSlice) and isinstance(parent, EvalSlice)):
+        return part
+    have = _frames.names(part.df)
+    roles = {
+        role: getattr(parent, role)
+        for role in ("strata_col", "group_col", "id_col", "time_col")
+        if getattr(part, role) is None and getattr(parent, role) in have
+    }
+    return replace(part, **roles) if roles else part
