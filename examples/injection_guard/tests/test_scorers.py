@@ -1,6 +1,7 @@
 """Smoke and equivalence: the scorers answer what scikit-learn answers."""
 
 import numpy as np
+
 from injection_guard.data import MailLoader
 from injection_guard.scorers import KeywordScorer, TfidfLogisticScorer
 
