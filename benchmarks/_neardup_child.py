@@ -12,14 +12,17 @@ from pathlib import Path
 
 def main(job: str, file: str) -> None:
     """Search a file of one text per line."""
-    from eval_toolkit.text_dedup import MinHashLSHStrategy, exact_duplicate_groups
+    import numpy as np
+
+    from eval_toolkit import EvalSlice, ExactDuplicateCheck, MinHashLSHStrategy
 
     texts = Path(file).read_text(encoding="utf-8").split("\n")
     start = time.process_time()
     if job == "near":
         found = len(MinHashLSHStrategy(n=5).pairs_above(texts, 0.6))
     else:
-        found = len(exact_duplicate_groups(texts))
+        part = EvalSlice("all", {"text": texts, "label": np.zeros(len(texts), dtype=int)})
+        found = ExactDuplicateCheck().validate({"all": part}).n_affected
     seconds = time.process_time() - start
     print(json.dumps({"seconds": seconds, "found": found, "peak_kb": peak_kilobytes()}))
 

@@ -199,7 +199,7 @@ CASES = (
     ),
     Case(
         "exact_duplicates_1m",
-        "groups of equal texts among 1 000 000, normalisation included",
+        "exact-duplicate check of 1 000 000 texts, normalisation included",
         Bar("seconds", 3.0),
         partial(_million, "exact"),
     ),

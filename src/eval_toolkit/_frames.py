@@ -70,6 +70,8 @@ def column(frame: Any, name: str) -> NDArray[Any]:
     values = frame[name]
     if isinstance(values, np.ndarray):
         return values
+    if str in set(map(type, values)):  # numpy would first copy texts into an array of its own
+        return _objects(values)
     try:
         array = np.asarray(values)
     except ValueError:  # lists of different lengths
