@@ -184,7 +184,7 @@ class EvalSlice:
         """One plain value per row: the feature, or the list of its features; None where missing."""
         # pandas says NaN where polars says None: the identity of a row must not depend on it.
         if isinstance(self.feature_col, str):
-            values = self.features
+            values: list[Any] = self.features
             if set(map(type, values)) <= {str}:  # the usual case, and none of it can be missing
                 return values
             return [_or_none(value) for value in values]
