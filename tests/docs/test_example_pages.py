@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from eval_toolkit.runs import find_runs, run_state, write_run
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "examples"
 PROJECT = ROOT / "examples" / "injection_guard"
+RESULTS = {"schema_version": "v1", "run_id": "r", "config": {}, "by_slice": {}}
 BLOCK = re.compile(r"```(\w+)\n(.*?)```", flags=re.DOTALL)
 
 
@@ -79,12 +82,12 @@ def test_pytorch_scorer(
 
 
 class TestProject:
-    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str, cwd: Path = PROJECT) -> subprocess.CompletedProcess[str]:
         env = environment()
         env["PYTHONPATH"] = os.pathsep.join([str(PROJECT / "src"), env["PYTHONPATH"]])
         return subprocess.run(
             [sys.executable, *command],
-            cwd=PROJECT,
+            cwd=cwd,
             env=env,
             capture_output=True,
             text=True,
@@ -115,3 +118,24 @@ class TestProject:
             "results_full.json",
             "manifest.json",
         }
+
+    def test_its_script_stores_a_new_run_each_time(self, tmp_path: Path) -> None:
+        for _ in range(2):
+            done = self.run("-m", "injection_guard.evaluate", cwd=tmp_path)
+            assert done.returncode == 0, done.stderr
+        runs = find_runs(tmp_path / "evals")
+        assert [run_state(path) for path in runs] == ["complete", "complete"]
+        stored = done.stdout.splitlines()[-1].removeprefix("stored ")
+        assert tmp_path / stored in runs
+
+    def test_its_script_refuses_a_folder_with_a_run(self, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+        write_run(tmp_path / "run_1", results=RESULTS, manifest={"run_id": "r"})
+        before = (tmp_path / "run_1" / "manifest.json").read_bytes()
+        for name in ("run_1", "file"):
+            done = self.run("-m", "injection_guard.evaluate", "--run-dir", name, cwd=tmp_path)
+            assert (done.returncode, done.stdout) == (2, "")
+            assert done.stderr == (
+                f"{name}: is there already; name a new folder or leave --run-dir out\n"
+            )
+        assert (tmp_path / "run_1" / "manifest.json").read_bytes() == before

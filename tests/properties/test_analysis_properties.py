@@ -15,6 +15,7 @@ from eval_toolkit.analysis import (
     rows_at,
 )
 from eval_toolkit.artifacts import write_predictions
+from eval_toolkit.inference import correct_p_values
 from eval_toolkit.scorecards import Records
 
 
@@ -125,3 +126,28 @@ def test_rows_at_is_the_largest_set_within_the_rate(table, limit):
     ]
     largest = max(feasible, key=len, default=np.array([], dtype=int))
     assert sorted(found.rows.tolist()) == largest.tolist()
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_only_slices_that_contain_all_others_leave_the_family(data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 9)))
+    values = rng.integers(0, 2, (2, 24)).astype(float)
+    parts = data.draw(st.lists(st.sets(st.integers(0, 23), min_size=2), min_size=1, max_size=4))
+    if data.draw(st.booleans()):
+        parts.append(set().union(*parts))
+    a, b = (
+        {
+            f"s{number}": Records.from_columns(
+                {"correct": side[sorted(part)]}, unit_id=[f"u{row:02d}" for row in sorted(part)]
+            )
+            for number, part in enumerate(parts)
+        }
+        for side in values
+    )
+    cells = compare_records(a, b, ["correct"]).cells
+    wholes = [all(part >= other for other in parts) for part in parts]
+    family = [cell.p_value for cell, whole in zip(cells, wholes, strict=True) if not whole]
+    corrected = iter(correct_p_values(family, method="holm") if family else ())
+    for cell, whole in zip(cells, wholes, strict=True):
+        assert cell.p_adjusted == (cell.p_value if whole else next(corrected))

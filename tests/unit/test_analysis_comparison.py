@@ -106,6 +106,25 @@ def test_common_units_are_taken_and_the_rest_counted():
     assert (nothing.status, nothing.reason) == ("skipped", "A and B have no unit in common")
 
 
+def test_what_was_left_out_is_said_once_for_a_slice(tmp_path):
+    a = {"t": records(scores(1), slice(0, 100)), "u|v": records(scores(1), slice(0, 50))}
+    b = {"t": records(scores(2), slice(20, 120)), "u|v": records(scores(2), slice(0, 50))}
+    result = compare_records(a, b, ["pr_auc", "brier"], n_resamples=50)
+    assert result.left_out == (
+        "slice 't': left out 20 units only in A, 20 only in B, 0 that differ",
+    )
+    assert [row["n_only_a"] for row in result.to_dict()["cells"]] == [20, 20, 0, 0]
+    table, _, said = result.to_markdown().partition("\n\n")
+    assert said == f"- {result.left_out[0]}"
+    assert len(table.splitlines()) == 2 + 4
+    old = make_run(tmp_path, "old", {("u|v", "s"): a["t"]})
+    new = make_run(tmp_path, "new", {("u|v", "s"): b["t"]})
+    said = compare_runs(old, new, n_resamples=50).to_markdown().splitlines()[-1]
+    assert said.startswith(r"- slice 'u\|v', scorer 's': left out 20 units only in A")
+    assert not compare_runs(old, old, n_resamples=50).left_out
+    assert compare_runs(old, old, n_resamples=50).to_markdown().endswith("|")
+
+
 def test_other_content_raises_or_is_dropped():
     hashes = [f"h{unit}" for unit in IDS]
     a = records(scores(1))
@@ -128,7 +147,9 @@ def test_failed_units_are_counted_and_a_failed_scorer_has_its_row():
     status = ["error" if i < 5 else "ok" for i in range(N)]
     b = records(scores(2), status={"score": status})
     cell = compare_records({"t": records(scores(1))}, {"t": b}, ["pr_auc"], n_resamples=50).cells[0]
-    assert (cell.n_units, cell.n_failed) == (N - 5, 5)
+    assert (cell.n_units, cell.n_failed, cell.n_lost) == (N - 5, 5, 5)
+    back = compare_records({"t": b}, {"t": records(scores(1))}, ["pr_auc"], n_resamples=50).cells[0]
+    assert (back.n_units, back.n_failed, back.n_lost) == (N - 5, 5, 0)
     lost = records(scores(2), status={"score": ["error"] * N})
     cell = compare_records({"t": records(scores(1))}, {"t": lost}, ["pr_auc"]).cells[0]
     assert cell.reason == "none of 120 common units has a value on both sides"
@@ -219,6 +240,75 @@ def test_p_values_are_corrected_over_slices():
             assert [cell.p_adjusted for cell in family] == expected.tolist()
     with pytest.raises(InvalidInputError, match="`adjust` is 'sidak'"):
         compare_records(a, b, ["pr_auc"], adjust="sidak")
+
+
+def taken(values, rows):
+    """Records of some rows, in the order of their ids."""
+    return Records.from_columns(
+        {"label": LABELS[rows].astype(float), "score": values[rows]},
+        unit_id=[IDS[row] for row in rows],
+    )
+
+
+def sides(parts):
+    """A and B, each a dict of records by slice."""
+    rows = {name: np.arange(N)[part] for name, part in parts.items()}
+    return tuple(
+        {name: taken(values, part) for name, part in rows.items()}
+        for values in (scores(1), scores(2, 0.2))
+    )
+
+
+EVERY, LEFT, RIGHT = slice(None), slice(0, 70), slice(70, None)
+
+
+@pytest.mark.parametrize(
+    ("parts", "alone"),
+    [
+        ({"all": EVERY, "g=x": LEFT, "g=y": RIGHT}, {"all"}),
+        ({"g=x": LEFT, "g=y": RIGHT, "zz": EVERY}, {"zz"}),  # names and order play no part
+        ({"g=x": LEFT, "g=y": RIGHT}, set()),
+        ({"all": EVERY, "x": slice(0, 80), "y": slice(40, None)}, {"all"}),  # parts that overlap
+        ({"x": slice(0, 80), "y": slice(40, None)}, set()),
+        ({"all": EVERY, "long": slice(0, 80), "longer": slice(0, 40)}, {"all"}),  # nested
+        ({"x": LEFT, "y": RIGHT, "x1": slice(0, 30), "x2": slice(30, 70)}, set()),
+        ({"all": EVERY, "g=x": EVERY}, {"all", "g=x"}),  # one value: the same test twice
+        ({"all": EVERY, "g=x": EVERY, "h=1": LEFT, "h=2": RIGHT}, {"all", "g=x"}),
+        ({"most": slice(0, 119), "x": LEFT, "y": RIGHT}, set()),  # one unit is elsewhere
+    ],
+)
+def test_a_slice_that_contains_all_others_is_not_in_their_family(tmp_path, parts, alone):
+    a, b = sides(parts)
+    runs = [
+        make_run(tmp_path, name, {(part, "s"): held for part, held in side.items()})
+        for name, side in (("a", a), ("b", b))
+    ]
+    for result in (
+        compare_records(a, b, ["pr_auc", "brier"], n_resamples=200),
+        compare_runs(*runs, n_resamples=200),
+    ):
+        for metric in ("pr_auc", "brier"):
+            cells = [cell for cell in result.cells if cell.metric == metric]
+            family = [cell.p_value for cell in cells if cell.slice not in alone]
+            corrected = iter(correct_p_values(family, method="holm") if family else ())
+            for cell in cells:
+                expected = cell.p_value if cell.slice in alone else next(corrected)
+                assert cell.p_adjusted == expected
+
+
+def test_the_same_ids_with_other_scores_or_content_are_other_tests():
+    a, b = (
+        {"plain": records(one), "typos": records(other), "hard": records(one, LEFT)}
+        for one, other in ((scores(1), scores(3)), (scores(2, 0.1), scores(4, 0.1)))
+    )
+    cells = compare_records(a, b, ["pr_auc"], n_resamples=200).cells
+    expected = correct_p_values([cell.p_value for cell in cells], method="holm")
+    assert [cell.p_adjusted for cell in cells] == expected.tolist()
+    words = [f"w{unit}" for unit in IDS]
+    a = {"plain": a["plain"], "reworded": records(scores(1), content_hash=words)}
+    b = {"plain": b["plain"], "reworded": records(scores(2, 0.1), content_hash=words)}
+    cells = compare_records(a, b, ["pr_auc"], n_resamples=200).cells
+    assert [cell.p_adjusted for cell in cells] == [2 * cell.p_value for cell in cells]
 
 
 def test_scorers_are_matched_by_name_or_pair_or_when_single(tmp_path):

@@ -95,6 +95,11 @@ def test_every_form_is_read(claims):
         (HEAD + CELL + "non_inferior_by = true\n", "must be a number above 0"),
         (HEAD + CELL + "non_inferior_by = inf\n", "must be a number above 0"),
         (HEAD + CELL + 'require = "value > 1"\nmin_n = 3\n', "says both require and min_n"),
+        (HEAD + CELL + "non_inferior_by = 0.1\nallow_missing = 3\n", "must be true or false"),
+        (
+            HEAD + CELL + 'require = "value > 1"\nallow_missing = true\n',
+            "'allow_missing' has no meaning beside 'require'",
+        ),
         (HEAD + CELL + "min_n = 3\n", "'scorer' has no meaning beside 'min_n'"),
         (HEAD + 'slice = "t"\nmin_n = 2.5\n', "must be a whole number above 0"),
         (HEAD + 'slice = "t"\nmax_fpr = 2\n', "a rate is at most 1"),
@@ -136,7 +141,18 @@ METRICS = [ms.pr_auc, ms.roc_auc, ms.brier]
 
 
 def make_run(
-    folder, name, *, noise, seed=1, n=200, scorer="guard", version="1", change=None, column=None
+    folder,
+    name,
+    *,
+    noise,
+    seed=1,
+    n=200,
+    scorer="guard",
+    version="1",
+    change=None,
+    column=None,
+    keep=lambda labels, scores: labels >= 0,
+    failed=(),
 ):
     """A run of one scorer on one slice; the items are the same whatever the noise."""
     items = np.random.default_rng(7)
@@ -146,10 +162,13 @@ def make_run(
     columns = {"label": labels.astype(float), "score": scores}
     if column is not None:
         columns["toxicity"] = column(labels)
+    kept = np.flatnonzero(keep(labels, scores))
+    n, labels = len(kept), labels[kept]
     records = Records.from_columns(
-        columns,
-        unit_id=[f"u{i}" for i in range(n)],
-        content_hash=[f"h{i}" if i != change else "other" for i in range(n)],
+        {name: values[kept] for name, values in columns.items()},
+        unit_id=[f"u{i}" for i in kept],
+        content_hash=[f"h{i}" if i != change else "other" for i in kept],
+        status={"score": ["error" if i in failed else "ok" for i in kept]},
     )
     specs = METRICS + ([ms.mean_of("toxicity", higher_is_better=False)] if column else [])
     card = summarise(records, specs, n_resamples=200)
@@ -298,6 +317,58 @@ def test_a_baseline_that_is_missing_or_of_other_content(tmp_path):
     assert "unit 'u3' has another content hash" in changed.message
     with pytest.raises(ArtifactError):
         evaluate_gate(tmp_path / "nowhere", claim)
+
+
+def hard(labels, scores):
+    """The rows that the scorer gets wrong."""
+    return (scores >= 0.5) != labels
+
+
+def test_a_run_that_lost_units_of_the_baseline_is_not_shown_to_be_no_worse(tmp_path):
+    old = make_run(tmp_path, "old", noise=0.3)
+    less = make_run(tmp_path, "less", noise=0.3, keep=lambda y, s: ~hard(y, s))
+    n_lost = 200 - len(less.records("test", "guard"))
+    assert n_lost > 10
+    text = HEAD + CELL + "non_inferior_by = 0.05\n"
+    outcome = evaluate_gate(less, load_claims_text(tmp_path, text), old).claims[0]
+    said = (
+        f"{n_lost} of the baseline's 200 units have no value in this run: {n_lost} are not in it, "
+        "0 failed or were skipped"
+    )
+    assert not outcome.passed
+    assert outcome.message == (
+        f"pr_auc of 'guard' on 'test' cannot be compared: {said}; score them, or write "
+        "allow_missing = true if they are left out on purpose"
+    )
+    assert outcome.evidence["non_inferior:test:guard:pr_auc"]["n_only_a"] == n_lost
+    strict = load_claims_text(tmp_path, text + "allow_missing = false\n")
+    assert not evaluate_gate(less, strict, old).claims[0].passed
+    allowed = load_claims_text(tmp_path, text + "allow_missing = true\n")
+    outcome = evaluate_gate(less, allowed, old).claims[0]
+    assert outcome.passed
+    assert outcome.message.endswith(f"; {said})")
+
+
+def test_units_that_failed_in_the_run_alone_are_missing_too(tmp_path):
+    whole = make_run(tmp_path, "whole", noise=0.3)
+    holes = make_run(tmp_path, "holes", noise=0.3, failed=(3, 5, 8))
+    claim = load_claims_text(tmp_path, HEAD + CELL + "non_inferior_by = 0.05\n")
+    outcome = evaluate_gate(holes, claim, whole).claims[0]
+    assert not outcome.passed
+    assert "3 of the baseline's 200 units have no value in this run: 0 are not in it, 3 failed" in (
+        outcome.message
+    )
+    assert evaluate_gate(whole, claim, holes).claims[0].passed  # the baseline had no value either
+    assert evaluate_gate(holes, claim, holes).claims[0].passed
+
+
+def test_units_that_are_new_in_the_run_are_counted(tmp_path):
+    few = make_run(tmp_path, "few", noise=0.3, keep=lambda y, s: np.arange(len(y)) < 180)
+    more = make_run(tmp_path, "more", noise=0.3)
+    claim = load_claims_text(tmp_path, HEAD + CELL + "non_inferior_by = 0.05\n")
+    outcome = evaluate_gate(more, claim, few).claims[0]
+    assert outcome.passed
+    assert outcome.message.endswith("; 20 units are new in this run and not compared)")
 
 
 def test_what_evaluate_gate_takes(tmp_path):

@@ -14,6 +14,8 @@ from eval_toolkit.claims import (
     required_slice_gate,
 )
 from eval_toolkit.harness import evaluate_folded, save_run
+from eval_toolkit.runs import write_run
+from eval_toolkit.scorecards import Records
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.splits import StratifiedKFoldSplitter
 
@@ -115,3 +117,27 @@ def test_non_inferiority_is_judged_fold_by_fold(tmp_path):
     assert not passed
     assert "cannot be compared" in message
     assert "1 of 4 folds have no value: RuntimeError: out of memory" in message
+
+
+def stored(folder, n):
+    """A run in two folds whose records do not say which fold a row was in."""
+
+    def fold(value):
+        block = {"brier": {"value": value, "status": "ok", "reason": ""}}
+        return {"n_train": 60, "by_slice": {"test": {"n": 60, "by_scorer": {"m": block}}}}
+
+    results = {"schema_version": "v1", "run_id": folder.name, "config": {}, "by_slice": {}}
+    results["by_fold"] = {"0": fold(0.1), "1": fold(0.2)}
+    ids = [f"u{row:03d}" for row in range(n)]
+    records = {("test", "m"): Records.from_rows(LABELS[:n], SCORES[:n], unit_id=ids)}
+    return write_run(folder, results=results, manifest={"run_id": folder.name}, records=records)
+
+
+def test_rows_missing_from_the_folds_fail_non_inferiority(tmp_path):
+    cell = {"name": "ni", "slice": "test", "scorer": "m", "metric": "brier"}
+    old, new = stored(tmp_path / "old", N), stored(tmp_path / "new", 90)
+    assert decided(old, Claim(**cell, non_inferior_by=0.5), old)[0]
+    passed, message = decided(new, Claim(**cell, non_inferior_by=0.5), old)
+    assert not passed
+    assert "30 of the baseline's 120 units have no value in this run" in message
+    assert decided(new, Claim(**cell, non_inferior_by=0.5, allow_missing=True), old)[0]

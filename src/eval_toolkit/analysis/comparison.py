@@ -105,12 +105,28 @@ class RunComparison:
         polars = require("polars", feature="RunComparison.to_polars")
         return polars.DataFrame(self.rows(), infer_schema_length=None)
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """One line for each slice and scorer whose units were not all compared."""
+        return tuple(
+            dict.fromkeys(
+                f"slice {cell.slice!r}"
+                + (f", scorer {cell.scorer!r}" if cell.scorer else "")
+                + f": left out {cell.n_only_a} units only in A, {cell.n_only_b} only in B, "
+                f"{cell.n_mismatched} that differ"
+                for cell in self.cells
+                if cell.n_only_a or cell.n_only_b or cell.n_mismatched
+            )
+        )
+
     def to_markdown(self) -> str:
-        """Return a Markdown table."""
+        """Return a Markdown table, and below it which units were left out."""
         lines = ["| " + " | ".join(_COLUMNS) + " |", "|---" * len(_COLUMNS) + "|"]
         lines += [
             "| " + " | ".join(_shown(row[name]) for name in _COLUMNS) + " |" for row in self.rows()
         ]
+        if self.left_out:
+            lines += ["", *(f"- {_shown(line)}" for line in self.left_out)]
         return "\n".join(lines)
 
 
@@ -156,7 +172,7 @@ def compare_runs(
     allow_version_change : bool, default False
         Compare although a scorer, task or metric has another version in B.
     adjust : {"holm", "hochberg", "bonferroni", "bh", "by", "none"}, default "holm"
-        Correction of the p-values of one scorer and metric for the number of slices.
+        Correction of the p-values of one scorer and metric for the number of slices. See Notes.
     confidence : float, default 0.95
         Of the intervals.
     n_resamples, seed, rng, executor
@@ -180,6 +196,14 @@ def compare_runs(
         (a KeyError) If a slice or scorer is not there.
     ArtifactError
         If a run is not complete or was altered, or a unit has another content in B than in A.
+
+    Notes
+    -----
+    A slice that contains all the compared units of every other slice is the whole that they are
+    parts of. It is tested by itself, uncorrected, and does not count among its parts. All other
+    slices are one family, whether or not they overlap or lie in one another; where no slice
+    contains all others, every slice is in it. A unit is contained where its id, content hash and
+    values are found: the same ids with other scores are other tests. Names play no part.
 
     Examples
     --------
@@ -336,6 +360,7 @@ def _cells(
     work: Iterable[tuple[Subject, list[Task]]], on_mismatch: str, adjust: str, draws: Draws
 ) -> tuple[RunDifference, ...]:
     cells: list[RunDifference] = []
+    compared: dict[str, dict[str, CommonUnits]] = {}
     for subject, tasks in work:
         blank = RunDifference(
             slice=subject.slice, scorer=subject.scorer_a, scorer_b=subject.scorer_b, metric=""
@@ -359,11 +384,13 @@ def _cells(
         units = common_units(
             subject.records_a, subject.records_b, on_mismatch=on_mismatch, where=where
         )
+        compared.setdefault(subject.scorer_a, {})[subject.slice] = units
         folds = paired_folds(subject.folds_a, subject.folds_b, units)
         cells += [
             _cell(replace(blank, metric=task.name), task, units, folds, draws) for task in tasks
         ]
-    return tuple(_adjusted(cells, adjust))
+    wholes = {scorer: _wholes(by_slice) for scorer, by_slice in compared.items()}
+    return tuple(_adjusted(cells, wholes, adjust))
 
 
 def _cell(
@@ -384,12 +411,26 @@ def _cell(
     return replace(filled, reason="; ".join(filter(None, [folds.reason, filled.reason])))
 
 
-def _adjusted(cells: list[RunDifference], adjust: str) -> list[RunDifference]:
-    """Correct the p-values of one scorer and metric for the number of slices."""
-    families: dict[tuple[str, str], list[int]] = {}
+def _wholes(by_slice: Mapping[str, CommonUnits]) -> set[str]:
+    """Return the slices that contain all others; more than one if they are the same rows."""
+    largest = max(map(len, by_slice.values()))
+    return {
+        name
+        for name, units in by_slice.items()
+        if len(units) == largest
+        and all(units.contains(other) for other in by_slice.values() if other is not units)
+    }
+
+
+def _adjusted(
+    cells: list[RunDifference], wholes: Mapping[str, set[str]], adjust: str
+) -> list[RunDifference]:
+    """Correct the p-values of one scorer and metric for the number of slices, wholes apart."""
+    families: dict[tuple[str, ...], list[int]] = {}
     for index, cell in enumerate(cells):
         if cell.p_value is not None:
-            families.setdefault((cell.scorer, cell.metric), []).append(index)
+            alone = (cell.slice,) if cell.slice in wholes[cell.scorer] else ()
+            families.setdefault((cell.scorer, cell.metric, *alone), []).append(index)
     result = list(cells)
     for members in families.values():
         p_values = np.array([cells[index].p_value for index in members], dtype=np.float64)

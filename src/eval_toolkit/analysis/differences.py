@@ -83,7 +83,7 @@ class RunDifference:
     confidence: float = 0.95
     p_value: float | None = None
     p_adjusted: float | None = None
-    """Corrected for the number of slices."""
+    """Corrected for the number of slices; see `compare_runs` for which slices count."""
     method: str = ""
     """How the interval was made."""
     test: str = ""
@@ -95,7 +95,10 @@ class RunDifference:
     n_groups: int = 0
     n_failed: int = 0
     """Common units without a value on one side."""
+    n_lost: int = 0
+    """Of these, units that A has a value for: they failed or were skipped in B."""
     n_only_a: int = 0
+    """Units of A that B does not have."""
     n_only_b: int = 0
     n_mismatched: int = 0
     """Units of one id but different content or label, left out."""
@@ -151,7 +154,11 @@ def difference(cell: RunDifference, task: Task, units: CommonUnits, draws: Draws
         columns = (spec.column,) if isinstance(spec, ColumnSpec) else ("label", "score")
         values = _Values.of(units, columns)
         cell = replace(
-            cell, n_units=values.n, n_groups=values.n_groups, n_failed=len(units) - values.n
+            cell,
+            n_units=values.n,
+            n_groups=values.n_groups,
+            n_failed=len(units) - values.n,
+            n_lost=values.n_lost,
         )
         if not values.n:
             reason = f"none of {len(units)} common units has a value on both sides"
@@ -174,20 +181,27 @@ class _Values:
     a: list[FloatArray]
     b: list[FloatArray]
     n: int
+    n_lost: int
+    """Units that A has measured and B has not."""
     groups: NDArray[Any] | None
     """None when the units are independent."""
 
     @classmethod
     def of(cls, units: CommonUnits, columns: tuple[str, ...]) -> "_Values":
         sides = [units.both(column) for column in columns]
-        measured: BoolArray = np.all([both for _, _, both in sides], axis=0)
+        in_a: BoolArray = np.all([a for _, _, a, _ in sides], axis=0)
+        measured: BoolArray = in_a & np.all([b for _, _, _, b in sides], axis=0)
         n = int(measured.sum())
         groups = units.groups
         if groups is not None:
             groups = groups[measured]
             groups = groups if len(np.unique(groups)) < n else None
         return cls(
-            [a[measured] for a, _, _ in sides], [b[measured] for _, b, _ in sides], n, groups
+            [a[measured] for a, *_ in sides],
+            [b[measured] for _, b, *_ in sides],
+            n,
+            int(in_a.sum()) - n,
+            groups,
         )
 
     @property

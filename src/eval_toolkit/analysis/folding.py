@@ -123,6 +123,8 @@ def fold_difference(
         confidence=draws.confidence,
         n_units=len(units),
         n_groups=len(units) if units.groups is None else len(np.unique(units.groups)),
+        n_only_a=units.n_only_a,
+        n_only_b=units.n_only_b,
         n_unhashed=units.n_unhashed,
         n_folds=len(both),
         n_folds_failed=len(a) - len(both),

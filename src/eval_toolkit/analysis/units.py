@@ -1,6 +1,7 @@
 """The units two sets of records have in common, known by id and content hash, in any order."""
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,21 @@ class _Units:
         counts = np.add.reduceat(measured.astype(np.int64), self.starts)
         return sums / np.maximum(counts, 1), counts > 0
 
+    def same(self, at: IntArray, other: "_Units", other_at: IntArray) -> bool:
+        """Return whether units have the same content and values here and there."""
+        if self.records.columns.keys() != other.records.columns.keys():
+            return False
+        facts = [
+            (
+                side.records.content_hash[side.starts],
+                *chain(*map(side.values, self.records.columns)),
+            )
+            for side in (self, other)
+        ]
+        return all(
+            np.array_equal(mine[at], theirs[other_at]) for mine, theirs in zip(*facts, strict=True)
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class CommonUnits:
@@ -74,10 +90,28 @@ class CommonUnits:
             )
         return grouped[0] if grouped else None
 
-    def both(self, column: str) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """Return a column of A and of B, and on which units both were measured."""
+    def both(self, column: str) -> tuple[FloatArray, FloatArray, BoolArray, BoolArray]:
+        """Return a column of A and of B, and which units A and B have measured."""
         (a, in_a), (b, in_b) = self.a.values(column), self.b.values(column)
-        return a[self.in_a], b[self.in_b], in_a[self.in_a] & in_b[self.in_b]
+        return a[self.in_a], b[self.in_b], in_a[self.in_a], in_b[self.in_b]
+
+    def contains(self, other: "CommonUnits") -> bool:
+        """Return whether every unit of another slice is here, the same in content and values.
+
+        Values count because ids may mean something else in each slice: the same items reworded,
+        say, are no parts of one another.
+        """
+        if len(other) > len(self):
+            return False
+        if not len(other):
+            return True
+        here, there = self.a.ids[self.in_a], other.a.ids[other.in_a]
+        at = np.minimum(np.searchsorted(here, there), len(here) - 1)
+        return (
+            np.array_equal(here[at], there)
+            and self.a.same(self.in_a[at], other.a, other.in_a)
+            and self.b.same(self.in_b[at], other.b, other.in_b)
+        )
 
 
 def _same_partition(first: NDArray[Any], second: NDArray[Any]) -> bool:

@@ -21,7 +21,7 @@ _ALWAYS = ("name", "severity", "description")
 _CELL = ("slice", "scorer", "metric")
 _FORMS: dict[str, tuple[str, ...]] = {
     "require": _CELL,
-    "non_inferior_by": (*_CELL, "higher_is_better", "baseline_scorer"),
+    "non_inferior_by": (*_CELL, "higher_is_better", "baseline_scorer", "allow_missing"),
     "min_n": ("slice", "min_positive", "min_negative"),
     "min_positive": ("slice", "min_n", "min_negative"),
     "min_negative": ("slice", "min_n", "min_positive"),
@@ -30,9 +30,9 @@ _FORMS: dict[str, tuple[str, ...]] = {
     "no_errors": (),
 }
 """What a claim can say, and which keys each form takes besides those every claim takes."""
-_OPTIONAL = frozenset({"higher_is_better", "baseline_scorer"})
+_OPTIONAL = ("higher_is_better", "baseline_scorer", "allow_missing")
 _SIZES = ("min_n", "min_positive", "min_negative")
-_KEYS = (*_ALWAYS, *_CELL, *_FORMS, "higher_is_better", "baseline_scorer")
+_KEYS = (*_ALWAYS, *_CELL, *_FORMS, *_OPTIONAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,8 @@ class Claim:
     """Direction of the metric; known for the built-in ones."""
     baseline_scorer: str | None = None
     """The scorer of the baseline run, where it has another name there."""
+    allow_missing: bool = False
+    """Compare although units of the baseline have no value in the run."""
     min_n: int | None = None
     min_positive: int | None = None
     min_negative: int | None = None
@@ -153,7 +155,8 @@ def load_claims(path: str | Path) -> list[Claim]:
     ``slice``, ``scorer``, ``metric``, ``non_inferior_by = 0.01``
         Against a baseline run: the loss is shown to be less than 0.01. ``higher_is_better`` for
         metrics the library does not know, ``baseline_scorer`` where the baseline's has another
-        name.
+        name. Fails when units of the baseline have no value in the run, unless
+        ``allow_missing = true``.
     ``slice``, ``min_n``, ``min_positive``, ``min_negative``
         Enough rows; one or more of the three.
     ``slice``, ``max_fpr = 0.01``
@@ -290,7 +293,7 @@ def _number(value: Any, key: str) -> float:
 def _flag(value: Any, key: str) -> bool:
     if not isinstance(value, bool):
         raise InvalidInputError(f"`{key}` is {value!r}; it must be true or false")
-    if not value and key != "higher_is_better":
+    if not value and key not in _OPTIONAL:
         raise InvalidInputError(
             f"`{key}` is false, which claims nothing; write true or leave it out"
         )
@@ -301,7 +304,7 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
     **dict.fromkeys(("name", "description", "slice", "scorer", "baseline_scorer"), _text),
     **dict.fromkeys(_SIZES, _count),
     **dict.fromkeys(("non_inferior_by", "max_fpr"), _number),
-    **dict.fromkeys(("higher_is_better", "no_leakage", "no_errors"), _flag),
+    **dict.fromkeys(("higher_is_better", "allow_missing", "no_leakage", "no_errors"), _flag),
     "severity": _severity,
     "metric": _path,
     "require": lambda value, key: Requirement.parse(value),

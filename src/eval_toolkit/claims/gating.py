@@ -226,14 +226,32 @@ def _non_inferior(claim: Claim, cell: RunDifference) -> Verdict:
         return False, f"{where} cannot be compared: {cell.reason}", evidence
     if cell.n_folds_failed:
         return False, f"{where} cannot be compared: {cell.reason}", evidence
+    missing = _missing(cell)
+    if missing and not claim.allow_missing:
+        remedy = "score them, or write allow_missing = true if they are left out on purpose"
+        return False, f"{where} cannot be compared: {missing}; {remedy}", evidence
     passed = cell.ci_low > -margin if better_high else cell.ci_high < margin
     bound, rule = (
         (cell.ci_low, f"above {-margin:g}") if better_high else (cell.ci_high, f"below {margin:g}")
     )
     end = "lower" if better_high else "upper"
+    new = f"{cell.n_only_b} units are new in this run and not compared" if cell.n_only_b else ""
+    remarks = "; ".join(filter(None, [cell.reason, missing, new]))
     message = (
         f"{where}: {cell.value_a:.6g} in the baseline, {cell.value_b:.6g} now, difference "
         f"{cell.delta:+.6g} on {cell.n_units} units; its {end} bound is {bound:+.6g} and must be "
-        f"{rule}" + (f" ({cell.reason})" if cell.reason else "")
+        f"{rule}" + (f" ({remarks})" if remarks else "")
     )
     return passed, message, evidence
+
+
+def _missing(cell: RunDifference) -> str:
+    """Say how many units of the baseline the run has no value for, or nothing if it has all."""
+    n_missing = cell.n_only_a + cell.n_lost
+    if not n_missing:
+        return ""
+    n_baseline = cell.n_only_a + cell.n_mismatched + cell.n_units + cell.n_failed
+    return (
+        f"{n_missing} of the baseline's {n_baseline} units have no value in this run: "
+        f"{cell.n_only_a} are not in it, {cell.n_lost} failed or were skipped"
+    )

@@ -8,6 +8,8 @@ from eval_toolkit import (
     LabelConflictCheck,
     NormalizedFormLeakageCheck,
     evaluate_folded,
+    make_run_dir,
+    run_state,
     save_run,
     set_global_seeds,
 )
@@ -38,9 +40,11 @@ def evaluate(run_dir: Path, *, n_folds: int = 4, seed: int = 42) -> Path:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--run-dir", type=Path, default=Path("evals/run_demo"))
-    arguments = parser.parse_args()
-    print(f"stored {evaluate(arguments.run_dir)}")
+    parser.add_argument("--run-dir", type=Path, help="default: a new folder in evals/")
+    given: Path | None = parser.parse_args().run_dir
+    if given is not None and (given.is_file() or run_state(given) != "not a run"):
+        parser.exit(2, f"{given}: is there already; name a new folder or leave --run-dir out\n")
+    print(f"stored {evaluate(given or make_run_dir('evals'))}")
 
 
 if __name__ == "__main__":
