@@ -1,6 +1,8 @@
 """Running the command in this process, and small files of predictions."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,6 +42,26 @@ def as_json(command: Command) -> Callable[..., Any]:
         code, out, err = command(*args, "--json")
         assert (code, err) == (0, "")
         return json.loads(out, parse_constant=refuse_constant)
+
+    return run
+
+
+@pytest.fixture
+def unread() -> Callable[..., tuple[int, str]]:
+    """Run a command whose standard output nobody reads: exit code, standard error."""
+
+    def run(*args: object) -> tuple[int, str]:
+        with subprocess.Popen(
+            [sys.executable, "-m", "eval_toolkit", *map(str, args)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdout.close()
+            err = process.stderr.read()
+        return process.returncode, err
 
     return run
 

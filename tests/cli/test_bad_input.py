@@ -73,6 +73,44 @@ class TestFiles:
         two = csv(tmp_path, "id,label,score,lang\nd,5,0.3,de\n", "q.csv")
         assert f"{two}: row 1: 'label' is 5" in refused("score", one, two)
 
+    @pytest.mark.parametrize("name", ["p.csv", "sub/../p.csv", "link.csv"])
+    def test_the_output_is_no_input(self, command: Command, tmp_path: Path, name: str) -> None:
+        path = csv(tmp_path, ROWS)
+        (tmp_path / "sub").mkdir()
+        (tmp_path / "link.csv").symlink_to(path)
+        code, out, err = command("score", path, "--out", tmp_path / name)
+        assert (code, out) == (2, "")
+        assert f"{tmp_path / name}: --out would overwrite {path}; choose another name" in err
+        assert path.read_text() == ROWS
+
+    def test_a_page_that_cannot_be_written_leaves_no_run(
+        self, command: Command, tmp_path: Path
+    ) -> None:
+        blocker = csv(tmp_path, "", "blocker")
+        options = ("--save", tmp_path / "run", "--out", blocker / "r.json")
+        code, out, err = command("score", csv(tmp_path, ROWS), *options)
+        assert (code, out) == (2, "")
+        assert "cannot write" in err
+        assert not (tmp_path / "run").exists()
+
+    def test_a_run_that_cannot_be_written_leaves_no_page(
+        self, command: Command, tmp_path: Path
+    ) -> None:
+        page = csv(tmp_path, "before", "page.json")
+        blocker = csv(tmp_path, "", "blocker")
+        options = ("--save", blocker, "--out", page)
+        assert command("score", csv(tmp_path, ROWS), *options)[0] == 2
+        assert page.read_text() == "before"
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["blocker", "p.csv", "page.json"]
+
+    def test_the_page_is_no_part_of_the_run(self, command: Command, tmp_path: Path) -> None:
+        folder = tmp_path / "run"
+        options = ("--save", folder, "--out", folder / "manifest.json")
+        code, _, err = command("score", csv(tmp_path, ROWS), *options)
+        assert code == 2
+        assert f"--out would overwrite {folder}" in err
+        assert not folder.exists()
+
     def test_unwritable_target(self, command: Command, tmp_path: Path) -> None:
         blocker = csv(tmp_path, "", "blocker")
         code, out, err = command("score", csv(tmp_path, ROWS), "--out", blocker / "r.json")
@@ -165,10 +203,38 @@ class TestCells:
         err = refused("score", csv(tmp_path, "label,score\n0,0.1\n,0.9\n"))
         assert "p.csv: row 2: 'label' is missing; every row needs a label" in err
 
-    def test_duplicate_ids(self, refused: Callable[..., str], tmp_path: Path) -> None:
+    @pytest.mark.parametrize("options", [["--id", "id"], []])
+    def test_duplicate_ids(
+        self, refused: Callable[..., str], tmp_path: Path, options: list[str]
+    ) -> None:
         path = csv(tmp_path, ROWS + "b,0,0.3,en\n")
-        err = refused("score", path, "--id", "id")
+        err = refused("score", path, *options)
         assert f"{path}: row 4: 'id' is 'b' like {path}: row 2; ids must be unique" in err
+        assert "say --no-id" in err
+
+    def test_a_file_twice(self, refused: Callable[..., str], tmp_path: Path) -> None:
+        path = csv(tmp_path, ROWS)
+        assert f"{path}: row 1: 'id' is 'a' like {path}: row 1" in refused("score", path, path)
+
+    def test_a_missing_usual_id(self, refused: Callable[..., str], tmp_path: Path) -> None:
+        err = refused("score", csv(tmp_path, ROWS + ",0,0.3,en\n"))
+        assert "row 4: 'id' is missing; every row needs its id, or say --no-id" in err
+
+    def test_a_value_named_like_the_missing_ones(
+        self, refused: Callable[..., str], tmp_path: Path
+    ) -> None:
+        rows = "label,score,g\n0,0.1,\n1,0.8,(missing)\n"
+        err = refused("score", csv(tmp_path, rows), "--by", "g")
+        assert "p.csv: row 2: 'g' says '(missing)', which is the name of the rows that" in err
+
+    def test_two_slices_of_one_name(self, refused: Callable[..., str], tmp_path: Path) -> None:
+        rows = "label,score,a,a=b\n0,0.1,b=c,x\n1,0.8,d,c\n"
+        err = refused("score", csv(tmp_path, rows), "--by", "a", "--by", "a=b")
+        assert "--by a and --by a=b both have a slice 'a=b=c'; rename one" in err
+
+    def test_quotes_name_the_option(self, refused: Callable[..., str], tmp_path: Path) -> None:
+        err = refused("score", csv(tmp_path, 'label,score,t\n0,0.1,"x\n1,0.8,y\n'))
+        assert "--no-quoting takes quotes as they stand" in err
 
     @pytest.mark.parametrize(("option", "what"), [("--id", "id"), ("--group", "group")])
     def test_a_missing_key(
@@ -193,6 +259,10 @@ class TestNames:
             ("recall_at_fpr=low", "'low' is no number"),
             ("recall_at_fpr=7", "it must lie in [0, 1]"),
             ("ece=2.5", "the number of bins must be whole"),
+            ("ece=1e12", "at most 10000"),
+            ("ece=inf", "'inf' is no finite number"),
+            ("ece=nan", "'nan' is no finite number"),
+            ("f1=inf", "'inf' is no finite number"),
         ],
     )
     def test_metric(

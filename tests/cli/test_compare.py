@@ -11,6 +11,8 @@ import pytest
 from eval_toolkit import _tables
 from eval_toolkit import metric_specs as ms
 from eval_toolkit.inference import correct_p_values, paired_bootstrap_diff
+from eval_toolkit.runs import write_run
+from eval_toolkit.scorecards import Records
 
 Command = Callable[..., tuple[int, str, str]]
 Json = Callable[..., Any]
@@ -125,6 +127,40 @@ class TestPairing:
         assert code == 0
         assert "200 rows, paired on the order of the rows: there is no id column in both" in out
 
+    def test_slices_that_differ_are_dropped_when_told(
+        self, as_json: Json, a: Path, columns: dict[str, Any], tmp_path: Path
+    ) -> None:
+        table = part(columns, np.arange(200))
+        table["source"][9] = "other"
+        other = _tables.write_table(table, tmp_path / "b.csv")
+        payload = as_json("compare", a, other, "--by", "source", "--on-mismatch", "drop")
+        assert payload["pairing"]["n_dropped"] == 1
+        assert cell(payload, "roc_auc")["n_units"] == 199
+
+    def test_slices_written_as_other_numbers_are_the_same(
+        self, as_json: Json, columns: dict[str, Any], tmp_path: Path
+    ) -> None:
+        fold = np.arange(200) % 2
+        one = _tables.write_table({**columns, "fold": fold}, tmp_path / "one.csv")
+        two = _tables.write_table({**columns, "fold": fold.astype(float)}, tmp_path / "two.parquet")
+        payload = as_json("compare", one, two, "--by", "fold", "--group", "fold")
+        assert payload["pairing"]["n_paired"] == 200
+
+    def test_slices_of_one_side_are_named(
+        self, command: Command, a: Path, columns: dict[str, Any], tmp_path: Path
+    ) -> None:
+        table = part(columns, np.arange(200))
+        del table["source"], table["author"]
+        other = _tables.write_table(table, tmp_path / "b.csv")
+        code, out, _ = command("compare", a, other, "--by", "source", "--group", "author")
+        assert code == 0
+        assert "read from A alone, B has no such column: source, author\n" in out
+
+    def test_no_id_pairs_by_order(self, command: Command, a: Path) -> None:
+        code, out, _ = command("compare", a, a, "--no-id")
+        assert code == 0
+        assert "paired on the order of the rows" in out
+
     def test_equal_hashes_are_checked(self, as_json: Json, tmp_path: Path) -> None:
         files = hashed(tmp_path, "h1")
         assert as_json("compare", *files)["pairing"]["paired_on"] == "id, content hashes checked"
@@ -193,6 +229,54 @@ class TestRefusals:
         two.write_text("label,score\n1,0.1\n0,0.2\n")
         assert f"{two}: row 1: the label differs from {one}: row 1" in refused(one, two)
 
+    @pytest.mark.parametrize(
+        ("column", "option", "what"),
+        [("source", "--by", "slice 'source'"), ("author", "--group", "group")],
+    )
+    @pytest.mark.parametrize("ids", [True, False])
+    def test_slices_and_groups_that_b_has_otherwise(
+        self,
+        refused: Callable[..., str],
+        columns: dict[str, Any],
+        tmp_path: Path,
+        column: str,
+        option: str,
+        what: str,
+        ids: bool,
+    ) -> None:
+        files = []
+        for name in ("a", "b"):
+            table = part(columns, np.arange(200))
+            if name == "b":
+                table[column][9] = "other"
+            if not ids:
+                del table["id"]
+            files.append(_tables.write_table(table, tmp_path / f"{name}.csv"))
+        key = "of id 'r0009' " if ids else ""
+        expected = f"{files[1]}: row 10: the {what} {key}differs from {files[0]}: row 10"
+        assert expected in refused(*files, option, column)
+
+    def test_content_hashes_without_ids(self, refused: Callable[..., str], tmp_path: Path) -> None:
+        files = hashed(tmp_path, "h2")
+        for path in files:
+            path.write_text(path.read_text().replace("id,", "name,"))
+        assert "row 4: the content hash differs from" in refused(*files)
+
+    def test_the_output_is_no_input(
+        self, command: Command, a: Path, b: Path, tmp_path: Path
+    ) -> None:
+        for target in (a, b):
+            before = target.read_bytes()
+            code, out, err = command("compare", a, b, "--out", target)
+            assert (code, out) == (2, "")
+            assert err == f"error: {target}: --out would overwrite {target}; choose another name\n"
+            assert target.read_bytes() == before
+
+    def test_pairs_are_of_runs(self, command: Command, a: Path, b: Path) -> None:
+        code, out, err = command("compare", a, b, "--pair", "x=y")
+        assert (code, out) == (2, "")
+        assert "--pair is for runs" in err
+
     def test_duplicate_ids(self, refused: Callable[..., str], a: Path, tmp_path: Path) -> None:
         twice = tmp_path / "twice.csv"
         text = a.read_text()
@@ -249,9 +333,23 @@ class TestRuns:
             stored["by_slice"]["all"]["by_scorer"]["score"]["roc_auc"]
             == fresh["by_slice"]["all"]["by_scorer"]["score"]["roc_auc"]
         )
-        parts = as_json("score", runs[0], "--by", "source", "--metric", "roc_auc")["by_slice"]
-        web = [parts[name]["by_scorer"] for name in ("all/source=web", "source=web")]
-        assert web[0] == web[1]
+
+    def test_a_slice_of_the_run_is_not_listed_again(self, as_json: Json, runs: list[Path]) -> None:
+        args = ("score", runs[0], "--metric", "roc_auc")
+        stored = as_json(*args)["by_slice"]
+        assert list(stored) == ["all", "source=chat", "source=mail", "source=web"]
+        assert as_json(*args, "--by", "source", "--by", "source")["by_slice"] == stored
+
+    def test_parts_that_the_run_has_not_are_listed(
+        self, command: Command, as_json: Json, preds: Path, tmp_path: Path
+    ) -> None:
+        options = ("--by", "source", "--by", "label", "--resamples", 50)
+        assert command("score", preds, *options, "--save", tmp_path / "r")[0] == 0
+        names = list(as_json("score", tmp_path / "r", "--by", "label")["by_slice"])
+        own = ["all", *(f"source={name}" for name in ("chat", "mail", "web")), "label=0", "label=1"]
+        assert set(own) < set(names)
+        crossed = {f"source={name}/label={k}" for name in ("chat", "mail", "web") for k in (0, 1)}
+        assert set(names) == {*own, *crossed}
 
     def test_options_of_files_are_refused(self, command: Command, runs: list[Path]) -> None:
         for args in (("compare", *runs), ("score", runs[0])):
@@ -270,6 +368,93 @@ class TestRuns:
         code, out, err = command("score", a, "--save", runs[0])
         assert (code, out) == (2, "")
         assert err.count("\n") == 1
+        assert "say --overwrite to replace it" in err
+
+    def test_a_run_is_overwritten_when_told(
+        self, command: Command, as_json: Json, runs: list[Path], a: Path
+    ) -> None:
+        assert command("score", a, "--save", runs[0], "--overwrite")[0] == 0
+        assert list(as_json("score", runs[0])["by_slice"]) == ["all"]
+
+    def test_overwriting_a_run_spares_the_input(
+        self, command: Command, runs: list[Path], a: Path
+    ) -> None:
+        inside = runs[0] / "results_full.csv"
+        inside.write_bytes(a.read_bytes())
+        code, out, err = command("score", inside, "--save", runs[0], "--overwrite")
+        assert (code, out) == (2, "")
+        assert f"--save would overwrite {inside}" in err
+
+    def test_nothing_is_written_into_a_run(self, command: Command, runs: list[Path]) -> None:
+        target = runs[0] / "results.json"
+        before = target.read_bytes()
+        for args in (("score", runs[1]), ("compare", *runs)):
+            code, out, err = command(*args, "--out", target)
+            assert (code, out) == (2, "")
+            assert f"{target}: --out lies in the run {runs[0]}" in err
+        assert target.read_bytes() == before
+
+    def test_units_left_out_are_told(
+        self, command: Command, columns: dict[str, Any], runs: list[Path], tmp_path: Path
+    ) -> None:
+        fewer = _tables.write_table(part(columns, np.arange(150)), tmp_path / "fewer.csv")
+        assert command("score", fewer, "--save", tmp_path / "r150")[0] == 0
+        code, out, _ = command("compare", runs[0], tmp_path / "r150", "--metric", "roc_auc")
+        assert code == 0
+        assert "slice 'all', scorer 'score': left out 50 units only in A, 0 only in B" in out
+
+    @pytest.fixture
+    def two_scorers(self, command: Command, preds: Path, tmp_path: Path) -> list[Path]:
+        """Runs with the scorers score and better, and score2 and better2."""
+        text = preds.read_text()
+        other = tmp_path / "renamed.csv"
+        other.write_text(text.replace("score,better", "score2,better2", 1))
+        folders = []
+        for path, end in ((preds, ""), (other, "2")):
+            scores = ("--score", f"score{end}", "--score", f"better{end}")
+            folders.append(tmp_path / f"two{end}")
+            assert command("score", path, *scores, "--save", folders[-1])[0] == 0
+        return folders
+
+    def test_scorers_of_other_names_are_paired(
+        self, command: Command, as_json: Json, two_scorers: list[Path]
+    ) -> None:
+        code, out, err = command("compare", *two_scorers)
+        assert (code, out) == (2, "")
+        assert "Pair scorers of different names with --pair A=B" in err
+        payload = as_json("compare", *two_scorers, "--pair", "score=better2")
+        assert {(c["scorer"], c["scorer_b"]) for c in payload["cells"]} == {("score", "better2")}
+        assert cell(payload, "roc_auc")["verdict"] == "better"
+
+    @pytest.mark.parametrize(
+        ("pairs", "why"),
+        [
+            (["score"], "--pair score must be two scorers, as in old=new"),
+            (["=x"], "must be two scorers"),
+            (["score=score2", "score=better2"], "names a scorer of A again"),
+            (["score=nope"], "has no scorer 'nope'"),
+        ],
+    )
+    def test_pairs_that_are_none(
+        self, command: Command, two_scorers: list[Path], pairs: list[str], why: str
+    ) -> None:
+        options = [text for pair in pairs for text in ("--pair", pair)]
+        code, out, err = command("compare", *two_scorers, *options)
+        assert (code, out) == (2, "")
+        assert err.count("\n") == 1
+        assert why in err
+
+    def test_another_version_is_refused_unless_allowed(
+        self, command: Command, tmp_path: Path, columns: dict[str, Any]
+    ) -> None:
+        folders = [versioned(tmp_path / name, name, columns) for name in ("1", "2")]
+        code, out, err = command("compare", *folders)
+        assert (code, out) == (2, "")
+        assert err.count("\n") == 1
+        assert "scorer:guard" in err
+        code, out, err = command("compare", *folders, "--allow-version-change")
+        assert (code, err) == (0, "")
+        assert "version of scorer:guard: 1 in A, 2 in B" in out
 
     def test_saving_needs_an_identity(self, command: Command, tmp_path: Path) -> None:
         path = tmp_path / "p.csv"
@@ -278,6 +463,16 @@ class TestRuns:
         assert (code, out) == (2, "")
         assert "a row's number is no identity" in err
         assert not (tmp_path / "run").exists()
+
+
+def versioned(folder: Path, version: str, columns: dict[str, Any]) -> Path:
+    """Write a run of a scorer that says its version."""
+    ids = columns["id"].tolist()
+    records = Records.from_rows(columns["label"], columns["score"], unit_id=ids)
+    results = {"schema_version": "v1", "run_id": version, "config": {}, "by_slice": {}}
+    manifest = {"run_id": version, "versioned_objects": {"scorer:guard": version}}
+    write_run(folder, results=results, manifest=manifest, records={("test", "guard"): records})
+    return folder
 
 
 @pytest.mark.parametrize("form", ["--md", "--html"])

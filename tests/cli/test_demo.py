@@ -55,6 +55,14 @@ def test_prints_both_scorecards_the_difference_and_reliability(
     assert "seed 42 gives this again" in out
 
 
+@pytest.mark.parametrize("seed", ["-1", "4294967296"])
+def test_a_seed_that_is_none(capsys: pytest.CaptureFixture[str], seed: str) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["demo", "--seed", seed])
+    assert caught.value.code == 2
+    assert "Invalid value for '--seed'" in capsys.readouterr().err
+
+
 def test_json_has_every_part(payload: dict[str, Any]) -> None:
     assert list(payload) == ["scorecards", "differences", "delong", "reliability"]
     assert list(payload["scorecards"]) == ["logistic", "forest"]

@@ -87,6 +87,13 @@ class TestRuns:
         assert "restore" in found["a"]["what_to_do"]
         assert found["b"]["state"] == "complete"
 
+    def test_the_verdict_stands_when_nobody_reads(
+        self, unread: Callable[..., tuple[int, str]], runs: Path
+    ) -> None:
+        assert unread("doctor", runs) == (0, "")
+        (runs / "a" / "results.json").write_text("{}")
+        assert unread("doctor", runs) == (1, "")
+
     def test_incomplete(self, command: Command, runs: Path) -> None:
         manifest = runs / "a" / "manifest.json"
         payload = json.loads(manifest.read_text())

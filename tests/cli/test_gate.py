@@ -163,7 +163,7 @@ class TestJUnit:
         before = file.read_text()
         code, out, err = command("gate", run, "--claims", file, "--junit", file)
         assert (code, out) == (2, "")
-        assert "--junit is the claims file" in err
+        assert f"--junit would overwrite {file}" in err
         assert file.read_text() == before
 
     def test_it_cannot_be_written(self, command: Command, run: Path, tmp_path: Path) -> None:
@@ -172,6 +172,63 @@ class TestJUnit:
         assert (code, out) == (2, "")
         assert "cannot write" in err
         assert err.count("\n") == 1
+
+
+class TestTargets:
+    def test_the_output_is_no_input(self, command: Command, run: Path, tmp_path: Path) -> None:
+        file = claims(tmp_path, threshold("value > 0.5"))
+        before = file.read_text()
+        code, out, err = command("gate", run, "--claims", file, "--out", file)
+        assert (code, out) == (2, "")
+        assert f"--out would overwrite {file}" in err
+        assert file.read_text() == before
+
+    @pytest.mark.parametrize("option", ["--out", "--junit"])
+    @pytest.mark.parametrize("name", ["manifest.json", "results.json", "more/new.json"])
+    def test_nothing_is_written_into_a_run(
+        self, command: Command, run: Path, tmp_path: Path, option: str, name: str
+    ) -> None:
+        before = {path: path.read_bytes() for path in run.iterdir()}
+        file = claims(tmp_path, threshold("value > 0.5"))
+        code, out, err = command("gate", run, "--claims", file, option, run / name)
+        assert (code, out) == (2, "")
+        assert f"{option} lies in the run {run}, which nothing may change" in err
+        assert {path: path.read_bytes() for path in run.iterdir()} == before
+
+    def test_two_targets_are_two_files(self, command: Command, run: Path, tmp_path: Path) -> None:
+        file, target = claims(tmp_path, threshold("value > 0.5")), tmp_path / "x.xml"
+        code, _, err = command("gate", run, "--claims", file, "--junit", target, "--out", target)
+        assert code == 2
+        assert "--junit would overwrite" in err
+        assert not target.exists()
+
+    def test_all_is_written_or_nothing(self, command: Command, run: Path, tmp_path: Path) -> None:
+        file, good = claims(tmp_path, threshold("value > 0.5")), tmp_path / "good"
+        options = {"--junit": good, "--out": file / "x"}
+        for one, other in (("--junit", "--out"), ("--out", "--junit")):
+            named = (one, options["--junit"], other, options["--out"])
+            assert command("gate", run, "--claims", file, *named)[0] == 2
+            assert not good.exists()
+
+
+class TestReaderGone:
+    """Nobody reads standard output: the exit code says what the claims do."""
+
+    @pytest.mark.parametrize(("require", "code"), [("value > 0.99", 1), ("value > 0.5", 0)])
+    @pytest.mark.parametrize("github", ["", "true"])
+    def test_the_verdict_stands(
+        self,
+        unread: Callable[..., tuple[int, str]],
+        run: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        require: str,
+        code: int,
+        github: str,
+    ) -> None:
+        monkeypatch.setenv("GITHUB_ACTIONS", github)
+        file = claims(tmp_path, threshold(require))
+        assert unread("gate", run, "--claims", file) == (code, "")
 
 
 class TestActions:
@@ -201,6 +258,15 @@ class TestActions:
         table = [line for line in lines if line.startswith("|")]
         assert len(table) == 5
         assert "a\\|b&lt;/failure&gt;" in table[2]
+
+    def test_the_summary_has_no_live_names(
+        self, command: Command, run: Path, tmp_path: Path, summary: Path
+    ) -> None:
+        name = "![x](http://e.org/i.png) `code` &amp;"
+        file = claims(tmp_path, threshold("value > 0.99", name=name))
+        assert command("gate", run, "--claims", file)[0] == 1
+        shown = r"![x\](http\://e.org/i.png) \`code\` &amp;amp;"
+        assert shown in summary.read_text()
 
     def test_json_stays_alone_on_standard_output(
         self, command: Command, run: Path, tmp_path: Path, summary: Path

@@ -184,7 +184,34 @@ class TestExitCodes:
         assert run(capsys, "probe") == (1, "", "")
 
 
+NOT_READ = """
+import os, sys
+reading, writing = os.pipe()
+os.dup2(writing, int(sys.argv[1]))
+os.close(writing)
+os.close(reading)
+from eval_toolkit.cli import main
+main(sys.argv[2:])
+"""
+
+
 class TestProcess:
+    @pytest.mark.parametrize("args", [("nonsense",), ("score", "no-such-file.csv")])
+    def test_bad_input_is_bad_input_when_nobody_reads_the_message(
+        self, args: tuple[str, ...]
+    ) -> None:
+        done = subprocess.run([sys.executable, "-c", NOT_READ, "2", *args], check=False)
+        assert done.returncode == 2
+
+    def test_help_that_nobody_reads_is_no_verdict(self) -> None:
+        done = subprocess.run(
+            [sys.executable, "-c", NOT_READ, "1", "--help"],
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
     def test_exit_code_reaches_the_shell(self) -> None:
         done = subprocess.run(
             [sys.executable, "-m", "eval_toolkit", "nonsense"],

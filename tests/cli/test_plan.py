@@ -126,6 +126,18 @@ class TestPilot:
         assert code == 2
         assert "give one --score" in err
 
+    def test_it_plans_for_all_rows(self, command: Command, preds: Path) -> None:
+        code, out, err = command("plan", "pilot", preds, "--width", 0.1, "--by", "source")
+        assert (code, out) == (2, "")
+        assert "No such option" in err
+
+    def test_the_output_is_no_input(self, command: Command, preds: Path) -> None:
+        before = preds.read_bytes()
+        code, _, err = command("plan", "pilot", preds, "--width", 0.1, "--out", preds)
+        assert code == 2
+        assert "--out would overwrite" in err
+        assert preds.read_bytes() == before
+
     def test_no_width(self, command: Command, tmp_path: Path) -> None:
         path = tmp_path / "flat.csv"
         path.write_text("label,score\n" + "0,0.5\n1,0.5\n" * 10)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,8 @@ import pytest
 from eval_toolkit import _tables, scorecard
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs as op
+from eval_toolkit.runs import write_run
+from eval_toolkit.scorecards import Records
 from eval_toolkit.thresholds import TargetFPRSelector
 
 Command = Callable[..., tuple[int, str, str]]
@@ -86,7 +89,7 @@ class TestNumbers:
         order = np.random.default_rng(0).permutation(200)
         shuffled = {name: column[order] for name, column in columns.items()}
         other = _tables.write_table(shuffled, tmp_path / "shuffled.csv")
-        args = ("--id", "id", "--by", "source", "--group", "author", "--resamples", "200")
+        args = ("--by", "source", "--group", "author", "--resamples", "200")
         one, two = (as_json("score", path, *args) for path in (preds, other))
         assert one["by_slice"] == two["by_slice"]
 
@@ -94,7 +97,7 @@ class TestNumbers:
         path = tmp_path / "folds.csv"
         rows = [f"{i % 2},{i / 40},{10 - i % 11}" for i in range(40)]
         path.write_text("\n".join(["label,score,fold", *rows]) + "\n")
-        names = list(as_json("score", path, "--by", "fold", "--resamples", "20")["by_slice"])
+        names = list(as_json("score", path, "--by", "fold", "--resamples", "50")["by_slice"])
         assert names == ["all", *(f"fold={i}" for i in range(11))]
 
     def test_a_missing_slice_value_has_a_name(self, as_json: Json, tmp_path: Path) -> None:
@@ -143,9 +146,70 @@ class TestThresholds:
     )
     def test_every_rule(self, as_json: Json, preds: Path, tmp_path: Path, rule: str) -> None:
         val = tmp_path / "val.csv"
-        val.write_bytes(preds.read_bytes())
+        val.write_text(preds.read_text().replace("\nr", "\nv"))
         payload = as_json("score", preds, "--threshold-from", val, "--select", rule)
         assert 0.0 < payload["config"]["thresholds"]["score"]["threshold"] < 1.0
+
+    def test_rows_of_the_same_ids_are_not_other_rows(
+        self, command: Command, preds: Path, columns: dict[str, Any], tmp_path: Path
+    ) -> None:
+        ids = columns["id"].copy()
+        ids[:195] = [f"v{i}" for i in range(195)]
+        overlapping = {**columns, "id": ids, "score": columns["better"]}
+        val = _tables.write_table(overlapping, tmp_path / "val.csv")
+        code, out, err = command("score", preds, "--threshold-from", val)
+        assert (code, out) == (2, "")
+        assert f"{val}: row 196: a row of this id is scored, too (5 such rows)" in err
+
+    def test_rows_of_the_same_content_are_not_other_rows(
+        self, command: Command, tmp_path: Path
+    ) -> None:
+        paths = []
+        for name, odd in (("test", "h3"), ("val", "h3"), ("fine", "h9")):
+            rows = [f"{i % 2},{i / 12},{name}{i}" for i in range(12)]
+            rows[7] = f"1,0.5,{odd}"
+            paths.append(tmp_path / f"{name}.csv")
+            paths[-1].write_text("\n".join(["label,score,content_hash", *rows]) + "\n")
+        code, out, err = command("score", paths[0], "--threshold-from", paths[1])
+        assert (code, out) == (2, "")
+        assert f"{paths[1]}: row 8: a row of this content_hash is scored, too" in err
+        _, out, _ = command("score", paths[0], "--threshold-from", paths[2])
+        assert "chosen on 12 other rows, told apart by content_hash" in out
+
+    def test_numbers_that_start_again_are_told_apart_by_hashes(
+        self, as_json: Json, tmp_path: Path
+    ) -> None:
+        for name in ("test", "val"):
+            rows = [f"{i},{i % 2},{i / 12},{name}{i}" for i in range(12)]
+            text = "\n".join(["id,label,score,content_hash", *rows]) + "\n"
+            (tmp_path / f"{name}.csv").write_text(text)
+        args = ("score", tmp_path / "test.csv", "--threshold-from", tmp_path / "val.csv")
+        chosen = as_json(*args)["config"]["thresholds"]["score"]
+        assert (chosen["n_fit"], chosen["told_apart_by"]) == (12, "id")
+
+    def test_rows_are_called_others_only_where_that_was_checked(
+        self, command: Command, preds: Path, tmp_path: Path
+    ) -> None:
+        val = tmp_path / "val.csv"
+        val.write_text(preds.read_text().replace("\nr", "\nv"))
+        _, out, _ = command("score", preds, "--threshold-from", val)
+        assert "chosen on 200 other rows, told apart by id)" in out
+        for options in ([preds, "--threshold-from", val, "--no-id"], [preds, "--threshold-from"]):
+            if len(options) == 2:
+                val.write_text(val.read_text().replace("id,", "name,", 1))
+                options.append(val)
+            code, out, _ = command("score", *options)
+            assert code == 0
+            assert "chosen on 200 rows; without ids in both files, nothing says that" in out
+            assert "other rows" not in out
+
+    @pytest.mark.parametrize("rule", ["max-f1", "foo"])
+    def test_a_rule_without_rows_to_choose_on(
+        self, command: Command, preds: Path, rule: str
+    ) -> None:
+        code, out, err = command("score", preds, "--select", rule)
+        assert (code, out) == (2, "")
+        assert "--select says how --threshold-from chooses" in err
 
     def test_each_metric_may_have_its_own(self, as_json: Json, preds: Path) -> None:
         block = cells(as_json("score", preds, "--metric", "f1=0.3", "--metric", "f1=0.7"))
@@ -167,6 +231,91 @@ class TestThresholds:
         code, _, err = command("score", preds, "--threshold", 0.5, "--threshold-from", "v.csv")
         assert code == 2
         assert "not both" in err
+
+
+class TestIdentity:
+    def test_the_usual_column_is_used_and_named(
+        self, command: Command, as_json: Json, preds: Path
+    ) -> None:
+        assert as_json("score", preds)["config"]["id"] == "id"
+        _, out, _ = command("score", preds)
+        assert "positive, told apart by id; 95 % intervals" in out
+
+    def test_no_id_takes_rows_as_they_come(
+        self, command: Command, as_json: Json, preds: Path
+    ) -> None:
+        payload = as_json("score", preds, preds, "--no-id")
+        assert payload["config"]["id"] is None
+        assert payload["by_slice"]["all"]["n"] == 400
+        assert "told apart" not in command("score", preds, "--no-id")[1]
+
+    def test_a_column_of_some_files_is_no_identity(self, as_json: Json, tmp_path: Path) -> None:
+        one, two = tmp_path / "1.csv", tmp_path / "2.csv"
+        one.write_text("id,label,score\na,0,0.1\na,1,0.2\n")
+        two.write_text("label,score\n0,0.1\n1,0.2\n")
+        assert as_json("score", one, two)["config"]["id"] is None
+
+    def test_one_of_both(self, command: Command, preds: Path) -> None:
+        code, _, err = command("score", preds, "--id", "id", "--no-id")
+        assert code == 2
+        assert "give --id or --no-id, not both" in err
+
+    def test_saving_needs_one(self, command: Command, preds: Path, tmp_path: Path) -> None:
+        code, _, err = command("score", preds, "--no-id", "--save", tmp_path / "r")
+        assert code == 2
+        assert "a row's number is no identity" in err
+
+
+class TestOptions:
+    def test_a_run_is_stored_already(self, command: Command, preds: Path, tmp_path: Path) -> None:
+        run = tmp_path / "run"
+        assert command("score", preds, "--save", run)[0] == 0
+        for options in (("--save", tmp_path / "again"), ("--select", "max-f1"), ("--group", "g")):
+            code, out, err = command("score", run, *options)
+            assert (code, out) == (2, "")
+            assert options[0] in err
+        assert not (tmp_path / "again").exists()
+
+    def test_overwriting_is_for_runs(self, command: Command, preds: Path) -> None:
+        code, _, err = command("score", preds, "--overwrite")
+        assert code == 2
+        assert "--overwrite is for --save" in err
+
+    @pytest.mark.parametrize("number", ["1", "49", "99999999999999999999"])
+    def test_resamples_make_an_interval(self, command: Command, preds: Path, number: str) -> None:
+        code, out, err = command("score", preds, "--resamples", number)
+        assert (code, out) == (2, "")
+        assert f"{number} is not in the range 50<=x<=1000000" in err
+
+    def test_quotes_as_they_stand(self, as_json: Json, tmp_path: Path) -> None:
+        path = tmp_path / "q.csv"
+        path.write_text('label,score,t\n0,0.1,"x\n1,0.8,y\n')
+        assert as_json("score", path, "--no-quoting")["by_slice"]["all"]["n"] == 2
+
+    def test_files_without_column_names(self, as_json: Json, tmp_path: Path) -> None:
+        path = tmp_path / "bare.csv"
+        path.write_text("0,0.1\n1,0.8\n")
+        payload = as_json("score", path, "--header", "label, score")
+        assert payload["by_slice"]["all"]["n"] == 2
+
+    def test_a_run_in_folds_says_that_rows_are_pooled(
+        self, command: Command, columns: dict[str, Any], tmp_path: Path
+    ) -> None:
+        records = Records.from_rows(
+            columns["label"], columns["score"], unit_id=columns["id"].tolist()
+        )
+        results = {"schema_version": "v1", "run_id": "r", "config": {}, "by_slice": {}}
+        folds = {**results, "by_fold": {"0": {"by_slice": {}}}}
+        for name, payload in (("folds", folds), ("whole", results)):
+            write_run(
+                tmp_path / name,
+                results=payload,
+                manifest={"run_id": "r"},
+                records={("test", "guard"): records},
+            )
+        said = "run r; pooled out-of-fold rows, not means over folds; "
+        assert command("score", tmp_path / "folds")[1].startswith(said)
+        assert "pooled" not in command("score", tmp_path / "whole")[1]
 
 
 class TestInput:
@@ -312,6 +461,44 @@ class TestForms:
         assert f"by={nasty}" in "".join(page.texts)
         assert "http" not in out
 
+    @pytest.mark.parametrize(
+        ("name", "shown"),
+        [
+            ("[a](javascript:x)", r"[a\](javascript:x)"),
+            ("![a](http://e.org/x.png)", r"![a\](http\://e.org/x.png)"),
+            ("[a][b]", r"[a\][b]"),
+            ("[a]: b", r"[a\]: b"),
+            ("`rm`", r"\`rm\`"),
+            ("&lt;b&gt;", "&amp;lt;b&amp;gt;"),
+            ("www.e.org", r"www\.e.org"),
+            ("*a* ~~b~~ _c_ d_e", r"\*a\* \~\~b\~\~ \_c\_ d_e"),
+        ],
+    )
+    def test_markdown_shows_names_as_they_are(
+        self, command: Command, tmp_path: Path, name: str, shown: str
+    ) -> None:
+        path = tmp_path / "x.csv"
+        path.write_text(f"label,score,by\n0,0.1,{name}\n1,0.9,{name}\n")
+        _, out, _ = command("score", path, "--by", "by", "--md")
+        assert f"| by={shown} | 2 |" in out
+
+    def test_markdown_leads_are_no_headings(self, command: Command, tmp_path: Path) -> None:
+        path = tmp_path / "# x.csv"
+        path.write_text("label,score\n0,0.1\n1,0.9\n")
+        _, out, _ = command("score", path, "--md")
+        assert "\n\\# x.csv: 2 rows" in out
+
+    def test_intervals_stay_readable_in_markdown(self, command: Command, preds: Path) -> None:
+        _, out, _ = command("score", preds, "--md")
+        assert "\\" not in out
+
+    def test_html_has_no_control_characters(self, command: Command, tmp_path: Path) -> None:
+        path = tmp_path / "x.csv"
+        path.write_text("label,score,by\n0,0.1,a\x1b[31m\x07\u202eb\n1,0.9,c\n", encoding="utf-8")
+        _, out, _ = command("score", path, "--by", "by", "--html")
+        assert "by=a [31m  b" in out
+        assert not {"\x1b", "\x07", "\u202e"} & set(out)
+
     def test_names_from_files_cannot_break_a_table(self, command: Command, tmp_path: Path) -> None:
         path = tmp_path / "x.csv"
         path.write_text(
@@ -347,13 +534,13 @@ class TestForms:
         assert "give one of --json, --md" in err
 
 
-def in_terminal(preds: Path, **environment: str) -> str:
+def in_terminal(*args: object, **environment: str) -> str:
     """Return what the command shows on a terminal of 100 columns."""
     import pty
 
     parent, child = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "eval_toolkit", "score", str(preds), "--by", "source"],
+        [sys.executable, "-m", "eval_toolkit", *map(str, args)],
         stdout=child,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "COLUMNS": "100", "TERM": "xterm", **environment},
@@ -373,24 +560,68 @@ def in_terminal(preds: Path, **environment: str) -> str:
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 class TestTerminal:
     def test_tables_are_framed(self, preds: Path) -> None:
-        assert "┃" in in_terminal(preds)
+        assert "┃" in in_terminal("score", preds, "--by", "source")
 
     def test_no_color(self, preds: Path) -> None:
-        shown = in_terminal(preds, NO_COLOR="1")
+        shown = in_terminal("score", preds, "--by", "source", NO_COLOR="1")
         assert "\x1b[3" not in shown
 
-    def test_a_reader_that_has_gone_is_no_failure(self, preds: Path) -> None:
-        with subprocess.Popen(
-            [sys.executable, "-m", "eval_toolkit", "score", str(preds), "--by", "author"],
-            stdout=subprocess.PIPE,
+    @pytest.mark.parametrize("width", [80, 100, 40])
+    @pytest.mark.parametrize(
+        "args",
+        [
+            ("score", "--by", "source"),
+            ("compare", "--score", "score", "--score", "better", "--by", "source"),
+        ],
+    )
+    def test_narrow_tables_are_whole(
+        self, preds: Path, as_json: Json, args: tuple[str, ...], width: int
+    ) -> None:
+        command, *options = args
+        shown = in_terminal(command, preds, *options, COLUMNS=str(width), NO_COLOR="1")
+        shown = re.sub(r"\x1b\[\d*m", "", shown)
+        assert "…" not in shown
+        if width >= 80:
+            assert max(map(len, shown.splitlines())) <= width
+        payload = as_json(command, preds, *options)
+        found = payload.get("cells") or [
+            {"slice": name, "value": cell["value"]}
+            for name in payload["by_slice"]
+            for metric, cell in cells(payload, name).items()
+            if isinstance(cell, dict)
+        ]
+        for cell in found:
+            assert cell["slice"] in shown
+            for key in ("value", "value_a", "value_b", "delta", "p_adjusted"):
+                if cell.get(key) is not None:
+                    assert f"{cell[key]:.3f}" in shown
+
+    def test_a_reader_that_has_gone_is_no_failure(
+        self, unread: Callable[..., tuple[int, str]], preds: Path
+    ) -> None:
+        assert unread("score", preds, "--by", "author") == (0, "")
+
+    def test_a_closed_output_is_no_failure(self, preds: Path) -> None:
+        done = subprocess.run(
+            ["sh", "-c", '"$0" -m eval_toolkit score "$1" >&-', sys.executable, str(preds)],
             stderr=subprocess.PIPE,
             text=True,
-        ) as process:
-            assert process.stdout is not None
-            assert process.stderr is not None
-            process.stdout.close()
-            assert process.stderr.read() == ""
-        assert process.returncode == 0
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+    def test_a_full_disk_is_a_failure(self, preds: Path) -> None:
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                [sys.executable, "-m", "eval_toolkit", "score", str(preds)],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        assert done.returncode == 3
+        assert done.stderr.count("\n") == 1
 
 
 def test_published_area(as_json: Json, shared_data: Path) -> None:

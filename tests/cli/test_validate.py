@@ -1,5 +1,6 @@
 """``eval-toolkit validate``: valid, invalid, and what cannot be judged."""
 
+import itertools
 import json
 import sys
 from collections.abc import Callable
@@ -56,6 +57,50 @@ def test_one_line_per_problem(command: Command, tmp_path: Path) -> None:
     assert any("→ n: 'many' is not of type 'integer'" in line for line in lines)
     assert any("run_id: " in line for line in lines)
     assert "\x1b" not in out
+
+
+def test_the_verdict_stands_when_nobody_reads(
+    unread: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    assert unread("validate", write(tmp_path, RESULTS)) == (0, "")
+    assert unread("validate", write(tmp_path, {**RESULTS, "config": 3})) == (1, "")
+
+
+def test_the_output_is_no_input(command: Command, tmp_path: Path) -> None:
+    path = write(tmp_path, RESULTS)
+    before = path.read_text()
+    code, _, err = command("validate", path, "--out", path)
+    assert code == 2
+    assert "--out would overwrite" in err
+    assert path.read_text() == before
+
+
+def test_aliases_are_not_read(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "bomb.yaml"
+    names = "abcdefghijklmnopqrstuvwxyz"
+    lines = ["slices: &a [x, x, x, x, x, x, x, x, x]"]
+    lines += [
+        f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]"
+        for before, name in itertools.pairwise(names)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    code, out, err = command("validate", path)
+    assert (code, out) == (2, "")
+    assert err == f"error: {path}: line 2: *a is an alias, which is not read; write the value out\n"
+
+
+def test_deep_yaml(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "deep.yaml"
+    path.write_text("[" * 5000 + "]" * 5000)
+    code, _, err = command("validate", path)
+    assert (code, err) == (2, f"error: {path}: is nested too deeply\n")
+
+
+def test_a_long_version_is_shortened(command: Command, tmp_path: Path) -> None:
+    path = write(tmp_path, {**MANIFEST, "schema_version": "v" * 100_000})
+    code, _, err = command("validate", path)
+    assert code == 2
+    assert len(err) < 1000
 
 
 def test_json(command: Command, tmp_path: Path) -> None:

@@ -174,3 +174,9 @@ class TestRocAucSd:
             roc_auc_sd(1.0, 0.5)
         with pytest.raises(InvalidInputError, match="`positives`"):
             roc_auc_sd(0.8, 0.0)
+
+
+@pytest.mark.parametrize("known", [{"proportion": 0.5}, {"sd": 1.0}])
+def test_a_width_beyond_any_sample(known: dict[str, float]) -> None:
+    with pytest.raises(InvalidInputError, match="no sample is that large"):
+        n_for_width(1e-300, **known)

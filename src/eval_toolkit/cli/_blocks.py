@@ -11,7 +11,7 @@ from eval_toolkit import metric_specs as ms
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._options import Sampling
-from eval_toolkit.cli._rows import Predictions, Slice
+from eval_toolkit.cli._rows import WHOLE, Predictions, Slice
 from eval_toolkit.cli._show import Page, Table, progress
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.protocols import MetricSpec
@@ -117,7 +117,12 @@ def run_blocks(
                 n_resamples=sampling.n_resamples,
                 seed=sampling.seed,
             )
-            blocks.setdefault(name, {})[scorer] = _run_block(part, card)
+            by_scorer = blocks.setdefault(name, {})
+            if scorer in by_scorer:
+                raise InvalidInputError(
+                    f"{run.path}: --by gives two slices the name {name!r}; leave one column out"
+                )
+            by_scorer[scorer] = _run_block(part, card)
     return blocks
 
 
@@ -139,8 +144,10 @@ def _run_specs(records: Records, names: Sequence[str], at: float | None) -> list
 def _run_parts(
     run: Run, slice_name: str, records: Records, by: Sequence[str]
 ) -> Iterator[tuple[str, Records]]:
+    """Yield a slice and its parts, but none that the run has as a slice of its own."""
     yield slice_name, records
-    for column in by:
+    own = {name for name, _ in run.subjects}
+    for column in dict.fromkeys(by):
         if column not in records.slices:
             have = ", ".join(map(repr, records.slices)) or "none"
             raise MissingColumnError(
@@ -148,7 +155,9 @@ def _run_parts(
             )
         parts = records.slices[column]
         for name in sorted(set(parts.tolist())):
-            yield f"{slice_name}/{column}={name}", records.take(np.asarray(parts == name))
+            part = f"{column}={name}"
+            if part != slice_name and not (slice_name == WHOLE and part in own):
+                yield f"{slice_name}/{part}", records.take(np.asarray(parts == name))
 
 
 def _run_block(records: Records, card: Scorecard) -> Block:

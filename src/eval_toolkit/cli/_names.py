@@ -1,6 +1,7 @@
 """Names at the edge: what ``--metric`` and ``--select`` stand for."""
 
 import difflib
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -61,6 +62,7 @@ _AT_THRESHOLD: dict[str, Callable[..., MetricSpec]] = {
     "fnr": op.op_fnr,
     "net_benefit": op.op_net_benefit,
 }
+MAX_BINS = 10_000
 _PROBABILITIES = ("brier", "log_loss", "ece", "smooth_ece", "op_net_benefit")
 
 METRIC_NAMES = (*_PLAIN, *_WITH_NUMBER, *_AT_THRESHOLD)
@@ -159,12 +161,17 @@ def nearest(name: str, known: Sequence[str]) -> str:
 
 def _number(text: str, what: str) -> float:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         raise InvalidInputError(f"{what}: {text!r} is no number") from None
+    if not math.isfinite(number):
+        raise InvalidInputError(f"{what}: {text!r} is no finite number")
+    return number
 
 
 def _whole(value: float, name: str) -> int:
-    if value != int(value):
-        raise InvalidInputError(f"--metric {name}={value:g}: the number of bins must be whole")
+    if value != int(value) or value > MAX_BINS:
+        raise InvalidInputError(
+            f"--metric {name}={value:g}: the number of bins must be whole, and at most {MAX_BINS}"
+        )
     return int(value)

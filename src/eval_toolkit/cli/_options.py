@@ -14,6 +14,7 @@ __all__ = ["Sampling", "column_options", "output_options", "sampling_options"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 METHODS = ("BCa", "percentile", "basic", "studentized")
+RESAMPLES = click.IntRange(50, 1_000_000)  # fewer leave nothing beyond a 95 % interval's ends
 
 
 @dataclass(frozen=True)
@@ -40,36 +41,67 @@ class Sampling:
         }
 
 
-def column_options(command: _Command) -> _Command:
-    """Add the options that say what the columns mean; the command gets ``wanted``."""
-
-    @click.option("--label", metavar="COLUMN", help="Labels; else label, y_true, y or target.")
-    @click.option(
+_COLUMNS = (
+    click.option("--label", metavar="COLUMN", help="Labels; else label, y_true, y or target."),
+    click.option(
         "--score",
         "scores",
         metavar="COLUMN",
         multiple=True,
         help="Scores; else score, y_score, prob, probability or prob_positive. Repeatable.",
-    )
-    @click.option(
-        "--by", metavar="COLUMN", multiple=True, help="Report each value of a column. Repeatable."
-    )
-    @click.option(
+    ),
+    click.option(
         "--group",
         metavar="COLUMN",
         help="Rows that are not independent (one author, one template) share a group.",
-    )
-    @click.option("--id", "id_", metavar="COLUMN", help="The data's own key of a row; unique.")
-    @click.option("--positive", metavar="LABEL", help="The label that counts as positive.")
-    @click.option("--labels", metavar="NEG,POS", help="Both labels, where they are words.")
-    @functools.wraps(command)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        taken = {name: kwargs.pop(name) for name in ("label", "scores", "by", "group")}
-        labels = LabelMap.of(kwargs.pop("positive"), kwargs.pop("labels"))
-        wanted = Wanted(**taken, id=kwargs.pop("id_"), labels=labels)
-        return command(*args, wanted=wanted, **kwargs)
+    ),
+    click.option(
+        "--id",
+        "id_",
+        metavar="COLUMN",
+        help="The data's own key of a row, unique; else unit_id, row_id or id.",
+    ),
+    click.option(
+        "--no-id", is_flag=True, help="Rows have no key, whatever the columns are called."
+    ),
+    click.option("--positive", metavar="LABEL", help="The label that counts as positive."),
+    click.option("--labels", metavar="NEG,POS", help="Both labels, where they are words."),
+    click.option(
+        "--quoting/--no-quoting", default=True, help="Whether quotes in CSV and TSV are special."
+    ),
+    click.option("--header", metavar="A,B,…", help="Column names of files that have none."),
+)
+_BY = click.option(
+    "--by", metavar="COLUMN", multiple=True, help="Report each value of a column. Repeatable."
+)
 
-    return wrapped  # type: ignore[return-value]
+
+def column_options(*, by: bool = True) -> Callable[[_Command], _Command]:
+    """Add the options that say what the columns mean; the command gets ``wanted``."""
+
+    def add(command: _Command) -> _Command:
+        @functools.wraps(command)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            taken = {name: kwargs.pop(name) for name in ("label", "scores", "group", "quoting")}
+            header, key, no_id = (kwargs.pop(name) for name in ("header", "id_", "no_id"))
+            if no_id and key is not None:
+                raise click.UsageError("give --id or --no-id, not both")
+            wanted = Wanted(
+                **taken,
+                by=kwargs.pop("by", ()),
+                id=key,
+                keyed=not no_id,
+                labels=LabelMap.of(kwargs.pop("positive"), kwargs.pop("labels")),
+                header=header and tuple(name.strip() for name in header.split(",")),
+            )
+            return command(*args, wanted=wanted, **kwargs)
+
+        decorated: Any = wrapped
+        for option in reversed((*_COLUMNS[:2], *([_BY] if by else []), *_COLUMNS[2:])):
+            decorated = option(decorated)
+        return decorated  # type: ignore[no-any-return]
+
+    return add
 
 
 def sampling_options(*, methods: bool) -> Callable[[_Command], _Command]:
@@ -88,10 +120,16 @@ def sampling_options(*, methods: bool) -> Callable[[_Command], _Command]:
             "n_resamples",
             default=1000,
             show_default=True,
-            type=click.IntRange(1),
+            type=RESAMPLES,
             help="Bootstrap resamples.",
         )
-        @click.option("--seed", default=42, show_default=True, help="Seed of the resamples.")
+        @click.option(
+            "--seed",
+            default=42,
+            show_default=True,
+            type=click.IntRange(0),
+            help="Seed of the resamples.",
+        )
         @functools.wraps(command)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             names = ("confidence", "n_resamples", "seed", *(["method"] if methods else []))

@@ -16,6 +16,7 @@ from eval_toolkit.scorecards import Records
 
 __all__ = [
     "IDS",
+    "WHOLE",
     "LabelMap",
     "Parts",
     "Predictions",
@@ -32,6 +33,7 @@ LABELS = ("label", "y_true", "y", "target")
 SCORES = ("score", "y_score", "prob", "probability", "prob_positive")
 IDS = ("unit_id", "row_id", "id")
 HASHES = "content_hash"
+WHOLE = "all"
 MISSING = "(missing)"
 MAX_PARTS = 1000
 
@@ -57,12 +59,20 @@ class Rows:
 
 
 def read_rows(
-    paths: _Path | Iterable[_Path], *, numbers: Iterable[str] = (), texts: Iterable[str] = ()
+    paths: _Path | Iterable[_Path],
+    *,
+    numbers: Iterable[str] = (),
+    texts: Iterable[str] = (),
+    quoting: bool = True,
+    header: Sequence[str] | None = None,
 ) -> Rows:
     """Read columns of files or globs and remember where each row came from."""
     numbers, texts = list(numbers), list(texts)
     files = _tables.expand_paths(paths)
-    parts = [_tables.read_table(file, numbers=numbers, texts=texts) for file in files]
+    parts = [
+        _tables.read_table(file, numbers=numbers, texts=texts, quoting=quoting, header=header)
+        for file in files
+    ]
     columns = {
         name: parts[0][name] if len(parts) == 1 else np.concatenate([part[name] for part in parts])
         for name in parts[0]
@@ -241,6 +251,21 @@ class Wanted:
     group: str | None = None
     id: str | None = None
     labels: LabelMap | None = None
+    keyed: bool = True
+    """Whether one of the usual columns of ids is used where none is named."""
+    quoting: bool = True
+    header: tuple[str, ...] | None = None
+
+    def file_options(self) -> dict[str, Any]:
+        """Return the keywords of the functions that read files."""
+        return {"quoting": self.quoting, "header": self.header}
+
+    def key(self, paths: Iterable[_Path]) -> str | None:
+        """Return the column of ids: the one that was named, or a usual one of all files."""
+        if self.id is not None or not self.keyed:
+            return self.id
+        names = [_tables.column_names(file, **self.file_options()) for file in paths]
+        return next((name for name in IDS if all(name in have for have in names)), None)
 
 
 @dataclass(frozen=True)
@@ -330,7 +355,7 @@ class Predictions:
     def slices(self) -> list[tuple[str, IntArray | None]]:
         """Return "all" and then every part of every ``--by`` column, with its rows."""
         return [
-            ("all", None),
+            (WHOLE, None),
             *(
                 (f"{column}={name}", rows)
                 for column, parts in self.parts.items()
@@ -340,21 +365,23 @@ class Predictions:
 
 
 def read_predictions(paths: Sequence[_Path], wanted: Wanted) -> Predictions:
-    """Read and check predictions; the rows are sorted by id where one is named."""
-    file = _tables.expand_paths(paths)[0]
-    have = _tables.column_names(file)
+    """Read and check predictions; the rows are sorted by id where there is one."""
+    files = _tables.expand_paths(paths)
+    file = files[0]
+    have = _tables.column_names(file, **wanted.file_options())
     label = named_column(file, have, wanted.label, LABELS, "--label")
     asked = wanted.scores or (None,)
     scores = [named_column(file, have, name, SCORES, "--score") for name in asked]
     by = [named_column(file, have, name, (), "--by") for name in dict.fromkeys(wanted.by)]
     group = wanted.group and named_column(file, have, wanted.group, (), "--group")
-    key = wanted.id and named_column(file, have, wanted.id, (), "--id")
-    hashes = HASHES if key and HASHES in have else None
+    usual = wanted.key(files)
+    key = usual and named_column(file, have, usual, (), "--id")
+    hashes = HASHES if HASHES in have else None
     texts = [name for name in (*by, group, key, hashes) if name]
     for name in texts:
         if name in scores:
             raise InvalidInputError(f"{file}: {name!r} is the score, and no slice, group or id too")
-    rows = _read(paths, label, scores, texts, wanted.labels)
+    rows = _read(files, label, scores, texts, wanted)
     found = Predictions(
         rows=rows,
         origin=np.arange(len(rows)),
@@ -367,26 +394,47 @@ def read_predictions(paths: Sequence[_Path], wanted: Wanted) -> Predictions:
         ids=None if key is None else rows.columns[key],
         hashes=None if hashes is None else _filled(rows.columns[hashes]),
     )
+    _refuse_equal_names(found)
     return found if key is None else _by_id(found, key)
 
 
 def _read(
-    paths: Sequence[_Path],
+    files: Sequence[Path],
     label: str,
     scores: Sequence[str],
     texts: Sequence[str],
-    labels: LabelMap | None,
+    wanted: Wanted,
 ) -> Rows:
-    if labels is None:
+    options = wanted.file_options()
+    if wanted.labels is None:
         try:
-            return read_rows(paths, numbers=[label, *scores], texts=texts)
+            return read_rows(files, numbers=[label, *scores], texts=texts, **options)
         except (InvalidInputError, ArtifactError):
             pass  # words for labels; a fault in the scores comes up again below
-    return read_rows(paths, numbers=scores, texts=[label, *texts])
+    return read_rows(files, numbers=scores, texts=[label, *texts], **options)
+
+
+def _refuse_equal_names(found: Predictions) -> None:
+    """Raise if two slices would have one name, as ``a=b=c`` of the columns ``a`` and ``a=b``."""
+    column_of: dict[str, str] = {}
+    for column, parts in found.parts.items():
+        for name in (f"{column}={part}" for part in parts.names):
+            if name in column_of:
+                raise InvalidInputError(
+                    f"{found.rows.files[0]}: --by {column_of[name]} and --by {column} both have a "
+                    f"slice {name!r}; rename one of the columns"
+                )
+            column_of[name] = column
 
 
 def _parts(rows: Rows, column: str) -> Parts:
     parts = coded(rows.columns[column], column)
+    if parts.names.count(MISSING) > 1:
+        value = np.equal(rows.columns[column], MISSING)
+        raise InvalidInputError(
+            f"{rows.where(int(np.argmax(value)))}: {column!r} says {MISSING!r}, which is the name "
+            "of the rows that have no value; call it something else"
+        )
     if len(parts.names) > MAX_PARTS:
         raise InvalidInputError(
             f"{rows.files[0]}: --by {column} has {len(parts.names)} different values; "
@@ -404,7 +452,10 @@ def _all_there(rows: Rows, column: str, what: str) -> None:
     missing = np.equal(rows.columns[column], None)  # type: ignore[call-overload]
     if missing.any():
         where = rows.where(int(np.argmax(missing)))
-        raise InvalidInputError(f"{where}: {column!r} is missing; every row needs its {what}")
+        remedy = ", or say --no-id" if what == "id" else ""
+        raise InvalidInputError(
+            f"{where}: {column!r} is missing; every row needs its {what}{remedy}"
+        )
 
 
 def _filled(column: NDArray[Any]) -> NDArray[Any]:
@@ -422,6 +473,6 @@ def _by_id(found: Predictions, column: str) -> Predictions:
         first, again = (int(order[same[0] + step]) for step in (0, 1))
         raise InvalidInputError(
             f"{found.where(again)}: {column!r} is {str(ids[again])!r} like {found.where(first)}; "
-            "ids must be unique: drop one, or name another column with --id"
+            "ids must be unique: drop one, name another column with --id, or say --no-id"
         )
     return replace(found, ids=ids).take(order)

@@ -1,8 +1,45 @@
-"""Text for a terminal: names from files may hold anything, also control sequences."""
+"""Text for a terminal: names from files may hold anything, and the reader may go at any time."""
 
-__all__ = ["one_line"]
+import errno
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+__all__ = ["one_line", "reader_may_go", "say"]
 
 
 def one_line(text: object) -> str:
     """Return a text on one line, with a blank for every character that does not print."""
     return "".join(c if c.isprintable() else " " for c in str(text))
+
+
+def say(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print a text; what the stream cannot show is written as escapes."""
+    encoding = getattr(sys.stderr if err else sys.stdout, "encoding", None) or "utf-8"
+    with reader_may_go(err=err):
+        click.echo(text.encode(encoding, "backslashreplace").decode(encoding), err=err, nl=nl)
+
+
+@contextmanager
+def reader_may_go(*, err: bool = False) -> Iterator[None]:
+    """Go on in silence when nobody reads the stream any more: exit codes stand without it."""
+    try:
+        yield
+    except OSError as error:
+        _silence(sys.stderr if err else sys.stdout)
+        if error.errno != errno.EPIPE:
+            raise
+
+
+def _silence(stream: object) -> None:
+    """Lead a stream nowhere, so that what it still holds does not fail again at the end."""
+    try:
+        number = stream.fileno()  # type: ignore[attr-defined]
+    except (AttributeError, OSError, ValueError):
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, number)
+    os.close(nowhere)

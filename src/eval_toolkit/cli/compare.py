@@ -1,6 +1,7 @@
 """``eval-toolkit compare``: B minus A on the same rows, with intervals and p-values."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from eval_toolkit.analysis import RunComparison, RunDifference, compare_records,
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._blocks import not_probabilities
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
-from eval_toolkit.cli._rows import IDS, Predictions, Wanted, read_predictions
+from eval_toolkit.cli._rows import Parts, Predictions, Wanted, read_predictions
 from eval_toolkit.cli._show import Output, Page, Table
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.protocols import MetricSpec
@@ -22,11 +23,12 @@ from eval_toolkit.protocols import MetricSpec
 __all__ = ["compare"]
 
 DEFAULT_METRICS = ("pr_auc", "roc_auc", "brier")
+_HASH = "content hash"
 
 
 @click.command()
 @click.argument("sides", nargs=-1, required=True, metavar="A [B]")
-@column_options
+@column_options()
 @click.option(
     "--metric",
     "metrics",
@@ -39,12 +41,19 @@ DEFAULT_METRICS = ("pr_auc", "roc_auc", "brier")
     type=click.Choice(["raise", "drop"]),
     default="raise",
     show_default=True,
-    help="What to do with rows of one id whose label or content hash differs.",
+    help="What to do with rows of one id whose label, content hash, slice or group differs.",
 )
 @click.option(
     "--allow-version-change",
     is_flag=True,
     help="Compare runs although a scorer, task or metric has another version.",
+)
+@click.option(
+    "--pair",
+    "pairs",
+    metavar="A=B",
+    multiple=True,
+    help="Compare a run's scorer A with the other's scorer B. Repeatable.",
 )
 @sampling_options(methods=False)
 @output_options("json", "md", "html")
@@ -53,6 +62,7 @@ def compare(
     metrics: Sequence[str],
     on_mismatch: str,
     allow_version_change: bool,
+    pairs: Sequence[str],
     wanted: Wanted,
     sampling: Sampling,
     output: Output,
@@ -64,15 +74,26 @@ def compare(
     runs. The p-values of slices are adjusted for their number by Holm's method.
     """
     if any(Path(path).is_dir() for path in sides):
-        result = _two_runs(sides, metrics, wanted, sampling, on_mismatch, allow_version_change)
+        result = _two_runs(
+            sides,
+            metrics,
+            wanted,
+            sampling,
+            on_mismatch=on_mismatch,
+            allow_version_change=allow_version_change,
+            pairs=_pairs(pairs),
+        )
         output.emit(_page(result, [f"A is run {result.run_a}, B is run {result.run_b}"], sampling))
         return
+    if pairs:
+        raise click.UsageError("--pair is for runs; of files, name the scores: --score a --score b")
     specs = _names.metric_specs(metrics or DEFAULT_METRICS)
     pair = (
         _one_file(sides[0], wanted) if len(sides) == 1 else _two_files(sides, wanted, on_mismatch)
     )
     page = _page(_compared(pair, specs, sampling), pair.lead(), sampling)
-    output.emit(replace(page, payload={**page.payload, "pairing": pair.to_dict()}))
+    page = replace(page, payload={**page.payload, "pairing": pair.to_dict()})
+    output.emit(page, inputs=[file for side in sides for file in _tables.expand_paths(side)])
 
 
 @dataclass(frozen=True)
@@ -83,6 +104,8 @@ class Pair:
     """With the scores ``"a"`` and ``"b"``."""
     names: tuple[str, str]
     paired_on: str
+    only_a_has: tuple[str, ...] = ()
+    """Columns of slices and groups that B has not."""
     n_only_a: int = 0
     n_only_b: int = 0
     n_dropped: int = 0
@@ -106,6 +129,8 @@ class Pair:
                 f"left out: {self.n_only_a} rows only in A, {self.n_only_b} only in B, "
                 f"{self.n_dropped} that differ"
             )
+        if self.only_a_has:
+            lines.append(f"read from A alone, B has no such column: {', '.join(self.only_a_has)}")
         return lines
 
 
@@ -125,26 +150,27 @@ def _one_file(path: str, wanted: Wanted) -> Pair:
 def _two_files(paths: Sequence[str], wanted: Wanted, on_mismatch: str) -> Pair:
     if len(paths) != 2 or len(wanted.scores) > 2:
         raise click.UsageError("give two files, A and B, and at most one --score for each")
-    names = [_tables.column_names(path) for path in paths]
-    key = wanted.id or next((c for c in IDS if all(c in have for have in names)), None)
+    wanted = replace(wanted, id=wanted.key(paths), keyed=False)
+    in_b = _tables.column_names(paths[1], **wanted.file_options())
     sides = [
+        read_predictions([paths[0]], replace(wanted, scores=wanted.scores[:1])),
         read_predictions(
-            [path],
+            [paths[1]],
             replace(
                 wanted,
-                scores=wanted.scores[-1:] if side else wanted.scores[:1],
-                id=key,
-                # slices and groups are read from A
-                by=() if side else wanted.by,
-                group=None if side else wanted.group,
+                scores=wanted.scores[-1:],
+                by=tuple(name for name in wanted.by if name in in_b),
+                group=wanted.group if wanted.group in in_b else None,
             ),
-        )
-        for side, path in enumerate(paths)
+        ),
     ]
     labels = _labels_of(paths)
-    if key is None:
-        return _by_order(sides, labels)
-    return _by_id(sides, labels, key, on_mismatch)
+    if wanted.id is None:
+        pair = _by_order(sides, labels)
+    else:
+        pair = _by_id(sides, labels, wanted.id, on_mismatch)
+    roles = dict.fromkeys([*wanted.by, *([wanted.group] if wanted.group else [])])
+    return replace(pair, only_a_has=tuple(name for name in roles if name not in in_b))
 
 
 def _labels_of(paths: Sequence[str]) -> tuple[str, str]:
@@ -166,13 +192,13 @@ def _by_order(sides: Sequence[Predictions], names: tuple[str, str]) -> Pair:
             f"{names[1]} has {len(b)} rows but {names[0]} has {len(a)}, and there are no ids to "
             f"pair them by; {remedy}"
         )
-    differ = a.y_true != b.y_true
-    if differ.any():
-        row = int(np.argmax(differ))
-        raise InvalidInputError(
-            f"{b.where(row)}: the label differs from {a.where(row)}, so the order of the rows "
-            f"does not pair them; {remedy}"
-        )
+    for what, differ in _differences(a, b).items():
+        if differ.any():
+            row = int(np.argmax(differ))
+            raise InvalidInputError(
+                f"{b.where(row)}: the {what} differs from {a.where(row)}, so the order of the rows "
+                f"does not pair them; {remedy}"
+            )
     return Pair(_joined(a, b), names, "the order of the rows: there is no id column in both")
 
 
@@ -187,30 +213,60 @@ def _by_id(sides: Sequence[Predictions], names: tuple[str, str], key: str, polic
             "name the column that identifies a row with --id"
         )
     one, other = a.take(in_a), b.take(in_b)
-    differ, hashed = one.y_true != other.y_true, False
-    if one.hashes is not None and other.hashes is not None:
-        hashed = True
-        known = (one.hashes != "") & (other.hashes != "")
-        differ = differ | np.asarray(known & (one.hashes != other.hashes), dtype=np.bool_)
+    differences = _differences(one, other)
+    differ: BoolArray = np.any(list(differences.values()), axis=0)
     if differ.any() and policy == "raise":
-        _refuse(one, other, key, differ)
+        _refuse(one, other, key, differences)
     keep: IntArray = np.flatnonzero(~differ)
     if not len(keep):
         raise InvalidInputError(f"every row that {names[0]} and {names[1]} share differs")
     return Pair(
         _joined(one.take(keep), other.take(keep)),
         names,
-        f"{key}, content hashes checked" if hashed else key,
-        len(a) - len(common),
-        len(b) - len(common),
-        int(differ.sum()),
+        f"{key}, content hashes checked" if _HASH in differences else key,
+        n_only_a=len(a) - len(common),
+        n_only_b=len(b) - len(common),
+        n_dropped=int(differ.sum()),
     )
 
 
-def _refuse(one: Predictions, other: Predictions, key: str, differ: BoolArray) -> None:
+def _differences(one: Predictions, other: Predictions) -> dict[str, BoolArray]:
+    """Return what both sides say of paired rows, and on which rows they disagree."""
+    found: dict[str, BoolArray] = {"label": one.y_true != other.y_true}
+    if one.hashes is not None and other.hashes is not None:
+        known = (one.hashes != "") & (other.hashes != "")
+        found[_HASH] = np.asarray(known & (one.hashes != other.hashes), dtype=np.bool_)
+    for name in one.parts:
+        if name in other.parts and name != one.label:  # labels were compared as classes
+            found[f"slice {name!r}"] = _disagree(one.parts[name], other.parts[name])
+    if one.groups is not None and other.groups is not None:
+        found["group"] = _disagree(one.groups, other.groups)
+    return found
+
+
+def _disagree(one: Parts, other: Parts) -> BoolArray:
+    """Return on which rows names differ; 1 and 1.0 are the same in different formats."""
+    place = {_canonical(name): at for at, name in enumerate(one.names)}
+    mine = np.array([place[_canonical(name)] for name in one.names])
+    theirs = np.array([place.get(_canonical(name), -1) for name in other.names])
+    return np.asarray(mine[one.codes] != theirs[other.codes], dtype=np.bool_)
+
+
+def _canonical(name: str) -> str | float:
+    try:
+        number = float(name)
+    except ValueError:
+        return name
+    return number if math.isfinite(number) else name
+
+
+def _refuse(
+    one: Predictions, other: Predictions, key: str, differences: Mapping[str, BoolArray]
+) -> None:
+    differ: BoolArray = np.any(list(differences.values()), axis=0)
     row = int(np.argmax(differ))
     name = "" if one.ids is None else str(one.ids[row])
-    what = "label" if one.y_true[row] != other.y_true[row] else "content hash"
+    what = next(what for what, where in differences.items() if where[row])
     raise InvalidInputError(
         f"{other.where(row)}: the {what} of {key} {name!r} differs from "
         f"{one.where(row)} ({int(differ.sum())} such rows); these are not the same items, "
@@ -251,9 +307,9 @@ def _two_runs(
     metrics: Sequence[str],
     wanted: Wanted,
     sampling: Sampling,
-    on_mismatch: str,
-    allow_version_change: bool,
+    **options: Any,
 ) -> RunComparison:
+    """Compare two runs; the options are those of `compare_runs`."""
     if len(paths) != 2 or not all(Path(path).is_dir() for path in paths):
         raise InvalidInputError("compare two files or the folders of two runs")
     if wanted != Wanted():
@@ -264,12 +320,25 @@ def _two_runs(
     return compare_runs(
         *paths,
         metrics=[_run_metric(name) for name in metrics] or None,
-        on_mismatch=on_mismatch,
-        allow_version_change=allow_version_change,
         confidence=sampling.confidence,
         n_resamples=sampling.n_resamples,
         seed=sampling.seed,
+        **options,
     )
+
+
+def _pairs(given: Sequence[str]) -> dict[str, str] | None:
+    """Read ``--pair``."""
+    pairs: dict[str, str] = {}
+    for text in given:
+        a, _, b = text.partition("=")
+        if not a or not b or a in pairs:
+            why = (
+                "names a scorer of A again" if a in pairs else "must be two scorers, as in old=new"
+            )
+            raise InvalidInputError(f"--pair {text} {why}")
+        pairs[a] = b
+    return pairs or None
 
 
 def _run_metric(name: str) -> MetricSpec | str:
@@ -294,7 +363,7 @@ def _page(result: RunComparison, lead: Sequence[str], sampling: Sampling) -> Pag
     notes = [f"{cell.metric}, {cell.slice}: {cell.reason}" for cell in result.cells if cell.reason]
     table = _table(result.cells)
     lines = [*lead, f"B - A, {sampling}"]
-    return Page("B - A", payload, lines, [table], [*alone, *changes, *notes])
+    return Page("B - A", payload, lines, [table], [*result.left_out, *alone, *changes, *notes])
 
 
 def _table(cells: Sequence[RunDifference]) -> Table:

@@ -31,7 +31,13 @@ SPECS = (
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
-@click.option("--seed", default=42, show_default=True, help="Seed of split, models and intervals.")
+@click.option(
+    "--seed",
+    default=42,
+    show_default=True,
+    type=click.IntRange(0, 2**32 - 1),
+    help="Seed of split, models and intervals.",
+)
 def demo(as_json: bool, seed: int) -> None:
     """Train two classifiers on scikit-learn's breast-cancer data and compare them."""
     started = time.perf_counter()

@@ -7,14 +7,12 @@ from typing import Any
 
 import click
 
-from eval_toolkit._files import write_atomic
 from eval_toolkit.claims import ClaimReport, ClaimResult, evaluate_gate
 from eval_toolkit.cli import _ci, _show
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output, Page, Table
-from eval_toolkit.cli._text import one_line
-from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.cli._show import Output, Page, Table, refuse_target, writing
+from eval_toolkit.cli._text import one_line, say
 from eval_toolkit.runs import Run
 
 __all__ = ["gate"]
@@ -65,24 +63,21 @@ def gate(
     candidate = Run.open(run)
     report = evaluate_gate(candidate, claims, baseline, allow_version_change=allow_version_change)
     page = _page(candidate.run_id, report)
+
+    def write_junit() -> None:
+        if junit is not None:
+            with writing(junit) as temporary:
+                temporary.write_bytes(_ci.junit(candidate.run_id, report))
+
     if junit is not None:
-        _write_junit(junit, claims, _ci.junit(candidate.run_id, report))
-    output.emit(page)
+        refuse_target(junit, "--junit", [claims, *([output.path] if output.path else [])])
+    output.emit(page, inputs=[claims], first=write_junit)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         # data alone on standard output: the runner reads annotations from either stream
-        click.echo(_ci.annotations(report), nl=False, err=output.form == "json")
+        say(_ci.annotations(report), nl=False, err=output.form == "json")
     _append_summary(os.environ.get("GITHUB_STEP_SUMMARY"), page)
     if report.has_failures():
         raise EvidenceSaysNo
-
-
-def _write_junit(path: Path, claims: Path, xml: bytes) -> None:
-    if path.resolve() == claims.resolve():
-        raise InvalidInputError(f"{path}: --junit is the claims file; choose another name")
-    try:
-        write_atomic(path, xml)
-    except OSError as error:
-        raise InvalidInputError(f"{path}: cannot write: {error.strerror}") from error
 
 
 def _append_summary(path: str | None, page: Page) -> None:
@@ -93,7 +88,7 @@ def _append_summary(path: str | None, page: Page) -> None:
         with Path(path).open("a", encoding="utf-8", errors="backslashreplace") as summary:
             summary.write(_show._markdown(page) + "\n")
     except OSError as error:
-        click.echo(f"{path}: cannot write the summary: {error.strerror}", err=True)
+        say(f"{path}: cannot write the summary: {error.strerror}", err=True)
 
 
 def _page(run_id: str, report: ClaimReport) -> Page:

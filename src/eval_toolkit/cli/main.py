@@ -3,12 +3,13 @@
 import importlib
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import click
 
 from eval_toolkit import __version__
 from eval_toolkit.cli._exit import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
-from eval_toolkit.cli._text import one_line
+from eval_toolkit.cli._text import one_line, reader_may_go, say
 from eval_toolkit.errors import EvalToolkitError
 
 __all__ = ["main"]
@@ -54,6 +55,15 @@ _COMMANDS = {
 }
 
 
+# What the library's errors advise, and the option that does it.
+_OPTIONS = {
+    "quoting=False takes": "--no-quoting takes",
+    "pass overwrite=True": "say --overwrite",
+    "with `pairs`": "with --pair A=B",
+    "`header` is": "--header is",
+}
+
+
 class _LazyGroup(click.Group):
     """A group that imports a subcommand when it is used, so that ``--help`` stays quick."""
 
@@ -93,18 +103,29 @@ def main(args: Sequence[str] | None = None) -> None:
     try:
         code = cli.main(args=args, prog_name="eval-toolkit", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        with reader_may_go(err=True):
+            error.show()
         sys.exit(EXIT_USAGE)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
-        sys.exit(EXIT_INTERRUPTED)
+        _fail("interrupted", EXIT_INTERRUPTED)
     except EvalToolkitError as error:
-        click.echo(f"error: {' '.join(one_line(error).split())}", err=True)
-        sys.exit(EXIT_USAGE)
+        _fail(f"error: {_in_options(' '.join(one_line(error).split()))}", EXIT_USAGE)
     except SystemExit as stop:
-        # click exits with 1 when the reader of our output has gone; 1 means "the evidence says no".
+        # click and rich exit with 1 when the reader of help or of a demo has gone; 1 means "the
+        # evidence says no". Commands that have a verdict print through `say` and go on.
         sys.exit(0 if stop.code == 1 else stop.code)
     except Exception as error:
-        click.echo(f"unexpected {type(error).__name__}: {one_line(error)}", err=True)
-        sys.exit(EXIT_FAILED)
+        _fail(f"unexpected {type(error).__name__}: {one_line(error)}", EXIT_FAILED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    say(message, err=True)
+    sys.exit(code)
+
+
+def _in_options(message: str) -> str:
+    """Return the library's advice in the words of the command line."""
+    for argument, option in _OPTIONS.items():
+        message = message.replace(argument, option)
+    return message

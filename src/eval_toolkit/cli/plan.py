@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -266,7 +267,7 @@ def no_worse(
 @click.argument("preds", nargs=-1, required=True, metavar="PREDS...")
 @_width
 @click.option("--metric", default="roc_auc", show_default=True, help="Any metric that score knows.")
-@column_options
+@column_options(by=False)
 @sampling_options(methods=False)
 @output_options("json")
 def pilot(
@@ -306,7 +307,7 @@ def pilot(
     size = n_for_width(width, sd=sd, confidence=sampling.confidence)
     unit = "rows" if found.groups is None else "groups of rows"
     words = f"like these {units:,}, which give {spec.name} {ci:.3f}, to know it"
-    _answer(size, f"{words} {_within(width, sampling.confidence)}", output, unit)
+    _answer(size, f"{words} {_within(width, sampling.confidence)}", output, unit, found.rows.files)
 
 
 def _percent(share: float) -> str:
@@ -327,10 +328,16 @@ def _assumed() -> dict[str, Any]:
     }
 
 
-def _answer(size: SampleSize, words: str, output: Output, unit: str = "rows") -> None:
+def _answer(
+    size: SampleSize,
+    words: str,
+    output: Output,
+    unit: str = "rows",
+    inputs: Sequence[Path] = (),
+) -> None:
     context, assumed = click.get_current_context(), _assumed()
     groups = f" in {size.n_groups:,} groups" if size.design_effect > 1.0 else ""
     payload = {"question": context.info_name, "assumed": assumed, **size.to_dict()}
     rows = [[name.replace("_", " "), str(value)] for name, value in assumed.items()]
     lead = [f"{size.n:,} {unit}{groups} {words}."]
-    output.emit(Page("Plan", payload, lead, [Table(["assumed", "value"], rows)]))
+    output.emit(Page("Plan", payload, lead, [Table(["assumed", "value"], rows)]), inputs=inputs)

@@ -1,18 +1,20 @@
 """``eval-toolkit score``: every metric of stored predictions with an interval, by slice."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from eval_toolkit import _tables
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._blocks import blocks_page, file_blocks, run_blocks, short_names
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
-from eval_toolkit.cli._rows import IDS, Predictions, Wanted, read_predictions
+from eval_toolkit.cli._rows import HASHES, IDS, Predictions, Wanted, read_predictions
 from eval_toolkit.cli._show import Output, Page
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.operating_points import FittedOperatingPoint, fit_operating_points
@@ -25,7 +27,7 @@ Threshold = float | FittedOperatingPoint | None
 
 @click.command()
 @click.argument("preds", nargs=-1, required=True, metavar="PREDS...")
-@column_options
+@column_options()
 @click.option(
     "--metric",
     "metrics",
@@ -41,10 +43,8 @@ Threshold = float | FittedOperatingPoint | None
 )
 @click.option(
     "--select",
-    default="max-f1",
-    show_default=True,
     metavar="RULE",
-    help=f"How --threshold-from chooses: {', '.join(_names.SELECTOR_NAMES)}.",
+    help=f"How --threshold-from chooses: {', '.join(_names.SELECTOR_NAMES)} [default: max-f1].",
 )
 @click.option(
     "--save",
@@ -52,6 +52,7 @@ Threshold = float | FittedOperatingPoint | None
     type=click.Path(path_type=Path),
     help="Also store predictions and results as a run there.",
 )
+@click.option("--overwrite", is_flag=True, help="Let --save replace a run that is there.")
 @sampling_options(methods=True)
 @output_options("json", "md", "html")
 def score(
@@ -59,8 +60,9 @@ def score(
     metrics: Sequence[str],
     threshold: float | None,
     threshold_from: str | None,
-    select: str,
+    select: str | None,
     save: Path | None,
+    overwrite: bool,
     wanted: Wanted,
     sampling: Sampling,
     output: Output,
@@ -72,17 +74,24 @@ def score(
     """
     if threshold is not None and threshold_from is not None:
         raise click.UsageError("give --threshold or --threshold-from, not both")
+    if select is not None and threshold_from is None:
+        raise click.UsageError("--select says how --threshold-from chooses; give both")
+    if overwrite and save is None:
+        raise click.UsageError("--overwrite is for --save; --out replaces a file anyway")
     if any(Path(path).is_dir() for path in preds):
         if threshold_from is not None:
             raise click.UsageError(
                 "--threshold-from reads files of predictions; a run is scored with --threshold"
             )
+        if save is not None:
+            raise click.UsageError("--save stores files of predictions; a run is stored already")
         _score_run(preds, metrics, threshold, wanted, sampling, output)
         return
-    if save is not None and wanted.id is None:
-        wanted = replace(wanted, id=_identity(preds))
     found = read_predictions(preds, wanted)
-    points = _points(found, wanted, threshold, threshold_from, select)
+    if save is not None:
+        _check_saving(found, save, overwrite)
+    chosen = None if threshold_from is None else _chosen(found, wanted, threshold_from, select)
+    points = dict.fromkeys(found.scores, threshold) if chosen is None else chosen.points
     names = metrics or (
         *_names.DEFAULT_METRICS,
         *(_names.DEFAULT_THRESHOLD_METRICS if any(p is not None for p in points.values()) else ()),
@@ -96,16 +105,21 @@ def score(
         "scores": list(found.scores),
         "by": list(found.parts),
         "group": wanted.group,
-        "id": wanted.id,
+        "id": found.id,
         "metrics": list(names),
-        "thresholds": {name: _origin(point) for name, point in points.items() if point is not None},
+        "thresholds": {
+            name: _origin(point, chosen) for name, point in points.items() if point is not None
+        },
         **sampling.to_dict(),
     }
     run_id = f"score-{sha256_text(canonical_json(config))[:12]}" if save is None else save.name
     page = blocks_page(blocks, config, run_id, _lead(found, config, sampling), sampling)
-    if save is not None:
-        _save(save, found, page)
-    output.emit(page)
+    inputs = [*found.rows.files, *(chosen.files if chosen else ()), *([save] if save else [])]
+    output.emit(
+        page,
+        inputs=inputs,
+        first=None if save is None else partial(_save, save, found, page, overwrite),
+    )
 
 
 def _score_run(
@@ -119,7 +133,8 @@ def _score_run(
     """Score the records of a run; what they mean is part of the run."""
     if len(paths) != 1 or replace(wanted, by=()) != Wanted():
         raise InvalidInputError(
-            f"{paths[0]}: a run is scored alone, and --label, --score, --group and --id are its own"
+            f"{paths[0]}: a run is scored alone and knows its own columns: --label, --score, "
+            "--group, --id and the like are for files"
         )
     run = Run.open(paths[0])
     blocks = run_blocks(run, metrics, threshold, wanted.by, sampling)
@@ -130,24 +145,27 @@ def _score_run(
         "metrics": list(metrics),
         **sampling.to_dict(),
     }
-    lead = [f"run {run.run_id}; {sampling}"]
+    folds = "; pooled out-of-fold rows, not means over folds" if run.results.get("by_fold") else ""
+    lead = [f"run {run.run_id}{folds}; {sampling}"]
     output.emit(blocks_page(blocks, config, run.run_id, lead, sampling))
 
 
-def _identity(paths: Sequence[str]) -> str:
-    """Return the column that identifies a row; a stored run needs one."""
-    file = _tables.expand_paths(paths)[0]
-    have = _tables.column_names(file)
-    for name in IDS:
-        if name in have:
-            return name
-    raise InvalidInputError(
-        f"{file}: --save needs the column that identifies a row (--id); "
-        f"none of {', '.join(IDS)} is there, and a row's number is no identity"
-    )
+def _check_saving(found: Predictions, folder: Path, overwrite: bool) -> None:
+    """Raise if the rows have no identity, or a run would replace what they were read from."""
+    file = found.rows.files[0]
+    if found.id is None:
+        raise InvalidInputError(
+            f"{file}: --save needs the column that identifies a row (--id); "
+            f"none of {', '.join(IDS)} is used, and a row's number is no identity"
+        )
+    inside = [file for file in found.rows.files if file.resolve().parent == folder.resolve()]
+    if overwrite and inside:
+        raise InvalidInputError(
+            f"{folder}: --save would overwrite {inside[0]}; choose another name"
+        )
 
 
-def _save(folder: Path, found: Predictions, page: Page) -> None:
+def _save(folder: Path, found: Predictions, page: Page, overwrite: bool) -> None:
     """Store predictions and results as a run, for `compare`, `gate` and the rest."""
     from eval_toolkit.manifest import build_manifest
 
@@ -163,31 +181,46 @@ def _save(folder: Path, found: Predictions, page: Page) -> None:
         for name, rows in found.slices()
         for scorer in found.scores
     }
-    write_run(folder, results=page.payload, manifest=manifest.to_dict(), records=records)
+    write_run(
+        folder,
+        results=page.payload,
+        manifest=manifest.to_dict(),
+        records=records,
+        overwrite=overwrite,
+    )
 
 
 def _lead(found: Predictions, config: Mapping[str, Any], sampling: Sampling) -> list[str]:
     whole = found.at(None)
     n_groups = "" if found.groups is None else f" in {whole.n_groups} groups"
-    rows = f"{len(found)} rows{n_groups}, {whole.n_positive} positive"
+    key = "" if found.id is None else f", told apart by {found.id}"
+    rows = f"{len(found)} rows{n_groups}, {whole.n_positive} positive{key}"
     lead = [f"{short_names(config['files'])}: {rows}; {sampling}"]
     for name, point in config["thresholds"].items():
-        chosen = f", chosen on {point['n_fit']} other rows" if "n_fit" in point else ""
+        chosen = f", chosen on {_fitted_on(point)}" if "n_fit" in point else ""
         lead.append(f"threshold of {name}: {point['threshold']:.6g} ({point['criterion']}{chosen})")
     return lead
 
 
-def _points(
-    found: Predictions,
-    wanted: Wanted,
-    threshold: float | None,
-    threshold_from: str | None,
-    select: str,
-) -> dict[str, Threshold]:
-    """Return where each scorer operates: given, chosen on other rows, or nowhere."""
-    if threshold_from is None:
-        return dict.fromkeys(found.scores, threshold)
-    rule = _names.selector(select)
+def _fitted_on(point: Mapping[str, Any]) -> str:
+    if point["told_apart_by"] is not None:
+        return f"{point['n_fit']} other rows, told apart by {point['told_apart_by']}"
+    return f"{point['n_fit']} rows; without ids in both files, nothing says that they are others"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Where each scorer operates, and what that was chosen on."""
+
+    points: dict[str, Threshold]
+    files: list[Path]
+    told_apart_by: str | None
+    """The column that says that none of these rows is scored; None where there is none."""
+
+
+def _chosen(found: Predictions, wanted: Wanted, threshold_from: str, select: str | None) -> Chosen:
+    """Choose a threshold for each scorer on rows that are not scored."""
+    rule = _names.selector(select or "max-f1")
     files = _tables.expand_paths(threshold_from)
     used = {file.resolve() for file in found.rows.files}
     for file in files:
@@ -196,8 +229,11 @@ def _points(
                 f"{file}: --threshold-from is among the files that are scored; a threshold "
                 "must be chosen on other rows"
             )
-    columns = Wanted(found.label, tuple(found.scores), labels=wanted.labels)
-    rows = read_predictions([threshold_from], columns)
+    columns = replace(wanted, label=found.label, scores=tuple(found.scores), by=(), group=None)
+    names = [_tables.column_names(file, **wanted.file_options()) for file in files]
+    key = found.id if all(found.id in have for have in names) else None
+    rows = read_predictions([threshold_from], replace(columns, id=key, keyed=False))
+    told_apart_by = _told_apart(found, rows)
     points: dict[str, Threshold] = {}
     for name, values in rows.scores.items():
         try:
@@ -207,15 +243,42 @@ def _points(
         except EvalToolkitError as error:
             raise InvalidInputError(f"{threshold_from}: {error}") from error
         points[name] = fitted[rule.criterion]
-    return points
+    return Chosen(points, files, told_apart_by)
 
 
-def _origin(point: Threshold) -> dict[str, Any] | None:
+def _told_apart(scored: Predictions, rows: Predictions) -> str | None:
+    """Return the column that shows these rows to be others; raise if one of them is scored.
+
+    Where both have ids and content hashes, a row is the same if both are: ids may be numbers that
+    start again in every file.
+    """
+    known = None if scored.hashes is None or rows.hashes is None else HASHES
+    if scored.ids is not None and rows.ids is not None:
+        _, at, again = np.intersect1d(scored.ids, rows.ids, return_indices=True)
+        if scored.hashes is not None and rows.hashes is not None:
+            one, other = scored.hashes[at], rows.hashes[again]
+            again = again[(one == other) | (one == "") | (other == "")]
+        known = scored.id
+    elif scored.hashes is not None and rows.hashes is not None:
+        again = np.flatnonzero(np.isin(rows.hashes, scored.hashes[scored.hashes != ""]))
+    else:
+        return None
+    if len(again):
+        raise InvalidInputError(
+            f"{rows.where(int(again.min()))}: a row of this {known} is scored, too ({len(again)} "
+            "such rows); a threshold must be chosen on other rows, or say --no-id if ids start "
+            "again in every file"
+        )
+    return known
+
+
+def _origin(point: Threshold, chosen: Chosen | None) -> dict[str, Any] | None:
     if isinstance(point, FittedOperatingPoint):
         return {
             "threshold": point.threshold,
             "criterion": point.criterion,
             "fitted_on_slice": point.fitted_on_slice,
             "n_fit": point.n_fit,
+            "told_apart_by": chosen and chosen.told_apart_by,
         }
     return {"threshold": point, "criterion": "given"}

@@ -1,5 +1,6 @@
 """``eval-toolkit validate``: a stored file against its JSON Schema."""
 
+import reprlib
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def validate(file: Path, schema: str | None, output: Output) -> None:
         lines = [one_line(f"{file}: {problem}") for problem in problems]
     else:
         lines = [one_line(f"{file}: valid {name}")]
-    output.emit(Page("Validation", outcome, lines))
+    output.emit(Page("Validation", outcome, lines), inputs=[file])
     if problems:
         raise EvidenceSaysNo
 
@@ -54,11 +55,20 @@ def _payload(file: Path) -> Any:
         return read_json(file)
     yaml = require("yaml", feature="a YAML file", extra="yaml")
     try:
-        return yaml.safe_load(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):  # a few lines of them stand for gigabytes
+                raise ArtifactError(
+                    f"{file}: line {event.start_mark.line + 1}: *{event.anchor} is an alias, which "
+                    "is not read; write the value out"
+                )
+        return yaml.safe_load(text)
     except OSError as error:
         raise ArtifactError(f"{file}: cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ArtifactError(f"{file}: is not YAML: {error}") from error
+    except RecursionError as error:
+        raise ArtifactError(f"{file}: is nested too deeply") from error
 
 
 def _guessed(file: Path, payload: Any) -> str:
@@ -73,5 +83,6 @@ def _guessed(file: Path, payload: Any) -> str:
         return said if said in versions else versions[0]
     why = "cannot tell which schema it is of"
     if kind is not None:
-        why = f"its schema_version is {keys.get('schema_version')!r}, of which there is no schema"
+        said = reprlib.repr(keys.get("schema_version"))
+        why = f"its schema_version is {said}, of which there is no schema"
     raise InvalidInputError(f"{file}: {why}; name one of {', '.join(schema_names())}")

@@ -19,6 +19,8 @@ __all__ = [
     "roc_auc_sd",
 ]
 
+_NARROWEST = 1e-9  # about 1e18 units
+
 Design: TypeAlias = Literal["paired", "independent", "one-sample"]
 
 
@@ -209,6 +211,8 @@ def n_for_width(
     """
     level = _validate.fraction(confidence, "confidence")
     _validate.choice(interval, "interval", ("wilson", "normal"))
+    if 0.0 < _validate.number(width, "width") < _NARROWEST:
+        raise InvalidInputError(f"`width` is {width}; no sample is that large, ask for a wider one")
     if proportion is not None and sd is None:
         p = _validate.number(proportion, "proportion", low=0.0, high=1.0)
         half = 0.5 * _validate.number(
