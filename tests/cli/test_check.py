@@ -152,11 +152,73 @@ class TestFindings:
         assert by_code(payload)["LK001"]["drop_indices"] == {"a": [2]}
         assert "LK002" not in by_code(payload)
 
-    def test_an_empty_text_is_one(self, command: Command, tmp_path: Path) -> None:
-        path = write(tmp_path, "a.csv", "text,label\n,0\nhello there,1\n")
-        code, out, _ = command("check", path)
+    @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+    def test_rows_without_a_text_are_no_copies(
+        self, command: Command, tmp_path: Path, name: str
+    ) -> None:
+        columns = {"text": [None, "hello there", None, None], "label": [0, 1, 0, 1]}
+        one = _tables.write_table(columns, tmp_path / name)
+        two = _tables.write_table(columns | {"text": [None] * 4}, tmp_path / f"b{one.suffix}")
+        code, out, err = command("check", one, two, "--fix", tmp_path / "clean")
+        assert (code, err) == (0, "")
+        assert f"{name}: rows without a text, compared with no other: 3" in out
+        assert "different rows" not in out
+        assert f"{name}: 4 rows kept, 0 dropped" in out
+
+    def test_several_columns_are_a_row_without_a_text_when_all_are_missing(
+        self, command: Command, tmp_path: Path
+    ) -> None:
+        path = write(tmp_path, "a.csv", "x,y,label\n,,0\n,,0\nu,,1\nu,,1\n")
+        payload = run_json(command, 0, "check", path, "--text", "x", "--text", "y")
+        assert by_code(payload)["LK001"]["drop_indices"] == {"a": [3]}
+        assert "rows without a text, compared with no other: 2" in payload["notes"][-2]
+
+    @pytest.mark.parametrize("n", [40, 25_000])
+    def test_texts_from_one_template_are_found_in_a_file_of_any_size(
+        self, command: Command, tmp_path: Path, n: int
+    ) -> None:
+        told = "Dear customer, your order number {} has shipped and arrives on Monday before noon"
+        texts = [told.format(7 * i) for i in range(n)]
+        path = _tables.write_table({"text": np.array(texts, dtype=object)}, tmp_path / "a.csv")
+        payload = run_json(command, 0, "check", path)
+        assert by_code(payload)["LK002"]["n_affected"] == n - 1
+        evidence = by_code(payload)["LK002"]["evidence"]
+        assert evidence["measure"] == "share of 5-character pieces in common"
+        assert (evidence["strategy"], evidence["threshold"]) == ("MinHashLSHStrategy", 0.7)
+
+    def test_the_measure_and_the_threshold_are_told(self, command: Command, clean: Path) -> None:
+        _, out, _ = command("check", clean, "--threshold", 0.65)
+        told = "near-duplicates have at least 0.65 of their 5-character pieces in common"
+        assert told in out
+        assert told not in command("check", clean, "--no-near")[1]
+
+    def test_more_than_two_labels_are_not_needed(self, command: Command, tmp_path: Path) -> None:
+        one = write(tmp_path, "train.csv", "text,label\nsee you,a\nmore words,b\nothers,c\n")
+        two = write(tmp_path, "test.csv", "text,label\nSee you,a\nnothing new,b\n")
+        code, out, err = command("check", one, two)
+        assert (code, err) == (1, "")
+        assert "1 copy (1 in test from train)" in out
+        assert "not checked: labels (" in out
+        assert "LabelConflictCheck" not in out
+        code, _, err = command("check", one, two, "--target")
+        assert code == 2
+        assert "train.csv: row 1: 'label' is 'a'; labels must be 0 or 1" in err
+
+    def test_rows_without_a_time_do_not_make_numbers_words(
+        self, command: Command, tmp_path: Path
+    ) -> None:
+        one = write(tmp_path, "train.csv", "text,t\nsee you,9\nmore words,\n")
+        two = write(tmp_path, "test.csv", "text,t\nnothing new,\nquite late,10\n")
+        code, out, err = command("check", one, two, "--time", "t")
+        assert (code, err) == (0, "")
+        assert "t runs forward; 2 rows without t not checked" in out
+
+    def test_rows_at_the_end_of_the_past_are_told(self, command: Command, tmp_path: Path) -> None:
+        one = write(tmp_path, "train.csv", "text,t\nsee you,1\nmore words,2\n")
+        two = write(tmp_path, "test.csv", "text,t\nnothing new,2\nquite late,3\n")
+        code, out, _ = command("check", one, two, "--time", "t")
         assert code == 0
-        assert "rows without a text, read as empty: 1" in out
+        assert "t runs forward; 1 row of test at 2, the very end of an earlier split" in out
 
     def test_every_code_is_of_the_table_of_codes(
         self, command: Command, leaky: tuple[Path, Path]
@@ -291,6 +353,47 @@ class TestFix:
             copy_rows([Copy(source, 7, {tmp_path / "out/a.csv": np.array([0])})])
         assert list((tmp_path / "out").iterdir()) == []
 
+    def test_a_file_without_rows_is_refused(self, command: Command, tmp_path: Path) -> None:
+        train = write(tmp_path, "train.csv", "text,label\nsee you,0\nmore words here,1\n")
+        test = write(tmp_path, "test.csv", "text,label\nSee you,0\n")
+        code, out, err = command("check", train, test, "--fix", tmp_path / "clean")
+        assert (code, out) == (2, "")
+        assert "test.csv: --fix would leave none of its 1 rows, so nothing was written" in err
+        assert not (tmp_path / "clean").exists()
+
+    def test_categories_stay_categories(self, command: Command, tmp_path: Path) -> None:
+        pandas = pytest.importorskip("pandas")
+        rows = {"text": ["see you", "See you", "it's more"], "label": [0, 0, 1]}
+        frame = pandas.DataFrame({**rows, "kind": pandas.Categorical(["x", "y", "x"])})
+        frame.to_parquet(tmp_path / "a.parquet")
+        code, _, _ = command("check", tmp_path / "a.parquet", "--fix", tmp_path / "clean")
+        assert code == 0
+        kept = pandas.read_parquet(tmp_path / "clean" / "a.parquet")
+        expected = frame.iloc[[0, 2]].reset_index(drop=True)
+        expected["kind"] = expected["kind"].cat.remove_unused_categories()
+        pandas.testing.assert_frame_equal(kept, expected)
+
+    def test_columns_that_differ_by_case_only_are_refused(
+        self, command: Command, tmp_path: Path
+    ) -> None:
+        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(
+            arrow.table({"text": ["a"], "Text": ["b"], "label": [0]}), tmp_path / "a.parquet"
+        )
+        code, _, err = command("check", tmp_path / "a.parquet", "--fix", tmp_path / "clean")
+        assert code == 2
+        assert "a.parquet: the column 'Text' occurs twice, or differs from another by case" in err
+        assert not (tmp_path / "clean").exists()
+
+    def test_a_report_over_an_input_is_refused(
+        self, command: Command, leaky: tuple[Path, Path], tmp_path: Path
+    ) -> None:
+        code, _, err = command("check", *leaky, "--fix", tmp_path / "clean", "--out", leaky[0])
+        assert code == 2
+        assert "train.csv: --out would overwrite" in err
+        assert leaky[0].read_text(encoding="utf-8") == TRAIN
+        assert not (tmp_path / "clean").exists()
+
     def test_the_folder_is_a_file(self, command: Command, leaky: tuple[Path, Path]) -> None:
         blocker = write(leaky[0].parent, "blocker", "")
         code, _, err = command("check", *leaky, "--fix", blocker)
@@ -314,6 +417,22 @@ class TestBadInput:
         assert (code, out) == (2, "")
         assert err.count("\n") == 1
         assert expected in err
+
+    @pytest.mark.parametrize(
+        ("times", "expected"),
+        [
+            ("1\nMay", "a.csv: row 2: 't' is 'May'; times must be numbers, dates or ISO 8601"),
+            ("2024-01-01\n2024-01-01T00:00Z", "row 2: 't' is '2024-01-01T00:00Z', a date with a"),
+        ],
+    )
+    def test_a_bad_time_names_file_and_row(
+        self, command: Command, tmp_path: Path, times: str, expected: str
+    ) -> None:
+        lines = "".join(f"words {i},{time}\n" for i, time in enumerate(times.split("\n")))
+        code, _, err = command("check", write(tmp_path, "a.csv", f"text,t\n{lines}"), "--time", "t")
+        assert code == 2
+        assert expected in err
+        assert "t[" not in err
 
     @pytest.mark.parametrize("option", ["--text", "--label", "--group", "--time", "--id"])
     def test_a_column_that_is_not_there(self, command: Command, clean: Path, option: str) -> None:

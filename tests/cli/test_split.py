@@ -29,12 +29,12 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def parts_of(folder: Path) -> dict[str, list[str]]:
+def parts_of(folder: Path, header: str | None = None) -> dict[str, list[str]]:
     """Return each part's lines, the header checked and taken off."""
     found = {}
     for path in sorted(folder.rglob("*.csv")):
         head, *lines = path.read_text().splitlines(keepends=True)
-        assert head == HEADER
+        assert head == (header or HEADER)
         found[str(path.relative_to(folder))] = lines
     return found
 
@@ -104,6 +104,96 @@ def test_folds(command: Command, file: Path, tmp_path: Path) -> None:
     assert sorted(positive) == [6, 6, 6, 7]  # 25 in all
 
 
+def test_folds_in_time_do_not_train_on_the_time_they_test(command: Command, tmp_path: Path) -> None:
+    times = [0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 3]
+    lines = [f"text of row {i * i * i},{i % 2},{time}\n" for i, time in enumerate(times)]
+    path = tmp_path / "all.csv"
+    path.write_text("text,label,t\n" + "".join(lines))
+    code, _, _ = command("split", path, "--out", tmp_path / "p", "--folds", 3, "--time", "t")
+    assert code == 0
+    parts = parts_of(tmp_path / "p", "text,label,t\n")
+    assert parts["fold-2/test.csv"] == lines[6:9]
+    assert parts["fold-2/train.csv"] == lines[:3]  # rows 3 to 5 are of the time of row 6
+    for fold in (1, 2, 3):
+        times_of = [
+            {line.rsplit(",", 1)[1] for line in parts[f"fold-{fold}/{part}.csv"]}
+            for part in ("train", "test")
+        ]
+        assert not times_of[0] & times_of[1]
+
+
+def test_times_in_two_spellings_stay_together(command: Command, tmp_path: Path) -> None:
+    days = ["2024-01-01"] * 5 + ["2024-01-02", "2024-01-02T00:00"] + ["2024-01-03"] * 5
+    lines = [f"text of row {i * i * i},{i % 2},{day}\n" for i, day in enumerate(days)]
+    path = tmp_path / "all.csv"
+    path.write_text("text,label,t\n" + "".join(lines))
+    options = ("--sizes", "train=0.5,test=0.5", "--time", "t")
+    code, _, _ = command("split", path, "--out", tmp_path / "p", *options)
+    assert code == 0
+    assert parts_of(tmp_path / "p", "text,label,t\n") == {
+        "train.csv": lines[:7],
+        "test.csv": lines[7:],
+    }
+
+
+def test_folds_of_another_split_are_not_left_beside(
+    command: Command, file: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "p"
+    assert command("split", file, "--out", out, "--folds", 5)[0] == 0
+    before = parts_of(out)
+    code, _, err = command("split", file, "--out", out, "--folds", 3, "--seed", 1)
+    assert code == 2
+    assert "fold-4: is from another split; remove it, or choose another --out" in err
+    assert parts_of(out) == before
+    assert command("split", file, "--out", out, "--folds", 5, "--seed", 1)[0] == 0
+    assert parts_of(out) != before
+    (out / "fold-2" / "train.tsv").write_text("left over\n")
+    code, _, err = command("split", file, "--out", out, "--folds", 5)
+    assert code == 2
+    assert "fold-2: is from another split" in err
+
+
+def test_more_than_two_labels_need_no_map_without_stratification(
+    command: Command, tmp_path: Path
+) -> None:
+    path = tmp_path / "all.csv"
+    path.write_text("text,label\n" + "".join(f"row {i**3},{'abc'[i % 3]}\n" for i in range(30)))
+    code, out, _ = command("split", path, "--out", tmp_path / "p", "--no-stratify")
+    assert code == 0
+    assert "labels not counted (" in out
+    assert "positive  share" not in out
+    code, _, err = command("split", path, "--out", tmp_path / "q")
+    assert code == 2
+    assert "row 1: 'label' is 'a'; labels must be 0 or 1" in err
+    assert err.endswith("--no-stratify\n")
+    assert not (tmp_path / "q").exists()
+
+
+@pytest.mark.parametrize(("option", "column"), [("--group", "who"), ("--time", "day")])
+def test_a_missing_group_or_time_names_file_and_row(
+    command: Command, tmp_path: Path, option: str, column: str
+) -> None:
+    path = tmp_path / "all.csv"
+    lines = [f"row {i},{i % 2},{'' if i == 5 else i},{'' if i == 5 else i}\n" for i in range(9)]
+    path.write_text("text,label,who,day\n" + "".join(lines))
+    code, _, err = command("split", path, "--out", tmp_path / "p", option, column)
+    what = f"{column!r} is missing; every row needs a {option[2:]}"
+    assert (code, err) == (2, f"error: {path}: row 6: {what}\n")
+
+
+def test_rows_without_a_text_are_not_kept_together(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "all.csv"
+    path.write_text("text,label\n" + ",0\n,1\n" * 20)
+    options = ("--sizes", "train=0.5,test=0.5", "--keep-duplicates-together")
+    code, out, _ = command("split", path, "--out", tmp_path / "p", *options)
+    assert code == 0
+    assert [len(lines) for lines in parts_of(tmp_path / "p", "text,label\n").values()] == [20, 20]
+    assert "nothing is in two parts" in out
+    assert "rows without a text, compared with no other: 40" in out
+    assert "kept together: texts with at least 0.7 of their 5-character pieces in common" in out
+
+
 def test_folds_in_time(command: Command, file: Path, tmp_path: Path) -> None:
     code, _, _ = command("split", file, "--out", tmp_path / "p", "--folds", 3, "--time", "day")
     assert code == 0
@@ -127,7 +217,8 @@ class TestDuplicates:
     ) -> None:
         code, out, _ = command("split", copies, "--out", tmp_path / "p")
         assert code == 0
-        assert "error: LK001 ExactDuplicateCheck:" in out
+        assert "in two parts: LK001 ExactDuplicateCheck: 16 copies" in out
+        assert "error" not in out
         assert "--keep-duplicates-together" in out
 
     def test_kept_together(self, command: Command, copies: Path, tmp_path: Path) -> None:

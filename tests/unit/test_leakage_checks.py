@@ -19,9 +19,8 @@ from eval_toolkit.errors import (
     InvalidTypeError,
     MissingColumnError,
 )
-from eval_toolkit.leakage import near
 from eval_toolkit.slices import EvalSlice
-from eval_toolkit.text_dedup import JaccardNgramStrategy, MinHashLSHStrategy
+from eval_toolkit.text_dedup import JaccardNgramStrategy, MinHashLSHStrategy, spaces
 
 
 def part(texts: list[Any], labels: list[int] | None = None, **columns: Any) -> EvalSlice:
@@ -367,12 +366,36 @@ class TestNearDuplicates:
         assert both.n_affected == same.n_affected + cross.n_affected
         assert both.evidence["n_same_label"] == same.n_affected
 
-    def test_more_rows_use_minhash_and_say_so(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(near, "TFIDF_MAX_ROWS", 3)
-        found = lk.NearDuplicateCheck().validate({"train": self.train})
-        assert found.evidence["strategy"] == "MinHashLSHStrategy"
-        assert "above 3 rows" in found.evidence["strategy_reason"]
-        assert found.drop_indices == {"train": [2, 3]}
+    def test_the_default_is_the_same_for_any_number_of_rows(self) -> None:
+        many = part([f"{i} {i * i} {i**3} words" for i in range(21_000)])
+        found = lk.NearDuplicateCheck().validate({"train": many})
+        assert found.evidence["strategy"] == "TfidfCosineStrategy"
+        assert found.evidence["measure"] == "cosine of TF-IDF weights"
+        assert found.evidence["strategy_reason"] == "default"
+
+    def test_too_many_similar_texts_for_tfidf_are_refused_not_measured_otherwise(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(spaces, "MOST_PRODUCTS", 50_000)
+        words = " ".join(f"w{i}" for i in range(60))
+        one = {"train": part([f"{words} {i}" for i in range(200)] + list(map(str, range(500))))}
+        told = r"pass strategy=MinHashLSHStrategy\(n=5\) with a threshold near 0.7"
+        with pytest.raises(InvalidInputError, match=told):
+            lk.NearDuplicateCheck(0.5).validate(one)
+        found = lk.NearDuplicateCheck(0.7, MinHashLSHStrategy(n=5)).validate(one)
+        assert found.n_affected == 199
+
+    @pytest.mark.parametrize("of_other_label", [0, 700])
+    def test_the_row_of_another_label_is_found_among_many(self, of_other_label: int) -> None:
+        texts = [f"your parcel is waiting at the central depot, code {i:04d}" for i in range(701)]
+        labels = [int(i == of_other_label) for i in range(700)] + [0]
+        splits = {"train": part(texts[:700], labels[:700]), "test": part(texts[700:], [0])}
+        check = lk.CrossSplitLeakageCheck(
+            threshold=0.7, strategy=MinHashLSHStrategy(n=5), label_aware=True
+        )
+        found = check.validate(splits)
+        assert found.drop_indices == {"test": [0]}
+        assert found.evidence["n_cross_label"] == (of_other_label == 0)
 
     def test_given_strategy(self) -> None:
         check = lk.NearDuplicateCheck(strategy=MinHashLSHStrategy(), threshold=0.5)
@@ -496,6 +519,15 @@ class TestTimes:
 
     def test_a_tie_at_the_border_alone_is_no_violation(self) -> None:
         assert timed([1, 5], [5, 6]).n_affected == 0
+
+    def test_a_tie_at_the_border_is_told(self) -> None:
+        found = timed([1, 5], [5, 6, 5])
+        assert found.evidence["ties"] == [{"split": "test", "time": "5", "n_rows": 2}]
+        assert found.message == (
+            "t runs forward; 2 rows of test at 5, the very end of an earlier split"
+        )
+        assert timed([1, 5], [4, 5]).evidence["ties"] == []  # among the rows to drop already
+        assert timed([1, 5], [6]).evidence["ties"] == []
 
     @pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
     def test_timestamps_of_every_frame(self, backend: str) -> None:

@@ -666,3 +666,30 @@ def test_importing_splits_imports_no_scikit_learn():
     code = "import sys, eval_toolkit.splits, eval_toolkit.loaders; print([m for m in ('sklearn', 'pandas', 'duckdb', 'scipy', 'yaml', 'datasets', 'narwhals') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_rows_of_the_time_that_is_tested_are_not_trained_on():
+    rows = {"text": list("abcdefgh"), "label": [0, 1] * 4, "day": [1, 1, 2, 2, 2, 3, 3, 4]}
+    slice_ = EvalSlice("all", rows)
+    folds = TimeSeriesSplitter(k=3, time_col="day").iter_folds(slice_)
+    assert [("".join(f["train"].features), "".join(f["test"].features)) for f in folds] == [
+        ("ab", "cd"),
+        ("ab", "ef"),  # c and d are of day 2 like e
+        ("abcde", "gh"),  # f is of day 3 like g
+    ]
+    folds = PurgedKFoldSplitter(n_splits=4, time_col="day").iter_folds(slice_)
+    assert [("".join(f["train"].features), "".join(f["test"].features)) for f in folds] == [
+        ("cdefgh", "ab"),
+        ("abfgh", "cd"),
+        ("abh", "ef"),
+        ("abcde", "gh"),
+    ]
+
+
+def test_equal_times_leave_nothing_to_train_on():
+    slice_ = EvalSlice("all", {"text": list("abcd"), "label": [0, 1, 0, 1], "day": [7] * 4})
+    told = r"fold 0 of 2 has no training row: no time is before 7, the first one tested; use a"
+    with pytest.raises(InvalidInputError, match=told):
+        list(TimeSeriesSplitter(k=2, time_col="day").iter_folds(slice_))
+    with pytest.raises(InvalidInputError, match="and equal times take all"):
+        list(PurgedKFoldSplitter(n_splits=2, time_col="day").iter_folds(slice_))

@@ -37,6 +37,60 @@ NAMES = [
 ]
 
 
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl", "x.json", "x.parquet"])
+def test_an_underscore_is_no_part_of_a_number(tmp_path, name):
+    path = write_table({"id": ["a", "b"], "score": ["0.5", "1_0"]}, tmp_path / name)
+    with pytest.raises(InvalidInputError, match=rf"{name}: row 2: 'score' is '1_0'; it must be a"):
+        read_table(path, numbers=["score"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "word"),
+    [
+        ("x.csv", "id;label\n1;0\n", "semicolons"),
+        ("x.csv", "id\tlabel\n1\t0\n", "tabs"),
+        ("x.tsv", "id,label\n1,0\n", "commas"),
+        ("x.csv", "id|label\n1|0\n", "vertical bars"),
+    ],
+)
+def test_another_separator_is_named(tmp_path, name, text, word):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ArtifactError, match=rf"{name}: the columns seem to be separated by {word}"):
+        column_names(tmp_path / name)
+    assert column_names(tmp_path / name, header=["all"]) == ["all"]
+
+
+def test_one_column_of_texts_is_read_whatever_is_in_them(tmp_path):
+    (tmp_path / "x.csv").write_text("text;\na;b\n")
+    assert read_table(tmp_path / "x.csv", texts=["text;"])["text;"].tolist() == ["a;b"]
+
+
+@pytest.mark.parametrize(
+    ("begin", "what"),
+    [
+        (b"PAR1", "is a Parquet file; name it .parquet"),
+        (b"\x1f\x8b\x08", "is compressed with gzip; let its name end in .gz"),
+        (b"PK\x03\x04", "is a zip archive or an Excel file; save the table as CSV or Parquet"),
+        (b"\xff\xfei\0d\0", "is encoded as UTF-16; save it as UTF-8"),
+    ],
+)
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.jsonl", "x.json"])
+def test_a_file_of_another_format_is_named(tmp_path, name, begin, what):
+    (tmp_path / name).write_bytes(begin + bytes(range(256)))
+    with pytest.raises(ArtifactError) as caught:
+        column_names(tmp_path / name)
+    assert str(caught.value) == f"{tmp_path / name}: {what}"
+
+
+def test_parquet_columns_that_differ_by_case_only_are_refused(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.table({"text": ["a"], "Text": ["b"]}), tmp_path / "x.parquet")
+    with pytest.raises(ArtifactError, match="the column 'Text' occurs twice, or differs from"):
+        read_table(tmp_path / "x.parquet", texts=["text"])
+    parquet.write_table(arrow.table({"text": ["a"], "Text_1": ["b"]}), tmp_path / "y.parquet")
+    assert column_names(tmp_path / "y.parquet") == ["text", "Text_1"]
+
+
 @pytest.fixture(params=NAMES)
 def file(request, tmp_path):
     return write_table(ROWS, tmp_path / request.param)

@@ -98,6 +98,103 @@ def test_back_ends_find_the_same_pairs(threshold, boundary, limit):
 
 
 @needs_native
+@pytest.mark.parametrize("threshold", [0.0, 0.3, 0.5, 0.8, 1.0])
+def test_back_ends_keep_the_same_texts(threshold):
+    options = {**OPTIONS, "threshold": threshold, "task": neardup.FIRST_KEPT}
+    native, plain = (on(backend, mixed_texts(), **options) for backend in ("native", "numpy"))
+    assert native == plain
+    assert native[0] or threshold == 1.0
+
+
+@needs_native
+@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.8])
+@pytest.mark.parametrize("boundary", [0, 70, 150])
+@pytest.mark.parametrize("limit", [2, 512])
+def test_back_ends_reach_the_same_references(threshold, boundary, limit):
+    texts = mixed_texts()
+    kinds = np.random.default_rng(3).integers(1, 4, len(texts)).astype(np.uint8)
+    options = {**OPTIONS, "threshold": threshold, "boundary": boundary, "limit": limit}
+    native, plain = (on(b, texts, **options, kinds=kinds) for b in ("native", "numpy"))
+    assert native == plain
+    assert native[0] or boundary == 0
+
+
+@pytest.mark.parametrize("backend", ["numpy", pytest.param("native", marks=needs_native)])
+@pytest.mark.parametrize("limit", [3, 512])
+def test_connecting_pairs_connect_what_all_pairs_connect(backend, limit):
+    texts, options = mixed_texts(), {**OPTIONS, "threshold": 0.6}
+    everything = on(backend, texts, **options)
+    assert everything[3]
+    some = on(backend, texts, **options, limit=limit, task=neardup.CONNECT)
+    expected, found = (components(each, len(texts)) for each in (everything, some))
+    assert set(zip(some[0], some[1], strict=True)) <= set(zip(*everything[:2], strict=True))
+    if limit == 512:
+        assert found == expected
+        assert 1 < len(set(found)) < len(texts)
+    if backend == "native":
+        assert components(on("numpy", texts, **options, limit=limit, task=1), len(texts)) == found
+
+
+def components(found, n):
+    parent = list(range(n))
+
+    def root(i):
+        while parent[i] != i:
+            i = parent[i]
+        return i
+
+    for i, j in zip(found[0], found[1], strict=True):
+        low, high = sorted((root(i), root(j)))
+        parent[high] = low
+    return [root(i) for i in range(n)]
+
+
+@pytest.mark.parametrize("backend", ["numpy", pytest.param("native", marks=needs_native)])
+def test_every_text_that_goes_resembles_a_kept_one_first(backend):
+    texts, options = mixed_texts(), {**OPTIONS, "threshold": 0.5}
+    left, right, similarity, _ = on(backend, texts, **options)
+    like = dict(zip(zip(left, right, strict=True), similarity, strict=True))
+    reasons = {}
+    for (i, j), value in sorted(like.items(), key=lambda item: (item[0][1], item[0][0])):
+        if i not in reasons and j not in reasons:
+            reasons[j] = (i, value)
+    kept, gone, why, complete = on(backend, texts, **options, task=neardup.FIRST_KEPT)
+    assert complete
+    assert {j: (i, v) for i, j, v in zip(kept, gone, why, strict=True)} == reasons
+    assert reasons
+
+
+@pytest.mark.parametrize("backend", ["numpy", pytest.param("native", marks=needs_native)])
+def test_a_reference_of_each_kind_is_reached(backend):
+    texts, options = mixed_texts(), {**OPTIONS, "threshold": 0.5, "boundary": 60}
+    kinds = np.random.default_rng(3).integers(1, 4, len(texts)).astype(np.uint8)
+    wanted = {}
+    for i, j in zip(*on(backend, texts, **options)[:2], strict=True):
+        wanted[i] = wanted.get(i, 0) | int(kinds[j])
+    reached, n = {}, 0
+    for i, j in zip(*on(backend, texts, **options, kinds=kinds)[:2], strict=True):
+        reached[i] = reached.get(i, 0) | int(kinds[j])
+        n += 1
+    assert reached == wanted
+    assert 0 < n <= 2 * len(wanted)
+
+
+@pytest.mark.parametrize("backend", ["numpy", pytest.param("native", marks=needs_native)])
+@pytest.mark.parametrize("n", [300, 1200])
+def test_pairs_of_near_identical_texts_grow_with_their_number_alone(backend, n):
+    texts = [f"your parcel is waiting at the central depot, code {i:04d}" for i in range(n)]
+    options = {"n": 3, "bands": 30, "rows": 4, "seed": 1, "threshold": 0.7}
+    ones = np.ones(n, np.uint8)
+    for enough in (
+        {"task": neardup.FIRST_KEPT},
+        {"boundary": n // 2, "kinds": ones},
+        *([{"task": neardup.CONNECT}] if backend == "native" else []),
+    ):
+        left, *_ = on(backend, texts, **options, **enough)
+        assert n // 2 <= len(left) < n
+
+
+@needs_native
 def test_instruction_sets_agree():
     names = neardup.native.instruction_sets()
     texts = mixed_texts()
@@ -162,6 +259,22 @@ def test_large_buckets_stay_connected(limit):
     assert {root(i) for i in range(300)} == {0}
 
 
+class Foreign:
+    """A strategy that can but list pairs, and not all of them."""
+
+    def pairs_above(self, texts, threshold):
+        return MinHashLSHStrategy(n=3).pairs_above(texts, threshold)
+
+    def pairs_above_across(self, query, reference, threshold):
+        return MinHashLSHStrategy(n=3).pairs_above_across(query, reference, threshold)
+
+    def pairs_within(self, texts, k_neighbors):
+        raise NotImplementedError
+
+    def pairs_across(self, query, reference, k_neighbors):
+        raise NotImplementedError
+
+
 def test_a_cluster_beyond_the_bucket_limit_is_deduplicated_completely(monkeypatch):
     monkeypatch.setattr(neardup, "BUCKET_LIMIT", 50)
     texts = [f"your parcel is waiting at the central depot, code {i:04d}" for i in range(400)]
@@ -176,6 +289,7 @@ def test_a_cluster_beyond_the_bucket_limit_is_deduplicated_completely(monkeypatc
         assert reason in report.kept_indices
         assert similarity == jaccard(texts[dropped], texts[reason], 3) >= 0.7
     assert report.n_kept + report.n_dropped == 400
+    assert near_dedup(texts, 0.7, strategy=Foreign()) == report  # from some of the pairs
     assert duplicate_clusters(texts, 0.7, strategy=strategy) == [list(range(400))]
 
 
@@ -240,9 +354,11 @@ def test_wrong_buffers_are_refused():
         (b"ab", starts, 3, counts[:0]),
     ):
         with pytest.raises(ValueError, match=r"kernel: buffer `(starts|keys)` has the wrong size"):
-            pairs(data, first, wide, n, keys, bitmaps, few, 0.5, -1, 512)
+            pairs(data, first, wide, n, keys, bitmaps, few, 0.5, -1, 512, 0, b"")
     with pytest.raises(ValueError, match="`keys` has the wrong size"):
-        pairs(b"ab", starts, wide, 3, keys, bitmaps, counts, 0.5, -1, 1)
+        pairs(b"ab", starts, wide, 3, keys, bitmaps, counts, 0.5, -1, 1, 0, b"")
+    with pytest.raises(ValueError, match="`keys` has the wrong size"):
+        pairs(b"ab", starts, wide, 3, keys, bitmaps, counts, 0.5, 0, 512, 0, b"123")
     multipliers, weights = np.ones(63, np.uint32), np.ones(2, np.uint64)
     with pytest.raises(ValueError, match="`keys` has the wrong size"):
         neardup.native.sketches(b"ab", starts, wide, 3, multipliers, weights, keys, bitmaps, counts)

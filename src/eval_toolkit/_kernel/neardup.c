@@ -6,6 +6,9 @@
  * shares, so no set of seen pairs is kept. A bucket of more than `limit` texts is compared with
  * the clusters found so far instead of pairwise, and the caller is told.
  *
+ * All pairs of n near-identical texts are n^2 / 2; callers who need less say so (`task`, `kinds`)
+ * and get at most a few pairs per text, in time that grows with n.
+ *
  * Limited API, buffers only, no GIL around the loops, as in native.c. neardup_numpy.py implements
  * the same functions and finds the same pairs; change both or neither.
  */
@@ -20,6 +23,7 @@
 #define BITMAP_WORDS 8 /* 512 bits: one cache line per text */
 #define BASE UINT64_C(0xF1357AEA2E62A9C5) /* of the polynomial over code points */
 #define SMALL_SORT 48
+#define REACH_BLOCK 256 /* references looked at before asking whether one was found */
 
 #if defined(__GNUC__) && defined(__x86_64__)
 #define X86_DISPATCH 1
@@ -260,11 +264,20 @@ typedef struct {
     double similarity;
 } pair;
 
+enum {
+    ALL_PAIRS = 0,
+    CONNECT = 1, /* pairs that connect each cluster, at most one less than there are texts */
+    FIRST_KEPT = 2 /* texts in order: (kept, dropped), the first kept text that each resembles */
+};
+
 typedef struct {
     const corpus *texts;
     sketches sketch;
     gram_sets sets;
-    int64_t bands, boundary, limit;
+    int64_t bands, boundary, limit, task;
+    const uint8_t *kinds; /* bits per reference; then one similar reference per bit is enough */
+    uint8_t every_kind;
+    uint8_t *reached; /* bits of the references found for each query */
     double threshold, share;
     uint32_t *parent;        /* union-find over the pairs found */
     uint32_t *first_similar; /* the first text known to resemble a text, or itself */
@@ -279,6 +292,8 @@ static uint32_t root_of(uint32_t *parent, uint32_t x) {
 }
 
 static int keep_pair(join *j, uint32_t left, uint32_t right, double similarity) {
+    uint32_t a = root_of(j->parent, left), b = root_of(j->parent, right);
+    if (j->task == CONNECT && a == b) return 1;
     if (j->n_pairs == j->capacity) {
         int64_t capacity = j->capacity ? 2 * j->capacity : 4096;
         pair *grown = realloc(j->pairs, (size_t)capacity * sizeof(pair));
@@ -287,7 +302,6 @@ static int keep_pair(join *j, uint32_t left, uint32_t right, double similarity) 
         j->capacity = capacity;
     }
     j->pairs[j->n_pairs++] = (pair){left, right, similarity};
-    uint32_t a = root_of(j->parent, left), b = root_of(j->parent, right);
     j->parent[a > b ? a : b] = a > b ? b : a;
     if (left < j->first_similar[right]) j->first_similar[right] = left;
     return 1;
@@ -326,16 +340,40 @@ static int64_t compare(join *j, int64_t band, uint32_t x, const uint32_t *others
     return similar;
 }
 
+/* One query with references: the first similar one of each kind that it has not reached yet. */
+static void reach(join *j, int64_t band, uint32_t x, const uint32_t *others, int64_t n,
+                  uint32_t *scratch, uint32_t *chosen_others) {
+    const uint32_t *keys = j->sketch.keys, *own = keys + (size_t)x * (size_t)j->bands;
+    for (int64_t begin = 0; begin < n && j->reached[x] != j->every_kind; begin += REACH_BLOCK) {
+        int64_t end = begin + REACH_BLOCK < n ? begin + REACH_BLOCK : n, wanted = 0;
+        for (int64_t i = begin; i < end; i++)
+            if (j->kinds[others[i]] & ~j->reached[x]) chosen_others[wanted++] = others[i];
+        wanted = chosen->plausible(j->sketch.bitmaps, j->sketch.counts, x, chosen_others, wanted,
+                                   j->share, scratch);
+        for (int64_t i = 0; i < wanted && !j->out_of_memory; i++) {
+            uint32_t y = scratch[i];
+            if (!(j->kinds[y] & ~j->reached[x]) ||
+                chosen->met_before(own, keys + (size_t)y * (size_t)j->bands, band))
+                continue;
+            if (verify(j, x, y)) j->reached[x] |= j->kinds[y];
+        }
+    }
+}
+
 /* Queries (the ids below the boundary, which come first) with references. Every query of a large
  * bucket gets `limit` similar references, if there are so many. */
-static void join_across(join *j, int64_t band, const uint32_t *ids, int64_t n, uint32_t *scratch) {
+static void join_across(join *j, int64_t band, const uint32_t *ids, int64_t n, uint32_t *scratch,
+                        uint32_t *others) {
     int64_t queries = 0;
     while (queries < n && ids[queries] < j->boundary) queries++;
     int64_t references = n - queries;
     if (!references) return;
     int64_t enough = queries > j->limit * j->limit / references ? j->limit : 0;
     for (int64_t i = 0; i < queries; i++)
-        compare(j, band, ids[i], ids + queries, references, enough, scratch);
+        if (j->kinds)
+            reach(j, band, ids[i], ids + queries, references, scratch, others);
+        else
+            compare(j, band, ids[i], ids + queries, references, enough, scratch);
 }
 
 /* A large bucket: each text is compared with the representatives of the clusters in it, and
@@ -357,6 +395,37 @@ static void join_clusters(join *j, int64_t band, const uint32_t *ids, int64_t n,
     }
     if (known < n) j->complete = 0;
     for (int64_t i = 0; i < n; i++) j->sketch.keys[(size_t)ids[i] * (size_t)j->bands + (size_t)band] = 0;
+}
+
+/* CONNECT, a bucket of any size. Up to the limit all pairs matter that are not connected yet; in a
+ * larger one each text is compared with representatives, and is one itself if it resembles none.
+ * Which pairs are kept depends on the order, which texts are connected does not. */
+static void join_connected(join *j, int64_t band, const uint32_t *ids, int64_t n,
+                           uint32_t *scratch, uint32_t *representatives) {
+    int large = n > j->limit;
+    const uint32_t *keys = j->sketch.keys;
+    uint32_t first = root_of(j->parent, ids[0]);
+    int64_t known = 0, i = 1;
+    while (!large && i < n && root_of(j->parent, ids[i]) == first) i++;
+    if (i == n) return; /* all connected */
+    for (i = 0; i < n && !j->out_of_memory; i++) {
+        uint32_t x = ids[i];
+        const uint32_t *own = keys + (size_t)x * (size_t)j->bands;
+        int64_t similar = 0;
+        int64_t m = chosen->plausible(j->sketch.bitmaps, j->sketch.counts, x,
+                                      large ? representatives : ids, large ? known : i, j->share,
+                                      scratch);
+        for (int64_t k = 0; k < m && !j->out_of_memory; k++) {
+            uint32_t y = scratch[k];
+            if ((similar || !large) && root_of(j->parent, x) == root_of(j->parent, y)) continue;
+            if (!large && chosen->met_before(own, keys + (size_t)y * (size_t)j->bands, band))
+                continue;
+            similar += x < y ? verify(j, x, y) : verify(j, y, x);
+        }
+        if (large && !similar) representatives[known++] = x;
+    }
+    for (i = 0; large && i < n; i++)
+        j->sketch.keys[(size_t)ids[i] * (size_t)j->bands + (size_t)band] = 0;
 }
 
 /* Stable sort of the texts of one band by key: ids come out ascending within a key. */
@@ -389,10 +458,12 @@ static void join_band(join *j, int64_t band, uint64_t *entries, uint64_t *swap, 
             for (end = start + 1; end < n && entries[end] >> 32 == entries[start] >> 32;) end++;
             int64_t size = end - start;
             if (size == 1 || (j->boundary < 0 && size > j->limit) != large) continue;
-            if (large)
+            if (j->task == CONNECT)
+                join_connected(j, band, ids + start, size, scratch, representatives);
+            else if (large)
                 join_clusters(j, band, ids + start, size, scratch, representatives, others);
             else if (j->boundary >= 0)
-                join_across(j, band, ids + start, size, scratch);
+                join_across(j, band, ids + start, size, scratch, others);
             else
                 for (int64_t i = 0; i < size; i++)
                     compare(j, band, ids[start + i], ids + start + i + 1, size - i - 1, 0,
@@ -402,6 +473,85 @@ static void join_band(join *j, int64_t band, uint64_t *entries, uint64_t *swap, 
     }
 }
 
+/* ---- FIRST_KEPT: texts one by one, compared with the kept ones that share a bucket ---------- */
+
+typedef struct {
+    int64_t *starts;  /* of each bucket in `members` */
+    uint32_t *filled; /* kept texts in each bucket so far */
+    uint32_t *members;
+    int64_t n_buckets, capacity, n_members;
+} bucket_index;
+
+/* Turn the keys into numbers of buckets, from 1; a text that is alone in its bucket has 0. */
+static int number_buckets(join *j, bucket_index *index, uint64_t *entries, uint64_t *swap) {
+    for (int64_t band = 0; band < j->bands; band++) {
+        int64_t n = sort_band(j, band, entries, swap);
+        for (int64_t start = 0, end; start < n; start = end) {
+            for (end = start + 1; end < n && entries[end] >> 32 == entries[start] >> 32;) end++;
+            uint32_t number = 0;
+            if (end - start > 1) {
+                if (index->n_buckets + 1 >= index->capacity) {
+                    index->capacity = 2 * index->capacity + 1024;
+                    int64_t *grown = realloc(index->starts, (size_t)index->capacity * 8);
+                    if (!grown || index->capacity > UINT32_MAX) return 0;
+                    index->starts = grown;
+                }
+                number = (uint32_t)++index->n_buckets;
+                index->starts[number] = index->n_members;
+                index->n_members += end - start;
+            }
+            for (int64_t i = start; i < end; i++)
+                j->sketch.keys[(size_t)(uint32_t)entries[i] * (size_t)j->bands + (size_t)band] = number;
+        }
+    }
+    index->filled = calloc((size_t)index->n_buckets + 1, 4);
+    index->members = malloc((size_t)index->n_members * 4 + 4);
+    return index->filled && index->members;
+}
+
+/* The kept texts that share a bucket with text x, ascending. `seen` tells them apart. */
+static int64_t kept_beside(const join *j, const bucket_index *index, uint32_t x, uint32_t *seen,
+                           uint32_t *out, uint32_t *scratch) {
+    const uint32_t *own = j->sketch.keys + (size_t)x * (size_t)j->bands;
+    int64_t n = 0;
+    for (int64_t b = 0; b < j->bands; b++) {
+        const uint32_t *members = own[b] ? index->members + index->starts[own[b]] : NULL;
+        for (uint32_t i = 0; members && i < index->filled[own[b]]; i++) {
+            if (seen[members[i]] == x) continue;
+            seen[members[i]] = x;
+            out[n++] = members[i];
+        }
+    }
+    n = chosen->plausible(j->sketch.bitmaps, j->sketch.counts, x, out, n, j->share, scratch);
+    memcpy(out, scratch, (size_t)n * 4);
+    sort_grams(out, n, scratch);
+    return n;
+}
+
+static void join_first_kept(join *j, uint64_t *entries, uint64_t *swap, uint32_t *seen,
+                            uint32_t *scratch, uint32_t *others) {
+    bucket_index index = {0};
+    if (!number_buckets(j, &index, entries, swap)) j->out_of_memory = 1;
+    for (int64_t i = 0; i < j->texts->n_texts; i++) seen[i] = UINT32_MAX;
+    for (int64_t i = 0; i < j->texts->n_texts && !j->out_of_memory; i++) {
+        uint32_t x = (uint32_t)i;
+        const uint32_t *own = j->sketch.keys + (size_t)x * (size_t)j->bands;
+        int64_t n = kept_beside(j, &index, x, seen, others, scratch);
+        int dropped = 0;
+        for (int64_t k = 0; k < n && !dropped; k++) dropped = verify(j, others[k], x) != 0;
+        if (dropped) { /* never compared again */
+            free(j->sets.sets[x].grams);
+            j->sets.sets[x].grams = NULL;
+            continue;
+        }
+        for (int64_t b = 0; b < j->bands; b++)
+            if (own[b]) index.members[index.starts[own[b]] + index.filled[own[b]]++] = x;
+    }
+    free(index.starts);
+    free(index.filled);
+    free(index.members);
+}
+
 static void join_bands(join *j) {
     size_t n = (size_t)j->texts->n_texts, most = (size_t)most_windows(j->texts);
     uint64_t *entries = malloc(n * 8 + 8), *swap = malloc(n * 8 + 8);
@@ -409,14 +559,17 @@ static void join_bands(join *j) {
     uint32_t *representatives = malloc(n * 4 + 4), *others = malloc(n * 4 + 4);
     j->parent = malloc(n * 4 + 4);
     j->first_similar = malloc(n * 4 + 4);
+    j->reached = calloc(n + 1, 1);
     j->sets = (gram_sets){j->texts, calloc(n + 1, sizeof(gram_set)), malloc(most * 8),
                           malloc(most * 4), malloc(most * 4)};
     j->out_of_memory = !(entries && swap && ids && scratch && representatives && others &&
-                         j->parent && j->first_similar && j->sets.sets && j->sets.scratch &&
+                         j->parent && j->first_similar && j->reached && j->sets.sets && j->sets.scratch &&
                          j->sets.grams && j->sets.swap);
     for (size_t i = 0; i < n && !j->out_of_memory; i++)
         j->parent[i] = j->first_similar[i] = (uint32_t)i;
-    for (int64_t band = 0; band < j->bands && !j->out_of_memory; band++)
+    if (j->task == FIRST_KEPT && !j->out_of_memory)
+        join_first_kept(j, entries, swap, representatives, scratch, others);
+    for (int64_t band = 0; j->task != FIRST_KEPT && band < j->bands && !j->out_of_memory; band++)
         join_band(j, band, entries, swap, ids, scratch, representatives, others);
     for (size_t i = 0; j->sets.sets && i < n; i++) free(j->sets.sets[i].grams);
     free(j->sets.sets);
@@ -425,6 +578,7 @@ static void join_bands(join *j) {
     free(j->sets.swap);
     free(j->parent);
     free(j->first_similar);
+    free(j->reached);
     free(entries);
     free(swap);
     free(ids);
@@ -493,18 +647,19 @@ static PyObject *py_sketches(PyObject *self, PyObject *args) {
 static PyObject *py_pairs(PyObject *self, PyObject *args) {
     (void)self;
     corpus_buffers texts;
-    Py_buffer keys, bitmaps, counts;
-    Py_ssize_t n, boundary, limit;
+    Py_buffer keys, bitmaps, counts, kinds;
+    Py_ssize_t n, boundary, limit, task;
     double threshold;
-    if (!PyArg_ParseTuple(args, "y*y*y*nw*y*y*dnn", &texts.data, &texts.starts, &texts.wide, &n,
-                          &keys, &bitmaps, &counts, &threshold, &boundary, &limit))
+    if (!PyArg_ParseTuple(args, "y*y*y*nw*y*y*dnnny*", &texts.data, &texts.starts, &texts.wide, &n,
+                          &keys, &bitmaps, &counts, &threshold, &boundary, &limit, &task, &kinds))
         return NULL;
     corpus c;
     PyObject *result = NULL;
     if (corpus_from(&texts, n, &c)) {
         int64_t bands = c.n_texts ? keys.len / 4 / c.n_texts : 0;
         if (keys.len != c.n_texts * bands * 4 || bitmaps.len != c.n_texts * BITMAP_WORDS * 8 ||
-            counts.len != c.n_texts * 4 || limit < 2 || limit > 1 << 20)
+            counts.len != c.n_texts * 4 || (kinds.len && kinds.len != c.n_texts) || limit < 2 ||
+            limit > 1 << 20)
             PyErr_SetString(PyExc_ValueError, "kernel: buffer `keys` has the wrong size");
         else {
             join j = {.texts = &c,
@@ -512,9 +667,13 @@ static PyObject *py_pairs(PyObject *self, PyObject *args) {
                       .bands = bands,
                       .boundary = boundary,
                       .limit = limit,
+                      .task = task,
+                      .kinds = kinds.len ? kinds.buf : NULL,
                       .threshold = threshold,
                       .share = (1.0 - threshold) / (1.0 + threshold),
                       .complete = 1};
+            for (int64_t i = boundary < 0 ? 0 : boundary; j.kinds && i < c.n_texts; i++)
+                j.every_kind |= j.kinds[i];
             Py_BEGIN_ALLOW_THREADS
             join_bands(&j);
             Py_END_ALLOW_THREADS
@@ -530,6 +689,7 @@ static PyObject *py_pairs(PyObject *self, PyObject *args) {
     PyBuffer_Release(&keys);
     PyBuffer_Release(&bitmaps);
     PyBuffer_Release(&counts);
+    PyBuffer_Release(&kinds);
     return result;
 }
 

@@ -21,7 +21,15 @@ from numpy.typing import NDArray
 
 from eval_toolkit import _kernel
 from eval_toolkit._kernel import neardup_numpy
-from eval_toolkit._kernel.neardup_numpy import PAIR, Corpus, Sketches, mix64
+from eval_toolkit._kernel.neardup_numpy import (
+    ALL_PAIRS,
+    CONNECT,
+    FIRST_KEPT,
+    PAIR,
+    Corpus,
+    Sketches,
+    mix64,
+)
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 
@@ -30,7 +38,16 @@ try:
 except ImportError:  # built without a compiler
     _neardup = None
 
-__all__ = ["BUCKET_LIMIT", "FoundPairs", "backend", "similar_pairs", "sketches"]
+__all__ = [
+    "ALL_PAIRS",
+    "BUCKET_LIMIT",
+    "CONNECT",
+    "FIRST_KEPT",
+    "FoundPairs",
+    "backend",
+    "similar_pairs",
+    "sketches",
+]
 
 BUCKET_LIMIT = 512
 """Largest bucket compared pairwise; a larger one is compared with the clusters in it."""
@@ -107,6 +124,8 @@ def similar_pairs(
     threshold: float,
     boundary: int | None = None,
     limit: int = BUCKET_LIMIT,
+    task: int = ALL_PAIRS,
+    kinds: NDArray[np.uint8] | None = None,
 ) -> FoundPairs:
     """Return the pairs of texts that share a band and are as similar as asked for.
 
@@ -126,6 +145,12 @@ def similar_pairs(
         Texts before it are queries, the others references; only pairs of both are returned.
     limit : int, default 512
         Largest bucket compared pairwise.
+    task : int, default ALL_PAIRS
+        `CONNECT` returns pairs that connect each cluster (which pairs, depends on the back-end;
+        which texts are connected, does not). `FIRST_KEPT` visits the texts in order, keeps those
+        that resemble no kept one, and returns (first kept text it resembles, dropped text).
+    kinds : ndarray of uint8, optional
+        With a boundary: bits of each text. A similar reference per query and bit is enough.
 
     Returns
     -------
@@ -138,7 +163,8 @@ def similar_pairs(
     sketch = sketches(corpus, n=n, bands=bands, rows=rows, seed=seed)
     kernel: Any = native if backend() == "native" else neardup_numpy
     within = -1 if boundary is None else boundary
-    found, complete = kernel.pairs(*corpus, n, *sketch, threshold, within, limit)
+    bits = np.empty(0, np.uint8) if kinds is None else kinds
+    found, complete = kernel.pairs(*corpus, n, *sketch, threshold, within, limit, task, bits)
     return FoundPairs(*_columns(np.frombuffer(found, PAIR)), complete=bool(complete))
 
 

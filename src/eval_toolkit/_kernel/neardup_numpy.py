@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 
 from eval_toolkit._validate import BoolArray, IntArray
 
-__all__ = ["PAIR", "Corpus", "Sketches", "mix64", "pairs", "sketches"]
+__all__ = [
+    "ALL_PAIRS",
+    "CONNECT",
+    "FIRST_KEPT",
+    "PAIR",
+    "Corpus",
+    "Sketches",
+    "mix64",
+    "pairs",
+    "sketches",
+]
 
 BASE = 0xF1357AEA2E62A9C5
 GAMMA = 0x9E3779B97F4A7C15
@@ -19,6 +29,11 @@ BLOCK_BYTES = 1 << 16
 """Text per block: its grams and their products fit into the second-level cache."""
 CHUNK_PAIRS = 1 << 15
 """Pairs compared at a time."""
+REACH_BLOCK = 8
+"""References looked at before asking whether one was found; twice as many each time."""
+
+ALL_PAIRS, CONNECT, FIRST_KEPT = range(3)
+"""What a join is for: all pairs, pairs that connect each cluster, or (kept, dropped) pairs."""
 
 PAIR = np.dtype([("left", "u4"), ("right", "u4"), ("similarity", "f8")])
 
@@ -159,19 +174,24 @@ def pairs(
     threshold: float,
     boundary: int,
     limit: int,
+    task: int,
+    kinds: NDArray[np.uint8],
 ) -> tuple[bytes, bool]:
     """Return the verified pairs of the texts that share a bucket, and whether these are all."""
     join = _Join(Corpus(data, starts, wide), n, Sketches(keys, bitmaps, counts), threshold)
-    for band in range(keys.shape[1]):
+    if task == FIRST_KEPT:
+        join.first_kept()
+    for band in range(keys.shape[1] if task != FIRST_KEPT else 0):
         ids, begins, sizes = _buckets(keys[:, band])
         if boundary >= 0:
-            join.across(band, ids, begins, sizes, boundary, limit)
+            join.across(band, ids, begins, sizes, boundary, limit, kinds)
             continue
         small = sizes <= limit
         for first, second in _members_of_pairs(begins[small], sizes[small]):
-            join.compare(band, ids[first], ids[second])
+            join.compare(band, ids[first], ids[second], unconnected=task == CONNECT)
         for begin, size in zip(begins[~small].tolist(), sizes[~small].tolist(), strict=True):
-            join.clusters(band, ids[begin : begin + size])
+            large = join.connect if task == CONNECT else join.clusters
+            large(band, ids[begin : begin + size])
     return b"".join(found.tobytes() for found in join.found), join.complete
 
 
@@ -209,9 +229,17 @@ class _Join:
         self._parent: list[int] = []
         self._first_similar_to: list[int] = []
         self._n_united = 0
+        self._reached: IntArray = np.zeros(len(sketch.counts), np.int64)
 
     def across(
-        self, band: int, ids: Ids, begins: IntArray, sizes: IntArray, boundary: int, limit: int
+        self,
+        band: int,
+        ids: Ids,
+        begins: IntArray,
+        sizes: IntArray,
+        boundary: int,
+        limit: int,
+        kinds: NDArray[np.uint8],
     ) -> None:
         """Compare the queries of every bucket (they come first) with its references."""
         for begin, size in zip(begins.tolist(), sizes.tolist(), strict=True):
@@ -219,7 +247,9 @@ class _Join:
             queries, references = np.split(bucket, [np.searchsorted(bucket, boundary)])
             if not len(queries) or not len(references):
                 continue
-            if len(queries) <= limit * limit // len(references):
+            if len(kinds):
+                self._reach(band, queries, references, kinds)
+            elif len(queries) <= limit * limit // len(references):
                 pairs = np.repeat(queries, len(references)), np.tile(references, len(queries))
                 self.compare(band, *pairs)
             else:
@@ -233,11 +263,67 @@ class _Join:
             self.complete = False
             self.keys[query, band] = 0
 
-    def compare(self, band: int, left: Ids, right: Ids) -> int:
+    def _reach(self, band: int, queries: Ids, references: Ids, kinds: NDArray[np.uint8]) -> None:
+        """Keep the first similar reference of each kind that a query has not reached yet."""
+        every = np.bitwise_or.reduce(kinds[references])
+        begin, size = 0, REACH_BLOCK
+        while begin < len(references):
+            queries = queries[(every & ~self._reached[queries]) != 0]
+            if not len(queries):
+                return
+            block = references[begin : begin + size]
+            left, right = np.repeat(queries, len(block)), np.tile(block, len(queries))
+            wanted = (kinds[right] & ~self._reached[left]) != 0
+            similar = self._similar(band, left[wanted], right[wanted])
+            new = []
+            for query, reference in zip(
+                similar["left"].tolist(), similar["right"].tolist(), strict=True
+            ):
+                new.append(bool(kinds[reference] & ~self._reached[query]))
+                self._reached[query] |= kinds[reference]
+            self.found.append(similar[np.array(new, np.bool_)])
+            begin, size = begin + size, 2 * size
+
+    def compare(self, band: int, left: Ids, right: Ids, *, unconnected: bool = False) -> int:
         """Keep the similar ones among pairs that meet in a band; return their number."""
+        if unconnected:
+            self._unite()
+            root = self._roots()
+            apart = root[left] != root[right]
+            left, right = left[apart], right[apart]
         similar = self._similar(band, left, right)
         self.found.append(similar)
         return len(similar)
+
+    def first_kept(self) -> None:
+        """Visit the texts in order and drop those that resemble a kept one: the first such."""
+        shared = np.zeros(self.keys.shape, np.bool_)
+        for band in range(self.keys.shape[1]):
+            ids, begins, sizes = _buckets(self.keys[:, band])
+            shared[ids[_ranges(begins, sizes)], band] = True
+        kept: dict[tuple[int, int], list[int]] = {}
+        for one in np.flatnonzero(shared.any(axis=1)).tolist():
+            bands = np.flatnonzero(shared[one])
+            buckets = list(zip(bands.tolist(), self.keys[one, bands].tolist(), strict=True))
+            beside = {other for bucket in buckets for other in kept.get(bucket, ())}
+            others = np.array(sorted(beside), np.int64)
+            similar = self._similar(0, others, np.full(len(others), one))
+            if len(similar):
+                self.found.append(similar[:1])
+                continue
+            for bucket in buckets:
+                kept.setdefault(bucket, []).append(one)
+
+    def connect(self, band: int, ids: Ids) -> None:
+        """Compare a large bucket with its representatives, texts that resemble none of them."""
+        attached = np.zeros(len(ids), np.bool_)
+        for place, one in enumerate(ids.tolist()):
+            if not attached[place]:
+                later = ids[place + 1 :]
+                similar = self._similar(0, np.full(len(later), one), later)
+                attached[place + 1 :] |= np.isin(later, similar["right"])
+                self.found.append(similar)
+        self.keys[ids, band] = 0
 
     def clusters(self, band: int, ids: Ids) -> None:
         """Compare a large bucket with the clusters in it."""
@@ -265,6 +351,13 @@ class _Join:
                 self._parent[b] = a
                 self._first_similar_to[right] = min(self._first_similar_to[right], left)
         self._n_united = len(self.found)
+
+    def _roots(self) -> Ids:
+        """Return the cluster of every text."""
+        roots = np.array(self._parent, np.int64)
+        while (roots[roots] != roots).any():
+            roots = roots[roots]
+        return roots
 
     def _root(self, one: int) -> int:
         parent = self._parent

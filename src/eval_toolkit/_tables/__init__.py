@@ -5,7 +5,7 @@ what the caller needs of a column (numbers, texts), never by what a sniffer gues
 stays "007", and a word in a column of numbers is an error that names the file and the row.
 """
 
-from eval_toolkit._tables.cells import joined
+from eval_toolkit._tables.cells import guessed, joined
 from eval_toolkit._tables.formats import (
     CSV,
     JSON,
@@ -39,6 +39,7 @@ __all__ = [
     "column_names",
     "distinct_values",
     "expand_paths",
+    "guessed",
     "joined",
     "media_type_of",
     "read_table",

@@ -238,7 +238,10 @@ def _expression(name: str, kind: str, source: Source) -> str:
             return column
         column = f"({column}->>'$')"
     if kind == "number":
-        return f"TRY_CAST({column} AS DOUBLE)"
+        cast = f"TRY_CAST({column} AS DOUBLE)"
+        if name in source.typed:
+            return cast
+        return f"CASE WHEN contains({column}, '_') THEN NULL ELSE {cast} END"  # 1_0 is no number
     return f"CAST({column} AS VARCHAR)" if kind == "text" else column
 
 

@@ -31,6 +31,8 @@ class Source:
     parameters: list[Any]
     names: list[str]
     is_json: bool = False
+    typed: frozenset[str] = frozenset()
+    """Columns that are no text in the file."""
 
 
 @contextlib.contextmanager
@@ -82,6 +84,45 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+_OTHER_FORMATS = {
+    b"PAR1": "a Parquet file; name it .parquet",
+    b"\x1f\x8b": "compressed with gzip; let its name end in .gz",
+    b"PK\x03\x04": "a zip archive or an Excel file; save the table as CSV or Parquet",
+    b"\xff\xfe": "encoded as UTF-16; save it as UTF-8",
+    b"\xfe\xff": "encoded as UTF-16; save it as UTF-8",
+}
+
+
+def _refuse_other_formats(path: Path) -> None:
+    """Raise if a file begins like one of another format than its name says."""
+    opener = gzip.open if path.suffix.lower() == ".gz" else open
+    try:
+        with opener(path, "rb") as file:
+            begin = file.read(4)
+    except (OSError, EOFError) as error:
+        raise ArtifactError(f"{path}: cannot read the first line: {error}") from error
+    for magic, what in _OTHER_FORMATS.items():
+        if begin.startswith(magic):
+            raise ArtifactError(f"{path}: is {what}")
+
+
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
+
+
+def _refuse_other_separator(path: Path, names: Sequence[str], delimiter: str) -> None:
+    """Raise if the one column is several names, joined by what separates in other files."""
+    (name,) = names
+    for other, word in _SEPARATORS.items():
+        parts = name.split(other)
+        if other != delimiter and len(parts) > 1 and all(part.strip() for part in parts):
+            fix = " (a file separated by tabs is named .tsv)" if other == "\t" else ""
+            raise ArtifactError(
+                f"{path}: the columns seem to be separated by {word}: the first line is one cell, "
+                f"{name!r:.80}; separate them by {_SEPARATORS[delimiter]}{fix}, or name the one "
+                "column yourself (header)"
+            )
+
+
 def _first_record(path: Path, delimiter: str, quoting: bool) -> list[str]:
     """Return the cells of the first record, as the csv module reads them."""
     opener = gzip.open if path.suffix.lower() == ".gz" else open
@@ -101,6 +142,8 @@ def _csv_source(path: Path, delimiter: str, quoting: bool, header: Sequence[str]
     names = list(header) if header is not None else first
     if not any(name.strip() for name in names):
         raise ArtifactError(f"{path}: the first line is empty; it must hold the column names")
+    if header is None and len(names) == 1:
+        _refuse_other_separator(path, names, delimiter)
     # A frame saved with its index has a column without a name.
     names = [name if name.strip() else f"Unnamed: {i}" for i, name in enumerate(names)]
     seen: set[str] = set()
@@ -154,7 +197,17 @@ def _json_source(con: "duckdb.DuckDBPyConnection", path: Path, media: str) -> So
 def _parquet_source(con: "duckdb.DuckDBPyConnection", path: Path) -> Source:
     parameters = [glob.escape(str(path))]
     described = con.execute("DESCRIBE SELECT * FROM read_parquet(?)", parameters).fetchall()
-    return Source(path, "read_parquet(?)", parameters, [row[0] for row in described])
+    stored = con.execute("SELECT name FROM parquet_schema(?)", parameters).fetchall()
+    own = {row[0] for row in stored}
+    for name in (row[0] for row in described if row[0] not in own):
+        # duckdb calls the second of two names that differ by case A_1
+        stem = re.sub(r"_\d+$", "", name)
+        raise ArtifactError(
+            f"{path}: the column {stem!r} occurs twice, or differs from another by case only; "
+            "rename one"
+        )
+    typed = frozenset(name for name, kind, *_ in described if kind != "VARCHAR")
+    return Source(path, "read_parquet(?)", parameters, [row[0] for row in described], typed=typed)
 
 
 def source_of(
@@ -164,6 +217,8 @@ def source_of(
     quoting: bool,
     header: Sequence[str] | None,
 ) -> Source:
+    if media != PARQUET:
+        _refuse_other_formats(path)
     if media in (CSV, TSV):
         return _csv_source(path, "," if media == CSV else "\t", quoting, header)
     if header is not None:

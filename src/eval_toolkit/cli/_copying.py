@@ -199,12 +199,19 @@ def _copy_parquet(source: Path, target: Path, rows: NDArray[Any]) -> None:
     while number in names:
         number += "_"
     kept = {"row": np.asarray(rows, dtype=np.int64)}
+    file = literal(glob.escape(str(source)))
     with duckdb.connect(config={"threads": 1}) as con:
         con.register("kept", kept)
+        # Readers keep there what Parquet itself has no word for: categories, time zones, an index.
+        stored = con.execute(f"SELECT key, value FROM parquet_kv_metadata({file})").fetchall()  # noqa: S608
+        metadata = ", ".join(
+            f"{literal(key.decode())}: {literal(value.decode())}" for key, value in stored
+        )
+        also = f", KV_METADATA {{{metadata}}}" if stored else ""
         con.execute(
             f"COPY (SELECT * EXCLUDE ({number}) FROM ("  # noqa: S608
             f"SELECT *, row_number() OVER () - 1 AS {number} "
-            f"FROM read_parquet({literal(glob.escape(str(source)))})) "
+            f"FROM read_parquet({file})) "
             f"WHERE {number} IN (SELECT row FROM kept) ORDER BY {number}) "
-            f"TO {literal(str(target))} (FORMAT parquet, COMPRESSION zstd)"
+            f"TO {literal(str(target))} (FORMAT parquet, COMPRESSION zstd{also})"
         )

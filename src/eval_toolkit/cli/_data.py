@@ -1,8 +1,10 @@
 """Labelled rows of one file as a slice, for the commands that look at the data itself."""
 
 import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,17 +12,31 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit import _frames, _tables
+from eval_toolkit import _frames, _tables, _validate
+from eval_toolkit._hashing import sha256_text
+from eval_toolkit._times import read_times
+from eval_toolkit._validate import BoolArray
 from eval_toolkit.cli import _rows
 from eval_toolkit.cli._rows import IDS, LABELS, LabelMap, Rows, named_column
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.slices import EvalSlice
 
-__all__ = ["Data", "Reading", "data_options", "origin", "read_data", "stem_of"]
+__all__ = [
+    "PIECE",
+    "Data",
+    "Reading",
+    "data_options",
+    "origin",
+    "read_data",
+    "stem_of",
+    "threshold_option",
+]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 TEXTS = ("text", "prompt", "content", "message", "sentence")
+PIECE = 5
+"""Characters of the pieces by which texts are compared."""
 _ORIGIN = "\0row"
 _NO_LABEL = "\0label"
 
@@ -51,14 +67,27 @@ class Data:
     rows: EvalSlice
     others: tuple[str, ...]
     """Columns without a role, where they were asked for."""
-    labelled: bool
-    n_empty: int
-    """Rows without a text; it was read as the empty one."""
+    labels: frozenset[str | None]
+    """The labels as they are in the file; empty without a column of them."""
+    label_fault: str | None
+    """Why they are no classes, where there are any."""
+    without_text: BoolArray
+    """Rows without a text; each was given one that no other row has."""
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the rows have classes."""
+        return bool(self.labels) and self.label_fault is None
 
     @property
     def has_texts(self) -> bool:
         """Whether a row is one text, not several columns."""
         return isinstance(self.rows.feature_col, str)
+
+    @property
+    def n_without_text(self) -> int:
+        """Number of rows that cannot be compared by their text."""
+        return int(self.without_text.sum())
 
     def summary(self) -> str:
         """Return the size in words."""
@@ -97,6 +126,17 @@ def data_options(command: _Command) -> _Command:
     return wrapped  # type: ignore[return-value]
 
 
+def threshold_option(help_: str) -> Callable[[_Command], _Command]:
+    """Return the option ``--threshold`` of the commands that compare texts, one for all of them."""
+    return click.option(
+        "--threshold",
+        default=0.7,
+        show_default=True,
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        help=help_,
+    )
+
+
 def stem_of(file: Path) -> tuple[str, str]:
     """Return a file's name without what tells the format, and that: ``train``, ``.csv.gz``."""
     n = 2 if file.suffix.lower() == ".gz" else 1
@@ -117,6 +157,8 @@ def read_data(
     others: bool = False,
     needs_label: bool = False,
     needs_text: bool = True,
+    needs_roles: bool = False,
+    salt: str = "",
 ) -> Data:
     """Read a file's rows with their roles.
 
@@ -131,8 +173,12 @@ def read_data(
     others : bool
         Read the columns without a role, too, in the types the file has.
     needs_label, needs_text : bool
-        Whether a file without such a column is refused. Without labels all are 0; without a text
-        a row is its id.
+        Whether a file without such a column is refused. Without labels, or with labels that are no
+        classes (`Data.label_fault` says why), all are 0; without a text a row is its id.
+    needs_roles : bool
+        Whether a row without a group or time is refused, where there is a column of them.
+    salt : str
+        Tells the rows without a text of this file from those of another.
     """
     have = _tables.column_names(file, **reading.file_options())
     label = _optional(file, have, reading.label, LABELS, "--label", needs_label)
@@ -154,14 +200,17 @@ def read_data(
     rows = Rows((file,), np.zeros(1, dtype=np.int64), columns)
     if not len(rows):
         raise InvalidInputError(f"{file}: there are no rows below the column names")
-    filled, n_empty = _without_gaps(columns, texts)
     if "id" in roles:
         _refuse_repeated(rows, roles["id"])
-    labels = (
-        np.zeros(len(rows), dtype=np.int64)
-        if label is None
-        else _rows._binary(rows, label, reading.labels).astype(np.int64)
-    )
+    if "time" in roles:
+        if _tables.media_type_of(file) in (_tables.CSV, _tables.TSV):
+            columns[roles["time"]] = _numbers_among(columns[roles["time"]])
+        _check_times(rows, roles["time"])
+    for role in ("group", "time"):
+        if needs_roles and role in roles:
+            _refuse_missing(rows, roles[role], f"a {role}")
+    labels, fault = _labels(rows, label, reading.labels)
+    filled, without_text = _without_gaps(columns, texts, labels, salt)
     slice_ = EvalSlice(
         name=stem_of(file)[0] or file.name,
         df={**filled, label or _NO_LABEL: labels, _ORIGIN: np.arange(len(rows))},
@@ -169,7 +218,23 @@ def read_data(
         label_col=label or _NO_LABEL,
         **{f"{role}_col": column for role, column in roles.items()},
     )
-    return Data(file, slice_, tuple(rest), label is not None, n_empty)
+    found = frozenset(columns[label].tolist()) if label is not None else frozenset()
+    return Data(file, slice_, tuple(rest), found, fault, without_text)
+
+
+def _labels(
+    rows: Rows, label: str | None, names: LabelMap | None
+) -> tuple[NDArray[np.int64], str | None]:
+    """Return the classes, or zeros and what is wrong with the labels."""
+    none = np.zeros(len(rows), dtype=np.int64)
+    if label is None:
+        return none, None
+    try:
+        return _rows._binary(rows, label, names).astype(np.int64), None
+    except InvalidInputError as error:
+        if names is not None:  # who names the classes wants them
+            raise
+        return none, str(error)
 
 
 def _optional(
@@ -196,16 +261,67 @@ def _text_columns(file: Path, have: Sequence[str], reading: Reading, needed: boo
 
 
 def _without_gaps(
-    columns: Mapping[str, NDArray[Any]], texts: Sequence[str]
-) -> tuple[dict[str, NDArray[Any]], int]:
-    """Return the columns with empty texts for missing ones, and how many rows had none."""
-    filled, gaps = dict(columns), np.zeros(0, dtype=np.bool_)
+    columns: Mapping[str, NDArray[Any]],
+    texts: Sequence[str],
+    labels: NDArray[np.int64],
+    salt: str,
+) -> tuple[dict[str, NDArray[Any]], BoolArray]:
+    """Return the columns without missing texts, and the rows that had no text at all.
+
+    Nothing is known of those, so they are no copies: each gets a text of its own, which depends
+    on the label and on the rows before it that lack one, not on the place in the file.
+    """
+    filled, gaps = dict(columns), np.ones(len(labels), dtype=np.bool_)
     for name in texts:
         missing = np.equal(columns[name], None)  # type: ignore[call-overload]
-        gaps = missing | gaps if len(gaps) else missing
+        gaps &= missing
         if missing.any():
             filled[name] = np.where(missing, "", columns[name])
-    return filled, int(gaps.sum())
+    if gaps.any():
+        filled[texts[0]] = filled[texts[0]].astype(object)
+        for label in (0, 1):
+            for number, row in enumerate(np.flatnonzero(gaps & (labels == label)).tolist()):
+                filled[texts[0]][row] = sha256_text(f"no text\0{salt}\0{label}\0{number}")
+    return filled, gaps
+
+
+def _refuse_missing(rows: Rows, column: str, what: str) -> None:
+    for row, value in enumerate(rows.columns[column].tolist()):
+        if _validate.is_missing(value):
+            raise InvalidInputError(
+                f"{rows.where(row)}: {column!r} is missing; every row needs {what}"
+            )
+
+
+def _numbers_among(cells: NDArray[Any]) -> NDArray[Any]:
+    """Return CSV cells with the numbers among them as numbers, where one is missing or none."""
+    if cells.dtype != object:
+        return cells
+    present = np.flatnonzero(np.not_equal(cells, None))  # type: ignore[call-overload]
+    found = cells.copy()
+    every = _tables.guessed(cells[present])
+    if every.dtype != object:
+        found[present] = every.tolist()
+        return found
+    for row in present.tolist():
+        try:
+            datetime.fromisoformat(cells[row])  # 20240131 is a date among dates
+        except ValueError:
+            found[row] = _tables.guessed(cells[row : row + 1]).tolist()[0]
+    return found
+
+
+def _check_times(rows: Rows, column: str) -> None:
+    """Raise if a value is no time, and say in which row of which file."""
+    try:
+        read_times(rows.columns[column], column)
+    except InvalidInputError as error:
+        place = re.compile(re.escape(column) + r"\[(\d+)\]")
+        first = place.match(str(error))
+        if first is None:
+            raise InvalidInputError(f"{rows.files[0]}: {error}") from None
+        rest = place.sub(lambda at: f"row {int(at[1]) + 1}", str(error)[first.end() :])
+        raise InvalidInputError(f"{rows.where(int(first[1]))}: {column!r}{rest}") from None
 
 
 def _refuse_repeated(rows: Rows, column: str) -> None:

@@ -142,7 +142,7 @@ class LabelMap:
 def _same(label: str, asked: str) -> bool:
     """Return whether two labels are equal, as text or as numbers: 1.0 is 1."""
     try:
-        return label == asked or float(label) == float(asked)
+        return label == asked or ("_" not in label and float(label) == float(asked))
     except ValueError:
         return False
 

@@ -1,7 +1,8 @@
 """``eval-toolkit check``: leakage within and across files, and files without it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,16 @@ import numpy as np
 
 from eval_toolkit import _frames, _tables
 from eval_toolkit.cli._copying import Copy, copy_rows
-from eval_toolkit.cli._data import Data, Reading, data_options, origin, read_data, stem_of
+from eval_toolkit.cli._data import (
+    PIECE,
+    Data,
+    Reading,
+    data_options,
+    origin,
+    read_data,
+    stem_of,
+    threshold_option,
+)
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output, Page, Table, progress
@@ -34,6 +44,7 @@ from eval_toolkit.leakage import (
     run_leakage_checks,
 )
 from eval_toolkit.slices import EvalSlice
+from eval_toolkit.text_dedup import MinHashLSHStrategy
 
 __all__ = ["check"]
 
@@ -67,12 +78,8 @@ class Splits:
 @click.option("--split-col", metavar="COLUMN", help="Column that names each row's split: one file.")
 @click.option("--train", metavar="NAME", help="The split that is learned from [default: train].")
 @click.option("--near/--no-near", default=True, help="Look for near-duplicates, too.")
-@click.option(
-    "--threshold",
-    default=0.9,
-    show_default=True,
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Similarity from which texts are near-duplicates.",
+@threshold_option(
+    "Texts with this share of their 5-character pieces in common are near-duplicates."
 )
 @click.option(
     "--against",
@@ -117,6 +124,7 @@ def check(
     splits = _read(files, reading, split_col, train, target)
     corpus = _tables.expand_paths(against) if against else []
     checks = _checks(splits, corpus, **settings)
+    inputs = [*(data.file for data in splits.data.values()), *corpus]
     wide: list[LeakageCheck] = [_target_check(splits)] if target else []
     cleaned = None
     if fix is None:
@@ -127,8 +135,12 @@ def check(
         cleaned = drop_until_clean(checks, splits.parts)
         beyond = run_leakage_checks(wide, splits.parts).findings
         report = LeakageReport([*cleaned.reports[0].findings, *beyond])
-        _write(splits, cleaned, fix, corpus)
-    output.emit(_page(splits, report, cleaned, fix))
+        _refuse_nothing_left(splits, cleaned)
+    page = _page(splits, report, cleaned, fix)
+    write = (
+        None if cleaned is None or fix is None else partial(_write, splits, cleaned, fix, corpus)
+    )
+    output.emit(page, inputs=inputs, first=write)
     left = report if cleaned is None else LeakageReport(report.findings[len(checks) :])
     if left.has_errors() or (strict and any(found.n_affected for found in left.findings)):
         raise EvidenceSaysNo
@@ -142,9 +154,10 @@ def _read(
         raise click.UsageError("--split-col is for one file; several files are splits themselves")
     also = () if split_col is None else (split_col,)
     data = {
-        name: read_data(file, reading, also=also, others=target, needs_label=target)
+        name: read_data(file, reading, also=also, others=target, needs_label=target, salt=str(file))
         for name, file in files.items()
     }
+    _refuse_two_labels_of_unknown_sense(data.values(), target)
     if split_col is None:
         parts = {name: found.rows.renamed(name) for name, found in data.items()}
     else:
@@ -156,6 +169,14 @@ def _read(
         )
     first = train or ("train" if "train" in parts else next(iter(parts)))
     return Splits(parts, data, first, reading)
+
+
+def _refuse_two_labels_of_unknown_sense(data: Iterable[Data], target: bool) -> None:
+    """Raise for labels that have to be mapped; more than two are no classes, and not checked."""
+    odd = [found for found in data if found.label_fault]
+    labels = frozenset().union(*(found.labels for found in odd))
+    if odd and (target or len(labels) <= 2 or None in labels):
+        raise InvalidInputError(odd[0].label_fault)
 
 
 def _named_files(given: Sequence[str]) -> dict[str, Path]:
@@ -206,7 +227,7 @@ def _checks(
     if splits.texts:
         checks += [NormalizedFormLeakageCheck(**forms), ConfusableFormLeakageCheck(**forms)]
         if near:
-            checks.append(NearDuplicateCheck(threshold, **forms))
+            checks.append(NearDuplicateCheck(threshold, MinHashLSHStrategy(n=PIECE), **forms))
     if splits.labelled:
         checks.append(LabelConflictCheck())
     others = [name for name in splits.parts if name != splits.train]
@@ -248,6 +269,16 @@ def _kept_rows(splits: Splits, cleaned: CleanedSplits) -> dict[str, Any]:
         return {name: origin(part) for name, part in cleaned.splits.items()}
     (name,) = splits.data
     return {name: np.sort(np.concatenate([origin(part) for part in cleaned.splits.values()]))}
+
+
+def _refuse_nothing_left(splits: Splits, cleaned: CleanedSplits) -> None:
+    for name, kept in _kept_rows(splits, cleaned).items():
+        if not len(kept):
+            raise InvalidInputError(
+                f"{splits.data[name].file}: --fix would leave none of its {splits.data[name].rows.n} "
+                "rows, so nothing was written; look at the findings without --fix, and set aside "
+                "what they name (--no-near, another --threshold, fewer options)"
+            )
 
 
 def _write(splits: Splits, cleaned: CleanedSplits, folder: Path, corpus: Sequence[Path]) -> None:
@@ -338,11 +369,20 @@ def _notes(splits: Splits, report: LeakageReport) -> list[str]:
     if codes:  # below the table, where a narrow terminal does not cut them off
         notes.append(f"see {', '.join(f'docs/leakage/{code}.md' for code in codes)}")
     notes += [
-        f"{data.file}: rows without a text, read as empty: {data.n_empty}"
-        for data in splits.data.values()
-        if data.n_empty
+        f"near-duplicates have at least {found.evidence['threshold']:g} of their {PIECE}-character "
+        "pieces in common (--threshold)"
+        for found in report.findings
+        if found.check_name == "NearDuplicateCheck"
     ]
-    if not splits.labelled:
+    notes += [
+        f"{data.file}: rows without a text, compared with no other: {data.n_without_text}"
+        for data in splits.data.values()
+        if data.n_without_text
+    ]
+    faults = [data.label_fault for data in splits.data.values() if data.label_fault]
+    if faults:
+        notes.append(f"not checked: labels ({faults[0]})")
+    elif not splits.labelled:
         notes.append("not checked: labels, there is no column of them in every file (--label)")
     if not splits.texts:
         notes.append("not checked: similar texts, rows are compared by the columns named")

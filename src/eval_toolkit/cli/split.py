@@ -1,6 +1,6 @@
 """``eval-toolkit split``: one file into train, val and test, or into folds."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +8,19 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit import _tables
+from eval_toolkit import _frames, _tables
+from eval_toolkit._times import read_times
 from eval_toolkit.cli._copying import Copy, copy_rows
-from eval_toolkit.cli._data import Data, Reading, data_options, origin, read_data, stem_of
+from eval_toolkit.cli._data import (
+    PIECE,
+    Data,
+    Reading,
+    data_options,
+    origin,
+    read_data,
+    stem_of,
+    threshold_option,
+)
 from eval_toolkit.cli._show import Output, Page, Table
 from eval_toolkit.cli._text import one_line
 from eval_toolkit.errors import InvalidInputError
@@ -23,14 +33,9 @@ from eval_toolkit.leakage import (
     TemporalLeakageCheck,
     run_leakage_checks,
 )
-from eval_toolkit.leakage.near import TFIDF_MAX_ROWS
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.splits import TimeSeriesSplitter, split_slice
-from eval_toolkit.text_dedup import (
-    MinHashLSHStrategy,
-    TfidfCosineStrategy,
-    duplicate_clusters,
-)
+from eval_toolkit.text_dedup import MinHashLSHStrategy, duplicate_clusters
 
 __all__ = ["split"]
 
@@ -60,13 +65,7 @@ Cut = dict[str, EvalSlice]
 @click.option(
     "--keep-duplicates-together", "together", is_flag=True, help="Similar texts stay in one part."
 )
-@click.option(
-    "--threshold",
-    default=0.9,
-    show_default=True,
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Similarity from which texts are kept together.",
-)
+@threshold_option("Texts with this share of their 5-character pieces in common stay together.")
 @click.option("--seed", default=42, show_default=True, help="Another seed, another split.")
 @data_options
 @click.option("--json", "as_json", is_flag=True, help="Print strict JSON.")
@@ -85,7 +84,8 @@ def split(
     """Split a file into parts: stratified, by group or by time.
 
     Rows are copied as they stand. The same rows give the same parts, in whatever order they are.
-    With --time the parts follow each other in time, in the order of --sizes.
+    With --time the parts follow each other in time, in the order of --sizes, and rows of one time
+    stay together; a fold does not train on rows of the time at which its test rows begin.
 
     \b
     eval-toolkit split all.csv --out parts --sizes train=0.8,test=0.2 --group author
@@ -99,7 +99,15 @@ def split(
     file, *more = _tables.expand_paths(file)
     if more:
         raise InvalidInputError(f"{more[0]}: one file is split at a time")
-    data = read_data(file, reading, needs_label=by_label, needs_text=together)
+    data = read_data(
+        file,
+        reading,
+        needs_label=by_label,
+        needs_text=together,
+        needs_roles=True,
+    )
+    if by_label and data.label_fault:
+        raise InvalidInputError(f"{data.label_fault}; or take no account of them: --no-stratify")
     try:
         if reading.time is not None:
             cuts = _in_time(data, reading.time, shares, folds)
@@ -114,13 +122,25 @@ def split(
         for part, cut in cuts.items()
         for name, rows in cut.items()
     }
+    _refuse_other_folds(folder, targets)
     copy_rows(
         [Copy(file, data.rows.n, {path: origin(rows) for path, rows in targets.items()})],
         **reading.file_options(),
     )
     checks = _checks(reading, together, threshold)
     reports = {part: run_leakage_checks(checks(cut), cut) for part, cut in cuts.items()}
-    Output("json" if as_json else "text").emit(_page(data, cuts, targets, reports))
+    page = _page(data, cuts, targets, reports, threshold if together else None)
+    Output("json" if as_json else "text").emit(page)
+
+
+def _refuse_other_folds(folder: Path, targets: Iterable[Path]) -> None:
+    """Raise if folds of another split would be left beside the new ones."""
+    new = {target.parent for target in targets} - {folder}
+    for old in sorted(folder.glob("fold-*")) if new else ():
+        if old not in new or set(old.iterdir()) - set(targets):
+            raise InvalidInputError(
+                f"{old}: is from another split; remove it, or choose another --out"
+            )
 
 
 def _shares(text: str) -> dict[str, float]:
@@ -173,8 +193,7 @@ def _similar(data: Data, threshold: float) -> NDArray[Any]:
     """Return a code for each row, equal for rows connected by similar texts."""
     if not data.has_texts:
         raise InvalidInputError("--keep-duplicates-together compares texts; name one --text")
-    # the strategy of NearDuplicateCheck, so that `check` agrees with what is kept together here
-    strategy = TfidfCosineStrategy() if data.rows.n <= TFIDF_MAX_ROWS else MinHashLSHStrategy()
+    strategy = MinHashLSHStrategy(n=PIECE)  # that of `check`, which agrees with it therefore
     codes = np.arange(data.rows.n)
     for cluster in duplicate_clusters(data.rows.features, threshold, strategy=strategy):
         codes[cluster] = cluster[0]
@@ -188,10 +207,9 @@ def _in_time(
     if folds is not None:
         every = TimeSeriesSplitter(folds, column).iter_folds(rows)
         return {f"fold-{number}": dict(fold) for number, fold in enumerate(every, start=1)}
-    # The last of two folds has all rows: those before, and those tested.
-    *_, last = TimeSeriesSplitter(2, column).iter_folds(rows)
-    order = np.concatenate([origin(last["train"]), origin(last["test"])])
-    times = [] if rows.times is None else rows.times[order].tolist()
+    times = read_times(_frames.column(rows.df, column), column).complete()
+    order = np.argsort(times, kind="stable")
+    times = times[order]
     parts: Cut = {}
     start, total = 0, 0.0
     for name, share in shares.items():
@@ -216,7 +234,8 @@ def _checks(reading: Reading, together: bool, threshold: float) -> Any:
         first = next(iter(cut))
         made: list[LeakageCheck] = [ExactDuplicateCheck(scope="across", train_split=first)]
         if together:
-            made.append(NearDuplicateCheck(threshold, scope="across", train_split=first))
+            strategy = MinHashLSHStrategy(n=PIECE)
+            made.append(NearDuplicateCheck(threshold, strategy, scope="across", train_split=first))
         if reading.group is not None:
             made.append(GroupLeakageCheck(reading.group, keep="first", train_split=first))
         if reading.time is not None:
@@ -231,6 +250,7 @@ def _page(
     cuts: Mapping[str, Cut],
     targets: Mapping[Path, EvalSlice],
     reports: Mapping[str, LeakageReport],
+    threshold: float | None,
 ) -> Page:
     entries: list[dict[str, Any]] = [
         {
@@ -268,8 +288,15 @@ def _page(
         },
     }
     lead = [one_line(f"{data.file}: {data.summary()}")]
-    if data.n_empty:
-        notes.append(f"rows without a text, read as empty: {data.n_empty}")
+    if threshold is not None:
+        notes.append(
+            f"kept together: texts with at least {threshold:g} of their {PIECE}-character pieces in "
+            "common (--threshold)"
+        )
+    if data.n_without_text:
+        notes.append(f"rows without a text, compared with no other: {data.n_without_text}")
+    if data.label_fault:
+        notes.append(f"labels not counted ({data.label_fault})")
     return Page("Split", payload, lead, [table], [one_line(note) for note in notes])
 
 
@@ -280,7 +307,7 @@ def _stated(part: str, report: LeakageReport) -> list[str]:
     if not found:
         names = ", ".join(finding.check_name for finding in report.findings)
         return [f"{prefix}nothing is in two parts ({names})"]
-    lines = [f"{prefix}{finding.severity}: {finding}" for finding in found]
+    lines = [f"{prefix}in two parts: {finding}" for finding in found]
     if any(finding.check_name == "ExactDuplicateCheck" for finding in found):
         lines.append(f"{prefix}keep copies in one part with --keep-duplicates-together")
     return lines

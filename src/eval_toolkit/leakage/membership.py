@@ -147,7 +147,9 @@ class TemporalLeakageCheck(BuiltInCheck):
     Notes
     -----
     A violation is max(earlier) > min(later), the earlier side being all splits before it; rows
-    to drop are those of the later split not after max(earlier).
+    to drop are those of the later split not after max(earlier). Where max(earlier) = min(later)
+    nobody can say which came first: such rows are no violation, but the message and
+    ``evidence["ties"]`` tell of them. The splitters of `eval_toolkit.splits` leave none.
 
     Examples
     --------
@@ -177,6 +179,7 @@ class TemporalLeakageCheck(BuiltInCheck):
         clocks: dict[Clock, str] = {}
         drop: dict[str, list[int]] = {}
         violations: list[dict[str, Any]] = []
+        ties: list[dict[str, Any]] = []
         latest: Any = None
         without = 0
         for split in self.split_order:
@@ -197,14 +200,23 @@ class TemporalLeakageCheck(BuiltInCheck):
                         "n_rows": int(early.sum()),
                     }
                 )
+            elif latest is not None and latest == times.min():
+                at_once = int((times == latest).sum())
+                ties.append({"split": split, "time": str(latest), "n_rows": at_once})
             latest = times.max() if latest is None else max(latest, times.max())
         evidence = {
             "time_col": self.time_col,
             "split_order": list(self.split_order),
             "violations": violations,
+            "ties": ties,
             "n_without_time": without,
         }
-        aside = f"; {count(without, 'row')} without {self.time_col} not checked" if without else ""
+        aside = "".join(
+            f"; {count(tie['n_rows'], 'row')} of {tie['split']} at {tie['time']}, the very end of "
+            "an earlier split"
+            for tie in ties
+        )
+        aside += f"; {count(without, 'row')} without {self.time_col} not checked" if without else ""
         if not violations:
             told = f"{self.time_col} runs forward{aside}"
             return nothing_found(self, self.severity, evidence, told)

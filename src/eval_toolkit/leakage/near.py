@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from eval_toolkit import _validate
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.leakage._parts import (
@@ -30,10 +32,7 @@ from eval_toolkit.text_dedup import (
 )
 from eval_toolkit.text_dedup.pairs import across
 
-__all__ = ["TFIDF_MAX_ROWS", "CrossSplitLeakageCheck", "NearDuplicateCheck"]
-
-TFIDF_MAX_ROWS = 20_000
-"""Up to this many rows the default strategy is TF-IDF cosine, whose work grows with n²."""
+__all__ = ["CrossSplitLeakageCheck", "NearDuplicateCheck"]
 
 _Polarity: TypeAlias = Literal["same_label", "cross_label"]
 
@@ -71,38 +70,29 @@ class _SimilarityCheck(BuiltInCheck):
         for name in ("severity", "severity_same_label", "severity_cross_label"):
             checked_severity(getattr(self, name), name)
 
-    def _chosen_strategy(self, n: int) -> tuple[SimilarityStrategy, str]:
-        """Return the strategy for n rows, and why it was chosen."""
-        if self.strategy is not None:
-            return self.strategy, "given"
-        if n <= TFIDF_MAX_ROWS:
-            return TfidfCosineStrategy(), f"default up to {TFIDF_MAX_ROWS} rows"
-        return MinHashLSHStrategy(), (
-            f"default above {TFIDF_MAX_ROWS} rows: similarity is the Jaccard index of character "
-            "3-grams, not TF-IDF cosine"
-        )
+    def _chosen_strategy(self) -> SimilarityStrategy:
+        """Return the strategy, the same for any number of rows."""
+        return TfidfCosineStrategy() if self.strategy is None else self.strategy
 
     def _found(
-        self, pairs: Sequence[_Pair], severities: tuple[Severity, Severity], n: int
+        self, pairs: Sequence[_Pair], severities: tuple[Severity, Severity]
     ) -> LeakageFinding:
-        """Return all pairs as one finding; ``n`` rows were looked at."""
+        """Return all pairs as one finding."""
         if self.label_aware and pairs:
             by_polarity = self._by_polarity()
             present = {by_polarity[pair.polarity] for pair in pairs}
             severities = (gravest(present), gravest(present))
-        evidence = self._evidence(pairs, n)
+        evidence = self._evidence(pairs)
         return _copies(pairs).finding(self, "pairs", "near-duplicate", severities, evidence)
 
-    def _found_by_label(
-        self, pairs: Sequence[_Pair], n: int
-    ) -> tuple[LeakageFinding, LeakageFinding]:
+    def _found_by_label(self, pairs: Sequence[_Pair]) -> tuple[LeakageFinding, LeakageFinding]:
         """Return one finding per polarity; each row is in at most one of them."""
-        return self._found_of(pairs, n, "same_label"), self._found_of(pairs, n, "cross_label")
+        return self._found_of(pairs, "same_label"), self._found_of(pairs, "cross_label")
 
-    def _found_of(self, pairs: Sequence[_Pair], n: int, polarity: _Polarity) -> LeakageFinding:
+    def _found_of(self, pairs: Sequence[_Pair], polarity: _Polarity) -> LeakageFinding:
         chosen = [pair for pair in pairs if pair.polarity == polarity]
         severity = self._by_polarity()[polarity]
-        evidence = self._evidence(chosen, n) | {"label_polarity": polarity}
+        evidence = self._evidence(chosen) | {"label_polarity": polarity}
         found = _copies(chosen).finding(
             self, "pairs", "near-duplicate", (severity, severity), evidence
         )
@@ -114,14 +104,15 @@ class _SimilarityCheck(BuiltInCheck):
             "cross_label": self.severity_cross_label,
         }
 
-    def _evidence(self, pairs: Sequence[_Pair], n: int) -> dict[str, Any]:
-        strategy, why = self._chosen_strategy(n)
+    def _evidence(self, pairs: Sequence[_Pair]) -> dict[str, Any]:
+        strategy = self._chosen_strategy()
         clusters = Counter((pair.kept_split, pair.kept) for pair in pairs)
         similarity = [pair.similarity for pair in pairs]
         return {
             "threshold": self.threshold,
             "strategy": type(strategy).__name__,
-            "strategy_reason": why,
+            "strategy_reason": "default" if self.strategy is None else "given",
+            "measure": _measure(strategy),
             "label_aware": self.label_aware,
             "n_same_label": _n_rows(pairs, "same_label"),
             "n_cross_label": _n_rows(pairs, "cross_label"),
@@ -129,6 +120,15 @@ class _SimilarityCheck(BuiltInCheck):
             "largest_cluster": max(clusters.values(), default=-1) + 1,
             "similarity_range": [min(similarity), max(similarity)] if similarity else [],
         }
+
+
+def _measure(strategy: SimilarityStrategy) -> str:
+    """Say in words what a similarity is, for those who read the finding."""
+    if isinstance(strategy, TfidfCosineStrategy):
+        return "cosine of TF-IDF weights"
+    if isinstance(strategy, MinHashLSHStrategy):
+        return f"share of {strategy.n}-character pieces in common"
+    return type(strategy).__name__
 
 
 def _n_rows(pairs: Sequence[_Pair], polarity: _Polarity) -> int:
@@ -145,9 +145,9 @@ def _copies(pairs: Sequence[_Pair]) -> Copies:
     return copies
 
 
-def _within(check: _SimilarityCheck, parts: Mapping[str, EvalSlice], n: int) -> list[_Pair]:
+def _within(check: _SimilarityCheck, parts: Mapping[str, EvalSlice]) -> list[_Pair]:
     """Return each split's rows that resemble an earlier row which stays."""
-    strategy, _ = check._chosen_strategy(n)
+    strategy = check._chosen_strategy()
     pairs = []
     for split, part in parts.items():
         texts = texts_of(split, part, check.name)
@@ -174,13 +174,13 @@ def _across(
     reference: Mapping[str, EvalSlice],
     split: str,
     part: EvalSlice,
-    n: int,
 ) -> list[_Pair]:
     """Return the rows of a split that resemble any row of the reference splits.
 
-    Each comes with one of them: of another label if there is one, then the most similar.
+    Each comes with one of them: of another label if there is one, then the most similar of those
+    that the strategy named.
     """
-    strategy, _ = check._chosen_strategy(n)
+    strategy = check._chosen_strategy()
     places = [(name, row) for name, other in reference.items() for row in range(other.n)]
     known = [
         text for name, other in reference.items() for text in texts_of(name, other, check.name)
@@ -190,7 +190,8 @@ def _across(
     if not (known and texts):
         return []
     # On distinct texts: a thousand copies on both sides are one pair, not a million.
-    found = across(strategy, texts, known, check.threshold, k_neighbors=20)
+    kinds = 1 << np.array(known_labels, np.int64)  # one similar row of each label is enough
+    found = across(strategy, texts, known, check.threshold, k_neighbors=20, kinds=kinds)
     first_of_label: dict[int, dict[int, int]] = {}
     for at, (code, label) in enumerate(
         zip(found.reference.codes.tolist(), known_labels, strict=True)
@@ -230,8 +231,8 @@ class NearDuplicateCheck(_SimilarityCheck):
     threshold : float, default 0.9
         Similarity from which two texts are near-duplicates, strictly between 0 and 1.
     strategy : SimilarityStrategy, optional
-        Default: TF-IDF cosine up to 20 000 rows, MinHash-LSH (Jaccard) above; the evidence says
-        which was used.
+        Default: TF-IDF cosine of words, for any number of rows; the evidence says what was used.
+        ``MinHashLSHStrategy(n=5)`` with a threshold near 0.7 also finds texts from one template.
     target_splits : sequence of str, optional
         Splits to look at; all by default.
     severity : {"error", "warning", "info"}, default "warning"
@@ -282,25 +283,23 @@ class NearDuplicateCheck(_SimilarityCheck):
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
         """Return the near-duplicates; ``evidence["pairs"]`` names the first within each split."""
-        pairs, n = self._pairs(splits)
-        return self._found(pairs, (self.severity, self.severity_across), n)
+        return self._found(self._pairs(splits), (self.severity, self.severity_across))
 
     def validate_label_split(
         self, splits: Mapping[str, EvalSlice]
     ) -> tuple[LeakageFinding, LeakageFinding]:
         """Return two findings: near-duplicates with the same label, and with another label."""
-        return self._found_by_label(*self._pairs(splits))
+        return self._found_by_label(self._pairs(splits))
 
-    def _pairs(self, splits: Mapping[str, EvalSlice]) -> tuple[list[_Pair], int]:
+    def _pairs(self, splits: Mapping[str, EvalSlice]) -> list[_Pair]:
         parts = in_order(chosen_splits(splits, self.target_splits, self.name), self.train_split)
-        n = sum(part.n for part in parts.values())
-        pairs = [] if self.scope == "across" else _within(self, parts, n)
+        pairs = [] if self.scope == "across" else _within(self, parts)
         if self.scope != "within":
             names = list(parts)
             for place, split in enumerate(names[1:], start=1):
                 earlier = {name: parts[name] for name in names[:place]}
-                pairs += _across(self, earlier, split, parts[split], n)
-        return _agreed(pairs), n
+                pairs += _across(self, earlier, split, parts[split])
+        return _agreed(pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,8 +315,8 @@ class CrossSplitLeakageCheck(_SimilarityCheck):
     threshold : float, default 0.9
         Similarity from which two texts are near-duplicates, strictly between 0 and 1.
     strategy : SimilarityStrategy, optional
-        Default: TF-IDF cosine up to 20 000 rows, MinHash-LSH (Jaccard) above; the evidence says
-        which was used.
+        Default: TF-IDF cosine of words, for any number of rows; the evidence says what was used.
+        ``MinHashLSHStrategy(n=5)`` with a threshold near 0.7 also finds texts from one template.
     severity : {"error", "warning", "info"}, default "error"
         Of the finding.
     label_aware : bool, default False
@@ -355,28 +354,27 @@ class CrossSplitLeakageCheck(_SimilarityCheck):
 
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
         """Return the evaluation rows that resemble a training row."""
-        pairs, n, names = self._pairs(splits)
-        finding = self._found(pairs, (self.severity, self.severity), n)
+        pairs, names = self._pairs(splits)
+        finding = self._found(pairs, (self.severity, self.severity))
         return replace(finding, evidence=finding.evidence | names)
 
     def validate_label_split(
         self, splits: Mapping[str, EvalSlice]
     ) -> tuple[LeakageFinding, LeakageFinding]:
         """Return two findings: rows like a training row of the same label, and of another."""
-        pairs, n, names = self._pairs(splits)
-        same, cross = self._found_by_label(pairs, n)
+        pairs, names = self._pairs(splits)
+        same, cross = self._found_by_label(pairs)
         return (
             replace(same, evidence=same.evidence | names),
             replace(cross, evidence=cross.evidence | names),
         )
 
-    def _pairs(self, splits: Mapping[str, EvalSlice]) -> tuple[list[_Pair], int, dict[str, Any]]:
+    def _pairs(self, splits: Mapping[str, EvalSlice]) -> tuple[list[_Pair], dict[str, Any]]:
         train = chosen_splits(splits, (self.train_split,), self.name)
         others = chosen_splits(splits, self.eval_splits, self.name)
         others.pop(self.train_split, None)
-        n = sum(part.n for part in (train | others).values())
         pairs: list[_Pair] = []
         for split, part in others.items():
-            pairs += _across(self, train, split, part, n)
+            pairs += _across(self, train, split, part)
         names = {"train_split": self.train_split, "eval_splits": list(others)}
-        return _agreed(pairs), n, names
+        return _agreed(pairs), names

@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from eval_toolkit import _validate
 from eval_toolkit._times import read_times
-from eval_toolkit._validate import BoolArray, IntArray
+from eval_toolkit._validate import BoolArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.splits._folds import Fold, checked_slice, column_of, fold_of, refuse_groups
@@ -24,8 +24,10 @@ _DEFAULT_TIME_COL = "timestamp"
 class TimeSeriesSplitter:
     """K folds with a growing past: each fold trains on all rows before those it tests.
 
-    Rows are sorted by time (rows of equal time stay in the parent's order); the folds are those
-    of scikit-learn's ``TimeSeriesSplit`` over the sorted rows, and come in time order.
+    Rows are sorted by time (rows of equal time stay in the parent's order); the test blocks are
+    those of scikit-learn's ``TimeSeriesSplit`` over the sorted rows, and come in time order. A
+    block may begin amid rows of one time: those before it are left out of its training rows,
+    because nobody can say that they came earlier.
 
     Parameters
     ----------
@@ -40,8 +42,9 @@ class TimeSeriesSplitter:
     Raises
     ------
     InvalidInputError
-        If ``k`` is below 2; on use, if there are too few rows, a time is missing or no time, or
-        the slice has a ``group_col`` or ``groups`` are passed.
+        If ``k`` is below 2; on use, if there are too few rows, a time is missing or no time, no
+        row is earlier than the first test block, or the slice has a ``group_col`` or ``groups``
+        are passed.
     MissingColumnError
         (a KeyError) On use, if the column is not there.
 
@@ -75,9 +78,17 @@ class TimeSeriesSplitter:
                 f"at least k + 1 = {self.k + 1} are needed"
             )
         column = self.time_col if self.time_col is not None else slice_.time_col
-        order = np.arange(slice_.n) if column is None else _time_order(slice_, column)
-        for train, test in TimeSeriesSplit(self.k).split(order):
-            yield fold_of(slice_, order[train], order[test])
+        times = np.arange(slice_.n) if column is None else _times(slice_, column)
+        order = np.argsort(times, kind="stable")
+        for fold, (train, test) in enumerate(TimeSeriesSplit(self.k).split(order)):
+            past = order[train][times[order[train]] < times[order[test[0]]]]
+            if not len(past):
+                raise InvalidInputError(
+                    f"slice {slice_.name!r}: fold {fold} of {self.k} has no training row: no time "
+                    f"is before {times[order[test[0]]]}, the first one tested; use a smaller k or "
+                    "finer times"
+                )
+            yield fold_of(slice_, past, order[test])
 
     def get_n_splits(self, slice_: EvalSlice | None = None) -> int:
         """Return ``k``."""
@@ -92,6 +103,7 @@ class PurgedKFoldSplitter:
     to a test row knows part of its label. Rows are sorted by time and cut into equal blocks; each
     fold tests one block and trains on the others, less ``purge_gap`` rows on either side of it
     and, behind the gap that follows it, an embargo of ``int(embargo_pct * n)`` further rows [1]_.
+    Rows with the very time of the block's first or last row are left out as well.
 
     Parameters
     ----------
@@ -154,16 +166,19 @@ class PurgedKFoldSplitter:
                 f"slice {slice_.name!r} has {n} row(s) for n_splits={self.n_splits}; every fold "
                 "needs one to test"
             )
-        order = _time_order(slice_, self._column(slice_))
+        times = _times(slice_, self._column(slice_))
+        order = np.argsort(times, kind="stable")
         embargo = int(self.embargo_pct * n)
         for fold, block in enumerate(np.array_split(np.arange(n), self.n_splits)):
             before = order[: max(0, block[0] - self.purge_gap)]
+            before = before[times[before] < times[order[block[0]]]]
             after = order[block[-1] + 1 + self.purge_gap + embargo :]
+            after = after[times[after] > times[order[block[-1]]]]
             if not len(before) + len(after):
                 raise InvalidInputError(
                     f"slice {slice_.name!r}: fold {fold} of {self.n_splits} has no training row "
-                    f"left: purge_gap={self.purge_gap} and an embargo of {embargo} rows take all; "
-                    "make them smaller"
+                    f"left: purge_gap={self.purge_gap}, an embargo of {embargo} rows and equal "
+                    "times take all; make them smaller"
                 )
             yield fold_of(slice_, np.concatenate([before, after]), order[block])
 
@@ -224,10 +239,10 @@ def compute_label_overlap(t_train: ArrayLike, t_test: ArrayLike, horizon: Any) -
     return overlap
 
 
-def _time_order(slice_: EvalSlice, column: str) -> IntArray:
-    """Return the row numbers from the earliest to the latest."""
+def _times(slice_: EvalSlice, column: str) -> NDArray[Any]:
+    """Return one time per row."""
     try:
         values = column_of(slice_, column)
     except MissingColumnError as error:
         raise MissingColumnError(f"{error}; name the column of times with time_col=…") from None
-    return np.argsort(read_times(values, column).complete(), kind="stable")
+    return read_times(values, column).complete()

@@ -116,7 +116,7 @@ def near_dedup(
     checked_texts(texts, "texts")
     threshold, k = _options(threshold, k_neighbors)
     strategy = checked_strategy(strategy)
-    found = within(strategy, texts, threshold, k)
+    found = within(strategy, texts, threshold, k, "first_kept")
     reasons = _forward(texts, found, strategy, threshold, k)
     kept, dropped = [], []
     firsts = found.texts.firsts.tolist()
@@ -215,7 +215,8 @@ def cross_dedup(
     >>> cross_dedup(["win cash now"], ["hello there", "WIN cash now"])
     [0]
     """
-    found = _across(train_texts, eval_texts, threshold, k_neighbors, strategy)
+    kinds = np.ones(len(train_texts), np.int64)  # one of them is reason enough
+    found = _across(train_texts, eval_texts, threshold, k_neighbors, strategy, kinds)
     seen = np.zeros(len(found.query.keys), np.bool_)
     for block in found.all_blocks():
         seen[block.left] = True
@@ -270,11 +271,12 @@ def _across(
     threshold: float,
     k_neighbors: int,
     strategy: SimilarityStrategy | None,
+    kinds: IntArray | None = None,
 ) -> Across:
     checked_texts(train_texts, "train_texts")
     checked_texts(eval_texts, "eval_texts")
     threshold, k = _options(threshold, k_neighbors)
-    return across(checked_strategy(strategy), eval_texts, train_texts, threshold, k)
+    return across(checked_strategy(strategy), eval_texts, train_texts, threshold, k, kinds)
 
 
 def duplicate_clusters(
@@ -319,7 +321,7 @@ def duplicate_clusters(
     """
     checked_texts(texts, "texts")
     threshold, k = _options(threshold, k_neighbors)
-    found = within(checked_strategy(strategy), texts, threshold, k)
+    found = within(checked_strategy(strategy), texts, threshold, k, "clusters")
     parent = list(range(len(found.texts.keys)))
 
     def root(text: int) -> int:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from eval_toolkit.text_dedup.pairs import (
     JoinStrategy,
     Neighbours,
     SimilarPairs,
+    Wanted,
     Within,
 )
 
@@ -28,6 +30,12 @@ MISS = 0.001
 TOLERABLE_MISS = 0.02
 SELECTIVE_ROWS = 5
 """With fewer rows per band, unrelated texts meet in too many buckets."""
+
+_TASKS: dict[Wanted, int] = {
+    "pairs": neardup.ALL_PAIRS,
+    "clusters": neardup.CONNECT,
+    "first_kept": neardup.FIRST_KEPT,
+}
 
 
 def _bands_for(threshold: float) -> tuple[int, int]:
@@ -63,7 +71,8 @@ class MinHashLSHStrategy(JoinStrategy):
 
     A bucket of more than 512 distinct texts is compared with the clusters already found in it,
     not pairwise; ``pairs_above`` then returns pairs that connect the cluster and says so in
-    ``complete``.
+    ``complete``. `near_dedup`, `duplicate_clusters` and `cross_dedup` do not need all pairs and do
+    not ask for them: of any number of near-identical texts each is compared a few times.
 
     Parameters
     ----------
@@ -111,7 +120,12 @@ class MinHashLSHStrategy(JoinStrategy):
         return distinct(map(normalize_text_for_dedup, texts) if self.normalize else texts)
 
     def _join(
-        self, texts: list[str], shape: tuple[int, int], threshold: float, boundary: int | None
+        self,
+        texts: list[str],
+        shape: tuple[int, int],
+        threshold: float,
+        boundary: int | None,
+        **enough: Any,
     ) -> SimilarPairs:
         bands, rows = shape
         found = neardup.similar_pairs(
@@ -123,20 +137,31 @@ class MinHashLSHStrategy(JoinStrategy):
             threshold=threshold,
             boundary=boundary,
             limit=neardup.BUCKET_LIMIT,
+            **enough,
         )
         right = found.right - (boundary or 0)
         return SimilarPairs(found.left, right, found.similarity, found.complete)
 
-    def within(self, texts: list[str], threshold: float) -> Within:
+    def within(self, texts: list[str], threshold: float, wanted: Wanted = "pairs") -> Within:
         """Find the similar distinct texts of one list."""
-        rows = self._distinct(texts)
-        return Within(rows, [self._join(rows.keys, _bands_for(threshold), threshold, None)])
+        rows, shape = self._distinct(texts), _bands_for(threshold)
+        return Within(rows, [self._join(rows.keys, shape, threshold, None, task=_TASKS[wanted])])
 
-    def across(self, query: list[str], reference: list[str], threshold: float) -> Across:
+    def across(
+        self,
+        query: list[str],
+        reference: list[str],
+        threshold: float,
+        kinds: IntArray | None = None,
+    ) -> Across:
         """Find the similar distinct texts of two lists."""
         rows, others = self._distinct(query), self._distinct(reference)
         texts, boundary = rows.keys + others.keys, len(rows.keys)
-        found = self._join(texts, _bands_for(threshold), threshold, boundary)
+        bits = None
+        if kinds is not None:
+            bits = np.zeros(len(texts), np.uint8)
+            np.bitwise_or.at(bits[boundary:], others.codes, kinds.astype(np.uint8))
+        found = self._join(texts, _bands_for(threshold), threshold, boundary, kinds=bits)
         return Across(rows, others, [found])
 
     def _neighbours_within(self, texts: list[str], k: int) -> tuple[Distinct, Neighbours]:

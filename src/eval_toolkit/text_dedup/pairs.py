@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -12,7 +12,20 @@ from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.text_dedup.normalize import Distinct, checked_texts, distinct
 
-__all__ = ["Across", "JoinStrategy", "SimilarPairs", "Within", "across", "joined", "within"]
+__all__ = [
+    "Across",
+    "JoinStrategy",
+    "SimilarPairs",
+    "Wanted",
+    "Within",
+    "across",
+    "joined",
+    "within",
+]
+
+Wanted: TypeAlias = Literal["pairs", "clusters", "first_kept"]
+"""All pairs; enough of them to connect each cluster; or, visiting the texts in order, each text
+that goes with the first kept one it resembles. A strategy may always list more pairs."""
 
 COPIES_LIMIT = 1000
 """Of more rows with one text, only the first are paired with each other; the rest with one."""
@@ -159,12 +172,22 @@ class JoinStrategy(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def within(self, texts: list[str], threshold: float) -> Within:
-        """Find the similar distinct texts of one list."""
+    def within(self, texts: list[str], threshold: float, wanted: Wanted = "pairs") -> Within:
+        """Find the similar distinct texts of one list; more pairs than are wanted do no harm."""
 
     @abstractmethod
-    def across(self, query: list[str], reference: list[str], threshold: float) -> Across:
-        """Find the similar distinct texts of two lists."""
+    def across(
+        self,
+        query: list[str],
+        reference: list[str],
+        threshold: float,
+        kinds: IntArray | None = None,
+    ) -> Across:
+        """Find the similar distinct texts of two lists.
+
+        With ``kinds``, bits of each reference row, one similar reference per query and bit is
+        enough; more do no harm.
+        """
 
     @abstractmethod
     def _neighbours_within(self, texts: list[str], k: int) -> tuple[Distinct, Neighbours]: ...
@@ -321,10 +344,12 @@ def _rows_of(
     return np.concatenate(parts), np.repeat(values[: k + 1], [len(part) for part in parts])
 
 
-def within(strategy: Any, texts: list[str], threshold: float, k_neighbors: int) -> Within:
+def within(
+    strategy: Any, texts: list[str], threshold: float, k_neighbors: int, wanted: Wanted = "pairs"
+) -> Within:
     """Ask any strategy for the similar distinct texts of one list."""
     if isinstance(strategy, JoinStrategy):
-        return strategy.within(texts, threshold)
+        return strategy.within(texts, threshold, wanted)
     rows = distinct(texts)
     if hasattr(strategy, "pairs_above"):
         return Within(rows, [_as_pairs(strategy.pairs_above(rows.keys, threshold))])
@@ -341,11 +366,16 @@ def within(strategy: Any, texts: list[str], threshold: float, k_neighbors: int) 
 
 
 def across(
-    strategy: Any, query: list[str], reference: list[str], threshold: float, k_neighbors: int
+    strategy: Any,
+    query: list[str],
+    reference: list[str],
+    threshold: float,
+    k_neighbors: int,
+    kinds: IntArray | None = None,
 ) -> Across:
     """Ask any strategy for the similar distinct texts of two lists."""
     if isinstance(strategy, JoinStrategy):
-        return strategy.across(query, reference, threshold)
+        return strategy.across(query, reference, threshold, kinds)
     rows, others = distinct(query), distinct(reference)
     if hasattr(strategy, "pairs_above_across"):
         found = _as_pairs(strategy.pairs_above_across(rows.keys, others.keys, threshold))

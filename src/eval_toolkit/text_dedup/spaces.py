@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.text_dedup.pairs import SimilarPairs
 
 __all__ = ["DenseCosine", "SetJaccard", "Space", "SparseCosine", "rare_first"]
@@ -25,6 +26,8 @@ __all__ = ["DenseCosine", "SetJaccard", "Space", "SparseCosine", "rare_first"]
 BLOCK_PRODUCTS = 1 << 24
 """Multiplications of a block; bounds its memory."""
 CHUNK_PAIRS = 1 << 14
+MOST_PRODUCTS = 10**10
+"""Multiplications of all exact comparisons, some minutes of them; more are refused."""
 
 DIGITS = 12
 """Cosines are rounded: parallel vectors have 1, and the order of a sum does not matter."""
@@ -144,8 +147,11 @@ class _Sparse(Space):
 
     def above(self, threshold: float, boundary: int | None) -> Iterator[SimilarPairs]:
         """Yield the candidates of the prefix filter that are similar."""
+        n_pairs = 0
         for left, right in self._candidates(threshold, boundary):
             offset = boundary or 0
+            n_pairs += len(left)
+            self._refuse_too_many(n_pairs)
             products = np.empty(len(left))
             for begin in range(0, len(left), CHUNK_PAIRS):
                 part = slice(begin, begin + CHUNK_PAIRS)
@@ -154,6 +160,15 @@ class _Sparse(Space):
             similarity = self._similarity(products, left, right + offset)
             similar = similarity >= threshold
             yield SimilarPairs(left[similar], right[similar], similarity[similar])
+
+    def _refuse_too_many(self, n_pairs: int) -> None:
+        if n_pairs * self.matrix.nnz > MOST_PRODUCTS * max(self.n, 1):
+            raise InvalidInputError(
+                f"{n_pairs} pairs of the {self.n} different texts share so much that "
+                "each would have to be compared exactly; pass strategy=MinHashLSHStrategy(n=5) with "
+                "a threshold near 0.7 (the share of 5-character pieces in common), which copes with "
+                "any number of texts from one template"
+            )
 
     def _candidates(
         self, threshold: float, boundary: int | None
@@ -167,6 +182,9 @@ class _Sparse(Space):
         prefixes = sparse.csr_array((ones, columns, starts), shape=self.matrix.shape)
         others = prefixes if boundary is None else prefixes[boundary:]
         meeting = np.bincount(others.indices, minlength=prefixes.shape[1])
+        if boundary is None:  # rows that share a gram are all candidates: know early
+            crowd = int(meeting.max(initial=0))
+            self._refuse_too_many(crowd * (crowd - 1) // 2)
         work = np.concatenate([[0], np.cumsum(meeting[columns])])[starts]
         transposed = others.T.tocsr()
         stop = self.n if boundary is None else boundary

@@ -13,7 +13,7 @@ from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.text_dedup.grams import character_units, count_grams, word_units
 from eval_toolkit.text_dedup.normalize import Distinct, distinct, normalize_text_for_dedup
-from eval_toolkit.text_dedup.pairs import Across, JoinStrategy, Neighbours, Within
+from eval_toolkit.text_dedup.pairs import Across, JoinStrategy, Neighbours, Wanted, Within
 from eval_toolkit.text_dedup.spaces import (
     DenseCosine,
     SetJaccard,
@@ -47,12 +47,18 @@ class _SpaceStrategy(JoinStrategy):
         copies = np.concatenate([rows.sizes, others.sizes])
         return rows, others, self._space(rows.keys + others.keys, copies)
 
-    def within(self, texts: list[str], threshold: float) -> Within:
+    def within(self, texts: list[str], threshold: float, wanted: Wanted = "pairs") -> Within:
         """Find the similar distinct texts of one list."""
         rows = self._distinct(texts)
         return Within(rows, self._space(rows.keys, rows.sizes).above(threshold, None))
 
-    def across(self, query: list[str], reference: list[str], threshold: float) -> Across:
+    def across(
+        self,
+        query: list[str],
+        reference: list[str],
+        threshold: float,
+        kinds: IntArray | None = None,
+    ) -> Across:
         """Find the similar distinct texts of two lists."""
         rows, others, space = self._both(query, reference)
         return Across(rows, others, space.above(threshold, len(rows.keys)))
@@ -152,11 +158,17 @@ class ExactNormalizedHashStrategy(JoinStrategy):
     def _distinct(self, texts: list[str]) -> Distinct:
         return distinct(map(normalize_text_for_dedup, texts) if self.normalize else texts)
 
-    def within(self, texts: list[str], threshold: float) -> Within:
+    def within(self, texts: list[str], threshold: float, wanted: Wanted = "pairs") -> Within:
         """Find the distinct texts of one list: none of them are similar."""
         return Within(self._distinct(texts), ())
 
-    def across(self, query: list[str], reference: list[str], threshold: float) -> Across:
+    def across(
+        self,
+        query: list[str],
+        reference: list[str],
+        threshold: float,
+        kinds: IntArray | None = None,
+    ) -> Across:
         """Find the distinct texts of two lists; those in both are paired by the caller."""
         return Across(self._distinct(query), self._distinct(reference), ())
 
