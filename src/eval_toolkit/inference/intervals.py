@@ -75,6 +75,17 @@ def basic_interval(samples: FloatArray, point: float, confidence: float) -> tupl
     return 2.0 * point - high, 2.0 * point - low
 
 
+def _moments(deviation: FloatArray) -> tuple[float, float]:
+    """Return the sums of squares and of cubes, up to a unit that the acceleration does not have."""
+    squared = deviation * deviation
+    squares = float(squared.sum())
+    if not 1e-180 < squares < 1e180:  # the cubes would vanish, or be infinite
+        deviation = np.ldexp(deviation, -math.frexp(float(np.abs(deviation).max()))[1])
+        squared = deviation * deviation
+        squares = float(squared.sum())
+    return squares, float((squared * deviation).sum())
+
+
 def bca_interval(
     samples: FloatArray, point: float, left_out: FloatArray, confidence: float
 ) -> tuple[float, float] | None:
@@ -114,11 +125,7 @@ def bca_interval(
     if not MAX_ONE_SIDED < share < 1.0 - MAX_ONE_SIDED:
         return None
     z0 = _NORMAL.inv_cdf(share)
-    deviation = left_out.mean() - left_out
-    # The acceleration has no unit: a power of two keeps tiny deviations from vanishing in a cube.
-    deviation = np.ldexp(deviation, -math.frexp(float(np.abs(deviation).max()))[1])
-    squared = deviation * deviation
-    squares, cubes = float(squared.sum()), float((squared * deviation).sum())
+    squares, cubes = _moments(left_out.mean() - left_out)
     acceleration = cubes / (6.0 * squares**1.5) if squares > 0.0 else 0.0
     tail = (1.0 - confidence) / 2.0
     levels = []
