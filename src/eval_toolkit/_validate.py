@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 
 __all__ = [
+    "UNLABELED",
     "BoolArray",
     "FloatArray",
     "IntArray",
@@ -263,6 +264,10 @@ def _kind(value: Any) -> str:
     if isinstance(value, (Real, np.bool_)):
         return ""
     return "str" if isinstance(value, str) else type(value).__qualname__
+
+
+UNLABELED = "unlabeled"
+"""The part that rows without one belong to."""
 
 
 def is_missing(value: Any) -> bool:

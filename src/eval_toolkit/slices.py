@@ -249,7 +249,9 @@ class EvalSlice:
         parts = dict(slices or {})
         if self.strata_col is not None:
             strata = _frames.column(self.df, self.strata_col).tolist()
-            named = ["unlabeled" if _validate.is_missing(part) else str(part) for part in strata]
+            named = [
+                _validate.UNLABELED if _validate.is_missing(part) else str(part) for part in strata
+            ]
             parts.setdefault(self.strata_col, named)
         return Records.from_rows(
             self.y_true,

@@ -96,7 +96,7 @@ def test_templates_are_resampled(folded, cases):
 
 
 class _Stored:
-    """Scores that were made before; one per text and label."""
+    """Scores that were made before, in the order of the rows."""
 
     def __init__(self, scores):
         self.scores = scores

@@ -17,9 +17,6 @@ from eval_toolkit.scorecards import Records
 
 __all__ = ["Rows", "chosen_slices", "named_slices"]
 
-_UNLABELED = "unlabeled"
-"""The part of rows whose part is missing, as in `stratified_recall`."""
-
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -113,7 +110,9 @@ class Rows:
         values = self._column("strata")
         if values is None:
             return None
-        names = [_UNLABELED if _validate.is_missing(value) else str(value) for value in values]
+        names = [
+            _validate.UNLABELED if _validate.is_missing(value) else str(value) for value in values
+        ]
         return np.array(names, dtype=object)
 
     @property

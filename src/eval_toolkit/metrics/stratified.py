@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit._validate import (
+    UNLABELED,
     IntArray,
     binary_pair,
     fraction,
@@ -28,7 +29,6 @@ __all__ = [
     "stratified_recall",
 ]
 
-_UNLABELED = "unlabeled"
 _MIN_PER_CLASS = 10
 
 
@@ -102,7 +102,7 @@ def stratified_recall(
 def _stratum_codes(strata: ArrayLike) -> tuple[list[Any], IntArray]:
     """Return the strata in order of first appearance and each row's index among them."""
     values, codes = object_codes(identifiers(strata, "strata").astype(object), "strata")
-    names = [_UNLABELED if is_missing(value) else value for value in values]
+    names = [UNLABELED if is_missing(value) else value for value in values]
     places = {name: place for place, name in enumerate(dict.fromkeys(names))}
     return list(places), np.array([places[name] for name in names])[codes]
 
