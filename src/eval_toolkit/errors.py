@@ -81,4 +81,53 @@ class PluginError(EvalToolkitError, LookupError):
 
 
 class ModelError(EvalToolkitError, RuntimeError):
-    """A model backend gave up."""
+    """A model gave no answer; says of what kind the failure is and whether to ask again.
+
+    Parameters
+    ----------
+    message : str
+        One line for people.
+    kind : str
+        One of `KINDS`.
+    status : int, optional
+        Of the HTTP answer.
+    tries : int
+        How often it was asked.
+    """
+
+    KINDS = (
+        "rate_limited",
+        "timeout",
+        "connection",
+        "server",
+        "garbled",
+        "bad_request",
+        "too_long",
+        "refused",
+        "auth",
+        "not_found",
+        "unsupported",
+        "other",
+    )
+    RETRYABLE = frozenset({"rate_limited", "timeout", "connection", "server", "garbled"})
+    FATAL = frozenset({"auth", "not_found", "unsupported"})
+
+    def __init__(
+        self, message: str, *, kind: str = "other", status: int | None = None, tries: int = 1
+    ) -> None:
+        super().__init__(message)
+        if kind not in self.KINDS:
+            raise ValueError(f"`kind` is {kind!r}; it must be one of {', '.join(self.KINDS)}")
+        self.kind = kind
+        self.status = status
+        self.tries = tries
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same request may be answered another time."""
+        return self.kind in self.RETRYABLE
+
+    @property
+    def fatal(self) -> bool:
+        """Whether every other request to the model will fail the same way."""
+        return self.kind in self.FATAL

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from eval_toolkit import _validate, metrics
-from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.calibration_statistics import (
     EqualMassError,
@@ -43,6 +43,8 @@ __all__ = [
     "make_spec_name",
     "mean_of",
     "partial_roc_auc",
+    "pass_at_k",
+    "pass_hat_k",
     "pr_auc",
     "recall_at_fpr",
     "roc_auc",
@@ -80,6 +82,20 @@ class ColumnSpec:
     higher_is_better: bool = True
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """Smallest and largest possible value, where known."""
+    k: int | None = None
+    """Attempts that are looked at together: of `pass_at_k` and `pass_hat_k`."""
+    every: bool = False
+    """Whether all of them must succeed."""
+
+    def of_attempts(self, n: IntArray, n_correct: IntArray) -> tuple[FloatArray, BoolArray]:
+        """Return one value per unit from its attempts, and which units have enough of them."""
+        k = self.k or 1
+        enough = n >= k
+        values = np.zeros(len(n))
+        function = metrics.pass_hat_k if self.every else metrics.pass_at_k
+        if enough.any():
+            values[enough] = function(n[enough], n_correct[enough], k)
+        return values, enough
 
     @property
     def statistic(self) -> Statistic:
@@ -234,7 +250,12 @@ def partial_roc_auc(max_fpr: float) -> ScoreSpec:
     return ScoreSpec(name, function, CallableStatistic(function, (0.0, 1.0)))
 
 
-def mean_of(column: str, *, higher_is_better: bool = True) -> ColumnSpec:
+def mean_of(
+    column: str,
+    *,
+    higher_is_better: bool = True,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
+) -> ColumnSpec:
     """Mean of a column of records: accuracy, reward, toxicity, anything measured per unit.
 
     Parameters
@@ -243,6 +264,8 @@ def mean_of(column: str, *, higher_is_better: bool = True) -> ColumnSpec:
         Name of the column.
     higher_is_better : bool, default True
         Direction, for gates and comparisons.
+    bounds : tuple of float
+        Smallest and largest possible value, where known; intervals stay inside.
 
     Returns
     -------
@@ -259,6 +282,66 @@ def mean_of(column: str, *, higher_is_better: bool = True) -> ColumnSpec:
     >>> mean_of("exact_match").name
     'exact_match'
     """
+    return ColumnSpec(_column_name(column), column, higher_is_better, bounds)
+
+
+def pass_at_k(column: str, k: int) -> ColumnSpec:
+    """Chance that at least one of k attempts at a unit succeeds, averaged over units.
+
+    Parameters
+    ----------
+    column : str
+        A column of 0 and 1, one line per attempt.
+    k : int
+        Units with fewer attempts are counted as skipped.
+
+    Returns
+    -------
+    ColumnSpec
+        Named ``<column>_pass@<k>``.
+
+    Raises
+    ------
+    InvalidInputError
+        If the name is empty or k is below 1.
+
+    Examples
+    --------
+    >>> pass_at_k("exact_match", 4).name
+    'exact_match_pass@4'
+    """
+    k = _validate.integer(k, "k", low=1)
+    return ColumnSpec(f"{_column_name(column)}_pass@{k}", column, True, (0.0, 1.0), k)
+
+
+def pass_hat_k(column: str, k: int) -> ColumnSpec:
+    """Chance that all of k attempts at a unit succeed, averaged over units.
+
+    Parameters
+    ----------
+    column, k
+        As in `pass_at_k`.
+
+    Returns
+    -------
+    ColumnSpec
+        Named ``<column>_pass^<k>``.
+
+    Raises
+    ------
+    InvalidInputError
+        As in `pass_at_k`.
+
+    Examples
+    --------
+    >>> pass_hat_k("exact_match", 4).name
+    'exact_match_pass^4'
+    """
+    k = _validate.integer(k, "k", low=1)
+    return ColumnSpec(f"{_column_name(column)}_pass^{k}", column, True, (0.0, 1.0), k, True)
+
+
+def _column_name(column: str) -> str:
     if not isinstance(column, str) or not column:
         raise InvalidInputError(f"`column` is {column!r}; it must be the name of a column")
-    return ColumnSpec(column, column, higher_is_better)
+    return column

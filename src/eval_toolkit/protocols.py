@@ -11,12 +11,16 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from eval_toolkit.metrics import ThresholdResult
+    from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
+    from eval_toolkit.responses import RawCompletion, RawLoglikelihood
 
 __all__ = [
     "DatasetLoader",
     "EvalSliceLike",
+    "Grader",
     "LeakageCheck",
     "MetricSpec",
+    "Model",
     "PoolBuilder",
     "PredictionReader",
     "Scorer",
@@ -205,4 +209,54 @@ class MetricSpec(Protocol):
 
     def compute(self, y_true: "NDArray[Any]", y_score: "NDArray[Any]") -> float:
         """Return the metric, or raise `UndefinedMetricError`."""
+        ...
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A language model: one request in, one answer out; many requests may be under way at once.
+
+    A model that works in batches collects the requests that are under way. A model that cannot do
+    one of the two raises `ModelError` of the kind "unsupported". Three more members are used where
+    they are there: ``concurrency`` (how many requests at once suit it), ``count_tokens(text)`` (for
+    estimates) and ``aclose()`` (called once, at the end).
+    """
+
+    @property
+    def name(self) -> str:
+        """What tables and run folders call it."""
+        ...
+
+    def describe(self) -> "Mapping[str, Any]":
+        """Return everything that may change its answers, in JSON types, and no secret."""
+        ...
+
+    async def generate(self, request: "GenerateRequest") -> "RawCompletion":
+        """Continue a text or a conversation, or raise `ModelError`."""
+        ...
+
+    async def loglikelihood(self, request: "LoglikelihoodRequest") -> "RawLoglikelihood":
+        """Score continuations, or raise `ModelError`."""
+        ...
+
+
+@runtime_checkable
+class Grader(Protocol):
+    """A response to numbers: pure, so that it can be run again over stored responses."""
+
+    @property
+    def name(self) -> str:
+        """A stable identifier; the column it fills, or the start of several."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Changes when its numbers may change."""
+        ...
+
+    def grade(self, response: Any) -> "Mapping[str, Any]":
+        """Return a value per column for a `Completion` or a `Loglikelihood`.
+
+        A value is a number, or a `graders.Grade` that says why there is none.
+        """
         ...

@@ -10,11 +10,13 @@ from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.analysis.units import CommonUnits
 from eval_toolkit.errors import InfeasibleError, UndefinedMetricError
 from eval_toolkit.inference import (
+    macro_mean,
     mcnemar_test,
     paired_bootstrap_diff,
     paired_mean_diff,
     sign_flip_test,
 )
+from eval_toolkit.inference._distributions import critical_value, upper_tail
 from eval_toolkit.inference.assemble import MIN_UNITS
 from eval_toolkit.inference.engine import Executor
 from eval_toolkit.metric_specs import ColumnSpec
@@ -52,6 +54,8 @@ class Task:
     decision: Decision | None = None
     """Scores become decisions first: 1.0 at or above each run's own threshold."""
     reason: str = ""
+    macro_by: str | None = None
+    """A slice of the records over whose parts the mean is taken, each counting the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +156,7 @@ def difference(cell: RunDifference, task: Task, units: CommonUnits, draws: Draws
     try:
         spec = task.spec
         columns = (spec.column,) if isinstance(spec, ColumnSpec) else ("label", "score")
-        values = _Values.of(units, columns)
+        values = _Values.of(units, columns, task)
         cell = replace(
             cell,
             n_units=values.n,
@@ -164,6 +168,8 @@ def difference(cell: RunDifference, task: Task, units: CommonUnits, draws: Draws
             reason = f"none of {len(units)} common units has a value on both sides"
             return replace(cell, status="skipped", reason=reason)
         if isinstance(spec, ColumnSpec):
+            if task.macro_by is not None:
+                return _macro_difference(cell, values, draws)
             return _mean_difference(cell, values, draws)
         return _scored_difference(cell, task, spec, values, draws)
     except (MemoryError, RecursionError):
@@ -185,10 +191,14 @@ class _Values:
     """Units that A has measured and B has not."""
     groups: NDArray[Any] | None
     """None when the units are independent."""
+    parts: NDArray[Any] | None = None
+    """To which part each unit belongs, for a mean over parts."""
 
     @classmethod
-    def of(cls, units: CommonUnits, columns: tuple[str, ...]) -> "_Values":
-        sides = [units.both(column) for column in columns]
+    def of(cls, units: CommonUnits, columns: tuple[str, ...], task: Task) -> "_Values":
+        spec = task.spec if isinstance(task.spec, ColumnSpec) else None
+        sides = [units.both(column, spec) for column in columns]
+        parts = None if task.macro_by is None else units.part(task.macro_by)
         in_a: BoolArray = np.all([a for _, _, a, _ in sides], axis=0)
         measured: BoolArray = in_a & np.all([b for _, _, _, b in sides], axis=0)
         n = int(measured.sum())
@@ -202,6 +212,7 @@ class _Values:
             n,
             int(in_a.sum()) - n,
             groups,
+            None if parts is None else parts[measured],
         )
 
     @property
@@ -272,6 +283,34 @@ def _mean_difference(cell: RunDifference, values: _Values, draws: Draws) -> RunD
         method=mean.method,
         test=test,
         reason=mean.reason,
+    )
+
+
+def _macro_difference(cell: RunDifference, values: _Values, draws: Draws) -> RunDifference:
+    """Return the difference of means over parts, from the units' differences part by part."""
+    (a,), (b,) = values.a, values.b
+    if values.parts is None:
+        return replace(cell, status="skipped", reason="the records of A do not name the parts")
+    of_part = [values.parts == name for name in np.unique(values.parts)]
+    groups = np.arange(values.n) if values.groups is None else values.groups
+    result = macro_mean(
+        [(b - a)[at] for at in of_part],
+        groups=[groups[at] for at in of_part],
+        confidence=draws.confidence,
+    )
+    value_a = float(np.mean([a[at].mean() for at in of_part]))
+    cell = replace(cell, value_a=value_a, value_b=value_a + result.mean, delta=result.mean)
+    if not result.se:
+        return replace(cell, reason=result.reason or "the differences do not vary within parts")
+    reach = critical_value(draws.confidence, result.df) * result.se
+    return replace(
+        cell,
+        ci_low=result.mean - reach,
+        ci_high=result.mean + reach,
+        p_value=2.0 * upper_tail(abs(result.mean) / result.se, result.df),
+        method="paired-t, macro",
+        test="t, macro",
+        reason=result.reason,
     )
 
 

@@ -1,5 +1,6 @@
 """What of two runs is compared with what: slices, scorers, metrics, and whether versions allow it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,7 @@ __all__ = [
     "tasks_for",
 ]
 
+_OF_ATTEMPTS = re.compile(r"(.+)_pass([@^])([1-9][0-9]*)")
 _BOOKKEEPING = frozenset({"n", "n_positive", "is_single_class", "error_state"})
 
 
@@ -237,9 +239,9 @@ def _is_metric(name: str, cell: Any) -> bool:
 
 def _named_task(name: str, subject: Subject) -> Task:
     """Return the task of a metric by name: a column of the records, or a metric of scores."""
-    columns: Mapping[str, Any] = {} if subject.records_a is None else subject.records_a.columns
-    if name in columns and name not in ("label", "score"):
-        return Task(name, ms.mean_of(name), higher_is_better(name))
+    of_records = _record_task(name, subject)
+    if of_records is not None:
+        return of_records
     quantity = op_metric(name)
     if quantity is None:
         return Task(name, metric_named(name), higher_is_better(name))
@@ -247,6 +249,29 @@ def _named_task(name: str, subject: Subject) -> Task:
         return Task(name, metric_named(name), higher_is_better(name))
     except InvalidInputError:
         return _held(name, quantity, subject)
+
+
+def _record_task(name: str, subject: Subject) -> Task | None:
+    """Return the task of a column, of several attempts at it, or of its mean over parts."""
+    columns: Mapping[str, Any] = {} if subject.records_a is None else subject.records_a.columns
+    details = _details(subject.block_a.get(name)) or _details(subject.block_b.get(name))
+    by = details.get("by")
+    plain = name.removesuffix("_macro") if isinstance(by, str) else name
+    column, k, every = plain, None, False
+    if match := _OF_ATTEMPTS.fullmatch(plain):
+        column, k, every = match[1], int(match[3]), match[2] == "^"
+    if column not in columns or column in ("label", "score"):
+        return None
+    direction = details.get("higher_is_better", higher_is_better(column))
+    spec = ms.mean_of(column)
+    if k is not None:
+        spec, direction = (ms.pass_hat_k if every else ms.pass_at_k)(column, k), True
+    return Task(name, spec, direction, macro_by=by if plain != name else None)
+
+
+def _details(cell: Any) -> Mapping[str, Any]:
+    details = cell.get("details") if isinstance(cell, Mapping) else None
+    return details if isinstance(details, Mapping) else {}
 
 
 def _held(name: str, quantity: str, subject: Subject) -> Task:
@@ -273,8 +298,7 @@ def _held(name: str, quantity: str, subject: Subject) -> Task:
 
 
 def _threshold(cell: Any) -> float | None:
-    details = cell.get("details") if isinstance(cell, Mapping) else None
-    threshold = details.get("threshold") if isinstance(details, Mapping) else None
+    threshold = _details(cell).get("threshold")
     is_number = isinstance(threshold, (int, float)) and not isinstance(threshold, bool)
     return float(threshold) if is_number else None  # type: ignore[arg-type]
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import ArtifactError, InvalidInputError
+from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.scorecards import Records
 
 __all__ = ["CommonUnits", "common_units"]
@@ -29,8 +30,11 @@ class _Units:
             raise InvalidInputError("records must be sorted by unit; make them with from_columns")
         return cls(records, starts.astype(np.int64), ids)
 
-    def values(self, column: str) -> tuple[FloatArray, BoolArray]:
-        """Return the mean over each unit's measured attempts, and which units have any."""
+    def values(self, column: str, spec: ColumnSpec | None = None) -> tuple[FloatArray, BoolArray]:
+        """Return one value from each unit's measured attempts, and which units have one.
+
+        The mean of the attempts, or what a spec of several attempts makes of them.
+        """
         if column not in self.records.columns:
             raise InvalidInputError(
                 f"the records have no column {column!r}; they have {sorted(self.records.columns)}"
@@ -40,6 +44,8 @@ class _Units:
         measured = self.records.status[column] == "ok"
         sums = np.add.reduceat(np.where(measured, self.records.columns[column], 0.0), self.starts)
         counts = np.add.reduceat(measured.astype(np.int64), self.starts)
+        if spec is not None and spec.k is not None:
+            return spec.of_attempts(counts, sums.astype(np.int64))
         return sums / np.maximum(counts, 1), counts > 0
 
     def same(self, at: IntArray, other: "_Units", other_at: IntArray) -> bool:
@@ -90,9 +96,16 @@ class CommonUnits:
             )
         return grouped[0] if grouped else None
 
-    def both(self, column: str) -> tuple[FloatArray, FloatArray, BoolArray, BoolArray]:
+    def part(self, name: str) -> NDArray[Any] | None:
+        """Return to which part of a named slice each unit belongs in A; None without the slice."""
+        slices = self.a.records.slices
+        return slices[name][self.a.starts].astype(str)[self.in_a] if name in slices else None
+
+    def both(
+        self, column: str, spec: ColumnSpec | None = None
+    ) -> tuple[FloatArray, FloatArray, BoolArray, BoolArray]:
         """Return a column of A and of B, and which units A and B have measured."""
-        (a, in_a), (b, in_b) = self.a.values(column), self.b.values(column)
+        (a, in_a), (b, in_b) = self.a.values(column, spec), self.b.values(column, spec)
         return a[self.in_a], b[self.in_b], in_a[self.in_a], in_b[self.in_b]
 
     def contains(self, other: "CommonUnits") -> bool:

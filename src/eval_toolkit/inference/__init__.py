@@ -30,6 +30,7 @@ from eval_toolkit.inference.intervals import (
     percentile_interval,
 )
 from eval_toolkit.inference.jackknife import jackknife_logit_ci, jackknife_se
+from eval_toolkit.inference.macro import MacroMean, macro_mean
 from eval_toolkit.inference.means import (
     MeanSE,
     PairedMeanResult,
@@ -111,6 +112,7 @@ __all__ = [
     "Executor",
     "FoldValues",
     "MDEEstimate",
+    "MacroMean",
     "McNemarResult",
     "MeanSE",
     "MetricFn",
@@ -153,6 +155,7 @@ __all__ = [
     "jeffreys_interval",
     "label_group_plan",
     "label_stratified_plan",
+    "macro_mean",
     "mcnemar_from_table",
     "mcnemar_test",
     "mde_from_ci",

@@ -6,6 +6,7 @@ data raise `InvalidInputError` naming the argument and the row. Nothing ever ret
 """
 
 from eval_toolkit.metrics.agreement import cohen_kappa
+from eval_toolkit.metrics.attempts import pass_at_k, pass_hat_k
 from eval_toolkit.metrics.calibration_error import (
     expected_calibration_error,
     expected_calibration_error_debiased,
@@ -80,6 +81,8 @@ __all__ = [
     "maximum_calibration_error",
     "metrics_at_threshold",
     "net_benefit",
+    "pass_at_k",
+    "pass_hat_k",
     "pr_auc",
     "pr_curve",
     "precision_at_prior",

@@ -154,6 +154,34 @@ class Run:
         table = self._table
         return from_table(table, self._layout or Layout([], {}, {}), slice_name, scorer)
 
+    def table(self, name: str) -> dict[str, NDArray[Any]]:
+        """Return a further table of the run, such as ``responses.parquet``.
+
+        Parameters
+        ----------
+        name : str
+            Name of the file.
+
+        Returns
+        -------
+        dict of str to ndarray
+            The columns as they were written: texts as objects, with None where there is none.
+
+        Raises
+        ------
+        ArtifactError
+            If the run has no such table, or it was altered since.
+        """
+        described = self.manifest["artifacts"].get(name, {})
+        if "texts" not in described:
+            raise ArtifactError(f"{self.path}: the run was written without {name}")
+        if self.verify:
+            _check_artifact(self.path, name, described)
+        read = _tables.read_table(
+            self.path / name, texts=described["texts"], columns=described["numbers"]
+        )
+        return {column: read[column] for column in (*described["texts"], *described["numbers"])}
+
 
 def _folder(path: str | Path) -> Path:
     folder = Path(path)

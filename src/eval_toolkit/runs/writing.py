@@ -7,8 +7,11 @@ the manifest that says "running", the files, the manifest that says "complete".
 import secrets
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from eval_toolkit import _tables
 from eval_toolkit._files import sync_folder, write_atomic
@@ -23,7 +26,9 @@ from eval_toolkit.runs.lock import LOCK, run_lock
 from eval_toolkit.runs.table import to_table
 from eval_toolkit.scorecards import Records
 
-__all__ = ["write_run"]
+__all__ = ["Columns", "Writing", "manifest_head", "run_content", "write_run"]
+
+Columns: TypeAlias = Mapping[str, Any]
 
 _STAGING = ".staging-"
 _REPORT = "report.html"
@@ -37,6 +42,7 @@ def write_run(
     manifest: Mapping[str, Any],
     results_full: Mapping[str, Any] | None = None,
     records: Mapping[tuple[str, str], Records] | None = None,
+    tables: Mapping[str, Columns] | None = None,
     overwrite: bool = False,
 ) -> Run:
     """Write a run's folder: manifest, results and records, all of it or none.
@@ -58,6 +64,8 @@ def write_run(
         Payload of ``results_full.json``.
     records : mapping of (slice, scorer) to Records, optional
         What ``records.parquet`` holds.
+    tables : mapping of file name to columns, optional
+        Further Parquet files, as `Run.table` reads them: ``responses.parquet`` and the like.
     overwrite : bool, default False
         Replace a run that is there. Killed at any moment, this leaves the old run, the new one,
         or a run that `run_state` names as incomplete.
@@ -85,18 +93,15 @@ def write_run(
     ('r1', 'complete')
     """
     folder = Path(run_dir)
-    files = {RESULTS: _results_bytes(results, "results")}
-    if results_full is not None:
-        files[RESULTS_FULL] = _results_bytes(results_full, "results_full", indent=None)
-    head = _head(manifest, sanitize_for_json(results), folder)
-    table = None if records is None else to_table(records)
+    content = run_content(results, results_full, records, tables)
+    head = manifest_head(manifest, sanitize_for_json(results), folder)
     _refuse(folder, overwrite)
     created = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with run_lock(folder):
             _refuse(folder, overwrite)
-            _Writing(folder, head).write(files, table)
+            Writing(folder, head).write(content)
     except OSError as error:
         raise ArtifactError(
             f"{folder}: the run could not be written: {error.strerror or error}"
@@ -107,6 +112,38 @@ def write_run(
     return Run.open(folder)
 
 
+@dataclass(frozen=True)
+class Content:
+    """What a run consists of beside its manifest."""
+
+    files: Mapping[str, bytes]
+    tables: Mapping[str, tuple[Columns, Mapping[str, Any]]]
+    """Columns, and what the manifest says about them."""
+
+
+def run_content(
+    results: Mapping[str, Any],
+    results_full: Mapping[str, Any] | None,
+    records: Mapping[tuple[str, str], Records] | None,
+    tables: Mapping[str, Columns] | None,
+) -> Content:
+    """Return the files of a run, checked before anything is written."""
+    files = {RESULTS: _results_bytes(results, "results")}
+    if results_full is not None:
+        files[RESULTS_FULL] = _results_bytes(results_full, "results_full", indent=None)
+    stored: dict[str, tuple[Columns, Mapping[str, Any]]] = {}
+    if records is not None:
+        columns, layout = to_table(records)
+        stored[RECORDS] = columns, layout.to_dict()
+    for name, given in (tables or {}).items():
+        if Path(name).name != name or Path(name).suffix != ".parquet" or name == RECORDS:
+            raise InvalidInputError(f"`tables` names {name!r}; it must be a .parquet file's name")
+        arrays = {column: np.asarray(values) for column, values in given.items()}
+        texts = [column for column, array in arrays.items() if array.dtype.kind in "OUS"]
+        stored[name] = arrays, {"texts": texts, "numbers": [c for c in arrays if c not in texts]}
+    return Content(files, stored)
+
+
 def _results_bytes(results: Mapping[str, Any], name: str, indent: int | None = 2) -> bytes:
     payload = sanitize_for_json(results)
     if not isinstance(payload, dict):
@@ -114,7 +151,7 @@ def _results_bytes(results: Mapping[str, Any], name: str, indent: int | None = 2
     return json_bytes(redact_results(payload), indent=indent)
 
 
-def _head(manifest: Any, results: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def manifest_head(manifest: Any, results: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Return the manifest as it was given, with the least that every manifest has."""
     payload = sanitize_for_json(manifest)
     if not isinstance(payload, dict):
@@ -168,7 +205,7 @@ def _remove_if_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-class _Writing:
+class Writing:
     """One run being written, under its lock."""
 
     def __init__(self, folder: Path, head: Mapping[str, Any]) -> None:
@@ -177,7 +214,7 @@ class _Writing:
         self.staging = folder / f"{_STAGING}{secrets.token_hex(6)}"
         self.replaces = (folder / MANIFEST).exists()
 
-    def write(self, files: Mapping[str, bytes], table: Any) -> None:
+    def write(self, content: Content) -> None:
         """Stage everything, then put it in place."""
         for left_behind in self.folder.glob(f"{_STAGING}*"):
             shutil.rmtree(left_behind)
@@ -187,8 +224,8 @@ class _Writing:
         staged = False
         try:
             if not self.replaces:
-                write_atomic(self.folder / MANIFEST, self._manifest("running"))
-            artifacts = self._stage(files, table)
+                self.begin()
+            artifacts = self._stage(content)
             staged = True
             self._commit(artifacts, stale - artifacts.keys())
         except (OSError, ArtifactError) as error:
@@ -198,22 +235,22 @@ class _Writing:
             if not staged and not self.replaces:
                 (self.folder / MANIFEST).unlink(missing_ok=True)
 
+    def begin(self) -> None:
+        """Write the manifest that says "running"."""
+        write_atomic(self.folder / MANIFEST, self._manifest("running"))
+
     def _manifest(self, status: str, **more: Any) -> bytes:
         return json_bytes(seal_manifest({**self.head, "status": status, **more}))
 
-    def _stage(self, files: Mapping[str, bytes], table: Any) -> dict[str, dict[str, Any]]:
+    def _stage(self, content: Content) -> dict[str, dict[str, Any]]:
         """Write every file, synced, out of sight; return their hashes."""
         artifacts: dict[str, dict[str, Any]] = {}
-        for name, data in files.items():
+        for name, data in content.files.items():
             artifacts[name] = {"sha256": sha256_file(write_atomic(self.staging / name, data))}
-        if table is not None:
-            columns, layout = table
-            path = _tables.write_table(columns, self.staging / RECORDS)
-            artifacts[RECORDS] = {
-                "sha256": sha256_file(path),
-                "n_rows": len(columns["unit_id"]),
-                **layout.to_dict(),
-            }
+        for name, (columns, about) in content.tables.items():
+            path = _tables.write_table(columns, self.staging / name)
+            n_rows = len(next(iter(columns.values())))
+            artifacts[name] = {"sha256": sha256_file(path), "n_rows": n_rows, **about}
         write_atomic(self.staging / _RUNNING, self._manifest("running"))
         write_atomic(self.staging / MANIFEST, self._manifest("complete", artifacts=artifacts))
         return artifacts

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,8 @@ from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference import proportions
 from eval_toolkit.inference.engine import Executor
-from eval_toolkit.inference.means import t_interval
+from eval_toolkit.inference.macro import macro_mean
+from eval_toolkit.inference.means import mean_se, t_interval
 from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
@@ -63,6 +64,7 @@ def summarise(
     metrics: Sequence[MetricSpec],
     *,
     by: str | None = None,
+    macro: bool = False,
     reduce: str = "mean",
     on_error: str = "exclude",
     confidence: float = DEFAULT_CONFIDENCE,
@@ -83,6 +85,9 @@ def summarise(
         the columns ``label`` and ``score``.
     by : str, optional
         A slice of the records: the scorecard's ``slices`` then hold the cells of each part.
+    macro : bool, default False
+        Also the mean over the parts of ``by``, each counting the same, as ``<metric>_macro``, for
+        means of columns.
     reduce : {"mean", "median", "max", "min", "first"}, default "mean"
         How the attempts at one unit become one value.
     on_error : {"exclude", "as_zero", "fail"}, default "exclude"
@@ -105,7 +110,8 @@ def summarise(
     Returns
     -------
     Scorecard
-        Each cell with ``n_units``, ``n_groups``, ``n_errors`` and ``n_skipped``.
+        Each cell with ``n_units``, ``n_groups``, ``n_errors`` and ``n_skipped``; means of columns
+        have their ``standard_error`` in ``details``, cluster-robust where units come in groups.
 
     Raises
     ------
@@ -138,14 +144,22 @@ def summarise(
             executor,
         ),
     )
+    if macro and by is None:
+        raise InvalidInputError("`macro` is the mean over the parts of `by`; pass `by` as well")
     slices = {}
+    parts: list[Records] = []
     if by is not None:
         if by not in records.slices:
             raise InvalidInputError(f"`by` is {by!r}; the records have {sorted(records.slices)}")
         for name in np.unique(records.slices[by].astype(str)).tolist():
-            part = records.take(records.slices[by] == name)
-            slices[name] = Scorecard(_cells(part, specs, options))
-    return Scorecard(_cells(records, specs, options), slices)
+            parts.append(records.take(records.slices[by] == name))
+            slices[name] = Scorecard(_cells(parts[-1], specs, options))
+    cells = _cells(records, specs, options)
+    for spec in specs if macro else ():
+        if isinstance(spec, ColumnSpec):
+            reduced = [_reduce(part, (spec.column,), options, spec) for part in parts]
+            cells[f"{spec.name}_macro"] = _macro_cell(reduced, spec, options, str(by))
+    return Scorecard(cells, slices)
 
 
 @dataclass(frozen=True)
@@ -161,6 +175,7 @@ class _Units:
     """Values reduced to one per unit, with counts of what is missing."""
 
     values: dict[str, FloatArray]
+    groups: NDArray[Any]
     plan: Plan
     n_errors: int
     n_skipped: int
@@ -177,11 +192,17 @@ def _cells(
         cells.update(_scored_cells(units, scored, options))
     for spec in specs:
         if isinstance(spec, ColumnSpec):
-            cells[spec.name] = _mean_cell(_reduce(records, (spec.column,), options), spec, options)
+            units = _reduce(records, (spec.column,), options, spec)
+            cells[spec.name] = _mean_cell(units, spec, options)
     return {spec.name: cells[spec.name] for spec in specs}
 
 
-def _reduce(records: Records, columns: tuple[str, ...], options: _Options) -> _Units:
+def _reduce(
+    records: Records,
+    columns: tuple[str, ...],
+    options: _Options,
+    spec: ColumnSpec | None = None,
+) -> _Units:
     """Reduce attempts to units; a record counts if all its columns are there."""
     for column in columns:
         if column not in records.columns:
@@ -205,15 +226,35 @@ def _reduce(records: Records, columns: tuple[str, ...], options: _Options) -> _U
     starts = np.flatnonzero(np.concatenate(([True], unit_id[1:] != unit_id[:-1])))
     starts = starts[: len(unit_id)]
     values = {
-        column: _per_unit(
-            np.where(state == "ok", records.columns[column], 0.0)[counted], starts, options
-        )
+        column: np.where(state == "ok", records.columns[column], 0.0)[counted]
         for column, state in zip(columns, states, strict=True)
     }
+    n_skipped = int(skipped.sum())
+    if spec is not None and spec.k is not None:
+        n = np.diff(np.append(starts, len(unit_id)))
+        passed, enough = _passes(values[spec.column], starts, n, spec)
+        n_skipped += int(n[~enough].sum())
+        values, starts = {spec.column: passed[enough]}, starts[enough]
+    else:
+        values = {name: _per_unit(column, starts, options) for name, column in values.items()}
     groups = records.group[counted][starts]
     independent = len(np.unique(groups.astype(str))) == len(groups)
     plan = rows_plan(len(starts)) if independent else groups_plan(groups)
-    return _Units(values, plan, int(failed.sum()), int(skipped.sum()))
+    return _Units(values, groups, plan, int(failed.sum()), n_skipped)
+
+
+def _passes(
+    values: FloatArray, starts: _Starts, n: _Starts, spec: ColumnSpec
+) -> tuple[FloatArray, BoolArray]:
+    """Return pass@k per unit; the attempts must be right or wrong."""
+    odd = ~np.isin(values, (0.0, 1.0))
+    if odd.any():
+        raise InvalidInputError(
+            f"{spec.name} needs a column of 0 and 1, but {spec.column!r} holds "
+            f"{float(values[odd][0]):g}"
+        )
+    correct = np.add.reduceat(values, starts) if len(starts) else np.zeros(0)
+    return spec.of_attempts(n, correct.astype(np.int64))
 
 
 def _per_unit(values: FloatArray, starts: NDArray[np.int64], options: _Options) -> FloatArray:
@@ -270,12 +311,65 @@ def _mean_cell(units: _Units, spec: ColumnSpec, options: _Options) -> MetricResu
         cell = MetricResult(
             value, "ok", reason, ci, n_units=units.plan.n_rows, n_groups=units.plan.n_groups
         )
-        return _counted(cell, units)
+        return _described(_counted(cell, units), values, units.plan, spec)
     labels = np.zeros(len(values), dtype=np.bool_)
     bounds = (0.0, 1.0) if binary else spec.bounds
     of_scores = replace(spec, column="score", bounds=bounds)
     cell = metric_cells(labels, values, [of_scores], units.plan, options.how)[spec.name]
-    return _counted(cell, units)
+    return _described(_counted(cell, units), values, units.plan, spec)
+
+
+def _described(
+    cell: MetricResult, values: FloatArray, plan: Plan, spec: ColumnSpec
+) -> MetricResult:
+    """Add the direction, and the standard error where two groups or more give one."""
+    details = {**cell.details, "higher_is_better": spec.higher_is_better}
+    if cell.status == "ok" and plan.n_groups >= 2:
+        details["standard_error"] = mean_se(values, groups=plan.unit_of_row).se
+    return replace(cell, details=details)
+
+
+def _macro_cell(
+    parts: Sequence[_Units], spec: ColumnSpec, options: _Options, by: str
+) -> MetricResult:
+    """Return the mean over parts; parts without a value are left out and counted."""
+    there = [part for part in parts if len(part.values[spec.column])]
+    n_errors, n_skipped = sum(p.n_errors for p in parts), sum(p.n_skipped for p in parts)
+    if not there:
+        status = "error" if n_errors else "skipped"
+        reason = f"no part has a value: {n_errors} errors, {n_skipped} skipped"
+        return MetricResult(
+            None,
+            status,  # type: ignore[arg-type]
+            reason,
+            n_units=0,
+            n_groups=0,
+            n_errors=n_errors,
+            n_skipped=n_skipped,
+        )
+    values = [part.values[spec.column] for part in there]
+    result = macro_mean(
+        values, groups=[part.groups for part in there], confidence=options.how.confidence
+    )
+    ci = result.ci
+    if ci is not None:  # a mean of shares does not leave [0, 1]
+        low, high = spec.bounds
+        ci = replace(ci, ci_low=max(low, ci.ci_low), ci_high=min(high, ci.ci_high))
+    left = len(parts) - len(there)
+    reasons = [f"{left} of {len(parts)} parts have no value" if left else "", result.reason]
+    details = {"by": by, "n_parts": len(there), "higher_is_better": spec.higher_is_better}
+    error = {} if result.se is None else {"standard_error": result.se}
+    return MetricResult(
+        result.mean,
+        "ok",
+        "; ".join(filter(None, reasons)),
+        ci,
+        {**details, **error},
+        n_units=sum(map(len, values)),
+        n_groups=result.n_groups,
+        n_errors=n_errors,
+        n_skipped=n_skipped,
+    )
 
 
 def _closed_form(

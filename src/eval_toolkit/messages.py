@@ -1,0 +1,97 @@
+"""Messages: who says what. Models, graders, tasks and rollouts all speak in these."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+
+__all__ = ["Message", "Role", "read_messages"]
+
+
+class Role(StrEnum):
+    """Who speaks; a member equals its lower-case name."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation.
+
+    Parameters
+    ----------
+    role : Role or str
+        "system", "user" or "assistant".
+    content : str
+        What is said, as it is sent: nothing is stripped.
+
+    Examples
+    --------
+    >>> Message(Role.USER, "What is the capital of Italy?").role == "user"
+    True
+    >>> Message(role="assistant", content="Answer:").to_dict()
+    {'role': 'assistant', 'content': 'Answer:'}
+    """
+
+    role: Role
+    content: str
+
+    def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "role", Role(self.role))
+        except ValueError:
+            raise InvalidInputError(
+                f"`role` is {self.role!r}; it must be 'system', 'user' or 'assistant'"
+            ) from None
+        if not isinstance(self.content, str):
+            raise InvalidTypeError(
+                f"`content` of a {self.role} message must be text, got {type(self.content).__name__}"
+            )
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the JSON form that chat interfaces take."""
+        return {"role": self.role.value, "content": self.content}
+
+    @classmethod
+    def from_dict(cls, payload: Mapping[str, Any]) -> "Message":
+        """Return the message of ``{"role": …, "content": …}``; other keys are refused by name."""
+        if not isinstance(payload, Mapping) or "role" not in payload or "content" not in payload:
+            raise InvalidInputError(f"{payload!r} is no message; it needs 'role' and 'content'")
+        unknown = sorted(set(payload) - {"role", "content"})
+        if unknown:
+            raise InvalidInputError(f"a message has no field {unknown[0]!r}")
+        return cls(payload["role"], payload["content"])
+
+
+def read_messages(
+    given: "Sequence[Message | Mapping[str, Any]] | Iterable[Message | Mapping[str, Any]]",
+) -> tuple[Message, ...]:
+    """Return messages given as objects or as mappings.
+
+    Parameters
+    ----------
+    given : iterable of Message or mapping
+        A conversation.
+
+    Returns
+    -------
+    tuple of Message
+        In order.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If one of them is no message.
+
+    Examples
+    --------
+    >>> read_messages([{"role": "user", "content": "Hello"}])[0].content
+    'Hello'
+    """
+    return tuple(
+        message if isinstance(message, Message) else Message.from_dict(message) for message in given
+    )

@@ -1,0 +1,178 @@
+"""A run that takes a while: held open under its lock, gone on with after a kill, finished once."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit._files import sync_folder
+from eval_toolkit.artifacts import sanitize_for_json
+from eval_toolkit.artifacts.strict_json import parse_json, read_bytes
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.runs.folder import ARTIFACTS, MANIFEST, Run
+from eval_toolkit.runs.lock import run_lock
+from eval_toolkit.runs.writing import Columns, Writing, manifest_head, run_content
+from eval_toolkit.scorecards import Records
+
+__all__ = ["JOURNAL", "OpenRun", "open_run"]
+
+JOURNAL = "journal.jsonl"
+"""What has been answered so far; only an unfinished run has one."""
+
+
+@dataclass(slots=True)
+class OpenRun:
+    """A run's folder that this process alone may write; made by `open_run`."""
+
+    path: Path
+    begun: Mapping[str, Any] | None
+    """The manifest that was there: of a run to go on with, or of a finished one."""
+    previous: Run | None
+    """The finished run that was there; it stands until `finalise`."""
+    _finished: bool = field(default=False, repr=False)
+
+    @property
+    def journal_path(self) -> Path:
+        """Where the journal is, or will be."""
+        return self.path / JOURNAL
+
+    def finalise(
+        self,
+        *,
+        results: Mapping[str, Any],
+        manifest: Mapping[str, Any],
+        results_full: Mapping[str, Any] | None = None,
+        records: Mapping[tuple[str, str], Records] | None = None,
+        tables: Mapping[str, Columns] | None = None,
+    ) -> Run:
+        """Write the finished run as `write_run` does, and remove the journal.
+
+        Parameters
+        ----------
+        results, manifest, results_full, records, tables
+            As in `write_run`.
+
+        Returns
+        -------
+        Run
+            The run, read back from disk.
+
+        Raises
+        ------
+        ArtifactError
+            If the disk refuses; the journal is then still there.
+        """
+        content = run_content(results, results_full, records, tables)
+        head = manifest_head(manifest, sanitize_for_json(results), self.path)
+        with _refusals(self.path):
+            Writing(self.path, head).write(content)
+            self._finished = True
+            self.journal_path.unlink(missing_ok=True)
+        return Run.open(self.path)
+
+
+@contextmanager
+def open_run(run_dir: str | Path, *, manifest: Mapping[str, Any]) -> Iterator[OpenRun]:
+    """Hold a run's folder open: a new run, one to go on with, or a finished one to redo.
+
+    Parameters
+    ----------
+    run_dir : path
+        Created if need be.
+    manifest : mapping
+        What the manifest says while the run is under way; written only where none is there.
+
+    Yields
+    ------
+    OpenRun
+        Under the run's lock.
+
+    Raises
+    ------
+    ArtifactError
+        If another process holds the run, the folder holds something else, or a finished run in
+        it was altered.
+
+    Notes
+    -----
+    When the block ends before anything was written to the journal, a folder that was made here is
+    removed again. Otherwise the journal stays, and opening the folder once more goes on with it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp() + "/r1"
+    >>> results = {"schema_version": "v1", "run_id": "r1", "config": {}, "by_slice": {}}
+    >>> with open_run(folder, manifest={"run_id": "r1"}) as opened:
+    ...     run = opened.finalise(results=results, manifest={"run_id": "r1"})
+    >>> run.manifest["status"]
+    'complete'
+    """
+    folder = Path(run_dir)
+    if folder.exists() and not folder.is_dir():
+        raise ArtifactError(f"{folder}: is a file; a run needs a folder")
+    made = not folder.exists()
+    try:
+        with _refusals(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        with run_lock(folder):
+            with _refusals(folder):
+                opened = _opened(folder, manifest)
+            try:
+                yield opened
+            finally:
+                if opened.begun is None and not opened._finished:
+                    _forget_if_nothing_was_done(opened)
+    finally:
+        if made and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+@contextmanager
+def _refusals(folder: Path) -> Iterator[None]:
+    """Say in one line that the disk refuses."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, ArtifactError):
+            raise
+        raise ArtifactError(
+            f"{folder}: the run could not be written: {error.strerror or error}"
+        ) from error
+
+
+def _opened(folder: Path, manifest: Mapping[str, Any]) -> OpenRun:
+    begun = _begun(folder)
+    if begun is None:
+        there = [name for name in ARTIFACTS if (folder / name).exists()]
+        if there:
+            raise ArtifactError(
+                f"{folder}: {there[0]} is there without a {MANIFEST}; choose another folder"
+            )
+        Writing(folder, manifest_head(manifest, {}, folder)).begin()
+        sync_folder(folder)
+    complete = begun is not None and begun.get("status") == "complete"
+    return OpenRun(folder, begun, Run.open(folder) if complete else None)
+
+
+def _begun(folder: Path) -> dict[str, Any] | None:
+    path = folder / MANIFEST
+    if not path.is_file():
+        return None
+    found = parse_json(read_bytes(path), path)
+    if not isinstance(found, dict) or found.get("status") not in ("running", "complete"):
+        raise ArtifactError(f"{folder}: {MANIFEST} is not of a run; choose another folder")
+    return found
+
+
+def _forget_if_nothing_was_done(opened: OpenRun) -> None:
+    """Remove what `open_run` wrote when the journal holds no more than its first line."""
+    journal = opened.journal_path
+    if journal.is_file():
+        with journal.open("rb") as stream:
+            stream.readline()
+            if stream.readline():
+                return
+        journal.unlink()
+    (opened.path / MANIFEST).unlink(missing_ok=True)
