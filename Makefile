@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+DEMO   := runs/demo
 KERNEL := $(wildcard src/eval_toolkit/_kernel/*.c src/eval_toolkit/_kernel/*.h)
 
 # Two BLAS threads beside other work are many times slower than one.
@@ -13,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 PIP := $(BIN)/python -m pip --quiet
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo test test-slow test-install check lint types layers bench clean
+.PHONY: help setup demo demo-llm model test test-slow test-hf test-install check lint types layers bench clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -37,6 +38,16 @@ setup: $(VENV)/dev.stamp ## create .venv with everything the tests need
 
 demo: $(VENV)/core.stamp ## two classifiers on real data: scorecards, their difference, calibration
 	@$(BIN)/eval-toolkit demo
+
+model: $(VENV)/core.stamp ## fetch the embedded language model (93 MB) into the cache folder
+	@$(BIN)/eval-toolkit models fetch
+
+demo-llm: model ## a real language model: multiple choice, open answers, two prompts compared
+	@$(BIN)/eval-toolkit run capitals --model embedded --out $(DEMO)/zero-shot
+	@$(BIN)/eval-toolkit run capitals --model embedded --fewshot 3 --out $(DEMO)/three-shot
+	@$(BIN)/eval-toolkit run capitals_open --model embedded --limit 8 --out $(DEMO)/open
+	@echo "three examples against none, the same 100 questions:"
+	@$(BIN)/eval-toolkit compare $(DEMO)/zero-shot $(DEMO)/three-shot
 
 test: $(VENV)/dev.stamp ## the tests (fast ones; under 8 minutes)
 	$(BIN)/python -m pytest -q -n 2 -m "not slow"

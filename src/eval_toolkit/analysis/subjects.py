@@ -320,6 +320,7 @@ def check_versions(
         *(f"scorer:{s.scorer_a}" for s, _ in work if s.scorer_a == s.scorer_b),
         *(f"metric:{task.name}" for _, tasks in work for task in tasks),
         *(name for name in {*versions_a, *versions_b} if name.startswith("task:")),
+        *(name for name in {*versions_a} & {*versions_b} if name.startswith("grader:")),
     }
     changes = {
         name: (versions_a.get(name), versions_b.get(name))

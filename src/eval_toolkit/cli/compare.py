@@ -385,8 +385,8 @@ def _table(cells: Sequence[RunDifference]) -> Table:
             ""
             if cell.ci_low is None
             else f"[{_number(cell.ci_low, '+')}, {_number(cell.ci_high, '+')}]",
-            _number(cell.p_value),
-            *([_number(cell.p_adjusted)] if by_slice else []),
+            _p_value(cell.p_value),
+            *([_p_value(cell.p_adjusted)] if by_slice else []),
             cell.verdict,
         ]
         for cell in cells
@@ -396,3 +396,8 @@ def _table(cells: Sequence[RunDifference]) -> Table:
 
 def _number(value: float | None, sign: str = "") -> str:
     return "" if value is None else f"{value:{sign}.3f}"
+
+
+def _p_value(value: float | None) -> str:
+    """Return a p-value; one that rounds to nothing is not nothing."""
+    return "<0.001" if value is not None and value < 0.0005 else _number(value)

@@ -38,7 +38,15 @@ _COMMANDS = {
         "eval_toolkit.cli.gate:gate",
         "Hold a run to its claims: exit 1 when one of severity error fails.",
     ),
+    "models": (
+        "eval_toolkit.cli.models:models",
+        "Which models there are; fetch the embedded one; prove an endpoint.",
+    ),
     "plan": ("eval_toolkit.cli.plan:plan", "Say how many rows or samples you need."),
+    "run": (
+        "eval_toolkit.cli.run:run",
+        "Put TASK to a model: every answer is kept, every number has an interval.",
+    ),
     "schemas": (
         "eval_toolkit.cli.schemas:schemas",
         "List, show and check the JSON Schemas of stored files.",
@@ -47,6 +55,10 @@ _COMMANDS = {
     "split": (
         "eval_toolkit.cli.split:split",
         "Split a file into parts: stratified, by group or by time.",
+    ),
+    "tasks": (
+        "eval_toolkit.cli.tasks:tasks",
+        "Which tasks there are; what one is made of; what its prompts look like.",
     ),
     "validate": (
         "eval_toolkit.cli.validate:validate",

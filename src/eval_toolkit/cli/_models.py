@@ -1,0 +1,106 @@
+"""Options that say which model to ask, and how: the same for `run` and `models check`."""
+
+import functools
+import json
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import click
+
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.models.loading import load_model
+from eval_toolkit.protocols import Model
+
+__all__ = ["ModelChoice", "model_options", "read_arguments"]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """A model by name, with what its maker is told."""
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def load(self) -> Model:
+        """Return the model; weights and connections wait until they are needed."""
+        return load_model(self.name, self.options)
+
+
+_HTTP = (
+    click.option("--base-url", metavar="URL", help="openai: of the server, ending in /v1."),
+    click.option(
+        "--api-key-env", metavar="NAME", help="openai: environment variable that holds the key."
+    ),
+    click.option("--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True),
+                 metavar="S", help="openai: seconds one request may take."),
+    click.option("--max-tries", type=click.IntRange(1), help="openai: tries of one request."),
+    click.option("--rpm", "requests_per_minute", type=click.IntRange(1),
+                 help="openai: requests per minute."),
+    click.option("--tpm", "tokens_per_minute", type=click.IntRange(1),
+                 help="openai: tokens per minute."),
+    click.option("--prices", metavar="IN,OUT", help="openai: of a million tokens, for the cost."),
+)  # fmt: skip
+
+
+def model_options(command: _Command) -> _Command:
+    """Add the options of models over HTTP and ``--model-arg``; the command gets ``choose``."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        names = (
+            *("base_url", "api_key_env", "timeout_s", "max_tries"),
+            *("requests_per_minute", "tokens_per_minute"),
+        )
+        given = {name: kwargs.pop(name) for name in names}
+        options = {name: value for name, value in given.items() if value is not None}
+        if (prices := kwargs.pop("prices")) is not None:
+            options["prices"] = _prices(prices)
+        options |= read_arguments(kwargs.pop("model_args"))
+
+        def choose(name: str, **more: Any) -> ModelChoice:
+            return ModelChoice(name, {**more, **options})
+
+        return command(*args, choose=choose, **kwargs)
+
+    decorated: Any = click.option(
+        "--model-arg",
+        "model_args",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="Any other option of the model. Repeatable.",
+    )(wrapped)
+    for option in reversed(_HTTP):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+def _prices(text: str) -> tuple[float, float]:
+    try:
+        into, out = (float(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidInputError(f"--prices {text} must be two numbers, as in 0.15,0.60") from None
+    return into, out
+
+
+def read_arguments(given: Sequence[str]) -> dict[str, Any]:
+    """Read ``key=value``: numbers, true and false, lists and tables as TOML writes them, else text."""
+    arguments: dict[str, Any] = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not key.isidentifier():
+            raise InvalidInputError(f"--model-arg {text} must be KEY=VALUE")
+        arguments[key] = _value(value)
+    return arguments
+
+
+def _value(text: str) -> Any:
+    for read in (json.loads, lambda raw: tomllib.loads(f"x = {raw}")["x"]):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,111 @@
+"""``eval-toolkit models``: which there are, fetching the embedded one, proving an endpoint."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from eval_toolkit.cli._exit import EvidenceSaysNo
+from eval_toolkit.cli._models import ModelChoice, model_options
+from eval_toolkit.cli._options import output_options
+from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.cli._text import say
+from eval_toolkit.errors import ModelError
+from eval_toolkit.messages import Message, Role
+from eval_toolkit.models.loading import available_models
+from eval_toolkit.protocols import Model
+from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
+
+__all__ = ["models"]
+
+_QUESTION = Message(Role.USER, "What is the capital of France? Answer with one word.")
+_CHOICES = (" Paris", " Rome")
+
+
+@click.group()
+def models() -> None:
+    """Which models there are; fetch the embedded one; prove an endpoint."""
+
+
+@models.command("list")
+@output_options("json", "md")
+def list_(output: Output) -> None:
+    """List the kinds of models that --model takes."""
+    found = available_models()
+    rows = [[name, what] for name, what in found.items()]
+    notes = ["any object of your own: package.module:object"]
+    output.emit(
+        Page("models", {"models": found}, (), [Table(["model", "what it is"], rows)], notes)
+    )
+
+
+@models.command()
+@click.option("--force", is_flag=True, help="Fetch again although it is there.")
+def fetch(force: bool) -> None:
+    """Fetch the embedded model (93 MB), check its hash, keep it in the cache folder."""
+    from eval_toolkit.models.embedded import fetch_model
+
+    started = time.perf_counter()
+    path = fetch_model(force=force)
+    say(f"{path} is there, its hash is right ({time.perf_counter() - started:.1f} s)")
+
+
+@models.command()
+@click.argument("model")
+@model_options
+@output_options("json", "md")
+def check(model: str, choose: Callable[..., ModelChoice], output: Output) -> None:
+    """Ask MODEL two small things and say what it can do.
+
+    Of an OpenAI-compatible server also whether its log-likelihoods are what they should be. Exit
+    code 1 when MODEL cannot generate.
+    """
+    loaded = choose(model).load()
+    lines = asyncio.run(_checked(loaded))
+    table = Table(["can it", "", "what came back"], [[*line[:2], line[2]] for line in lines])
+    payload = {
+        "model": loaded.name,
+        "checks": [{"what": what, "status": status, "detail": how} for what, status, how in lines],
+    }
+    output.emit(Page(f"model {loaded.name}", payload, [f"model {loaded.name}"], [table]))
+    if lines[0][1] != "yes":
+        raise EvidenceSaysNo
+
+
+async def _checked(model: Model) -> list[tuple[str, str, str]]:
+    try:
+        own: Any = getattr(model, "check", None)
+        if own is not None:
+            try:
+                return list((await own()).lines())
+            except ModelError as error:
+                return [("generate", "no", f"{error.kind}: {error}")]
+        return [
+            await _answer("generate", model.generate(GenerateRequest((_QUESTION,), max_tokens=16))),
+            await _answer(
+                "log-likelihood",
+                model.loglikelihood(LoglikelihoodRequest("The capital of France is", _CHOICES)),
+            ),
+        ]
+    finally:
+        close: Any = getattr(model, "aclose", None)
+        if close is not None:
+            await close()
+
+
+async def _answer(what: str, asked: Any) -> tuple[str, str, str]:
+    started = time.perf_counter()
+    try:
+        response = await asked
+    except ModelError as error:
+        return what, "no", f"{error.kind}: {error}"
+    took = time.perf_counter() - started
+    said = getattr(response, "text", None)
+    if said is None:
+        said = ", ".join(
+            f"{choice.strip()} {number:.2f}"
+            for choice, number in zip(response.choices, response.loglikelihoods, strict=True)
+        )
+    return what, "yes", f"{said!r} in {took:.2f} s"

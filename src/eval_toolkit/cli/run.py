@@ -1,0 +1,254 @@
+"""``eval-toolkit run``: a task put to a model, resumed where it stopped, with intervals."""
+
+import contextlib
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit.cli._exit import EXIT_FAILED
+from eval_toolkit.cli._models import ModelChoice, model_options
+from eval_toolkit.cli._progress import ProgressBar
+from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._task_page import estimate_page, task_page
+from eval_toolkit.cli._tasks import load_chosen_task, task_options
+from eval_toolkit.cli._text import say
+from eval_toolkit.errors import InvalidInputError, ModelError
+from eval_toolkit.protocols import Model
+from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.running import TaskRun, estimate, measure_run, run_task
+
+__all__ = ["run"]
+
+_RUNS = Path("runs")
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """What is asked and how, apart from task and model."""
+
+    asked: dict[str, Any]
+    """What decides the answers."""
+    graded: dict[str, Any]
+    """How they are graded and counted."""
+    engine: dict[str, Any]
+    """How many at once, and from where; none of it changes a result."""
+
+
+@click.command()
+@click.argument("task")
+@click.option("--model", metavar="MODEL", help="embedded, openai:NAME, … (`models list`).")
+@task_options
+@click.option(
+    "--attempts", default=1, show_default=True, type=click.IntRange(1), help="Tries at each sample."
+)
+@click.option(
+    "--format",
+    "formatter",
+    metavar="NAME",
+    help="How messages become a prompt: chat, plain, concat, chatml, llama3.",
+)
+@click.option("--temperature", type=click.FloatRange(min=0), help="Of the answers; 0 by default.")
+@click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), help="Of the answers.")
+@click.option("--max-tokens", type=click.IntRange(1), help="Of an answer; the task's by default.")
+@click.option("--stop", multiple=True, metavar="TEXT", help="Where an answer ends. Repeatable.")
+@click.option(
+    "--grader",
+    "graders",
+    multiple=True,
+    metavar="NAME",
+    help="Instead of the task's: exact_match, f1, number_match, … Repeatable.",
+)
+@click.option(
+    "--pass-at",
+    multiple=True,
+    type=click.IntRange(1),
+    metavar="K",
+    help="Report pass@K over the attempts. Repeatable.",
+)
+@click.option(
+    "--on-error",
+    type=click.Choice(["exclude", "as_zero"]),
+    default="exclude",
+    show_default=True,
+    help="What a failed sample counts as.",
+)
+@click.option(
+    "--max-error-rate",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(0, 1),
+    help="Failed samples that are put up with; above it the exit code is 3.",
+)
+@click.option(
+    "--confidence",
+    default=0.95,
+    show_default=True,
+    help="Of the intervals.",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+)
+@click.option("--concurrency", type=click.IntRange(1), help="Requests at once.")
+@model_options
+@click.option("--cache", type=click.Path(dir_okay=False), help="SQLite file of earlier answers.")
+@click.option(
+    "--replay",
+    type=click.Path(exists=True),
+    metavar="RUN",
+    help="Answer from a stored run or cache; no model is asked.",
+)
+@click.option(
+    "--measure",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="RUN",
+    help="Grade the stored answers of RUN again, as it asked for them.",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False),
+    metavar="FOLDER",
+    help="The run's folder; run again to go on. By default below runs/.",
+)
+@click.option("--no-store", is_flag=True, help="Write nothing.")
+@click.option("--dry-run", is_flag=True, help="Say what would be asked, and ask nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print strict JSON.")
+@click.option("--md", "as_md", is_flag=True, help="Print Markdown.")
+@click.option("--quiet", is_flag=True, help="No progress on standard error.")
+def run(
+    task: str,
+    model: str | None,
+    options: dict[str, Any],
+    choose: Callable[..., ModelChoice],
+    measure: str | None,
+    out: str | None,
+    no_store: bool,
+    dry_run: bool,
+    as_json: bool,
+    as_md: bool,
+    quiet: bool,
+    **given: Any,
+) -> None:
+    """Put TASK to a model: every answer is kept, every number has an interval.
+
+    TASK is a name (`tasks list`), a TOML, YAML or Python file, or package.module:Class. Killed at
+    any moment, the same command goes on where it was: no answer is asked for twice. Exit code 3
+    when more samples failed than --max-error-rate allows.
+    """
+    output = Output.of({"json": as_json, "md": as_md}, None)
+    asking = _asking(given, options)
+    chosen = load_chosen_task(task, options)
+    if measure is not None:
+        _refuse_with_measure(model, out, asking)
+        done = measure_run(measure, chosen, out=out, **asking.graded)
+        _tell(output, chosen, done)
+        return
+    loaded = None if model is None else _loaded(choose, model, asking)
+    if loaded is None and asking.engine["replay"] is None and not dry_run:
+        raise click.UsageError("say which --model to ask, or --replay a stored run")
+    if dry_run:
+        names = ("limit", "order", "attempts", "formatter", "max_tokens")
+        planned = estimate(chosen, loaded, **{name: asking.asked[name] for name in names})
+        output.emit(estimate_page(chosen, planned))
+        return
+    folder = None if no_store else Path(out) if out else _folder(chosen, loaded, asking)
+    with _bar(quiet) as bar, _resumable(folder):
+        done = run_task(
+            chosen,
+            loaded,
+            folder,
+            on_progress=bar,
+            **asking.asked,
+            **asking.graded,
+            **asking.engine,
+        )
+    _tell(output, chosen, done)
+
+
+def _asking(given: dict[str, Any], options: dict[str, Any]) -> _Asking:
+    decoding = {name: given[name] for name in ("temperature", "top_p", "max_tokens")}
+    return _Asking(
+        asked={
+            **decoding,
+            "stop": given["stop"] or None,
+            "limit": options.pop("limit"),
+            "order": options.pop("order"),
+            "attempts": given["attempts"],
+            "formatter": given["formatter"],
+        },
+        graded={
+            "graders": list(given["graders"]) or None,
+            "pass_at": given["pass_at"],
+            "on_error": given["on_error"],
+            "max_error_rate": given["max_error_rate"],
+            "confidence": given["confidence"],
+        },
+        engine={name: given[name] for name in ("concurrency", "cache", "replay")},
+    )
+
+
+def _loaded(choose: Callable[..., ModelChoice], model: str, asking: _Asking) -> Model:
+    """Return the model; one that limits itself is told how many requests are wanted at once."""
+    wanted = asking.engine["concurrency"]
+    told = {"concurrency": wanted} if wanted and model.startswith("openai:") else {}
+    return choose(model, **told).load()
+
+
+def _refuse_with_measure(model: str | None, out: str | None, asking: _Asking) -> None:
+    """Answers that are there were asked for as they were."""
+    if model is not None or any(value for value in asking.engine.values()):
+        raise click.UsageError("--measure asks no model; leave --model, --cache and --replay out")
+    set_ = [name for name in ("temperature", "top_p", "max_tokens", "stop", "limit", "formatter")
+            if asking.asked[name] is not None]  # fmt: skip
+    if set_ or asking.asked["attempts"] != 1:
+        option = (set_ or ["attempts"])[0].replace("_", "-").replace("formatter", "format")
+        raise click.UsageError(f"--measure takes the answers as they are; leave --{option} out")
+    if out is None:
+        return
+    if not out.strip():
+        raise InvalidInputError("--out is empty; name a folder")
+
+
+def _folder(task: BaseTask[Any], model: Model | None, asking: _Asking) -> Path:
+    """Return a folder that the same command finds again, and another command does not."""
+    who = "replay" if model is None else model.name
+    told = {
+        "task": task.describe(),
+        "model": None if model is None else dict(model.describe()),
+        "replay": asking.engine["replay"],
+        **{name: value for name, value in asking.asked.items() if name not in ("limit",)},
+    }
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{task.NAME}-{who}").strip("-.")[:80]
+    return _RUNS / f"{name}-{sha256_text(canonical_json(told))[:8]}"
+
+
+@contextlib.contextmanager
+def _bar(quiet: bool) -> Iterator[ProgressBar | None]:
+    if quiet or sys.stderr is None:
+        yield None
+        return
+    with ProgressBar() as bar:
+        yield bar
+
+
+@contextlib.contextmanager
+def _resumable(folder: Path | None) -> Iterator[None]:
+    """Say that nothing is lost when asking stops."""
+    try:
+        yield
+    except (KeyboardInterrupt, ModelError) as stop:
+        if folder is not None and (folder / "journal.jsonl").exists():
+            say(f"what was answered is kept in {folder}; the same command goes on", err=True)
+        if isinstance(stop, ModelError):
+            say(f"error: {stop}", err=True)
+            raise click.exceptions.Exit(EXIT_FAILED) from stop
+        raise
+
+
+def _tell(output: Output, task: BaseTask[Any], done: TaskRun) -> None:
+    output.emit(task_page(task, done))
+    if done.too_many_errors:
+        raise click.exceptions.Exit(EXIT_FAILED)

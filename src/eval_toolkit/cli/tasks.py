@@ -1,0 +1,116 @@
+"""``eval-toolkit tasks``: which there are, what one is made of, what its prompts look like."""
+
+from typing import Any
+
+import click
+
+from eval_toolkit.cli._options import output_options
+from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.cli._tasks import load_chosen_task, task_options
+from eval_toolkit.cli._text import say
+from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.loading import available_tasks
+from eval_toolkit.tasks.planning import default_formatter
+from eval_toolkit.tasks.prompts import format_prompt
+from eval_toolkit.tasks.types import Sample
+
+__all__ = ["tasks"]
+
+
+@click.group()
+def tasks() -> None:
+    """Which tasks there are; what one is made of; what its prompts look like."""
+
+
+@tasks.command("list")
+@output_options("json", "md")
+def list_(output: Output) -> None:
+    """List the tasks that come along and those of installed packages."""
+    found = available_tasks()
+    rows = [
+        [
+            info.name,
+            info.response_type or "",
+            "comes along"
+            if not info.needs_data
+            else f"--data, or {info.hub}"
+            if info.hub
+            else "--data",
+            info.description,
+        ]
+        for info in found
+    ]
+    notes = ["a task of your own: a TOML, YAML or Python file, or package.module:Class"]
+    payload = {"tasks": [info.to_dict() for info in found]}
+    header = ["task", "asks for", "data", "what it is"]
+    output.emit(Page("tasks", payload, (), [Table(header, rows)], notes))
+
+
+@tasks.command()
+@click.argument("task")
+@task_options
+@output_options("json", "md")
+def show(task: str, options: dict[str, Any], output: Output) -> None:
+    """Say what TASK is made of: version, splits, data with hashes, graders."""
+    chosen = load_chosen_task(task, options)
+    described = chosen.describe()
+    data = described["dataset"]
+    graders = ", ".join(f"{grader.name} (version {grader.version})" for grader in chosen.graders())
+    rows = [
+        *([key.replace("_", " "), _said(described[key])] for key in described if key != "dataset"),
+        *([f"data: {key}", _said(value)] for key, value in data.items() if key != "files"),
+        *([f"file {name}", digest] for name, digest in (data.get("files") or {}).items()),
+        ["graders", graders],
+    ]
+    payload = {**described, "graders": {g.name: g.version for g in chosen.graders()}}
+    output.emit(Page(f"task {chosen.NAME}", payload, (), [Table(["", ""], rows)]))
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {inner}" for key, inner in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+@tasks.command()
+@click.argument("task")
+@task_options
+@click.option(
+    "--format",
+    "formatter",
+    metavar="NAME",
+    help="chat, plain, concat, chatml, llama3; by default what `run` would use.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print strict JSON.")
+def preview(task: str, options: dict[str, Any], formatter: str | None, as_json: bool) -> None:
+    """Print the prompts of TASK as they would be sent; one by default, more with --limit."""
+    chosen = load_chosen_task(task, options)
+    samples = chosen.samples(options["limit"] or 1, order=options["order"])
+    samples = samples if options["limit"] else samples[:1]
+    form = formatter or default_formatter(chosen)
+    if as_json:
+        page = Page(
+            "", {"task": chosen.NAME, "format": form, "samples": [s.to_dict() for s in samples]}
+        )
+        Output("json").emit(page)
+        return
+    for sample in samples:
+        say(_shown(chosen, sample, form))
+
+
+def _shown(task: BaseTask[Any], sample: Sample, form: str) -> str:
+    """Return a prompt with rules around it, so that blanks and empty lines can be seen."""
+    made = format_prompt(sample.messages, form)
+    if isinstance(made, str):
+        body = _bar("prompt", made)
+    else:
+        body = "\n".join(_bar(message.role.value, message.content) for message in made)
+    lines = [f"# {task.NAME} {sample.id}, format {form}", body]
+    if sample.possible_completions is not None:
+        lines += [f"choice {i}: {text!r}" for i, text in enumerate(sample.possible_completions)]
+    lines.append(f"reference: {sample.ground_truth!r}")
+    return "\n".join(lines) + "\n"
+
+
+def _bar(title: str, text: str) -> str:
+    return "\n".join([f"┌ {title}", *(f"│{line}" for line in text.split("\n")), "└"])

@@ -1,0 +1,181 @@
+"""Names to graders, for the command line and for declared tasks."""
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, PluginError
+from eval_toolkit.graders.choices import BitsPerByte, ChoiceAccuracy
+from eval_toolkit.graders.texts import ExactMatch, TokenF1
+from eval_toolkit.plugins import available_plugins, load_plugin
+from eval_toolkit.protocols import Grader
+from eval_toolkit.responses import ResponseType
+
+__all__ = ["available_graders", "default_graders", "load_grader"]
+
+_HERE = "eval_toolkit.graders"
+_OURS = {
+    "accuracy": f"{_HERE}.choices:ChoiceAccuracy",
+    "accuracy_norm_bytes": f"{_HERE}.choices:ChoiceAccuracy",
+    "accuracy_norm_chars": f"{_HERE}.choices:ChoiceAccuracy",
+    "accuracy_norm_tokens": f"{_HERE}.choices:ChoiceAccuracy",
+    "bits_per_byte": f"{_HERE}.choices:BitsPerByte",
+    "exact_match": f"{_HERE}.texts:ExactMatch",
+    "f1": f"{_HERE}.texts:TokenF1",
+    "f1_plain": f"{_HERE}.texts:TokenF1",
+    "letter_match": f"{_HERE}.extraction:LetterMatch",
+    "number_match": f"{_HERE}.extraction:NumberMatch",
+    "probability_mass": f"{_HERE}.choices:ProbabilityMass",
+    "regex_match": f"{_HERE}.extraction:RegexMatch",
+}
+_PRESET = {
+    "accuracynormbytes": {"normalise": "bytes"},
+    "accuracynormchars": {"normalise": "characters"},
+    "accuracynormtokens": {"normalise": "tokens"},
+    "f1plain": {"normalise": "plain"},
+}
+"""What a name already says, by the name without its underscores."""
+
+
+def available_graders() -> dict[str, str]:
+    """Return the names of graders, ours and those of installed packages, and where each is.
+
+    Returns
+    -------
+    dict of str to str
+        Name to ``module:object``, sorted by name.
+
+    Examples
+    --------
+    >>> "exact_match" in available_graders()
+    True
+    """
+    return available_plugins("graders", _OURS)
+
+
+def default_graders(response_type: ResponseType | str) -> list[Grader]:
+    """Return the graders of a task that names none.
+
+    Parameters
+    ----------
+    response_type : ResponseType or str
+        "completion" or "loglikelihoods".
+
+    Returns
+    -------
+    list of Grader
+        Exact match and F1; or accuracy, accuracy by bytes and bits per byte.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such type.
+
+    Examples
+    --------
+    >>> [grader.name for grader in default_graders("loglikelihoods")]
+    ['accuracy', 'accuracy_norm_bytes', 'bits_per_byte']
+    """
+    try:
+        kind = ResponseType(response_type)
+    except ValueError:
+        raise InvalidInputError(
+            f"`response_type` is {response_type!r}; it must be 'completion' or 'loglikelihoods'"
+        ) from None
+    if kind is ResponseType.COMPLETION:
+        return [ExactMatch(), TokenF1()]
+    return [ChoiceAccuracy(), ChoiceAccuracy("bytes"), BitsPerByte()]
+
+
+def load_grader(given: str | Mapping[str, Any] | Grader, **options: Any) -> Grader:
+    """Return the grader that a name, or a table with a name and options, stands for.
+
+    Parameters
+    ----------
+    given : str, mapping or Grader
+        A name of `available_graders`, ``package.module:object``, or one of these followed by its
+        options as a TOML table: ``number_match{where="boxed"}``. A mapping has the name under
+        ``grader`` and the options beside it, ``name`` among them. A grader is returned as it is.
+    **options
+        Of the grader.
+
+    Returns
+    -------
+    Grader
+        Made.
+
+    Raises
+    ------
+    PluginError
+        If there is no grader of that name.
+    InvalidInputError
+        If an option is unknown or out of range.
+
+    Examples
+    --------
+    >>> load_grader("exact_match", ignore_case=True).version
+    '1+ignore_case=True'
+    >>> load_grader({"grader": "number_match", "where": "boxed"}).where
+    'boxed'
+    >>> load_grader("f1{normalise='plain'}").name
+    'f1_plain'
+    """
+    if isinstance(given, Mapping):
+        table = dict(given)
+        name = table.pop("grader", None)
+        if not isinstance(name, str):
+            raise InvalidInputError(f"{dict(given)!r} names no grader; it needs 'grader'")
+        return load_grader(name, **table, **options)
+    if not isinstance(given, str):
+        if options or not _is_grader(given):
+            raise InvalidTypeError(
+                f"{given!r} is no grader; it needs `name`, `version` and `grade(response)`"
+            )
+        return given
+    name, told = _name_and_options(given)
+    plain = "".join(sign for sign in name.lower() if sign not in " -_")
+    preset = _PRESET.get(plain, {})
+    return _made(name, load_plugin("graders", name, _OURS), {**preset, **told, **options})
+
+
+def _is_grader(given: Any) -> bool:
+    # A class has the attributes too; what is wanted is a grader that was made.
+    return isinstance(given, Grader) and not isinstance(given, type)
+
+
+def _name_and_options(text: str) -> tuple[str, dict[str, Any]]:
+    name, brace, rest = text.partition("{")
+    if not brace:
+        return text, {}
+    try:
+        return name.strip(), tomllib.loads(f"options = {{{rest}")["options"]
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInputError(
+            f"{text!r}: the options are no TOML table such as {{ignore_case=true}}: {error}"
+        ) from None
+
+
+def _made(name: str, found: Any, options: Mapping[str, Any]) -> Grader:
+    """Return the grader that a class or a function makes, or the object itself."""
+    if _is_grader(found):
+        if options:
+            raise InvalidInputError(f"grader {name!r} is ready made; it takes no options")
+        return found  # type: ignore[no-any-return]
+    if is_dataclass(found):
+        known = [item.name for item in fields(found) if item.init]
+        unknown = sorted(set(options) - set(known))
+        if unknown:
+            near = difflib.get_close_matches(unknown[0], known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known) or 'none'}"
+            raise InvalidInputError(f"grader {name!r} has no option {unknown[0]!r}; {hint}")
+    if not callable(found):
+        raise PluginError(f"grader {name!r}: {found!r} is neither a grader nor makes one")
+    try:
+        made = found(**options)
+    except TypeError as error:
+        raise InvalidInputError(f"grader {name!r}: {error}") from error
+    if not _is_grader(made):
+        raise PluginError(f"grader {name!r}: {made!r} is no grader; it needs `grade(response)`")
+    return made  # type: ignore[no-any-return]

@@ -1,0 +1,213 @@
+"""Graders of generated texts: exact match and token F1, and how texts are made comparable.
+
+Patterns that the caller gives run on model output. Python's ``re`` has no time limit, so they see
+at most the last `PATTERN_LIMIT` characters of a text: a pattern that takes quadratic time stays
+bearable. One that backtracks exponentially, such as ``(a+)+$``, does not; such patterns must not be
+used on text that others write.
+"""
+
+import re
+import string
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eval_toolkit._validate import choice
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.graders.base import RATE, ColumnInfo, Grade, options_version, references
+from eval_toolkit.responses import Completion
+
+__all__ = ["PATTERN_LIMIT", "ExactMatch", "TextRules", "TokenF1", "compiled"]
+
+PATTERN_LIMIT = 20_000
+"""A caller's pattern sees at most so many characters of a text, its last ones."""
+
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
+_ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def compiled(pattern: Any, name: str, flags: int = 0) -> re.Pattern[str]:
+    """Return a caller's pattern, or raise a line that says what is wrong with it."""
+    try:
+        return re.compile(pattern, flags)
+    except (re.error, TypeError) as error:
+        raise InvalidInputError(f"`{name}` is {pattern!r}; it is no pattern: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class TextRules:
+    """What of two texts does not count when they are compared.
+
+    White space at the ends never counts, and neither does which of several equal Unicode spellings
+    of a letter is used (NFC).
+
+    Parameters
+    ----------
+    ignore_case, ignore_punctuation, ignore_articles : bool, default False
+        Punctuation is every Unicode character of the category P, and the ASCII signs
+        ``$+<=>^`|~``; articles are "a", "an" and "the".
+    ignore_whitespace : bool, default True
+        Any white space counts as one blank.
+    ignore : sequence of str
+        Patterns whose matches are taken out first, in order; see the module on their cost.
+
+    Examples
+    --------
+    >>> TextRules(ignore_case=True, ignore_punctuation=True).apply(" The  Answer: 4! ")
+    'the answer 4'
+    """
+
+    ignore_case: bool = False
+    ignore_punctuation: bool = False
+    ignore_articles: bool = False
+    ignore_whitespace: bool = True
+    ignore: Sequence[str] = ()
+    _patterns: tuple[re.Pattern[str], ...] = field(
+        default=(), init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        if isinstance(self.ignore, str):
+            raise InvalidInputError(f"`ignore` is {self.ignore!r}; it must be a list of patterns")
+        object.__setattr__(self, "ignore", tuple(self.ignore))
+        patterns = [compiled(one, f"ignore[{at}]") for at, one in enumerate(self.ignore)]
+        object.__setattr__(self, "_patterns", tuple(patterns))
+
+    def apply(self, text: str) -> str:
+        """Return the text without what does not count."""
+        if self._patterns:
+            text = text[-PATTERN_LIMIT:]
+            for pattern in self._patterns:
+                text = pattern.sub("", text)
+        if not text.isascii():
+            text = unicodedata.normalize("NFC", text)
+        if self.ignore_case:
+            text = text.casefold()
+        if self.ignore_punctuation:
+            text = without_punctuation(text)
+        if self.ignore_articles:
+            text = _ARTICLES.sub(" ", text)
+        return " ".join(text.split()) if self.ignore_whitespace else text.strip()
+
+
+def without_punctuation(text: str) -> str:
+    """Return a text without punctuation, Unicode's and ASCII's."""
+    text = text.translate(_ASCII_PUNCTUATION)
+    if text.isascii():
+        return text
+    return "".join(sign for sign in text if not unicodedata.category(sign).startswith("P"))
+
+
+@dataclass(frozen=True, slots=True)
+class ExactMatch:
+    """Whether the text is one of the references; the options say what does not count.
+
+    Parameters
+    ----------
+    ignore_case, ignore_punctuation, ignore_articles, ignore_whitespace, ignore
+        As in `TextRules`; applied to text and references alike.
+    name : str, default "exact_match"
+        Of the column, so that two of them can stand side by side.
+
+    Examples
+    --------
+    >>> answer = Completion(" Rome.", ground_truth=["Rome", "Roma"])
+    >>> ExactMatch().grade(answer)
+    {'exact_match': 0.0}
+    >>> ExactMatch(ignore_punctuation=True).grade(answer)
+    {'exact_match': 1.0}
+    """
+
+    ignore_case: bool = False
+    ignore_punctuation: bool = False
+    ignore_articles: bool = False
+    ignore_whitespace: bool = True
+    ignore: Sequence[str] = ()
+    name: str = "exact_match"
+    _rules: TextRules = field(default=TextRules(), init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        rules = TextRules(
+            self.ignore_case,
+            self.ignore_punctuation,
+            self.ignore_articles,
+            self.ignore_whitespace,
+            self.ignore,
+        )
+        object.__setattr__(self, "ignore", rules.ignore)
+        object.__setattr__(self, "_rules", rules)
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "1")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        return {self.name: RATE}
+
+    def grade(self, response: Completion) -> Mapping[str, float | Grade]:
+        """Return 1 if any reference agrees."""
+        text = self._rules.apply(response.completion)
+        right = any(text == self._rules.apply(truth) for truth in references(response))
+        return {self.name: float(right)}
+
+
+_PLAIN = TextRules(ignore_case=True)
+_SQUAD = TextRules(ignore_case=True, ignore_punctuation=True, ignore_articles=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenF1:
+    """How far the words of the text and of a reference agree; the best of several references.
+
+    F1 is 2·common / (words of the text + words of the reference), common counted with
+    multiplicity. A text and a reference that are both empty agree; one of them alone does not.
+
+    Parameters
+    ----------
+    normalise : {"squad", "plain"}, default "squad"
+        "squad" leaves out case, punctuation and English articles; "plain" case alone. Words are
+        what white space separates.
+
+    Examples
+    --------
+    >>> TokenF1().grade(Completion("the red cat", ground_truth="A cat!"))["f1"]
+    0.6666666666666666
+    """
+
+    normalise: str = "squad"
+
+    def __post_init__(self) -> None:
+        choice(self.normalise, "normalise", ("squad", "plain"))
+
+    @property
+    def name(self) -> str:
+        """``f1``, or ``f1_plain``."""
+        return "f1" if self.normalise == "squad" else "f1_plain"
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "1")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        return {self.name: ColumnInfo(bounds=(0.0, 1.0))}
+
+    def grade(self, response: Completion) -> Mapping[str, float | Grade]:
+        """Return the best F1 over the references."""
+        rules = _SQUAD if self.normalise == "squad" else _PLAIN
+        words = rules.apply(response.completion).split()
+        return {
+            self.name: max(_f1(words, rules.apply(truth).split()) for truth in references(response))
+        }
+
+
+def _f1(words: list[str], reference: list[str]) -> float:
+    if not words or not reference:
+        return float(words == reference)
+    common = sum((Counter(words) & Counter(reference)).values())
+    return 2.0 * common / (len(words) + len(reference))

@@ -1,0 +1,311 @@
+"""From answers to records: every sample in, whatever went wrong with it. Asks no model.
+
+Three things can fail for a sample, and none of them touches another: the model, the task's
+post-processing, a grader. Each leaves an error in the columns it concerns, with its reason.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from eval_toolkit import _validate
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.graders import ColumnInfo, Grade, load_grader
+from eval_toolkit.graders.base import columns_of
+from eval_toolkit.messages import Message, Role
+from eval_toolkit.protocols import Grader
+from eval_toolkit.responses import Completion, Loglikelihood, RawLoglikelihood
+from eval_toolkit.runner import Outcome
+from eval_toolkit.scorecards import Records
+from eval_toolkit.tasks.types import NO_SUBJECT, Sample
+
+__all__ = ["build_response", "grader_columns", "measure", "with_reply"]
+
+_REASON_LENGTH = 300
+_UNFILLED = Grade.skipped("the grader gave no value")
+
+
+class Measurable(Protocol):
+    """What of a task is needed to measure answers to it."""
+
+    def post_process_generated_completion(self, text: str, sample: Any = None) -> str:
+        """Return the text that is graded."""
+        ...
+
+    def graders(self) -> Sequence[Grader]:
+        """Return the graders of the task."""
+        ...
+
+
+def measure(
+    task: Measurable,
+    samples: Sequence[Sample],
+    outcomes: Iterable[Outcome],
+    *,
+    graders: Sequence[Grader | str | Mapping[str, Any]] | None = None,
+) -> Records:
+    """Grade the answers to a task's samples: one record per sample and attempt.
+
+    Parameters
+    ----------
+    task : BaseTask
+        Post-processes texts, and names the graders where none are given.
+    samples : sequence of Sample
+        What was asked; each has its records, also where nothing was answered.
+    outcomes : iterable of Outcome
+        What `run_jobs` returned, in any order.
+    graders : sequence of Grader, str or mapping, optional
+        Instead of the task's; as in `graders.load_grader`.
+
+    Returns
+    -------
+    Records
+        A column for each column of each grader, with status and reason; the slice ``subject``
+        where the task has subjects. No times, costs or token counts.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are no samples or no graders, or two graders fill one column.
+
+    Examples
+    --------
+    >>> from eval_toolkit.requests import GenerateRequest
+    >>> from eval_toolkit.responses import RawCompletion
+    >>> from eval_toolkit.runner import Job
+    >>> class Echo:
+    ...     def post_process_generated_completion(self, text, sample=None):
+    ...         return text.strip()
+    ...     def graders(self):
+    ...         return []
+    >>> sample = Sample("q1", "no_subject", [Message("user", "Capital of Italy?")], "Rome")
+    >>> job = Job("q1", 1, GenerateRequest(sample.messages))
+    >>> answered = Outcome(job, RawCompletion(" Rome"), None, False)
+    >>> measure(Echo(), [sample], [answered], graders=["exact_match"]).columns["exact_match"]
+    array([1.])
+    """
+    if not samples:
+        raise InvalidInputError("`samples` is empty; there is nothing to measure")
+    chosen = [load_grader(one) for one in (task.graders() if graders is None else graders)]
+    found = {
+        (outcome.job.unit_id, outcome.job.attempt): outcome
+        for outcome in outcomes
+        if not outcome.job.step
+    }
+    attempts = sorted({attempt for _, attempt in found}) or [1]
+    table = _Table.of(grader_columns(chosen))
+    lines = [(sample, attempt) for sample in samples for attempt in attempts]
+    for sample, attempt in lines:
+        graded = _graded(task, sample, found.get((sample.id, attempt)), chosen)
+        table.add(dict.fromkeys(table.values, graded) if isinstance(graded, Grade) else graded)
+    subjects = [sample.subject for sample, _ in lines]
+    return Records.from_columns(
+        table.values,
+        unit_id=[sample.id for sample, _ in lines],
+        attempt=[attempt for _, attempt in lines],
+        group=[sample.id if sample.group is None else sample.group for sample, _ in lines],
+        slices={} if set(subjects) == {NO_SUBJECT} else {"subject": subjects},
+        content_hash=[sample.content_hash for sample, _ in lines],
+        status=table.status,
+        reason=table.reason,
+    )
+
+
+def grader_columns(graders: Iterable[Grader]) -> dict[str, ColumnInfo]:
+    """Return the columns that graders fill, and how each is to be read.
+
+    Parameters
+    ----------
+    graders : iterable of Grader
+        At least one.
+
+    Returns
+    -------
+    dict of str to ColumnInfo
+        In the order of the graders.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are no graders, or two fill one column.
+
+    Examples
+    --------
+    >>> list(grader_columns([load_grader("exact_match"), load_grader("f1")]))
+    ['exact_match', 'f1']
+    """
+    columns: dict[str, ColumnInfo] = {}
+    owners: dict[str, str] = {}
+    for grader in graders:
+        for column, info in columns_of(grader).items():
+            if column in columns:
+                raise InvalidInputError(
+                    f"graders {owners[column]!r} and {grader.name!r} both fill the column "
+                    f"{column!r}; give one of them another `name`"
+                )
+            columns[column], owners[column] = info, grader.name
+    if not columns:
+        raise InvalidInputError("there are no graders; name at least one")
+    return columns
+
+
+@dataclass(slots=True)
+class _Table:
+    """Columns of grades that grow line by line."""
+
+    values: dict[str, list[float | None]]
+    status: dict[str, list[str]]
+    reason: dict[str, list[str]]
+    n: int = 0
+
+    @classmethod
+    def of(cls, columns: Iterable[str]) -> "_Table":
+        names = list(columns)
+        return cls({n: [] for n in names}, {n: [] for n in names}, {n: [] for n in names})
+
+    def add(self, line: Mapping[str, float | Grade]) -> None:
+        """Add a line; a column that nobody announced is skipped in the lines before it."""
+        if not line.keys() <= self.values.keys():
+            for column in sorted(line.keys() - self.values.keys()):
+                self.values[column] = [None] * self.n
+                self.status[column] = ["skipped"] * self.n
+                self.reason[column] = [_UNFILLED.reason] * self.n
+        for column, values in self.values.items():
+            given = line.get(column, _UNFILLED)
+            if isinstance(given, Grade):
+                values.append(given.value)
+                self.status[column].append(given.status)
+                self.reason[column].append(given.reason)
+            else:
+                values.append(given)
+                self.status[column].append("ok")
+                self.reason[column].append("")
+        self.n += 1
+
+
+def _graded(
+    task: Measurable, sample: Sample, outcome: Outcome | None, graders: Sequence[Grader]
+) -> Mapping[str, float | Grade] | Grade:
+    """Return a sample's grades by column, or the one that stands for all of them."""
+    if outcome is None:
+        return Grade.error("the model was not asked")
+    error = outcome.error or getattr(outcome.response, "error", None)
+    if error is not None:
+        return Grade.error(_line(f"{error.kind}: {error.message}"))
+    try:
+        response = build_response(task, sample, outcome)
+    except Exception as failure:  # a task's own code may fail in any way
+        return Grade.error(_failure("post-processing", failure))
+    line: dict[str, float | Grade] = {}
+    for grader in graders:
+        line.update(_grades(grader, response))
+    return line
+
+
+def _grades(grader: Grader, response: Any) -> Mapping[str, float | Grade]:
+    """Return what a grader gives, checked; an exception is an error in each of its columns."""
+    try:
+        return {column: _read(value) for column, value in grader.grade(response).items()}
+    except Exception as failure:  # a grader's own code may fail in any way
+        return dict.fromkeys(columns_of(grader), Grade.error(_failure(grader.name, failure)))
+
+
+def _read(value: Any) -> float | Grade:
+    """Return a number of any type as a float; one that is not finite has no place in a record."""
+    if isinstance(value, Grade) or (type(value) is float and math.isfinite(value)):
+        return value
+    return _validate.number(value, "grade")
+
+
+def _failure(where: str, failure: Exception) -> str:
+    return _line(f"{where} failed: {type(failure).__name__}: {failure}")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:_REASON_LENGTH]
+
+
+def build_response(task: Measurable, sample: Sample, outcome: Outcome) -> Any:
+    """Return an answer beside the sample it answers: what graders read.
+
+    Parameters
+    ----------
+    task : BaseTask
+        Post-processes texts.
+    sample : Sample
+        What was asked.
+    outcome : Outcome
+        With a response.
+
+    Returns
+    -------
+    Completion or Loglikelihood
+        By the kind of response.
+
+    Examples
+    --------
+    >>> from eval_toolkit.requests import LoglikelihoodRequest
+    >>> from eval_toolkit.runner import Job
+    >>> sample = Sample("q", "", [Message("user", "Capital?")], " Rome", (" Rome", " Bonn"))
+    >>> job = Job("q", 1, LoglikelihoodRequest("Capital?", (" Rome", " Bonn")))
+    >>> raw = RawLoglikelihood([-1.0, -2.0], [" Rome", " Bonn"])
+    >>> build_response(None, sample, Outcome(job, raw, None, False)).best
+    0
+    """
+    raw, asked = outcome.response, outcome.job.request.prompt
+    about: dict[str, Any] = {
+        "id": sample.id,
+        "subject": sample.subject,
+        "ground_truth": sample.ground_truth,
+        "attempt": outcome.job.attempt,
+        "prompt": asked if isinstance(asked, str) else "",
+        "prompt_tokens": raw.prompt_tokens if raw else None,
+        "context": sample.context,
+    }
+    if isinstance(raw, RawLoglikelihood):
+        return Loglikelihood(
+            raw.loglikelihoods,
+            raw.choices or outcome.job.request.continuations,  # type: ignore[union-attr]
+            n_tokens=raw.n_tokens,
+            is_greedy=raw.is_greedy,
+            usage=raw.usage,
+            **about,
+        )
+    if raw is None:
+        raise InvalidInputError(f"sample {sample.id!r} has no response")
+    return Completion(
+        task.post_process_generated_completion(raw.text, sample),
+        raw_completion=raw.text,
+        messages=with_reply(sample.messages, raw.text),
+        completion_tokens=raw.completion_tokens,
+        finish_reason=raw.finish_reason,
+        usage=raw.usage,
+        **about,
+    )
+
+
+def with_reply(messages: Sequence[Message], text: str) -> tuple[Message, ...]:
+    """Return a conversation with the reply in it: in the cue it continues, or as a new message.
+
+    Parameters
+    ----------
+    messages : sequence of Message
+        What was asked.
+    text : str
+        What was answered.
+
+    Returns
+    -------
+    tuple of Message
+        The conversation.
+
+    Examples
+    --------
+    >>> with_reply([Message("assistant", "Answer:")], " Rome")[-1].content
+    'Answer: Rome'
+    """
+    *before, last = messages
+    if last.role is Role.ASSISTANT:
+        return (*before, Message(Role.ASSISTANT, last.content + text))
+    return (*before, last, Message(Role.ASSISTANT, text))

@@ -1,0 +1,305 @@
+"""What a run of a task will ask: its jobs, and what they will cost before anything is asked."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from eval_toolkit import _validate
+from eval_toolkit._hashing import object_digest
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.protocols import Model
+from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request
+from eval_toolkit.responses import ResponseType
+from eval_toolkit.runner import Job
+from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
+from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.prompts import Formatter, format_prompt
+from eval_toolkit.tasks.types import Sample
+
+__all__ = ["Decoding", "Estimate", "default_formatter", "estimate", "formatter_name", "plan_jobs"]
+
+_SEED_LIMIT = 2**31
+"""Servers take seeds of 32 bits with a sign."""
+_COUNTED = 200
+_CHARACTERS_PER_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """How a model is to answer; what is not given is the task's, else the model's.
+
+    Examples
+    --------
+    >>> Decoding(temperature=0.7, max_tokens=64).to_dict()["temperature"]
+    0.7
+    """
+
+    temperature: float = 0.0
+    top_p: float | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        task: BaseTask[Any],
+        *,
+        temperature: float | None = None,
+        top_p: float | None = None,
+        max_tokens: int | None = None,
+        stop: Sequence[str] | None = None,
+    ) -> "Decoding":
+        """Return what holds for a task; log-likelihoods have nothing to decode."""
+        if task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
+            given = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
+            for name, value in {**given, "stop": stop}.items():
+                if value is not None:
+                    raise InvalidInputError(
+                        f"`{name}` is {value!r}, but {task.NAME!r} asks for log-likelihoods; "
+                        "nothing is generated"
+                    )
+            return cls()
+        return cls(
+            temperature=0.0 if temperature is None else float(temperature),
+            top_p=top_p,
+            max_tokens=task.max_tokens if max_tokens is None else max_tokens,
+            stop=tuple((task.stop_sequences or ()) if stop is None else stop),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {**values, "stop": list(self.stop)}
+
+
+def default_formatter(task: BaseTask[Any], model: Model | None = None) -> str:
+    """Return the form a task's prompts take where none is asked for.
+
+    Parameters
+    ----------
+    task : BaseTask
+        What is asked.
+    model : Model, optional
+        Who is asked; one that says ``speaks_chat = False`` gets texts.
+
+    Returns
+    -------
+    str
+        "plain" for log-likelihoods and for models that do not chat, else "chat".
+
+    Examples
+    --------
+    >>> class Quiz(BaseTask[str]):
+    ...     NAME = "Quiz"
+    ...     RESPONSE_TYPE = ResponseType.COMPLETION
+    >>> default_formatter(Quiz(rows=[{"q": "?"}]))
+    'chat'
+    """
+    scored = task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS
+    return "plain" if scored or not getattr(model, "speaks_chat", True) else "chat"
+
+
+def formatter_name(formatter: Formatter) -> str:
+    """Return what stands for a formatter in a manifest: its name, or what it is made of."""
+    if isinstance(formatter, str) and "{" not in formatter:
+        return formatter
+    kind = getattr(formatter, "__qualname__", type(formatter).__name__)
+    if isinstance(formatter, str):
+        kind = "jinja"
+    return f"{kind}:{(object_digest(formatter) or 'unknown')[:16]}"
+
+
+def plan_jobs(
+    task: BaseTask[Any],
+    samples: Sequence[Sample],
+    *,
+    formatter: Formatter | None = None,
+    decoding: Decoding | None = None,
+    attempts: int = 1,
+    seed: int = DEFAULT_SEED,
+) -> list[Job]:
+    """Return the requests of a task: one per sample and attempt.
+
+    Parameters
+    ----------
+    task : BaseTask
+        Whose samples they are.
+    samples : sequence of Sample
+        What is asked about.
+    formatter : str, ChatTemplate or callable, optional
+        As in `prompts.format_prompt`; `default_formatter` by default.
+    decoding : Decoding, optional
+        How to answer; the task's own settings by default.
+    attempts : int, default 1
+        Tries at each sample.
+    seed : int, default 42
+        Of the run. Where answers are drawn (temperature above 0) each attempt at each sample has
+        a seed of its own, which no other sample changes.
+
+    Returns
+    -------
+    list of Job
+        In the order of samples, then attempts.
+
+    Raises
+    ------
+    InvalidInputError
+        If a sample cannot be asked, or log-likelihoods are asked for several times.
+
+    Examples
+    --------
+    >>> class Quiz(BaseTask[str]):
+    ...     NAME = "Quiz"
+    ...     RESPONSE_TYPE = ResponseType.COMPLETION
+    ...     def _get_instruction_text(self, item):
+    ...         return item["q"]
+    ...     def _get_ground_truth(self, item):
+    ...         return item["a"]
+    >>> task = Quiz(rows=[{"id": "one", "q": "1 + 1?", "a": "2"}])
+    >>> [job.key for job in plan_jobs(task, task.samples(), attempts=2)]
+    [('one', 1, ''), ('one', 2, '')]
+    """
+    attempts = _validate.integer(attempts, "attempts", low=1)
+    if attempts > 1 and task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
+        raise InvalidInputError(
+            f"`attempts` is {attempts}, but {task.NAME!r} asks for log-likelihoods, which are the "
+            "same every time"
+        )
+    form = default_formatter(task) if formatter is None else formatter
+    how = Decoding.of(task) if decoding is None else decoding
+    jobs = []
+    for sample in samples:
+        try:
+            requests = _requests(task, sample, form, how, attempts, seed)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"sample {sample.id!r}: {error}") from error
+        jobs += [Job(sample.id, number, request) for number, request in enumerate(requests, 1)]
+    return jobs
+
+
+def _requests(
+    task: BaseTask[Any],
+    sample: Sample,
+    formatter: Formatter,
+    decoding: Decoding,
+    attempts: int,
+    seed: int,
+) -> list[Request]:
+    prompt = format_prompt(sample.messages, formatter)
+    if task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
+        return [LoglikelihoodRequest(prompt, sample.possible_completions or ())]
+    drawn = decoding.temperature > 0.0
+    return [
+        GenerateRequest(
+            prompt,
+            max_tokens=decoding.max_tokens,
+            temperature=decoding.temperature,
+            top_p=decoding.top_p,
+            stop=decoding.stop,
+            seed=derive_seed(seed, "decoding", sample.id, attempt) % _SEED_LIMIT if drawn else None,
+        )
+        for attempt in range(1, attempts + 1)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What a run would ask.
+
+    Examples
+    --------
+    >>> Estimate(n_samples=2, n_requests=2, prompt_tokens=9, completion_tokens=None, how="").n_requests
+    2
+    """
+
+    n_samples: int
+    n_requests: int
+    prompt_tokens: int
+    """Of all prompts, and of the choices that are scored."""
+    completion_tokens: int | None
+    """At most; None where the task sets no limit, 0 where nothing is generated."""
+    how: str
+    """How the tokens were counted."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
+
+def estimate(
+    task: BaseTask[Any],
+    model: Model | None = None,
+    *,
+    limit: int | None = None,
+    order: str = "shuffled",
+    attempts: int = 1,
+    formatter: Formatter | None = None,
+    max_tokens: int | None = None,
+) -> Estimate:
+    """Count what a run would ask, without asking.
+
+    Parameters
+    ----------
+    task : BaseTask
+        What would be asked.
+    model : Model, optional
+        Counts tokens, where it can.
+    limit, order, attempts, formatter, max_tokens
+        As in `running.run_task`.
+
+    Returns
+    -------
+    Estimate
+        Tokens are the model's count of up to 200 prompts, scaled, or one per four characters; what
+        a chat template adds is not in it.
+
+    Raises
+    ------
+    InvalidInputError
+        If an option does not fit the task.
+
+    Examples
+    --------
+    >>> class Quiz(BaseTask[str]):
+    ...     NAME = "Quiz"
+    ...     RESPONSE_TYPE = ResponseType.COMPLETION
+    ...     max_tokens = 8
+    ...     def _get_instruction_text(self, item):
+    ...         return item["q"]
+    ...     def _get_ground_truth(self, item):
+    ...         return item["a"]
+    >>> estimate(Quiz(rows=[{"q": "What is 1 + 1?", "a": "2"}])).to_dict()
+    {'n_samples': 1, 'n_requests': 1, 'prompt_tokens': 4, 'completion_tokens': 8, 'how': 'one token per 4 characters'}
+    """
+    samples = task.samples(limit, order=order)
+    decoding = Decoding.of(task, max_tokens=max_tokens)
+    form = default_formatter(task, model) if formatter is None else formatter
+    jobs = plan_jobs(task, samples, formatter=form, decoding=decoding, attempts=attempts)
+    count: Callable[[str], int] | None = getattr(model, "count_tokens", None)
+    texts = [_text(job.request) for job in jobs]
+    if count is None:
+        total = sum(-(-len(text) // _CHARACTERS_PER_TOKEN) for text in texts)
+        how = f"one token per {_CHARACTERS_PER_TOKEN} characters"
+    else:
+        step = max(1, len(texts) // _COUNTED)
+        counted = texts[::step][:_COUNTED]
+        total = round(sum(map(count, counted)) * len(texts) / max(1, len(counted)))
+        how = f"counted by the model in {len(counted)} of {len(texts)} prompts"
+    generated: int | None = 0
+    if task.RESPONSE_TYPE is ResponseType.COMPLETION:
+        limit_each = decoding.max_tokens
+        generated = None if limit_each is None else limit_each * len(jobs)
+    return Estimate(
+        n_samples=len(samples),
+        n_requests=len(jobs),
+        prompt_tokens=total,
+        completion_tokens=generated,
+        how=how,
+    )
+
+
+def _text(request: Request) -> str:
+    """Return all that a request sends, as one text."""
+    prompt = request.prompt
+    said = prompt if isinstance(prompt, str) else "".join(turn.content for turn in prompt)
+    return said + "".join(getattr(request, "continuations", ()))

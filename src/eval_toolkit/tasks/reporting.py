@@ -1,0 +1,240 @@
+"""What the results of a task say: a cell per metric, per subject and over all, errors in the open."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit import _validate
+from eval_toolkit import metric_specs as ms
+from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.graders import ColumnInfo
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
+from eval_toolkit.metric_specs import ColumnSpec
+from eval_toolkit.scorecards import MetricResult, Records, Scorecard, summarise
+
+__all__ = ["by_slice", "task_metrics", "task_scorecard"]
+
+_SUBJECT = "subject"
+_MACRO = "_macro"
+
+
+def task_metrics(
+    columns: Mapping[str, ColumnInfo],
+    *,
+    pass_at: Sequence[int] = (),
+    pass_hat: Sequence[int] = (),
+) -> list[ColumnSpec]:
+    """Return the metrics of a task: the mean of each graded column, and pass@k of right-or-wrong.
+
+    Parameters
+    ----------
+    columns : mapping of str to ColumnInfo
+        As `measuring.grader_columns` returns them.
+    pass_at, pass_hat : sequence of int
+        Each k of pass@k (one of k attempts succeeds) and of pass^k (all of them do).
+
+    Returns
+    -------
+    list of ColumnSpec
+        For `summarise`.
+
+    Raises
+    ------
+    InvalidInputError
+        If a k is below 1, or there are some and no column says right or wrong.
+
+    Examples
+    --------
+    >>> from eval_toolkit.graders import ExactMatch
+    >>> [spec.name for spec in task_metrics(ExactMatch().columns(), pass_at=[4])]
+    ['exact_match', 'exact_match_pass@4']
+    """
+    specs: list[ColumnSpec] = []
+    binary = [name for name, info in columns.items() if info.metric and info.binary]
+    if (pass_at or pass_hat) and not binary:
+        raise InvalidInputError(
+            f"pass@k is for columns of right or wrong; there are {', '.join(columns)}"
+        )
+    for name, info in columns.items():
+        if info.metric:
+            up = info.higher_is_better is not False
+            specs.append(ms.mean_of(name, higher_is_better=up, bounds=info.bounds))
+        if name in binary:
+            specs += [ms.pass_at_k(name, k) for k in pass_at]
+            specs += [ms.pass_hat_k(name, k) for k in pass_hat]
+    return specs
+
+
+def task_scorecard(
+    records: Records,
+    metrics: Sequence[ColumnSpec],
+    *,
+    on_error: str = "exclude",
+    confidence: float = DEFAULT_CONFIDENCE,
+    seed: int = 42,
+) -> Scorecard:
+    """Summarise the records of a task, over all and by subject.
+
+    Parameters
+    ----------
+    records : Records
+        What `measuring.measure` returned.
+    metrics : sequence of ColumnSpec
+        What `task_metrics` returned.
+    on_error : {"exclude", "as_zero", "fail"}, default "exclude"
+        What a failed attempt counts as in value and interval.
+    confidence, seed
+        As in `summarise`.
+
+    Returns
+    -------
+    Scorecard
+        With a card per subject in ``slices``, and ``<metric>_macro`` (each subject counting the
+        same) where there are several. Where attempts failed, ``details`` hold ``error_rate`` and
+        what the value is with them left out (``exclude``), counted as 0 (``as_zero``), and at the
+        worst and best they could have been (``worst``, ``best``; None where there is no bound).
+
+    Raises
+    ------
+    InvalidInputError
+        If an attempt failed and ``on_error`` is "fail".
+
+    Examples
+    --------
+    >>> records = Records.from_columns(
+    ...     {"right": [1, 0, None, 1]}, unit_id=list("abcd"),
+    ...     status={"right": ["ok", "ok", "error", "ok"]},
+    ... )
+    >>> card = task_scorecard(records, [ms.mean_of("right", bounds=(0.0, 1.0))])
+    >>> details = card["right"].details
+    >>> details["as_zero"], details["worst"], details["best"], details["error_rate"]
+    (0.5, 0.5, 0.75, 0.25)
+    """
+    parts = np.unique(records.slices[_SUBJECT].astype(str)) if _SUBJECT in records.slices else ()
+    several = len(parts) > 1
+    card = summarise(
+        records,
+        metrics,
+        by=_SUBJECT if several else None,
+        macro=several,
+        on_error=on_error,
+        confidence=_validate.fraction(confidence, "confidence"),
+        seed=seed,
+    )
+    cells, slices = dict(card), {name: dict(part) for name, part in card.slices.items()}
+    for spec in metrics:
+        if not (records.status[spec.column] == "error").any():
+            continue
+        told = _under_policies(records, spec, several)
+        for name, inside in [("", cells), *slices.items()]:
+            if inside[spec.name].n_errors:
+                inside[spec.name] = _with(inside[spec.name], told[name])
+        if several:
+            macro = f"{spec.name}{_MACRO}"
+            cells[macro] = _with(cells[macro], told[_MACRO])
+    return Scorecard(cells, {name: Scorecard(part) for name, part in slices.items()})
+
+
+def _with(cell: MetricResult, told: Mapping[str, Any]) -> MetricResult:
+    return replace(cell, details={**cell.details, **told})
+
+
+def _under_policies(records: Records, spec: ColumnSpec, several: bool) -> dict[str, dict[str, Any]]:
+    """Return, over all ("") and per subject, the error rate and the value under each policy."""
+    ids = records.unit_id
+    starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
+    subjects = records.slices[_SUBJECT].astype(str) if several else np.full(len(records), "")
+    failed = records.status[spec.column] == "error"
+    told: dict[str, dict[str, Any]] = {"": {"error_rate": float(failed.mean())}}
+    for name in np.unique(subjects).tolist() if several else ():
+        told[name] = {"error_rate": float(failed[subjects == name].mean())}
+    told[_MACRO] = dict(told[""])
+    low, high = spec.bounds
+    worst, best = (low, high) if spec.higher_is_better else (high, low)
+    for policy, value in (("exclude", None), ("as_zero", 0.0), ("worst", worst), ("best", best)):
+        values = None
+        if value is None or math.isfinite(value):
+            values = _unit_values(records, spec, starts, value)
+        for name, number in _means(values, subjects[starts], several).items():
+            told[name][policy] = number
+    return told
+
+
+def _unit_values(
+    records: Records, spec: ColumnSpec, starts: IntArray, failed_is: float | None
+) -> tuple[FloatArray, BoolArray]:
+    """Return one value per unit with failed attempts left out or of one value, and who has one."""
+    status = records.status[spec.column]
+    measured = status == "ok"
+    values = np.where(measured, records.columns[spec.column], 0.0)
+    if failed_is is not None:
+        values = np.where(status == "error", failed_is, values)
+        measured = measured | (status == "error")
+    sums = np.add.reduceat(values, starts)
+    counts = np.add.reduceat(measured.astype(np.int64), starts)
+    if spec.k is not None:
+        return spec.of_attempts(counts, sums.astype(np.int64))
+    return sums / np.maximum(counts, 1), counts > 0
+
+
+def _means(
+    given: tuple[FloatArray, BoolArray] | None, subjects: NDArray[Any], several: bool
+) -> dict[str, float | None]:
+    """Return the mean over all units, per subject, and over subjects; None where there is none."""
+    names = np.unique(subjects).tolist() if several else []
+    if given is None:
+        return dict.fromkeys(["", *names, _MACRO])
+    values, there = given
+    means: dict[str, float | None] = {"": _mean(values[there])}
+    for name in names:
+        means[name] = _mean(values[there & (subjects == name)])
+    known = [means[name] for name in names if means[name] is not None]
+    means[_MACRO] = _mean(np.array(known, dtype=np.float64))
+    return means
+
+
+def _mean(values: FloatArray) -> float | None:
+    return float(values.mean()) if len(values) else None
+
+
+def by_slice(task: str, model: str, records: Records, card: Scorecard) -> dict[str, Any]:
+    """Return the cells of one task and model in the shape that results have on disk.
+
+    Parameters
+    ----------
+    task, model : str
+        Names of the task and of the model.
+    records : Records
+        Of the task.
+    card : Scorecard
+        What `task_scorecard` made of them.
+
+    Returns
+    -------
+    dict
+        ``{task: {"n": …, "by_scorer": {model: cells}, "strata": {"subject=…": …}}}``.
+
+    Examples
+    --------
+    >>> records = Records.from_columns({"right": [1, 0]}, unit_id=["a", "b"])
+    >>> card = task_scorecard(records, [ms.mean_of("right", bounds=(0.0, 1.0))])
+    >>> by_slice("quiz", "m", records, card)["quiz"]["by_scorer"]["m"]["right"]["value"]
+    0.5
+    """
+    units, first = np.unique(records.unit_id.astype(str), return_index=True)
+    entry: dict[str, Any] = {"n": len(units), "by_scorer": {model: card.to_dict()}}
+    if card.slices:
+        subjects = records.slices[_SUBJECT].astype(str)[first]
+        entry["strata"] = {
+            f"{_SUBJECT}={name}": {
+                "n": int((subjects == name).sum()),
+                "by_scorer": {model: part.to_dict()},
+            }
+            for name, part in card.slices.items()
+        }
+    return {task: entry}

@@ -1,0 +1,268 @@
+"""``eval-toolkit run``: what it prints, what it keeps, how it goes on, how it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Command
+from tests.fault_server import FaultServer
+
+from eval_toolkit.runs import Run, run_state
+
+TASK = """
+[task]
+name = "sums"
+data = "sums.jsonl"
+subject = "kind"
+
+[prompt]
+instruction = "What is {a} + {b}? Answer with the number only."
+answer = "answer"
+
+[graders.number_match]
+
+[decoding]
+max_tokens = 16
+"""
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Path:
+    """Twenty sums in two subjects; the scripted answer 3 is right once in ten."""
+    rows = [
+        {
+            "id": f"q{i:02d}",
+            "kind": "even" if i % 2 else "odd",
+            "a": i,
+            "b": 1,
+            "answer": str(i + 1),
+        }
+        for i in range(20)
+    ]
+    (tmp_path / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    file = tmp_path / "sums.toml"
+    file.write_text(TASK)
+    return file
+
+
+@pytest.fixture
+def server() -> Iterator[FaultServer]:
+    with FaultServer() as running:
+        yield running
+
+
+class TestPage:
+    def test_overall_by_subject_and_notes(
+        self, command: Command, task: Path, tmp_path: Path
+    ) -> None:
+        code, out, _ = command("run", task, "--model", "scripted:3", "--out", tmp_path / "r")
+        assert code == 0
+        assert "task sums, model scripted: 20 samples, 2 subjects, 0 examples, format chat" in out
+        lines = [line.split() for line in out.splitlines()]
+        assert ["number_match", "0.050", "[0.009,", "0.236]", "0.050", "20", "0", "ok"] in lines
+        assert any(line[:2] == ["number_match_macro", "0.050"] for line in lines)
+        assert any(line[:5] == ["odd", "10", "0", "0.100", "[0.018,"] for line in lines)
+        assert "20 requests asked, 0 answers were there" in out
+
+    def test_json(self, as_json: Callable[..., Any], task: Path) -> None:
+        found = as_json("run", task, "--model", "scripted:3", "--no-store")
+        cell = found["results"]["by_slice"]["sums"]["by_scorer"]["scripted"]["number_match"]
+        assert cell["value"] == 0.05
+        assert (found["n_requests"], found["error_rate"], found["path"]) == (20, 0.0, None)
+
+    def test_the_same_command_finds_its_folder_again(
+        self, command: Command, task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        first = command("run", task, "--model", "scripted:3", "--limit", 2)[1]
+        again = command("run", task, "--model", "scripted:3", "--limit", 2)[1]
+        more = command("run", task, "--model", "scripted:3", "--limit", 4)[1]
+        other = command("run", task, "--model", "scripted:4", "--limit", 2)[1]
+        assert "4 requests asked, 0 answers were there" in first
+        assert "0 requests asked, 4 answers were there" in again
+        assert "4 requests asked, 4 answers were there" in more
+        assert "4 requests asked, 0 answers were there" in other
+        assert len(list((tmp_path / "runs").iterdir())) == 2
+
+    def test_dry_run_asks_nothing(self, command: Command, task: Path, server: FaultServer) -> None:
+        code, out, _ = command(
+            *("run", task, "--dry-run", "--model", "openai:m", "--base-url", server.url),
+            *("--attempts", 3),
+        )
+        assert code == 0
+        assert "requests                    60" in out
+        assert "completion tokens, at most  960" in out
+        assert not server.app.asked
+
+    def test_attempts_and_pass_at(self, as_json: Callable[..., Any], task: Path) -> None:
+        found = as_json(
+            *("run", task, "--model", "scripted:3", "--no-store", "--attempts", 3),
+            *("--pass-at", 2, "--temperature", 0.5),
+        )
+        cells = found["results"]["by_slice"]["sums"]["by_scorer"]["scripted"]
+        assert cells["number_match_pass@2"]["value"] == 0.05
+        assert cells["number_match"]["n_units"] == 20
+        assert found["n_requests"] == 60
+
+
+class TestAgain:
+    def test_measure_grades_stored_answers_anew(
+        self, command: Command, task: Path, tmp_path: Path
+    ) -> None:
+        command("run", task, "--model", "scripted:The answer is 3.", "--out", tmp_path / "r")
+        code, out, _ = command(
+            *("run", task, "--measure", tmp_path / "r", "--grader", "exact_match"),
+            *("--out", tmp_path / "again"),
+        )
+        assert code == 0
+        assert "exact_match        0.000" in out
+        assert run_state(tmp_path / "again") == "complete"
+
+    def test_replay_needs_no_model(self, command: Command, task: Path, tmp_path: Path) -> None:
+        command("run", task, "--model", "scripted:3", "--out", tmp_path / "r")
+        code, out, _ = command("run", task, "--replay", tmp_path / "r", "--limit", 3, "--no-store")
+        assert code == 0
+        assert "model scripted: 6 samples" in out
+
+    def test_compare_two_prompts(self, command: Command, task: Path, tmp_path: Path) -> None:
+        command("run", task, "--model", "scripted:3", "--out", tmp_path / "a")
+        other = tmp_path / "other.toml"
+        other.write_text(TASK.replace("Answer with the number only.", "Just the number."))
+        command("run", other, "--model", "scripted:4", "--out", tmp_path / "b")
+        code, out, _ = command("compare", tmp_path / "a", tmp_path / "b")
+        assert code == 0
+        lines = [line.split() for line in out.splitlines()]
+        assert any(line[:5] == ["number_match", "20", "0.050", "0.050", "+0.000"] for line in lines)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("nothing_like_this",), "there is no task 'nothing_like_this'"),
+            (("capitals",), "say which --model to ask, or --replay a stored run"),
+            (("capitals", "--model", "embeded"), "did you mean 'embedded'?"),
+            (("capitals", "--model", "scripted:x", "--subject", "Asai"), "Asai"),
+            (("gsm8k", "--model", "scripted:x", "--data", "no.jsonl"), "no.jsonl"),
+            (
+                ("capitals", "--model", "scripted:x", "--temperature", "1"),
+                "'capitals' asks for log-likelihoods",
+            ),
+            (
+                ("capitals_open", "--model", "scripted:x", "--grader", "exact_mach"),
+                "did you mean 'exact_match'?",
+            ),
+            (("capitals", "--model", "scripted:x", "--model-arg", "x"), "must be KEY=VALUE"),
+            (("capitals", "--model", "openai:m", "--prices", "1"), "must be two numbers"),
+        ],
+    )
+    def test_one_line_and_exit_code_2(
+        self,
+        command: Command,
+        tmp_path: Path,
+        arguments: tuple[str, ...],
+        message: str,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        code, out, err = command("run", *arguments)
+        assert (code, out) == (2, "")
+        assert message in err
+        assert list(tmp_path.iterdir()) == []
+
+    def test_another_model_in_the_same_folder(
+        self, command: Command, task: Path, tmp_path: Path
+    ) -> None:
+        command("run", task, "--model", "scripted:3", "--out", tmp_path / "r")
+        before = (tmp_path / "r" / "manifest.json").read_bytes()
+        code, _, err = command("run", task, "--model", "scripted:4", "--out", tmp_path / "r")
+        assert code == 2
+        assert err.count("\n") == 1
+        assert "model" in err
+        assert (tmp_path / "r" / "manifest.json").read_bytes() == before
+
+    def test_measure_takes_answers_as_they_are(
+        self, command: Command, task: Path, tmp_path: Path
+    ) -> None:
+        command("run", task, "--model", "scripted:3", "--out", tmp_path / "r")
+        for extra, message in (
+            (("--model", "scripted:3"), "asks no model"),
+            (("--limit", "2"), "leave --limit out"),
+            (("--attempts", "2"), "leave --attempts out"),
+        ):
+            code, _, err = command("run", task, "--measure", tmp_path / "r", *extra)
+            assert code == 2
+            assert message in err
+
+
+class TestServers:
+    def test_failures_are_counted_and_the_exit_code_is_3(
+        self, command: Command, task: Path, tmp_path: Path
+    ) -> None:
+        with FaultServer(forever=0.2) as server:
+            arguments = ("run", task, "--model", "openai:m", "--base-url", server.url,
+                         "--max-tries", 2, "--out", tmp_path / "r")  # fmt: skip
+            code, out, _ = command(*arguments)
+            failed = int(out.split(" of 20 samples failed")[0].split()[-1])
+            assert code == 3
+            assert failed > 0
+            assert "failed samples" in out
+            assert "at worst" in out
+            code, out, _ = command(*arguments, "--max-error-rate", 1)
+            assert code == 0
+            assert f"{failed} requests asked, {20 - failed} answers were there" in out
+        assert run_state(tmp_path / "r") == "complete"
+
+    def test_a_server_that_is_not_there(self, command: Command, task: Path, tmp_path: Path) -> None:
+        code, out, _ = command(
+            *("run", task, "--model", "openai:m", "--base-url", "http://127.0.0.1:9/v1"),
+            *("--max-tries", 1, "--out", tmp_path / "r"),
+        )
+        assert code == 3
+        assert "20 of 20 samples failed" in out
+        assert "20 × connection: 127.0.0.1:9" in out
+
+    def test_the_key_is_nowhere(
+        self, command: Command, task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("MY_KEY", "sk-verysecret1234567890")
+        with FaultServer(forever=0.2) as server:
+            _, out, err = command(
+                *("run", task, "--model", "openai:m", "--base-url", server.url),
+                *("--api-key-env", "MY_KEY", "--max-tries", 1, "--out", tmp_path / "r"),
+            )
+        assert "verysecret" not in out + err
+        for file in (tmp_path / "r").rglob("*"):
+            assert b"verysecret" not in file.read_bytes(), file
+
+    def test_ctrl_c_keeps_what_was_answered(self, task: Path, tmp_path: Path) -> None:
+        with FaultServer(latency_s=0.2) as server:
+            command = [
+                *(sys.executable, "-m", "eval_toolkit", "run", str(task), "--model", "openai:m"),
+                *("--base-url", server.url, "--concurrency", "2", "--out", str(tmp_path / "r")),
+            ]
+            process = subprocess.Popen(
+                command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            journal = tmp_path / "r" / "journal.jsonl"
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline:
+                if journal.exists() and journal.read_bytes().count(b"\n") >= 4:
+                    break
+                time.sleep(0.02)
+            os.kill(process.pid, signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+            assert process.returncode == 130
+            assert "the same command goes on" in err
+            assert "Traceback" not in err
+            kept = journal.read_bytes().count(b"\n") - 1
+            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        assert f"{20 - kept} requests asked, {kept} answers were there" in done.stdout
+        assert Run.open(tmp_path / "r").manifest["status"] == "complete"

@@ -1,0 +1,247 @@
+"""Graders of texts, and the answers they find in them."""
+
+from fractions import Fraction
+
+import pytest
+
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.graders import (
+    ExactMatch,
+    LetterMatch,
+    NumberMatch,
+    RegexMatch,
+    TextRules,
+    TokenF1,
+    find_letter,
+    find_number,
+)
+from eval_toolkit.graders.extraction import read_number
+from eval_toolkit.graders.texts import PATTERN_LIMIT
+from eval_toolkit.responses import Completion
+
+
+def exact(text, truth, **options):
+    return ExactMatch(**options).grade(Completion(text, ground_truth=truth))["exact_match"]
+
+
+def test_white_space_at_the_ends_never_counts():
+    assert exact(" Rome\n", "Rome") == 1.0
+    assert exact("New  York", "New York") == 1.0
+    assert exact("New  York", "New York", ignore_whitespace=False) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "truth", "option"),
+    [
+        ("ROME", "Rome", "ignore_case"),
+        ("STRASSE", "Straße", "ignore_case"),  # folding, not lower-casing
+        ("Rome!", "Rome", "ignore_punctuation"),
+        ("«Rome»", "Rome", "ignore_punctuation"),  # Unicode's punctuation too
+        ("$5", "5", "ignore_punctuation"),
+        ("The Rome", "Rome", "ignore_articles"),
+    ],
+)
+def test_each_option_ignores_what_it_names(text, truth, option):
+    assert exact(text, truth) == 0.0
+    assert exact(text, truth, **{option: True}) == 1.0
+
+
+def test_articles_are_whole_words():
+    assert exact("theatre", "atre", ignore_articles=True) == 0.0
+
+
+def test_spellings_of_one_letter_are_one():
+    assert exact("cafe\u0301", "caf\u00e9") == 1.0
+
+
+def test_patterns_are_taken_out_of_both_sides():
+    gsm8k = [r",", r"\$", r"(?s).*#### ", r"\.$"]
+    assert exact("so\n#### $1,000.", "#### 1000", ignore=gsm8k) == 1.0
+
+
+def test_any_of_several_references_will_do():
+    assert exact("Roma", ["Rome", "Roma"]) == 1.0
+    assert exact("Milan", ["Rome", "Roma"]) == 0.0
+
+
+def test_both_empty_are_equal():
+    assert exact("", "") == 1.0
+
+
+def test_a_bad_pattern_is_named():
+    with pytest.raises(InvalidInputError, match=r"`ignore\[1\]` is '\('; it is no pattern"):
+        TextRules(ignore=["a", "("])
+    with pytest.raises(InvalidInputError, match="must be a list"):
+        TextRules(ignore="abc")
+    with pytest.raises(InvalidInputError, match="`pattern` is '\\['"):
+        RegexMatch("[")
+
+
+# By hand. squad: [red, cat] against [cat]: 2·1/(2+1); plain keeps "the" and "a":
+# [the, red, cat] against [a, cat!]: no word in common.
+@pytest.mark.parametrize(
+    ("normalise", "text", "truth", "expected"),
+    [
+        ("squad", "the red cat", "A cat!", 2 / 3),
+        ("plain", "the red cat", "A cat!", 0.0),
+        ("plain", "the red cat", "The Cat", 4 / 5),
+        ("squad", "cat cat cat", "cat", 2 / 4),  # common words count as often as both have them
+        ("squad", "", "", 1.0),
+        ("squad", "the", "", 1.0),  # nothing is left of either
+        ("squad", "", "cat", 0.0),
+        ("squad", "a dog", ["a cat", "one dog"], 2 / 3),
+    ],
+)
+def test_token_f1(normalise, text, truth, expected):
+    grader = TokenF1(normalise)
+    grades = grader.grade(Completion(text, ground_truth=truth))
+    assert grades == {grader.name: pytest.approx(expected)}
+
+
+def test_no_reference_is_a_mistake_of_the_task_not_a_zero():
+    with pytest.raises(InvalidInputError, match="no reference"):
+        TokenF1().grade(Completion("x"))
+
+
+def test_regex_takes_the_last_match_or_the_first():
+    text = "answer is Bonn, no, the answer is Rome."
+    last = RegexMatch(r"answer is (\w+)").grade(Completion(text, ground_truth="Rome"))
+    first = RegexMatch(r"answer is (\w+)", which="first").grade(
+        Completion(text, ground_truth="Rome")
+    )
+    assert last == {"regex_match": 1.0, "regex_match_found": 1.0}
+    assert first == {"regex_match": 0.0, "regex_match_found": 1.0}
+
+
+def test_regex_without_match_is_wrong_and_not_found():
+    grades = RegexMatch(r"#### (\d+)").grade(Completion("no idea", ground_truth="4"))
+    assert grades == {"regex_match": 0.0, "regex_match_found": 0.0}
+
+
+def test_regex_takes_the_group_that_took_part():
+    grader = RegexMatch(r"(-?[$0-9.,]{2,})|(-?[0-9]+)")
+    assert grader.find("It is 12, or 7") == "7"
+
+
+def test_patterns_of_the_caller_see_the_end_of_a_long_text():
+    text = "answer is Rome" + "x" * PATTERN_LIMIT
+    assert RegexMatch(r"answer is (\w+)").find(text) is None
+    assert RegexMatch(r"x+$").find(text) == "x" * PATTERN_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1,000", 1000),
+        ("1000.0", 1000),
+        (" $1,000.50 ", Fraction(2001, 2)),
+        ("-$5", -5),
+        ("−5", -5),
+        ("50%", 50),
+        ("1/2", Fraction(1, 2)),
+        (r"\frac{3}{4}", Fraction(3, 4)),
+        (r"-\dfrac{3}{4}", Fraction(-3, 4)),
+        ("1.5e3", 1500),
+        (".5", Fraction(1, 2)),
+        ("18.", 18),
+        ("0.1", Fraction(1, 10)),
+        ("1,00", None),
+        ("3/0", None),
+        ("12 apples", None),
+        ("1e9999", None),  # no number that takes a machine's memory to write down
+        ("9" * 5000, None),
+        ("", None),
+    ],
+)
+def test_read_number(text, value):
+    assert read_number(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3 apples and 4 more are 7.", 7),
+        ("That is $1,234.50.", Fraction(2469, 2)),
+        ("from 10-4", 4),  # a difference, not a negative number
+        ("x = -4", -4),
+        ("the answer is 1/2.", Fraction(1, 2)),
+        ("on 5/6/2024", 2024),
+        ("so\n#### 1,234", 1234),
+        ("#### 18 dollars\nThat took 3 steps.", 18),
+        (r"thus \boxed{42}, see 7", 42),
+        (r"\boxed{3} and then \boxed{12}", 12),
+        (r"\boxed{\frac{1}{2}}", Fraction(1, 2)),
+        (r"\boxed{1{,}000}", 1000),
+        (r"\boxed{18\text{ cm}}", 18),
+        (r"an open \boxed{4", 4),
+        ("none at all", None),
+        ("version v2", None),
+    ],
+)
+def test_find_number(text, value):
+    assert find_number(text) == value
+
+
+def test_a_form_that_is_asked_for_is_not_guessed():
+    assert find_number("it is 7", "boxed") is None
+    assert find_number("it is 7", "hashes") is None
+    assert find_number(r"\boxed{3}, or 7", "last") == 7
+
+
+def test_numbers_are_compared_as_numbers():
+    grader = NumberMatch()
+    right = {"number_match": 1.0, "number_match_found": 1.0}
+    assert grader.grade(Completion("1000.0", ground_truth="1,000")) == right
+    assert grader.grade(Completion("It is 18.", ground_truth="9 * 2 = 18\n#### 18")) == right
+    assert grader.grade(Completion("eighteen", ground_truth="18")) == {
+        "number_match": 0.0,
+        "number_match_found": 0.0,
+    }
+
+
+def test_a_tolerance_is_relative_to_the_reference():
+    within = NumberMatch(tolerance=0.01)
+    assert within.grade(Completion("101", ground_truth="100"))["number_match"] == 1.0
+    assert within.grade(Completion("102", ground_truth="100"))["number_match"] == 0.0
+    assert NumberMatch().grade(Completion("0.1", ground_truth="1/10"))["number_match"] == 1.0
+
+
+def test_a_reference_without_number_is_named():
+    with pytest.raises(InvalidInputError, match="'ten' has no number"):
+        NumberMatch().grade(Completion("10", ground_truth="ten"))
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        ("B", "B"),
+        (" B.", "B"),
+        ("(B)", "B"),
+        ("C) Rome", "C"),
+        ("The answer is B.", "B"),
+        ("Answer: **C**", "C"),
+        ("Answer:\nB", "B"),
+        ("the answer: $B$", "B"),
+        (r"so \boxed{D}", "D"),
+        (r"\boxed{\text{D}}", "D"),
+        ("I think A is wrong. The answer is (C).", "C"),
+        ("Answer: A. No, the answer is B", "B"),
+        ("I think it is B", "B"),
+        ("A cat sat there.", None),
+        ("the answer is a mystery", None),
+        ("I don't know", None),
+        ("E", None),  # there are four choices
+        ("", None),
+    ],
+)
+def test_find_letter(text, letter):
+    assert find_letter(text, 4) == letter
+
+
+def test_letters_of_references():
+    assert LetterMatch(4).grade(Completion("B", ground_truth=" B"))["letter_match"] == 1.0
+    assert LetterMatch(4).grade(Completion("B", ground_truth="(b)".upper()))["letter_match"] == 1.0
+    with pytest.raises(InvalidInputError, match="'Rome' is not one of the 4 letters"):
+        LetterMatch(4).grade(Completion("B", ground_truth="Rome"))
+    with pytest.raises(InvalidInputError, match="26 letters"):
+        LetterMatch(27)

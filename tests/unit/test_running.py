@@ -1,0 +1,521 @@
+"""Running tasks: what is asked, what is stored, what is asked again and what is refused."""
+
+import asyncio
+import json
+import random
+
+import numpy as np
+import pytest
+
+from eval_toolkit.analysis import compare_runs
+from eval_toolkit.artifacts import validate_payload
+from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError, ModelError
+from eval_toolkit.models.cache import ResponseCache
+from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.responses import ErrorInfo, RawCompletion, ResponseType, Usage
+from eval_toolkit.runs import Run, run_state
+from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.planning import Decoding, Estimate, estimate, plan_jobs
+from eval_toolkit.tasks.running import measure_run, run_task
+
+N = 24
+
+
+class Sums(BaseTask[str]):
+    NAME = "Sums"
+    RESPONSE_TYPE = ResponseType.COMPLETION
+    SUBJECT_FIELD = "subject"
+    max_tokens = 8
+    stop_sequences = ("\n",)
+
+    def _get_instruction_text(self, item):
+        return f"What is {item['a']} + {item['b']}?"
+
+    def _get_ground_truth(self, item):
+        return str(item["a"] + item["b"])
+
+
+class Choose(BaseTask[str]):
+    NAME = "Choose"
+    RESPONSE_TYPE = ResponseType.LOGLIKELIHOODS
+
+    def _get_instruction_text(self, item):
+        return f"Question: {item['a']} + {item['b']}?\n"
+
+    def _get_ground_truth(self, item):
+        return str(item["a"] + item["b"])
+
+    def _get_possible_completions(self, item):
+        return [str(item["a"] + item["b"] + shift) for shift in (0, 1, 2)]
+
+    def _get_cue_text(self, item):
+        return "Answer:"
+
+
+ROWS = [{"a": i, "b": i * i, "subject": "even" if i % 2 == 0 else "odd"} for i in range(N)]
+PLAIN_ROWS = [{"a": i, "b": i * i} for i in range(N)]
+TRAIN = [{"a": i, "b": 1, "subject": s} for i in range(100, 110) for s in ("even", "odd")]
+
+
+def sums(n=N, **options):
+    return Sums(rows={"test": ROWS[:n], "train": TRAIN}, **options)
+
+
+def solve(request):
+    """Add up, and be wrong about multiples of five."""
+    a, b = (int(part) for part in request.prompt[-1].content[8:-1].split(" + "))
+    return str(a + b + (a % 5 == 0))
+
+
+def model(answers=solve, name="adder", **options):
+    return ScriptedModel(answers, name=name, **options)
+
+
+class Failing:
+    """A model that fails for some prompts, as often as it is told."""
+
+    name = "adder"
+
+    def __init__(self, fails, kind="server", times=10**9):
+        self.fails, self.kind, self.times, self.asked = fails, kind, times, []
+
+    def describe(self):
+        return {"kind": "failing", "name": self.name}
+
+    async def generate(self, request):
+        a = int(request.prompt[-1].content[8:].split(" + ")[0])
+        self.asked.append(a)
+        if a in self.fails and self.times > 0:
+            self.times -= 1
+            raise ModelError(f"no answer to {a}", kind=self.kind)
+        return RawCompletion(solve(request), usage=Usage(latency_s=random.random()))  # noqa: S311
+
+    async def loglikelihood(self, request):
+        raise ModelError("not offered", kind="unsupported")
+
+
+def files(folder):
+    return {name: (folder / name).read_bytes() for name in ("records.parquet", "results.json")}
+
+
+# --- what comes out -----------------------------------------------------------------------------
+
+
+def test_a_run_without_a_folder():
+    done = run_task(sums(), model(), graders=["exact_match", "number_match"])
+    # Wrong for a = 0, 5, 10, 15, 20: 19 of 24 right.
+    assert done.card["exact_match"].value == pytest.approx(19 / 24)
+    assert done.card.slices["even"]["exact_match"].value == pytest.approx(9 / 12)
+    assert done.card["exact_match"].ci.method == "wilson"
+    assert (done.n_requests, done.n_reused, done.n_errors, done.run) == (24, 0, 0, None)
+    assert not done.too_many_errors
+    assert done.usage["completion_tokens"] == 24
+    json.dumps(done.to_dict(), allow_nan=False)
+
+
+def test_a_run_in_a_folder(tmp_path):
+    done = run_task(sums(), model(), tmp_path / "r")
+    run = Run.open(tmp_path / "r")
+    assert run.run_id == "r"
+    assert run.subjects == [("Sums", "adder")]
+    assert run.records("Sums", "adder").columns["exact_match"].sum() == 19
+    assert run.results == done.results
+    validate_payload(run.results, "results.v1")
+    validate_payload(run.manifest, "manifest.v3")
+    part = run.results["by_slice"]["Sums"]
+    assert part["n"] == 24
+    assert part["by_scorer"]["adder"]["exact_match_macro"]["details"]["n_parts"] == 2
+    assert part["strata"]["subject=odd"]["n"] == 12
+    manifest = run.manifest
+    assert manifest["kind"] == "task"
+    assert manifest["versioned_objects"] == {
+        "task:Sums": "1",
+        "grader:exact_match": "1",
+        "grader:f1": "1",
+    }
+    assert manifest["config"]["decoding"] == {
+        "temperature": 0.0,
+        "top_p": None,
+        "max_tokens": 8,
+        "stop": ["\n"],
+    }
+    assert manifest["task"]["prompt_fingerprint"]
+    assert manifest["models"][0]["name"] == "adder"
+    assert len(manifest["item_set_hash"]) == 64
+    assert manifest["usage"]["prompt_tokens"] > 0
+    assert not (tmp_path / "r" / "journal.jsonl").exists()
+
+
+def test_nothing_measured_depends_on_the_clock(tmp_path):
+    for name in ("one", "two"):
+        run_task(sums(), Failing(()), tmp_path / name / "r")  # latencies are drawn
+    assert files(tmp_path / "one" / "r") == files(tmp_path / "two" / "r")
+    said = (tmp_path / "one" / "r" / "results.json").read_text("utf-8")
+    for word in ("latency", "elapsed", "cost", "seconds", "captured"):
+        assert word not in said
+
+
+def test_concurrency_changes_no_byte(tmp_path):
+    async def slowly(request):
+        await asyncio.sleep(random.random() / 500)  # noqa: S311
+        return solve(request)
+
+    for concurrency in (1, 64):
+        run_task(sums(), model(slowly), tmp_path / str(concurrency) / "r", concurrency=concurrency)
+    assert files(tmp_path / "1" / "r") == files(tmp_path / "64" / "r")
+
+
+def test_loglikelihoods(tmp_path):
+    def likely(request):
+        assert request.prompt.endswith("?\nAnswer:")
+        assert request.continuations[0].startswith(" ")
+        return [-0.1, -2.0, -3.0]
+
+    done = run_task(Choose(rows=PLAIN_ROWS), ScriptedModel(likely), tmp_path / "r")
+    assert done.card["accuracy"].value == 1.0
+    assert set(done.card) == {"accuracy", "accuracy_norm_bytes", "bits_per_byte"}
+    assert done.card["bits_per_byte"].details["higher_is_better"] is False
+    assert done.records.columns["choice"].tolist() == [0.0] * N
+    assert "strata" not in done.results["by_slice"]["Choose"]
+
+
+def test_attempts_and_pass_at_k():
+    drawn = []
+
+    def sometimes(request):
+        drawn.append(request.seed)
+        return solve(request) if request.seed % 2 else "no idea"
+
+    done = run_task(
+        sums(), model(sometimes), attempts=4, temperature=0.7, pass_at=[1, 4], pass_hat=[4]
+    )
+    assert done.n_requests == 4 * N
+    assert len(set(drawn)) == 4 * N  # each attempt at each sample has its own
+    cells = done.card
+    assert cells["exact_match"].n_units == N
+    assert cells["exact_match_pass@1"].value == pytest.approx(cells["exact_match"].value)
+    assert cells["exact_match_pass@4"].value > cells["exact_match"].value
+    assert cells["exact_match_pass^4"].value < cells["exact_match"].value
+
+
+def test_a_seed_belongs_to_its_sample_and_attempt():
+    hot = Decoding(temperature=1.0)
+    few, many = sums().samples(2), sums().samples()
+    seeds = {job.key: job.request.seed for job in plan_jobs(sums(), many, decoding=hot, attempts=3)}
+    for job in plan_jobs(sums(), few, decoding=hot, attempts=2):
+        assert seeds[job.key] == job.request.seed
+    other = plan_jobs(sums(), few, decoding=hot, seed=1)
+    assert other[0].request.seed != seeds[other[0].key]
+    assert plan_jobs(sums(), few)[0].request.seed is None  # nothing is drawn
+
+
+# --- errors -------------------------------------------------------------------------------------
+
+
+def test_failed_requests_are_counted_shown_and_asked_again(tmp_path):
+    flaky = Failing({3, 7, 8})
+    done = run_task(sums(), flaky, tmp_path / "r")
+    assert (done.n_failed_requests, done.n_errors) == (3, 3)
+    assert done.error_rate == pytest.approx(3 / 24)
+    assert done.too_many_errors
+    assert not run_task(sums(), Failing({3}), max_error_rate=0.2).too_many_errors
+    cell = done.results["by_slice"]["Sums"]["by_scorer"]["adder"]["exact_match"]
+    # 24 less 3 lost less 5 wrong: 16 right.
+    assert cell["value"] == pytest.approx(16 / 21)
+    assert cell["n_errors"] == 3
+    assert cell["details"]["as_zero"] == pytest.approx(16 / 24)
+    assert cell["details"]["best"] == pytest.approx(19 / 24)
+    records = done.records
+    lost = records.status["exact_match"] == "error"
+    assert sorted(records.reason["exact_match"][lost].tolist()) == [
+        "server: no answer to 3",
+        "server: no answer to 7",
+        "server: no answer to 8",
+    ]
+
+    mended = Failing(())
+    again = run_task(sums(), mended, tmp_path / "r")
+    assert sorted(mended.asked) == [3, 7, 8]
+    assert (again.n_reused, again.n_errors) == (21, 0)
+    run_task(sums(), Failing(()), tmp_path / "straight" / "r")
+    assert files(tmp_path / "r") == files(tmp_path / "straight" / "r")
+
+
+def test_an_answer_that_carries_an_error_is_an_error():
+    def refused(request):
+        return RawCompletion("", error=ErrorInfo("refused", "the filter said no"))
+
+    done = run_task(sums(2), model(refused))
+    assert done.n_errors == 2
+    assert done.card["exact_match"].status == "error"
+
+
+def test_on_error_fail_keeps_the_answers_for_the_next_try(tmp_path):
+    with pytest.raises(InvalidInputError, match="server: no answer to 3"):
+        run_task(sums(), Failing({3}), tmp_path / "r", on_error="fail")
+    assert run_state(tmp_path / "r").startswith("incomplete")
+    mended = Failing(())
+    run_task(sums(), mended, tmp_path / "r", on_error="fail")
+    assert mended.asked == [3]
+
+
+def test_graders_that_fail_make_a_run_fail_its_rate():
+    done = run_task(sums(), model(), graders=["letter_match"])
+    assert done.n_failed_requests == 0
+    assert done.error_rate == 1.0  # no reference is a letter
+    assert done.too_many_errors
+
+
+# --- again, and on ------------------------------------------------------------------------------
+
+
+def test_a_finished_run_is_not_asked_again(tmp_path):
+    run_task(sums(), model(), tmp_path / "r")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir()}
+    silent = model()
+    done = run_task(sums(), silent, tmp_path / "r")
+    assert silent.n_calls == 0
+    assert done.n_reused == N
+    assert {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir()} == before
+
+
+def test_an_interrupted_run_is_gone_on_with(tmp_path):
+    broken = Failing({12}, kind="auth")
+    with pytest.raises(ModelError, match="run the same again to go on"):
+        run_task(sums(), broken, tmp_path / "r", concurrency=1)
+    assert run_state(tmp_path / "r").startswith("incomplete")
+    n_before = len(broken.asked) - 1
+    journal = tmp_path / "r" / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes() + b'{"unit_id": "torn')  # a kill in mid-line
+    mended = Failing(())
+    done = run_task(sums(), mended, tmp_path / "r")
+    assert len(mended.asked) == N - n_before
+    assert done.n_reused == n_before
+    run_task(sums(), Failing(()), tmp_path / "straight" / "r")
+    assert files(tmp_path / "r") == files(tmp_path / "straight" / "r")
+
+
+def test_a_kill_at_any_byte_of_the_journal_changes_no_byte_of_the_results(tmp_path):
+    run_task(sums(4), Failing(()), tmp_path / "straight" / "r")
+    with pytest.raises(ModelError):
+        run_task(sums(4), Failing({3}, kind="auth"), tmp_path / "r", concurrency=1)
+    whole = (tmp_path / "r" / "journal.jsonl").read_bytes()
+    running = (tmp_path / "r" / "manifest.json").read_bytes()
+    for cut in np.linspace(1, len(whole), 7).astype(int).tolist():
+        folder = tmp_path / str(cut) / "r"
+        folder.mkdir(parents=True)
+        (folder / "manifest.json").write_bytes(running)
+        (folder / "journal.jsonl").write_bytes(whole[:cut])
+        mended = Failing(())
+        done = run_task(sums(4), mended, folder)
+        assert len(mended.asked) + done.n_reused == 4
+        assert files(folder) == files(tmp_path / "straight" / "r")
+
+
+def test_an_interrupt_from_the_keyboard_keeps_what_was_answered(tmp_path):
+    asked = []
+
+    def interrupted(request):
+        asked.append(request)
+        if len(asked) == 6:
+            raise KeyboardInterrupt
+        return solve(request)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_task(sums(), model(interrupted), tmp_path / "r", concurrency=1)
+    lines = (tmp_path / "r" / "journal.jsonl").read_text("utf-8").splitlines()
+    assert len(lines) == 1 + 5
+
+
+def test_a_larger_limit_and_more_attempts_add_to_a_run(tmp_path):
+    hot = {"temperature": 0.5}
+    first = run_task(sums(), model(), tmp_path / "r", limit=3, **hot)
+    assert first.n_requests == 6
+    second = model()
+    more = run_task(sums(), second, tmp_path / "r", limit=5, attempts=2, **hot)
+    assert (more.n_requests, more.n_reused, second.n_calls) == (20, 6, 14)
+    run_task(sums(), model(), tmp_path / "straight" / "r", limit=5, attempts=2, **hot)
+    assert files(tmp_path / "r") == files(tmp_path / "straight" / "r")
+
+
+def test_a_smaller_limit_loses_no_answer(tmp_path):
+    run_task(sums(), model(), tmp_path / "r")
+    small = run_task(sums(), model(), tmp_path / "r", limit=2)
+    assert len(small.records) == 4
+    silent = model()
+    assert run_task(sums(), silent, tmp_path / "r").n_reused == N
+    assert silent.n_calls == 0
+
+
+def test_answers_of_an_unfinished_run_are_not_thrown_away(tmp_path):
+    with pytest.raises(ModelError):
+        run_task(sums(), Failing({12}, kind="auth"), tmp_path / "r", concurrency=1)
+    with pytest.raises(ArtifactError, match=r"has \d+ answers that this one does not ask for"):
+        run_task(sums(), Failing(()), tmp_path / "r", limit=1)
+
+
+def test_other_graders_need_no_answer(tmp_path):
+    run_task(sums(), model(), tmp_path / "r")
+    silent = model()
+    done = run_task(sums(), silent, tmp_path / "r", graders=["number_match"])
+    assert silent.n_calls == 0
+    assert (
+        "number_match" in Run.open(tmp_path / "r").results["by_slice"]["Sums"]["by_scorer"]["adder"]
+    )
+    assert done.card["number_match"].value == pytest.approx(19 / 24)
+
+
+@pytest.mark.parametrize(
+    ("task", "who", "options", "said"),
+    [
+        (sums(num_fewshot=2), model(), {}, "task.num_fewshot = 0, this one has 2"),
+        (sums(12), model(), {}, "task."),
+        (Choose(rows=PLAIN_ROWS), model(), {}, 'task.name = "Sums", this one has "Choose"'),
+        (sums(), model(name="other"), {}, 'model.name = "adder", this one has "other"'),
+        (sums(), model("7"), {}, "model.description.answers = "),
+        (sums(), model(), {"temperature": 0.5}, "decoding.temperature = 0.0, this one has 0.5"),
+        (sums(), model(), {"stop": ["X"]}, 'decoding.stop = ["\\n"], this one has ["X"]'),
+        (sums(), model(), {"formatter": "plain"}, 'formatter = "chat", this one has "plain"'),
+        (sums(), model(), {"seed": 7}, "seed = 42, this one has 7"),
+    ],
+)
+def test_another_run_does_not_go_into_the_folder(tmp_path, task, who, options, said):
+    run_task(sums(), model(), tmp_path / "r")
+    before = files(tmp_path / "r")
+    with pytest.raises(ArtifactError) as caught:
+        run_task(task, who, tmp_path / "r", **options)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert files(tmp_path / "r") == before
+
+
+def test_a_run_of_rows_is_not_written_over(tmp_path):
+    from eval_toolkit.runs import write_run
+
+    results = {"schema_version": "v1", "run_id": "r", "config": {}, "by_slice": {}}
+    write_run(tmp_path / "r", results=results, manifest={"run_id": "r"})
+    with pytest.raises(ArtifactError, match="a run of another kind"):
+        run_task(sums(), model(), tmp_path / "r")
+
+
+# --- without a model ----------------------------------------------------------------------------
+
+
+def test_measuring_again_asks_no_model(tmp_path):
+    done = run_task(sums(), model(), tmp_path / "r")
+    again = measure_run(tmp_path / "r", sums(), graders=["number_match"])
+    assert again.card["number_match"].value == pytest.approx(19 / 24)
+    assert again.run is None
+    assert files(tmp_path / "r")["results.json"] == files(done.run.path)["results.json"]
+
+    elsewhere = measure_run(done.run, sums(), graders=["number_match"], out=tmp_path / "s")
+    assert elsewhere.run.run_id == "s"
+    assert elsewhere.run.manifest["versioned_objects"]["grader:number_match"] == "1"
+    in_place = measure_run(done.run, sums(), graders=["number_match"], out=tmp_path / "r")
+    assert "number_match" in in_place.run.results["by_slice"]["Sums"]["by_scorer"]["adder"]
+    silent = model()
+    run_task(sums(), silent, tmp_path / "s", graders=["exact_match"])
+    assert silent.n_calls == 0
+
+
+def test_measuring_again_needs_the_same_data(tmp_path):
+    done = run_task(sums(), model(), tmp_path / "r")
+    with pytest.raises(ArtifactError, match="the task no longer has the unit"):
+        measure_run(done.run, sums(20))
+    changed = [{**row, "id": str(i)} for i, row in enumerate(ROWS)]
+    keyed = run_task(Sums(rows=changed), model(), tmp_path / "k")
+    changed[3] = {**changed[3], "b": 999}
+    with pytest.raises(ArtifactError, match=r"unit 'odd/3' is not the one that was asked about"):
+        measure_run(keyed.run, Sums(rows=changed))
+    with pytest.raises(ArtifactError, match="is a run of 'Sums', not of 'Choose'"):
+        measure_run(done.run, Choose(rows=PLAIN_ROWS))
+
+
+def test_replay_and_cache_need_no_model(tmp_path):
+    first = run_task(sums(), model(), tmp_path / "r", cache=tmp_path / "cache.sqlite")
+    silent = model()
+    cached = run_task(sums(), silent, tmp_path / "c" / "r", cache=tmp_path / "cache.sqlite")
+    assert silent.n_calls == 0
+    assert cached.usage["n_cached"] == N
+    with ResponseCache(tmp_path / "cache.sqlite") as cache:
+        run_task(sums(), silent, cache=cache)
+    replayed = run_task(sums(), None, tmp_path / "p" / "r", replay=first.run.path)
+    assert replayed.card == first.card
+    for name in ("c", "p"):
+        assert files(tmp_path / name / "r") == files(tmp_path / "r")
+
+
+# --- comparisons --------------------------------------------------------------------------------
+
+
+def test_zero_and_five_shot_runs_pair_on_all_units(tmp_path):
+    zero = run_task(sums(), model(), tmp_path / "zero")
+    five = run_task(sums(num_fewshot=5), model(), tmp_path / "five")
+    assert len(five.run.table("responses.parquet")["unit_id"]) == N
+    assert zero.run.manifest["item_set_hash"] == five.run.manifest["item_set_hash"]
+    cell = compare_runs(zero.run, five.run, metrics=["exact_match"])["Sums", "adder", "exact_match"]
+    assert (cell.n_units, cell.n_only_a, cell.n_only_b, cell.n_mismatched) == (N, 0, 0, 0)
+    assert cell.delta == 0.0
+
+
+# --- before anything is asked -------------------------------------------------------------------
+
+
+def test_an_estimate_asks_nothing():
+    silent = model()
+    told = estimate(sums(), silent, limit=3, attempts=2)
+    assert silent.n_calls == 0
+    assert isinstance(told, Estimate)
+    assert (told.n_samples, told.n_requests, told.completion_tokens) == (6, 12, 96)
+    assert told.how == "counted by the model in 12 of 12 prompts"
+    assert told.prompt_tokens == sum(
+        silent.count_tokens(s.messages[0].content) for s in sums().samples(3) for _ in range(2)
+    )
+    plain = estimate(Choose(rows=PLAIN_ROWS))
+    assert plain.completion_tokens == 0
+    assert plain.how == "one token per 4 characters"
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"attempts": 0}, InvalidInputError, "`attempts` is 0"),
+        ({"pass_at": [4]}, InvalidInputError, "`pass_at` is 4, but each sample has 1 attempts"),
+        ({"graders": "exact_match"}, InvalidTypeError, r"write \['exact_match'\]"),
+        ({"graders": []}, InvalidInputError, "no graders"),
+        ({"on_error": "ignore"}, InvalidInputError, "`on_error` is 'ignore'"),
+        ({"max_error_rate": 2}, InvalidInputError, "`max_error_rate` is 2"),
+        ({"confidence": 95}, InvalidInputError, "`confidence` is 95"),
+        ({"limit": 0}, InvalidInputError, "`limit` is 0"),
+        ({"formatter": "xml"}, InvalidInputError, "`formatter` is 'xml'"),
+        ({"temperature": -1}, InvalidInputError, "`temperature` is -1"),
+        ({"concurrency": 0}, InvalidInputError, "`concurrency` is 0"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_before_anything_is_asked(
+    tmp_path, options, error, message
+):
+    silent = model()
+    with pytest.raises(error, match=message):
+        run_task(sums(), silent, tmp_path / "r", **options)
+    assert silent.n_calls == 0
+    assert not (tmp_path / "r").exists()
+
+
+def test_what_is_no_task_or_model_is_refused():
+    with pytest.raises(InvalidTypeError, match="`task` is 'Sums'; it must be a task"):
+        run_task("Sums", model())
+    with pytest.raises(InvalidTypeError, match="`model` is 'gpt'"):
+        run_task(sums(), "gpt")
+    with pytest.raises(InvalidInputError, match="`model` is missing"):
+        run_task(sums())
+
+
+def test_loglikelihoods_are_not_decoded():
+    task = Choose(rows=PLAIN_ROWS)
+    with pytest.raises(
+        InvalidInputError, match=r"`temperature` is 0\.5, but 'Choose' asks for log"
+    ):
+        run_task(task, model(), temperature=0.5)
+    with pytest.raises(InvalidInputError, match="the same every time"):
+        run_task(task, model(), attempts=2)
