@@ -34,6 +34,12 @@ $(VENV)/bench.stamp: $(VENV)/dev.stamp
 	$(PIP) install --constraint constraints.txt --group bench
 	touch $@
 
+# Other harnesses, for the benchmarks: they pin what they like, so they live apart.
+.venv-peers/stamp: benchmarks/peers/requirements.txt
+	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip --quiet install --requirement benchmarks/peers/requirements.txt
+	touch $@
+
 setup: $(VENV)/dev.stamp ## create .venv with everything the tests need
 
 demo: $(VENV)/core.stamp ## two classifiers on real data: scorecards, their difference, calibration
@@ -55,6 +61,14 @@ test: $(VENV)/dev.stamp ## the tests (fast ones; under 8 minutes)
 test-slow: $(VENV)/dev.stamp ## coverage and error-rate simulations
 	$(BIN)/python -m pytest -q -m slow -s
 
+.venv-hf/stamp: tests/hf/requirements.txt
+	test -x .venv-hf/bin/python || $(PYTHON) -m venv .venv-hf
+	.venv-hf/bin/python -m pip --quiet install --requirement tests/hf/requirements.txt
+	touch $@
+
+test-hf: .venv-hf/stamp model ## the transformers model, and the embedded one against it (1.2 GB)
+	PYTHONPATH=src .venv-hf/bin/python -m pytest -q tests/hf
+
 test-install: $(VENV)/dev.stamp ## the wheel in fresh environments, with and without a compiler
 	tests/install/check.sh
 
@@ -70,7 +84,7 @@ types: $(VENV)/dev.stamp ## mypy --strict
 layers: $(VENV)/dev.stamp ## the import-direction contract
 	$(BIN)/lint-imports
 
-bench: $(VENV)/bench.stamp ## benchmarks beside their peers; writes benchmarks/RESULTS.md
+bench: $(VENV)/bench.stamp .venv-peers/stamp model ## benchmarks beside their peers; writes benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks
 
 clean: ## remove the environment and build products

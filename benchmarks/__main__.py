@@ -6,14 +6,33 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks import cards, command_line, inference, kernel, neardup, processes, ranks
+from benchmarks import (
+    cards,
+    command_line,
+    embedded,
+    inference,
+    kernel,
+    language_models,
+    neardup,
+    processes,
+    ranks,
+)
 from benchmarks._case import Case
 from benchmarks._timing import Effort
 from benchmarks.report import Result, SurveyResult, show, write
 
 CASES = {
     case.name: case
-    for module in (ranks, cards, inference, processes, neardup, command_line)
+    for module in (
+        ranks,
+        cards,
+        inference,
+        processes,
+        neardup,
+        command_line,
+        language_models,
+        embedded,
+    )
     for case in module.CASES
 }
 SURVEYS = {survey.name: survey for survey in (*kernel.SURVEYS, *processes.SURVEYS)}

@@ -97,16 +97,17 @@ class ErrorInfo:
         return cls(**{name: payload[name] for name in cls.__slots__ if name in payload})
 
 
-def _one(name: str, given: Mapping[str, Any], default: Any = _ABSENT) -> Any:
-    """Return the one value that was given under any of its names."""
-    there = {spelling: value for spelling, value in given.items() if value is not _ABSENT}
-    if not there:
+def _one(name: str, value: Any, other: str, alias: Any, default: Any = _ABSENT) -> Any:
+    """Return the one value that was given under either of its names."""
+    if alias is _ABSENT:  # as nearly always: answers are made by the thousand
+        if value is not _ABSENT:
+            return value
         if default is _ABSENT:
             raise InvalidInputError(f"`{name}` is missing")
         return default
-    if len(there) > 1 and len({repr(value) for value in there.values()}) > 1:
-        raise InvalidInputError(f"{' and '.join(f'`{s}`' for s in there)} are one field; give one")
-    return next(iter(there.values()))
+    if value is not _ABSENT and value != alias:
+        raise InvalidInputError(f"`{name}` and `{other}` are one field; give one")
+    return alias
 
 
 def _encodable(text: Any, name: str) -> str:
@@ -225,28 +226,26 @@ class RawCompletion(_Fields):
         error: ErrorInfo | None = _ABSENT,
         raw_completion_error: ErrorInfo | None = _ABSENT,
     ) -> None:
-        self.text = _encodable(_one("text", {"text": text, "completion": completion}), "text")
+        self.text = _encodable(_one("text", text, "completion", completion), "text")
         self.prompt = prompt
         self.prompt_tokens: int | None = _one(
             "prompt_tokens",
-            {
-                "prompt_tokens": prompt_tokens,
-                "prompt_sequence_positions": prompt_sequence_positions,
-            },
+            prompt_tokens,
+            "prompt_sequence_positions",
+            prompt_sequence_positions,
             None,
         )
         self.completion_tokens: int | None = _one(
             "completion_tokens",
-            {
-                "completion_tokens": completion_tokens,
-                "completion_sequence_positions": completion_sequence_positions,
-            },
+            completion_tokens,
+            "completion_sequence_positions",
+            completion_sequence_positions,
             None,
         )
         self.finish_reason = finish_reason
         self.usage = usage or Usage()
         self.error: ErrorInfo | None = _one(
-            "error", {"error": error, "raw_completion_error": raw_completion_error}, None
+            "error", error, "raw_completion_error", raw_completion_error, None
         )
 
     @classmethod
@@ -317,10 +316,9 @@ class RawLoglikelihood(_Fields):
         self.n_tokens: tuple[int, ...] | None = _counts(
             _one(
                 "n_tokens",
-                {
-                    "n_tokens": n_tokens,
-                    "loglikelihoods_sequence_positions": loglikelihoods_sequence_positions,
-                },
+                n_tokens,
+                "loglikelihoods_sequence_positions",
+                loglikelihoods_sequence_positions,
                 None,
             ),
             self.choices,
@@ -330,15 +328,14 @@ class RawLoglikelihood(_Fields):
         self.prompt = prompt
         self.prompt_tokens: int | None = _one(
             "prompt_tokens",
-            {
-                "prompt_tokens": prompt_tokens,
-                "prompt_sequence_positions": prompt_sequence_positions,
-            },
+            prompt_tokens,
+            "prompt_sequence_positions",
+            prompt_sequence_positions,
             None,
         )
         self.usage = usage or Usage()
         self.error: ErrorInfo | None = _one(
-            "error", {"error": error, "raw_loglikelihood_error": raw_loglikelihood_error}, None
+            "error", error, "raw_loglikelihood_error", raw_loglikelihood_error, None
         )
 
     @property
@@ -475,8 +472,8 @@ class Completion(_Answered):
         usage: Usage | None = None,
         error: ErrorInfo | None = None,
     ) -> None:
-        given = {"completion": completion, "completion_text": completion_text}
-        self.completion = _encodable(_one("completion", given), "completion")
+        text = _one("completion", completion, "completion_text", completion_text)
+        self.completion = _encodable(text, "completion")
         self.id = id
         self.subject = subject
         self.ground_truth = _truth(ground_truth)
@@ -486,18 +483,16 @@ class Completion(_Answered):
         self.prompt = prompt
         self.prompt_tokens: int | None = _one(
             "prompt_tokens",
-            {
-                "prompt_tokens": prompt_tokens,
-                "prompt_sequence_positions": prompt_sequence_positions,
-            },
+            prompt_tokens,
+            "prompt_sequence_positions",
+            prompt_sequence_positions,
             None,
         )
         self.completion_tokens: int | None = _one(
             "completion_tokens",
-            {
-                "completion_tokens": completion_tokens,
-                "raw_completion_sequence_positions": raw_completion_sequence_positions,
-            },
+            completion_tokens,
+            "raw_completion_sequence_positions",
+            raw_completion_sequence_positions,
             None,
         )
         self.finish_reason = finish_reason

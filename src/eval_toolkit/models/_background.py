@@ -1,0 +1,62 @@
+"""Work that may wait a moment, done in a thread so that nobody waits for a disk."""
+
+import threading
+from collections.abc import Callable
+
+__all__ = ["Background"]
+
+
+class Background:
+    """Calls a function soon after it was asked for, however often it was asked for.
+
+    The thread ends by itself when there is nothing to do. What the function raises is raised by
+    the next `wake` or by `close`.
+    """
+
+    def __init__(self, work: Callable[[], object], *, interval_s: float = 0.5) -> None:
+        self._work = work
+        self._interval_s = interval_s
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._due = False
+        self._error: Exception | None = None
+
+    def wake(self) -> None:
+        """Ask for the work to be done within the interval."""
+        with self._lock:
+            self._raise_error()
+            self._due = True
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._loop, daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        """Wait for work under way and do what is still due; may be woken again afterwards."""
+        self._closing.set()
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+        self._closing.clear()
+        due, self._due = self._due, False
+        self._raise_error()
+        if due:
+            self._work()
+
+    def _raise_error(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _loop(self) -> None:
+        while not self._closing.wait(self._interval_s):
+            with self._lock:
+                if not self._due:
+                    self._thread = None
+                    return
+                self._due = False
+            try:
+                self._work()
+            except Exception as error:  # raised where somebody listens
+                self._error = error
+        self._thread = None

@@ -1,0 +1,136 @@
+"""From texts to token ids: prompts, the boundary to a continuation, windows, stop strings.
+
+Shared by the models that tokenise for themselves. Three rules:
+
+- Control tokens are recognised in finished texts and in what a chat template writes, never in
+  what a message says: a user cannot end a turn by spelling ``<|im_end|>``.
+- A continuation is scored after exactly the tokens of its prompt. Its tokens are those beyond the
+  prompt in the joint tokenisation; where a token would span the boundary it is tokenised apart.
+- Prompts are never cut. What does not fit is refused.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from eval_toolkit.errors import ModelError
+from eval_toolkit.messages import Message
+
+__all__ = [
+    "Encoder",
+    "continuation_ids",
+    "prompt_ids",
+    "rolling_windows",
+    "stop_position",
+    "whole_text",
+]
+
+
+class Encoder(Protocol):
+    """A tokenizer, as far as the functions here need it."""
+
+    @property
+    def lead(self) -> Sequence[int]:
+        """Tokens it puts before every text: its beginning-of-text token, or nothing."""
+        ...
+
+    @property
+    def start(self) -> int | None:
+        """The token that stands before a text with nothing in front of it."""
+        ...
+
+    def encode(self, text: str, *, control: bool) -> list[int]:
+        """Return the ids of a text alone; with ``control`` its control tokens are recognised."""
+        ...
+
+
+def prompt_ids(encoder: Encoder, text: str, messages: Sequence[Message] = ()) -> list[int]:
+    """Return the ids of a finished text, or of messages rendered as ``text``; at least one id."""
+    spoken = [
+        message.content
+        for message in messages
+        if encoder.encode(message.content, control=True)
+        != encoder.encode(message.content, control=False)
+    ]
+    ids: list[int] = []
+    for part, is_spoken in _parts(text, spoken):
+        ids += encoder.encode(part, control=not is_spoken)
+    lead = list(encoder.lead)
+    if not messages and ids[: len(lead)] != lead:
+        ids = lead + ids
+    if ids:
+        return ids
+    if encoder.start is None:
+        raise ModelError(
+            "the prompt is empty and the tokenizer has no token to begin with; give a prompt",
+            kind="unsupported",
+        )
+    return [encoder.start]
+
+
+def _parts(text: str, spoken: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """Yield a rendered conversation in parts, and whether each is one of the contents named."""
+    at = 0
+    for content in spoken:
+        found = text.find(content, at)
+        if found < 0:  # templates may trim what they are given
+            content = content.strip()
+            found = text.find(content, at)
+        if found < 0:
+            raise ModelError(
+                "a message contains a control token of the model and the chat template alters it; "
+                "remove the control token",
+                kind="bad_request",
+            )
+        yield text[at:found], False
+        yield content, True
+        at = found + len(content)
+    yield text[at:], False
+
+
+def continuation_ids(encoder: Encoder, text: str, continuation: str) -> list[int]:
+    """Return the ids of a continuation of ``text``, so that text and continuation share no token."""
+    apart = encoder.encode(continuation, control=False)
+    if encoder.encode(continuation, control=True) == apart:
+        own = encoder.encode(text, control=True)
+        joint = encoder.encode(text + continuation, control=True)
+        apart = joint[len(own) :] if joint[: len(own)] == own else _mid_text(encoder, continuation)
+    if not apart:
+        raise ModelError(f"continuation {continuation!r} has no tokens", kind="bad_request")
+    return apart
+
+
+def _mid_text(encoder: Encoder, continuation: str) -> list[int]:
+    """Return a text's ids where it does not begin a line; some tokenizers put a space there."""
+    mark = encoder.encode("\n", control=False)
+    marked = encoder.encode(f"\n{continuation}", control=False)
+    if marked[: len(mark)] == mark:
+        return marked[len(mark) :]
+    return encoder.encode(continuation, control=False)
+
+
+def rolling_windows(
+    ids: Sequence[int], start: int, length: int
+) -> Iterator[tuple[list[int], list[int]]]:
+    """Yield (context, scored) pairs: each id is scored once, in windows of at most ``length`` inputs.
+
+    Windows do not overlap, but for the last: it reaches back as far as it can.
+    """
+    if not ids:
+        raise ModelError("a text has no tokens, and so no likelihood", kind="bad_request")
+    sequence = [start, *ids]
+    for at in range(0, len(ids), length):
+        end = min(at + length, len(ids))
+        yield sequence[max(0, end - length) : at + 1], sequence[at + 1 : end + 1]
+
+
+def stop_position(text: str, stops: Sequence[str]) -> int | None:
+    """Return where the first stop string begins; None where there is none."""
+    found = [at for at in (text.find(stop) for stop in stops if stop) if at >= 0]
+    return min(found, default=None)
+
+
+def whole_text(text: str) -> str:
+    """Return a text that has an encoding: half a surrogate pair becomes the replacement sign."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,368 @@
+"""Answers kept between runs, in one SQLite file that several processes may share.
+
+An answer is found again by model, parameters and request, never by the prompt alone. A model that
+draws its answer without a seed is always asked: two attempts must not be one answer twice.
+"""
+
+import atexit
+import contextlib
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit._redaction import redact_secrets
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.models._background import Background
+from eval_toolkit.models._payloads import (
+    Response,
+    checked_response,
+    read_response,
+    response_payload,
+    to_json,
+)
+from eval_toolkit.protocols import Model
+from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request, request_hash
+from eval_toolkit.responses import RawCompletion, RawLoglikelihood
+
+__all__ = ["CachedModel", "ResponseCache"]
+
+_APPLICATION = 0x65746B31
+"""Marks an SQLite file as one of ours."""
+_VERSION = 1
+_TABLES = """
+CREATE TABLE IF NOT EXISTS models (id TEXT PRIMARY KEY, name TEXT NOT NULL, description TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS responses (
+    hash BLOB PRIMARY KEY, model TEXT NOT NULL, response TEXT NOT NULL, usage TEXT NOT NULL
+);
+"""
+_WAIT_S = 30.0
+_BATCH = 512
+_PASSED_ON = ("concurrency", "count_tokens", "render")
+
+_Answer = TypeVar("_Answer", RawCompletion, RawLoglikelihood)
+
+
+class ResponseCache:
+    """Answers of models in an SQLite file; used through `CachedModel`.
+
+    Parameters
+    ----------
+    path : path
+        Made if need be, with its folders. Several processes may use it at once.
+
+    Raises
+    ------
+    ArtifactError
+        If the file is damaged, or not a cache of responses.
+
+    Notes
+    -----
+    Answers are written by a thread, about twice a second; `flush`, `close` and the normal end of
+    the process write what is left.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with ResponseCache(tempfile.mkdtemp() + "/cache.sqlite") as cache:
+    ...     len(cache)
+    0
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._pending: dict[bytes, tuple[str, str, str]] = {}
+        self._models: dict[str, tuple[str, str]] = {}
+        self._lock = threading.Lock()
+        with self._plain_errors():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # Two connections: an answer is looked up while others are being written.
+            self._writer = _connect(self.path)
+            self._prepare()
+            self._reader = _connect(self.path)
+        self._background = Background(self._write)
+        self._closed = False
+        atexit.register(self.close)
+
+    def __enter__(self) -> "ResponseCache":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        self.flush()
+        with self._plain_errors():
+            return int(self._reader.execute("SELECT count(*) FROM responses").fetchone()[0])
+
+    def get(self, key: str, request: Request) -> Response | None:
+        """Return the answer kept under a request's hash, or None.
+
+        Parameters
+        ----------
+        key : str
+            What `request_hash` returns.
+        request : GenerateRequest or LoglikelihoodRequest
+            The request it is the hash of.
+
+        Returns
+        -------
+        RawCompletion, RawLoglikelihood or None
+            With the usage of the time when it was asked.
+
+        Raises
+        ------
+        ArtifactError
+            If the file is damaged.
+        """
+        digest = bytes.fromhex(key)
+        found: Any = self._pending.get(digest)
+        if found is None:
+            with self._plain_errors():
+                found = self._reader.execute(
+                    "SELECT model, response, usage FROM responses WHERE hash = ?", (digest,)
+                ).fetchone()
+        if found is None:
+            return None
+        try:
+            return read_response(json.loads(found[1]), json.loads(found[2]), request)
+        except (ValueError, AttributeError, TypeError):
+            raise self._damaged("an answer in it cannot be read") from None
+
+    def add_model(self, model: Model) -> str:
+        """Note a model's name and description; return the id that `put` takes.
+
+        Parameters
+        ----------
+        model : Model
+            Who will answer.
+
+        Returns
+        -------
+        str
+            Equal for models that describe themselves equally.
+        """
+        description = canonical_json(redact_secrets(dict(model.describe())))
+        key = sha256_text(f"{model.name}\n{description}")
+        with self._lock:
+            self._models[key] = (model.name, description)
+        return key
+
+    def put(self, key: str, request: Request, response: Response, model: str) -> None:
+        """Keep an answer; the first one kept under a hash stays.
+
+        Parameters
+        ----------
+        key, request
+            As in `get`.
+        response : RawCompletion or RawLoglikelihood
+            An answer without an error.
+        model : str
+            What `add_model` returned.
+
+        Raises
+        ------
+        ArtifactError
+            If earlier answers could not be written.
+        """
+        payload = to_json(response_payload(response, request))
+        with self._lock:
+            self._pending[bytes.fromhex(key)] = (model, payload, to_json(response.usage.to_dict()))
+        with self._plain_errors():
+            self._background.wake()
+
+    def models(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return name and description of every model with an answer here, in order of names."""
+        self.flush()
+        with self._plain_errors():
+            rows = self._reader.execute("SELECT name, description FROM models").fetchall()
+        return [(name, json.loads(description)) for name, description in sorted(rows)]
+
+    def flush(self) -> None:
+        """Write every answer that is not on disk yet."""
+        with self._plain_errors():
+            self._background.close()
+            self._write()
+
+    def close(self) -> None:
+        """Write what is left and close the file."""
+        if self._closed:
+            return
+        self._closed = True
+        atexit.unregister(self.close)
+        try:
+            self.flush()
+        finally:
+            self._writer.close()
+            self._reader.close()
+
+    def _write(self) -> None:
+        with self._lock:
+            rows = list(self._pending.items())
+            models = [(key, *model) for key, model in self._models.items()]
+        if not rows:
+            return
+        for start in range(0, len(rows), _BATCH):  # short transactions: others write too
+            batch = [(key, *row) for key, row in rows[start : start + _BATCH]]
+            with _transaction(self._writer):
+                self._writer.executemany("INSERT OR IGNORE INTO models VALUES (?, ?, ?)", models)
+                self._writer.executemany(
+                    "INSERT OR IGNORE INTO responses VALUES (?, ?, ?, ?)", batch
+                )
+        with self._lock:
+            for key, _ in rows:
+                self._pending.pop(key, None)
+
+    def _prepare(self) -> None:
+        """Make the tables, or raise if the file holds something else."""
+        version = int(self._writer.execute("PRAGMA user_version").fetchone()[0])
+        application = int(self._writer.execute("PRAGMA application_id").fetchone()[0])
+        n_tables = int(self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+        if n_tables and application != _APPLICATION:
+            raise ArtifactError(f"{self.path}: an SQLite file, but not a cache of responses")
+        if version > _VERSION:
+            raise ArtifactError(
+                f"{self.path}: the cache is of version {version}, written by a later "
+                f"eval-toolkit; this one reads version {_VERSION}"
+            )
+        if version == _VERSION:
+            return
+        self._writer.execute("PRAGMA journal_mode = WAL")
+        with _transaction(self._writer):  # one: another process may be here too
+            self._writer.execute(f"PRAGMA application_id = {_APPLICATION}")
+            for statement in filter(str.strip, _TABLES.split(";")):
+                self._writer.execute(statement)
+            self._writer.execute(f"PRAGMA user_version = {_VERSION}")
+
+    @contextlib.contextmanager
+    def _plain_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise ArtifactError(f"{self.path}: the cache cannot be used: {error}") from error
+        except sqlite3.ProgrammingError:
+            raise ArtifactError(f"{self.path}: the cache was closed") from None
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(str(error)) from error
+        except OSError as error:
+            if isinstance(error, ArtifactError):
+                raise
+            raise ArtifactError(
+                f"{self.path}: the cache cannot be used: {error.strerror or error}"
+            ) from error
+
+    def _damaged(self, why: str) -> ArtifactError:
+        return ArtifactError(
+            f"{self.path}: not a cache of responses, or damaged ({why}); delete it or name another"
+        )
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False
+    )
+    # In WAL mode this survives a killed process; a power cut may cost the last answers.
+    connection.execute("PRAGMA synchronous = NORMAL")
+    return connection
+
+
+@contextlib.contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+class CachedModel:
+    """A model that is asked only what was not answered before.
+
+    Everything but the answers is the model's own: name, description, concurrency, token counts,
+    chat template. An answer out of the cache costs nothing and says so in its usage. Errors are
+    not kept, and neither are answers drawn without a seed (temperature above 0, no ``seed``).
+
+    Parameters
+    ----------
+    model : Model
+        Asked when the cache has no answer.
+    cache : ResponseCache
+        Where answers are kept.
+
+    Examples
+    --------
+    >>> import asyncio, tempfile
+    >>> from eval_toolkit.models.scripted import ScriptedModel
+    >>> inner = ScriptedModel("Rome")
+    >>> with ResponseCache(tempfile.mkdtemp() + "/cache.sqlite") as cache:
+    ...     model = CachedModel(inner, cache)
+    ...     answers = [asyncio.run(model.generate(GenerateRequest("Capital?"))) for _ in range(2)]
+    >>> [answer.usage.cached for answer in answers], inner.n_calls
+    ([False, True], 1)
+    """
+
+    def __init__(self, model: Model, cache: ResponseCache) -> None:
+        self.model = model
+        self.cache = cache
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.model.name
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the model's own description: a cache changes no answer."""
+        return self.model.describe()
+
+    @cached_property
+    def _identity(self) -> str:
+        return canonical_json(self.model.describe())
+
+    @cached_property
+    def _id(self) -> str:
+        return self.cache.add_model(self.model)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _PASSED_ON:
+            return getattr(self.model, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    async def generate(self, request: GenerateRequest) -> RawCompletion:
+        """Return the kept answer, else the model's."""
+        if request.temperature > 0 and request.seed is None:
+            return await self.model.generate(request)
+        key = request_hash(request, self._identity)
+        return self._kept(key, request) or self._keeping(
+            key, request, await self.model.generate(request)
+        )
+
+    async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
+        """Return the kept numbers, else the model's."""
+        key = request_hash(request, self._identity)
+        return self._kept(key, request) or self._keeping(
+            key, request, await self.model.loglikelihood(request)
+        )
+
+    async def aclose(self) -> None:
+        """Write what is left to the cache, and close the model; the cache stays open."""
+        self.cache.flush()
+        if hasattr(self.model, "aclose"):
+            await self.model.aclose()
+
+    def _kept(self, key: str, request: Request) -> Any:
+        response = self.cache.get(key, request)
+        if response is not None:
+            response.usage = replace(response.usage, cost=0.0, latency_s=0.0, tries=1, cached=True)
+        return response
+
+    def _keeping(self, key: str, request: Request, response: _Answer) -> _Answer:
+        if checked_response(response, request).error is None:
+            self.cache.put(key, request, response, self._id)
+        return response

@@ -1,0 +1,113 @@
+"""Where a model comes from: a folder, the hub at one commit, or objects made by the caller."""
+
+import hashlib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from eval_toolkit._hashing import sha256_file
+from eval_toolkit._optional import require
+from eval_toolkit.errors import ModelError
+
+__all__ = [
+    "Source",
+    "load_module",
+    "load_tokenizer",
+    "module_digest",
+    "torch_library",
+    "transformers_library",
+]
+
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf")
+
+
+def torch_library() -> ModuleType:
+    """Return torch; no extra brings it, because which build to install depends on the machine."""
+    return require("torch", feature="HuggingFaceModel")
+
+
+def transformers_library() -> ModuleType:
+    """Return transformers."""
+    return require("transformers", feature="HuggingFaceModel", extra="hf")
+
+
+class Source:
+    """A folder of weights, or a model on the hub pinned to the commit that was found first.
+
+    Parameters
+    ----------
+    name_or_path : str
+        A folder, else a name on the hub.
+    revision : str, optional
+        Branch, tag or commit on the hub.
+    """
+
+    def __init__(self, name_or_path: str, revision: str | None) -> None:
+        self.place = name_or_path
+        self.folder = Path(name_or_path).is_dir()
+        if self.folder:
+            self.revision: str | None = None
+            return
+        hub = require("huggingface_hub", feature="HuggingFaceModel", extra="hf")
+        try:
+            config = hub.hf_hub_download(name_or_path, "config.json", revision=revision)
+        except (OSError, ValueError) as error:  # not there, gated, no network and not cached
+            raise ModelError(_unavailable(name_or_path, error), kind="not_found") from error
+        self.revision = Path(config).parent.name
+
+    def digest(self) -> str | None:
+        """Return the sha256 of the weight files of a folder; None on the hub: see the commit."""
+        if not self.folder:
+            return None
+        files = sorted(
+            file
+            for file in Path(self.place).iterdir()
+            if file.suffix in _WEIGHTS and file.is_file()
+        )
+        if not files:
+            raise ModelError(f"{self.place} holds no weights", kind="not_found")
+        parts = "\n".join(f"{file.name} {sha256_file(file)}" for file in files)
+        return hashlib.sha256(parts.encode()).hexdigest()
+
+
+def _unavailable(place: str, error: Exception) -> str:
+    first = (str(error).strip().splitlines() or [""])[0]
+    return f"{place} is neither a folder nor a model that can be loaded from the hub: {first}"
+
+
+def load_tokenizer(source: Source, *, trust_remote_code: bool) -> Any:
+    """Return the tokenizer of a source."""
+    transformers = transformers_library()
+    try:
+        return transformers.AutoTokenizer.from_pretrained(
+            source.place, revision=source.revision, trust_remote_code=trust_remote_code
+        )
+    except (OSError, ValueError) as error:
+        raise ModelError(_unavailable(source.place, error), kind="not_found") from error
+
+
+def load_module(source: Source, *, dtype: str, device: str, trust_remote_code: bool) -> Any:
+    """Return the network of a source, in evaluation mode on its device."""
+    torch = torch_library()
+    transformers = transformers_library()
+    try:
+        module = transformers.AutoModelForCausalLM.from_pretrained(
+            source.place,
+            revision=source.revision,
+            dtype=getattr(torch, dtype),
+            trust_remote_code=trust_remote_code,
+        )
+    except (OSError, ValueError) as error:
+        raise ModelError(_unavailable(source.place, error), kind="not_found") from error
+    return module.to(device)
+
+
+def module_digest(module: Any) -> str:
+    """Return the sha256 of the weights of a network in memory."""
+    torch = torch_library()
+    digest = hashlib.sha256()
+    for name, tensor in sorted(module.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        # as bytes: numpy does not know every type of torch
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return digest.hexdigest()

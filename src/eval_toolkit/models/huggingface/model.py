@@ -1,0 +1,237 @@
+"""`HuggingFaceModel`: the requests under way are collected, prepared and run in batches."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit import _validate
+from eval_toolkit._hashing import sha256_text
+from eval_toolkit.errors import InvalidInputError, ModelError
+from eval_toolkit.messages import Message, read_messages
+from eval_toolkit.models.batching import Batcher
+from eval_toolkit.models.huggingface.engine import Answer, Engine
+from eval_toolkit.models.huggingface.loading import (
+    Source,
+    load_module,
+    load_tokenizer,
+    module_digest,
+    torch_library,
+    transformers_library,
+)
+from eval_toolkit.models.huggingface.network import Network
+from eval_toolkit.models.huggingface.tokenizer import HubTokenizer
+from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request
+from eval_toolkit.responses import RawCompletion, RawLoglikelihood
+
+__all__ = ["HuggingFaceModel"]
+
+_DTYPES = ("float32", "float16", "bfloat16")
+
+
+class HuggingFaceModel:
+    """A causal language model of the transformers library (extra ``hf``, and torch), loaded when used.
+
+    Parameters
+    ----------
+    name_or_path : str
+        A folder, or a name on the hub; only a label where ``model`` and ``tokenizer`` are given.
+    revision : str, optional
+        Branch, tag or commit on the hub. The commit found is what is loaded and recorded.
+    device : str, default "cpu"
+        As torch names it, e.g. "cuda:0".
+    dtype : str, default "float32"
+        "float32", "float16" or "bfloat16".
+    batch_size : int, default 8
+        Prompts in one batch.
+    max_batch_tokens : int, default 4096
+        Tokens in one batch, padding and the copies of shared contexts counted.
+    max_tokens : int, default 256
+        Of an answer, where the request does not say.
+    context_length : int, optional
+        Most tokens read at once; what the model's configuration says by default.
+    chat_template : str, optional
+        Jinja text instead of the tokenizer's own template.
+    trust_remote_code : bool, default False
+        Let the library run code that comes with the model.
+    tokenizer, model : objects of transformers, optional
+        Ready ones, given together and used where and as they are.
+
+    Notes
+    -----
+    A request's answer depends on that request alone: rows of a batch do not see each other, a draw
+    uses the request's own seed (one derived from the request where it has none), and batched and
+    single log-likelihoods agree to 1e-4 nats in float32. Prompts are never cut: those that do not
+    fit raise `ModelError` of the kind "too_long".
+
+    Examples
+    --------
+    >>> model = HuggingFaceModel("HuggingFaceTB/SmolLM2-135M-Instruct")
+    >>> model.name
+    'SmolLM2-135M-Instruct'
+    """
+
+    def __init__(
+        self,
+        name_or_path: str,
+        *,
+        revision: str | None = None,
+        device: str = "cpu",
+        dtype: str = "float32",
+        batch_size: int = 8,
+        max_batch_tokens: int = 4096,
+        max_tokens: int = 256,
+        context_length: int | None = None,
+        chat_template: str | None = None,
+        trust_remote_code: bool = False,
+        tokenizer: Any = None,
+        model: Any = None,
+    ) -> None:
+        if (tokenizer is None) != (model is None):
+            raise InvalidInputError("give `tokenizer` and `model` together, or neither")
+        if revision is not None and Path(name_or_path).is_dir():
+            raise InvalidInputError(f"`revision` is {revision!r}, but a folder has no revisions")
+        self.name_or_path = str(name_or_path)
+        self.revision = revision
+        self.device = device
+        self.dtype = _validate.choice(dtype, "dtype", _DTYPES)
+        self.batch_size = _validate.integer(batch_size, "batch_size", low=1)
+        self.max_batch_tokens = _validate.integer(max_batch_tokens, "max_batch_tokens", low=1)
+        self.max_tokens = _validate.integer(max_tokens, "max_tokens", low=1)
+        self._context_length = (
+            None
+            if context_length is None
+            else _validate.integer(context_length, "context_length", low=1)
+        )
+        self._chat_template = chat_template
+        self._trust = trust_remote_code
+        self._ready = None if model is None else (tokenizer, model)
+        self._loading = threading.Lock()
+        self._loaded_tokenizer: HubTokenizer | None = None
+        self._batcher: Batcher[Request, Any] = Batcher(self._answer, max_batch=self.concurrency)
+
+    @property
+    def name(self) -> str:
+        """The last part of its name or path."""
+        return Path(self.name_or_path).name or self.name_or_path
+
+    @property
+    def concurrency(self) -> int:
+        """Requests that are worth having under way: enough to sort by length."""
+        return 4 * self.batch_size
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what decides its answers; loads the tokenizer, and hashes weights in a folder."""
+        template = self._tokenizer.chat_template
+        dtype, device = self.dtype, self.device
+        if self._ready is not None:
+            dtype, device = str(self._ready[1].dtype), str(self._ready[1].device)
+        return {
+            "kind": "huggingface",
+            "name": self.name,
+            **self._weights,
+            "dtype": dtype.removeprefix("torch."),
+            "device": device.partition(":")[0],
+            "chat_template_sha256": None if template is None else sha256_text(template),
+            "context_length": self._context_length,
+            "max_tokens": self.max_tokens,
+            "torch": torch_library().__version__,
+            "transformers": transformers_library().__version__,
+        }
+
+    async def generate(self, request: GenerateRequest) -> RawCompletion:
+        """Continue a text or a conversation.
+
+        Raises
+        ------
+        ModelError
+            Of the kind "too_long" if the prompt leaves no room for a token.
+        """
+        answer: RawCompletion = await self._batcher.submit(request)
+        return answer
+
+    async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
+        """Score continuations, or whole texts in windows.
+
+        Raises
+        ------
+        ModelError
+            Of the kind "too_long" if prompt and continuation do not fit together.
+        """
+        answer: RawLoglikelihood = await self._batcher.submit(request)
+        return answer
+
+    def render(self, messages: Sequence[Message]) -> str:
+        """Return messages as the chat template writes them, a last assistant message left open."""
+        return self._tokenizer.render(read_messages(messages))
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of tokens of a text alone."""
+        return len(self._tokenizer.encode(text, control=True))
+
+    @cached_property
+    def _source(self) -> Source:
+        return Source(self.name_or_path, self.revision)
+
+    @cached_property
+    def _weights(self) -> dict[str, str | None]:
+        if self._ready is not None:
+            return {"revision": None, "weights_sha256": module_digest(self._ready[1])}
+        return {"revision": self._source.revision, "weights_sha256": self._source.digest()}
+
+    @property
+    def _tokenizer(self) -> HubTokenizer:
+        with self._loading:  # asked for by the batcher's thread and by callers
+            if self._loaded_tokenizer is None:
+                tokenizer = (
+                    load_tokenizer(self._source, trust_remote_code=self._trust)
+                    if self._ready is None
+                    else self._ready[0]
+                )
+                self._loaded_tokenizer = HubTokenizer(tokenizer, chat_template=self._chat_template)
+            return self._loaded_tokenizer
+
+    @cached_property
+    def _module(self) -> Any:
+        if self._ready is not None:
+            return self._ready[1]
+        return load_module(
+            self._source, dtype=self.dtype, device=self.device, trust_remote_code=self._trust
+        )
+
+    @cached_property
+    def _engine(self) -> Engine:
+        return Engine(
+            network=Network(torch_library(), self._module),
+            tokenizer=self._tokenizer,
+            context_length=self._context_length or self._configured_length(),
+            ends=self._ends(),
+            batch_size=self.batch_size,
+            max_batch_tokens=self.max_batch_tokens,
+            max_tokens=self.max_tokens,
+            abandoned=lambda: self._batcher.abandoned,
+        )
+
+    def _configured_length(self) -> int:
+        config = self._module.config.get_text_config()
+        length: int | None = getattr(config, "max_position_embeddings", None)
+        if not length:
+            raise ModelError(
+                f"{self.name} does not say how much it can read; pass context_length=",
+                kind="unsupported",
+            )
+        return length
+
+    def _ends(self) -> frozenset[int]:
+        configured = getattr(self._module.generation_config, "eos_token_id", None)
+        ends = configured if isinstance(configured, (list, tuple)) else [configured]
+        return frozenset(end for end in [*ends, self._tokenizer.eos] if end is not None)
+
+    def _answer(self, requests: Sequence[Request]) -> list[Answer]:
+        """Answer a batch, in the batcher's thread."""
+        try:
+            engine = self._engine
+        except ModelError as error:  # the same for all: not to be found out once per request
+            return [error] * len(requests)
+        return engine.answer(requests)

@@ -1,0 +1,99 @@
+"""A tokenizer of transformers behind the few calls that scoring and decoding need."""
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from eval_toolkit.errors import ModelError
+from eval_toolkit.messages import Message, Role
+from eval_toolkit.models._tokens import whole_text
+
+__all__ = ["HubTokenizer"]
+
+
+class HubTokenizer:
+    """Texts to ids and back, and messages to text by the chat template; safe between threads."""
+
+    def __init__(self, tokenizer: Any, *, chat_template: str | None = None) -> None:
+        self._tokenizer = tokenizer
+        self._lock = threading.Lock()  # fast tokenizers refuse to be used by two threads at once
+        self._given_template = chat_template
+        self.start: int | None = tokenizer.bos_token_id
+        if self.start is None:
+            self.start = tokenizer.eos_token_id
+        plain, framed = self.encode("a", control=True), list(tokenizer("a").input_ids)
+        at = next((at for at, token in enumerate(framed) if token == plain[0]), 0)
+        self.lead: tuple[int, ...] = tuple(framed[:at])
+        self._special = frozenset(tokenizer.all_special_ids)
+
+    @property
+    def eos(self) -> int | None:
+        """The token that ends a text, where there is one."""
+        eos: int | None = self._tokenizer.eos_token_id
+        return eos
+
+    @property
+    def chat_template(self) -> str | None:
+        """The template of messages: the one that was given, else the tokenizer's default."""
+        own = self._given_template or self._tokenizer.chat_template
+        if isinstance(own, dict):  # templates by name
+            own = own.get("default")
+        return own
+
+    def encode(self, text: str, *, control: bool) -> list[int]:
+        """Return the ids of a text, nothing added."""
+        if not text:
+            return []
+        with self._lock:
+            return list(
+                self._tokenizer(
+                    whole_text(text),
+                    add_special_tokens=False,
+                    split_special_tokens=not control,
+                    verbose=False,
+                ).input_ids
+            )
+
+    def text_after(self, prompt: Sequence[int], ids: Sequence[int]) -> str:
+        """Return the text of ``ids`` where they follow a prompt: a leading space is kept."""
+        last = list(prompt[-1:])
+        return self._decode([*last, *ids])[len(self._decode(last)) :]
+
+    def _decode(self, ids: list[int]) -> str:
+        with self._lock:
+            text: str = self._tokenizer.decode(
+                ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
+        return text
+
+    def stop_tokens(self, stops: Sequence[str]) -> frozenset[int]:
+        """Return the special tokens among stop strings: no text shows those."""
+        ids = {self._tokenizer.convert_tokens_to_ids(stop) for stop in stops}
+        return self._special & ids
+
+    def render(self, messages: Sequence[Message]) -> str:
+        """Return messages as the template writes them, ready for the answer.
+
+        A last message of the assistant is left open: the answer continues it.
+        """
+        template = self.chat_template
+        if template is None:
+            raise ModelError(
+                "the tokenizer has no chat template; pass chat_template= or send a finished text",
+                kind="unsupported",
+            )
+        cue = messages[-1].role is Role.ASSISTANT
+        conversation = [message.to_dict() for message in messages]
+        try:
+            text: str = self._tokenizer.apply_chat_template(
+                conversation,
+                chat_template=template,
+                tokenize=False,
+                add_generation_prompt=not cue,
+                continue_final_message=cue,
+            )
+        except Exception as error:  # templates raise what they like, e.g. for two user turns
+            raise ModelError(
+                f"the chat template refuses the messages: {error}", kind="bad_request"
+            ) from error
+        return text

@@ -1,0 +1,180 @@
+"""llama.cpp in this process: tokens, templates, completions and forced tokens.
+
+llama.cpp gives the probability of a token only where it generates it, so log-likelihoods are had
+by force: one token is asked for at a time, biased so that no other can come. Its numbers move by a
+tenth of a nat with the way a prompt is cut into batches. So every request begins with an empty
+cache and reads on token by token: it gives the same numbers whatever was asked before, and in
+whatever order its choices stand.
+"""
+
+import http.client
+import json
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from eval_toolkit._optional import require
+from eval_toolkit.errors import ModelError
+from eval_toolkit.messages import Message
+from eval_toolkit.models._tokens import whole_text
+
+__all__ = ["Engine", "start_server"]
+
+_FORCE = 1e6
+"""Added to a logit: more than any two can differ by."""
+
+
+def start_server(
+    path: Path,
+    *,
+    n_ctx: int,
+    threads: int,
+    gpu_layers: int,
+    slots: int = 1,
+    port: int = 0,
+    api_key: str | None = None,
+    alias: str = "",
+) -> Any:
+    """Return a server of xllamacpp that has loaded a file and listens on this machine only."""
+    xllamacpp = require("xllamacpp", feature="llama.cpp", extra="llamacpp")
+    if not path.is_file():
+        raise ModelError(f"{path} is not a file", kind="not_found")
+    params = xllamacpp.CommonParams()
+    params.model.path = str(path)
+    params.model_alias = {alias or path.stem}
+    params.hostnames = ["127.0.0.1"]
+    params.port = port
+    params.api_keys = [api_key] if api_key else []
+    params.n_ctx = n_ctx * slots
+    params.n_parallel = slots
+    params.n_gpu_layers = gpu_layers
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = threads
+    # What would make an answer depend on those before it, or on the memory there happens to be.
+    params.cache_prompt = False
+    params.cache_ram_mib = 0
+    params.fit_params = False
+    params.warmup = False
+    params.ui = False
+    params.verbosity = -1
+    try:
+        return xllamacpp.Server(params)
+    except RuntimeError as error:
+        raise ModelError(
+            f"llama.cpp cannot load {path}: {error} Is it a complete GGUF file?", kind="not_found"
+        ) from error
+
+
+class Engine:
+    """A loaded file. Not to be used by two threads at once, but for texts and templates.
+
+    Parameters
+    ----------
+    path : Path
+        The GGUF file.
+    n_ctx, threads, gpu_layers : int
+        As `LlamaCppModel` takes them.
+    """
+
+    def __init__(self, path: Path, *, n_ctx: int, threads: int, gpu_layers: int) -> None:
+        # The server listens although it is used from here: nobody else is to use it.
+        self._key = os.urandom(16).hex()
+        self._server = start_server(
+            path, n_ctx=n_ctx, threads=threads, gpu_layers=gpu_layers, api_key=self._key
+        )
+        self.properties: Mapping[str, Any] = self._ask("/props")
+        found = int(self.properties["default_generation_settings"]["n_ctx"])
+        self.n_ctx = min(n_ctx or found, found)  # llama.cpp rounds up what it was given
+        self.lead: tuple[int, ...] = tuple(self._tokenize("", add_special=True))
+        begin = self.properties.get("bos_token") or self.properties.get("eos_token") or ""
+        self.start: int | None = next(iter(self.encode(begin, control=True)), None)
+
+    def encode(self, text: str, *, control: bool) -> list[int]:
+        """Return the ids of a text, nothing added."""
+        return self._tokenize(whole_text(text), parse_special=control) if text else []
+
+    def render(self, messages: Sequence[Message]) -> str:
+        """Return messages as the template writes them; a last assistant message is left open."""
+        conversation = [
+            {"role": message.role.value, "content": whole_text(message.content)}
+            for message in messages
+        ]
+        return str(self._ask("/apply-template", {"messages": conversation})["prompt"])
+
+    def complete(self, ids: Sequence[int], **options: Any) -> dict[str, Any]:
+        """Return llama.cpp's answer to a completion request, from an empty cache by default."""
+        request = {"prompt": list(ids), "cache_prompt": False, **options}
+        answer: dict[str, Any] = _checked(self._server.handle_completions(request))
+        return answer
+
+    def forced(self, ids: Sequence[int], token: int) -> tuple[float, bool]:
+        """Return a token's log-probability after others, and whether it is the likeliest.
+
+        What the slot holds of ``ids`` already is not read again: call `prime` first.
+        """
+        found = self._probabilities(ids, forced=token, n=1)
+        if found is None:  # llama.cpp keeps silent about parts of characters
+            found = self._probabilities(ids, forced=self._whole_token, n=self._n_vocab) or {}
+            for other in found.get("top_logprobs", ()):
+                if other["id"] == token:
+                    return float(other["logprob"]), other is found["top_logprobs"][0]
+            raise ModelError(f"llama.cpp gives no probability of token {token}", kind="unsupported")
+        if found["id"] != token:
+            raise ModelError(
+                f"llama.cpp answered token {found['id']} where {token} was forced", kind="garbled"
+            )
+        return float(found["logprob"]), found["top_logprobs"][0]["id"] == token
+
+    def prime(self, ids: Sequence[int]) -> None:
+        """Read a prompt from an empty cache; what is asked next goes on from there."""
+        self.complete(ids, max_tokens=1, temperature=0.0)
+
+    def _probabilities(self, ids: Sequence[int], *, forced: int, n: int) -> dict[str, Any] | None:
+        answer = self.complete(
+            ids,
+            max_tokens=1,
+            temperature=0.0,
+            logprobs=n,
+            logit_bias=[[forced, _FORCE]],
+            cache_prompt=True,
+        )
+        content = (answer["choices"][0]["logprobs"] or {}).get("content")
+        return content[0] if content else None
+
+    @cached_property
+    def _whole_token(self) -> int:
+        """A token that is no part of a character."""
+        return self.encode("a", control=False)[0]
+
+    @cached_property
+    def _n_vocab(self) -> int:
+        return int(self._ask("/v1/models")["data"][0]["meta"]["n_vocab"])
+
+    def _tokenize(self, text: str, **options: bool) -> list[int]:
+        return list(self._ask("/tokenize", {"content": text, **options})["tokens"])
+
+    def _ask(self, path: str, payload: Mapping[str, Any] | None = None) -> Any:
+        connection = http.client.HTTPConnection(urlsplit(self._server.listening_address).netloc)
+        headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
+        try:
+            body = None if payload is None else json.dumps(payload).encode()
+            connection.request("GET" if body is None else "POST", path, body, headers)
+            return _checked(json.loads(connection.getresponse().read()))
+        finally:
+            connection.close()
+
+
+def _checked(answer: Any) -> Any:
+    """Return an answer, or raise what it complains about."""
+    error = answer.get("error") if isinstance(answer, Mapping) else None
+    if error is None:
+        return answer
+    too_long = error.get("type") == "exceed_context_size_error"
+    refused = 400 <= int(error.get("code", 500)) < 500
+    raise ModelError(
+        f"llama.cpp: {error.get('message', error)}",
+        kind="too_long" if too_long else "bad_request" if refused else "server",
+        status=error.get("code"),
+    )

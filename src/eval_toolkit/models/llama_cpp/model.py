@@ -1,0 +1,240 @@
+"""`LlamaCppModel`: a GGUF file run by llama.cpp in this process."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit import _validate
+from eval_toolkit._hashing import sha256_file, sha256_text
+from eval_toolkit._optional import require
+from eval_toolkit.errors import ModelError
+from eval_toolkit.messages import Message, read_messages
+from eval_toolkit.models import _tokens
+from eval_toolkit.models.batching import Batcher
+from eval_toolkit.models.llama_cpp.engine import Engine
+from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request
+from eval_toolkit.responses import RawCompletion, RawLoglikelihood, Usage
+from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
+
+__all__ = ["LlamaCppModel"]
+
+_SEEDS = (1 << 32) - 1
+"""llama.cpp takes 32 bits, and the largest number means any seed."""
+
+
+class LlamaCppModel:
+    """A GGUF file run by llama.cpp (extra ``llamacpp``), loaded on first use.
+
+    Parameters
+    ----------
+    path : str or Path
+        The GGUF file.
+    name : str, optional
+        The file's name without its ending by default.
+    n_ctx : int, default 4096
+        Most tokens of prompt and answer together; 0 for what the model was trained with.
+    threads : int, default 1
+        Of the computation. Another number may change the last digits.
+    gpu_layers : int, default 0
+        Layers put on a GPU, where xllamacpp was built for one.
+    max_tokens : int, default 256
+        Of an answer, where the request does not say.
+
+    Notes
+    -----
+    One request at a time, each from an empty cache: the same request has the same answer. A
+    log-likelihood is had by forcing its tokens one by one. The arithmetic is llama.cpp's own, some
+    tenths of a nat from float32 with quantised weights; `EmbeddedModel` is exact.
+
+    Examples
+    --------
+    >>> LlamaCppModel("models/SmolLM2-135M-Instruct.Q4_1.gguf").name
+    'SmolLM2-135M-Instruct.Q4_1'
+    """
+
+    concurrency = 4
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        name: str | None = None,
+        n_ctx: int = 4096,
+        threads: int = 1,
+        gpu_layers: int = 0,
+        max_tokens: int = 256,
+    ) -> None:
+        self.path = Path(path)
+        self.name = self.path.stem if name is None else name
+        self.n_ctx = _validate.integer(n_ctx, "n_ctx")
+        self.threads = _validate.integer(threads, "threads", low=1)
+        self.gpu_layers = _validate.integer(gpu_layers, "gpu_layers")
+        self.max_tokens = _validate.integer(max_tokens, "max_tokens", low=1)
+        self._loading = threading.Lock()
+        self._loaded: Engine | None = None
+        self._batcher: Batcher[Request, Any] = Batcher(self._answer_all, max_batch=1)
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return what decides its answers; loads the model and hashes its file."""
+        engine = self._engine
+        return {
+            "kind": "llama_cpp",
+            "name": self.name,
+            "weights_sha256": self._sha256,
+            "dtype": engine.properties["model_ftype"],
+            "chat_template_sha256": sha256_text(engine.properties["chat_template"]),
+            "context_length": engine.n_ctx,
+            "threads": self.threads,
+            "gpu_layers": self.gpu_layers,
+            "max_tokens": self.max_tokens,
+            "xllamacpp": require("xllamacpp", feature="llama.cpp", extra="llamacpp").__version__,
+        }
+
+    async def generate(self, request: GenerateRequest) -> RawCompletion:
+        """Continue a text or a conversation.
+
+        Raises
+        ------
+        ModelError
+            Of the kind "too_long" if the prompt leaves no room for a token.
+        """
+        answer: RawCompletion = await self._batcher.submit(request)
+        return answer
+
+    async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
+        """Score continuations, or whole texts in windows, token by token.
+
+        Raises
+        ------
+        ModelError
+            Of the kind "too_long" if prompt and continuation do not fit together.
+        """
+        answer: RawLoglikelihood = await self._batcher.submit(request)
+        return answer
+
+    def render(self, messages: Sequence[Message]) -> str:
+        """Return messages as the chat template writes them, a last assistant message left open."""
+        return self._engine.render(read_messages(messages))
+
+    def count_tokens(self, text: str) -> int:
+        """Return the number of tokens of a text alone."""
+        return len(self._engine.encode(text, control=True))
+
+    @cached_property
+    def _sha256(self) -> str:
+        return sha256_file(self.path)
+
+    @property
+    def _engine(self) -> Engine:
+        with self._loading:
+            if self._loaded is None:
+                self._loaded = Engine(
+                    self.path, n_ctx=self.n_ctx, threads=self.threads, gpu_layers=self.gpu_layers
+                )
+            return self._loaded
+
+    def _answer_all(self, requests: Sequence[Request]) -> list[RawCompletion | RawLoglikelihood]:
+        """Answer one by one, in the batcher's thread."""
+        return [
+            self._generated(request)
+            if isinstance(request, GenerateRequest)
+            else self._scored(request)
+            for request in requests
+        ]
+
+    def _prompt(self, request: Request) -> tuple[str, list[int]]:
+        if isinstance(request.prompt, str):
+            text = _tokens.whole_text(request.prompt)
+            return text, _tokens.prompt_ids(self._engine, text)
+        text = self._engine.render(request.prompt)
+        return text, _tokens.prompt_ids(self._engine, text, request.prompt)
+
+    def _generated(self, request: GenerateRequest) -> RawCompletion:
+        began = time.perf_counter()
+        text, ids = self._prompt(request)
+        left = self._engine.n_ctx - len(ids)
+        if left < 1:
+            raise self._too_long(f"the prompt has {len(ids)} tokens, which leaves room for none")
+        seed = request.seed
+        if seed is None:
+            seed = derive_seed(DEFAULT_SEED, "decoding", request.fingerprint)
+        answer = self._engine.complete(
+            ids,
+            max_tokens=min(request.max_tokens or self.max_tokens, left),
+            temperature=request.temperature,
+            top_p=1.0 if request.top_p is None else request.top_p,
+            samplers=["temperature", "top_p"],  # llama.cpp has more by default, in another order
+            stop=[_tokens.whole_text(stop) for stop in request.stop if stop],
+            seed=seed % _SEEDS,
+        )
+        choice, n_new = answer["choices"][0], answer["usage"]["completion_tokens"]
+        return RawCompletion(
+            choice["text"],
+            prompt=text,
+            prompt_tokens=len(ids),
+            completion_tokens=n_new,
+            finish_reason=choice["finish_reason"],
+            usage=Usage(len(ids), n_new, latency_s=time.perf_counter() - began),
+        )
+
+    def _scored(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
+        began = time.perf_counter()
+        if request.rolling:
+            text, n_prompt = "", 1
+            parts = [self._windows(continuation) for continuation in request.continuations]
+        else:
+            text, ids = self._prompt(request)
+            n_prompt = len(ids)
+            parts = [
+                [(ids, _tokens.continuation_ids(self._engine, text, continuation))]
+                for continuation in request.continuations
+            ]
+        n_tokens = [sum(len(scored) for _, scored in part) for part in parts]
+        scores = self._forced(parts)
+        return RawLoglikelihood(
+            [sum(number for number, _ in score) for score in scores],
+            request.continuations,
+            n_tokens=n_tokens,
+            is_greedy=[all(is_greedy for _, is_greedy in score) for score in scores],
+            prompt=text,
+            prompt_tokens=n_prompt,
+            usage=Usage(n_prompt, sum(n_tokens), latency_s=time.perf_counter() - began),
+        )
+
+    def _windows(self, text: str) -> list[tuple[list[int], list[int]]]:
+        if self._engine.start is None:
+            raise ModelError("the model has no token to begin a text with", kind="unsupported")
+        ids = self._engine.encode(text, control=False)
+        # llama.cpp wants room for the token it is to generate
+        return list(_tokens.rolling_windows(ids, self._engine.start, self._engine.n_ctx - 1))
+
+    def _forced(
+        self, parts: Sequence[Sequence[tuple[Sequence[int], Sequence[int]]]]
+    ) -> list[list[tuple[float, bool]]]:
+        """Return what each token of each part came to; one context is read once for all."""
+        known: dict[tuple[int, ...], tuple[float, bool]] = {}
+        primed: Sequence[int] | None = None
+        scores: list[list[tuple[float, bool]]] = []
+        for part in parts:
+            score: list[tuple[float, bool]] = []
+            for context, scored in part:
+                if len(context) + len(scored) > self._engine.n_ctx:
+                    raise self._too_long(
+                        f"prompt and continuation have {len(context)} + {len(scored)} tokens"
+                    )
+                if context != primed:
+                    self._engine.prime(context)
+                    primed = context
+                for at, token in enumerate(scored):
+                    path = (*context, *scored[: at + 1])
+                    if path not in known:
+                        known[path] = self._engine.forced(path[:-1], token)
+                    score.append(known[path])
+            scores.append(score)
+        return scores
+
+    def _too_long(self, what: str) -> ModelError:
+        return ModelError(f"{what}; the model reads at most {self._engine.n_ctx}", kind="too_long")

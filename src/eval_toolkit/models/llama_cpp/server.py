@@ -1,0 +1,184 @@
+"""`LlamaCppServer`: llama.cpp's OpenAI-compatible server in a process of its own."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from eval_toolkit import _validate
+from eval_toolkit._optional import require
+from eval_toolkit.errors import ModelError
+from eval_toolkit.models.llama_cpp.engine import start_server
+
+__all__ = ["LlamaCppServer"]
+
+_CHILD = "from eval_toolkit.models.llama_cpp.server import _serve; _serve()"
+
+
+class LlamaCppServer:
+    """A GGUF file behind an OpenAI-compatible interface on this machine (extra ``llamacpp``).
+
+    A context manager: the server runs in a process of its own, and ends with the block, with
+    `stop`, or with this process, whichever comes first.
+
+    Parameters
+    ----------
+    path : str or Path
+        The GGUF file.
+    port : int, default 0
+        0 takes one that is free.
+    n_ctx : int, default 4096
+        Most tokens of prompt and answer together, for each slot.
+    threads : int, default 1
+        Of the computation.
+    slots : int, default 1
+        Requests answered at once. With more than one, answers depend on their neighbours.
+    gpu_layers : int, default 0
+        Layers put on a GPU, where xllamacpp was built for one.
+    api_key : str, optional
+        What clients must send; handed over by a pipe, never on a command line.
+    timeout_s : float, default 120.0
+        For loading.
+
+    Attributes
+    ----------
+    base_url : str
+        Ends with ``/v1``.
+
+    Examples
+    --------
+    >>> with LlamaCppServer("model.gguf") as server:        # doctest: +SKIP
+    ...     model = OpenAICompatible("model", base_url=server.base_url)
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        port: int = 0,
+        n_ctx: int = 4096,
+        threads: int = 1,
+        slots: int = 1,
+        gpu_layers: int = 0,
+        api_key: str | None = None,
+        timeout_s: float = 120.0,
+    ) -> None:
+        self.path = Path(path)
+        self.base_url = ""
+        self._settings = {
+            "port": _validate.integer(port, "port"),
+            "n_ctx": _validate.integer(n_ctx, "n_ctx", low=1),
+            "threads": _validate.integer(threads, "threads", low=1),
+            "slots": _validate.integer(slots, "slots", low=1),
+            "gpu_layers": _validate.integer(gpu_layers, "gpu_layers"),
+            "api_key": api_key,
+        }
+        self._timeout_s = _validate.number(timeout_s, "timeout_s", low=0.0, include_low=False)
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> "LlamaCppServer":
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int | None:
+        """The process of the server while it runs."""
+        return None if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        """Start the server and wait until it answers.
+
+        Raises
+        ------
+        ModelError
+            Of the kind "not_found" if the file cannot be loaded, "timeout" if that takes too long.
+        MissingExtraError
+            If xllamacpp is not installed.
+        """
+        if self._process is not None:
+            return
+        require("xllamacpp", feature="LlamaCppServer", extra="llamacpp")
+        if not self.path.is_file():
+            raise ModelError(f"{self.path} is not a file", kind="not_found")
+        with tempfile.TemporaryFile("w+") as complaints:
+            self._process = subprocess.Popen(  # noqa: S603 - our own code, nothing of the caller's
+                [sys.executable, "-c", _CHILD],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                text=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
+            try:
+                self.base_url = f"{self._address(self._process, complaints)}/v1"
+            except BaseException:
+                self.stop()
+                raise
+
+    def _address(self, process: "subprocess.Popen[str]", complaints: IO[str]) -> str:
+        """Return what the process says it listens on."""
+        late = threading.Timer(self._timeout_s, process.kill)
+        late.start()
+        address = ""
+        try:
+            settings = {"path": str(self.path.resolve()), **self._settings}
+            if process.stdin is not None and process.stdout is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    process.stdin.write(f"{json.dumps(settings)}\n")
+                    process.stdin.flush()
+                address = process.stdout.readline().strip()
+            timed_out = late.finished.is_set()
+        finally:
+            late.cancel()
+        if address:
+            return address
+        if timed_out:
+            raise ModelError(
+                f"{self.path} was not loaded within {self._timeout_s:g} s", kind="timeout"
+            )
+        process.wait()
+        complaints.seek(0)
+        last = (complaints.read().strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+        raise ModelError(f"the server did not start: {last}", kind="not_found")
+
+    def stop(self) -> None:
+        """End the process, by force where it does not end by itself; safe to call again."""
+        process, self._process, self.base_url = self._process, None, ""
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(timeout=5.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+
+def _serve() -> None:
+    """Serve until standard input ends: also when the parent was killed."""
+    settings = json.loads(sys.stdin.readline())
+    try:
+        server = start_server(Path(settings.pop("path")), **settings)
+    except ModelError as error:
+        sys.exit(str(error))
+    sys.stdout.write(f"{server.listening_address}\n")
+    sys.stdout.flush()
+    sys.stdin.read()

@@ -1,0 +1,173 @@
+"""A model whose answers are written down: for tests, dry runs and examples."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from eval_toolkit._hashing import object_digest
+from eval_toolkit._validate import integer, number
+from eval_toolkit.errors import InvalidTypeError, ModelError
+from eval_toolkit.messages import Role
+from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request
+from eval_toolkit.responses import RawCompletion, RawLoglikelihood, Usage
+
+__all__ = ["ScriptedModel"]
+
+Answers: TypeAlias = str | Callable[[Request], Any] | Mapping[Any, Any] | Sequence[Any]
+
+_CHARACTERS_PER_TOKEN = 4
+
+
+class ScriptedModel:
+    """A model that says what it was told to say, at no cost.
+
+    Parameters
+    ----------
+    answers : str, callable, mapping or sequence
+        A text is the answer to everything. A callable takes the request and returns the answer;
+        it may be a coroutine function. A mapping goes from prompt to answer; a conversation is
+        looked up as a tuple of messages, then by what the user said last. A sequence is used up
+        in the order of the requests.
+
+        An answer is a text or a `RawCompletion`; to a log-likelihood request it is one number per
+        continuation, a mapping from continuation to number, or a `RawLoglikelihood`. An exception
+        in the place of an answer is raised.
+    name : str, default "scripted"
+        What tables call it.
+    delay_s : float, default 0.0
+        How long each answer takes.
+    concurrency : int, default 16
+        How many requests at once suit it.
+
+    Raises
+    ------
+    InvalidTypeError
+        If ``answers`` is none of these.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> model = ScriptedModel({"2 + 2 =": " 4", "The capital of Italy is": [-0.1, -2.5]})
+    >>> asyncio.run(model.generate(GenerateRequest("2 + 2 ="))).text
+    ' 4'
+    >>> request = LoglikelihoodRequest("The capital of Italy is", (" Rome", " Madrid"))
+    >>> asyncio.run(model.loglikelihood(request)).by_choice
+    {' Madrid': -2.5, ' Rome': -0.1}
+    >>> model.n_calls
+    2
+    """
+
+    def __init__(
+        self,
+        answers: Answers,
+        *,
+        name: str = "scripted",
+        delay_s: float = 0.0,
+        concurrency: int = 16,
+    ) -> None:
+        if not (callable(answers) or isinstance(answers, (str, Mapping, Sequence))):
+            raise InvalidTypeError(
+                "`answers` must be a text, a callable, a mapping or a sequence, got "
+                f"{type(answers).__name__}"
+            )
+        self.name = name
+        self.concurrency = integer(concurrency, "concurrency", low=1)
+        self.n_calls = 0
+        self._answers = answers
+        self._delay_s = number(delay_s, "delay_s", low=0.0)
+        # Now: a callable that counts its calls is not the same a moment later.
+        self._identity = object_digest(answers) or getattr(answers, "__qualname__", "callable")
+        self._remaining: Iterator[Any] = iter(())
+        if isinstance(answers, Sequence):
+            self._remaining = iter(answers)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the kind, the name and a digest of the answers."""
+        return {"kind": "scripted", "name": self.name, "answers": self._identity}
+
+    def count_tokens(self, text: str) -> int:
+        """Return one token per four characters, rounded up."""
+        return -(-len(text) // _CHARACTERS_PER_TOKEN)
+
+    async def generate(self, request: GenerateRequest) -> RawCompletion:
+        """Return the text that was written down for the request."""
+        answer = await self._answer(request)
+        if isinstance(answer, RawCompletion):
+            return answer
+        if not isinstance(answer, str):
+            raise self._refusal(request, f"{type(answer).__name__} is no text")
+        n_prompt, n_answer = self._prompt_tokens(request), self.count_tokens(answer)
+        return RawCompletion(
+            answer,
+            prompt_tokens=n_prompt,
+            completion_tokens=n_answer,
+            finish_reason="stop",
+            usage=Usage(prompt_tokens=n_prompt, completion_tokens=n_answer),
+        )
+
+    async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
+        """Return the numbers that were written down for the request."""
+        answer = await self._answer(request)
+        if isinstance(answer, RawLoglikelihood):
+            return answer
+        if isinstance(answer, Mapping):
+            missing = [text for text in request.continuations if text not in answer]
+            if missing:
+                raise self._refusal(request, f"the continuation {missing[0]!r} has no number")
+            answer = [answer[text] for text in request.continuations]
+        try:
+            numbers = [float(value) for value in answer]
+        except (TypeError, ValueError):
+            raise self._refusal(request, f"{answer!r} are no log-likelihoods") from None
+        n_prompt = self._prompt_tokens(request)
+        return RawLoglikelihood(
+            numbers,
+            request.continuations,
+            n_tokens=[self.count_tokens(text) for text in request.continuations],
+            prompt_tokens=n_prompt,
+            usage=Usage(prompt_tokens=n_prompt),
+        )
+
+    async def _answer(self, request: Request) -> Any:
+        self.n_calls += 1
+        answers = self._answers
+        if isinstance(answers, str):
+            answer: Any = answers
+        elif callable(answers):
+            answer = answers(request)
+            if inspect.isawaitable(answer):
+                answer = await answer
+        elif isinstance(answers, Mapping):
+            answer = self._looked_up(answers, request)
+        else:
+            answer = next(self._remaining, None)
+            if answer is None:
+                raise self._refusal(request, f"its {len(answers)} answers are used up")
+        if self._delay_s:
+            await asyncio.sleep(self._delay_s)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def _looked_up(self, answers: Mapping[Any, Any], request: Request) -> Any:
+        for key in (request.prompt, _last_said(request)):
+            if key in answers:
+                return answers[key]
+        raise self._refusal(request, "it has no answer to that")
+
+    def _refusal(self, request: Request, why: str) -> ModelError:
+        asked = " ".join(_last_said(request).split())
+        return ModelError(f"{self.name} was asked {asked[-60:]!r}: {why}", kind="other")
+
+    def _prompt_tokens(self, request: Request) -> int:
+        if isinstance(request.prompt, str):
+            return self.count_tokens(request.prompt)
+        return sum(self.count_tokens(message.content) for message in request.prompt)
+
+
+def _last_said(request: Request) -> str:
+    if isinstance(request.prompt, str):
+        return request.prompt
+    said = [message.content for message in request.prompt if message.role is Role.USER]
+    return said[-1] if said else request.prompt[-1].content

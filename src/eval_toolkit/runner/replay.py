@@ -1,0 +1,220 @@
+"""A model made of stored answers: a run can be measured again without the model."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from eval_toolkit._hashing import canonical_json
+from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError, ModelError
+from eval_toolkit.models._payloads import Response, read_response
+from eval_toolkit.models.cache import ResponseCache
+from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request, request_hash
+from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood
+from eval_toolkit.runner.journal import Entry, Journal
+from eval_toolkit.runner.stored import RESPONSES, read_outcomes
+from eval_toolkit.runs import JOURNAL, Run
+
+__all__ = ["ReplayModel"]
+
+
+class ReplayModel:
+    """Answers from what a run, a journal or a cache holds, under the recorded model's name.
+
+    Where equal requests were asked several times, their answers come back in the order of the
+    recorded jobs. A request that failed when it was recorded fails in the same way.
+
+    Parameters
+    ----------
+    source : path
+        A run's folder (finished or not), a ``journal.jsonl``, or the file of a `ResponseCache`.
+    name : str, optional
+        Which model, where the source holds answers of several.
+
+    Raises
+    ------
+    ArtifactError
+        If there is nothing to replay, or it is damaged.
+    InvalidInputError
+        If the source holds several models and none of them, or an unknown one, is named.
+
+    Examples
+    --------
+    >>> import asyncio, tempfile
+    >>> from eval_toolkit.models.scripted import ScriptedModel
+    >>> from eval_toolkit.runner import Job, run_jobs
+    >>> journal = Journal(tempfile.mkdtemp() + "/journal.jsonl")
+    >>> job = Job("q1", 1, GenerateRequest("2 + 2 ="))
+    >>> _ = run_jobs([job], ScriptedModel("4", name="clever"), journal=journal)
+    >>> model = ReplayModel(journal.path)
+    >>> model.name, asyncio.run(model.generate(job.request)).text
+    ('clever', '4')
+    """
+
+    def __init__(self, source: str | Path, *, name: str | None = None) -> None:
+        path = Path(source)
+        if not path.exists():
+            raise MissingFileError(f"{path}: no such file or folder; there is nothing to replay")
+        if path.is_dir() and (path / JOURNAL).exists() and not (path / RESPONSES).exists():
+            path = path / JOURNAL
+        self._stored: _Stored
+        if path.is_dir():
+            self._stored = _of_run(path, name)
+        elif path.suffix == ".jsonl":
+            self._stored = _of_journal(path, name)
+        else:
+            self._stored = _of_cache(path, name)
+        self.source = path
+        self.name = self._stored.name
+        self._n_asked: dict[str, int] = {}
+
+    def describe(self) -> dict[str, Any]:
+        """Return the recorded model's description."""
+        return dict(self._stored.description)
+
+    async def generate(self, request: GenerateRequest) -> RawCompletion:
+        """Return the stored text, or raise `ModelError` where there is none."""
+        response: RawCompletion = self._answer(request)
+        return response
+
+    async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
+        """Return the stored numbers, or raise `ModelError` where there are none."""
+        response: RawLoglikelihood = self._answer(request)
+        return response
+
+    async def aclose(self) -> None:
+        """Start again with the first of several answers to equal requests."""
+        self._n_asked.clear()
+
+    def _answer(self, request: Request) -> Any:
+        key = self._stored.key(request)
+        n_asked = self._n_asked.get(key, 0)
+        found = self._stored.find(key, request, n_asked)
+        if found is None:
+            raise ModelError(self._missing(request, n_asked), kind="other")
+        self._n_asked[key] = n_asked + 1
+        if isinstance(found, ErrorInfo):
+            kind = found.kind if found.kind in ModelError.KINDS else "other"
+            raise ModelError(found.message, kind=kind, status=found.status, tries=found.tries)
+        found.usage = replace(found.usage, cost=0.0, latency_s=0.0, tries=1, cached=True)
+        return found
+
+    def _missing(self, request: Request, n_asked: int) -> str:
+        prompt = request.prompt if isinstance(request.prompt, str) else request.prompt[-1].content
+        asked = " ".join(prompt.split())[-60:]
+        times = f"more than {n_asked} answers" if n_asked else "an answer"
+        return (
+            f"{self.source} does not hold {times} of {self.name} to {asked!r} with these parameters"
+        )
+
+
+class _Stored(Protocol):
+    """Answers of one model."""
+
+    name: str
+    description: Mapping[str, Any]
+
+    def key(self, request: Request) -> str:
+        """Return what the request is found by."""
+        ...
+
+    def find(self, key: str, request: Request, n: int) -> Response | ErrorInfo | None:
+        """Return the answer to the request when it is asked for the n-th time, from 0."""
+        ...
+
+
+@dataclass
+class _Listed:
+    """Entries of a journal or a run."""
+
+    name: str
+    description: Mapping[str, Any]
+    by_fingerprint: bool
+    entries: dict[str, list[Entry]] = field(default_factory=dict)
+
+    def key(self, request: Request) -> str:
+        if self.by_fingerprint:
+            return request.fingerprint
+        return request_hash(request, canonical_json(self.description))
+
+    def find(self, key: str, request: Request, n: int) -> Response | ErrorInfo | None:
+        entries = self.entries.get(key, ())
+        if n >= len(entries):
+            return None
+        entry = entries[n]
+        if entry.response is None:
+            return ErrorInfo.from_dict(entry.error or {})
+        return read_response(entry.response, entry.usage, request)
+
+
+@dataclass
+class _Kept:
+    """A cache of responses."""
+
+    name: str
+    description: Mapping[str, Any]
+    cache: ResponseCache
+
+    def key(self, request: Request) -> str:
+        return request_hash(request, canonical_json(self.description))
+
+    def find(self, key: str, request: Request, n: int) -> Response | ErrorInfo | None:
+        return self.cache.get(key, request)
+
+
+def _of_run(folder: Path, name: str | None) -> _Listed:
+    run = Run.open(folder)
+    outcomes = read_outcomes(run.table(RESPONSES))
+    listed = _Listed(*_one(_recorded_models(run), name, folder), by_fingerprint=True)
+    for outcome in outcomes:
+        entries = listed.entries.setdefault(outcome.job.request.fingerprint, [])
+        entries.append(Entry.of(outcome))
+    return listed
+
+
+def _recorded_models(run: Run) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return name and description of the models that the manifest lists."""
+    listed = run.manifest.get("models") or [
+        {"name": scorer} for scorer in dict.fromkeys(scorer for _, scorer in run.subjects)
+    ]
+    if isinstance(listed, Mapping):
+        listed = [{"name": name, "description": about} for name, about in listed.items()]
+    models = [about for about in listed if isinstance(about, Mapping) and "name" in about]
+    return [(str(about["name"]), about.get("description") or about) for about in models]
+
+
+def _of_journal(path: Path, name: str | None) -> _Listed:
+    found = Journal(path).read()
+    if not isinstance(found.head.get("description"), Mapping):
+        raise ArtifactError(f"{path}: the journal does not say which model it recorded")
+    recorded = [(str(found.head.get("model")), found.head["description"])]
+    listed = _Listed(*_one(recorded, name, path), by_fingerprint=False)
+    for entry in sorted(found.values(), key=lambda entry: entry.key):  # not as they came in
+        listed.entries.setdefault(entry.request_hash, []).append(entry)
+    return listed
+
+
+def _of_cache(path: Path, name: str | None) -> _Kept:
+    cache = ResponseCache(path)
+    return _Kept(*_one(cache.models(), name, path), cache)
+
+
+def _one(
+    models: Iterable[tuple[str, Mapping[str, Any]]], name: str | None, source: Path
+) -> tuple[str, Mapping[str, Any]]:
+    """Return the one model that is meant."""
+    have = list(models)
+    if not have:
+        raise ArtifactError(f"{source}: holds no answers of any model; there is nothing to replay")
+    meant = [model for model in have if name is None or model[0] == name]
+    if len(meant) == 1:
+        return meant[0]
+    names = ", ".join(dict.fromkeys(model[0] for model in have))
+    if not meant:
+        raise InvalidInputError(f"{source}: there are no answers of {name!r}; there are of {names}")
+    if name is None:
+        raise InvalidInputError(f"{source}: holds answers of {names}; say which by `name`")
+    raise InvalidInputError(
+        f"{source}: holds answers of {len(meant)} models called {name!r}, which differ in their "
+        "settings; replay a run instead"
+    )

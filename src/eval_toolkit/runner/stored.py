@@ -1,0 +1,224 @@
+"""Outcomes as the columns of ``responses.parquet``, and back: each prompt is stored once."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.messages import Message
+from eval_toolkit.models._payloads import read_response, to_json
+from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request
+from eval_toolkit.responses import ErrorInfo
+from eval_toolkit.runner.jobs import Job, Key, Outcome
+from eval_toolkit.runner.journal import Entry
+
+__all__ = ["COLUMNS", "RESPONSES", "read_entries", "read_outcomes", "to_columns"]
+
+RESPONSES = "responses.parquet"
+COLUMNS = (
+    "unit_id",
+    "attempt",
+    "step",
+    "request_hash",
+    "kind",
+    "prompt_hash",
+    "prompt",
+    "params",
+    "response",
+    "usage",
+    "error",
+)
+_JSON_PROMPT = "prompt_is_json"
+
+
+def to_columns(outcomes: Iterable[Outcome]) -> dict[str, NDArray[Any]]:
+    """Return outcomes as columns, one row per job.
+
+    Parameters
+    ----------
+    outcomes : iterable of Outcome
+        Answers and errors.
+
+    Returns
+    -------
+    dict of str to ndarray
+        `COLUMNS`: texts, and whole numbers in "attempt". "prompt" is "" where the same
+        "prompt_hash" stands above; "response", "usage" and "error" are JSON or None.
+
+    Examples
+    --------
+    >>> job = Job("q1", 1, GenerateRequest("2 + 2 ="))
+    >>> failed = Outcome(job, error=ErrorInfo("timeout", "no answer within 60 s"))
+    >>> to_columns([failed])["prompt"].tolist()
+    ['2 + 2 =']
+    """
+    rows = []
+    seen: set[str] = set()
+    for outcome in outcomes:
+        kind, prompt, params = _taken_apart(outcome.job.request)
+        digest = sha256_text(prompt)
+        entry = Entry.of(outcome)
+        rows.append(
+            (
+                *entry.key,
+                entry.request_hash,
+                kind,
+                digest,
+                "" if digest in seen else prompt,
+                to_json(params),
+                *(
+                    None if part is None else to_json(part)
+                    for part in (entry.response, entry.usage, entry.error)
+                ),
+            )
+        )
+        seen.add(digest)
+    cells = zip(*rows, strict=True) if rows else [()] * len(COLUMNS)
+    return {
+        name: np.array(column, dtype=np.int64) if name == "attempt" else _objects(column)
+        for name, column in zip(COLUMNS, cells, strict=True)
+    }
+
+
+def read_entries(columns: Mapping[str, Any]) -> dict[Key, Entry]:
+    """Return the finished requests in stored columns, as `run_jobs` takes them.
+
+    Parameters
+    ----------
+    columns : mapping of str to sequence
+        What `to_columns` returned, or ``Run.table("responses.parquet")``.
+
+    Returns
+    -------
+    dict of (unit_id, attempt, step) to Entry
+        Errors too.
+
+    Raises
+    ------
+    ArtifactError
+        If a column is missing or a cell cannot be read.
+
+    Examples
+    --------
+    >>> read_entries(to_columns([]))
+    {}
+    """
+    rows = _rows(columns, ("response", "usage", "error"))
+    entries = [_entry(row, n) for n, row in enumerate(rows)]
+    return {entry.key: entry for entry in entries}
+
+
+def read_outcomes(columns: Mapping[str, Any]) -> list[Outcome]:
+    """Return the outcomes in stored columns, with the requests they answer.
+
+    Parameters
+    ----------
+    columns : mapping of str to sequence
+        As in `read_entries`.
+
+    Returns
+    -------
+    list of Outcome
+        Equal to what was stored, in its order; answers count as reused.
+
+    Raises
+    ------
+    ArtifactError
+        If a column is missing or a cell cannot be read.
+
+    Examples
+    --------
+    >>> job = Job("q1", 1, GenerateRequest("2 + 2 ="))
+    >>> failed = Outcome(job, error=ErrorInfo("timeout", "no answer within 60 s"))
+    >>> read_outcomes(to_columns([failed])) == [failed]
+    True
+    """
+    prompts: dict[str, str] = {}
+    outcomes = []
+    for n, row in enumerate(_rows(columns, COLUMNS[4:])):
+        text = prompts.setdefault(row["prompt_hash"], row["prompt"])
+        try:
+            request = _put_together(row["kind"], text, json.loads(row["params"]))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ArtifactError(f"stored responses, row {n}: no request: {error}") from None
+        outcomes.append(_outcome(_entry(row, n), request, n))
+    return outcomes
+
+
+def _outcome(entry: Entry, request: Request, row: int) -> Outcome:
+    job = Job(entry.unit_id, entry.attempt, request, entry.step)
+    if entry.response is None:
+        error = ErrorInfo.from_dict(entry.error or {})
+        return Outcome(job, error=error, request_hash=entry.request_hash)
+    try:
+        response = read_response(entry.response, entry.usage, request)
+    except (ValueError, AttributeError) as error:
+        raise ArtifactError(f"stored responses, row {row}: no answer: {error}") from None
+    return Outcome(job, response, reused=True, request_hash=entry.request_hash)
+
+
+def _taken_apart(request: Request) -> tuple[str, str, dict[str, Any]]:
+    """Return kind, prompt and parameters; a prompt that is no plain text as JSON."""
+    params = request.to_dict()
+    kind, prompt = params.pop("kind"), params.pop("prompt")
+    params = {name: value for name, value in params.items() if value is not None}
+    if not isinstance(prompt, str):
+        params[_JSON_PROMPT] = True
+        prompt = canonical_json(prompt)
+        if not _is_encodable(prompt):
+            prompt = to_json(json.loads(prompt))
+    elif not _is_encodable(prompt):
+        params[_JSON_PROMPT] = True
+        prompt = to_json(prompt)
+    return kind, prompt, params
+
+
+def _put_together(kind: str, prompt: str, params: dict[str, Any]) -> Request:
+    given: Any = prompt
+    if params.pop(_JSON_PROMPT, False):
+        given = json.loads(prompt)
+        if isinstance(given, list):
+            given = tuple(Message(role, content) for role, content in given)
+    made = GenerateRequest if kind == "generate" else LoglikelihoodRequest
+    request: Request = made(prompt=given, **params)
+    return request
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _objects(values: Iterable[Any]) -> NDArray[Any]:
+    cells = list(values)
+    column = np.empty(len(cells), dtype=object)
+    column[:] = cells
+    return column
+
+
+def _rows(columns: Mapping[str, Any], wanted: Iterable[str]) -> Iterable[dict[str, Any]]:
+    names = (*COLUMNS[:4], *wanted)
+    missing = [name for name in names if name not in columns]
+    if missing:
+        raise ArtifactError(f"stored responses have no column {missing[0]!r}")
+    cells = (np.asarray(columns[name]).tolist() for name in names)
+    return (dict(zip(names, row, strict=True)) for row in zip(*cells, strict=True))
+
+
+def _entry(row: Mapping[str, Any], n: int) -> Entry:
+    parts = {}
+    for name in ("response", "usage", "error"):
+        try:
+            parts[name] = None if row[name] is None else json.loads(row[name])
+        except (ValueError, TypeError):
+            raise ArtifactError(f"stored responses, row {n}: {name} is not JSON") from None
+    if (parts["response"] is None) == (parts["error"] is None):
+        raise ArtifactError(f"stored responses, row {n}: neither an answer nor an error")
+    return Entry(row["unit_id"], int(row["attempt"]), row["step"], row["request_hash"], **parts)

@@ -1,0 +1,56 @@
+"""What `HuggingFaceModel` does before torch is needed; the rest is run by `make test-hf`."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from eval_toolkit.errors import InvalidInputError, MissingExtraError
+from eval_toolkit.models.huggingface import HuggingFaceModel
+from eval_toolkit.protocols import Model
+from eval_toolkit.requests import GenerateRequest
+
+
+def test_nothing_is_loaded_before_it_is_used() -> None:
+    model = HuggingFaceModel("org/no-such-model", batch_size=3)
+    assert isinstance(model, Model)
+    assert (model.name, model.concurrency) == ("no-such-model", 12)
+
+
+def test_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(MissingExtraError) as caught:
+        HuggingFaceModel(str(tmp_path)).count_tokens("a")
+    told = "HuggingFaceModel requires transformers. Install with: pip install 'eval-toolkit[hf]'"
+    assert str(caught.value) == told
+
+
+def test_torch_is_asked_for_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No extra brings it: which build is right depends on the machine."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(
+        MissingExtraError, match=r"requires torch\. Install with: pip install 'torch'"
+    ):
+        asyncio.run(HuggingFaceModel(str(tmp_path)).generate(GenerateRequest("a")))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dtype": "int8"}, "`dtype` is 'int8'; choose one of 'float32', 'float16', 'bfloat16'"),
+        ({"batch_size": 0}, "`batch_size` is 0; it must be at least 1"),
+        ({"max_tokens": 0}, "`max_tokens` is 0; it must be at least 1"),
+        ({"context_length": 0}, "`context_length` is 0; it must be at least 1"),
+        ({"tokenizer": object()}, "give `tokenizer` and `model` together, or neither"),
+    ],
+)
+def test_arguments_are_checked(options: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        HuggingFaceModel("t", **options)
+    assert str(caught.value) == message
+
+
+def test_a_folder_has_no_revisions(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="`revision` is 'main', but a folder has no rev"):
+        HuggingFaceModel(str(tmp_path), revision="main")

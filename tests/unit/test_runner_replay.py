@@ -1,0 +1,149 @@
+"""Replay: a run again from what is stored, without the model."""
+
+import asyncio
+
+import pytest
+
+from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError, ModelError
+from eval_toolkit.models.cache import CachedModel, ResponseCache
+from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.responses import RawCompletion, Usage
+from eval_toolkit.runner import Job, Journal, ReplayModel, run_jobs, to_columns
+from eval_toolkit.runs import write_run
+
+JOBS = [
+    *(Job(f"q{i}", 1, GenerateRequest(f"question {i}")) for i in range(5)),
+    *(Job("same", attempt, GenerateRequest("drawn", temperature=1.0)) for attempt in (1, 2, 3)),
+    Job("choice", 1, LoglikelihoodRequest("The", (" a", " b"))),
+]
+
+
+def recorded():
+    n_drawn = 0
+
+    def answer(request):
+        nonlocal n_drawn
+        if isinstance(request, LoglikelihoodRequest):
+            return [-1.0, -2.0]
+        if request.prompt == "question 3":
+            raise ModelError("it was down", kind="server", status=500, tries=4)
+        if request.prompt == "drawn":
+            n_drawn += 1
+            return f"draw {n_drawn}"
+        return RawCompletion(request.prompt.upper(), usage=Usage(5, 1, cost=0.5, latency_s=2.0))
+
+    return ScriptedModel(answer, name="clever")
+
+
+def said(outcomes):
+    return [
+        (outcome.error.kind, outcome.error.message)
+        if outcome.error
+        else getattr(outcome.response, "text", None) or outcome.response.loglikelihoods
+        for outcome in outcomes
+    ]
+
+
+def stored_run(folder, outcomes, model, manifest=None):
+    results = {"schema_version": "v1", "run_id": "r", "config": {}, "by_slice": {}}
+    head = {"models": [{"name": model.name, **model.describe()}]} if manifest is None else manifest
+    write_run(
+        folder, results=results, manifest=head, tables={"responses.parquet": to_columns(outcomes)}
+    )
+
+
+@pytest.fixture(params=["run", "journal", "unfinished run"])
+def source(request, tmp_path):
+    model = recorded()
+    journal = Journal(tmp_path / "r" / "journal.jsonl")
+    outcomes = run_jobs(JOBS, model, journal=journal)
+    if request.param == "run":
+        stored_run(tmp_path / "done", outcomes, model)
+        return tmp_path / "done", outcomes
+    return (journal.path if request.param == "journal" else tmp_path / "r"), outcomes
+
+
+def test_a_replay_says_what_the_model_said(source):
+    path, outcomes = source
+    replay = ReplayModel(path)
+    assert replay.name == "clever"
+    assert replay.describe()["kind"] == "scripted"
+    for concurrency in (1, 16):  # and again: several draws start with the first
+        again = run_jobs(JOBS, replay, concurrency=concurrency)
+        assert said(again) == said(outcomes)
+    assert said(outcomes)[5:8] == ["draw 1", "draw 2", "draw 3"]
+    usage = again[0].response.usage
+    assert (usage.prompt_tokens, usage.cost, usage.latency_s, usage.cached) == (5, 0.0, 0.0, True)
+    assert again[3].error.status == 500
+
+
+def test_what_is_not_stored_is_an_error_that_says_so(source):
+    path, _ = source
+    jobs = [*JOBS, Job("new", 1, GenerateRequest("never asked")), Job("q0", 2, JOBS[0].request)]
+    outcomes = run_jobs(jobs, ReplayModel(path))
+    assert outcomes[-2].error.kind == "other"
+    assert outcomes[-2].error.message.endswith(
+        " does not hold an answer of clever to 'never asked' with these parameters"
+    )
+    assert "does not hold more than 1 answers of clever" in outcomes[-1].error.message
+    other = GenerateRequest("question 0", max_tokens=3)
+    with pytest.raises(ModelError, match="with these parameters"):
+        asyncio.run(ReplayModel(path).generate(other))
+
+
+def test_a_cache_is_replayed(tmp_path):
+    with ResponseCache(tmp_path / "cache.sqlite") as cache:
+        outcomes = run_jobs(JOBS[:3], CachedModel(recorded(), cache))
+    replay = ReplayModel(tmp_path / "cache.sqlite")
+    assert replay.name == "clever"
+    assert said(run_jobs(JOBS[:3], replay)) == said(outcomes)
+
+
+def test_a_cache_of_several_models_needs_a_name(tmp_path):
+    with ResponseCache(tmp_path / "cache.sqlite") as cache:
+        for name in ("one", "two"):
+            run_jobs(JOBS[:1], CachedModel(ScriptedModel(f"I am {name}", name=name), cache))
+    path = tmp_path / "cache.sqlite"
+    with pytest.raises(InvalidInputError, match="holds answers of one, two; say which by `name`"):
+        ReplayModel(path)
+    with pytest.raises(InvalidInputError, match="no answers of 'three'; there are of one, two"):
+        ReplayModel(path, name="three")
+    assert said(run_jobs(JOBS[:1], ReplayModel(path, name="two"))) == ["I am two"]
+
+
+def test_models_of_one_name_are_not_mixed_up(tmp_path):
+    with ResponseCache(tmp_path / "cache.sqlite") as cache:
+        for text in ("x", "y"):
+            run_jobs(JOBS[:1], CachedModel(ScriptedModel(text), cache))
+    with pytest.raises(InvalidInputError, match="2 models called 'scripted', which differ"):
+        ReplayModel(tmp_path / "cache.sqlite", name="scripted")
+
+
+@pytest.mark.parametrize("as_mapping", [True, False])
+def test_the_manifest_may_list_models_in_several_ways(tmp_path, as_mapping):
+    model = recorded()
+    about = model.describe()
+    listed = (
+        {"clever": about} if as_mapping else [{"name": "clever", "description": about, "role": "x"}]
+    )
+    stored_run(tmp_path / "r", run_jobs(JOBS, model), model, {"models": listed})
+    assert ReplayModel(tmp_path / "r").describe() == about
+
+
+def test_nothing_to_replay_is_said(tmp_path):
+    with pytest.raises(
+        MissingFileError, match="no such file or folder; there is nothing to replay"
+    ):
+        ReplayModel(tmp_path / "nowhere")
+    with pytest.raises(ArtifactError, match="not a run"):
+        ReplayModel(tmp_path)
+    stored_run(tmp_path / "r", run_jobs(JOBS, recorded()), recorded(), {})
+    with pytest.raises(ArtifactError, match="holds no answers of any model"):
+        ReplayModel(tmp_path / "r")
+    (tmp_path / "empty.jsonl").touch()
+    with pytest.raises(ArtifactError, match="does not say which model it recorded"):
+        ReplayModel(tmp_path / "empty.jsonl")
+    ResponseCache(tmp_path / "empty.sqlite").close()
+    with pytest.raises(ArtifactError, match="holds no answers of any model"):
+        ReplayModel(tmp_path / "empty.sqlite")
