@@ -1,0 +1,142 @@
+"""Choices as data sets write them, and which of them an answer means."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.tasks.styles import answer_key_to_index
+from eval_toolkit.tasks.templates import text_of
+
+__all__ = ["ANSWER_KINDS", "Choices", "read_choices", "right_choices"]
+
+ANSWER_KINDS = ("auto", "index", "number", "letter", "label", "text")
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Texts of the choices, their labels where they have any, and the right ones where it is said."""
+
+    texts: list[str]
+    labels: list[str] = field(default_factory=list)
+    right: list[int] = field(default_factory=list)
+
+
+def read_choices(value: Any, place: str) -> Choices:
+    """Return the choices that a field holds, in any of the shapes data sets use."""
+    what = f"{place}: a choice"
+    if isinstance(value, Mapping) and isinstance(value.get("text"), list):
+        labels = value.get("label") or []
+        found = Choices(
+            [text_of(text, what) for text in value["text"]],
+            [text_of(label, what) for label in labels],
+        )
+    elif isinstance(value, Mapping):
+        odd = next((mark for mark in value.values() if mark not in (0, 1)), None)
+        if odd is not None:
+            raise InvalidInputError(
+                f"{place}: the choices are an object with {odd!r:.40} in it; texts must point to 1 "
+                "(right) or 0"
+            )
+        # Published files hold empty wrong choices; there is nothing in them to score.
+        marks = {text: mark for text, mark in value.items() if text or mark}
+        found = Choices(list(marks), right=[at for at, mark in enumerate(marks.values()) if mark])
+    elif isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+        if not all("text" in one for one in value):
+            raise InvalidInputError(f"{place}: the choices are objects without 'text'")
+        labels = [one.get("label") for one in value]
+        found = Choices(
+            [text_of(one["text"], what) for one in value],
+            [text_of(label, what) for label in labels if label is not None],
+        )
+    elif isinstance(value, list):
+        found = Choices([text_of(one, what) for one in value])
+    else:
+        raise InvalidInputError(
+            f"{place}: the choices are {type(value).__name__} {value!r:.60}; they must be a list "
+            "(parse=true reads one that is written as text)"
+        )
+    return _checked(found, place)
+
+
+def _checked(found: Choices, place: str) -> Choices:
+    if not found.texts:
+        raise InvalidInputError(f"{place}: there are no choices")
+    if "" in found.texts:
+        raise InvalidInputError(f"{place}: choice {found.texts.index('') + 1} is empty")
+    if found.labels and len(found.labels) != len(found.texts):
+        raise InvalidInputError(
+            f"{place}: there are {len(found.texts)} choices but {len(found.labels)} labels"
+        )
+    return found
+
+
+def right_choices(
+    answer: Any, found: Choices, kind: str, mapped: Mapping[str, str | int], place: str
+) -> int:
+    """Return the place of the choice that an answer means, counted from 0."""
+    if mapped:
+        key = text_of(answer, f"{place}: the answer")
+        if key not in mapped:
+            raise InvalidInputError(
+                f"{place}: the answer is {key!r}; answer_map knows {', '.join(map(repr, mapped))}"
+            )
+        answer = mapped[key]
+        kind = "text" if isinstance(answer, str) else "index"
+    if kind == "auto":
+        kind = _kind(answer, found, place)
+    index = _index(answer, found, kind, place)
+    if not 0 <= index < len(found.texts):
+        raise InvalidInputError(
+            f"{place}: the answer {answer!r} is none of the {len(found.texts)} choices; the label "
+            "may be hidden"
+        )
+    return index
+
+
+def _kind(answer: Any, found: Choices, place: str) -> str:
+    """Return the one way in which an answer can be read."""
+    if found.labels:
+        return "label"
+    if not isinstance(answer, str):
+        return "index"
+    if answer not in found.texts:
+        if len(answer) == 1 and answer.isalpha():
+            return "letter"
+        raise InvalidInputError(
+            f"{place}: the answer {answer!r} is none of the choices; say how to read it with "
+            "answer_is (index, number, letter)"
+        )
+    other = -1
+    if answer.isdecimal():
+        other = int(answer)
+    elif len(answer) == 1 and answer.isalpha():
+        other = answer_key_to_index(answer)
+    if 0 <= other < len(found.texts) and other != found.texts.index(answer):
+        raise InvalidInputError(
+            f"{place}: the answer {answer!r} may be the text of a choice or the place of another; "
+            "say which with answer_is (text, index, letter)"
+        )
+    return "text"
+
+
+def _index(answer: Any, found: Choices, kind: str, place: str) -> int:
+    if kind in ("label", "text"):
+        known = found.labels if kind == "label" else found.texts
+        text = text_of(answer, f"{place}: the answer")
+        if text not in known:
+            raise InvalidInputError(
+                f"{place}: the answer {text!r} is no {kind} of a choice; there are "
+                f"{', '.join(map(repr, known)) or 'none'}"
+            )
+        if kind == "label" and known.count(text) > 1:
+            raise InvalidInputError(f"{place}: two choices have the label {text!r} of the answer")
+        return known.index(text)
+    if kind == "letter":
+        return answer_key_to_index(text_of(answer, f"{place}: the answer"))
+    if isinstance(answer, bool):
+        return int(answer)
+    try:
+        return int(text_of(answer, f"{place}: the answer")) - (kind == "number")
+    except ValueError as error:
+        raise InvalidInputError(f"{place}: the answer {answer!r} is not a whole number") from error

@@ -1,0 +1,356 @@
+"""`BaseTask`: a benchmark as a class with hooks, every one of them with a default."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit import _validate
+from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit.errors import EvalToolkitError, InvalidInputError, InvalidTypeError
+from eval_toolkit.protocols import Grader
+from eval_toolkit.responses import ResponseType
+from eval_toolkit.seeds import DEFAULT_SEED, resolve_seed
+from eval_toolkit.tasks.dataset import SubjectT
+from eval_toolkit.tasks.hooks import TaskPrompts, place_of
+from eval_toolkit.tasks.identity import in_order
+from eval_toolkit.tasks.prompts import Formatter, format_prompt, joined_choice
+from eval_toolkit.tasks.subjects import subject_name
+from eval_toolkit.tasks.types import NO_SUBJECT, Item, Sample
+
+__all__ = ["BaseTask"]
+
+_FINGERPRINTED = 8
+"""Units whose prompts are part of a task's fingerprint."""
+
+
+class BaseTask(TaskPrompts[SubjectT]):
+    """A benchmark: data, prompt and graders. Subclass it, set three names, fill in two hooks.
+
+    Parameters
+    ----------
+    num_fewshot : int, default 0
+        Worked examples before each question.
+    rows : mapping of split to rows, or sequence of rows, optional
+        The data themselves; a plain sequence is the sample split.
+    data : path or mapping of split to path, optional
+        Where the data are instead of ``DATASET_PATH``: a file, a folder with a file per split, a
+        pattern with ``{split}`` or ``{subject}``, or a dataset of the hub.
+    seed : int, default 42
+        Of every random choice: order, examples, order of choices. Each is drawn for the item
+        alone, so limits, subjects and neighbours change nothing.
+    subjects : sequence, optional
+        Keep these subjects; parts of tuple subjects may be "*".
+    revision : str, optional
+        Of a dataset of the hub; beats ``REVISION`` and the lock file.
+    user_prompt_suffix : str, optional
+        Appended to the question itself, never to examples; completion tasks only.
+    shuffle_choices : bool, default False
+        Ask with the choices in an order drawn for the item.
+
+    Raises
+    ------
+    InvalidInputError
+        If the class lacks a name, or an option does not fit the task.
+    ArtifactError
+        If local data are missing or malformed (when they are read).
+
+    Notes
+    -----
+    A unit is known by the item's own key (``ID_FIELD``) or else by its content, so a run with
+    another prompt, another number of examples or a limit asks about the same units.
+
+    Examples
+    --------
+    >>> class Capitals(BaseTask[str]):
+    ...     NAME = "Capitals"
+    ...     DATASET_PATH = "capitals.jsonl"
+    ...     RESPONSE_TYPE = ResponseType.COMPLETION
+    ...     def _get_instruction_text(self, item):
+    ...         return f"Question: What is the capital of {item['country']}?"
+    ...     def _get_ground_truth(self, item):
+    ...         return item["capital"]
+    ...     def _get_cue_text(self, item):
+    ...         return "Answer:"
+    >>> task = Capitals(1, rows={
+    ...     "test": [{"country": "Italy", "capital": "Rome"}],
+    ...     "train": [{"country": "Germany", "capital": "Berlin"}],
+    ... })
+    >>> [message.content for message in task.samples()[0].messages][1:]
+    ['Answer: Berlin', 'Question: What is the capital of Italy?', 'Answer:']
+    """
+
+    RESPONSE_TYPE: ResponseType
+    METRICS: Sequence[Any] | None = None
+    PRIMARY_METRICS: Sequence[str] | None = None
+    LANGUAGE: Any = None
+    VERSION: str = "1"
+
+    stop_sequences: Sequence[str] | None = None
+    max_tokens: int | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        styler = cls.__dict__.get("TASK_STYLER")
+        if styler is not None and "RESPONSE_TYPE" not in cls.__dict__:
+            cls.RESPONSE_TYPE = styler.response_type
+
+    def __init__(
+        self,
+        num_fewshot: int = 0,
+        *,
+        rows: Mapping[str, Sequence[Mapping[str, Any]]] | Sequence[Mapping[str, Any]] | None = None,
+        data: str | Path | Mapping[str, str | Path] | None = None,
+        seed: int = DEFAULT_SEED,
+        subjects: Sequence[Any] | None = None,
+        revision: str | None = None,
+        user_prompt_suffix: str | None = None,
+        shuffle_choices: bool = False,
+    ) -> None:
+        kind = type(self).__name__
+        if not isinstance(self.NAME, str) or not self.NAME:
+            raise InvalidInputError(f"the task class {kind} has no name; set NAME")
+        if not isinstance(getattr(self, "RESPONSE_TYPE", None), ResponseType):
+            raise InvalidInputError(
+                f"the task class {kind} does not say what it asks for; set RESPONSE_TYPE to "
+                "ResponseType.COMPLETION or ResponseType.LOGLIKELIHOODS"
+            )
+        self.num_fewshot = _validate.integer(num_fewshot, "num_fewshot")
+        self.seed = resolve_seed(seed)
+        self.user_prompt_suffix = user_prompt_suffix
+        self.shuffle_choices = shuffle_choices
+        self.hf_revision = revision or self._pinned_revision()
+        is_completion = self.RESPONSE_TYPE is ResponseType.COMPLETION
+        if user_prompt_suffix and not is_completion:
+            raise InvalidInputError("`user_prompt_suffix` is for completion tasks")
+        if shuffle_choices and is_completion and self.TASK_STYLER is None:
+            raise InvalidInputError(f"`shuffle_choices`: the task {self.NAME!r} has no choices")
+        self._set_data(rows, data, subjects)
+        self._set_prompts()
+
+    @classmethod
+    def with_overwrite(
+        cls,
+        num_fewshot: int,
+        *,
+        custom_subjects: Sequence[Any] | None = None,
+        custom_hf_revision: str | None = None,
+        user_prompt_suffix: str | None = None,
+        seed: int = DEFAULT_SEED,
+        **options: Any,
+    ) -> "BaseTask[SubjectT]":
+        """Return the task with other subjects and another revision, by the published names.
+
+        Parameters
+        ----------
+        num_fewshot, user_prompt_suffix, seed
+            As the class takes them.
+        custom_subjects, custom_hf_revision
+            ``subjects`` and ``revision`` of the class.
+        **options
+            Whatever else the class takes.
+
+        Returns
+        -------
+        BaseTask
+            Of this class.
+        """
+        return cls(
+            num_fewshot,
+            subjects=custom_subjects,
+            revision=custom_hf_revision,
+            user_prompt_suffix=user_prompt_suffix,
+            seed=seed,
+            **options,
+        )
+
+    def samples(self, limit: int | None = None, *, order: str = "shuffled") -> list[Sample]:
+        """Return what is asked: the samples of every subject.
+
+        Parameters
+        ----------
+        limit : int, optional
+            Items per subject; a smaller limit takes the first of a larger one.
+        order : {"shuffled", "file"}
+            Whether a limit takes items at random or from the beginning.
+
+        Returns
+        -------
+        list of Sample
+            Subject after subject.
+
+        Raises
+        ------
+        InvalidInputError
+            If an item cannot be asked about; the message names its row.
+        """
+        return list(self.iterate_samples(limit, order=order))
+
+    def iterate_samples(
+        self, num_samples: int | None = None, *, order: str = "shuffled"
+    ) -> Iterator[Sample]:
+        """Yield the samples one by one; as `samples` returns them."""
+        _validate.choice(order, "order", ("shuffled", "file"))
+        if num_samples is not None:
+            _validate.integer(num_samples, "limit", low=1)
+        for subject in self.subjects:
+            items = self._items(subject, self.SAMPLE_SPLIT)
+            for item in (in_order(items, self.seed) if order == "shuffled" else items)[
+                :num_samples
+            ]:
+                yield from self._samples_of(item)
+
+    def _samples_of(self, item: Item) -> list[Sample]:
+        try:
+            made = self._create_samples(item, item.index, item.subject)
+        except EvalToolkitError as error:
+            if str(error).startswith(("split ", "subject ")):  # it names a row, maybe an example's
+                raise
+            raise InvalidInputError(f"{item.place}: {error}") from error
+        except Exception as error:  # a hook may fail in any way on a row it was not written for
+            raise InvalidInputError(
+                f"{item.place}: task {self.NAME!r} fails: {type(error).__name__}: {error}; the "
+                f"fields are {', '.join(map(repr, item))}"
+            ) from error
+        if len(made) == 1 and made[0].content_hash == item.content_hash:
+            return made  # made by the default, which knows the item
+        group = item.group if item.group is not None or len(made) == 1 else item.unit_id
+        return [
+            replace(sample, **_identity(item, n), group=group) for n, sample in enumerate(made, 1)
+        ]
+
+    def _create_samples(self, item: dict[str, Any], index: int, subject: str) -> list[Sample]:
+        """Return the samples of an item; override to ask several things about one."""
+        messages = tuple(self.construct_prompt(item))
+        choices: Any = self._get_possible_completions(item)
+        truth: Any = self._get_ground_truth(item)
+        if self.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
+            choices, truth = self._scored(item, choices, truth, messages[-1].content)
+        known: dict[str, Any] = {"id": str(index), "subject": subject, "index": index}
+        if isinstance(item, Item):
+            known = {**_identity(item), "group": item.group}
+        sample = Sample(
+            messages=messages,
+            ground_truth=truth,
+            possible_completions=choices,
+            context=self._get_context(item),
+            **known,
+        )
+        return [sample]
+
+    def _scored(
+        self, item: dict[str, Any], choices: Any, truth: Any, prompt_end: str
+    ) -> tuple[list[str], Any]:
+        """Return choices and reference as they continue the prompt, in the order of this item."""
+        if not choices:
+            raise InvalidInputError(
+                f"{place_of(item)}: a log-likelihood task needs choices; define "
+                "_get_possible_completions"
+            )
+        if isinstance(choices, str) or not all(isinstance(choice, str) for choice in choices):
+            raise InvalidTypeError(f"{place_of(item)}: the choices are {choices!r}; give texts")
+        scored = [joined_choice(prompt_end, choice) for choice in choices]
+        if self.shuffle_choices and self.TASK_STYLER is None:
+            scored = [scored[at] for at in self._choice_order(item, len(scored))]
+        if truth is None:
+            return scored, None
+        several = isinstance(truth, (list, tuple))
+        right = [joined_choice(prompt_end, text) for text in (truth if several else [truth])]
+        if not set(right) & set(scored):
+            raise InvalidInputError(
+                f"{place_of(item)}: the reference {truth!r} is none of the choices {list(choices)!r}"
+            )
+        return scored, right if several else right[0]
+
+    def graders(self) -> list[Grader]:
+        """Return the graders: those of ``METRICS``, of the styler, or of the response type."""
+        from eval_toolkit.graders import default_graders, load_grader
+
+        given = self.METRICS
+        if given is None and self.TASK_STYLER is not None:
+            given = self.TASK_STYLER.metrics
+        if given is None:
+            return default_graders(self.RESPONSE_TYPE)
+        return [load_grader(one() if isinstance(one, type) else one) for one in given]
+
+    def prompt_fingerprint(self) -> str:
+        """Return a sha256 of the prompts, choices and references of the first units by id."""
+        items = [
+            item for subject in self.subjects for item in self._items(subject, self.SAMPLE_SPLIT)
+        ]
+        first = sorted(items, key=lambda item: item.unit_id)[:_FINGERPRINTED]
+        shown = [
+            [
+                sample.id,
+                [message.to_dict() for message in sample.messages],
+                sample.possible_completions,
+                sample.ground_truth,
+            ]
+            for item in first
+            for sample in self._samples_of(item)
+        ]
+        return sha256_text(canonical_json([self.num_fewshot, shown]))
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a manifest says about the task, in JSON types; reads the data."""
+        names = [subject_name(subject) for subject in self.subjects]
+        fingerprint = self.prompt_fingerprint()
+        counts: dict[str, int] = {}
+        for splits in self._splits.values():
+            for split, items in splits.items():
+                counts[split] = counts.get(split, 0) + len(items)
+        return {
+            "name": self.NAME,
+            "version": str(self.VERSION),
+            "class": f"{type(self).__module__}:{type(self).__qualname__}",
+            "response_type": self.RESPONSE_TYPE.value,
+            "num_fewshot": self.num_fewshot,
+            "sample_split": self.SAMPLE_SPLIT,
+            "fewshot_split": self.FEWSHOT_SPLIT,
+            "subjects": [] if names == [NO_SUBJECT] else names,
+            "language": None if self.LANGUAGE is None else str(self.LANGUAGE),
+            "seed": self.seed,
+            "shuffle_choices": self.shuffle_choices,
+            "user_prompt_suffix": self.user_prompt_suffix,
+            "stop_sequences": list(self.stop_sequences or ()),
+            "max_tokens": self.max_tokens,
+            "prompt_fingerprint": fingerprint,
+            "dataset": {**self._source.describe(), "n_rows": counts},
+        }
+
+    def get_metadata(self) -> dict[str, Any]:
+        """Return the task's metadata by the published names; reads no data."""
+        style = {} if self.TASK_STYLER is None else self.TASK_STYLER.get_extra_metadata()
+        primary = {} if self.PRIMARY_METRICS is None else {"primary_metrics": self.PRIMARY_METRICS}
+        return {
+            "dataset_path": self.DATASET_PATH,
+            "sample_split": self.SAMPLE_SPLIT,
+            "fewshot_split": self.FEWSHOT_SPLIT,
+            "response_type": self.RESPONSE_TYPE.value,
+            "metrics": [grader.name for grader in self.graders()],
+            "subjects": [subject_name(subject) for subject in self.SUBJECTS],
+            **primary,
+            **style,
+        }
+
+    def markdown_doc(self, formatters: Sequence[Formatter] = ("plain",)) -> str:
+        """Return a page about the task: its metadata, and its first prompt in each format."""
+        sample = next(self.iterate_samples(1, order="file"))
+        lines = [f"# {self.NAME}", ""]
+        lines += [f"- {name}: {value}" for name, value in self.get_metadata().items()]
+        for formatter in formatters:
+            prompt = format_prompt(sample.messages, formatter)
+            if not isinstance(prompt, str):
+                prompt = "\n".join(f"[{turn.role.value}] {turn.content}" for turn in prompt)
+            lines += ["", f"## Prompt ({formatter})", "", "```text", prompt, "```"]
+        return "\n".join([*lines, ""])
+
+
+def _identity(item: Item, n: int = 1) -> dict[str, Any]:
+    """Return what the n-th sample of an item is known by."""
+    return {
+        "id": item.unit_id if n == 1 else f"{item.unit_id}#{n}",
+        "subject": item.subject,
+        "content_hash": item.content_hash,
+        "index": item.index,
+    }

@@ -1,0 +1,320 @@
+"""Where a task's rows come from: memory, files, or a dataset of the ``datasets`` library."""
+
+import glob
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from eval_toolkit import _tables
+from eval_toolkit._hashing import canonical_json, content_hash, sha256_file, sha256_text
+from eval_toolkit._optional import require
+from eval_toolkit.errors import (
+    ArtifactError,
+    InvalidInputError,
+    MissingColumnError,
+    MissingFileError,
+)
+from eval_toolkit.tasks.reading import Row, checked_rows, plain_value, read_labels, read_rows
+
+__all__ = ["FileSource", "HubSource", "MemorySource", "Source", "load_hub", "open_source"]
+
+_SAVED = ("dataset_dict.json", "state.json")
+_SUBJECT, _SPLIT = "{subject}", "{split}"
+
+
+class Source(Protocol):
+    """Rows by split, and by subject where the source tells subjects apart."""
+
+    @property
+    def by_subject(self) -> bool:
+        """Whether `rows` takes a subject; else rows of all subjects come together."""
+        ...
+
+    def subjects(self) -> list[str]:
+        """Return the subjects that are there, sorted; empty where that is not known."""
+        ...
+
+    def rows(self, split: str, subject: str | None) -> list[Row]:
+        """Return the rows of a split, or raise `MissingColumnError` saying which there are."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Return path, revision, sha256 and the hashed files, in JSON types."""
+        ...
+
+
+class MemorySource:
+    """Rows given as they are: a list (the sample split) or a list per split."""
+
+    by_subject = False
+
+    def __init__(self, rows: Mapping[str, Any] | Sequence[Any], sample_split: str) -> None:
+        given = rows if isinstance(rows, Mapping) else {sample_split: rows}
+        self._rows = {
+            split: checked_rows(part, f"rows[{split!r}]" if rows is given else "`rows`")
+            for split, part in given.items()
+        }
+
+    def subjects(self) -> list[str]:
+        """Return nothing: rows of all subjects lie together."""
+        return []
+
+    def rows(self, split: str, subject: str | None) -> list[Row]:
+        """Return the rows given for a split."""
+        if split not in self._rows:
+            raise MissingColumnError(
+                f"`rows` has no split {split!r}; the splits are "
+                f"{', '.join(map(repr, self._rows)) or 'none'}"
+            )
+        return self._rows[split]
+
+    def describe(self) -> dict[str, Any]:
+        """Return the hash of all rows."""
+        return {"path": None, "revision": None, "sha256": rows_hash(self._rows), "files": {}}
+
+
+def rows_hash(splits: Mapping[str, Sequence[Row]]) -> str:
+    """Return one sha256 over the content of every row of every split."""
+    parts = (
+        f"{split}\n" + "\n".join(content_hash(row, None) for row in splits[split])
+        for split in sorted(splits)
+    )
+    return sha256_text("\n".join(parts))
+
+
+class FileSource:
+    """Local files: one file, a folder, a pattern with {split} or {subject}, or a path per split.
+
+    Parameters
+    ----------
+    given : path, or mapping from split to path
+        A file holds the sample split, a folder one file per split (``test.jsonl``,
+        ``test-00000-of-00002.parquet``, ``arc_test.json``), also in sub-folders by subject.
+    sample_split : str
+        The split that a single file holds.
+    labels : sequence of str
+        Patterns of a file beside each file of rows, with one label per line; "{stem}" is the name
+        of the file of rows. The first that exists is used; the label becomes the field "label".
+    """
+
+    def __init__(
+        self,
+        given: str | Path | Mapping[str, str | Path],
+        sample_split: str,
+        labels: Sequence[str] = (),
+    ) -> None:
+        self._given = dict(given) if isinstance(given, Mapping) else str(given)
+        self._sample_split = sample_split
+        self._labels = labels
+        self._files: dict[Path, str] = {}
+        self._cache: dict[tuple[Path, str], list[Row]] = {}
+        patterns = self._given.values() if isinstance(self._given, dict) else [self._given]
+        self.by_subject = any(_SUBJECT in str(pattern) for pattern in patterns)
+
+    def subjects(self) -> list[str]:
+        """Return what stands for {subject} in the names of the files of the sample split."""
+        if not self.by_subject:
+            return []
+        pattern = self._pattern(self._sample_split) or ""
+        # glob first, so that only the place of {subject} is free
+        before, after = map(glob.escape, pattern.split(_SUBJECT, 1))
+        exact = re.escape(pattern).replace(re.escape(_SUBJECT), "(?P<subject>[^/]+)", 1)
+        exact = exact.replace(re.escape(_SUBJECT), "(?P=subject)")
+        any_after = after.replace(glob.escape(_SUBJECT), "*")
+        names = [re.fullmatch(exact, path) for path in glob.glob(f"{before}*{any_after}")]  # noqa: PTH207
+        found = sorted({match["subject"] for match in names if match})
+        if not found:
+            raise MissingFileError(f"{pattern}: no file matches")
+        return found
+
+    def rows(self, split: str, subject: str | None) -> list[Row]:
+        """Return the rows of the files of a split."""
+        rows: list[Row] = []
+        for path, only_named in self._paths(split, subject):
+            if (path, split) not in self._cache:
+                self._cache[path, split] = self._read(path, split, only_named)
+            rows += self._cache[path, split]
+        return rows
+
+    def _read(self, path: Path, split: str, only_named: bool) -> list[Row]:
+        rows = read_rows(path, split, only_named=only_named)
+        self._files[path] = sha256_file(path)
+        labels = self._label_file(path, rows)
+        if labels is None:
+            return rows
+        self._files[labels] = sha256_file(labels)
+        values = read_labels(labels)
+        if len(values) != len(rows):
+            raise ArtifactError(
+                f"{labels}: holds {len(values)} labels, but {path} has {len(rows)} rows"
+            )
+        return [{**row, "label": value} for row, value in zip(rows, values, strict=True)]
+
+    def _label_file(self, path: Path, rows: Sequence[Row]) -> Path | None:
+        stem = path.name.removesuffix(".gz").rpartition(".")[0]
+        tried = [path.parent / pattern.replace("{stem}", stem) for pattern in self._labels]
+        found = next((file for file in tried if file.is_file()), None)
+        if tried and found is None and not all("label" in row for row in rows):
+            raise MissingFileError(
+                f"{path}: there is no file of labels beside it; looked for "
+                f"{', '.join(file.name for file in tried)}"
+            )
+        return found
+
+    def _pattern(self, split: str) -> str | None:
+        if isinstance(self._given, dict):
+            found = self._given.get(split)
+            return None if found is None else str(found)
+        return self._given.replace(_SPLIT, split)
+
+    def _paths(self, split: str, subject: str | None) -> list[tuple[Path, bool]]:
+        """Return the files of a split, and of each whether it must name the split itself."""
+        pattern = self._pattern(split)
+        if pattern is None:
+            raise MissingColumnError(
+                f"`data` has no path for the split {split!r}; it has "
+                f"{', '.join(map(repr, self._given))}"
+            )
+        if subject is not None:
+            pattern = pattern.replace(_SUBJECT, subject)
+        path = Path(pattern)
+        if path.is_dir():
+            return [(file, False) for file in _files_of_split(path, split)]
+        names_split = isinstance(self._given, dict) or _SPLIT in self._given
+        if not names_split and split != self._sample_split:
+            if path.is_file() and _tables.media_type_of(path) == _tables.JSON:
+                return [(path, True)]
+            raise MissingColumnError(
+                f"{path}: the file holds the split {self._sample_split!r} alone, there is no "
+                f"{split!r}; give a folder, or data={{{split!r}: …, {self._sample_split!r}: …}}"
+            )
+        if not path.is_file():
+            raise MissingFileError(f"{path}: no such file")
+        return [(path, False)]
+
+    def describe(self) -> dict[str, Any]:
+        """Return the files that were read, with their hashes; names alone, so that data may move."""
+        folder = os.path.commonpath([path.parent for path in self._files]) if self._files else ""
+        named = {path.relative_to(folder).as_posix(): self._files[path] for path in self._files}
+        files = dict(sorted(named.items()))
+        one = next(iter(files.values())) if len(files) == 1 else None
+        given = self._given
+        return {
+            "path": Path(given).name
+            if isinstance(given, str)
+            else {split: Path(path).name for split, path in given.items()},
+            "revision": None,
+            "sha256": one or sha256_text(canonical_json(files)),
+            "files": files,
+        }
+
+
+def _files_of_split(folder: Path, split: str) -> list[Path]:
+    """Return the files of rows in a folder whose name says that they are of the split."""
+    named = re.compile(rf"(.*[-_.])?{re.escape(split)}([-_.].*)?")
+    files = [file for file in sorted(folder.rglob("*")) if _is_table(file)]
+    found = [
+        file
+        for file in files
+        if named.fullmatch(file.name.split(".", 1)[0]) or file.parent.name == split
+    ]
+    if not found:
+        there = ", ".join(file.name for file in files[:8]) or "none"
+        raise MissingColumnError(
+            f"{folder}: no file of rows is named after the split {split!r}; the files are {there}"
+        )
+    return found
+
+
+def _is_table(file: Path) -> bool:
+    try:
+        return file.is_file() and bool(_tables.media_type_of(file))
+    except InvalidInputError:
+        return False
+
+
+class HubSource:
+    """A dataset that the ``datasets`` library loads: of the hub, or a folder it saved."""
+
+    by_subject = True
+
+    def __init__(self, path: str, revision: str | None, load: Callable[..., Any]) -> None:
+        self._path = path
+        self._revision = revision
+        self._load = load
+        self._loaded: dict[str | None, Any] = {}
+        self._hashes: dict[str, str] = {}
+
+    def subjects(self) -> list[str]:
+        """Return nothing: the configurations of a dataset are named by the task."""
+        return []
+
+    def rows(self, split: str, subject: str | None) -> list[Row]:
+        """Return the rows of a split of the configuration named after the subject."""
+        if subject not in self._loaded:
+            self._loaded[subject] = self._load(path=self._path, name=subject)
+        loaded = self._loaded[subject]
+        if split not in loaded:
+            raise MissingColumnError(
+                f"{self._path}: there is no split {split!r}; the splits are "
+                f"{', '.join(map(repr, loaded))}"
+            )
+        rows = [plain_value(dict(row)) for row in loaded[split]]
+        self._hashes[f"{subject or ''}/{split}"] = rows_hash({split: rows})
+        return rows
+
+    def describe(self) -> dict[str, Any]:
+        """Return path, revision and the hash of the rows that were read."""
+        listing = "\n".join(f"{name} {self._hashes[name]}" for name in sorted(self._hashes))
+        return {
+            "path": Path(self._path).name if Path(self._path).is_dir() else self._path,
+            "revision": self._revision,
+            "sha256": sha256_text(listing),
+            "files": {},
+        }
+
+
+def load_hub(path: str, name: str | None, revision: str | None) -> Any:
+    """Return a mapping from split to rows, loaded by the ``datasets`` library."""
+    datasets = require("datasets", feature=f"the dataset {path}", extra="hf")
+    folder = Path(path)
+    try:
+        if folder.is_dir() and any((folder / saved).is_file() for saved in _SAVED):
+            loaded = datasets.load_from_disk(str(folder))
+        else:
+            loaded = datasets.load_dataset(path, name, revision=revision)
+    except Exception as error:  # the library raises of its own, the network's and pyarrow's
+        reason = " ".join(str(error).split())
+        raise ArtifactError(
+            f"{path}: datasets cannot load it: {type(error).__name__}: {reason}"
+        ) from error
+    return loaded if isinstance(loaded, dict) else {str(loaded.split or "all"): loaded}
+
+
+def open_source(
+    given: str | Path | Mapping[str, str | Path],
+    *,
+    sample_split: str,
+    labels: Sequence[str],
+    revision: str | None,
+    load: Callable[..., Any],
+) -> Source:
+    """Return the source that a path means: files where they are there, else a dataset's name."""
+    if isinstance(given, Mapping):
+        return FileSource(given, sample_split, labels)
+    if str(given).startswith("~"):
+        given = Path(given).expanduser()
+    path = Path(given)
+    if path.is_dir() and any((path / saved).is_file() for saved in _SAVED):
+        return HubSource(str(given), revision, load)
+    if path.exists() or _SUBJECT in str(given) or _SPLIT in str(given):
+        return FileSource(given, sample_split, labels)
+    if isinstance(given, Path) or path.is_absolute() or str(given).startswith("."):
+        raise MissingFileError(f"{given}: no such file or folder")
+    try:
+        _tables.media_type_of(path)
+    except InvalidInputError:  # no file's name: a dataset of the hub
+        return HubSource(str(given), revision, load)
+    raise MissingFileError(f"{given}: no such file")

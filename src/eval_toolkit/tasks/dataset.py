@@ -1,0 +1,167 @@
+"""The data of a task: which rows there are, of which subject, and which item is which."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.tasks.data import MemorySource, Source, load_hub, open_source
+from eval_toolkit.tasks.identity import ID_FIELD, make_items
+from eval_toolkit.tasks.subjects import select_subjects, subject_name
+from eval_toolkit.tasks.types import NO_SUBJECT, Item
+
+__all__ = ["SubjectT", "TaskData"]
+
+SubjectT = TypeVar("SubjectT")
+
+
+class TaskData(Generic[SubjectT]):
+    """The part of `BaseTask` that reads rows and knows items."""
+
+    NAME: str = ""
+    DATASET_PATH: str = ""
+    SAMPLE_SPLIT: str = "test"
+    FEWSHOT_SPLIT: str = "train"
+    SUBJECTS: Sequence[Any] = (NO_SUBJECT,)
+    ID_FIELD: str = ID_FIELD
+    GROUP_FIELD: str | None = None
+    SUBJECT_FIELD: str | None = None
+    DATASET_CONFIG: str | None = None
+    LABEL_FILES: Sequence[str] = ()
+    REVISION: str | None = None
+    REVISION_LOCKFILE: ClassVar[Path | None] = None
+
+    num_fewshot: int
+    hf_revision: str | None
+
+    def _set_data(self, rows: Any, data: Any, subjects: Sequence[Any] | None) -> None:
+        if isinstance(subjects, str):
+            raise InvalidTypeError(f"`subjects` is {subjects!r}; it must be a list of subjects")
+        self._source = self._opened(rows, data)
+        self._wanted = None if subjects is None else list(subjects)
+        self._subjects: list[Any] | None = None
+        self._by_subject: dict[str, dict[str, list[dict[str, Any]]]] = {}
+        self._splits: dict[str, Mapping[str, list[Item]]] = {}
+
+    def _pinned_revision(self) -> str | None:
+        if self.REVISION_LOCKFILE is None:
+            return self.REVISION
+        pins = json.loads(Path(self.REVISION_LOCKFILE).read_text("utf-8"))
+        if self.DATASET_PATH not in pins:
+            raise MissingColumnError(
+                f"{self.REVISION_LOCKFILE}: there is no revision of {self.DATASET_PATH!r}"
+            )
+        return str(pins[self.DATASET_PATH])
+
+    def _opened(self, rows: Any, data: Any) -> Source:
+        if rows is not None and data is not None:
+            raise InvalidInputError("give `rows` or `data`, not both: they are the data")
+        if rows is not None:
+            return MemorySource(rows, self.SAMPLE_SPLIT)
+        path = data if data is not None else self.DATASET_PATH
+        if not path:
+            raise InvalidInputError(
+                f"the task {self.NAME!r} has no data of its own; give `data` (a path) or `rows`"
+            )
+        return open_source(
+            path,
+            sample_split=self.SAMPLE_SPLIT,
+            labels=self.LABEL_FILES,
+            revision=self.hf_revision,
+            load=self._load_hf_dataset,
+        )
+
+    def _load_hf_dataset(self, **kwargs: Any) -> Any:
+        """Return a mapping from split to rows of a dataset, at the pinned revision."""
+        path, name = kwargs.get("path", self.DATASET_PATH), kwargs.get("name")
+        return load_hub(path, name, kwargs.get("revision", self.hf_revision))
+
+    def _load_dataset(self, subject: SubjectT) -> Mapping[str, Sequence[Mapping[str, Any]]] | None:
+        """Return the rows of a subject by split, or None after setting ``self.dataset``."""
+        name = subject_name(subject)
+        splits = [self.SAMPLE_SPLIT]
+        if self._draws_examples():
+            splits.append(self.FEWSHOT_SPLIT)
+        return {split: self._rows_of(split, name) for split in splits}
+
+    def _draws_examples(self) -> bool:
+        """Return whether examples are drawn from the few-shot split."""
+        return bool(self.num_fewshot and self.FEWSHOT_SPLIT)
+
+    def _rows_of(self, split: str, subject: str) -> list[dict[str, Any]]:
+        plain = subject == NO_SUBJECT
+        try:
+            if plain or (self._source.by_subject and self.SUBJECT_FIELD is None):
+                return self._source.rows(split, self.DATASET_CONFIG if plain else subject)
+            rows = self._source.rows(split, self.DATASET_CONFIG)
+        except MissingColumnError as error:
+            if split == self.SAMPLE_SPLIT:
+                raise
+            raise MissingColumnError(f"few-shot examples: {error}") from None
+        if split not in self._by_subject:
+            field = self.SUBJECT_FIELD or "subject"
+            parts: dict[str, list[dict[str, Any]]] = {}
+            for row in rows:
+                parts.setdefault(str(row.get(field)), []).append(row)
+            self._by_subject[split] = parts
+        return self._by_subject[split].get(subject, [])
+
+    @property
+    def subjects(self) -> list[Any]:
+        """The subjects that are asked about, in order."""
+        if self._subjects is None:
+            self._subjects = self._found_subjects()
+        return self._subjects
+
+    def _found_subjects(self) -> list[Any]:
+        available = list(self.SUBJECTS)
+        if available == [NO_SUBJECT]:
+            found = self._source.subjects() if self.SUBJECT_FIELD is None else self._field_values()
+            if not found and self._wanted is not None and self._source.by_subject:
+                return self._wanted  # configurations of a dataset are not listed
+            if not found and self._wanted is not None:
+                raise InvalidInputError(f"`subjects`: the task {self.NAME!r} has no subjects")
+            available = found or available
+        return available if self._wanted is None else select_subjects(available, self._wanted)
+
+    def _field_values(self) -> list[str]:
+        rows = self._source.rows(self.SAMPLE_SPLIT, self.DATASET_CONFIG)
+        for n, row in enumerate(rows, 1):
+            if row.get(str(self.SUBJECT_FIELD)) is None:
+                raise MissingColumnError(
+                    f"split {self.SAMPLE_SPLIT!r}, row {n}: the subject {self.SUBJECT_FIELD!r} is "
+                    f"missing; the fields are {', '.join(map(repr, row))}"
+                )
+        return sorted({str(row[str(self.SUBJECT_FIELD)]) for row in rows})
+
+    def _items(self, subject: Any, split: str) -> list[Item]:
+        """Return the items of one subject's split, read once."""
+        name = subject_name(subject)
+        if name not in self._splits:
+            loaded = self._load_dataset(subject)
+            rows = getattr(self, "dataset", {}) if loaded is None else loaded
+            self._splits[name] = {
+                split: self._identified(part, subject, split) for split, part in rows.items()
+            }
+        splits = self._splits[name]
+        if not splits.get(split):
+            where = "" if name == NO_SUBJECT else f" of the subject {name!r}"
+            raise MissingColumnError(f"task {self.NAME!r}: the split {split!r}{where} has no rows")
+        return splits[split]
+
+    def _identified(self, rows: Sequence[Any], subject: Any, split: str) -> list[Item]:
+        name = subject_name(subject)
+        plain = name == NO_SUBJECT
+        items = make_items(
+            rows,
+            subject=name,
+            prefix="" if plain else f"{name}/",
+            place=f"split {split!r}" if plain else f"subject {name!r}, split {split!r}",
+            id_field=self.ID_FIELD,
+            group_field=self.GROUP_FIELD if split == self.SAMPLE_SPLIT else None,
+        )
+        if not plain:
+            for item in items:
+                item["subject"] = subject
+        return items

@@ -1,0 +1,331 @@
+"""Tasks declared in a file: TOML, or YAML with the extra ``yaml``. Strict: no key is ignored."""
+
+import difflib
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit._optional import require
+from eval_toolkit.errors import EvalToolkitError, InvalidInputError, MissingFileError
+from eval_toolkit.responses import ResponseType
+from eval_toolkit.tasks.composed import ChoicesSpec, CompletionSpec, DataSpec, Prompt, Task
+from eval_toolkit.tasks.identity import ID_FIELD
+from eval_toolkit.tasks.styles import STYLES
+from eval_toolkit.tasks.templates import FieldSpec
+from eval_toolkit.tasks.types import NO_SUBJECT
+
+__all__ = ["Declaration", "read_declaration", "read_task_file"]
+
+_TEXT, _TEXTS, _INT, _BOOL, _FIELD, _MAP = (
+    "a text",
+    "a list of texts",
+    "a number",
+    "true or false",
+    ("a field: its name, or a table with 'field'"),
+    "a table",
+)
+_CHOICES = "a field, or a list of texts"
+_KEYS: Mapping[str, Mapping[str, str]] = {
+    "task": {
+        **dict.fromkeys(
+            ("name", "version", "description", "language", "licence", "homepage"), _TEXT
+        ),
+        **dict.fromkeys(("data", "hub", "config", "revision", "response"), _TEXT),
+        **dict.fromkeys(("sample_split", "fewshot_split", "id", "group", "subject"), _TEXT),
+        **dict.fromkeys(("subjects", "labels"), _TEXTS),
+        "num_fewshot": _INT,
+    },
+    "prompt": {
+        **dict.fromkeys(("instruction", "cue", "system", "initial", "target", "style"), _TEXT),
+        "choices": _CHOICES,
+        "answer": _FIELD,
+        "answer_is": _TEXT,
+        "answer_map": _MAP,
+        "shuffle_choices": _BOOL,
+    },
+    "decoding": {"stop": _TEXTS, "max_tokens": _INT},
+}
+_FIELD_KEYS = {"field": _TEXT, "after": _TEXT, "split": _TEXT, "parse": _BOOL}
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A declared task, read and checked but not made: no data are touched."""
+
+    path: Path
+    task: Mapping[str, Any]
+    prompt: Mapping[str, Any]
+    decoding: Mapping[str, Any]
+    graders: tuple[Any, ...] | None
+
+    @property
+    def name(self) -> str:
+        """What tables call the task."""
+        return str(self.task["name"])
+
+    @property
+    def data(self) -> str | None:
+        """The task's own data: a path beside the file where there is one, else a hub dataset."""
+        local = self.task.get("data")
+        if local is None:
+            hub = self.task.get("hub")
+            return None if hub is None else str(hub)
+        beside = self.path.parent / local
+        found = Path(local).is_absolute() or beside.exists() or "{" in str(local)
+        return str(beside) if found else str(local)
+
+    @property
+    def response_type(self) -> ResponseType:
+        """What the model is asked for."""
+        style = str(self.prompt.get("style"))
+        if style in STYLES:
+            return STYLES[style].response_type
+        chosen = "choices" in self.prompt
+        return ResponseType.LOGLIKELIHOODS if chosen else ResponseType.COMPLETION
+
+    def make(self, **options: Any) -> Task:
+        """Return the task.
+
+        Parameters
+        ----------
+        **options
+            ``data`` or ``rows`` instead of the task's own, and what else `Task` takes.
+
+        Returns
+        -------
+        Task
+            Ready to be run.
+
+        Raises
+        ------
+        InvalidInputError
+            If the declaration or an option does not fit; the message names the file.
+        """
+        unknown = sorted(set(options) - _OPTIONS)
+        if unknown:
+            raise InvalidInputError(
+                f"task {self.name!r}: {_unknown(unknown[0], _OPTIONS, 'option')}"
+            )
+        data = options.pop("data", None)
+        given = {
+            "version": str(self.task.get("version", "1")),
+            "graders": self.graders,
+            "num_fewshot": self.task.get("num_fewshot", 0),
+            "shuffle_choices": self.prompt.get("shuffle_choices", False),
+        }
+        given.update({name: value for name, value in options.items() if value is not None})
+        try:
+            prompt, response = self._prompt(), self._response()
+        except EvalToolkitError as error:
+            raise InvalidInputError(f"{self.path}: {error}") from error
+        made = Task(self.name, prompt, response, data=self._data(data), **given)
+        made.LANGUAGE = self.task.get("language")
+        return made
+
+    def _data(self, given: Any) -> DataSpec:
+        task = self.task
+        return DataSpec(
+            path=self.data if given is None else given,
+            sample_split=task.get("sample_split", "test"),
+            fewshot_split=task.get("fewshot_split", "train"),
+            id_field=task.get("id", ID_FIELD),
+            group_field=task.get("group"),
+            subjects=task.get("subjects", [NO_SUBJECT]),
+            subject_field=task.get("subject"),
+            label_files=task.get("labels", ()),
+            config=task.get("config"),
+            revision=task.get("revision"),
+        )
+
+    def _prompt(self) -> Prompt:
+        texts = ("instruction", "cue", "system", "initial", "target", "style")
+        return Prompt(**{name: self.prompt[name] for name in texts if name in self.prompt})
+
+    def _response(self) -> CompletionSpec | ChoicesSpec:
+        prompt = self.prompt
+        decoding: dict[str, Any] = dict(self.decoding)
+        answer = _field(prompt["answer"]) if "answer" in prompt else None
+        if "choices" not in prompt:
+            return CompletionSpec(answer=answer, **decoding)
+        choices = prompt["choices"]
+        return ChoicesSpec(
+            choices=choices if isinstance(choices, list) else _field(choices),
+            answer=answer,
+            answer_is=prompt.get("answer_is", "auto"),
+            answer_map=prompt.get("answer_map", {}),
+            **decoding,
+        )
+
+
+_OPTIONS = frozenset(
+    {
+        *("data", "rows", "graders", "num_fewshot", "seed", "subjects", "revision"),
+        *("user_prompt_suffix", "shuffle_choices"),
+    }
+)
+
+
+def _field(given: str | Mapping[str, Any]) -> FieldSpec:
+    return FieldSpec(given) if isinstance(given, str) else FieldSpec(**given)
+
+
+def read_task_file(path: str | Path, **options: Any) -> Task:
+    """Return the task that a TOML or YAML file declares.
+
+    Parameters
+    ----------
+    path : path
+        A file with the tables ``task``, ``prompt``, ``graders`` and ``decoding``.
+    **options
+        ``data`` (a path) or ``rows`` instead of the task's own, ``num_fewshot``, ``seed``,
+        ``subjects``, ``revision``, ``user_prompt_suffix``, ``shuffle_choices``, ``graders``.
+
+    Returns
+    -------
+    Task
+        Its data are read when they are needed.
+
+    Raises
+    ------
+    MissingFileError
+        If the file is not there.
+    InvalidInputError
+        If it is malformed, a key is unknown, or a value does not fit; the message names the key.
+    MissingExtraError
+        For YAML without pyyaml.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "capitals.toml"
+    >>> _ = path.write_text('''
+    ... [task]
+    ... name = "capitals"
+    ... [prompt]
+    ... instruction = "The capital of {country} is"
+    ... choices = ["Rome", "Madrid"]
+    ... answer = "capital"
+    ... ''')
+    >>> task = read_task_file(path, rows=[{"country": "Spain", "capital": "Madrid"}])
+    >>> task.samples()[0].ground_truth
+    ' Madrid'
+    """
+    return read_declaration(path).make(**options)
+
+
+def read_declaration(path: str | Path) -> Declaration:
+    """Return a declared task, checked; as `read_task_file`, without making it."""
+    file = Path(path)
+    payload = _payload(file)
+    _refuse_unknown(payload, {**_KEYS, "graders": {}}, f"{file}", "table")
+    tables = {name: _table(payload.get(name, {}), name, file) for name in _KEYS}
+    for name, key in (("task", "name"), ("prompt", "instruction")):
+        if not tables[name].get(key):
+            raise InvalidInputError(f"{file}: [{name}] {key} is missing")
+    graders = _graders(payload["graders"], file) if "graders" in payload else None
+    declared = Declaration(file, tables["task"], tables["prompt"], tables["decoding"], graders)
+    wanted = tables["task"].get("response", declared.response_type.value)
+    if wanted != declared.response_type.value:
+        raise InvalidInputError(
+            f"{file}: [task] response is {wanted!r}, but the prompt asks for "
+            f"{declared.response_type.value!r}: choices make log-likelihoods, unless the style is "
+            "'mc_completion'"
+        )
+    return declared
+
+
+def _payload(file: Path) -> Mapping[str, Any]:
+    if not file.is_file():
+        raise MissingFileError(f"{file}: no such file")
+    try:
+        text = file.read_text("utf-8")
+        if file.suffix.lower() == ".toml":
+            return tomllib.loads(text)
+        yaml = require("yaml", feature=f"the task file {file.name}", extra="yaml")
+        payload = _parsed_yaml(yaml, text, file)
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{file}: byte {error.start} is not UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInputError(f"{file}: not TOML: {error}") from None
+    if not isinstance(payload, dict):
+        raise InvalidInputError(f"{file}: holds {payload!r:.60}; it must hold tables")
+    return payload
+
+
+def _parsed_yaml(yaml: Any, text: str, file: Path) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        reason = " ".join(str(error).split())
+        raise InvalidInputError(f"{file}: not YAML: {reason}") from None
+
+
+def _unknown(name: str, known: Any, what: str) -> str:
+    near = difflib.get_close_matches(str(name), sorted(known), n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known))}"
+    return f"there is no {what} {name!r}; {hint}"
+
+
+def _refuse_unknown(table: Mapping[str, Any], known: Any, place: str, what: str = "key") -> None:
+    for name in table:
+        if name not in known:
+            raise InvalidInputError(f"{place}: {_unknown(name, known, what)}")
+
+
+def _table(table: Any, name: str, file: Path) -> Mapping[str, Any]:
+    place = f"{file}: [{name}]"
+    if not isinstance(table, dict):
+        raise InvalidInputError(f"{place} is {table!r:.60}; it must be a table")
+    _refuse_unknown(table, _KEYS[name], place)
+    for key, value in table.items():
+        _check(value, _KEYS[name][key], f"{place} {key}")
+    return table
+
+
+def _check(value: Any, rule: str, place: str) -> None:
+    """Raise unless a value is what its key asks for."""
+    if rule in (_FIELD, _CHOICES) and isinstance(value, dict):
+        _refuse_unknown(value, _FIELD_KEYS, place)
+        for key, inner in value.items():
+            _check(inner, _FIELD_KEYS[key], f"{place}.{key}")
+        if "field" not in value:
+            raise InvalidInputError(f"{place}: 'field' is missing")
+        return
+    fits = {
+        _TEXT: isinstance(value, str),
+        _TEXTS: _texts(value),
+        _INT: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
+        _BOOL: isinstance(value, bool),
+        _FIELD: isinstance(value, str),
+        _CHOICES: isinstance(value, str) or (_texts(value) and bool(value)),
+        _MAP: isinstance(value, dict)
+        and all(isinstance(inner, (str, int)) for inner in value.values()),
+    }
+    if not fits[rule]:
+        raise InvalidInputError(f"{place} is {value!r:.60}; it must be {rule}")
+
+
+def _texts(value: Any) -> bool:
+    return (
+        isinstance(value, Sequence)
+        and not isinstance(value, str)
+        and all(isinstance(one, str) for one in value)
+    )
+
+
+def _graders(given: Any, file: Path) -> tuple[Any, ...]:
+    """Return names, or tables with a name and options: ``[graders.number_match]`` or a list."""
+    if isinstance(given, dict):
+        given = [
+            {"grader": name, **options} if isinstance(options, dict) else {name: options}
+            for name, options in given.items()
+        ]
+    if not isinstance(given, list) or not all(
+        isinstance(one, str) or (isinstance(one, dict) and "grader" in one) for one in given
+    ):
+        raise InvalidInputError(
+            f"{file}: [graders] is {given!r:.80}; give names, or a table of options per name"
+        )
+    return tuple(given)

@@ -1,0 +1,125 @@
+"""Which item is which: keys, content hashes and orders that no neighbour can change."""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from eval_toolkit._hashing import content_hash, sha256_text, unit_ids
+from eval_toolkit.errors import InvalidInputError, MissingColumnError
+from eval_toolkit.seeds import derive_seed
+from eval_toolkit.tasks.types import Item
+
+__all__ = ["ID_FIELD", "identity_of", "in_order", "make_items", "permutation"]
+
+ID_FIELD = "id"
+"""The field that is a key where it can be one; any other name is a promise of the task."""
+
+_LONGEST_GROUP = 64
+
+
+def make_items(
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    subject: str,
+    prefix: str,
+    place: str,
+    id_field: str,
+    group_field: str | None,
+) -> list[Item]:
+    """Return the rows of one split and subject as items that know what they are.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        As they were read.
+    subject : str
+        Name of their subject.
+    prefix : str
+        Before every key: "subject/" in a task with subjects.
+    place : str
+        What error messages call the split.
+    id_field : str
+        Field with the key. `ID_FIELD` is used where every row has it and no two rows share it;
+        another field must be a key.
+    group_field : str, optional
+        Field whose equal values say that items are not independent.
+    """
+    keys = _keys(rows, id_field, place)
+    if keys is None:
+        hashes = [content_hash(row, None) for row in rows]
+        keys = unit_ids(hashes)
+    else:
+        hashes = [content_hash(_without(row, id_field), None) for row in rows]
+    items = []
+    for index, (row, key, digest) in enumerate(zip(rows, keys, hashes, strict=True)):
+        item = Item(row)
+        item.unit_id = f"{prefix}{key}"
+        item.content_hash = digest
+        item.index = index
+        item.subject = subject
+        item.place = f"{place}, row {index + 1}"
+        item.group = None if group_field is None else prefix + _group(item, group_field)
+        items.append(item)
+    return items
+
+
+def _without(row: Mapping[str, Any], field: str) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != field}
+
+
+def _keys(rows: Sequence[Mapping[str, Any]], field: str, place: str) -> list[str] | None:
+    keys: dict[str, int] = {}
+    for n, row in enumerate(rows, 1):
+        value = row.get(field)
+        usable = isinstance(value, (str, int)) and not isinstance(value, bool) and value != ""
+        if usable and str(value) not in keys:
+            keys[str(value)] = n
+        elif field == ID_FIELD:
+            return None
+        elif usable:
+            raise InvalidInputError(
+                f"{place}, row {n}: the key {field!r} is {value!r}, as in row {keys[str(value)]}; "
+                "keys must differ"
+            )
+        else:
+            what = f"is {value!r}" if field in row else "is missing"
+            raise MissingColumnError(
+                f"{place}, row {n}: the key {field!r} {what}; every item needs a text or a number"
+            )
+    return list(keys)
+
+
+def _group(item: Item, field: str) -> str:
+    value = item.get(field)
+    if value is None:
+        raise MissingColumnError(
+            f"{item.place}: the group {field!r} is missing; the fields are "
+            f"{', '.join(map(repr, item))}"
+        )
+    text = str(value)
+    return text if len(text) <= _LONGEST_GROUP else sha256_text(text)[:16]
+
+
+def identity_of(item: Mapping[str, Any], id_field: str) -> tuple[str, str]:
+    """Return unit and content hash of an item, also of one that is not part of the data."""
+    if isinstance(item, Item):
+        return item.unit_id, item.content_hash
+    digest = content_hash(_without(item, id_field), None)
+    return str(item.get(id_field) or digest[:16]), digest
+
+
+def in_order(items: Sequence[Item], seed: int) -> list[Item]:
+    """Return items in an order drawn for each by itself: more items never reorder the others."""
+    keyed = [(derive_seed(seed, "order", item.unit_id), item.unit_id) for item in items]
+    return [items[at] for at in sorted(range(len(items)), key=keyed.__getitem__)]
+
+
+def permutation(seed: int, n: int) -> Iterator[int]:
+    """Yield 0 … n-1 in random order, at the cost of those that are taken."""
+    # Of the generator only `random` is promised to stay the same in later versions of Python.
+    draw = random.Random(seed).random  # noqa: S311
+    moved: dict[int, int] = {}
+    for left in range(n - 1, -1, -1):
+        at = int(draw() * (left + 1))
+        yield moved.get(at, at)
+        moved[at] = moved.get(left, left)

@@ -1,0 +1,207 @@
+"""Names to tasks, for the command line and for configuration files."""
+
+import difflib
+import importlib.util
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from eval_toolkit.errors import EvalToolkitError, InvalidInputError, MissingFileError, PluginError
+from eval_toolkit.plugins import available_plugins, load_plugin
+from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.declared import Declaration, read_declaration, read_task_file
+
+__all__ = ["TaskInfo", "available_tasks", "load_task"]
+
+_FOLDERS = ("builtin", "definitions")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskInfo:
+    """What is known about a task before it is loaded.
+
+    Examples
+    --------
+    >>> next(info.needs_data for info in available_tasks() if info.name == "gsm8k")
+    True
+    """
+
+    name: str
+    response_type: str | None
+    """None where only importing it would tell."""
+    origin: str
+    """"builtin" (its data come along), "definition", or the place of an installed package's."""
+    needs_data: bool
+    """Whether ``data`` must be given, or a dataset of the hub is loaded."""
+    hub: str | None = None
+    description: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@cache
+def _declared() -> Mapping[str, tuple[str, Declaration]]:
+    """Return the declarations that come with the package by name."""
+    found: dict[str, tuple[str, Declaration]] = {}
+    for folder in _FOLDERS:
+        place = Path(str(resources.files("eval_toolkit.tasks"))) / folder
+        for file in sorted(place.glob("*.toml")):
+            declaration = read_declaration(file)
+            found.setdefault(declaration.name, (folder, declaration))
+    return dict(sorted(found.items()))
+
+
+def available_tasks() -> list[TaskInfo]:
+    """Return the tasks that come with the package and those that installed packages offer.
+
+    Returns
+    -------
+    list of TaskInfo
+        Sorted by name. Packages offer tasks as entry points of the group ``eval_toolkit.tasks``.
+
+    Examples
+    --------
+    >>> "boolq" in [info.name for info in available_tasks()]
+    True
+    """
+    infos = [
+        TaskInfo(
+            name=name,
+            response_type=declaration.response_type.value,
+            origin=folder.removesuffix("s"),
+            needs_data="data" not in declaration.task,
+            hub=declaration.task.get("hub"),
+            description=declaration.task.get("description", ""),
+        )
+        for name, (folder, declaration) in _declared().items()
+    ]
+    ours = {info.name for info in infos}
+    infos += [
+        TaskInfo(name=name, response_type=None, origin=place, needs_data=False)
+        for name, place in available_plugins("tasks", {}).items()
+        if name not in ours
+    ]
+    return sorted(infos, key=lambda info: info.name)
+
+
+def load_task(name: str | Path, **options: Any) -> BaseTask[Any]:
+    """Return the task that a name, a file or a class stands for.
+
+    Parameters
+    ----------
+    name : str or path
+        A name of `available_tasks` (whatever its case, ``-`` and ``_``), a TOML or YAML file, a
+        Python file (``tasks.py``, or ``tasks.py:MyTask`` where it holds several), or
+        ``package.module:MyTask``.
+    **options
+        Of the task: ``data``, ``rows``, ``num_fewshot``, ``seed``, ``subjects`` …
+
+    Returns
+    -------
+    BaseTask
+        Made; its data are read when they are needed.
+
+    Raises
+    ------
+    PluginError
+        If there is no such task (the nearest is suggested), or importing it fails.
+    InvalidInputError
+        If an option does not fit.
+
+    Examples
+    --------
+    >>> task = load_task("boolq", rows=[{"question": "is water wet", "passage": "…", "answer": True}])
+    >>> task.samples()[0].ground_truth
+    ' yes'
+    """
+    text = str(name)
+    options = {key: value for key, value in options.items() if value is not None}
+    if text.lower().endswith((".toml", ".yaml", ".yml")):
+        return read_task_file(text, **options)
+    path, is_python, attribute = text.rpartition(".py")
+    if is_python and (not attribute or attribute[0] == ":"):
+        return _made(text, _task_class(Path(f"{path}.py"), attribute[1:]), options)
+    by_plain = {_plain(known): known for known in _declared()}
+    if _plain(text) in by_plain:
+        return _declared()[by_plain[_plain(text)]][1].make(**options)
+    offered = {_plain(known): known for known in available_plugins("tasks", {})}
+    if ":" in text or _plain(text) in offered:
+        return _made(text, load_plugin("tasks", text, {}), options)
+    known = {**offered, **by_plain}
+    near = difflib.get_close_matches(_plain(text), known, n=1, cutoff=0.5)
+    hint = f"did you mean {known[near[0]]!r}?" if near else f"there are {', '.join(known.values())}"
+    raise PluginError(f"there is no task {text!r}; {hint}")
+
+
+def _plain(name: str) -> str:
+    return "".join(sign for sign in name.lower() if sign not in " -_")
+
+
+def _made(name: str, found: Any, options: Mapping[str, Any]) -> BaseTask[Any]:
+    """Return the task itself, or the one that a class or a function makes."""
+    if isinstance(found, BaseTask):
+        if options:
+            raise InvalidInputError(
+                f"task {name!r} is ready made; it takes no option {next(iter(options))!r}"
+            )
+        return found
+    if not callable(found):
+        raise PluginError(f"task {name!r}: {found!r} is neither a task nor makes one")
+    try:
+        made = found(**options)
+    except EvalToolkitError:
+        raise
+    except TypeError as error:
+        raise InvalidInputError(f"task {name!r}: {error}") from error
+    if not isinstance(made, BaseTask):
+        raise PluginError(f"task {name!r}: {made!r} is no BaseTask")
+    return made
+
+
+def _task_class(file: Path, wanted: str) -> type[BaseTask[Any]]:
+    """Return the task class of a Python file."""
+    if not file.is_file():
+        raise MissingFileError(f"{file}: no such file")
+    module = _module(file)
+    found = {
+        name: value
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+        and issubclass(value, BaseTask)
+        and value.__module__ == module.__name__
+        and value.NAME
+    }
+    if wanted and wanted not in found:
+        near = difflib.get_close_matches(wanted, found, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(found) or 'none'}"
+        raise PluginError(f"{file}: there is no task class {wanted!r}; {hint}")
+    if not wanted and len(found) != 1:
+        raise PluginError(
+            f"{file}: holds {len(found)} task classes ({', '.join(found) or 'none'}); name one as "
+            f"{file.name}:Class"
+        )
+    return found[wanted] if wanted else next(iter(found.values()))
+
+
+def _module(file: Path) -> ModuleType:
+    name = f"_eval_toolkit_task_{file.stem}"  # goes into manifests, so the folder is not part of it
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise PluginError(f"{file}: cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and type hints look their module up there
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # the file may fail in any way
+        sys.modules.pop(name, None)
+        raise PluginError(
+            f"{file}: importing it failed: {type(error).__name__}: {error}"
+        ) from error
+    return module

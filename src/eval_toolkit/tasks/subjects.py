@@ -1,0 +1,74 @@
+"""Subjects of a task: their names, and which of them a filter keeps."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from typing import Any
+
+from eval_toolkit.errors import InvalidInputError
+
+__all__ = ["select_subjects", "subject_name"]
+
+_WILDCARD = "*"
+
+
+def subject_name(subject: Any) -> str:
+    """Return what files, tables and samples call a subject: tuples are joined by commas."""
+    if isinstance(subject, tuple):
+        return ",".join(map(subject_name, subject))
+    return str(subject.value) if isinstance(subject, Enum) else str(subject)
+
+
+def select_subjects(available: Sequence[Any], wanted: Iterable[Any]) -> list[Any]:
+    """Return the available subjects that are wanted, in their order.
+
+    Parameters
+    ----------
+    available : sequence
+        Subjects of the task.
+    wanted : iterable
+        Subjects or their names. For tuple subjects "de,*" keeps every subject with "de" in the
+        first place.
+
+    Raises
+    ------
+    InvalidInputError
+        If one of them matches no subject; the nearest is named.
+    """
+    names = [subject_name(subject) for subject in available]
+    filters = list(wanted)
+    if not filters:
+        raise InvalidInputError("`subjects` is empty; name at least one")
+    kept: set[int] = set()
+    for given in filters:
+        matches = {at for at, name in enumerate(names) if _matches(name, subject_name(given))}
+        if not matches:
+            raise InvalidInputError(_no_match(subject_name(given), names))
+        kept |= matches
+    return [subject for at, subject in enumerate(available) if at in kept]
+
+
+def _parts(name: str) -> list[str]:
+    return [part.strip() for part in name.split(",")]
+
+
+def _matches(name: str, wanted: str) -> bool:
+    if name == wanted:
+        return True
+    have, want = _parts(name), _parts(wanted)
+    return len(have) == len(want) > 1 and all(
+        part in (_WILDCARD, own) for own, part in zip(have, want, strict=True)
+    )
+
+
+def _no_match(wanted: str, names: Sequence[str]) -> str:
+    n_parts = len(_parts(names[0]))
+    if n_parts > 1 and len(_parts(wanted)) != n_parts:
+        return (
+            f"`subjects`: {wanted!r} has {len(_parts(wanted))} parts, the subjects have {n_parts} "
+            f"({names[0]!r}); '*' stands for any part"
+        )
+    near = difflib.get_close_matches(wanted, names, n=1)
+    shown = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+    hint = f"did you mean {near[0]!r}?" if near else f"the subjects are {shown}"
+    return f"`subjects`: there is no subject {wanted!r}; {hint}"

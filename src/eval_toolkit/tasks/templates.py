@@ -1,0 +1,247 @@
+"""Texts with ``{field}`` in them, and fields of nested rows: data in, text out, no code."""
+
+import ast
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from eval_toolkit.errors import InvalidInputError, MissingColumnError
+from eval_toolkit.tasks.hooks import place_of
+
+__all__ = ["FieldSpec", "Template", "field_value", "text_of"]
+
+_TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_MISSING: Any = object()
+
+
+def field_value(row: Mapping[str, Any], path: str) -> Any:
+    """Return what a path names in a row.
+
+    Parameters
+    ----------
+    row : mapping
+        With nested mappings and lists.
+    path : str
+        Names and places joined by dots, as "question.choices.0.text"; of several paths joined by
+        ``|`` the first that is there and is not None.
+
+    Returns
+    -------
+    object
+        As it stands in the row.
+
+    Raises
+    ------
+    MissingColumnError
+        If none of the paths is there; the message names the row and the fields it has.
+
+    Examples
+    --------
+    >>> field_value({"question": {"stem": "2 + 2?"}}, "question.stem|question")
+    '2 + 2?'
+    """
+    found = _MISSING
+    for steps in _paths(path):
+        found = _follow(row, steps)
+        if found is not _MISSING and found is not None:
+            return found
+    what = "there is no field" if found is _MISSING else "nothing stands in the field"
+    raise MissingColumnError(
+        f"{place_of(row)}: {what} {path!r}; the fields are {', '.join(map(repr, row))}"
+    )
+
+
+@lru_cache(maxsize=512)
+def _paths(path: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(one.strip().split(".")) for one in path.split("|"))
+
+
+def _follow(row: Any, steps: tuple[str, ...]) -> Any:
+    whole = ".".join(steps)
+    if isinstance(row, Mapping) and whole in row:
+        return row[whole]
+    value = row
+    for step in steps:
+        if isinstance(value, Mapping) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return _MISSING
+    return value
+
+
+def text_of(value: Any, what: str) -> str:
+    """Return a plain value as text: 51.0 is "51", true is "true"; lists and objects are refused."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, (int, float)):
+        return str(value)
+    raise InvalidInputError(
+        f"{what} holds {type(value).__name__} {value!r:.60}; name a text or a number in it, as "
+        "{field.0} or {field.name}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A text with fields of a row in it.
+
+    Parameters
+    ----------
+    text : str
+        ``{name}`` stands for a field, ``{name.0.text}`` for one inside it, ``{a|b}`` for the first
+        that is there; ``{{`` and ``}}`` are braces. There is nothing else: no formats, no calls.
+
+    Raises
+    ------
+    InvalidInputError
+        If a brace has no partner or a field no name.
+
+    Examples
+    --------
+    >>> Template("{{{name}}} is {age}").render({"name": "Ann", "age": 7.0})
+    '{Ann} is 7'
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        _pieces(self.text)
+
+    def render(self, row: Mapping[str, Any]) -> str:
+        """Return the text with the fields of a row.
+
+        Parameters
+        ----------
+        row : mapping
+            An item.
+
+        Returns
+        -------
+        str
+            The text.
+
+        Raises
+        ------
+        MissingColumnError, InvalidInputError
+            If a field is not there, or is not a text or a number.
+        """
+        return "".join(
+            text_of(field_value(row, piece), f"{place_of(row)}: the field {piece!r}")
+            if is_field
+            else piece
+            for is_field, piece in _pieces(self.text)
+        )
+
+    @property
+    def fields(self) -> list[str]:
+        """The paths the template reads."""
+        return [piece for is_field, piece in _pieces(self.text) if is_field]
+
+
+@lru_cache(maxsize=512)
+def _pieces(text: str) -> tuple[tuple[bool, str], ...]:
+    """Return the template as pieces, each either the path of a field or a text."""
+    if not isinstance(text, str):
+        raise InvalidInputError(f"a template is {text!r}; it must be text")
+    pieces: list[tuple[bool, str]] = []
+    end = 0
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        pieces.append((False, text[end : match.start()]))
+        if token in ("{", "}"):
+            raise InvalidInputError(
+                f"the template {text!r:.80} has a lone {token!r}; write {token * 2!r} for a brace"
+            )
+        if token in ("{{", "}}"):
+            pieces.append((False, token[0]))
+        else:
+            path = match[1]
+            if not path.strip() or any(not part.strip() for part in re.split(r"[.|]", path)):
+                raise InvalidInputError(f"the template {text!r:.80}: {token!r} names no field")
+            pieces.append((True, path))
+        end = match.end()
+    pieces.append((False, text[end:]))
+    return tuple(piece for piece in pieces if piece[1])
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSpec:
+    r"""A field of a row, and what of it is meant.
+
+    Parameters
+    ----------
+    field : str
+        Its path, as in `field_value`.
+    after : str
+        Take what follows the last occurrence of this.
+    split : str
+        Cut the text at each of these into a list.
+    parse : bool
+        Read a text such as ``['a', 'b']`` as the list it writes, in JSON or Python's spelling.
+
+    Examples
+    --------
+    >>> FieldSpec("answer", after="#### ").read({"answer": "9 * 2 = 18\n#### 18"})
+    '18'
+    >>> FieldSpec("choices", parse=True).read({"choices": "['a', 'b']"})
+    ['a', 'b']
+    """
+
+    field: str
+    after: str = ""
+    split: str = ""
+    parse: bool = False
+
+    def read(self, row: Mapping[str, Any]) -> Any:
+        """Return the value in a row.
+
+        Parameters
+        ----------
+        row : mapping
+            An item.
+
+        Returns
+        -------
+        object
+            A value of the row, a part of a text, or a list.
+
+        Raises
+        ------
+        MissingColumnError, InvalidInputError
+            If the field, or what is to be in it, is not there.
+        """
+        value = field_value(row, self.field)
+        if not (self.after or self.split or self.parse):
+            return value
+        place = f"{place_of(row)}: the field {self.field!r}"
+        if self.parse and not isinstance(value, str):
+            return value
+        text = text_of(value, place)
+        if self.after:
+            _, found, text = text.rpartition(self.after)
+            if not found:
+                raise InvalidInputError(f"{place} does not hold {self.after!r}")
+            text = text.strip()
+        if self.split:
+            return [part.strip() for part in text.split(self.split)]
+        return _literal(text, place) if self.parse else text
+
+
+def _literal(text: str, place: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    try:
+        return ast.literal_eval(text)  # constants alone, nothing is run
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        raise InvalidInputError(f"{place} is {text!r:.60}; it cannot be read as a list") from None
