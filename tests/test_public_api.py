@@ -43,7 +43,11 @@ WHOLE_MODULES = (
     "text_dedup",
     "thresholds",
 )
-MODULES = (*WHOLE_MODULES, "metric_specs", "op_metric_specs", "seeds")
+MODULES = (
+    *WHOLE_MODULES,
+    *("metric_specs", "op_metric_specs", "seeds"),
+    *("graders", "messages", "models", "plugins", "requests", "responses", "runner", "tasks"),
+)
 
 # The calibration module's variant returns None on one class; the root has the metric.
 SUBMODULE_ONLY = {"calibration": {"maximum_calibration_error"}}

@@ -24,6 +24,7 @@ from tests.model_fixture import (
 from eval_toolkit.errors import InvalidInputError, ModelError
 from eval_toolkit.messages import Message, Role
 from eval_toolkit.models.embedded import EmbeddedModel
+from eval_toolkit.models.embedded.engine import Engine
 from eval_toolkit.models.embedded.weights import load_weights
 from eval_toolkit.protocols import Model
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
@@ -421,19 +422,26 @@ def test_threads_may_share_a_model(tiny: Path) -> None:
     np.testing.assert_allclose(found, [single] * 4, atol=TOLERANCE)
 
 
-def test_an_abandoned_batch_ends(tiny: Path) -> None:
-    model = EmbeddedModel(tiny)
-    model._batcher._current = []
-
-    async def impatient() -> None:
-        task = asyncio.create_task(model.generate(GenerateRequest("x", max_tokens=90)))
-        while not model._batcher._current:
-            await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    asyncio.run(impatient())
-    assert ask(model, GenerateRequest("x", max_tokens=1))[0].completion_tokens == 1
+@pytest.mark.parametrize(
+    "request_",
+    [
+        GenerateRequest("x"),
+        LoglikelihoodRequest("x", ("y",)),
+        LoglikelihoodRequest("x", ("y" * 60,)),
+    ],
+)
+def test_work_that_nobody_waits_for_ends(tiny: Path, request_: Any) -> None:
+    engine = Engine(
+        weights=load_weights(tiny),
+        batch_size=1,
+        max_batch_tokens=16,
+        max_tokens=50,
+        context_length=None,
+        control_tokens=True,
+        abandoned=lambda: True,
+    )
+    with pytest.raises(ModelError, match="nobody waits for the answer any more"):
+        engine.answer([request_])
 
 
 def test_arguments_are_checked() -> None:

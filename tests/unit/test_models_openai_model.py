@@ -223,15 +223,15 @@ def test_one_model_in_several_event_loops() -> None:
     assert model.totals().n_answers == 6
 
 
-def test_who_forgets_to_close_is_not_told_off() -> None:
+def test_nothing_is_written_about_retries_or_a_session_left_open() -> None:
     program = """
 import asyncio, sys
 from tests.fault_server import FaultServer
 from eval_toolkit.models.openai_compatible import OpenAICompatible
 from eval_toolkit.messages import Message
 from eval_toolkit.requests import GenerateRequest
-with FaultServer() as server:
-    model = OpenAICompatible("toy", base_url=server.url)
+with FaultServer(script={"What": ["503", "reset"]}) as server:
+    model = OpenAICompatible("toy", base_url=server.url, retry_wait_s=0.0)
     print(asyncio.run(model.generate(GenerateRequest((Message("user", "What is 2 + 3?"),)))).text)
 """
     done = subprocess.run(

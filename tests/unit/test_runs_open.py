@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from eval_toolkit.errors import ArtifactError, InvalidInputError
-from eval_toolkit.runs import JOURNAL, Run, open_run, run_state, write_run
+from eval_toolkit.runs import Run, open_run, run_state, write_run
+from eval_toolkit.runs.open import JOURNAL
 
 HEAD = {"run_id": "r1"}
 RESULTS = {"schema_version": "v1", "run_id": "r1", "config": {}, "by_slice": {}}

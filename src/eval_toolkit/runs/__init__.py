@@ -2,11 +2,10 @@
 
 from eval_toolkit.runs.folder import Run, find_runs, run_state
 from eval_toolkit.runs.lock import run_lock
-from eval_toolkit.runs.open import JOURNAL, OpenRun, open_run
+from eval_toolkit.runs.open import OpenRun, open_run
 from eval_toolkit.runs.writing import write_run
 
 __all__ = [
-    "JOURNAL",
     "OpenRun",
     "Run",
     "find_runs",
