@@ -1,0 +1,475 @@
+"""One server: its address, its key, a session per event loop, limits, retries, and the totals."""
+
+import asyncio
+import io
+import ipaddress
+import json
+import os
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from urllib.parse import SplitResult, urlsplit
+
+from eval_toolkit._optional import require
+from eval_toolkit._redaction import redact_secrets
+from eval_toolkit.errors import InvalidInputError, ModelError
+from eval_toolkit.models.openai_compatible.failures import (
+    EndpointError,
+    from_body,
+    from_status,
+    one_line,
+)
+from eval_toolkit.models.openai_compatible.limits import Budget, Limiter
+from eval_toolkit.models.openai_compatible.retries import RetryRule, ask_again
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+    from yarl import URL
+
+__all__ = ["Address", "Endpoint", "Reply", "Totals", "run_all"]
+
+T = TypeVar("T")
+
+OPENAI_HOST = "api.openai.com"
+_LARGE_BODY = 1 << 20
+"""aiohttp warns about larger bodies that are not streams."""
+_KEEPALIVE_S = 4.0
+"""Below the five seconds after which common servers hang up, so that a stale line is not used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server is, read from ``base_url``."""
+
+    base: str
+    root: str
+    """The address without its final ``/v1``: where servers keep what OpenAI does not have."""
+    host: str
+    query: str = ""
+
+    @classmethod
+    def read(cls, base_url: str) -> "Address":
+        """Return the parts of an address, or say what is wrong with it."""
+        parts = urlsplit(base_url) if isinstance(base_url, str) else SplitResult("", "", "", "", "")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            shown = redact_secrets(base_url)
+            raise InvalidInputError(
+                f"`base_url` is {shown!r}; it must look like 'http://localhost:8000/v1'"
+            )
+        if "@" in parts.netloc or redact_secrets(base_url) != base_url:
+            raise InvalidInputError(
+                f"`base_url` for {parts.hostname} holds a password or a key; leave it out and name "
+                "an environment variable with `api_key_env` or `headers_env`"
+            )
+        base = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+        query = f"?{parts.query}" if parts.query else ""
+        return cls(base, base.removesuffix("/v1"), parts.netloc, query)
+
+    @property
+    def is_openai(self) -> bool:
+        """Whether this is OpenAI's own service."""
+        return self.host == OPENAI_HOST
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the server is on this machine."""
+        name = urlsplit(self.base).hostname or ""
+        try:
+            return ipaddress.ip_address(name).is_loopback
+        except ValueError:
+            return name == "localhost" or name.endswith(".localhost")
+
+    @property
+    def shown(self) -> str:
+        """Host, path and query: what messages and manifests call it."""
+        return f"{self.base.partition('://')[2]}{self.query}"
+
+    def url(self, path: str) -> str:
+        """Return the address of a path; one that starts with / is below the root."""
+        start = f"{self.root}{path}" if path.startswith("/") else f"{self.base}/{path}"
+        return f"{start}{self.query}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """What a model was asked so far, and what it took.
+
+    Examples
+    --------
+    >>> Totals(n_requests=2, n_answers=1, n_failures=1).to_dict()["n_failures"]
+    1
+    """
+
+    n_requests: int = 0
+    """Sent, tries included."""
+    n_answers: int = 0
+    n_failures: int = 0
+    """Tries that brought no answer."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+    latency_s: float = 0.0
+    """Summed over the answers."""
+    in_flight: int = 0
+    limit: int = 0
+    """How many requests may be under way now."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class Reply(Generic[T]):
+    """What was read of an answer, and what it took."""
+
+    __slots__ = ("latency_s", "tokens", "tries", "value")
+
+    def __init__(self, value: T, tokens: tuple[int | None, int | None], latency_s: float) -> None:
+        self.value = value
+        self.tokens = tokens
+        self.latency_s = latency_s
+        self.tries = 1
+
+
+class _Line:
+    """The session and the limiter of one event loop."""
+
+    __slots__ = ("aiohttp", "life", "limiter", "loop", "secrets", "session")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        life: "AsyncGenerator[ClientSession]",
+        session: "ClientSession",
+        limiter: Limiter,
+        secrets: tuple[str, ...],
+    ) -> None:
+        self.aiohttp = _aiohttp()
+        self.loop = loop
+        self.life = life
+        self.session = session
+        self.limiter = limiter
+        self.secrets = secrets
+
+
+class Endpoint:
+    """A server that is asked by POST and GET, within limits and again where it fails.
+
+    Parameters
+    ----------
+    address : Address
+        Where it is.
+    key_env : str, optional
+        Environment variable that holds the key; its absence is no error until the server asks.
+    headers_env : mapping of str to str
+        Other headers, by the environment variable that holds each.
+    concurrency, adaptive
+        As in `Limiter`.
+    timeout_s : float
+        Of one try.
+    rule : RetryRule
+        When to ask again.
+    budgets : tuple of Budget or None
+        Requests and tokens per minute.
+    prices : tuple of float
+        Per million tokens of prompt and answer.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        key_env: str | None,
+        headers_env: Mapping[str, str],
+        concurrency: int,
+        adaptive: bool,
+        timeout_s: float,
+        rule: RetryRule,
+        budgets: tuple[Budget | None, Budget | None] = (None, None),
+        prices: tuple[float, float] = (0.0, 0.0),
+    ) -> None:
+        self.address = address
+        self._key_env = key_env
+        self._headers_env = dict(headers_env)
+        self._concurrency = concurrency
+        self._adaptive = adaptive
+        self._timeout_s = timeout_s
+        self._rule = rule
+        self._budgets = budgets
+        self._prices = prices
+        self._line: _Line | None = None
+        self._urls: dict[str, URL] = {}
+        self._n_requests = self._n_answers = self._n_failures = 0
+        self._prompt_tokens = self._completion_tokens = 0
+        self._cost = self._latency_s = 0.0
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether requests need an estimate of their tokens."""
+        return self._budgets[1] is not None
+
+    def totals(self) -> Totals:
+        """Return what was asked so far."""
+        limiter = self._line.limiter if self._line else None
+        return Totals(
+            n_requests=self._n_requests,
+            n_answers=self._n_answers,
+            n_failures=self._n_failures,
+            prompt_tokens=self._prompt_tokens,
+            completion_tokens=self._completion_tokens,
+            cost=self._cost,
+            latency_s=self._latency_s,
+            in_flight=limiter.in_flight if limiter else 0,
+            limit=int(limiter.limit) if limiter else self._concurrency,
+        )
+
+    def cost(self, prompt_tokens: int | None, completion_tokens: int | None) -> float:
+        """Return the price of so many tokens."""
+        price_in, price_out = self._prices
+        return ((prompt_tokens or 0) * price_in + (completion_tokens or 0) * price_out) / 1e6
+
+    async def ask(
+        self,
+        path: str,
+        body: bytes | None,
+        read: Callable[[Mapping[str, Any]], T],
+        *,
+        n_tokens: int = 0,
+    ) -> Reply[T]:
+        """Post a body (or get, without one), read the answer, and ask again where that may help.
+
+        Parameters
+        ----------
+        path : str
+            Below the base address, or below the root where it starts with /.
+        body : bytes, optional
+            JSON.
+        read : callable
+            Reads the decoded answer; raises `ModelError` of kind "garbled" where it cannot.
+        n_tokens : int
+            Estimate for the budget.
+
+        Returns
+        -------
+        Reply
+            What was read.
+
+        Raises
+        ------
+        ModelError
+            When there is no answer for good.
+        """
+        try:
+            return await self._once(path, body, read, n_tokens)
+        except ModelError as error:
+            if not error.retryable or self._rule.max_tries == 1:
+                raise
+            failure = error
+        once = partial(self._once, path, body, read, n_tokens)
+        reply, tries = await ask_again(once, failure, self._rule)
+        reply.tries = tries
+        return reply
+
+    async def _once(
+        self,
+        path: str,
+        body: bytes | None,
+        read: Callable[[Mapping[str, Any]], T],
+        n_tokens: int,
+    ) -> Reply[T]:
+        line = self._line
+        if line is None or line.loop is not asyncio.get_running_loop():
+            line = await self._open()
+        limiter = line.limiter
+        if not limiter.admit(n_tokens):
+            await limiter.wait(n_tokens)
+        cuts = limiter.cuts
+        self._n_requests += 1
+        started = time.perf_counter()
+        overloaded = answered = False
+        try:
+            payload = await self._exchange(line, path, body)
+            value = read(payload)
+            tokens = read_usage(payload)
+            answered = True
+        except ModelError as error:
+            self._n_failures += 1
+            overloaded = error.kind in ("rate_limited", "timeout")
+            raise
+        finally:
+            limiter.release(cuts, overloaded=overloaded, answered=answered)
+        reply = Reply(value, tokens, time.perf_counter() - started)
+        self._book(reply, limiter, n_tokens)
+        return reply
+
+    def _book(self, reply: Reply[Any], limiter: Limiter, estimated: int) -> None:
+        prompt_tokens, completion_tokens = reply.tokens
+        self._n_answers += 1
+        self._latency_s += reply.latency_s
+        self._prompt_tokens += prompt_tokens or 0
+        self._completion_tokens += completion_tokens or 0
+        self._cost += self.cost(prompt_tokens, completion_tokens)
+        if self.counts_tokens and prompt_tokens is not None:
+            limiter.settle(estimated, prompt_tokens + (completion_tokens or 0))
+
+    async def _exchange(self, line: _Line, path: str, body: bytes | None) -> Mapping[str, Any]:
+        """Send one request and return the decoded object of a good answer."""
+        aiohttp = line.aiohttp
+        data: Any = io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY else body
+        method = "GET" if body is None else "POST"
+        try:
+            async with line.session.request(
+                method, self._url(path), data=data, allow_redirects=False
+            ) as response:
+                raw = await response.read()
+        except TimeoutError:
+            raise EndpointError(
+                f"{self._where(path)} gave no answer within {self._timeout_s:g} s", kind="timeout"
+            ) from None
+        except aiohttp.ClientPayloadError:
+            raise EndpointError(
+                f"{self._where(path)} broke off in the middle of its answer", kind="garbled"
+            ) from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            words = (str(error) or type(error).__name__).replace(" ssl:default", "")
+            words = one_line(words, line.secrets)
+            raise EndpointError(
+                f"{self._where(path)} cannot be reached: {words}", kind="connection"
+            ) from None
+        if response.status >= 300:
+            raise from_status(
+                self._where(path),
+                response.status,
+                response.headers,
+                raw,
+                secrets=line.secrets,
+                hint=self._key_hint(),
+            )
+        return self._decoded(path, raw, line.secrets)
+
+    def _decoded(self, path: str, raw: bytes, secrets: tuple[str, ...]) -> Mapping[str, Any]:
+        # The body decides, not the content type: some proxies label JSON as text.
+        try:
+            payload = json.loads(raw)
+        except (ValueError, RecursionError):
+            start = one_line(raw[:60].decode("utf-8", "replace"), secrets)
+            raise EndpointError(
+                f"{self._where(path)} answered {len(raw)} bytes that are not JSON: {start!r}",
+                kind="garbled",
+                status=200,
+            ) from None
+        if not isinstance(payload, dict):
+            raise EndpointError(
+                f"{self._where(path)} answered a {type(payload).__name__}, not an object",
+                kind="garbled",
+                status=200,
+            )
+        if payload.get("error") and "choices" not in payload:
+            raise from_body(self._where(path), payload, secrets)
+        return payload
+
+    def _url(self, path: str) -> "URL":
+        url = self._urls.get(path)
+        if url is None:
+            url = self._urls[path] = require("yarl", feature="OpenAICompatible", extra="llm").URL(
+                self.address.url(path)
+            )
+        return url
+
+    def _where(self, path: str) -> str:
+        return self.address.url(path).partition("://")[2].partition("?")[0]
+
+    def _key_hint(self) -> str:
+        if self._key_env is None:
+            return "name the environment variable that holds the key with `api_key_env`"
+        there = "is set" if os.environ.get(self._key_env) else "is not set"
+        return f"the environment variable {self._key_env} {there}"
+
+    def _headers(self) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Return the headers and which of their values are secrets."""
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        secrets = []
+        if self._key_env and (key := os.environ.get(self._key_env, "").strip()):
+            headers["Authorization"] = f"Bearer {key}"
+            secrets.append(key)
+        for name, variable in self._headers_env.items():
+            value = os.environ.get(variable, "").strip()
+            if not value:
+                raise ModelError(
+                    f"the header {name} comes from the environment variable {variable}, "
+                    "which is not set",
+                    kind="auth",
+                )
+            headers[name] = value
+            secrets.append(value)
+        return headers, tuple(secrets)
+
+    async def _open(self) -> _Line:
+        """Start a session in the running loop; one of another loop ended with it."""
+        headers, secrets = self._headers()
+        life = _session_life(headers, self._timeout_s, from_env=not self.address.is_loopback)
+        limiter = Limiter(
+            self._concurrency,
+            adaptive=self._adaptive,
+            requests=self._budgets[0],
+            tokens=self._budgets[1],
+            limit=self._line.limiter.limit if self._line else None,
+        )
+        # Nothing in the generator waits before it yields: no other task sees a session half made.
+        session = await anext(life)
+        self._line = _Line(asyncio.get_running_loop(), life, session, limiter, secrets)
+        return self._line
+
+    async def aclose(self) -> None:
+        """Close the session; a later request opens another."""
+        line, self._line = self._line, None
+        if line is not None and line.loop is asyncio.get_running_loop():
+            await line.life.aclose()
+
+
+def _aiohttp() -> Any:
+    return require("aiohttp", feature="OpenAICompatible", extra="llm")
+
+
+async def _session_life(
+    headers: Mapping[str, str], timeout_s: float, *, from_env: bool
+) -> "AsyncGenerator[ClientSession]":
+    """Yield a session that is closed at the latest when its event loop ends.
+
+    Event loops close the generators that were started in them before they stop, so a caller who
+    forgets `aclose` leaves no open connection and no warning behind.
+    """
+    aiohttp = _aiohttp()
+    # The limiter counts what is under way; proxies are looked up for addresses elsewhere only.
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_S)
+    async with aiohttp.ClientSession(
+        connector=connector,
+        headers=headers,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=timeout_s),
+        trust_env=from_env,
+    ) as session:
+        yield session
+
+
+def read_usage(payload: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """Return the tokens of prompt and answer; None for what the server does not say."""
+    usage = payload.get("usage")
+    if type(usage) is not dict:
+        return None, None
+    given, made = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    return (given if type(given) is int else None), (made if type(made) is int else None)
+
+
+async def run_all(awaitables: Sequence[Awaitable[T]]) -> list[T]:
+    """Return all results in order; the first failure ends the others."""
+    tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise

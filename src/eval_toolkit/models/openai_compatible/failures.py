@@ -1,0 +1,213 @@
+"""What went wrong between us and a server: one `ModelError` of the right kind, in one line."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from eval_toolkit._redaction import REDACTED, redact_secrets
+from eval_toolkit.errors import ModelError
+
+__all__ = ["EndpointError", "from_body", "from_status", "one_line", "retry_after"]
+
+MAX_MESSAGE = 240
+"""Characters of a server's own words that are kept: some repeat the whole prompt."""
+
+_KINDS = {
+    401: "auth",
+    402: "auth",
+    403: "auth",
+    404: "not_found",
+    405: "not_found",
+    408: "timeout",
+    409: "server",
+    413: "too_long",
+    425: "server",
+    429: "rate_limited",
+    501: "unsupported",
+    504: "timeout",
+}
+_TOO_LONG = re.compile(
+    r"context.?(?:length|window|size)|maximum.{0,20}(?:length|tokens)|max_model_len|too many tokens"
+    r"|(?:prompt|input|message)s? (?:is|are) too long|reduce the length|exceeds? the (?:model|max)",
+    re.IGNORECASE,
+)
+_REFUSED = re.compile(
+    r"content.?filter|content management|moderation|flagged|policy.?violation", re.I
+)
+_NO_CREDIT = re.compile(r"insufficient.?(?:quota|funds|credit)|billing|credit balance", re.I)
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
+_RESETS = ("x-ratelimit-reset-requests", "x-ratelimit-reset-tokens", "ratelimit-reset")
+
+
+class EndpointError(ModelError):
+    """A `ModelError` that knows how long the server asked to wait."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str,
+        status: int | None = None,
+        wait_s: float | None = None,
+    ) -> None:
+        super().__init__(message, kind=kind, status=status)
+        self.wait_s = wait_s
+
+
+def one_line(text: str, secrets: Iterable[str] = ()) -> str:
+    """Return a server's words in one short line without secrets."""
+    text = " ".join(text.split())
+    for secret in secrets:
+        text = text.replace(secret, REDACTED)
+    text = str(redact_secrets(text))
+    return text if len(text) <= MAX_MESSAGE else f"{text[: MAX_MESSAGE - 1]}…"
+
+
+def _words(payload: Any) -> tuple[str, str]:
+    """Return a message and a code out of the many shapes of error bodies."""
+    if isinstance(payload, Mapping):
+        error = payload.get("error", payload)
+        if isinstance(error, Mapping):
+            message = error.get("message") or error.get("detail") or error.get("msg") or ""
+            code = f"{error.get('code') or ''} {error.get('type') or ''}".strip()
+            return message if isinstance(message, str) else json.dumps(message), code
+        return str(error), ""
+    return str(payload) if payload else "", ""
+
+
+def _body_words(body: bytes) -> tuple[str, str]:
+    try:
+        return _words(json.loads(body))
+    except (ValueError, RecursionError):
+        text = body[:4096].decode("utf-8", "replace")
+        return re.sub(r"<[^>]*>", " ", text), ""
+
+
+def _kind(status: int, message: str, code: str) -> str:
+    said = f"{code} {message}"
+    if status == 429 and _NO_CREDIT.search(said):
+        return "auth"
+    if status in (400, 403, 422) and _REFUSED.search(said):
+        return "refused"
+    if status in (400, 413, 422, 500) and _TOO_LONG.search(said):
+        return "too_long"
+    if status in _KINDS:
+        return _KINDS[status]
+    return "server" if status >= 500 else "bad_request"
+
+
+def from_status(
+    where: str,
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    secrets: Iterable[str] = (),
+    hint: str = "",
+) -> EndpointError:
+    """Return the error an HTTP status and its body stand for.
+
+    Parameters
+    ----------
+    where : str
+        Host and path, for the message.
+    status : int
+        Of the answer; 300 to 599.
+    headers : mapping of str to str
+        Of the answer; looked up in lower case.
+    body : bytes
+        Of the answer.
+    secrets : iterable of str
+        Texts that must not come out again.
+    hint : str
+        What to do about a key, added where the server asks for one.
+
+    Returns
+    -------
+    EndpointError
+        To be raised.
+    """
+    if 300 <= status < 400:
+        target = one_line(headers.get("location", "another address"), secrets)
+        return EndpointError(
+            f"{where} redirects to {target}; redirects are not followed, set `base_url` to it",
+            kind="not_found",
+            status=status,
+        )
+    message, code = _body_words(body)
+    kind = _kind(status, message, code)
+    words = one_line(message or code or "no message", secrets)
+    if kind == "auth" and hint:
+        words = f"{words} ({hint})"
+    return EndpointError(
+        f"{where} answered {status}: {words}",
+        kind=kind,
+        status=status,
+        wait_s=retry_after(headers) if kind in ModelError.RETRYABLE else None,
+    )
+
+
+def from_body(where: str, payload: Mapping[str, Any], secrets: Iterable[str] = ()) -> EndpointError:
+    """Return the error inside a body that came with status 200, as some gateways send it."""
+    message, code = _words(payload)
+    error = payload.get("error")
+    status = error.get("code") if isinstance(error, Mapping) else None
+    known = isinstance(status, int) and 400 <= status < 600
+    kind = _kind(status if known else 500, message, code)  # type: ignore[arg-type]
+    return EndpointError(
+        f"{where} answered 200 with an error: {one_line(message or code, secrets)}",
+        kind=kind,
+        status=status if known else 200,
+    )
+
+
+def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Return the seconds a server asks to wait, by any of the headers in use; None if by none.
+
+    Parameters
+    ----------
+    headers : mapping of str to str
+        Of the answer; looked up in lower case.
+    now : datetime, optional
+        To compare a date with; the clock's by default.
+
+    Returns
+    -------
+    float or None
+        Never negative.
+
+    Examples
+    --------
+    >>> retry_after({"retry-after": "2"}), retry_after({"x-ratelimit-reset-tokens": "1m30s"})
+    (2.0, 90.0)
+    """
+    if text := headers.get("retry-after-ms"):
+        return _span(f"{text}ms")
+    if text := headers.get("retry-after"):
+        seconds = _span(text)
+        return seconds if seconds is not None else _until(text, now)
+    spans = [span for name in _RESETS if (span := _span(headers.get(name, ""))) is not None]
+    # Only a wait of a moment: a reset far away is when a budget is full again, not usable again.
+    return max(spans) if spans and max(spans) <= 120.0 else None
+
+
+def _span(text: str) -> float | None:
+    """Return "2", "1.5s" or "6m0s" in seconds; None for anything else."""
+    pieces = _SPAN.findall(text)
+    if not pieces or "".join(number + unit for number, unit in pieces) != text.strip():
+        return None
+    return sum(float(number) * _SECONDS[unit or None] for number, unit in pieces)
+
+
+def _until(text: str, now: datetime | None) -> float | None:
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())

@@ -1,0 +1,190 @@
+"""How much may be under way: budgets per minute, and a limit that gives way to a busy server."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+
+__all__ = ["Budget", "Limiter"]
+
+BURST = 0.02
+"""Share of a minute's budget that may be spent at once."""
+
+
+class Budget:
+    """So many requests or tokens per minute, handed out evenly.
+
+    In any 60 seconds (the end not included) no more than the budget is handed out; a single
+    request that is larger than the burst may go into debt, which the next ones wait for.
+
+    Parameters
+    ----------
+    per_minute : float
+        The budget.
+    clock : callable
+        Seconds that never go back.
+
+    Examples
+    --------
+    >>> now = [0.0]
+    >>> budget = Budget(30, clock=lambda: now[0])
+    >>> budget.wait_for(1)
+    0.0
+    >>> budget.take(1)
+    >>> budget.wait_for(1)
+    2.0
+    """
+
+    __slots__ = ("_burst", "_clock", "_level", "_rate", "_then")
+
+    def __init__(self, per_minute: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._burst = max(1.0, BURST * per_minute)
+        self._rate = (per_minute - self._burst + 1.0) / 60.0
+        self._clock = clock
+        self._level = self._burst
+        self._then = clock()
+
+    def wait_for(self, amount: float) -> float:
+        """Return the seconds until the amount may be taken; 0.0 for now."""
+        now = self._clock()
+        self._level = min(self._burst, self._level + (now - self._then) * self._rate)
+        self._then = now
+        missing = min(amount, self._burst) - self._level
+        return missing / self._rate if missing > 1e-9 else 0.0
+
+    def take(self, amount: float) -> None:
+        """Spend the amount; a negative one gives back."""
+        self._level = min(self._burst, self._level - amount)
+
+
+class Limiter:
+    """Admits requests first come, first served, below a limit that adapts.
+
+    The limit starts at the ceiling. A server that is overloaded (429, no answer in time) halves
+    it, once for all the requests that were under way together; every answer lets it grow again, by
+    one for as many answers as the limit. It belongs to one event loop.
+
+    Parameters
+    ----------
+    ceiling : int
+        Most requests at once, ever.
+    adaptive : bool
+        Whether the limit gives way at all.
+    requests, tokens : Budget, optional
+        What is spent per minute.
+    limit : float, optional
+        Where to start, the ceiling by default.
+
+    Examples
+    --------
+    >>> limiter = Limiter(8)
+    >>> limiter.admit(0)
+    True
+    >>> limiter.release(limiter.cuts, overloaded=True)
+    >>> limiter.limit
+    4.0
+    """
+
+    __slots__ = (
+        "_adaptive",
+        "_ceiling",
+        "_requests",
+        "_timer",
+        "_tokens",
+        "_waiting",
+        "cuts",
+        "in_flight",
+        "limit",
+    )
+
+    def __init__(
+        self,
+        ceiling: int,
+        *,
+        adaptive: bool = True,
+        requests: Budget | None = None,
+        tokens: Budget | None = None,
+        limit: float | None = None,
+    ) -> None:
+        self._ceiling = ceiling
+        self._adaptive = adaptive
+        self._requests = requests
+        self._tokens = tokens
+        self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self.limit = float(ceiling) if limit is None else limit
+        self.in_flight = 0
+        self.cuts = 0
+        """How often the limit was halved."""
+
+    def admit(self, n_tokens: int) -> bool:
+        """Start a request now if nobody waits and the limits allow it; else `wait`."""
+        if self._waiting or self.in_flight >= int(self.limit) or self._pause(n_tokens) > 0.0:
+            return False
+        self._start(n_tokens)
+        return True
+
+    async def wait(self, n_tokens: int) -> None:
+        """Return when it is this request's turn; it has been started then."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append((turn, n_tokens))
+        self._serve()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.in_flight -= 1
+            self._serve()
+            raise
+
+    def release(self, cuts: int, *, overloaded: bool = False, answered: bool = False) -> None:
+        """End a request that started when the limit had been halved ``cuts`` times."""
+        self.in_flight -= 1
+        if self._adaptive:
+            if overloaded:
+                if cuts == self.cuts:
+                    self.limit = max(1.0, self.limit / 2.0)
+                    self.cuts += 1
+            elif answered and self.limit < self._ceiling:
+                self.limit = min(float(self._ceiling), self.limit + 1.0 / self.limit)
+        if self._waiting:
+            self._serve()
+
+    def settle(self, estimated: int, used: int) -> None:
+        """Book the tokens a request really took in place of the estimate."""
+        if self._tokens is not None:
+            self._tokens.take(used - estimated)
+
+    def _pause(self, n_tokens: int) -> float:
+        pause = 0.0
+        if self._requests is not None:
+            pause = self._requests.wait_for(1)
+        if self._tokens is not None:
+            pause = max(pause, self._tokens.wait_for(n_tokens))
+        return pause
+
+    def _start(self, n_tokens: int) -> None:
+        self.in_flight += 1
+        if self._requests is not None:
+            self._requests.take(1)
+        if self._tokens is not None:
+            self._tokens.take(n_tokens)
+
+    def _serve(self) -> None:
+        """Start those whose turn it is; one timer wakes the first that a budget holds up."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._waiting:
+            turn, n_tokens = self._waiting[0]
+            if turn.done():  # cancelled while it waited
+                self._waiting.popleft()
+                continue
+            if self.in_flight >= int(self.limit):
+                return
+            if (pause := self._pause(n_tokens)) > 0.0:
+                self._timer = turn.get_loop().call_later(pause, self._serve)
+                return
+            self._waiting.popleft()
+            self._start(n_tokens)
+            turn.set_result(None)

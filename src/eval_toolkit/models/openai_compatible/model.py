@@ -1,0 +1,368 @@
+"""The model: requests in, HTTP out, answers back."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from eval_toolkit import _validate
+from eval_toolkit._redaction import redact_secrets
+from eval_toolkit.errors import InvalidInputError, ModelError
+from eval_toolkit.messages import Message, Role
+from eval_toolkit.models.openai_compatible.endpoint import Address, Endpoint, Reply, Totals
+from eval_toolkit.models.openai_compatible.limits import Budget
+from eval_toolkit.models.openai_compatible.proving import WAYS, prove
+from eval_toolkit.models.openai_compatible.report import EndpointReport, examine
+from eval_toolkit.models.openai_compatible.retries import RetryRule
+from eval_toolkit.models.openai_compatible.scoring import Scoring, Server, Work
+from eval_toolkit.models.openai_compatible.wire import (
+    MAX_STOPS_OPENAI,
+    Dialect,
+    Generated,
+    read_chat,
+    read_text,
+)
+from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.responses import RawCompletion, RawLoglikelihood, Usage
+
+__all__ = ["OpenAICompatible"]
+
+_DEFAULT_KEY = "OPENAI_API_KEY"
+_GUESS_TOKENS = 256
+"""Tokens of an answer without a limit, for the budget until the server has counted them."""
+
+
+class OpenAICompatible:
+    """A model behind an OpenAI-compatible server: OpenAI, vLLM, llama.cpp or a gateway.
+
+    Parameters
+    ----------
+    model : str
+        What the server calls it.
+    base_url : str
+        Address up to and with ``/v1``. A password or key in it is refused.
+    api_key_env : str, optional
+        Environment variable that holds the key. By default OPENAI_API_KEY for OpenAI's own
+        address, and none for any other: a key goes only where it was meant to go.
+    headers_env : mapping of str to str, optional
+        More headers, by the environment variable that holds the value.
+    name : str, optional
+        What tables call it; ``model`` by default.
+    concurrency : int, default 64
+        Most requests at once. With ``adaptive`` fewer while the server is overloaded.
+    timeout_s : float, default 60
+        Of one try.
+    max_tries : int, default 5
+        Tries of one request, the first included; ``Retry-After`` is respected.
+    retry_wait_s : float, default 0.5
+        Before the second try, where the server names no time; doubled each time, with jitter.
+    total_timeout_s : float, default 600
+        No further try later than this after the first one failed.
+    requests_per_minute, tokens_per_minute : float, optional
+        Budgets.
+    prices : tuple of two floats, optional
+        Per million tokens of prompt and of answer, in a currency of your choice.
+    adaptive : bool, default True
+        Halve the concurrency on 429 and timeouts and let it grow again.
+    loglikelihood : {"auto", "echo", "prompt_logprobs", "force", "off"}
+        By which way; each must prove itself before it is used.
+    start_text : str
+        Put before a text that is scored from its first token: the BOS token spelled out, for
+        servers that add none.
+    completions_for_text : bool, default True
+        Send text prompts to ``/completions``; False sends them as one user message.
+    prefill : {"auto", "message", "vllm", "user"}
+        How a cue (an assistant message at the end) is sent: as the last message ("auto" too); so,
+        with the two fields vLLM needs to continue it; or at the end of the last user message, for
+        servers that refuse to go on. An answer that repeats the cue has it taken off.
+    max_tokens_field : str, optional
+        ``"max_completion_tokens"`` for OpenAI, ``"max_tokens"`` elsewhere.
+    default_max_tokens : int, default 1024
+        For text prompts without a limit: servers would stop after 16 tokens.
+    extra_body : mapping, optional
+        Fields added to every body; None leaves out one that would be sent (``{"temperature":
+        None}`` for models that refuse it).
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If an argument is unusable.
+
+    Notes
+    -----
+    The key is read from the environment when the first request is sent. It is in no file, log,
+    repr or error. Redirects are not followed.
+
+    Examples
+    --------
+    >>> model = OpenAICompatible("my-model", base_url="http://localhost:8000/v1")
+    >>> model.describe()["base_url"], model.totals().n_requests
+    ('localhost:8000/v1', 0)
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str = "https://api.openai.com/v1",
+        api_key_env: str | None = None,
+        headers_env: Mapping[str, str] | None = None,
+        name: str | None = None,
+        concurrency: int = 64,
+        timeout_s: float = 60.0,
+        max_tries: int = 5,
+        retry_wait_s: float = 0.5,
+        total_timeout_s: float = 600.0,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+        prices: tuple[float, float] | None = None,
+        adaptive: bool = True,
+        loglikelihood: str = "auto",
+        start_text: str = "",
+        completions_for_text: bool = True,
+        prefill: str = "auto",
+        max_tokens_field: str | None = None,
+        default_max_tokens: int = 1024,
+        extra_body: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not isinstance(model, str) or not model.strip():
+            raise InvalidInputError(f"`model` is {model!r}; it must be the server's name for it")
+        address = Address.read(base_url)
+        self._name = name or model
+        self._concurrency = _validate.integer(concurrency, "concurrency", low=1)
+        self._ways = _ways(loglikelihood)
+        self._start_text = start_text
+        self._completions_for_text = completions_for_text
+        self._dialect = Dialect(
+            model,
+            max_tokens_field or ("max_completion_tokens" if address.is_openai else "max_tokens"),
+            _prefill(prefill),
+            _validate.integer(default_max_tokens, "default_max_tokens", low=1),
+            MAX_STOPS_OPENAI if address.is_openai else None,
+            dict(extra_body or {}),
+        )
+        self._endpoint = Endpoint(
+            address,
+            key_env=api_key_env or (_DEFAULT_KEY if address.is_openai else None),
+            headers_env=headers_env or {},
+            concurrency=self._concurrency,
+            adaptive=adaptive,
+            timeout_s=_positive(timeout_s, "timeout_s"),
+            rule=RetryRule(
+                _validate.integer(max_tries, "max_tries", low=1),
+                _validate.number(retry_wait_s, "retry_wait_s", low=0.0),
+                total_s=_positive(total_timeout_s, "total_timeout_s"),
+            ),
+            budgets=(
+                _budget(requests_per_minute, "requests_per_minute"),
+                _budget(tokens_per_minute, "tokens_per_minute"),
+            ),
+            prices=_prices(prices),
+        )
+        self._server = Server(self._endpoint, self._dialect)
+        self._scoring: Scoring | ModelError | None = None
+        self._proof: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+
+    @property
+    def name(self) -> str:
+        """What tables and run folders call it."""
+        return self._name
+
+    @property
+    def concurrency(self) -> int:
+        """Most requests at once."""
+        return self._concurrency
+
+    def __repr__(self) -> str:
+        return f"OpenAICompatible({self._dialect.model!r}, {self._endpoint.address.shown!r})"
+
+    def describe(self) -> dict[str, Any]:
+        """Return everything that may change the answers; no key, and nothing about speed."""
+        return {
+            "kind": "openai_compatible",
+            "model": self._dialect.model,
+            "base_url": self._endpoint.address.shown,
+            "prefill": self._dialect.prefill,
+            "completions_for_text": self._completions_for_text,
+            "default_max_tokens": self._dialect.default_max_tokens,
+            "loglikelihood": list(self._ways),
+            "start_text": self._start_text,
+            "extra_body": redact_secrets(dict(self._dialect.extra_body)),
+        }
+
+    def totals(self) -> Totals:
+        """Return what was asked so far, what it took, and how much may be under way now."""
+        return self._endpoint.totals()
+
+    async def generate(self, request: GenerateRequest) -> RawCompletion:
+        """Continue a text or a conversation.
+
+        Parameters
+        ----------
+        request : GenerateRequest
+            A text goes to ``/completions``, a conversation to ``/chat/completions``.
+
+        Returns
+        -------
+        RawCompletion
+            Token counts are None where the server gives none.
+
+        Raises
+        ------
+        ModelError
+            When there is no answer after all tries.
+        """
+        prompt, cue = request.prompt, ""
+        if isinstance(prompt, str) and self._completions_for_text:
+            path, body, read = "completions", self._dialect.text_body(request, prompt), read_text
+        else:
+            messages = (Message(Role.USER, prompt),) if isinstance(prompt, str) else prompt
+            cue = messages[-1].content if messages[-1].role is Role.ASSISTANT else ""
+            path, body = "chat/completions", self._dialect.chat_body(request, messages)
+            read = read_chat
+        n_tokens = 0
+        if self._endpoint.counts_tokens:
+            n_tokens = len(body) // 4 + (request.max_tokens or _GUESS_TOKENS)
+        reply = await self._endpoint.ask(path, body, read, n_tokens=n_tokens)
+        generated = reply.value
+        if cue:
+            generated = generated.without_cue(cue)
+        if request.stop:
+            generated = generated.cut_at(request.stop)
+        return self._completion(generated, reply)
+
+    def _completion(self, generated: Generated, reply: Reply[Any]) -> RawCompletion:
+        given, made = reply.tokens
+        cost = self._endpoint.cost(given, made)
+        return RawCompletion(
+            generated.text,
+            prompt_tokens=given,
+            completion_tokens=made,
+            finish_reason=generated.finish_reason,
+            usage=Usage(given or 0, made or 0, cost, reply.latency_s, reply.tries),
+        )
+
+    async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
+        """Score continuations, by a way that has proven itself.
+
+        Parameters
+        ----------
+        request : LoglikelihoodRequest
+            A conversation needs a server that applies its template (``/apply-template``).
+
+        Returns
+        -------
+        RawLoglikelihood
+            In the order of the continuations.
+
+        Raises
+        ------
+        ModelError
+            Of kind "unsupported" if no way proves right, else as for `generate`.
+        """
+        scoring = await self._proven()
+        work = Work()
+        prompt = await self._as_text(request.prompt) or self._start_text
+        unique = list(dict.fromkeys(request.continuations))
+        found = dict(zip(unique, await scoring.scores(prompt, unique, work), strict=True))
+        scores = [found[continuation] for continuation in request.continuations]
+        greedy = [score.is_greedy for score in scores]
+        cost = self._endpoint.cost(work.prompt_tokens, work.completion_tokens)
+        return RawLoglikelihood(
+            [score.logprob for score in scores],
+            request.continuations,
+            n_tokens=[score.n_tokens for score in scores],
+            is_greedy=None if None in greedy else [bool(value) for value in greedy],
+            prompt_tokens=scores[0].prompt_tokens,
+            usage=Usage(
+                work.prompt_tokens, work.completion_tokens, cost, work.latency_s, work.tries
+            ),
+        )
+
+    async def _as_text(self, prompt: str | tuple[Message, ...]) -> str:
+        if isinstance(prompt, str):
+            return prompt
+        try:
+            return await self._server.rendered([message.to_dict() for message in prompt])
+        except ModelError as error:
+            if error.kind not in ("not_found", "bad_request", "garbled"):
+                raise
+            raise ModelError(
+                f"the log-likelihood after a conversation needs the server's template, and {error}; "
+                "format the prompt as text instead (formatter 'concat', or a chat template)",
+                kind="unsupported",
+            ) from None
+
+    async def _proven(self) -> Scoring:
+        """Return the way to score; the first caller finds it, the others wait for it."""
+        if self._scoring is None:
+            loop = asyncio.get_running_loop()
+            if self._proof is None or self._proof[0] is not loop:
+                self._proof = (loop, asyncio.Lock())
+            async with self._proof[1]:
+                if self._scoring is None:
+                    self._scoring = await self._prove()
+        if isinstance(self._scoring, ModelError):
+            raise ModelError(str(self._scoring), kind="unsupported")
+        return self._scoring
+
+    async def _prove(self) -> Scoring | ModelError:
+        if not self._ways:
+            return ModelError("log-likelihoods are switched off", kind="unsupported")
+        try:
+            return await prove(self._server, self._ways)
+        except ModelError as error:
+            if error.kind != "unsupported":
+                raise
+            return error
+
+    async def check(self) -> EndpointReport:
+        """Find out what the endpoint can do, by a dozen small requests.
+
+        Returns
+        -------
+        EndpointReport
+            One line per capability.
+
+        Raises
+        ------
+        ModelError
+            If the server cannot be reached or wants a key.
+        """
+        return await examine(self._server, self.generate, self._ways)
+
+    def check_sync(self) -> EndpointReport:
+        """Do the same as `check`, where no event loop is running."""
+        return asyncio.run(self.check())
+
+    async def aclose(self) -> None:
+        """Close the connections; a later request opens new ones."""
+        await self._endpoint.aclose()
+
+
+def _ways(loglikelihood: str) -> tuple[str, ...]:
+    _validate.choice(loglikelihood, "loglikelihood", ("auto", *WAYS, "off"))
+    return {"auto": WAYS, "off": ()}.get(loglikelihood, (loglikelihood,))
+
+
+def _prefill(prefill: str) -> str:
+    _validate.choice(prefill, "prefill", ("auto", "message", "vllm", "user"))
+    return "message" if prefill == "auto" else prefill
+
+
+def _positive(value: float, name: str) -> float:
+    return _validate.number(value, name, low=0.0, include_low=False)
+
+
+def _budget(per_minute: float | None, name: str) -> Budget | None:
+    return None if per_minute is None else Budget(_validate.number(per_minute, name, low=1.0))
+
+
+def _prices(prices: tuple[float, float] | None) -> tuple[float, float]:
+    if prices is None:
+        return 0.0, 0.0
+    if isinstance(prices, str) or len(prices) != 2:
+        raise InvalidInputError(
+            f"`prices` is {prices!r}; give two numbers, per million tokens of prompt and of answer"
+        )
+    given, made = (_validate.number(price, "prices", low=0.0) for price in prices)
+    return given, made

@@ -1,0 +1,209 @@
+"""Proof that a server's log-probabilities are what they claim to be, once per endpoint.
+
+Servers that ignore ``echo``, that are off by one token, or that renormalise after a bias all answer
+200 and plausible numbers. So a way is only used after the same number came back by two roads: what
+the server says of a token it has just chosen itself, and what the way says of that token.
+"""
+
+import math
+from collections.abc import Sequence
+
+from eval_toolkit.errors import ModelError
+from eval_toolkit.models.openai_compatible.scored import (
+    NextToken,
+    Ruler,
+    ScoredText,
+    StraddleError,
+    fit_ruler,
+    is_logprob,
+)
+from eval_toolkit.models.openai_compatible.scoring import Forcing, Scoring, Server, WholeText
+
+__all__ = ["WAYS", "Unproven", "prove"]
+
+WAYS = ("echo", "prompt_logprobs", "force")
+
+PROBES = (
+    "The capital of France is",
+    "Zwölf Boxkämpfer jagen Viktor quer über den",
+    "One, two, three, four, five,",
+    "To be, or not to be, that is the",
+)
+"""Known prompts; one is longer in bytes than in characters."""
+TOLERANCE = 0.25
+"""Nats. Servers move by up to 0.2 with what else is in the batch; lies are off by whole nats."""
+_CONCLUSIVE = 2
+"""So many probes must agree, and none may disagree."""
+
+
+_SAYS_NOTHING = frozenset({"auth", "rate_limited", "timeout", "connection"})
+"""Failures that are not about a way of scoring."""
+
+
+class Unproven(Exception):  # noqa: N818 - a finding that is reported, not an error that is raised
+    """Why a way cannot be used."""
+
+
+async def prove(server: Server, ways: Sequence[str]) -> Scoring:
+    """Return the first way that proves itself.
+
+    Parameters
+    ----------
+    server : Server
+        To be examined.
+    ways : sequence of str
+        Names from `WAYS`, in the order of preference.
+
+    Returns
+    -------
+    Scoring
+        Ready for use.
+
+    Raises
+    ------
+    ModelError
+        Of kind "unsupported", with what each way brought back; or as it came, where the server
+        could not be asked at all.
+    """
+    found = []
+    chosen: list[tuple[str, NextToken]] | None = None
+    for way in ways:
+        try:
+            if chosen is None:
+                chosen = [(probe, await server.next_token(probe)) for probe in PROBES]
+            if way == "force":
+                return await _prove_forcing(server, chosen)
+            return await _prove_whole_text(server, way, chosen)
+        except Unproven as why:
+            found.append(f"{way}: {why}")
+        except ModelError as error:
+            if error.kind in _SAYS_NOTHING or (chosen is None and error.kind == "server"):
+                raise
+            if chosen is None:
+                found.append(f"a one-token completion with logprobs: {error}")
+                break
+            found.append(f"{way}: {error}")
+    raise ModelError(
+        f"{server.endpoint.address.shown} gives no log-likelihoods that prove right; "
+        + "; ".join(found),
+        kind="unsupported",
+    )
+
+
+async def _prove_whole_text(
+    server: Server, way: str, chosen: Sequence[tuple[str, NextToken]]
+) -> WholeText:
+    texts, answers = [], []
+    for probe, token in chosen:
+        if not token.text or "\ufffd" in token.text:  # the end, or part of a character
+            continue
+        (scored,) = await server.scored([probe + token.text], way)
+        _look(scored, probe + token.text)
+        texts.append((probe, token))
+        answers.append(scored)
+    ruler = _ruler([probe + token.text for probe, token in texts], answers, way)
+    agreed = 0
+    for (probe, token), scored in zip(texts, answers, strict=True):
+        try:
+            score = ruler.score(scored, probe, token.text)
+        except StraddleError:
+            continue
+        if score.n_tokens == 1:
+            _agree(score.logprob, token.logprob, f"{token.text!r} after {probe!r}")
+            agreed += 1
+    if agreed < _CONCLUSIVE:
+        raise Unproven(f"only {agreed} of {len(PROBES)} probes could be compared")
+    whole = [probe + token.text for probe, token in texts]
+    return WholeText(server, way, ruler, await _takes_lists(server, way, whole, answers))
+
+
+def _look(scored: ScoredText, text: str) -> None:
+    """Refuse an answer that is not about the text that was sent."""
+    if scored.text is not None and not scored.text.startswith(text):
+        raise Unproven(f"the text does not come back (sent {text!r}, got {scored.text[:40]!r})")
+    numbers = scored.logprobs
+    if not numbers or numbers[0] is not None:
+        raise Unproven(
+            f"the first token has a log-probability ({numbers[:1]}), nothing is before it"
+        )
+    for at, number in enumerate(numbers[1:], 1):
+        if not is_logprob(number):
+            raise Unproven(f"the log-probability of token {at} is {number!r}")
+
+
+def _ruler(texts: Sequence[str], answers: Sequence[ScoredText], way: str) -> Ruler:
+    if way == "prompt_logprobs":
+        return Ruler()
+    measured = []
+    for text, scored in zip(texts, answers, strict=True):
+        if scored.offsets is None:
+            raise Unproven("it does not say where tokens begin")
+        if scored.n_prompt is None:
+            raise Unproven("it does not count the tokens of the prompt")
+        # One token more was asked for: it begins where the text ends.
+        if scored.n_prompt < len(scored.offsets):
+            measured.append((text, scored.offsets[scored.n_prompt]))
+    ruler = fit_ruler(measured)
+    if ruler is None:
+        raise Unproven("its text offsets count neither characters nor bytes")
+    return ruler
+
+
+def _agree(found: float, expected: float, what: str) -> None:
+    if abs(found - expected) > TOLERANCE:
+        raise Unproven(f"it gives {found:.2f} for {what} where a completion gives {expected:.2f}")
+
+
+async def _takes_lists(
+    server: Server, way: str, texts: Sequence[str], answers: Sequence[ScoredText]
+) -> bool:
+    try:
+        together = await server.scored(texts, way)
+    except ModelError as error:
+        if error.kind in ("bad_request", "garbled", "unsupported"):
+            return False
+        raise
+    return all(_same(one, other) for one, other in zip(together, answers, strict=True))
+
+
+def _same(one: ScoredText, other: ScoredText) -> bool:
+    """Whether two answers are about the same text; the token generated after it may differ."""
+    if (one.offsets or [])[: other.n_prompt] != (other.offsets or [])[: other.n_prompt]:
+        return False
+    pairs = list(zip(one.logprobs, other.logprobs, strict=False))[1 : other.n_prompt]
+    return all(is_logprob(a) and abs(a - b) <= TOLERANCE for a, b in pairs)
+
+
+async def _prove_forcing(server: Server, chosen: Sequence[tuple[str, NextToken]]) -> Forcing:
+    agreed = 0
+    for probe, token in chosen:
+        ids, pieces = await server.tokens(probe)
+        token_id = token.token_id
+        if token_id is None:
+            alone, _ = await server.tokens(token.text, special=False)
+            token_id = alone[0] if len(alone) == 1 else None
+        if token_id is None:
+            continue
+        again = await server.next_token(ids, token_id)
+        _is_forced(again, token_id, token.text)
+        _agree(again.logprob, token.logprob, f"{token.text!r} after {probe!r}, forced")
+        other = next((at for at, other_id in enumerate(ids) if other_id != token_id), None)
+        if other is None:
+            continue
+        unlikely = await server.next_token(ids, ids[other])
+        _is_forced(unlikely, ids[other], pieces[other])
+        if math.exp(unlikely.logprob) + math.exp(token.logprob) > 1.0 + TOLERANCE / 4:
+            raise Unproven(
+                f"two tokens after {probe!r} have probabilities {math.exp(token.logprob):.2f} and "
+                f"{math.exp(unlikely.logprob):.2f}: the bias is part of what comes back"
+            )
+        agreed += 1
+    if agreed < _CONCLUSIVE:
+        raise Unproven(f"only {agreed} of {len(PROBES)} probes could be compared")
+    return Forcing(server)
+
+
+def _is_forced(token: NextToken, token_id: int, piece: str) -> None:
+    known = token.token_id is not None
+    if (token.token_id != token_id) if known else (piece == "" or token.token != piece):
+        raise Unproven(f"token {token_id} ({piece!r}) was forced and {token.token!r} came back")

@@ -1,0 +1,98 @@
+"""Asking again: after how long, and how often, once a first try has failed."""
+
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from eval_toolkit._optional import require
+from eval_toolkit.errors import ModelError
+
+__all__ = ["RetryRule", "ask_again"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRule:
+    """How often and how long a request is asked again."""
+
+    max_tries: int = 5
+    first_wait_s: float = 0.5
+    longest_wait_s: float = 30.0
+    total_s: float = 600.0
+    """No try starts later than this after the first one failed."""
+
+
+def _quiet() -> None:
+    """Keep stamina's line per retry off the terminal; handlers of the user's own still get it."""
+    log = logging.getLogger("stamina")
+    if not log.handlers:
+        log.addHandler(logging.NullHandler())
+
+
+async def ask_again(
+    ask: Callable[[], Awaitable[T]], failure: ModelError, rule: RetryRule
+) -> tuple[T, int]:
+    """Ask until there is an answer or the rule says stop; the first try has failed already.
+
+    Parameters
+    ----------
+    ask : callable
+        One try; raises `ModelError`.
+    failure : ModelError
+        Of the first try.
+    rule : RetryRule
+        When to stop.
+
+    Returns
+    -------
+    tuple of object and int
+        The answer, and the number of the try that brought it.
+
+    Raises
+    ------
+    ModelError
+        The last failure, with the number of tries in ``tries`` and in the message.
+    """
+    # Here and not at the top: most requests succeed at once and need nothing of it.
+    stamina = require("stamina", feature="asking a model again", extra="llm")
+    _quiet()
+    deadline = time.monotonic() + rule.total_s
+    first: ModelError | None = failure
+    tries = 0
+
+    def wait(error: Exception) -> bool | float:
+        if not isinstance(error, ModelError) or not error.retryable:
+            return False
+        asked: float | None = getattr(error, "wait_s", None)
+        if time.monotonic() + (asked or 0.0) >= deadline:
+            return False
+        if asked is None:
+            return True
+        # Not all of those that were told the same number come back at the same moment.
+        return asked + random.uniform(0.0, min(rule.first_wait_s, 0.1 * asked))  # noqa: S311
+
+    try:
+        async for attempt in stamina.retry_context(
+            on=wait,
+            attempts=rule.max_tries,
+            timeout=rule.total_s,
+            wait_initial=rule.first_wait_s,
+            wait_max=rule.longest_wait_s,
+            wait_jitter=rule.first_wait_s,
+        ):
+            with attempt:
+                tries = attempt.num
+                if first is not None:
+                    raised, first = first, None
+                    raise raised
+                return await ask(), tries
+    except ModelError as error:
+        error.tries = tries
+        if tries > 1:
+            error.args = (f"{error.args[0]} (asked {tries} times)",)
+        raise
+    raise failure  # pragma: no cover - the loop returns or raises

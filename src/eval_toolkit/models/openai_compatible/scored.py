@@ -1,0 +1,265 @@
+"""Log-probabilities in answers: read from the shapes in use, and summed over a continuation.
+
+A continuation starts where the prompt ends. That place is looked up in the answer (where each token
+begins), never found by tokenising again.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+from eval_toolkit.errors import ModelError
+from eval_toolkit.models.openai_compatible.wire import garbled
+
+__all__ = [
+    "NextToken",
+    "Ruler",
+    "Score",
+    "ScoredText",
+    "StraddleError",
+    "in_order",
+    "read_echo",
+    "read_next_token",
+    "read_prompt_logprobs",
+]
+
+ROUNDING = 1e-3
+"""By so much a log-probability may lie above 0."""
+
+
+class StraddleError(ModelError):
+    """A token covers the end of the prompt and the start of the continuation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Of one continuation."""
+
+    logprob: float
+    n_tokens: int
+    is_greedy: bool | None
+    prompt_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredText:
+    """The tokens of one text with their log-probabilities, as a server gave them."""
+
+    logprobs: Sequence[Any]
+    offsets: Sequence[int] | None
+    """Where each token begins, in the server's own measure; None where it does not say."""
+    tops: Sequence[Any] | None
+    """The likeliest tokens at each place, with their log-probabilities."""
+    text: str | None
+    n_prompt: int | None = None
+    """Tokens of the text by the server's own count; what comes after them was generated."""
+
+    def between(self, start: int, stop: int) -> Score:
+        """Return the score of the tokens number ``start`` to ``stop`` (not included)."""
+        numbers = self.logprobs[start:stop]
+        if not numbers or len(numbers) < stop - start:
+            raise garbled(f"{len(self.logprobs)} log-probabilities where {stop} are needed")
+        if numbers[0] is None and start == 0:
+            raise ModelError(
+                "the server gives the first token of a text no log-probability; put something "
+                "before it with `start_text` (the model's BOS token spelled out)",
+                kind="unsupported",
+            )
+        for number in numbers:
+            if not is_logprob(number):
+                raise garbled(f"a log-probability of {number!r}")
+        greedy = None
+        if self.tops is not None:
+            best = map(_best, self.tops[start:stop])
+            pairs = zip(numbers, best, strict=True)
+            greedy = all(top is None or number >= top - 1e-6 for number, top in pairs)
+        return Score(math.fsum(numbers), len(numbers), greedy, start)
+
+
+def is_logprob(value: Any) -> bool:
+    """Return whether a value can be the logarithm of a probability."""
+    return type(value) in (float, int) and -math.inf < value <= ROUNDING
+
+
+@dataclass(frozen=True, slots=True)
+class Ruler:
+    """How a server measures where tokens begin, found out once.
+
+    Parameters
+    ----------
+    unit : str
+        "characters" or "bytes".
+    shift : int
+        Of the first character: servers that put a BOS token before the text count its spelling.
+    """
+
+    unit: str = "characters"
+    shift: int = 0
+
+    def size(self, text: str) -> int:
+        """Return the length of a text."""
+        if self.unit == "characters" or text.isascii():
+            return len(text)
+        return len(text.encode("utf-8", "surrogatepass"))
+
+    def score(self, scored: ScoredText, prompt: str, continuation: str) -> Score:
+        """Return the score of a continuation in the answer for prompt and continuation."""
+        offsets = scored.offsets
+        if offsets is None:
+            raise garbled("no text offsets")
+        start = self.shift + self.size(prompt)
+        stop = self.shift + self.size(prompt + continuation)
+        try:
+            first = bisect_left(offsets, start)
+            last = bisect_left(offsets, stop, first)
+        except TypeError:
+            raise garbled("text offsets that are no numbers") from None
+        while scored.logprobs[first : first + 1] == [None] and offsets[first + 1 : first + 2] == [
+            start
+        ]:
+            first += 1  # a BOS token that takes no room
+        ends_there = last == len(offsets) or offsets[last] == stop
+        if first == len(offsets) or offsets[first] != start or not ends_there:
+            raise StraddleError(
+                f"no token ends where the prompt ends ({_tail(prompt)!r} + {continuation[:20]!r}); "
+                "end the prompt without a space and start the continuation with it",
+                kind="bad_request",
+            )
+        return scored.between(first, last)
+
+
+def _tail(text: str) -> str:
+    return text if len(text) <= 12 else f"…{text[-12:]}"
+
+
+def fit_ruler(measured: Sequence[tuple[str, int]]) -> Ruler | None:
+    """Return the ruler by which each text has the end that was measured; None if there is none."""
+    for unit in ("characters", "bytes"):
+        plain = Ruler(unit)
+        shifts = {end - plain.size(text) for text, end in measured}
+        if len(shifts) == 1 and (shift := shifts.pop()) >= 0:
+            return Ruler(unit, shift)
+    return None
+
+
+def _lists(logprobs: Any) -> tuple[list[Any], Any, Any, Any]:
+    if type(logprobs) is not dict or type(logprobs.get("token_logprobs")) is not list:
+        raise garbled("no log-probabilities of the prompt")
+    numbers = logprobs["token_logprobs"]
+    columns = [logprobs.get(name) for name in ("tokens", "text_offset", "top_logprobs")]
+    for column in columns:
+        if column is not None and (type(column) is not list or len(column) != len(numbers)):
+            raise garbled("log-probability lists of different lengths")
+    tokens, offsets, tops = columns
+    return numbers, tokens, offsets, tops
+
+
+def _echo(choice: Mapping[str, Any], n_prompt: int | None) -> ScoredText:
+    numbers, tokens, offsets, tops = _lists(choice.get("logprobs"))
+    if n_prompt is not None and len(numbers) < n_prompt:
+        raise garbled(f"{len(numbers)} log-probabilities for {n_prompt} prompt tokens")
+    if offsets is None and tokens is not None:
+        offsets = [0, *accumulate(len(token) for token in tokens[:-1])]
+    return ScoredText(numbers, offsets, tops, choice.get("text"), n_prompt)
+
+
+def _best(top: Any) -> float | None:
+    if type(top) is not dict or not top:
+        return None
+    return max((value for value in top.values() if type(value) in (float, int)), default=None)
+
+
+def in_order(payload: Mapping[str, Any], n: int) -> list[dict[str, Any]]:
+    """Return the choices of a list of prompts, in the order of the prompts."""
+    choices = payload.get("choices")
+    if type(choices) is not list or len(choices) != n:
+        raise garbled(f"{len(choices) if choices else 0} choices for {n} prompts")
+    if not all(type(choice) is dict for choice in choices):
+        raise garbled("a choice that is no object")
+    numbers = [choice.get("index", at) for at, choice in enumerate(choices)]
+    if numbers != list(range(n)):
+        if sorted(numbers, key=str) != sorted(range(n), key=str):
+            raise garbled("choices whose numbers are not those of the prompts")
+        choices = sorted(choices, key=lambda choice: choice["index"])
+    return choices
+
+
+def read_echo(choices: Sequence[Mapping[str, Any]], n_prompt: int | None) -> list[ScoredText]:
+    """Return the texts that ``echo`` with ``logprobs`` brought back, one per prompt."""
+    count = n_prompt if len(choices) == 1 else None  # of several only the sum is known
+    return [_echo(choice, count) for choice in choices]
+
+
+def read_prompt_logprobs(
+    choices: Sequence[Mapping[str, Any]], texts: Sequence[str]
+) -> list[ScoredText]:
+    """Return the texts that ``prompt_logprobs`` brought back, one per prompt."""
+    return [_prompt_logprobs(*pair) for pair in zip(choices, texts, strict=True)]
+
+
+def _prompt_logprobs(choice: Mapping[str, Any], text: str) -> ScoredText:
+    given = choice.get("prompt_logprobs")
+    if type(given) is not list or not given:
+        raise garbled("no prompt_logprobs")
+    numbers: list[Any] = []
+    tops: list[Any] = []
+    sizes: list[int] = []
+    for entry in given:
+        cells = list(entry.values()) if type(entry) is dict else [{}]
+        if not all(type(cell) is dict for cell in cells):
+            raise garbled("prompt_logprobs of an unknown shape")
+        # The token that is there, and the likeliest one where that is another.
+        cell = max(cells, key=lambda cell: cell.get("rank") or 0)
+        numbers.append(cell.get("logprob"))
+        tops.append({at: top.get("logprob") for at, top in enumerate(cells)})
+        sizes.append(len(str(cell.get("decoded_token") or "")))
+    # Counted from the end: the first token has no entry, so nobody says how long it is.
+    ends = accumulate(reversed(sizes[1:]), lambda end, size: end - size, initial=len(text))
+    return ScoredText(numbers, [0, *reversed(list(ends)[1:])], tops, None)
+
+
+@dataclass(frozen=True, slots=True)
+class NextToken:
+    """One generated token."""
+
+    text: str
+    logprob: float
+    token_id: int | None
+    best: float | None
+    token: str
+
+
+def read_next_token(choice: Mapping[str, Any]) -> NextToken:
+    """Return the one token that was asked for, from either of the two shapes in use."""
+    text, logprobs = choice.get("text"), choice.get("logprobs")
+    if type(text) is not str or type(logprobs) is not dict:
+        raise garbled("no log-probability of the generated token")
+    content = logprobs.get("content")
+    number: Any
+    if type(content) is list and content and type(content[0]) is dict:
+        cell = content[0]
+        tops: list[Any] = [
+            top.get("logprob") for top in cell.get("top_logprobs") or [] if type(top) is dict
+        ]
+        number, token, token_id = cell.get("logprob"), cell.get("token"), cell.get("id")
+        best: float | None = max((top for top in tops if is_logprob(top)), default=None)
+    else:
+        numbers, tokens, _, all_tops = _lists(logprobs)
+        if not numbers:
+            raise garbled("no log-probability of the generated token")
+        number, token, token_id = numbers[0], tokens[0] if tokens else None, None
+        best = _best(all_tops[0]) if all_tops else None
+    if not is_logprob(number):
+        raise garbled(f"a log-probability of {number!r}")
+    return NextToken(text, number, _token_id(token_id, token, text), best, str(token or ""))
+
+
+def _token_id(given: Any, token: Any, text: str) -> int | None:
+    """Return the id of a token: as it is given, or written in place of the token's text."""
+    if type(given) is int or type(token) is not str:
+        return given if type(given) is int else None
+    number = token.removeprefix("token_id:")
+    return int(number) if number.isdecimal() and token != text else None

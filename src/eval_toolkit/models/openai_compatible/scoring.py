@@ -1,0 +1,252 @@
+"""Three ways to the log-likelihood of a text over HTTP, each behind the same two methods."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from eval_toolkit.errors import ModelError
+from eval_toolkit.models.openai_compatible.endpoint import Endpoint, Reply, run_all
+from eval_toolkit.models.openai_compatible.scored import (
+    NextToken,
+    Ruler,
+    Score,
+    ScoredText,
+    StraddleError,
+    in_order,
+    read_echo,
+    read_next_token,
+    read_prompt_logprobs,
+)
+from eval_toolkit.models.openai_compatible.wire import Dialect, garbled
+
+__all__ = ["Forcing", "Scoring", "Server", "WholeText", "Work"]
+
+
+class Work:
+    """What several requests for one answer took together."""
+
+    __slots__ = ("completion_tokens", "latency_s", "prompt_tokens", "tries")
+
+    def __init__(self) -> None:
+        self.prompt_tokens = self.completion_tokens = 0
+        self.latency_s = 0.0
+        self.tries = 1
+
+    def add(self, reply: Reply[Any]) -> None:
+        """Count one more answer."""
+        self.prompt_tokens += reply.tokens[0] or 0
+        self.completion_tokens += reply.tokens[1] or 0
+        self.latency_s += reply.latency_s
+        self.tries += reply.tries - 1
+
+
+class Server:
+    """The few questions that scoring puts to a server."""
+
+    def __init__(self, endpoint: Endpoint, dialect: Dialect) -> None:
+        self.endpoint = endpoint
+        self.dialect = dialect
+
+    async def scored(
+        self,
+        prompts: Sequence[str] | Sequence[Sequence[int]],
+        way: str,
+        work: Work | None = None,
+    ) -> list[ScoredText]:
+        """Return the log-probabilities of whole texts, by ``echo`` or ``prompt_logprobs``."""
+        fields: dict[str, Any] = {"model": self.dialect.model, "max_tokens": 1, "temperature": 0}
+        fields["prompt"] = prompts[0] if len(prompts) == 1 else list(prompts)
+        fields |= {"echo": True, "logprobs": 1} if way == "echo" else {"prompt_logprobs": 1}
+        reply = await self._complete(fields, len(prompts), work)
+        # Read out here: a server that answers something else will do so again, however often asked.
+        if way == "echo":
+            return read_echo(reply.value, reply.tokens[0])
+        texts = [prompt if isinstance(prompt, str) else "" for prompt in prompts]
+        return read_prompt_logprobs(reply.value, texts)
+
+    async def _complete(
+        self, fields: dict[str, Any], n: int, work: Work | None
+    ) -> Reply[list[dict[str, Any]]]:
+        body = self.dialect.encode(fields)
+        n_tokens = len(body) // 4 if self.endpoint.counts_tokens else 0
+        read = partial(in_order, n=n)
+        reply = await self.endpoint.ask("completions", body, read, n_tokens=n_tokens)
+        if work is not None:
+            work.add(reply)
+        return reply
+
+    async def next_token(
+        self, prompt: str | Sequence[int], forced: int | None = None, work: Work | None = None
+    ) -> NextToken:
+        """Return the likeliest next token, or the forced one, with its log-probability."""
+        fields: dict[str, Any] = {
+            "model": self.dialect.model,
+            "prompt": prompt,
+            "max_tokens": 1,
+            "temperature": 0,
+            "logprobs": 1,
+        }
+        if forced is not None:
+            fields["logit_bias"] = {str(forced): 100}
+        return read_next_token((await self._complete(fields, 1, work)).value[0])
+
+    async def tokens(self, text: str, *, special: bool = True) -> tuple[list[int], list[str]]:
+        """Return the ids of a text's tokens and their spelling ("" where it is not given)."""
+        # One body for both families: llama.cpp reads `content`, vLLM reads `prompt`.
+        body = self.dialect.encode(
+            {
+                "model": self.dialect.model,
+                "content": text,
+                "prompt": text,
+                "add_special": special,
+                "add_special_tokens": special,
+                "with_pieces": True,
+                "return_token_strs": True,
+            }
+        )
+        return (await self.endpoint.ask("/tokenize", body, _read_tokens)).value
+
+    async def rendered(self, messages: Sequence[Mapping[str, str]]) -> str:
+        """Return a conversation as the text that the server's own template makes of it."""
+        body = self.dialect.encode({"messages": messages})
+        return (await self.endpoint.ask("/apply-template", body, _read_prompt)).value
+
+
+def _read_tokens(payload: Mapping[str, Any]) -> tuple[list[int], list[str]]:
+    tokens = payload.get("tokens")
+    if type(tokens) is not list or not tokens:
+        raise garbled("no tokens")
+    if all(type(token) is int for token in tokens):
+        pieces = payload.get("token_strs")
+        there = type(pieces) is list and len(pieces) == len(tokens)
+        return tokens, list(map(str, pieces)) if there and pieces else [""] * len(tokens)
+    try:
+        pairs = [(int(token["id"]), token["piece"]) for token in tokens]
+    except (TypeError, KeyError, ValueError):
+        raise garbled("tokens of an unknown shape") from None
+    return [token_id for token_id, _ in pairs], [
+        piece if type(piece) is str else "" for _, piece in pairs
+    ]
+
+
+def _read_prompt(payload: Mapping[str, Any]) -> str:
+    prompt = payload.get("prompt")
+    if type(prompt) is not str:
+        raise garbled("no prompt")
+    return prompt
+
+
+class Scoring(Protocol):
+    """A way that has been proven."""
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        ...
+
+    async def scores(self, prompt: str, continuations: Sequence[str], work: Work) -> list[Score]:
+        """Return the score of each continuation."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WholeText:
+    """The server scores prompt and continuation in one go: ``echo`` or ``prompt_logprobs``."""
+
+    server: Server
+    name: str
+    ruler: Ruler
+    takes_lists: bool
+
+    async def scores(self, prompt: str, continuations: Sequence[str], work: Work) -> list[Score]:
+        """Return the score of each continuation, in one request where the server takes a list."""
+        texts = [prompt + continuation for continuation in continuations]
+        scored = await self._scored(texts, work)
+        try:
+            return [
+                self.ruler.score(one, prompt, continuation)
+                for one, continuation in zip(scored, continuations, strict=True)
+            ]
+        except StraddleError as straddle:
+            return await self._by_ids(prompt, continuations, work, straddle)
+
+    async def _scored(self, prompts: Sequence[Any], work: Work) -> list[ScoredText]:
+        if self.takes_lists or len(prompts) == 1:
+            return await self.server.scored(prompts, self.name, work)
+        each = [self.server.scored([prompt], self.name, work) for prompt in prompts]
+        return [one for (one,) in await run_all(each)]
+
+    async def _by_ids(
+        self, prompt: str, continuations: Sequence[str], work: Work, straddle: StraddleError
+    ) -> list[Score]:
+        """Score the tokens of the prompt and those of the continuation, put together as ids."""
+        try:
+            before, after = await split_tokens(self.server, prompt, continuations)
+        except ModelError as error:
+            raise (
+                straddle if error.kind in ("not_found", "bad_request", "garbled") else error
+            ) from None
+        scored = await self._scored([before + ids for ids in after], work)
+        return [
+            one.between(len(before), len(before) + len(ids))
+            for one, ids in zip(scored, after, strict=True)
+        ]
+
+
+async def split_tokens(
+    server: Server, prompt: str, continuations: Sequence[str]
+) -> tuple[list[int], list[list[int]]]:
+    """Return the tokens of the prompt, and those of each continuation after it.
+
+    The tokens of the whole text are taken where they start with those of the prompt; where a token
+    would straddle the boundary, the continuation is tokenised on its own.
+    """
+    before = (await server.tokens(prompt))[0] if prompt else []
+
+    async def after(continuation: str) -> list[int]:
+        whole, _ = await server.tokens(prompt + continuation)
+        if len(whole) > len(before) and whole[: len(before)] == before:
+            return whole[len(before) :]
+        return (await server.tokens(continuation, special=False))[0]
+
+    return before, await run_all([after(continuation) for continuation in continuations])
+
+
+@dataclass(frozen=True, slots=True)
+class Forcing:
+    """Token by token: each is forced by a bias, and its raw log-probability comes back."""
+
+    server: Server
+    name: str = "force"
+
+    async def scores(self, prompt: str, continuations: Sequence[str], work: Work) -> list[Score]:
+        """Return the score of each continuation; steps that continuations share are asked once."""
+        before, after = await split_tokens(self.server, prompt, continuations)
+        if not before:
+            raise ModelError(
+                "the first token of a text cannot be forced; put something before it with "
+                "`start_text` (the model's BOS token spelled out)",
+                kind="unsupported",
+            )
+        steps = {(*ids[:at], token) for ids in after for at, token in enumerate(ids)}
+        asked = sorted(steps)
+        tokens = await run_all([self._step(before, step, work) for step in asked])
+        found = dict(zip(asked, tokens, strict=True))
+        return [
+            self._sum([found[tuple(ids[: at + 1])] for at in range(len(ids))], len(before))
+            for ids in after
+        ]
+
+    async def _step(self, before: list[int], step: tuple[int, ...], work: Work) -> NextToken:
+        token = await self.server.next_token([*before, *step[:-1]], step[-1], work)
+        if token.token_id not in (None, step[-1]):
+            raise garbled(f"token {token.token_id} where {step[-1]} was forced")
+        return token
+
+    @staticmethod
+    def _sum(tokens: list[NextToken], n_prompt: int) -> Score:
+        greedy = None
+        if all(token.best is not None for token in tokens):
+            greedy = all(token.logprob >= (token.best or 0.0) - 1e-6 for token in tokens)
+        return Score(sum(token.logprob for token in tokens), len(tokens), greedy, n_prompt)

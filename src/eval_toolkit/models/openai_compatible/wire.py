@@ -1,0 +1,163 @@
+"""The JSON of generation: bodies out of requests, texts out of answers."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eval_toolkit.errors import ModelError
+from eval_toolkit.messages import Message, Role
+from eval_toolkit.models._tokens import stop_position
+from eval_toolkit.requests import GenerateRequest
+
+__all__ = ["Dialect", "Generated", "garbled", "read_chat", "read_text"]
+
+MAX_STOPS_OPENAI = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What a server wants to hear: how fields are called and how a cue is sent."""
+
+    model: str
+    max_tokens_field: str = "max_tokens"
+    prefill: str = "message"
+    default_max_tokens: int = 1024
+    """For texts: without a number most servers stop after 16 tokens."""
+    max_stops: int | None = None
+    extra_body: Mapping[str, Any] = field(default_factory=dict)
+
+    def chat_body(self, request: GenerateRequest, messages: Sequence[Message]) -> bytes:
+        """Return the body for the chat endpoint."""
+        body: dict[str, Any] = {"model": self.model, "messages": _chat(messages, self.prefill)}
+        if self.prefill == "vllm" and messages[-1].role is Role.ASSISTANT:
+            body["continue_final_message"] = True
+            body["add_generation_prompt"] = False
+        if request.max_tokens is not None:
+            body[self.max_tokens_field] = request.max_tokens
+        return self._finish(body, request)
+
+    def text_body(self, request: GenerateRequest, prompt: str) -> bytes:
+        """Return the body for the completions endpoint."""
+        tokens = request.max_tokens or self.default_max_tokens
+        return self._finish({"model": self.model, "prompt": prompt, "max_tokens": tokens}, request)
+
+    def _finish(self, body: dict[str, Any], request: GenerateRequest) -> bytes:
+        body["temperature"] = request.temperature
+        if request.top_p is not None:
+            body["top_p"] = request.top_p
+        if request.stop:
+            body["stop"] = request.stop[: self.max_stops]
+        if request.seed is not None:
+            body["seed"] = request.seed
+        return self.encode(body)
+
+    def encode(self, body: dict[str, Any]) -> bytes:
+        """Return a body with the user's own fields; one that is None there is left out."""
+        if self.extra_body:
+            merged = {**body, **self.extra_body}
+            body = {name: value for name, value in merged.items() if value is not None}
+        return json.dumps(body).encode()
+
+
+def _chat(messages: Sequence[Message], prefill: str) -> list[dict[str, str]]:
+    shown = [{"role": message.role.value, "content": message.content} for message in messages]
+    if prefill == "user" and messages[-1].role is Role.ASSISTANT:
+        cue = shown.pop()["content"]
+        if not shown or shown[-1]["role"] != "user":
+            shown.append({"role": "user", "content": cue})
+        else:
+            shown[-1]["content"] += f"\n{cue}"
+    return shown
+
+
+class Generated:
+    """A text as a server gave it, and why it ends."""
+
+    __slots__ = ("finish_reason", "text")
+
+    def __init__(self, text: str, finish_reason: str | None) -> None:
+        self.text = text
+        self.finish_reason = finish_reason
+
+    def without_cue(self, cue: str) -> "Generated":
+        """Return the text after the cue, which some servers repeat and others do not."""
+        if cue and self.text.startswith(cue):
+            return Generated(self.text[len(cue) :], self.finish_reason)
+        return self
+
+    def cut_at(self, stops: Sequence[str]) -> "Generated":
+        """Return the text before the first stop: not every server takes as many as there are."""
+        place = stop_position(self.text, stops)
+        return self if place is None else Generated(self.text[:place], "stop")
+
+
+def garbled(what: str) -> ModelError:
+    """Return the error for an answer without what it must have."""
+    return ModelError(f"the answer has {what}", kind="garbled", status=200)
+
+
+def first_choice(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the first of the answer's choices."""
+    choices = payload.get("choices")
+    if type(choices) is not list or not choices or type(choices[0]) is not dict:
+        raise garbled("no choices")
+    return choices[0]
+
+
+def read_chat(payload: Mapping[str, Any]) -> Generated:
+    """Return the text of a chat answer.
+
+    Thoughts that come apart from the content are not part of the text.
+
+    Parameters
+    ----------
+    payload : mapping
+        The decoded body.
+
+    Returns
+    -------
+    Generated
+        The text may be empty: a model may say nothing, or think until its tokens are gone.
+
+    Raises
+    ------
+    ModelError
+        Of kind "refused" where the server or the model declined, "garbled" where there is no text.
+    """
+    choice = first_choice(payload)
+    message = choice.get("message")
+    if type(message) is not dict:
+        raise garbled("no message in its first choice")
+    content, reason = message.get("content"), choice.get("finish_reason")
+    if type(content) is str and (content or reason != "content_filter"):
+        return Generated(content, reason)
+    if isinstance(content, list):
+        return Generated("".join(map(_part, content)), reason)
+    if content:
+        raise garbled(f"content of type {type(content).__name__}")
+    if refusal := message.get("refusal"):
+        raise ModelError(f"the model declined: {str(refusal)[:200]}", kind="refused", status=200)
+    if reason == "content_filter":
+        raise ModelError("the server's content filter kept the answer", kind="refused", status=200)
+    if message.get("tool_calls"):
+        raise ModelError("the model called a tool and wrote no text", kind="refused", status=200)
+    return Generated("", reason)
+
+
+def _part(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    text = part.get("text") if isinstance(part, dict) else None
+    return text if isinstance(text, str) else ""
+
+
+def read_text(payload: Mapping[str, Any]) -> Generated:
+    """Return the text of an answer of the completions endpoint."""
+    choice = first_choice(payload)
+    text, reason = choice.get("text"), choice.get("finish_reason")
+    if type(text) is not str:
+        raise garbled("no text in its first choice")
+    if not text and reason == "content_filter":
+        raise ModelError("the server's content filter kept the answer", kind="refused", status=200)
+    return Generated(text, reason)
