@@ -1,0 +1,161 @@
+"""Single asynchronous calls in, batches out: for models that answer many requests at once."""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from eval_toolkit._validate import integer
+
+__all__ = ["Batcher"]
+
+AskedT = TypeVar("AskedT")
+AnswerT = TypeVar("AnswerT")
+
+_TICKS = 3
+"""Turns of the event loop a batch waits for company: callers woken together ask together."""
+
+
+@dataclass(eq=False, slots=True)
+class _Call(Generic[AskedT, AnswerT]):
+    request: AskedT
+    loop: asyncio.AbstractEventLoop
+    future: "asyncio.Future[AnswerT]"
+
+
+class Batcher(Generic[AskedT, AnswerT]):
+    """Collects the calls that are under way and runs them together in one worker thread.
+
+    While a batch runs, further calls wait for the next one. A batch whose function raises is run
+    again call by call, so that one bad request fails alone. Calls may come from several event
+    loops; calls that were cancelled are left out of later batches.
+
+    Parameters
+    ----------
+    run : callable
+        Takes a list of requests and returns, in their order, an answer or an exception for each.
+        Called in one thread at a time, never in that of the event loop.
+    max_batch : int, default 64
+        At most this many requests at once.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> batcher = Batcher(lambda numbers: [number * 2 for number in numbers])
+    >>> async def ask():
+    ...     return await asyncio.gather(*(batcher.submit(number) for number in range(4)))
+    >>> asyncio.run(ask())
+    [0, 2, 4, 6]
+    """
+
+    def __init__(
+        self,
+        run: Callable[[list[AskedT]], Sequence[AnswerT | Exception]],
+        *,
+        max_batch: int = 64,
+    ) -> None:
+        self._run = run
+        self.max_batch = integer(max_batch, "max_batch", low=1)
+        self._lock = threading.Lock()
+        self._waiting: deque[_Call[AskedT, AnswerT]] = deque()
+        self._current: list[_Call[AskedT, AnswerT]] = []
+        self._working = False
+        self._gathering: asyncio.AbstractEventLoop | None = None
+
+    async def submit(self, request: AskedT) -> AnswerT:
+        """Return the answer to one request, asked together with those that are under way.
+
+        Parameters
+        ----------
+        request : object
+            One of the things ``run`` takes.
+
+        Returns
+        -------
+        object
+            What ``run`` returned for it.
+
+        Raises
+        ------
+        Exception
+            What ``run`` returned or raised for it.
+        """
+        loop = asyncio.get_running_loop()
+        call: _Call[AskedT, AnswerT] = _Call(request, loop, loop.create_future())
+        with self._lock:
+            self._waiting.append(call)
+            # A loop that was closed before its batch began will never begin it.
+            idle = self._gathering is None or self._gathering.is_closed()
+            begin = idle and not self._working
+            if begin:
+                self._gathering = loop
+        if begin:
+            self._gather(loop, _TICKS)
+        return await call.future
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether nobody waits any more for the batch under way; long work may stop then."""
+        current = self._current
+        return bool(current) and all(call.future.cancelled() for call in current)
+
+    def _gather(self, loop: asyncio.AbstractEventLoop, ticks: int) -> None:
+        if ticks:
+            loop.call_soon(self._gather, loop, ticks - 1)
+            return
+        with self._lock:
+            self._gathering = None
+            self._working = True
+        # A daemon: an interrupted program does not wait for answers nobody will read.
+        threading.Thread(target=self._work, name="eval-toolkit-batcher", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                calls = [self._waiting.popleft() for _ in range(len(self._waiting))]
+                calls = [call for call in calls if not call.future.cancelled()]
+                self._waiting.extend(calls[self.max_batch :])
+                self._current = calls = calls[: self.max_batch]
+                if not calls:
+                    self._working = False
+                    return
+            _deliver(calls, self._answers(calls))
+
+    def _answers(self, calls: Sequence[_Call[AskedT, AnswerT]]) -> list[AnswerT | BaseException]:
+        try:
+            answers = list(self._run([call.request for call in calls]))
+            if len(answers) != len(calls):
+                raise RuntimeError(f"{len(calls)} requests were given {len(answers)} answers")
+        except Exception as error:
+            if len(calls) == 1:
+                return [error]
+            return [answer for call in calls for answer in self._answers([call])]
+        except BaseException as error:  # of a thread: nobody else would see it
+            return [error] * len(calls)
+        return [*answers]
+
+
+def _deliver(
+    calls: Sequence[_Call[AskedT, AnswerT]], answers: Sequence[AnswerT | BaseException]
+) -> None:
+    """Hand the answers over, all those of one event loop in one of its turns."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[AnswerT], object]]] = {}
+    for call, answer in zip(calls, answers, strict=True):
+        by_loop.setdefault(call.loop, []).append((call.future, answer))
+    for loop, pairs in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_settle, pairs)
+        except RuntimeError:  # the loop is closed; nobody waits
+            continue
+
+
+def _settle(pairs: Sequence[tuple["asyncio.Future[AnswerT]", object]]) -> None:
+    for future, answer in pairs:
+        if future.done():
+            continue
+        if isinstance(answer, BaseException):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)  # type: ignore[arg-type]

@@ -1,0 +1,66 @@
+"""The ChatML template, as text for people and as token ids for the model.
+
+Control tokens are put in as ids; what a message says is always plain text, so that a message that
+spells out ``<|im_end|>`` does not end a turn.
+"""
+
+from collections.abc import Sequence
+
+from eval_toolkit.errors import ModelError
+from eval_toolkit.messages import Message, Role
+from eval_toolkit.models.embedded.tokenizer import Tokenizer
+
+__all__ = ["DEFAULT_SYSTEM", "ChatFormat"]
+
+_OPEN, _CLOSE = "<|im_start|>", "<|im_end|>"
+
+DEFAULT_SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
+"""What the published template says where a conversation does not begin with a system message."""
+
+
+class ChatFormat:
+    """Conversations as a model was trained on them.
+
+    Parameters
+    ----------
+    template : str
+        The chat template that comes with the weights.
+    """
+
+    def __init__(self, template: str) -> None:
+        self._template = template
+        self._system = DEFAULT_SYSTEM if DEFAULT_SYSTEM in template else ""
+
+    def render(self, messages: Sequence[Message]) -> str:
+        """Return a conversation as one text, with its control tokens spelled out."""
+        return "".join(text for text, _ in self._parts(messages))
+
+    def encode(self, messages: Sequence[Message], tokenizer: Tokenizer) -> tuple[list[int], str]:
+        """Return the ids of a conversation, and the text after its last control token."""
+        ids: list[int] = []
+        tail = ""
+        for text, is_control in self._parts(messages):
+            if is_control:
+                ids += [*tokenizer.encode(tail), tokenizer.control[text]]
+                tail = ""
+            else:
+                tail += text
+        return ids + tokenizer.encode(tail), tail
+
+    def _parts(self, messages: Sequence[Message]) -> list[tuple[str, bool]]:
+        """Return the texts of a conversation, and of each whether it is a control token."""
+        if _OPEN not in self._template:
+            raise ModelError(
+                "the model has no chat template of a known form; give the prompt as one text",
+                kind="unsupported",
+            )
+        turns = [(message.role.value, message.content) for message in messages]
+        if self._system and messages[0].role != Role.SYSTEM:
+            turns.insert(0, (Role.SYSTEM.value, self._system))
+        is_cue = messages[-1].role == Role.ASSISTANT
+        if not is_cue:
+            turns.append((Role.ASSISTANT.value, ""))
+        parts: list[tuple[str, bool]] = []
+        for role, content in turns:
+            parts += [(_OPEN, True), (f"{role}\n{content}", False), (_CLOSE, True), ("\n", False)]
+        return parts[:-2]  # the last turn is the model's to finish

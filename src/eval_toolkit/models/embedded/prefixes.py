@@ -1,0 +1,67 @@
+"""Beginnings that several texts share: run once, then continued by each of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["Group", "shared_prefixes"]
+
+_LEAST_GAIN = 64
+"""Tokens that must be saved: a pass of its own for a short beginning costs about that much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Texts, by number, that begin with the same ``n_shared`` tokens."""
+
+    members: tuple[int, ...]
+    n_shared: int
+
+
+def shared_prefixes(texts: Sequence[Sequence[int]]) -> list[Group]:
+    """Put texts into groups that share a beginning worth sharing.
+
+    Parameters
+    ----------
+    texts : sequence of sequences of int
+        Token ids; no text is empty.
+
+    Returns
+    -------
+    list of Group
+        Every text is in exactly one. A shared beginning never is a whole text: the last token of
+        each is left for the text itself.
+
+    Examples
+    --------
+    >>> long = list(range(100))
+    >>> [(g.members, g.n_shared) for g in shared_prefixes([[7], [*long, 1], [*long, 2]])]
+    [((1, 2), 100), ((0,), 0)]
+    """
+    order = sorted(range(len(texts)), key=lambda at: list(texts[at]))
+    groups: list[Group] = []
+    members: list[int] = []
+    shared = 0
+    for at in order:
+        if members:
+            # Sorted: what the first and the last have in common, all between them have.
+            common = _common(texts[members[0]], texts[at], shared)
+            if common * len(members) >= shared * (len(members) - 1) and common:
+                members.append(at)
+                shared = common
+                continue
+            groups.append(_group(members, shared))
+        members, shared = [at], len(texts[at]) - 1
+    return [*groups, _group(members, shared)] if members else groups
+
+
+def _group(members: Sequence[int], shared: int) -> Group:
+    worth = shared * (len(members) - 1) >= _LEAST_GAIN
+    return Group(tuple(members), shared if worth else 0)
+
+
+def _common(first: Sequence[int], second: Sequence[int], limit: int) -> int:
+    limit = min(limit, len(first) - 1, len(second) - 1)
+    for at in range(limit):
+        if first[at] != second[at]:
+            return at
+    return limit

@@ -1,0 +1,230 @@
+"""Log-likelihoods: the continuations of a context as branches of one tree, many trees per pass.
+
+A context is run once for all its continuations, and a beginning that several contexts share once
+for all of them. Texts that are too long for a pass are run in pieces. None of this changes the
+numbers beyond the rounding of float32.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit.models.embedded.gguf import Float32Array
+from eval_toolkit.models.embedded.network import Cache, Network, Segment, causal
+from eval_toolkit.models.embedded.prefixes import shared_prefixes
+
+__all__ = ["Item", "Score", "Scoring"]
+
+PIECE = 256
+"""Tokens of a long text that are run at once; bounds the memory that attention takes."""
+_COLUMNS = 128
+"""Tokens whose scores over the vocabulary are held at once."""
+_HELD = 8192
+"""Tokens of shared beginnings that are kept while trees wait for their pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Continuations (ids) of one context (ids, at least one); none may be empty."""
+
+    context: Sequence[int]
+    branches: Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The log-likelihood of one continuation."""
+
+    loglikelihood: float
+    is_greedy: bool
+    """Whether each token is the likeliest one."""
+
+
+@dataclass(slots=True)
+class _Tree:
+    """A segment, and which of its columns foretell which token of which branch."""
+
+    segment: Segment
+    item: int
+    branches: list[tuple[int, ...]]
+    columns: list[list[int]]
+
+
+class Scoring:
+    """Scores items with a network.
+
+    Parameters
+    ----------
+    network : Network
+        The model.
+    max_tokens : int
+        Tokens per pass.
+    check : callable
+        Called before every pass; may raise to end the work.
+    """
+
+    def __init__(self, network: Network, max_tokens: int, check: Callable[[], None]) -> None:
+        self._network = network
+        self._max = max_tokens
+        self._check = check
+        self._waiting: list[_Tree] = []
+        self._found: dict[tuple[int, tuple[int, ...]], Score] = {}
+
+    def run(self, items: Sequence[Item]) -> list[list[Score]]:
+        """Return a score per branch of every item; equal branches have equal scores."""
+        for group in shared_prefixes([item.context for item in items]):
+            past = None
+            if group.n_shared:
+                past = self._cached(items[group.members[0]].context[: group.n_shared])
+            for at in group.members:
+                self._add(at, items[at], past)
+            held = {id(t.segment.past): t.segment.n_past for t in self._waiting}
+            if sum(held.values()) > _HELD:
+                self._flush()
+        self._flush()
+        return [
+            [self._found[at, tuple(branch)] for branch in item.branches]
+            for at, item in enumerate(items)
+        ]
+
+    def _add(self, at: int, item: Item, past: Cache | None) -> None:
+        branches = list(dict.fromkeys(tuple(branch) for branch in item.branches))
+        n_past = past.length if past is not None else 0
+        rest = item.context[n_past:]
+        if len(rest) + sum(len(branch) - 1 for branch in branches) > self._max and len(rest) > 1:
+            # Too much for one pass: the context goes first, and each pass takes some branches.
+            past = self._cached(item.context[:-1])
+            rest = item.context[-1:]
+        for pack in _packs(branches, self._max - len(rest)):
+            if len(rest) + sum(len(branch) - 1 for branch in pack) > self._max:
+                self._run_long(at, [*rest, *pack[0][:-1]], pack[0], past)
+            else:
+                self._wait(_tree(at, rest, pack, past))
+
+    def _cached(self, ids: Sequence[int]) -> Cache:
+        cache = Cache(self._network, len(ids))
+        for _ in self._pieces(ids, cache):
+            pass
+        return cache
+
+    def _pieces(self, ids: Sequence[int], cache: Cache) -> Iterator[Float32Array]:
+        """Yield the hidden states of a text, piece by piece; it is added to the cache."""
+        for at in range(0, len(ids), PIECE):
+            piece = np.array(ids[at : at + PIECE])
+            positions = cache.length + np.arange(len(piece))
+            self._check()
+            yield self._network.forward([Segment(piece, positions, cache, store=True)])
+
+    def _wait(self, tree: _Tree) -> None:
+        waiting = sum(len(other.segment.ids) for other in self._waiting)
+        if waiting + len(tree.segment.ids) > self._max:
+            self._flush()
+        self._waiting.append(tree)
+
+    def _flush(self) -> None:
+        trees, self._waiting = self._waiting, []
+        if not trees:
+            return
+        self._check()
+        hidden = self._network.forward([tree.segment for tree in trees])
+        targets: list[int] = []
+        columns: list[int] = []
+        start = 0
+        for tree in trees:
+            for branch, own in zip(tree.branches, tree.columns, strict=True):
+                targets += branch
+                columns += [start + column for column in own]
+            start += len(tree.segment.ids)
+        distinct, which = np.unique(np.array(columns), return_inverse=True)
+        logprobs, greedy = self._foretold(hidden[:, distinct], which, np.array(targets))
+        at = 0
+        for tree in trees:
+            for branch in tree.branches:
+                own_part = slice(at, at + len(branch))
+                self._keep(tree.item, branch, logprobs[own_part], greedy[own_part])
+                at += len(branch)
+
+    def _run_long(
+        self, item: int, ids: Sequence[int], branch: tuple[int, ...], past: Cache | None
+    ) -> None:
+        """Score a branch that is longer than a pass; what it adds to the cache is forgotten."""
+        cache = past or Cache(self._network, len(ids))
+        length = cache.length
+        logprobs, greedy = [], []
+        targets = np.array([-1] * (len(ids) - len(branch)) + list(branch))
+        at = 0
+        for hidden in self._pieces(ids, cache):
+            part = targets[at : at + hidden.shape[1]]
+            wanted = np.flatnonzero(part >= 0)
+            found = self._foretold(hidden[:, wanted], np.arange(len(wanted)), part[wanted])
+            logprobs.append(found[0])
+            greedy.append(found[1])
+            at += len(part)
+        cache.length = length
+        self._keep(item, branch, np.concatenate(logprobs), np.concatenate(greedy))
+
+    def _keep(
+        self,
+        item: int,
+        branch: tuple[int, ...],
+        logprobs: NDArray[np.float64],
+        greedy: NDArray[np.bool_],
+    ) -> None:
+        self._found[item, branch] = Score(float(logprobs.sum()), bool(greedy.all()))
+
+    def _foretold(
+        self, hidden: Float32Array, which: NDArray[np.intp], targets: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return how likely each target is after the token in column ``which``, and if likeliest."""
+        logprobs = np.empty(len(targets))
+        greedy = np.empty(len(targets), dtype=bool)
+        for start in range(0, hidden.shape[1], _COLUMNS):
+            scores = self._network.logits(hidden[:, start : start + _COLUMNS])
+            here = np.flatnonzero((which >= start) & (which < start + _COLUMNS))
+            column = which[here] - start
+            chosen = scores[targets[here], column]
+            peak = scores.max(axis=0)
+            scores -= peak
+            np.exp(scores, out=scores)
+            total = np.log(scores.sum(axis=0, dtype=np.float64))
+            greedy[here] = chosen >= peak[column]
+            logprobs[here] = chosen.astype(np.float64) - peak[column] - total[column]
+        return logprobs, greedy
+
+
+def _packs(branches: Sequence[tuple[int, ...]], room: int) -> Iterator[list[tuple[int, ...]]]:
+    """Yield branches that fit into one pass together, at least one at a time."""
+    pack: list[tuple[int, ...]] = []
+    used = 0
+    for branch in branches:
+        if pack and used + len(branch) - 1 > room:
+            yield pack
+            pack, used = [], 0
+        pack.append(branch)
+        used += len(branch) - 1
+    yield pack
+
+
+def _tree(
+    item: int, rest: Sequence[int], branches: list[tuple[int, ...]], past: Cache | None
+) -> _Tree:
+    """Return a context and its branches as one segment; a branch sees the context and itself."""
+    n = len(rest)
+    ids = [*rest]
+    n_past = past.length if past is not None else 0
+    positions = [np.arange(n_past, n_past + n)]
+    columns = []
+    bias = np.full((n + sum(len(branch) - 1 for branch in branches),) * 2, -np.inf, np.float32)
+    bias[:, :n] = 0.0
+    bias[:n, :n] = causal(n)
+    for branch in branches:
+        start = len(ids)
+        ids += branch[:-1]
+        end = len(ids)
+        positions.append(np.arange(n_past + n, n_past + n + end - start))
+        bias[start:end, start:end] = causal(end - start)
+        columns.append([n - 1, *range(start, end)])
+    segment = Segment(np.array(ids), np.concatenate(positions), past, bias)
+    return _Tree(segment, item, branches, columns)

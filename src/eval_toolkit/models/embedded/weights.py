@@ -1,0 +1,90 @@
+"""Weights that are loaded once per process, however many models use them."""
+
+import threading
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from eval_toolkit._hashing import sha256_file, sha256_text
+from eval_toolkit.errors import ArtifactError, ModelError
+from eval_toolkit.models.embedded.chat import ChatFormat
+from eval_toolkit.models.embedded.fetching import WEIGHTS_SHA256, model_path
+from eval_toolkit.models.embedded.gguf import GGUFFile, read_gguf
+from eval_toolkit.models.embedded.network import Network
+from eval_toolkit.models.embedded.tokenizer import Tokenizer
+
+__all__ = ["Weights", "load_weights"]
+
+ReadT = TypeVar("ReadT")
+SourceT = TypeVar("SourceT")
+
+_lock = threading.RLock()
+_loaded: "weakref.WeakValueDictionary[tuple[Path, int, int], Weights]" = (
+    weakref.WeakValueDictionary()
+)
+
+
+class Weights:
+    """A GGUF file with its hash, tokenizer and chat format; the network is expanded on first use."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.sha256 = sha256_file(path)
+        file = read_gguf(path)
+        self.name = str(file.metadata.get("general.name", path.stem))
+        self.tokenizer = Tokenizer(file)
+        template = str(file.metadata.get("tokenizer.chat_template", ""))
+        self.chat = ChatFormat(template)
+        self.chat_template_sha256 = sha256_text(template)
+        self._source: GGUFFile | Network = file
+
+    @property
+    def network(self) -> Network:
+        """The network; the file is let go of when it has been read."""
+        with _lock:
+            if isinstance(self._source, GGUFFile):
+                self._source = _readable(Network, self._source, self.path)
+            return self._source
+
+
+def load_weights(path: Path | None) -> Weights:
+    """Return the weights in a file, shared by all who ask while anyone holds them.
+
+    Parameters
+    ----------
+    path : Path, optional
+        A GGUF file; by default the one that was fetched, whose hash is checked.
+
+    Raises
+    ------
+    ModelError
+        Of the kind "not_found" or "unsupported".
+    """
+    where = (model_path() if path is None else path).resolve()
+    try:
+        stat = where.stat()
+    except OSError as error:
+        raise ModelError(f"{path}: {error.strerror}", kind="not_found") from None
+    key = where, stat.st_size, stat.st_mtime_ns
+    with _lock:
+        found = _loaded.get(key)
+        if found is None:
+            found = _loaded[key] = _readable(Weights, where, where)
+    if path is None and found.sha256 != WEIGHTS_SHA256:
+        raise ModelError(
+            f"{where} is not what was fetched: its sha256 is {found.sha256}; "
+            "run: eval-toolkit models fetch --force",
+            kind="not_found",
+        )
+    return found
+
+
+def _readable(read: Callable[[SourceT], ReadT], source: SourceT, path: Path) -> ReadT:
+    """Return what was read; say what is wrong with a file as models say it."""
+    try:
+        return read(source)
+    except ArtifactError as error:
+        raise ModelError(str(error), kind="unsupported") from error
+    except OSError as error:
+        raise ModelError(f"{path}: {error.strerror}", kind="not_found") from error
