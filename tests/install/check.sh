@@ -44,6 +44,19 @@ PY
   cd - > /dev/null
 }
 
+answers() { # bin: a benchmark on a scripted model; a model that needs an extra names it
+  local bin=$1 folder
+  folder=$(mktemp -d -p "$work")
+  cd "$folder"
+  "$bin/eval-toolkit" tasks preview capitals --fewshot 2 > /dev/null
+  "$bin/eval-toolkit" run capitals_open --model scripted:Paris --limit 2 --out run > /dev/null
+  "$bin/eval-toolkit" run capitals_open --measure run --grader exact_match > /dev/null
+  if "$bin/eval-toolkit" run capitals_open --model openai:m --base-url http://127.0.0.1:9/v1 \
+    --no-store 2> said > /dev/null; then false; fi
+  grep -q "pip install 'eval-toolkit\[llm\]'" said
+  cd - > /dev/null
+}
+
 wheel with-compiler
 wheel without-compiler CC=/bin/false
 install native "$work"/wheel-with-compiler/*.whl
@@ -58,9 +71,10 @@ for environment in native fallback; do
   test "$backend" = "$([ $environment = native ] && echo native || echo numpy)"
   (cd "$work" && "$bin/eval-toolkit" demo --json > "$work/$environment.json")
   rows "$bin"
+  answers "$bin"
   "$bin/python" - <<'PY'
 import importlib.util
-extras = [m for m in ("pandas", "jsonschema", "pytest") if importlib.util.find_spec(m)]
+extras = [m for m in ("pandas", "jsonschema", "pytest", "aiohttp") if importlib.util.find_spec(m)]
 assert not extras, f"the core install brought {extras}"
 PY
 done
@@ -71,6 +85,8 @@ grep -q 'eval_toolkit/__init__.pyi' "$work/content"
 grep -q '_native.abi3.so' "$work/content"
 grep -q '_neardup.abi3.so' "$work/content"
 grep -q 'eval_toolkit/schemas/results.v1.json' "$work/content"
+grep -q 'eval_toolkit/tasks/builtin/capitals/test.jsonl' "$work/content"
+grep -q 'eval_toolkit/tasks/definitions/gsm8k.toml' "$work/content"
 ! grep -qE 'tests/|benchmarks/|\.c$|\.h$' "$work/content"
 
 # The two back-ends draw the same resamples: same numbers to rounding.
