@@ -11,131 +11,21 @@ import sys
 from benchmarks._case import Bar, Case, Measurement
 from benchmarks._timing import Effort, Timing
 
-CAPITALS = {
-    "Afghanistan": "Kabul",
-    "Albania": "Tirana",
-    "Algeria": "Algiers",
-    "Angola": "Luanda",
-    "Argentina": "Buenos Aires",
-    "Armenia": "Yerevan",
-    "Australia": "Canberra",
-    "Austria": "Vienna",
-    "Azerbaijan": "Baku",
-    "Bahrain": "Manama",
-    "Bangladesh": "Dhaka",
-    "Belarus": "Minsk",
-    "Belgium": "Brussels",
-    "Bosnia and Herzegovina": "Sarajevo",
-    "Botswana": "Gaborone",
-    "Brazil": "Brasília",
-    "Bulgaria": "Sofia",
-    "Cambodia": "Phnom Penh",
-    "Cameroon": "Yaoundé",
-    "Canada": "Ottawa",
-    "Chad": "N'Djamena",
-    "Chile": "Santiago",
-    "China": "Beijing",
-    "Colombia": "Bogotá",
-    "Costa Rica": "San José",
-    "Croatia": "Zagreb",
-    "Cuba": "Havana",
-    "Cyprus": "Nicosia",
-    "Denmark": "Copenhagen",
-    "Ecuador": "Quito",
-    "Egypt": "Cairo",
-    "Estonia": "Tallinn",
-    "Ethiopia": "Addis Ababa",
-    "Fiji": "Suva",
-    "Finland": "Helsinki",
-    "France": "Paris",
-    "Georgia": "Tbilisi",
-    "Germany": "Berlin",
-    "Ghana": "Accra",
-    "Greece": "Athens",
-    "Guatemala": "Guatemala City",
-    "Haiti": "Port-au-Prince",
-    "Honduras": "Tegucigalpa",
-    "Hungary": "Budapest",
-    "Iceland": "Reykjavik",
-    "India": "New Delhi",
-    "Indonesia": "Jakarta",
-    "Iran": "Tehran",
-    "Iraq": "Baghdad",
-    "Ireland": "Dublin",
-    "Israel": "Jerusalem",
-    "Italy": "Rome",
-    "Jamaica": "Kingston",
-    "Japan": "Tokyo",
-    "Jordan": "Amman",
-    "Kazakhstan": "Astana",
-    "Kenya": "Nairobi",
-    "Kuwait": "Kuwait City",
-    "Laos": "Vientiane",
-    "Latvia": "Riga",
-    "Lebanon": "Beirut",
-    "Libya": "Tripoli",
-    "Lithuania": "Vilnius",
-    "Madagascar": "Antananarivo",
-    "Malaysia": "Kuala Lumpur",
-    "Mali": "Bamako",
-    "Mexico": "Mexico City",
-    "Mongolia": "Ulaanbaatar",
-    "Morocco": "Rabat",
-    "Mozambique": "Maputo",
-    "Nepal": "Kathmandu",
-    "New Zealand": "Wellington",
-    "Nicaragua": "Managua",
-    "Niger": "Niamey",
-    "Nigeria": "Abuja",
-    "Norway": "Oslo",
-    "Oman": "Muscat",
-    "Pakistan": "Islamabad",
-    "Panama": "Panama City",
-    "Paraguay": "Asunción",
-    "Peru": "Lima",
-    "Philippines": "Manila",
-    "Poland": "Warsaw",
-    "Portugal": "Lisbon",
-    "Qatar": "Doha",
-    "Romania": "Bucharest",
-    "Russia": "Moscow",
-    "Rwanda": "Kigali",
-    "Saudi Arabia": "Riyadh",
-    "Senegal": "Dakar",
-    "Serbia": "Belgrade",
-    "Slovenia": "Ljubljana",
-    "Somalia": "Mogadishu",
-    "Spain": "Madrid",
-    "Sweden": "Stockholm",
-    "Thailand": "Bangkok",
-    "Turkey": "Ankara",
-    "Uganda": "Kampala",
-    "Ukraine": "Kyiv",
-    "Zambia": "Lusaka",
-}
 N_TEXTS, N_TOKENS = 32, 64
-
-
-def questions() -> list[tuple[str, tuple[str, ...]]]:
-    """Return prompts and choices; the right choice comes first."""
-    names = list(CAPITALS.values())
-    return [
-        (
-            f"Question: What is the capital of {country}?\nAnswer:",
-            tuple(f" {names[(at + step) % len(names)]}" for step in (0, 7, 31, 58)),
-        )
-        for at, country in enumerate(CAPITALS)
-    ]
 
 
 async def _answer_questions() -> dict[str, float]:
     from eval_toolkit.models.embedded import EmbeddedModel
-    from eval_toolkit.requests import LoglikelihoodRequest
+    from eval_toolkit.tasks import load_task, plan_jobs
 
-    model = EmbeddedModel()
-    asked = [LoglikelihoodRequest(prompt, choices) for prompt, choices in questions()]
+    model, task = EmbeddedModel(), load_task("capitals")
+    samples = task.samples()
+    asked = [job.request for job in plan_jobs(task, samples, formatter="plain")]
     answers = await asyncio.gather(*(model.loglikelihood(request) for request in asked))
-    right = sum(max(answer.loglikelihoods) == answer.loglikelihoods[0] for answer in answers)
+    right = sum(
+        answer.by_choice[sample.ground_truth] == max(answer.loglikelihoods)
+        for sample, answer in zip(samples, answers, strict=True)
+    )
     return {"right": right, "n": len(answers)}
 
 
@@ -143,13 +33,15 @@ async def _write_texts() -> dict[str, float]:
     from eval_toolkit.messages import Message, Role
     from eval_toolkit.models.embedded import EmbeddedModel
     from eval_toolkit.requests import GenerateRequest
+    from eval_toolkit.tasks import load_task
 
     model = EmbeddedModel()
+    countries = [sample.id.rpartition("/")[2] for sample in load_task("capitals").samples()]
     asked = [
         GenerateRequest(
             (Message(Role.USER, f"Tell me something about {country}."),), max_tokens=N_TOKENS
         )
-        for country in list(CAPITALS)[:N_TEXTS]
+        for country in countries[:N_TEXTS]
     ]
     answers = await asyncio.gather(*(model.generate(request) for request in asked))
     return {"tokens": sum(answer.completion_tokens or 0 for answer in answers)}

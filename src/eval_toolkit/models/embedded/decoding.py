@@ -50,7 +50,7 @@ class _Row:
     order: Order
     cache: Cache
     stream: TextStream
-    draw: np.random.Generator
+    draw: "np.random.Generator"
     pending: Sequence[int]
     """Tokens that are not in the cache yet."""
     n_tokens: int = 0
@@ -162,7 +162,7 @@ def _segment(ids: Sequence[int], cache: Cache) -> Segment:
     return Segment(np.array(ids), positions, cache, store=True)
 
 
-def _chosen(scores: NDArray[np.float32], order: Order, draw: np.random.Generator) -> int:
+def _chosen(scores: NDArray[np.float32], order: Order, draw: "np.random.Generator") -> int:
     """Return the likeliest token, or one drawn; every draw takes one number of the generator."""
     if order.temperature == 0.0:
         return int(scores.argmax())

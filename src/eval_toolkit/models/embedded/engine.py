@@ -10,6 +10,7 @@ from eval_toolkit.models._tokens import continuation_ids, rolling_windows
 from eval_toolkit.models.embedded.decoding import Decoding, Order
 from eval_toolkit.models.embedded.network import Network
 from eval_toolkit.models.embedded.scoring import Item, Scoring
+from eval_toolkit.models.embedded.tokenizer import encodable
 from eval_toolkit.models.embedded.weights import Weights
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request
 from eval_toolkit.responses import RawCompletion, RawLoglikelihood, Usage
@@ -81,7 +82,7 @@ class Engine:
         else:
             text = chat.render(request.prompt)
             ids, tail = chat.encode(request.prompt, tokenizer)
-        return text, ids or [tokenizer.start], tail
+        return encodable(text), ids or [tokenizer.start], tail
 
     def _order(self, request: GenerateRequest, network: Network) -> tuple[str, Order]:
         text, ids, _ = self._prompt(request)

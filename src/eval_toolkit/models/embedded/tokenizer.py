@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.models.embedded.gguf import GGUFFile
 
-__all__ = ["TextStream", "Tokenizer"]
+__all__ = ["TextStream", "Tokenizer", "encodable"]
 
 _CONTROL, _NORMAL = 3, 1
 _KNOWN_WORDS = 100_000
@@ -108,7 +108,7 @@ class Tokenizer:
             Without a token for the beginning or the end.
         """
         if not text.isascii():
-            text = _whole(text)
+            text = encodable(text)
         if not (control and self.control):
             return self._plain(text)
         ids: list[int] = []
@@ -187,7 +187,8 @@ class Tokenizer:
         return [piece for piece in pieces if piece]
 
 
-def _whole(text: str) -> str:
+def encodable(text: str) -> str:
+    """Return a text that can be written down: half a surrogate pair becomes the replacement sign."""
     try:
         text.encode()
     except UnicodeEncodeError:
