@@ -29,6 +29,8 @@ from typing import Any
 from aiohttp import web
 
 BOS = "<s>"
+CONTEXT = 16
+"""Pieces beyond which the servers that forget or lie about long texts do so."""
 WORDS = [" the", " a", " and", " is", " Paris", " Rome", " dog", " six", " question", ",", "."]
 _PIECE = re.compile(r" ?\w+|\W")
 _SUM = re.compile(r"What is (-?\d+) \+ (-?\d+)\?")
@@ -88,7 +90,8 @@ class Behaviour:
     """Everything the server can be told; honest and healthy by default."""
 
     echo: str = "honest"
-    """honest · ignored · refused · off_by_one · short · nan · positive · no_null · no_offsets"""
+    """honest · ignored · refused · off_by_one · short · nan · positive · no_null · no_offsets;
+    of texts longer than ``CONTEXT``: truncated · zeros"""
     offsets: str = "characters"
     """characters · bytes · with_bos (the spelling of BOS counts, as in vLLM) · words"""
     prompt_logprobs: bool = False
@@ -269,6 +272,9 @@ class FaultApp:
             return web.Response(text=json.dumps(payload), content_type="text/plain")
         if fault == "no-usage":
             return web.json_response({**payload, "usage": None})
+        if fault == "odd-usage":
+            usage = {"prompt_tokens": -5, "completion_tokens": 2.0}
+            return web.json_response({**payload, "usage": usage})
         message, reason = ODD_MESSAGES[fault]
         choice = {"index": 0, "message": message, "finish_reason": reason}
         return web.json_response({**payload, "choices": [choice]})
@@ -322,7 +328,9 @@ class FaultApp:
                 choices = choices[:1]
             elif self.behaviour.lists == "reversed":
                 choices.reverse()
-            return wrapped(choices, sum(map(len, read)), len(choices))
+            forgets = self.behaviour.echo == "truncated"
+            n_read = sum(min(len(pieces), CONTEXT) if forgets else len(pieces) for pieces in read)
+            return wrapped(choices, n_read, len(choices))
 
         return await self.serve(request, shown, answer)
 
@@ -339,6 +347,8 @@ class FaultApp:
         if echo:
             choice["text"] = text + token
             choice["logprobs"] = self.echoed([*pieces, token])
+            if self.behaviour.echo == "truncated" and len(pieces) > CONTEXT:
+                self.forget(choice, len(pieces) - CONTEXT)
         elif body.get("logprobs"):
             choice["logprobs"] = self.generated(tuple(pieces), token, bool(bias))
         return choice
@@ -382,8 +392,17 @@ class FaultApp:
             numbers = [None, *(-number for number in numbers[1:])]
         elif told.echo == "no_null":
             numbers[0] = -3.0
+        elif told.echo == "zeros" and len(pieces) > CONTEXT:
+            numbers = [None, *(0.0 for _ in numbers[1:])]
         found = {"tokens": pieces, "token_logprobs": numbers, "top_logprobs": tops}
         return found if told.echo == "no_offsets" else {**found, "text_offset": offsets}
+
+    def forget(self, choice: dict[str, Any], n: int) -> None:
+        """Answer as one that was given the text without its first ``n`` pieces."""
+        told = choice["logprobs"]
+        kept = self.echoed(told["tokens"][n:])
+        choice["text"] = choice["text"][told["text_offset"][n] :]
+        choice["logprobs"] = {**kept, "text_offset": told["text_offset"][n:]}
 
     def offsets(self, pieces: list[str]) -> list[int]:
         kind, offsets, at = self.behaviour.offsets, [], 0

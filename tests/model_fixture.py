@@ -5,6 +5,7 @@ byte-level vocabulary; `reference_logits` runs it in float64, straight from the
 definition: no cache, no packing, no shared prefixes, pairs rotated side by side.
 """
 
+import asyncio
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,11 +14,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eval_toolkit.models._asking import ask as ask_one
+from eval_toolkit.protocols import Model
+from eval_toolkit.requests import Request
+
 CONTROL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 TEMPLATE = "{{ '<|im_start|>' }}"
 WIDTH, HIDDEN, LAYERS, HEADS, KV_HEADS = 32, 48, 2, 4, 2
 CONTEXT = 96
 MERGES = ("t h", "th e", "Ġ the", "Ġ a", "i s", "Ġ is", "a b", "ab ab")
+
+
+def ask(model: Model, *requests: Request) -> list[Any]:
+    """Return a model's answers to requests asked all at once; failures come back as exceptions."""
+
+    async def together() -> list[Any]:
+        calls = [ask_one(model, request) for request in requests]
+        return list(await asyncio.gather(*calls, return_exceptions=True))
+
+    return asyncio.run(together())
 
 
 def _packed(value: Any) -> bytes:

@@ -88,3 +88,20 @@ def test_version_and_help_of_the_command_stay_light() -> None:
     assert not {"numpy", "rich", "sklearn", "scipy", "pandas"} & version
     help_ = modules_after(command.format(option="--help"))
     assert not {"rich", "sklearn", "scipy", "pandas"} & help_
+
+
+def test_a_run_over_http_loads_what_it_needs() -> None:
+    """Scoring, replay, extraction and calibration stay away from a chat run's start."""
+    loaded = modules_after(
+        """
+        import eval_toolkit.cli.run
+        from eval_toolkit.models import load_model
+        load_model("openai:m", {"base_url": "http://127.0.0.1:9/v1"})
+        """
+    )
+    assert not set(HEAVY) - {"click"} & loaded
+    unneeded = {
+        *("eval_toolkit.calibration", "eval_toolkit.runner.replay", "eval_toolkit.models.embedded"),
+        *("eval_toolkit.models.openai_compatible.scoring", "eval_toolkit.graders.extraction"),
+    }
+    assert not unneeded & loaded

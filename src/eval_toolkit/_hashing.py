@@ -46,11 +46,16 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
+# Made once: `json.dumps` with options makes an encoder for every call.
+_CANONICAL = json.JSONEncoder(
+    sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_plain
+)
+_OF_CONTENT = json.JSONEncoder(sort_keys=True, ensure_ascii=False)
+
+
 def canonical_json(payload: Any) -> str:
     """Return compact JSON with sorted keys: equal payloads give equal text."""
-    return json.dumps(
-        payload, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=_plain
-    )
+    return _CANONICAL.encode(payload)
 
 
 def canonical_value(value: Any) -> Any:
@@ -65,7 +70,7 @@ def canonical_value(value: Any) -> Any:
         return int(value) if value.is_integer() else float(value)
     if value is None or isinstance(value, int):
         return value
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):  # a dict is told at once
         return {key: canonical_value(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [canonical_value(inner) for inner in value]
@@ -75,7 +80,7 @@ def canonical_value(value: Any) -> Any:
 def content_hash(item: Any, target: Any) -> str:
     """Return the identity of a unit: sha256 of its canonical raw input and target."""
     pair = [canonical_value(item), canonical_value(target)]
-    return sha256_text(json.dumps(pair, sort_keys=True, ensure_ascii=False))
+    return sha256_text(_OF_CONTENT.encode(pair))
 
 
 def unit_ids(hashes: Sequence[str], *told_apart: Iterable[Any]) -> list[str]:

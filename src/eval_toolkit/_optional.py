@@ -1,11 +1,13 @@
-"""Optional dependencies: imported when needed, missed with a helpful message."""
+"""What is imported when it is needed: optional dependencies, and names that few callers use."""
 
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 from eval_toolkit.errors import MissingExtraError
 
-__all__ = ["require"]
+__all__ = ["names_on_use", "require"]
 
 
 def require(module: str, *, feature: str, extra: str | None = None) -> ModuleType:
@@ -38,3 +40,28 @@ def require(module: str, *, feature: str, extra: str | None = None) -> ModuleTyp
         raise MissingExtraError(
             f"{feature} requires {package}. Install with: pip install '{install}'"
         ) from error
+
+
+def names_on_use(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package that imports some of its names when they are used.
+
+    Parameters
+    ----------
+    package : str
+        Its dotted name.
+    homes : mapping of str to iterable of str
+        Module of the package, and the names that come from it.
+
+    Examples
+    --------
+    >>> names_on_use("json", {"decoder": ["JSONDecoder"]})("JSONDecoder").__name__
+    'JSONDecoder'
+    """
+    home = {name: module for module, names in homes.items() for name in names}
+
+    def find(name: str) -> Any:
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{home[name]}"), name)
+
+    return find

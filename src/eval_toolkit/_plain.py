@@ -12,7 +12,7 @@ import numpy as np
 from eval_toolkit import _validate
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["plain", "where"]
+__all__ = ["plain", "where", "whole_text"]
 
 Place = tuple[str, ...]
 """Keys from the top down."""
@@ -111,3 +111,20 @@ def _plain_mapping(value: Mapping[Any, Any], absent: Absent, place: Place) -> di
 def where(place: Place) -> str:
     """Return a place in words, for messages."""
     return f"the value at {' → '.join(place)}" if place else "the payload"
+
+
+def whole_text(text: str) -> str:
+    r"""Return a text that can be written down: half a surrogate pair becomes the replacement sign.
+
+    Examples
+    --------
+    >>> whole_text("half \ud83d a pair") == "half \ufffd a pair"
+    True
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -5,7 +5,7 @@ A name is one of ours, one that an installed package offers as an entry point of
 """
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -69,15 +69,23 @@ def load_plugin(kind: str, name: str, ours: Mapping[str, str]) -> Any:
     >>> load_plugin("examples", "json:loads", {})("[1]")
     [1]
     """
+    plain = _plain(name)
+    place = _by_plain(ours).get(plain)
+    if place is not None:  # without a look at every package that is installed
+        return _imported(kind, name, ours[place])
     known = available_plugins(kind, ours)
-    by_plain = {_plain(candidate): candidate for candidate in known}
-    if _plain(name) in by_plain:
-        return _imported(kind, name, known[by_plain[_plain(name)]])
+    by_plain = _by_plain(known)
+    if plain in by_plain:
+        return _imported(kind, name, known[by_plain[plain]])
     if ":" in name:
         return _imported(kind, name, name)
-    near = difflib.get_close_matches(_plain(name), by_plain, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(plain, by_plain, n=1, cutoff=0.5)
     hint = f"did you mean {by_plain[near[0]]!r}?" if near else f"there are {', '.join(known)}"
     raise PluginError(f"there is no {kind.removesuffix('s')} {name!r}; {hint}")
+
+
+def _by_plain(names: Iterable[str]) -> dict[str, str]:
+    return {_plain(name): name for name in names}
 
 
 def _plain(name: str) -> str:

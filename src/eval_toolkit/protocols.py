@@ -217,9 +217,10 @@ class Model(Protocol):
     """A language model: one request in, one answer out; many requests may be under way at once.
 
     A model that works in batches collects the requests that are under way. A model that cannot do
-    one of the two raises `ModelError` of the kind "unsupported". Three more members are used where
+    one of the two raises `ModelError` of the kind "unsupported". Four more members are used where
     they are there: ``concurrency`` (how many requests at once suit it), ``count_tokens(text)`` (for
-    estimates) and ``aclose()`` (called once, at the end).
+    estimates), ``speaks_chat`` (False where it takes texts and no messages: tasks then send plain
+    text) and ``aclose()`` (called once, at the end).
     """
 
     @property

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from eval_toolkit import _validate
 from eval_toolkit._hashing import canonical_json, sha256_text
-from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.messages import Message, read_messages
 
 __all__ = ["GenerateRequest", "LoglikelihoodRequest", "Request", "request_hash"]
@@ -20,6 +21,8 @@ Prompt: TypeAlias = str | tuple[Message, ...]
 def _prompt(given: Any) -> Prompt:
     if isinstance(given, str):
         return given
+    if not isinstance(given, Iterable):
+        raise InvalidTypeError(f"`prompt` is {given!r}; it must be a text or messages")
     messages = read_messages(given)
     if not messages:
         raise InvalidInputError("`prompt` is empty; give a text or at least one message")
@@ -52,6 +55,11 @@ class GenerateRequest:
     seed : int, optional
         Of the draw, where the model takes one.
 
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If one of them is not of its kind or out of range.
+
     Examples
     --------
     >>> GenerateRequest("2 + 2 =", max_tokens=4).fingerprint[:8]
@@ -68,12 +76,19 @@ class GenerateRequest:
     def __post_init__(self) -> None:
         object.__setattr__(self, "prompt", _prompt(self.prompt))
         object.__setattr__(self, "stop", _texts(self.stop, "stop"))
-        if self.max_tokens is not None and self.max_tokens < 1:
-            raise InvalidInputError(f"`max_tokens` is {self.max_tokens}; it must be at least 1")
-        if not self.temperature >= 0.0:
-            raise InvalidInputError(f"`temperature` is {self.temperature}; it must not be negative")
-        if self.top_p is not None and not 0.0 < self.top_p <= 1.0:
-            raise InvalidInputError(f"`top_p` is {self.top_p}; it must be in (0, 1]")
+        if "" in self.stop:
+            raise InvalidInputError(
+                f"stop[{self.stop.index('')}] is empty; every answer would end before it began"
+            )
+        if self.max_tokens is not None:
+            limit = _validate.integer(self.max_tokens, "max_tokens", low=1)
+            object.__setattr__(self, "max_tokens", limit)
+        object.__setattr__(self, "temperature", _number(self.temperature, "temperature", low=0.0))
+        if self.top_p is not None:
+            share = _number(self.top_p, "top_p", low=0.0, high=1.0, include_low=False)
+            object.__setattr__(self, "top_p", share)
+        if self.seed is not None:
+            object.__setattr__(self, "seed", _validate.integer(self.seed, "seed"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything that decides the answer, in JSON types."""
@@ -81,7 +96,7 @@ class GenerateRequest:
             "kind": "generate",
             "prompt": _prompt_json(self.prompt),
             "max_tokens": self.max_tokens,
-            "temperature": float(self.temperature),
+            "temperature": self.temperature,
             "top_p": self.top_p,
             "stop": list(self.stop),
             "seed": self.seed,
@@ -146,9 +161,18 @@ class LoglikelihoodRequest:
 Request: TypeAlias = GenerateRequest | LoglikelihoodRequest
 
 
+def _number(value: Any, name: str, **limits: Any) -> float:
+    """Return a finite number; True and False are none."""
+    if isinstance(value, bool):
+        raise InvalidTypeError(f"`{name}` must be a number, got {value!r}")
+    return _validate.number(value, name, **limits)
+
+
 def _texts(given: Iterable[str] | str, name: str) -> tuple[str, ...]:
     if isinstance(given, str):
         raise InvalidInputError(f"`{name}` is one text; give a sequence of texts")
+    if not isinstance(given, Iterable):
+        raise InvalidTypeError(f"`{name}` is {given!r}; give a sequence of texts")
     texts = tuple(given)
     for at, text in enumerate(texts):
         if not isinstance(text, str):

@@ -184,7 +184,7 @@ def _seed_torch(seed: int, *, strict: bool) -> None:
     torch: Any = sys.modules.get("torch")
     if torch is None and strict:
         try:
-            import torch  # type: ignore[import-not-found, no-redef]
+            import torch  # type: ignore[no-redef]
         except ImportError:
             raise RuntimeError(
                 "strict_torch_determinism=True needs torch, which is not installed"

@@ -357,6 +357,23 @@ class TestRuns:
             assert (code, out) == (2, "")
             assert err.count("\n") == 1
 
+    def test_by_is_for_parts_that_the_runs_have(
+        self, command: Command, as_json: Json, runs: list[Path]
+    ) -> None:
+        payload = as_json("compare", *runs, "--by", "source", "--metric", "roc_auc")
+        names = [c["slice"] for c in payload["cells"]]
+        assert "all, source=web" in names
+        assert "source=web, source=web" not in names
+        one, two = (cell(payload, "roc_auc", name) for name in ("all, source=web", "source=web"))
+        assert one["delta"] == two["delta"]
+        code, out, err = command("compare", *runs, "--by", "language")
+        assert (code, out) == (2, "")
+        assert "--by: run " in err
+        assert "has no part 'language'; it has 'source'" in err
+        code, out, err = command("compare", *runs, "--by", "source", "--label", "y")
+        assert (code, out) == (2, "")
+        assert "--label, --score, --group and --id are for files" in err
+
     def test_an_altered_run_is_refused(self, command: Command, runs: list[Path]) -> None:
         results = runs[1] / "results.json"
         results.write_text(results.read_text().replace("0.", "0.1", 1))
@@ -463,6 +480,58 @@ class TestRuns:
         assert (code, out) == (2, "")
         assert "a row's number is no identity" in err
         assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture
+def failed_runs(tmp_path: Path) -> list[Path]:
+    """Two tries at 30 questions of three subjects; in B one subject and one more try failed."""
+    ids = [f"{subject}/{i}" for subject in "xyz" for i in range(10)]
+    folders = []
+    for name in ("a", "b"):
+        failed = [name == "b" and (unit < "y" or unit == "z/3") for unit in ids]
+        first = ["error" if lost else "ok" for lost in failed]
+        second = ["error" if name == "b" and unit < "y" else "ok" for unit in ids]
+        records = Records.from_columns(
+            {"right": [float(i % 3 == 0) for i in range(60)]},
+            unit_id=ids * 2,
+            attempt=[1] * 30 + [2] * 30,
+            group=[f"{unit[0]}{int(unit[2]) // 2}" for unit in ids] * 2,
+            slices={"subject": [unit[0] for unit in ids] * 2},
+            status={"right": first + second},
+            reason={"right": ["timeout: slow" if s == "error" else "" for s in first + second]},
+        )
+        results = {"schema_version": "v1", "run_id": name, "config": {}, "by_slice": {}}
+        folder = tmp_path / f"failed-{name}"
+        write_run(folder, results=results, manifest={"run_id": name}, records={("q", "m"): records})
+        folders.append(folder)
+    return folders
+
+
+class TestFailures:
+    def test_units_without_a_value_are_told(
+        self, command: Command, as_json: Json, failed_runs: list[Path]
+    ) -> None:
+        code, out, _ = command("compare", *failed_runs)
+        assert code == 0
+        assert "slice 'q', scorer 'm': 10 units have no value in B (right)" in out
+        found = cell(as_json("compare", *failed_runs), "right", "q")
+        assert (found["n_units"], found["n_failed"], found["n_lost"]) == (20, 10, 10)
+        assert found["n_groups"] == 10
+        _, back, _ = command("compare", *reversed(failed_runs))
+        assert "10 units have no value in A (right)" in back
+
+    def test_a_subject_that_failed_keeps_its_row(
+        self, command: Command, failed_runs: list[Path]
+    ) -> None:
+        code, out, _ = command("compare", *failed_runs, "--by", "subject")
+        assert code == 0
+        rows = [line for line in out.splitlines() if line.startswith("q, subject=")]
+        assert [line.split()[1] for line in rows] == ["subject=x", "subject=y", "subject=z"]
+        assert rows[0].endswith("skipped")
+        assert (
+            "right, q, subject=x: none of 10 common units has a value on both sides; "
+            "in B: timeout: slow"
+        ) in out
 
 
 def versioned(folder: Path, version: str, columns: dict[str, Any]) -> Path:

@@ -15,7 +15,7 @@ import pytest
 import eval_toolkit
 from eval_toolkit import _kernel
 from eval_toolkit.cli.doctor import EXTRAS
-from eval_toolkit.runs import run_lock, write_run
+from eval_toolkit.runs import open_run, run_lock, write_run
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -94,6 +94,13 @@ class TestRuns:
         (runs / "a" / "results.json").write_text("{}")
         assert unread("doctor", runs) == (1, "")
 
+    def test_an_interrupted_run_of_a_task_goes_on(self, command: Command, tmp_path: Path) -> None:
+        with pytest.raises(RuntimeError, match="killed"):
+            _interrupt(tmp_path / "r")
+        code, out, _ = command("doctor", tmp_path / "r")
+        assert code == 1
+        assert "run the same command again: it goes on after the 2 requests in journal.jsonl" in out
+
     def test_incomplete(self, command: Command, runs: Path) -> None:
         manifest = runs / "a" / "manifest.json"
         payload = json.loads(manifest.read_text())
@@ -152,3 +159,9 @@ class TestRuns:
         assert code == 0
         assert "[bold] [31m" in out
         assert "\x1b" not in out
+
+
+def _interrupt(folder: Path) -> None:
+    with open_run(folder, manifest={"run_id": "r"}) as opened:
+        opened.journal_path.write_text('{"journal": 1}\n{}\n{}\n')
+        raise RuntimeError("killed")

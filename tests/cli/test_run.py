@@ -1,5 +1,6 @@
 """``eval-toolkit run``: what it prints, what it keeps, how it goes on, how it ends."""
 
+import errno
 import json
 import os
 import signal
@@ -30,6 +31,19 @@ answer = "answer"
 
 [decoding]
 max_tokens = 16
+"""
+
+
+HALF = """
+from eval_toolkit import ModelError
+from eval_toolkit.models import ScriptedModel
+
+def likely(request):
+    if len(request.prompt) % 2:
+        raise ModelError("down", kind="server")
+    return [-float(len(text)) for text in request.continuations]
+
+model = ScriptedModel(likely, name="half")
 """
 
 
@@ -66,7 +80,7 @@ class TestPage:
         assert code == 0
         assert "task sums, model scripted: 20 samples, 2 subjects, 0 examples, format chat" in out
         lines = [line.split() for line in out.splitlines()]
-        assert ["number_match", "0.050", "[0.009,", "0.236]", "0.050", "20", "0", "ok"] in lines
+        assert ["number_match", "0.050", "[0.009,", "0.236]", "0.050", "20", "0"] in lines
         assert any(line[:2] == ["number_match_macro", "0.050"] for line in lines)
         assert any(line[:5] == ["odd", "10", "0", "0.100", "[0.018,"] for line in lines)
         assert "20 requests asked, 0 answers were there" in out
@@ -110,6 +124,97 @@ class TestPage:
         assert cells["number_match_pass@2"]["value"] == 0.05
         assert cells["number_match"]["n_units"] == 20
         assert found["n_requests"] == 60
+
+    def test_dry_run_counts_with_the_models_own_limit_and_prices(
+        self, command: Command, as_json: Callable[..., Any], task: Path, server: FaultServer
+    ) -> None:
+        task.write_text(TASK.replace("max_tokens = 16", ""))
+        arguments = ("run", task, "--dry-run", "--model", "openai:m", "--base-url", server.url)
+        found = as_json(*arguments, "--format", "plain", "--prices", "1,2")
+        assert found["completion_tokens"] == 20 * 1024
+        assert found["cost"] == pytest.approx((found["prompt_tokens"] + 2 * 20 * 1024) / 1e6)
+        code, out, _ = command(*arguments, "--format", "plain", "--prices", "1,2")
+        assert code == 0
+        assert "cost, at most" in out
+        code, out, _ = command(*arguments, "--prices", "1,2")
+        assert "completion tokens, at most  no limit set" in out
+        assert "cost, of the prompts alone" in out
+        assert not server.app.asked
+
+    def test_attempts_at_temperature_0_are_remarked_on(self, command: Command, task: Path) -> None:
+        _, out, _ = command("run", task, "--model", "scripted:3", "--no-store", "--attempts", 2)
+        assert "temperature 0" in out
+
+
+class TestWhatItTook:
+    def test_the_cache_and_a_replay_are_no_requests(
+        self, command: Command, task: Path, tmp_path: Path
+    ) -> None:
+        arguments = ("run", task, "--model", "scripted:3", "--cache", tmp_path / "c.db")
+        command(*arguments, "--limit", 2, "--out", tmp_path / "r")
+        _, out, _ = command(*arguments, "--limit", 3, "--no-store")
+        assert "2 requests asked, 4 from the cache, 0 answers were there" in out
+        _, out, _ = command("run", task, "--replay", tmp_path / "r", "--limit", 2, "--no-store")
+        assert "0 requests asked, 4 replayed, 0 answers were there" in out
+
+    def test_what_was_spent_now_and_in_all(
+        self, command: Command, task: Path, tmp_path: Path
+    ) -> None:
+        with FaultServer() as server:
+            arguments = (
+                *("run", task, "--model", "openai:m", "--base-url", server.url),
+                *("--prices", "1000000,0", "--out", tmp_path / "r"),
+            )
+            _, first, _ = command(*arguments)
+            _, again, _ = command(*arguments)
+        spent = first.split(", cost ")[1].split()[0]
+        assert "in all" not in first
+        assert f"cost 0 now, {spent} in all as recorded" in again
+        assert "0 tokens now, " in again
+
+
+class TestGrading:
+    def test_a_grader_that_does_not_fit_is_refused_at_once(
+        self, command: Command, task: Path, tmp_path: Path
+    ) -> None:
+        arguments = ("run", task, "--model", "scripted:3", "--out", tmp_path / "r")
+        code, _, err = command(*arguments, "--grader", "accuracy")
+        assert code == 2
+        assert "'accuracy' grades log-likelihoods, but 'sums' asks for completions" in err
+        assert not (tmp_path / "r").exists()
+
+    def test_failed_grading_is_graded_again_not_asked_again(
+        self, command: Command, task: Path, tmp_path: Path
+    ) -> None:
+        arguments = ("run", task, "--model", "scripted:3", "--out", tmp_path / "r")
+        code, out, _ = command(*arguments, "--grader", "letter_match")
+        assert code == 3
+        assert "20 of 20 samples were answered but not graded; grade again with --measure" in out
+        assert "asks again" not in out
+
+    def test_a_repeated_pass_at_is_one(self, command: Command, task: Path) -> None:
+        code, out, _ = command(
+            *("run", task, "--model", "scripted:3", "--no-store", "--attempts", 2),
+            *("--pass-at", 2, "--pass-at", 2),
+        )
+        assert code == 0
+        assert "number_match_pass@2" in out
+
+    def test_unbounded_is_a_word(
+        self, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "half_of_them.py").write_text(HALF)
+        monkeypatch.syspath_prepend(tmp_path)
+        code, out, _ = command(
+            *("run", "capitals", "--model", "half_of_them:model", "--no-store"),
+            *("--on-error", "as_zero", "--max-error-rate", 1),
+        )
+        assert code == 0
+        overall, failed = out.split("failed samples")
+        (line,) = [line for line in overall.splitlines() if line.startswith("bits_per_byte ")]
+        assert "skipped: " in line
+        (line,) = [line for line in failed.splitlines() if line.startswith("bits_per_byte ")]
+        assert line.split()[4:6] == ["unbounded", "unbounded"]  # as zero, at worst
 
 
 class TestAgain:
@@ -161,6 +266,18 @@ class TestRefusals:
             ),
             (("capitals", "--model", "scripted:x", "--model-arg", "x"), "must be KEY=VALUE"),
             (("capitals", "--model", "openai:m", "--prices", "1"), "must be two numbers"),
+            (
+                ("capitals_open", "--model", "scripted:x", "--format", "banana"),
+                "error: --format is 'banana'; choose one of",
+            ),
+            (
+                ("capitals_open", "--model", "scripted:x", "--pass-at", "5"),
+                "error: --pass-at is 5, but each sample has 1 attempts; ask for at least 5",
+            ),
+            (
+                ("capitals", "--model", "openai:m", "--api-key-env", "NOT_SET_ANYWHERE"),
+                "NOT_SET_ANYWHERE is not set",
+            ),
         ],
     )
     def test_one_line_and_exit_code_2(
@@ -193,9 +310,14 @@ class TestRefusals:
     ) -> None:
         command("run", task, "--model", "scripted:3", "--out", tmp_path / "r")
         for extra, message in (
-            (("--model", "scripted:3"), "asks no model"),
+            (("--model", "scripted:3"), "leave --model out"),
             (("--limit", "2"), "leave --limit out"),
             (("--attempts", "2"), "leave --attempts out"),
+            (("--order", "file"), "leave --order out"),
+            (("--prices", "1,2"), "leave --prices out"),
+            (("--dry-run",), "leave --dry-run out"),
+            (("--no-store", "--out", "x"), "give --out or --no-store, not both"),
+            (("--out", ""), "--out is empty"),
         ):
             code, _, err = command("run", task, "--measure", tmp_path / "r", *extra)
             assert code == 2
@@ -220,6 +342,15 @@ class TestServers:
             assert f"{failed} requests asked, {20 - failed} answers were there" in out
         assert run_state(tmp_path / "r") == "complete"
 
+    def test_a_server_that_has_moved(self, command: Command, task: Path, tmp_path: Path) -> None:
+        with FaultServer() as server:
+            code, _, err = command(
+                *("run", task, "--model", "openai:m", "--out", tmp_path / "r"),
+                *("--base-url", server.url.replace("/v1", "/moved")),
+            )
+        assert code == 3
+        assert "set --base-url to it" in err
+
     def test_a_server_that_is_not_there(self, command: Command, task: Path, tmp_path: Path) -> None:
         code, out, _ = command(
             *("run", task, "--model", "openai:m", "--base-url", "http://127.0.0.1:9/v1"),
@@ -228,6 +359,25 @@ class TestServers:
         assert code == 3
         assert "20 of 20 samples failed" in out
         assert "20 × connection: 127.0.0.1:9" in out
+
+    def test_a_full_disk_is_no_usage_error(
+        self, command: Command, task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real = os.write
+
+        def write(handle: int, data: memoryview) -> int:
+            if b"/q1" in bytes(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return real(handle, data)
+
+        monkeypatch.setattr(os, "write", write)
+        arguments = ("run", task, "--model", "scripted:3", "--out", tmp_path / "r")
+        code, _, err = command(*arguments)
+        assert code == 3
+        assert "No space left on device" in err
+        assert "the same command goes on" in err
+        monkeypatch.undo()
+        assert command(*arguments)[0] == 0
 
     def test_the_key_is_nowhere(
         self, command: Command, task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,6 +1,5 @@
 """`HuggingFaceModel` against plain torch: one row, no cache, no padding."""
 
-import asyncio
 import json
 import math
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.model_fixture import ask
 
 from eval_toolkit.errors import ModelError
 from eval_toolkit.messages import Message, Role
@@ -36,21 +36,6 @@ def one_at_a_time(network: Any, tokenizer: Any, **options: Any) -> HuggingFaceMo
     return HuggingFaceModel(
         "tiny", model=network, tokenizer=tokenizer, batch_size=1, max_batch_tokens=1, **options
     )
-
-
-def ask(model: HuggingFaceModel, *requests: Any) -> list[Any]:
-    """Ask all at once, so that they are batched."""
-
-    async def all_of_them() -> list[Any]:
-        calls = [
-            model.generate(request)
-            if isinstance(request, GenerateRequest)
-            else model.loglikelihood(request)
-            for request in requests
-        ]
-        return await asyncio.gather(*calls, return_exceptions=True)
-
-    return asyncio.run(all_of_them())
 
 
 def log_probs(network: Any, ids: list[int]) -> Any:

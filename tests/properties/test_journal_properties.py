@@ -39,7 +39,7 @@ GENERATE = st.builds(
     max_tokens=st.none() | st.integers(1, 9999),
     temperature=st.floats(0, 5),
     top_p=st.none() | st.floats(0, 1, exclude_min=True),
-    stop=st.lists(TEXT, max_size=2),
+    stop=st.lists(TEXT.filter(bool), max_size=2),
     seed=st.none() | st.integers(0, 2**64),
 )
 
@@ -61,7 +61,7 @@ def answered(draw, request):
     return RawLoglikelihood(
         draw(st.lists(LOGPROB, min_size=n, max_size=n)),
         draw(st.sampled_from([(), request.continuations])),
-        n_tokens=draw(st.none() | st.lists(COUNT, min_size=n, max_size=n)),
+        n_tokens=draw(st.none() | st.lists(st.integers(1, 99), min_size=n, max_size=n)),
         is_greedy=draw(st.none() | st.lists(st.booleans(), min_size=n, max_size=n)),
         prompt=sent,
         prompt_tokens=draw(st.none() | COUNT),

@@ -21,6 +21,7 @@ from eval_toolkit.inference import (
     paired_mean_diff,
     sign_flip_test,
 )
+from eval_toolkit.inference.paired_proportions import paired_macro_interval, tango_interval
 from eval_toolkit.metrics import brier_score, confusion_counts, pr_auc
 from eval_toolkit.runs import write_run
 from eval_toolkit.scorecards import Records, summarise
@@ -170,8 +171,13 @@ def test_means_of_columns_get_an_exact_or_a_permutation_test():
     a, b = columns(1), columns(2)
     result = compare_records({"t": a}, {"t": b}, ["correct", "reward"], seed=4)
     correct, reward = result.cells
-    t = paired_mean_diff(a.columns["correct"], b.columns["correct"])
-    assert (correct.ci_low, correct.ci_high) == (t.ci_low, t.ci_high)
+    up, down = (
+        int((one.columns["correct"] > other.columns["correct"]).sum())
+        for one, other in ((b, a), (a, b))
+    )
+    tango = tango_interval(up, down, N)
+    assert (correct.ci_low, correct.ci_high) == (tango.ci_low, tango.ci_high)
+    assert correct.method == "tango"
     expected = mcnemar_test(a.columns["correct"], b.columns["correct"]).p_value
     assert (correct.p_value, correct.test) == (expected, "mcnemar-exact")
     flips = sign_flip_test(a.columns["reward"], b.columns["reward"], seed=4)
@@ -459,3 +465,144 @@ def test_without_stored_cells_the_usual_metrics_are_compared(tmp_path):
     assert [c.metric for c in compare_runs(a, a, n_resamples=20).cells] == ["pr_auc", "roc_auc"]
     b = make_run(tmp_path, "b", {("t", "s"): columns(1)}, specs=())
     assert [c.metric for c in compare_runs(b, b).cells] == ["correct", "reward"]
+
+
+def right(values, **options):
+    ids = [f"u{i:03d}" for i in range(len(values))]
+    return Records.from_columns({"right": values}, unit_id=ids, **options)
+
+
+def test_few_discordant_units_do_not_make_certainty():
+    same = compare_records({"t": right([1.0] * 20)}, {"t": right([1.0] * 20)}, ["right"]).cells[0]
+    assert same.ci_high == -same.ci_low == pytest.approx(3.8415 / 23.8415, abs=1e-4)
+    assert (same.p_value, same.verdict, same.reason) == (1.0, "no clear difference", "")
+    one_way = [1.0] * 5 + [0.0] * 25
+    cell = compare_records({"t": right([0.0] * 30)}, {"t": right(one_way)}, ["right"]).cells[0]
+    assert (cell.ci_low, cell.ci_high) == pytest.approx((0.0342, 0.3356), abs=5e-5)
+    # The exact test is conservative: the interval leaves out 0, the p-value is above 0.05.
+    assert (cell.p_value, cell.verdict) == (0.0625, "no clear difference")
+    pairs = [f"g{i // 2}" for i in range(30)]
+    grouped = compare_records(
+        {"t": right([0.0] * 30, group=pairs)}, {"t": right(one_way, group=pairs)}, ["right"]
+    ).cells[0]
+    assert grouped.method == "paired-t-clustered"  # the units are not independent
+
+
+def part_run(folder, name, values, subjects, **options):
+    """A run of right and wrong answers by subject, with the mean over subjects."""
+    held = right(values, slices={"subject": subjects}, **options)
+    card = summarise(held, [ms.mean_of("right")], by="subject", macro=True).to_dict()
+    return make_run(folder, name, {("q", "m"): held}, specs=(), blocks={("q", "m"): card})
+
+
+THREE = ["x"] * 10 + ["y"] * 20 + ["z"] * 30
+
+
+def test_a_macro_difference_that_does_not_vary_has_an_interval(tmp_path):
+    a = part_run(tmp_path, "a", [1.0] * 60, THREE)
+    cell = compare_runs(a, a)["q", "m", "right_macro"]
+    expected = paired_macro_interval([(0, 0, 10), (0, 0, 20), (0, 0, 30)])
+    assert (cell.ci_low, cell.ci_high) == (expected.ci_low, expected.ci_high)
+    assert cell.ci_low < 0.0 < cell.ci_high
+    assert (cell.p_value, cell.verdict) == (1.0, "no clear difference")
+    b = part_run(tmp_path, "b", [0.0] * 10 + [1.0] * 50, THREE)
+    cell = compare_runs(a, b)["q", "m", "right_macro"]
+    assert (cell.delta, cell.verdict) == (pytest.approx(-1 / 3), "worse")
+    assert cell.p_value == 2 / 2**10  # of 2^10 signs of ten equal differences, two
+    real = right([0.5] * 60, slices={"subject": THREE})
+    card = summarise(real, [ms.mean_of("right")], by="subject", macro=True).to_dict()
+    c = make_run(tmp_path, "c", {("q", "m"): real}, specs=(), blocks={("q", "m"): card})
+    cell = compare_runs(c, c)["q", "m", "right_macro"]
+    assert (cell.ci_low, cell.reason) == (None, "the differences do not vary within parts")
+
+
+def test_a_column_that_one_run_lacks_is_skipped_with_the_reason(tmp_path):
+    both = Records.from_columns({"right": [1, 0] * 10, "f1": [0.5] * 20}, unit_id=IDS[:20])
+    alone = Records.from_columns({"right": [1, 0] * 10}, unit_id=IDS[:20])
+    specs = [ms.mean_of("right"), ms.mean_of("f1")]
+    a = make_run(tmp_path, "a", {("q", "m"): both}, specs=specs)
+    b = make_run(tmp_path, "b", {("q", "m"): alone}, specs=specs[:1])
+    for first, second, side in ((a, b, "B"), (b, a, "A")):
+        result = compare_runs(first, second)
+        assert [(cell.metric, cell.status) for cell in result.cells] == [
+            ("right", "ok"),
+            ("f1", "skipped"),
+        ]
+        assert result["q", "m", "f1"].reason == f"the records of {side} have no column 'f1'"
+        assert result["q", "m", "f1"].verdict == "skipped"
+    cells = compare_records({"t": both}, {"t": alone}, ["f1", "pr_auc"]).cells
+    assert [cell.status for cell in cells] == ["skipped", "skipped"]
+    assert cells[1].reason == "the records of A and B have no column 'label'"
+    with pytest.raises(InvalidInputError, match="no metric 'f2'"):
+        compare_records({"t": both}, {"t": alone}, ["f2"])
+
+
+def test_parts_have_cells_and_are_a_family_of_their_own(tmp_path):
+    rng = np.random.default_rng(3)
+    first, second = (rng.random(60) < share for share in (0.4, 0.8))
+    a = part_run(tmp_path, "a", first.astype(float), THREE)
+    b = part_run(tmp_path, "b", second.astype(float), THREE)
+    whole, result = compare_runs(a, b), compare_runs(a, b, by="subject")
+    assert [(cell.slice, cell.metric) for cell in result.cells] == [
+        ("q", "right"),
+        ("q", "right_macro"),
+        *((f"q, subject={part}", "right") for part in "xyz"),
+    ]
+    assert result.cells[:2] == whole.cells
+    parts = result.cells[2:]
+    for cell, part in zip(parts, "xyz", strict=True):
+        at = np.array(THREE) == part
+        assert (cell.n_units, cell.value_a) == (at.sum(), pytest.approx(first[at].mean()))
+        assert cell.p_value == mcnemar_test(first[at], second[at]).p_value
+    expected = correct_p_values([cell.p_value for cell in parts], method="holm")
+    assert [cell.p_adjusted for cell in parts] == expected.tolist()
+    assert compare_runs(a, b, by=["subject"]).cells == result.cells
+
+
+def test_a_part_that_failed_wholly_keeps_its_row(tmp_path):
+    a = part_run(tmp_path, "a", [1.0, 0.0] * 30, THREE)
+    states = {"right": ["error"] * 10 + ["ok"] * 50}
+    why = {"right": ["timeout: too slow"] * 10 + [""] * 50}
+    b = part_run(tmp_path, "b", [1.0, 0.0] * 30, THREE, status=states, reason=why)
+    result = compare_runs(a, b, by="subject")
+    lost = result["q, subject=x", "m", "right"]
+    assert (lost.status, lost.n_units, lost.n_failed, lost.n_lost) == ("skipped", 0, 10, 10)
+    assert lost.reason == (
+        "none of 10 common units has a value on both sides; in B: timeout: too slow"
+    )
+    assert result["q, subject=y", "m", "right"].status == "ok"
+    assert result.without_value == (
+        "slice 'q', scorer 'm': 10 units have no value in B (right, right_macro)",
+    )
+    assert result.to_markdown().endswith(f"- {result.without_value[0]}")
+    back = compare_runs(b, a)
+    assert back.without_value[0].endswith("10 units have no value in A (right, right_macro)")
+    other = {"right": ["ok"] * 10 + ["error"] * 3 + ["ok"] * 47}
+    c = part_run(tmp_path, "c", [1.0, 0.0] * 30, THREE, status=other)
+    said = compare_runs(b, c).without_value[0]
+    assert "10 units have no value in A and 3 others none in B" in said
+
+
+def test_parts_that_one_run_has_and_parts_without_records(tmp_path):
+    a = part_run(tmp_path, "a", [1.0, 0.0] * 30, THREE)
+    fewer = part_run(tmp_path, "b", [1.0, 0.0] * 15, THREE[:30])
+    result = compare_runs(a, fewer, by="subject")
+    assert result.only_in_a == (("q, subject=z", "m"),)
+    assert compare_runs(fewer, a, by="subject").only_in_b == (("q, subject=z", "m"),)
+    failed = make_run(tmp_path, "f", {}, blocks={("q", "m"): {"error": "no memory"}})
+    cells = [cell for cell in compare_runs(a, failed, by="subject").cells if cell.metric == "right"]
+    assert [cell.slice for cell in cells] == ["q", *(f"q, subject={part}" for part in "xyz")]
+    assert {cell.reason for cell in cells} == {"no records in B: the scorer failed: no memory"}
+
+
+def test_parts_that_the_records_do_not_have_are_refused(tmp_path):
+    a = part_run(tmp_path, "a", [1.0, 0.0] * 30, THREE)
+    plain = make_run(tmp_path, "p", {("q", "m"): right([1.0, 0.0] * 30)}, specs=())
+    with pytest.raises(MissingColumnError, match=r"`by`: run 'a' has no part 'level'; .*'subject'"):
+        compare_runs(a, a, by="level")
+    with pytest.raises(MissingColumnError, match="`by`: run 'p' has no part 'subject'; it has no"):
+        compare_runs(a, plain, by="subject")
+    with pytest.raises(InvalidInputError, match="`by` names 'subject' twice"):
+        compare_runs(a, a, by=["subject", "subject"])
+    with pytest.raises(InvalidTypeError, match="`by` must be a name or a list of names"):
+        compare_runs(a, a, by=3)

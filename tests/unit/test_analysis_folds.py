@@ -6,6 +6,7 @@ from scipy import stats
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit.analysis import compare_runs
+from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.harness import evaluate, evaluate_folded, save_run
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.splits import StratifiedKFoldSplitter
@@ -169,3 +170,9 @@ def test_a_metric_that_was_not_stored_is_computed_in_each_fold(tmp_path):
         expected = float((values(two, "pr_auc") - values(one, "pr_auc")).mean())
         assert cell.delta == pytest.approx(expected, rel=1e-12)
         assert cell.n_folds == 5
+
+
+def test_parts_of_runs_in_folds_are_refused(tmp_path):
+    _, a = folded(tmp_path / "a", "a")
+    with pytest.raises(InvalidInputError, match="`by`: slice 'test' was made in folds"):
+        compare_runs(a, a, by="fold")

@@ -176,10 +176,79 @@ def test_read_number(text, value):
         (r"an open \boxed{4", 4),
         ("none at all", None),
         ("version v2", None),
+        # mixed numbers and fractions
+        ("That is 3 1/2 cups.", Fraction(7, 2)),
+        ("-3 1/2", Fraction(-7, 2)),
+        (r"\boxed{-\frac12}", Fraction(-1, 2)),
+        (r"\boxed{3\frac{1}{2}}", Fraction(7, 2)),
+        (r"It is $\frac{3}{4}$.", Fraction(3, 4)),
+        (r"\boxed{\frac{1}{2}\text{ cup}}", Fraction(1, 2)),
+        ("3 / 4 of it", Fraction(3, 4)),
+        # thousands by spaces, in groups of three
+        ("5 000", 5000),
+        ("5\u2009000 people", 5000),
+        ("5\u00a0000", 5000),
+        ("It makes 12\u202f345\u202f678.50 in all", Fraction("12345678.5")),
+        ("-5 000", -5000),
+        ("1 2 3", 3),
+        ("-1 2", 2),  # the sign is of another number
+        ("in 2019 100 came", 100),
+        # what stands around a number
+        ("_42_", 42),
+        ("__42__", 42),
+        ("so the answer is...42", 42),
+        ("Rs.500", 500),
+        ("Rs 500", 500),
+        ("USD5", 5),
+        ("USD -5", -5),
+        ("-USD5", -5),
+        ("$-5", -5),
+        ("€3.50", Fraction(7, 2)),
+        ("18cm", 18),
+        (r"\boxed{5\%}", 5),
+        (r"\boxed{10^\circ}", 10),
+        ("2^10 = 1024.", 1024),
+        ("an area of 25 cm^2.", 25),
+        (r"\boxed{25\text{ cm}^2}", 25),
+        (r"\boxed{\frac{-1}{2}}", Fraction(-1, 2)),
+        ("50 %", 50),
     ],
 )
 def test_find_number(text, value):
     assert find_number(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "100,000,00",
+        "1,00",
+        "1,2",
+        "1.000,50",
+        "1.2.3",
+        "10 20 300",  # 300 or 20 300
+        "10 7/3",  # 7/3, or no mixed number
+        "5 000\u2009000",  # two kinds of space
+        "10:30",
+        "x_42",
+        "it is.42",
+        "0x1F",
+        "10x5",
+        "1e9999",
+        "9" * 5000,
+        "2^10",
+        "3x^2",
+        r"\boxed{\sqrt{2}}",
+        r"It is $2\pi$",
+        r"\boxed{\frac{\sqrt{2}}{2}}",
+        r"\boxed{\frac{x}{2}}",
+        "3/0",
+    ],
+)
+def test_a_number_that_could_be_another_is_not_found(text):
+    assert find_number(text) is None
+    said = NumberMatch().grade(Completion(text, ground_truth="7"))
+    assert said == {"number_match": 0.0, "number_match_found": 0.0}
 
 
 def test_a_form_that_is_asked_for_is_not_guessed():
@@ -232,10 +301,62 @@ def test_a_reference_without_number_is_named():
         ("I don't know", None),
         ("E", None),  # there are four choices
         ("", None),
+        # options that are ruled out
+        ("Option A is wrong and option B is wrong. It must be C.", "C"),
+        ("It's (B), not (A).", "B"),
+        ("The correct answer is not A but C.", "C"),
+        ("The answer isn't A. Answer: D.", "D"),
+        ("It cannot be (A). I choose (B)", "B"),
+        ("A) is incorrect. B) is correct", None),
+        ("The answer is not A.", None),
+        ("The answer is B, not A", "B"),
+        ("The answer is A because B is wrong.", "A"),
+        # options that are only mentioned
+        ("The answer is C. Option B is tempting.", "C"),
+        ("C. Because option A is smaller", "C"),
+        ("The answer is option B", "B"),
+        ("The correct option is B", "B"),
+        ("answer choice is B", "B"),
+        ("I would go with option D here", "D"),
+        ("The best answer would be **B**.", "B"),
+        # words of a sentence
+        ("Answer: A cat", None),
+        ("Answer: A", "A"),
+        ("Answer: A, since it is larger", "A"),
     ],
 )
 def test_find_letter(text, letter):
     assert find_letter(text, 4) == letter
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        ("Answer: I think B.", "B"),
+        ("I'd say D", "D"),
+        ("I, for one, do not know", None),
+        ("So do I.", None),
+        ("The answer is I", None),
+        ("Answer: (I)", "I"),
+        ("I", "I"),
+        ("K", "K"),
+    ],
+)
+def test_where_the_choices_are_not_counted_words_are_no_letters(text, letter):
+    assert find_letter(text) == letter
+
+
+def test_the_choices_are_counted_where_they_are_known():
+    text = "Answer: I"
+    assert find_letter(text, 10) == "I"
+    for known in ({"choices": list("abcd")}, {"choices": tuple("abcdefghij")}):
+        grades = LetterMatch().grade(Completion(text, ground_truth="B", context=known))
+        assert grades["letter_match_found"] == float(len(known["choices"]) > 8)
+    with pytest.raises(InvalidInputError, match="'E' is not one of the 4 letters"):
+        LetterMatch().grade(Completion("E", ground_truth="E", context={"choices": list("abcd")}))
+    given = LetterMatch(4).grade(Completion("E", ground_truth="B", context={"choices": "abcdef"}))
+    assert given["letter_match_found"] == 0.0  # what was said counts
+    assert LetterMatch().grade(Completion("E", ground_truth="E", context="x"))["letter_match"] == 1
 
 
 def test_letters_of_references():

@@ -104,6 +104,82 @@ def test_a_failing_grader_fails_in_its_own_column_only(value, reason):
     assert column(records, "exact_match") == [(1.0, "ok")]
 
 
+class Bounded(Broken):
+    name = "bounded"
+
+    def __init__(self, values, **info):
+        self.values, self.info = values, ColumnInfo(**info)
+
+    def columns(self):
+        return {"bounded": self.info, "other": ColumnInfo()}
+
+    def grade(self, response):
+        return {"bounded": self.values[response.id], "other": 1.0}
+
+
+def test_a_grade_outside_its_bounds_is_an_error_of_that_sample_alone():
+    asked = [sample(unit) for unit in "abcd"]
+    answers = [said(one, "yes") for one in asked]
+    values = {"a": 1.0, "b": 5.0, "c": Grade(-0.5), "d": 1.0 + 1e-12}
+    records = measure(Plain(), asked, answers, graders=[Bounded(values, bounds=(0.0, 1.0))])
+    assert column(records, "bounded") == [(1.0, "ok"), (0.0, "error"), (0.0, "error"), (1.0, "ok")]
+    assert records.reason["bounded"].tolist() == [
+        "",
+        "the grade 'bounded' is 5; it must lie between 0 and 1",
+        "the grade 'bounded' is -0.5; it must lie between 0 and 1",
+        "",
+    ]
+    assert records.status["other"].tolist() == ["ok"] * 4
+
+
+def test_a_grade_between_right_and_wrong_is_an_error_of_that_sample_alone():
+    asked = [sample(unit) for unit in "ab"]
+    answers = [said(one, "yes", attempt) for one in asked for attempt in (1, 2)]
+    grader = Bounded({"a": 1.0, "b": 0.9}, bounds=(0.0, 1.0), binary=True)
+    records = measure(Plain(), asked, answers, graders=[grader])
+    assert records.status["bounded"].tolist() == ["ok", "ok", "error", "error"]
+    assert records.reason["bounded"][2] == "the grade 'bounded' is 0.9; it must be 0 or 1"
+    card = task_scorecard(records, task_metrics(grader_columns([grader]), pass_at=[2]))
+    assert card["bounded_pass@2"].value == 1.0
+
+
+def test_half_a_surrogate_pair_in_a_reason_can_be_stored(tmp_path):
+    from eval_toolkit.runs import write_run
+
+    asked = [sample(unit) for unit in "abcd"]
+    a, b, c, d = asked
+    outcomes = [
+        failed(a, message="lone \ud800 surrogate"),
+        said(b, "explode"),
+        said(c, "yes"),
+        said(d, "yes"),
+    ]
+
+    class Quoting(Plain):
+        def post_process_generated_completion(self, text, sample=None):
+            if "explode" in text:
+                raise RuntimeError("it said \udc00")
+            return text
+
+    class Both(Broken):
+        def grade(self, response):
+            if response.id == "c":
+                raise ValueError("\ud83d")
+            return {"broken": Grade.error("half \ud83d")}
+
+    records = measure(Quoting(), asked, outcomes, graders=[Both(None), ExactMatch()])
+    assert records.reason["broken"].tolist() == [
+        "timeout: lone \ufffd surrogate",
+        "post-processing failed: RuntimeError: it said \ufffd",
+        "broken failed: ValueError: \ufffd",
+        "half \ufffd",
+    ]
+    results = {"schema_version": "v1", "run_id": "r", "config": {}, "by_slice": {}}
+    write_run(
+        tmp_path / "r", results=results, manifest={"run_id": "r"}, records={("t", "m"): records}
+    )
+
+
 def test_numbers_of_any_type_are_numbers():
     one = sample("a")
     for value in (True, 1, np.float32(1.0), np.int64(1)):
@@ -226,6 +302,35 @@ def test_bounds_follow_the_direction_and_may_be_missing():
     details = task_scorecard(records, task_metrics(columns))["bits"].details
     assert details["best"] == 1.0  # (2 + 0) / 2
     assert details["worst"] is None  # there is no largest number of bits
+    assert details["as_zero"] is None  # none is the best there is
+
+
+@pytest.mark.parametrize("subject", [None, ["x", "x", "y", "y"]])
+def test_a_failure_never_looks_good_as_zero(subject):
+    # Less is better: 0.2, 0.4 and two failures, which count as the largest value where there is one.
+    status = ["ok", "error", "ok", "error"]
+    records = records_of([0.2, None, 0.4, None], status, subject=subject)
+    wrong = {"right": ColumnInfo(higher_is_better=False, bounds=(0.0, 1.0))}
+    card = task_scorecard(records, task_metrics(wrong), on_error="as_zero")
+    for cell in card.values():
+        assert cell.value == pytest.approx((0.2 + 1.0 + 0.4 + 1.0) / 4)
+        assert cell.details["as_zero"] == cell.details["worst"] == pytest.approx(cell.value)
+    bits = {"right": ColumnInfo(higher_is_better=False, bounds=(0.0, math.inf))}
+    card = task_scorecard(records, task_metrics(bits), on_error="as_zero")
+    for cell in [*card.values(), *(part["right"] for part in card.slices.values())]:
+        assert (cell.status, cell.value, cell.ci) == ("skipped", None, None)
+        assert "as_zero" in cell.reason
+        assert "right" in cell.reason
+        assert cell.n_errors > 0
+    # A log-likelihood is at most 0, which would be the best there is.
+    nats = {"right": ColumnInfo(bounds=(-math.inf, 0.0))}
+    assert task_scorecard(records, task_metrics(nats), on_error="as_zero")["right"].value is None
+
+
+def test_as_zero_without_failures_is_the_plain_mean():
+    bits = {"right": ColumnInfo(higher_is_better=False, bounds=(0.0, math.inf))}
+    card = task_scorecard(records_of([0.2, 0.4]), task_metrics(bits), on_error="as_zero")
+    assert card["right"].value == pytest.approx(0.3)
 
 
 def test_a_subject_with_only_errors_keeps_its_row():

@@ -2,7 +2,9 @@
 
 import json
 import math
+from collections.abc import Callable
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,10 +52,24 @@ class TestRequests:
         ("arguments", "message"),
         [
             ({"prompt": []}, "`prompt` is empty"),
+            ({"prompt": 5}, "`prompt` is 5; it must be a text or messages"),
             ({"prompt": "x", "max_tokens": 0}, "`max_tokens` is 0; it must be at least 1"),
-            ({"prompt": "x", "temperature": -1.0}, "must not be negative"),
-            ({"prompt": "x", "temperature": math.nan}, "must not be negative"),
-            ({"prompt": "x", "top_p": 0.0}, r"must be in \(0, 1\]"),
+            ({"prompt": "x", "max_tokens": "5"}, "`max_tokens` must be an integer, got '5'"),
+            ({"prompt": "x", "max_tokens": 2.5}, "`max_tokens` must be an integer, got 2.5"),
+            ({"prompt": "x", "max_tokens": True}, "`max_tokens` must be an integer, got True"),
+            ({"prompt": "x", "temperature": -1.0}, r"is -1.0; it must lie in \[0, inf\)"),
+            ({"prompt": "x", "temperature": math.nan}, r"is nan; it must lie in \[0, inf\)"),
+            ({"prompt": "x", "temperature": math.inf}, r"is inf; it must lie in \[0, inf\)"),
+            ({"prompt": "x", "temperature": True}, "`temperature` must be a number, got True"),
+            ({"prompt": "x", "temperature": "x"}, "`temperature` must be a number, got 'x'"),
+            ({"prompt": "x", "temperature": None}, "`temperature` must be a number, got None"),
+            ({"prompt": "x", "top_p": 0.0}, r"`top_p` is 0.0; it must lie in \(0, 1\]"),
+            ({"prompt": "x", "top_p": "a"}, "`top_p` must be a number, got 'a'"),
+            ({"prompt": "x", "top_p": True}, "`top_p` must be a number, got True"),
+            ({"prompt": "x", "seed": 1.5}, "`seed` must be an integer, got 1.5"),
+            ({"prompt": "x", "seed": -1}, "`seed` is -1; it must be at least 0"),
+            ({"prompt": "x", "stop": 3}, "`stop` is 3; give a sequence"),
+            ({"prompt": "x", "stop": ["a", ""]}, r"stop\[1\] is empty; every answer would end"),
             ({"prompt": "x", "stop": "\n"}, "`stop` is one text; give a sequence"),
             ({"prompt": "x", "stop": [None]}, r"stop\[0\] is None; it must be text"),
         ],
@@ -61,6 +77,13 @@ class TestRequests:
     def test_unusable_generations(self, arguments: dict[str, object], message: str) -> None:
         with pytest.raises(InvalidInputError, match=message):
             GenerateRequest(**arguments)  # type: ignore[arg-type]
+
+    def test_equal_settings_are_one_request(self) -> None:
+        one = GenerateRequest("x", max_tokens=np.int64(5), temperature=1, top_p=1, stop=["a"])
+        other = GenerateRequest("x", max_tokens=5, temperature=1.0, top_p=1.0, stop=("a",))
+        assert one == other
+        assert one.fingerprint == other.fingerprint
+        json.dumps(one.to_dict(), allow_nan=False)
 
     def test_unusable_scorings(self) -> None:
         with pytest.raises(InvalidInputError, match="there is nothing to score"):
@@ -134,6 +157,56 @@ class TestResponses:
         with pytest.raises(InvalidInputError, match="`n_tokens` has 2 numbers"):
             RawLoglikelihood([-1.0], ["a"], n_tokens=[1, 2])
 
+    @pytest.mark.parametrize(
+        ("number", "message"),
+        [
+            (
+                0.5,
+                r"loglikelihoods\[1\] is 0.5; it must be a log-probability, which is never above",
+            ),
+            (math.inf, r"loglikelihoods\[1\] is inf; it must be a log-probability"),
+            (True, r"loglikelihoods\[1\] is True; it must be a number"),
+            (np.False_, r"loglikelihoods\[1\] is np.False_; it must be a number"),
+            ("-1", r"loglikelihoods\[1\] is '-1'; it must be a number"),
+            ("-inf", r"loglikelihoods\[1\] is '-inf'; it must be a number"),
+            (None, r"loglikelihoods\[1\] is None; it must be a number"),
+        ],
+    )
+    @pytest.mark.parametrize("kind", [RawLoglikelihood, Loglikelihood])
+    def test_what_is_no_log_probability(self, kind: type, number: object, message: str) -> None:
+        with pytest.raises(InvalidInputError, match=message):
+            kind([-1.0, number], ["a", "b"])
+        with pytest.raises(InvalidInputError, match=message):
+            kind({"a": -1.0, "b": number})
+
+    def test_numbers_of_other_libraries_and_rounding_above_zero(self) -> None:
+        raw = RawLoglikelihood(np.array([-1.5, 1e-7, 0.0, -np.inf], dtype=np.float32))
+        assert raw.loglikelihoods == [-1.5, 0.0, 0.0, -math.inf]
+        assert {type(number) for number in raw.loglikelihoods} == {float}
+        assert RawLoglikelihood([-1], n_tokens=np.array([2])).n_tokens == (2,)
+
+    @pytest.mark.parametrize(
+        ("make", "message"),
+        [
+            (lambda: RawCompletion("a", prompt_tokens=-5), "`prompt_tokens` is -5; it must be at"),
+            (lambda: Completion("a", completion_tokens=1.5), "`completion_tokens` must be an int"),
+            (
+                lambda: Loglikelihood([-1.0], prompt_tokens="3"),
+                "`prompt_tokens` must be an integer",
+            ),
+            (
+                lambda: RawLoglikelihood([-1.0], n_tokens=[0]),
+                r"`n_tokens\[0\]` is 0; it must be at",
+            ),
+            (lambda: RawLoglikelihood({"a": -1}, n_tokens={"b": 1}), "do not name the same texts"),
+            (lambda: Usage(completion_tokens=-1), "`completion_tokens` is -1; it must be at least"),
+            (lambda: Usage(prompt_tokens=None), "`prompt_tokens` must be an integer, got None"),
+        ],
+    )
+    def test_what_is_no_number_of_tokens(self, make: Callable[[], object], message: str) -> None:
+        with pytest.raises(InvalidInputError, match=message):
+            make()
+
     def test_what_the_user_said(self) -> None:
         answer = Completion(
             "four",
@@ -170,6 +243,19 @@ class TestResponses:
         ):
             again = type(response).from_dict(json.loads(json.dumps(response.to_dict())))
             assert again == response
+
+    @pytest.mark.parametrize("kind", [RawLoglikelihood, Loglikelihood])
+    def test_a_probability_of_zero_is_strict_json(self, kind: type) -> None:
+        answer = kind([-1.0, -math.inf], ["a", "b"])
+        text = json.dumps(answer.to_dict(), allow_nan=False)
+        assert json.loads(text)["loglikelihoods"] == [-1.0, "-inf"]
+        assert kind.from_dict(json.loads(text)) == answer
+        assert kind.from_dict({"loglikelihoods": {"a": -1.0, "b": "-inf"}}) == answer
+
+    def test_an_error_can_be_stored_whatever_it_says(self) -> None:
+        error = ErrorInfo("other", "half \ud800 a pair")
+        assert error.message == "half \ufffd a pair"
+        assert ErrorInfo.from_dict({"kind": "other", "message": "half \ud800 a pair"}) == error
 
     def test_fields_of_later_versions_do_not_hurt(self) -> None:
         assert Usage.from_dict({"prompt_tokens": 1, "carbon_g": 3}) == Usage(1)

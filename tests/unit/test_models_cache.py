@@ -13,7 +13,7 @@ from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.protocols import Model
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, request_hash
 from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood, Usage
-from eval_toolkit.runner import Job, run_jobs
+from eval_toolkit.runner import Job, Journal, ReplayModel, run_jobs
 
 
 @pytest.fixture
@@ -94,6 +94,51 @@ def test_draws_without_a_seed_are_never_kept(path):
         assert len(cache) == 0
 
 
+class Fickle(ScriptedModel):
+    """Has another answer each time, as any server may even at temperature 0."""
+
+    def __init__(self):
+        super().__init__("x", name="fickle")
+
+    async def generate(self, request):
+        self.n_calls += 1
+        text = f"{self.n_calls}"
+        await asyncio.sleep(0.001)
+        return RawCompletion(text)
+
+
+@pytest.mark.parametrize("concurrency", [1, 4, 64])
+def test_two_attempts_are_never_one_answer(path, concurrency):
+    """Whatever the concurrency; nor are two units with the same prompt."""
+    jobs = [
+        Job(unit, attempt, GenerateRequest(prompt))
+        for unit, prompt in (("a", "one"), ("b", "two"), ("c", "one"))
+        for attempt in (1, 2, 3)
+    ]
+    asked = Fickle()
+    with ResponseCache(path) as cache:
+        first = run_jobs(jobs, CachedModel(asked, cache), concurrency=concurrency)
+        again = run_jobs(jobs, CachedModel(asked, cache), concurrency=concurrency)
+        part = run_jobs(jobs[:5], CachedModel(asked, cache), concurrency=concurrency)
+        assert len(cache) == 9
+    answers = [outcome.response.text for outcome in first]
+    assert asked.n_calls == len(set(answers)) == 9
+    assert [outcome.response.text for outcome in again] == answers
+    assert [outcome.response.text for outcome in part] == answers[:5]
+    replayed = run_jobs(jobs, ReplayModel(path), concurrency=concurrency)
+    assert [outcome.response.text for outcome in replayed] == answers
+
+
+def test_a_run_that_is_gone_on_with_keeps_its_attempts_apart(path, tmp_path):
+    jobs = [Job("a", attempt, GenerateRequest("one")) for attempt in (1, 2, 3)]
+    asked = Fickle()
+    with ResponseCache(path) as cache:
+        journal = Journal(tmp_path / "j.jsonl")
+        run_jobs(jobs[:1], CachedModel(asked, cache), journal=journal)
+        done = run_jobs(jobs, CachedModel(asked, cache), journal=journal)
+    assert [outcome.response.text for outcome in done] == ["1", "2", "3"]
+
+
 def test_numbers_are_kept_with_their_choices(path):
     request = LoglikelihoodRequest("Italy:", (" Rome", " Rome", " Oslo"))
     raw = RawLoglikelihood(
@@ -144,6 +189,9 @@ def test_everything_else_is_the_models_own(path):
         assert model.describe() == inner.describe()
         asyncio.run(model.aclose())
         assert closed == [1]
+        assert not hasattr(model, "speaks_chat")
+        inner.speaks_chat = False
+        assert model.speaks_chat is False
         bare = CachedModel(ScriptedModel("x"), cache)
         asyncio.run(bare.aclose())
         assert not hasattr(bare, "render")

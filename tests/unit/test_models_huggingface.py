@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -33,6 +34,22 @@ def test_torch_is_asked_for_by_its_name(tmp_path: Path, monkeypatch: pytest.Monk
         MissingExtraError, match=r"requires torch\. Install with: pip install 'torch'"
     ):
         asyncio.run(HuggingFaceModel(str(tmp_path)).generate(GenerateRequest("a")))
+
+
+@pytest.mark.parametrize("template", [None, "{{ messages }}"])
+def test_a_tokenizer_without_a_template_does_not_chat(template: str | None) -> None:
+    class Tokenizer:
+        bos_token_id, eos_token_id, all_special_ids = 0, 1, (0, 1)
+        chat_template = template
+
+        def __call__(self, text: str, **options: object) -> SimpleNamespace:
+            return SimpleNamespace(input_ids=[5 for _ in text])
+
+    model = HuggingFaceModel("t", tokenizer=Tokenizer(), model=object())
+    assert model.speaks_chat is (template is not None)
+    assert HuggingFaceModel(
+        "t", tokenizer=Tokenizer(), model=object(), chat_template="{{ messages }}"
+    ).speaks_chat
 
 
 @pytest.mark.parametrize(

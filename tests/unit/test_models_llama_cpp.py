@@ -1,6 +1,5 @@
 """`LlamaCppModel` with the real 135M weights, and what can go wrong before there are any."""
 
-import asyncio
 import json
 import sys
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.model_fixture import ask, tiny_metadata, tiny_weights, write_gguf
 
 from eval_toolkit.errors import InvalidInputError, MissingExtraError, ModelError
 from eval_toolkit.messages import Message, Role
@@ -22,19 +22,6 @@ CAPITALS = {"France": "Paris", "Italy": "Rome", "Japan": "Tokyo", "Egypt": "Cair
 CITIES = tuple(f" {city}" for city in CAPITALS.values())
 
 
-def ask(model: LlamaCppModel, *requests: Any) -> list[Any]:
-    async def all_of_them() -> list[Any]:
-        calls = [
-            model.generate(request)
-            if isinstance(request, GenerateRequest)
-            else model.loglikelihood(request)
-            for request in requests
-        ]
-        return await asyncio.gather(*calls, return_exceptions=True)
-
-    return asyncio.run(all_of_them())
-
-
 @pytest.fixture(scope="module")
 def model(embedded_weights: Path) -> LlamaCppModel:
     return LlamaCppModel(embedded_weights, n_ctx=96)
@@ -42,6 +29,18 @@ def model(embedded_weights: Path) -> LlamaCppModel:
 
 def test_it_is_a_model(model: LlamaCppModel) -> None:
     assert isinstance(model, Model)
+
+
+def test_a_file_without_a_template_does_not_chat(tmp_path: Path) -> None:
+    """llama.cpp would make up a template that the model was never trained on."""
+    metadata = tiny_metadata()
+    talking = write_gguf(tmp_path / "talking.gguf", metadata, tiny_weights())
+    assert LlamaCppModel(talking, n_ctx=64).speaks_chat
+    del metadata["tokenizer.chat_template"]
+    bare = write_gguf(tmp_path / "bare.gguf", metadata, tiny_weights())
+    assert not LlamaCppModel(bare, n_ctx=64).speaks_chat
+    with pytest.raises(ModelError, match="is not a file"):
+        LlamaCppModel(tmp_path / "absent.gguf").speaks_chat  # noqa: B018
 
 
 def test_it_knows_capitals(model: LlamaCppModel) -> None:

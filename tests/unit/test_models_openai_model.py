@@ -141,6 +141,13 @@ def test_counts_the_server_does_not_give_are_absent_and_not_zero() -> None:
     assert answer.usage.cost == 0.0
 
 
+def test_counts_that_are_none_are_absent() -> None:
+    with FaultServer(script={"What": ["odd-usage"]}) as server:
+        answer = ask(server, prices=(1.0, 1.0))
+    assert (answer.prompt_tokens, answer.completion_tokens) == (None, None)
+    assert (answer.usage.total_tokens, answer.usage.cost) == (0, 0.0)
+
+
 # --- the key -------------------------------------------------------------------------------------
 
 
@@ -157,6 +164,25 @@ def test_the_key_comes_from_the_environment_and_goes_nowhere_else(
     shown = f"{model!r} {model.describe()} {model.totals()} {vars(model)} {caplog.text}"
     assert SECRET not in shown
     assert SECRET not in repr(vars(model._endpoint))
+
+
+@pytest.mark.parametrize("escaped", [True, False])
+def test_a_key_that_a_server_repeats_is_not_in_the_answer(
+    monkeypatch: pytest.MonkeyPatch, escaped: bool
+) -> None:
+    key = "hunter2/plain"
+    monkeypatch.setenv("TOY_KEY", key)
+    monkeypatch.setenv("PLAN", "standard")
+    body = json.dumps({"choices": [{"message": {"content": f"Bearer {key} of standard"}}]})
+    if escaped:
+        body = body.replace("hunter", "h\\u0075nter").replace("2/", "2\\/")
+        assert json.loads(body)["choices"]
+    endpoint = OpenAICompatible(
+        "toy", api_key_env="TOY_KEY", headers_env={"Plan": "PLAN"}
+    )._endpoint
+    payload = endpoint._decoded("chat/completions", body.encode(), endpoint._headers()[1])
+    said = payload["choices"][0]["message"]["content"]
+    assert said == "Bearer [redacted] of standard", "words that are no secret stay"
 
 
 def test_a_wrong_key_is_not_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,9 +205,19 @@ def test_without_a_key_none_is_sent_and_the_error_says_how_to_give_one(
             ask(server)
         # The default key is OpenAI's: it goes to no other address.
         assert "Authorization" not in server.app.headers[-1]
-        monkeypatch.delenv("OPENAI_API_KEY")
-        with pytest.raises(ModelError, match="OPENAI_API_KEY is not set"):
-            ask(server, api_key_env="OPENAI_API_KEY")
+
+
+def test_a_variable_that_is_named_must_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value in (None, " "):
+        monkeypatch.setenv("TOY_KEY", value) if value else monkeypatch.delenv("TOY_KEY", False)
+        with pytest.raises(InvalidInputError, match="variable TOY_KEY is not set") as caught:
+            OpenAICompatible("toy", base_url="http://localhost:9/v1", api_key_env="TOY_KEY")
+        assert "`api_key_env`" in str(caught.value)
+    with pytest.raises(InvalidInputError) as caught:  # the key itself, where its name belongs
+        OpenAICompatible("toy", api_key_env=SECRET)
+    assert SECRET not in str(caught.value)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert OpenAICompatible("toy").name == "toy"  # nobody named it
 
 
 def test_headers_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

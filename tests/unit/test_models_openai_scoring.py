@@ -12,7 +12,14 @@ from tests.fault_server import FaultServer, true_loglikelihood
 from eval_toolkit.errors import ModelError
 from eval_toolkit.messages import Message
 from eval_toolkit.models.openai_compatible import OpenAICompatible
-from eval_toolkit.models.openai_compatible.scored import Ruler, fit_ruler, read_next_token
+from eval_toolkit.models.openai_compatible.scored import (
+    Ruler,
+    ScoredText,
+    fit_ruler,
+    read_echo,
+    read_next_token,
+    read_prompt_logprobs,
+)
 from eval_toolkit.requests import LoglikelihoodRequest
 from eval_toolkit.responses import RawLoglikelihood
 
@@ -108,6 +115,57 @@ def test_a_lie_is_refused_by_name_where_nothing_else_is_left(lie: str) -> None:
     assert "force: " in str(caught.value)
     assert "/tokenize answered 404" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+LONG = "The dog is in Rome, and Paris is a question. " * 3 + "It is"
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        ("truncated", "another text than the one that was sent"),
+        ("zeros", "a log-probability of 0.0 where the likeliest token has"),
+    ],
+)
+@pytest.mark.parametrize("lists", ["honest", "refused"])
+def test_what_came_back_is_compared_with_what_was_sent_every_time(
+    lie: str, words: str, lists: str
+) -> None:
+    """Servers that are honest about short texts pass the proof; long ones find them out."""
+    with FaultServer(echo=lie, lists=lists) as server:
+        found = score(server)
+        with pytest.raises(ModelError, match=words) as caught:
+            score(server, LONG)
+    assert found.loglikelihoods == pytest.approx(expected(), abs=1e-9)
+    assert caught.value.kind == "garbled"
+    with FaultServer(lists=lists) as server:
+        assert score(server, LONG).loglikelihoods == pytest.approx(expected(LONG), abs=1e-9)
+
+
+def test_prompt_logprobs_are_compared_with_what_was_sent() -> None:
+    rows = [None, *({"1": {"logprob": -1.0, "decoded_token": t}} for t in (" is", " Rome"))]
+    choice = {"prompt_logprobs": rows}
+    [read] = read_prompt_logprobs([choice], ["It is Rome"], 3)
+    assert read.offsets == [0, 2, 5]
+    for text, n_prompt, words in (
+        ("It is Paris", 3, "another text than the one that was sent"),
+        ("It is Rome", 4, "3 log-probabilities for 4 prompt tokens"),
+    ):
+        with pytest.raises(ModelError, match=words) as caught:
+            read_prompt_logprobs([choice], [text], n_prompt)
+        assert caught.value.kind == "garbled"
+
+
+def test_fewer_numbers_than_the_server_counts_tokens_in_a_list() -> None:
+    logprobs = {"token_logprobs": [None, -1.0], "text_offset": [0, 2]}
+    choices = [{"text": "It is", "logprobs": logprobs}] * 2
+    assert len(read_echo(choices, 4)) == 2
+    with pytest.raises(ModelError, match="4 log-probabilities for 5 prompt tokens"):
+        read_echo(choices, 5)
+
+
+def test_rounding_above_zero_is_zero() -> None:
+    assert ScoredText([None, 5e-4, -1.0], [0, 1, 2], None, None).between(1, 3).logprob == -1.0
 
 
 def test_offsets_of_an_unknown_measure_are_not_used() -> None:

@@ -89,6 +89,10 @@ def test_contents_of_every_shape() -> None:
     assert read_chat(answer("", "length")).finish_reason == "length"
     thinking = read_chat(answer(None, "length", reasoning_content="hm"))
     assert (thinking.text, thinking.finish_reason) == ("", "length")
+    assert read_chat(answer(None, "length")).text == ""
+    assert read_chat(answer("", "stop")).text == ""
+    for name in ("reasoning_content", "reasoning"):
+        assert read_chat(answer(None, "stop", **{name: "hm"})).text == ""
     assert read_chat(answer("Well,", "content_filter")).finish_reason == "content_filter"
 
 
@@ -99,6 +103,8 @@ def test_contents_of_every_shape() -> None:
         (answer(None, "content_filter"), "refused", "content filter"),
         (answer("", "content_filter"), "refused", "content filter"),
         (answer(None, tool_calls=[{}]), "refused", "called a tool"),
+        (answer(None), "garbled", "the answer has no content"),
+        (answer(None, "stop", reasoning_content="", tool_calls=[]), "garbled", "no content"),
         (answer(42), "garbled", "content of type int"),
         ({"choices": []}, "garbled", "no choices"),
         ({"choices": None}, "garbled", "no choices"),

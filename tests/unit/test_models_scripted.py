@@ -10,6 +10,7 @@ from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.protocols import Model
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.responses import RawCompletion, RawLoglikelihood
+from eval_toolkit.runner import Job, run_jobs
 
 TALK = (
     Message("system", "Be short."),
@@ -84,7 +85,10 @@ def test_numbers_by_place_by_name_and_as_a_whole():
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ("Rome", "'Rome' are no log-likelihoods"),
+        (lambda request: "Rome", "'Rome' are no log-likelihoods"),
+        (lambda request: [-1, -2], r"\[-1, -2\] are no log-likelihoods: .*there are 3 choices"),
+        (lambda request: [0.5, -1, -1], r".*: loglikelihoods\[0\] is 0.5; it must be a log-prob"),
+        (lambda request: [True, -1, -1], r".*: loglikelihoods\[0\] is True; it must be a number"),
         (lambda request: {" Rome": -1}, "the continuation ' Madrid' has no number"),
         (lambda request: 3, "3 are no log-likelihoods"),
     ],
@@ -92,6 +96,15 @@ def test_numbers_by_place_by_name_and_as_a_whole():
 def test_what_has_no_numbers_is_refused(answers, message):
     with pytest.raises(ModelError, match=f"scripted was asked 'Italy:': {message}"):
         score(ScriptedModel(answers))
+
+
+def test_one_text_for_everything_stops_a_run_of_log_likelihoods_at_once():
+    model = ScriptedModel("Rome", name="parrot")
+    jobs = [Job(f"q{n}", 1, CHOICES) for n in range(5)]
+    with pytest.raises(ModelError, match="parrot has one text for everything") as caught:
+        run_jobs(jobs, model)
+    assert caught.value.kind == "unsupported"
+    assert "\n" not in str(caught.value)
 
 
 def test_numbers_are_no_text():

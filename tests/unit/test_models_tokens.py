@@ -2,6 +2,7 @@
 
 import pytest
 
+from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import ModelError
 from eval_toolkit.messages import Message, Role
 from eval_toolkit.models._tokens import (
@@ -9,7 +10,6 @@ from eval_toolkit.models._tokens import (
     prompt_ids,
     rolling_windows,
     stop_position,
-    whole_text,
 )
 
 WORDS = ["<end>", "capital", " of", "tal", " Rome", "\n", *map(chr, range(32, 127))]

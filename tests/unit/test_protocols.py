@@ -23,6 +23,8 @@ MEMBERS = {
     "ThresholdSelector": {"criterion", "select"},
     "DatasetLoader": {"load_splits", "describe"},
     "SimilarityStrategy": {"pairs_within", "pairs_across"},
+    "Model": {"name", "describe", "generate", "loglikelihood"},
+    "Grader": {"name", "version", "grade"},
     "MetricSpec": {"name", "compute"},
 }
 every_protocol = pytest.mark.parametrize("name", list(MEMBERS))

@@ -1,6 +1,8 @@
 """The engine: order, bounds, errors that stay where they are, stops that keep what is finished."""
 
 import asyncio
+import json
+import math
 import signal
 import threading
 
@@ -16,7 +18,16 @@ from eval_toolkit.errors import (
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood, Usage
-from eval_toolkit.runner import Entry, Job, Journal, Outcome, run_jobs, run_jobs_async
+from eval_toolkit.runner import (
+    Entry,
+    Job,
+    Journal,
+    Outcome,
+    read_outcomes,
+    run_jobs,
+    run_jobs_async,
+    to_columns,
+)
 
 
 def jobs_of(n, attempts=1):
@@ -135,6 +146,47 @@ def test_fewer_numbers_than_continuations_are_an_error():
     error = run_jobs([job], Short("x"))[0].error
     assert error.kind == "garbled"
     assert error.message == "the model returned 2 log-likelihoods for 3 continuations"
+
+
+@pytest.mark.parametrize("kind", [ModelError, KeyError])
+def test_an_error_that_has_no_encoding_is_made_storable(tmp_path, kind):
+    failure = kind("lone \ud800 surrogate")
+    journal = Journal(tmp_path / "j.jsonl")
+    outcomes = run_jobs(
+        jobs_of(3), ScriptedModel(Trouble({"question 1"}, failure)), journal=journal
+    )
+    assert [outcome.ok for outcome in outcomes] == [True, False, True]
+    message = outcomes[1].error.message
+    message.encode()
+    assert "lone \ufffd surrogate" in message or "lone \\ud800 surrogate" in message
+    columns = to_columns(outcomes)
+    assert read_outcomes(columns)[1].error == outcomes[1].error
+
+
+def test_an_outcome_is_strict_json_where_a_probability_is_zero():
+    job = Job("q", 1, LoglikelihoodRequest("a", ("b", "c")))
+    outcome = Outcome(job, RawLoglikelihood([-1.0, -math.inf], ["b", "c"]))
+    told = json.loads(json.dumps(outcome.to_dict(), allow_nan=False))
+    assert told["response"]["loglikelihoods"] == [-1.0, "-inf"]
+
+
+@pytest.mark.parametrize(
+    "damage", [{"text": 5}, {"text": None}, {"text": "x", "prompt_tokens": -1}, {"txt": "x"}, {}]
+)
+def test_damaged_answers_are_called_damaged(tmp_path, damage):
+    journal = Journal(tmp_path / "j.jsonl")
+    run_jobs(jobs_of(3), ScriptedModel("fine"), journal=journal)
+    lines = [json.loads(line) for line in journal.path.read_text().splitlines()]
+    lines[1]["response"] = damage
+    lines[2]["hash"] = "0" * 64
+    journal.path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    outcomes = run_jobs(jobs_of(3), ScriptedModel("fine"), journal=journal)
+    assert texts(outcomes) == ["fine"] * 3
+    assert outcomes.n_reused == 1
+    assert outcomes.notes == (
+        "1 stored answers are of another model, prompt or parameter; asked again",
+        "1 stored answers are damaged; asked again",
+    )
 
 
 def test_secrets_in_an_error_do_not_reach_the_disk(tmp_path):

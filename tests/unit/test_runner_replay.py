@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError, ModelError
+from eval_toolkit.messages import Message
 from eval_toolkit.models.cache import CachedModel, ResponseCache
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
@@ -76,6 +77,49 @@ def test_a_replay_says_what_the_model_said(source):
     usage = again[0].response.usage
     assert (usage.prompt_tokens, usage.cost, usage.latency_s, usage.cached) == (5, 0.0, 0.0, True)
     assert again[3].error.status == 500
+
+
+@pytest.mark.parametrize("done", [[0], [5], [6, 8], [7]])
+def test_a_replay_that_is_gone_on_with_gives_every_job_its_own_answer(source, tmp_path, done):
+    """What is in the journal already does not shift the answers of equal requests."""
+    path, outcomes = source
+    journal = Journal(tmp_path / "again.jsonl")
+    run_jobs([JOBS[at] for at in done], ReplayModel(path), journal=journal)
+    again = run_jobs(JOBS, ReplayModel(path), journal=journal)
+    assert said(again) == said(outcomes)
+    part = run_jobs(JOBS[6:], ReplayModel(path))
+    assert said(part) == said(outcomes)[6:], "a job without those before it"
+
+
+def test_jobs_of_other_names_get_the_answers_in_order(source):
+    path, outcomes = source
+    jobs = [Job(f"other {job.unit_id}", job.attempt, job.request) for job in JOBS]
+    assert said(run_jobs(jobs, ReplayModel(path))) == said(outcomes)
+
+
+def test_a_damaged_answer_is_called_damaged(tmp_path):
+    journal = Journal(tmp_path / "j.jsonl")
+    run_jobs(JOBS[:1], ScriptedModel("fine"), journal=journal)
+    journal.path.write_text(journal.path.read_text().replace('"text":"fine"', '"text":5'))
+    [outcome] = run_jobs(JOBS[:1], ReplayModel(journal.path))
+    assert outcome.error.message == (
+        f"{journal.path}: the stored answer is damaged: `text` is 5; it must be text"
+    )
+
+
+@pytest.mark.parametrize("speaks_chat", [True, False])
+@pytest.mark.parametrize("stored", ["run", "journal"])
+def test_a_replay_speaks_as_the_model_did(tmp_path, stored, speaks_chat):
+    """So that the default prompts are the recorded ones."""
+    model = ScriptedModel("x")
+    if not speaks_chat:
+        model.speaks_chat = False
+    prompt = [Message("user", "Hello")] if speaks_chat else "Hello"
+    journal = Journal(tmp_path / "j.jsonl")
+    outcomes = run_jobs([Job("q", 1, GenerateRequest(prompt))], model, journal=journal)
+    stored_run(tmp_path / "r", outcomes, model)
+    replay = ReplayModel(tmp_path / "r" if stored == "run" else journal.path)
+    assert replay.speaks_chat is speaks_chat
 
 
 def test_what_is_not_stored_is_an_error_that_says_so(source):

@@ -92,7 +92,7 @@ def test_no_outcomes_are_no_rows():
     [
         ("response", "{", "stored responses, row 0: response is not JSON"),
         ("response", None, "stored responses, row 0: neither an answer nor an error"),
-        ("response", '{"tex": 1}', "stored responses, row 0: no answer"),
+        ("response", '{"tex": 1}', "stored responses, row 0: the stored answer is damaged"),
         ("params", '{"temp": 1}', "stored responses, row 0: no request"),
     ],
 )

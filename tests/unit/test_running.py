@@ -10,6 +10,7 @@ import pytest
 from eval_toolkit.analysis import compare_runs
 from eval_toolkit.artifacts import validate_payload
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError, ModelError
+from eval_toolkit.graders import ColumnInfo
 from eval_toolkit.models.cache import ResponseCache
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.responses import ErrorInfo, RawCompletion, ResponseType, Usage
@@ -33,6 +34,11 @@ class Sums(BaseTask[str]):
 
     def _get_ground_truth(self, item):
         return str(item["a"] + item["b"])
+
+
+class Reworded(Sums):
+    def _get_instruction_text(self, item):
+        return f"How much is {item['a']} + {item['b']}?"
 
 
 class Choose(BaseTask[str]):
@@ -241,6 +247,19 @@ def test_failed_requests_are_counted_shown_and_asked_again(tmp_path):
     assert files(tmp_path / "r") == files(tmp_path / "straight" / "r")
 
 
+def test_half_a_surrogate_pair_in_one_error_spoils_no_other_sample(tmp_path):
+    class Quoting(Failing):
+        async def generate(self, request):
+            if "What is 3 +" in request.prompt[-1].content:
+                raise ModelError("bad \ud800 \x00 sign", kind="other")
+            return await super().generate(request)
+
+    done = run_task(sums(), Quoting(()), tmp_path / "r")
+    assert (done.n_errors, done.n_requests) == (1, N)
+    stored = Run.open(tmp_path / "r").records("Sums", "adder")
+    assert "bad \ufffd" in "".join(stored.reason["exact_match"])
+
+
 def test_an_answer_that_carries_an_error_is_an_error():
     def refused(request):
         return RawCompletion("", error=ErrorInfo("refused", "the filter said no"))
@@ -369,7 +388,12 @@ def test_other_graders_need_no_answer(tmp_path):
     ("task", "who", "options", "said"),
     [
         (sums(num_fewshot=2), model(), {}, "task.num_fewshot = 0, this one has 2"),
-        (sums(12), model(), {}, "task."),
+        (sums(12), model(), {}, "the data have changed (12 rows, were 24)"),
+        (
+            Sums(rows={"test": [*ROWS[:-1], {**ROWS[-1], "b": 1}], "train": TRAIN}),
+            *(model(), {}, "the data have changed (24 rows, as before)"),
+        ),
+        (Reworded(rows={"test": ROWS, "train": TRAIN}), model(), {}, "the prompts have changed"),
         (Choose(rows=PLAIN_ROWS), model(), {}, 'task.name = "Sums", this one has "Choose"'),
         (sums(), model(name="other"), {}, 'model.name = "adder", this one has "other"'),
         (sums(), model("7"), {}, "model.description.answers = "),
@@ -410,7 +434,7 @@ def test_measuring_again_asks_no_model(tmp_path):
 
     elsewhere = measure_run(done.run, sums(), graders=["number_match"], out=tmp_path / "s")
     assert elsewhere.run.run_id == "s"
-    assert elsewhere.run.manifest["versioned_objects"]["grader:number_match"] == "1"
+    assert elsewhere.run.manifest["versioned_objects"]["grader:number_match"] == "2"
     in_place = measure_run(done.run, sums(), graders=["number_match"], out=tmp_path / "r")
     assert "number_match" in in_place.run.results["by_slice"]["Sums"]["by_scorer"]["adder"]
     silent = model()
@@ -429,6 +453,191 @@ def test_measuring_again_needs_the_same_data(tmp_path):
         measure_run(keyed.run, Sums(rows=changed))
     with pytest.raises(ArtifactError, match="is a run of 'Sums', not of 'Choose'"):
         measure_run(done.run, Choose(rows=PLAIN_ROWS))
+
+
+class Ordered(Choose):
+    """Choices in the order of the row, or in one drawn for it."""
+
+    NAME = "Ordered"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"shuffle_choices": True, "seed": 2}, "task.seed = 1, this task has 2"),
+        ({"seed": 1}, "task.shuffle_choices = true, this task has false"),
+        (
+            {"shuffle_choices": True, "seed": 1, "num_fewshot": 1},
+            "task.num_fewshot = 0, this task has 1",
+        ),
+    ],
+)
+def test_measuring_again_needs_the_task_that_was_asked(tmp_path, options, said):
+    rows = {"test": PLAIN_ROWS, "train": PLAIN_ROWS[:2]}
+    scores = ScriptedModel([-1.0, -2.0, -3.0])
+    done = run_task(Ordered(rows=rows, shuffle_choices=True, seed=1), scores, tmp_path / "r")
+    before = files(tmp_path / "r")
+    with pytest.raises(ArtifactError) as caught:
+        measure_run(done.run, Ordered(rows=rows, **options), out=tmp_path / "r")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert files(tmp_path / "r") == before
+    assert measure_run(done.run, Ordered(rows=rows, shuffle_choices=True, seed=1)).card == done.card
+
+
+def test_measuring_again_needs_the_same_prompts_and_rows(tmp_path):
+    class Regraded(Sums):
+        VERSION = "2"
+
+        def post_process_generated_completion(self, text, sample=None):
+            return "0"
+
+    done = run_task(sums(), model(), tmp_path / "r")
+    with pytest.raises(ArtifactError, match="the prompts have changed"):
+        measure_run(done.run, Reworded(rows={"test": ROWS, "train": TRAIN}))
+    with pytest.raises(ArtifactError, match=r"the data have changed \(24 rows, as before\)"):
+        measure_run(done.run, Sums(rows={"test": ROWS, "train": TRAIN[:4]}))
+    regraded = Regraded(rows={"test": ROWS, "train": TRAIN})
+    again = measure_run(done.run, regraded, out=tmp_path / "r")  # no other prompt, no other truth
+    assert again.card["exact_match"].value == pytest.approx(1 / 24)
+    assert again.run.manifest["config"]["task"]["version"] == "2"
+    assert again.run.manifest["versioned_objects"]["task:Sums"] == "2"
+
+
+class Judge:
+    name, version, mended = "judge", "1", False
+
+    def __init__(self, column="judge"):
+        self.column = column
+
+    def columns(self):
+        return {self.column: ColumnInfo()}
+
+    def grade(self, response):
+        if not self.mended:
+            raise KeyError("gold")
+        return {self.column: 1.0}
+
+
+def test_a_mended_grader_is_written_though_nothing_is_asked(tmp_path, monkeypatch):
+    broken = run_task(sums(), model(), tmp_path / "r", graders=[Judge()], concurrency=3)
+    assert broken.card["judge"].status == "error"
+    monkeypatch.setattr(Judge, "mended", True)
+    silent = model()
+    done = run_task(sums(), silent, tmp_path / "r", graders=[Judge()], concurrency=5)
+    assert silent.n_calls == 0
+    stored = Run.open(tmp_path / "r")
+    assert stored.results == done.results == done.run.results
+    assert stored.results["by_slice"]["Sums"]["by_scorer"]["adder"]["judge"]["value"] == 1.0
+    assert set(stored.records("Sums", "adder").status["judge"]) == {"ok"}
+    assert stored.manifest["engine"]["concurrency"] == 3  # of the answers that are there
+
+
+def test_grades_that_change_places_are_written_though_no_mean_moves(tmp_path):
+    class Parity:
+        name, version = "parity", "1"
+        odd = 0
+
+        def grade(self, response):
+            return {"parity": float(len(response.raw_completion) % 2 == self.odd)}
+
+    class Half(Sums):
+        SUBJECT_FIELD = None
+
+    lengths = ScriptedModel(lambda request: "x" * (1 + int(request.prompt[-1].content[8]) % 2))
+    task = Half(rows=[{"a": a, "b": 0} for a in range(10)])
+    first = run_task(task, lengths, tmp_path / "r", graders=[Parity()])
+    Parity.odd = 1
+    second = run_task(task, lengths, tmp_path / "r", graders=[Parity()])
+    assert first.results == second.results
+    stored = Run.open(tmp_path / "r").records("Sums", "scripted")
+    assert stored.columns["parity"].tolist() == (1 - first.records.columns["parity"]).tolist()
+
+
+def test_models_that_differ_in_what_is_redacted_do_not_share_a_folder(tmp_path):
+    class Adapted(Failing):
+        def __init__(self, adapter):
+            super().__init__(())
+            self.adapter = adapter
+
+        def describe(self):
+            return {"kind": "adapted", "adapter_token": self.adapter}
+
+    done = run_task(sums(), Adapted("lora-one"), tmp_path / "r")
+    assert "lora-one" not in (tmp_path / "r" / "manifest.json").read_text("utf-8")
+    assert done.results["config"]["model"]["description"]["adapter_token"] == "[redacted]"  # noqa: S105
+    before = files(tmp_path / "r")
+    with pytest.raises(ArtifactError, match=r"differs in a part of model\.description that is not"):
+        run_task(sums(), Adapted("lora-two"), tmp_path / "r")
+    assert files(tmp_path / "r") == before
+    assert run_task(sums(), Adapted("lora-one"), tmp_path / "r").n_reused == N
+    measure_run(done.run, sums(), out=tmp_path / "s")
+    with pytest.raises(ArtifactError, match="differs in a part"):
+        run_task(sums(), Adapted("lora-two"), tmp_path / "s")
+
+
+def test_graders_of_one_name_are_told_apart(tmp_path, monkeypatch):
+    monkeypatch.setattr(Judge, "mended", True)
+    both = [Judge("a"), Judge("b"), "exact_match"]
+    done = run_task(sums(), model(), tmp_path / "r", graders=both)
+    told = {"judge(a)": "1", "judge(b)": "1", "exact_match": "1"}
+    assert done.results["config"]["graders"] == told
+    assert done.run.manifest["versioned_objects"]["grader:judge(b)"] == "1"
+
+
+def test_how_the_model_was_asked_is_recorded_outside_the_results(tmp_path):
+    batched = Failing(())
+    batched.batch_size, batched.max_batch_tokens, batched.concurrency = 4, 512, 7
+    own = run_task(sums(), batched, tmp_path / "own" / "r")
+    assert own.run.manifest["engine"] == {
+        "concurrency": 7,
+        "model_batching": {"batch_size": 4, "max_batch_tokens": 512},
+    }
+    told = run_task(sums(), Failing(()), tmp_path / "told" / "r", concurrency=2)
+    assert told.run.manifest["engine"] == {"concurrency": 2, "model_batching": None}
+    default = run_task(sums(), Failing(()), tmp_path / "default" / "r")
+    assert default.run.manifest["engine"]["concurrency"] == 16
+    assert files(own.run.path) == files(told.run.path)
+    again = measure_run(own.run, sums(), out=tmp_path / "again")
+    assert again.run.manifest["engine"] == own.run.manifest["engine"]
+
+
+def test_a_replay_sends_what_was_sent(tmp_path):
+    def blurted(request):
+        assert isinstance(request.prompt, str)
+        return "0"
+
+    silent = ScriptedModel(blurted, name="base")
+    silent.speaks_chat = False
+    first = run_task(sums(), silent, tmp_path / "r")
+    assert first.results["config"]["formatter"] == "plain"
+    replayed = run_task(sums(), None, tmp_path / "p" / "r", replay=first.run.path)
+    assert replayed.n_errors == 0
+    assert files(tmp_path / "p" / "r") == files(tmp_path / "r")
+
+    own = run_task(sums(), silent, tmp_path / "own", formatter=joined)
+    with pytest.raises(
+        InvalidInputError, match=r"`formatter` is missing; .* of which only the hash"
+    ):
+        run_task(sums(), None, replay=own.run.path)
+    assert run_task(sums(), None, replay=own.run.path, formatter=joined).n_errors == 0
+
+
+def test_a_replay_of_an_unfinished_run_sends_what_was_sent(tmp_path):
+    def interrupted(request):
+        if request.prompt.startswith("What is 9 "):
+            raise ModelError("no key", kind="auth")
+        return "0"
+
+    with pytest.raises(ModelError):
+        run_task(sums(), model(interrupted), tmp_path / "r", formatter="plain", concurrency=1)
+    for source in (tmp_path / "r", tmp_path / "r" / "journal.jsonl"):
+        done = run_task(sums(), None, replay=source)
+        assert 0 < done.n_errors < N
+
+
+def joined(messages):
+    return " ".join(message.content for message in messages)
 
 
 def test_replay_and_cache_need_no_model(tmp_path):
@@ -467,13 +676,142 @@ def test_an_estimate_asks_nothing():
     assert silent.n_calls == 0
     assert isinstance(told, Estimate)
     assert (told.n_samples, told.n_requests, told.completion_tokens) == (6, 12, 96)
-    assert told.how == "counted by the model in 12 of 12 prompts"
+    assert told.how == "counted by the model in 6 of 6 prompts"
     assert told.prompt_tokens == sum(
         silent.count_tokens(s.messages[0].content) for s in sums().samples(3) for _ in range(2)
     )
     plain = estimate(Choose(rows=PLAIN_ROWS))
     assert plain.completion_tokens == 0
     assert plain.how == "one token per 4 characters"
+    assert plain.cost is None
+    with pytest.raises(InvalidInputError, match="the same every time"):
+        estimate(Choose(rows=PLAIN_ROWS), attempts=2)
+
+
+def test_an_estimate_of_very_many_attempts_is_a_product():
+    told = estimate(sums(), attempts=10**9)
+    assert told.n_requests == 10**9 * N
+    assert told.completion_tokens == 8 * 10**9 * N
+
+
+def test_an_estimate_knows_the_limit_that_a_model_sets_itself_and_its_prices():
+    class Open(Sums):
+        max_tokens = None
+
+    priced = Failing(())
+    priced.default_max_tokens, priced.prices = 100, (2.0, 10.0)
+    told = estimate(Open(rows=ROWS), priced, formatter="plain", attempts=2)
+    assert told.completion_tokens == 2 * N * 100
+    assert told.cost == pytest.approx((told.prompt_tokens * 2.0 + 2 * N * 100 * 10.0) / 1e6)
+    chat = estimate(Open(rows=ROWS), priced)  # the limit is of texts
+    assert chat.completion_tokens is None
+    assert chat.cost == pytest.approx(chat.prompt_tokens * 2.0 / 1e6)
+    assert estimate(sums(), priced, formatter="plain").completion_tokens == 8 * N
+    assert estimate(sums(), Failing(())).cost is None
+
+
+# --- who answered, and what it took -------------------------------------------------------------
+
+
+def priced(request):
+    return RawCompletion(solve(request), usage=Usage(10, 2, cost=0.5))
+
+
+def counts(done):
+    return (done.n_asked, done.n_reused, done.n_cached, done.n_replayed)
+
+
+def test_answers_are_told_apart_by_where_they_come_from(tmp_path):
+    cache = tmp_path / "cache.sqlite"
+    few = run_task(sums(), model(priced), tmp_path / "r", limit=3, cache=cache)
+    assert counts(few) == (6, 0, 0, 0)
+    more = run_task(sums(), model(priced), tmp_path / "r", limit=4, cache=cache)
+    assert counts(more) == (2, 6, 0, 0)
+    assert (more.usage["cost"], more.usage_now["cost"]) == (4.0, 1.0)
+    assert (more.usage["prompt_tokens"], more.usage_now["prompt_tokens"]) == (80, 20)
+    cached = run_task(sums(), model(priced), limit=5, cache=cache)
+    assert counts(cached) == (2, 0, 8, 0)
+    assert cached.usage_now == {**cached.usage_now, "cost": 1.0, "completion_tokens": 4}
+    replayed = run_task(sums(), None, replay=more.run.path, limit=4)
+    assert counts(replayed) == (0, 0, 0, 8)
+    assert replayed.usage_now["prompt_tokens"] == 0
+    lacking = run_task(sums(), None, replay=more.run.path, limit=5)
+    assert counts(lacking) == (0, 0, 0, 10)
+    assert lacking.n_failed_requests == 2
+    measured = measure_run(more.run, sums())
+    assert counts(measured) == (0, 8, 0, 0)
+    assert measured.usage_now["cost"] == 0.0
+    told = more.to_dict()
+    assert (told["n_asked"], told["n_cached"], told["usage_now"]["cost"]) == (2, 0, 1.0)
+
+
+def test_measuring_a_run_with_failures_asks_nothing(tmp_path):
+    done = run_task(sums(), Failing({3}), tmp_path / "r")
+    again = measure_run(done.run, sums())
+    assert counts(again) == (0, N - 1, 0, 0)
+    assert again.n_failed_requests == 1
+
+
+def test_what_a_reader_should_know_is_in_the_notes_and_the_manifest(tmp_path):
+    rows = [{**row, "id": 1} for row in ROWS]
+    done = run_task(Sums(rows=rows), model(), tmp_path / "r", attempts=2)
+    assert "the key 'id' is 1, as in row 1" in done.notes[0]
+    assert "temperature 0" in done.notes[1]
+    assert done.run.manifest["notes"] == list(done.notes)
+    again = measure_run(done.run, Sums(rows=rows), out=tmp_path / "s")
+    assert "the key 'id' is 1, as in row 1" in again.notes[0]
+    assert again.run.manifest["notes"] == list(done.notes)
+    quiet = run_task(sums(), model(), tmp_path / "t", attempts=2, temperature=0.5)
+    assert quiet.notes == ()
+    assert quiet.run.manifest["notes"] == []
+
+
+# --- graders ------------------------------------------------------------------------------------
+
+
+def test_graders_of_another_kind_of_answer_are_refused(tmp_path):
+    silent = model()
+    with pytest.raises(InvalidInputError) as caught:
+        run_task(sums(), silent, tmp_path / "r", graders=["accuracy"])
+    assert str(caught.value) == (
+        "the grader 'accuracy' grades log-likelihoods, but 'Sums' asks for completions; there are "
+        "exact_match, f1, f1_plain, letter_match, number_match, regex_match"
+    )
+    assert (silent.n_calls, (tmp_path / "r").exists()) == (0, False)
+    with pytest.raises(
+        InvalidInputError, match=r"'f1' grades completions, .*; there are accuracy, "
+    ):
+        run_task(Choose(rows=PLAIN_ROWS), silent, graders=["f1"])
+    with pytest.raises(InvalidInputError, match="grades log-likelihoods"):
+        measure_run(
+            run_task(sums(), model(), tmp_path / "m").run, sums(), graders=["bits_per_byte"]
+        )
+
+
+def test_graders_that_say_nothing_of_it_are_accepted(monkeypatch):
+    monkeypatch.setattr(Judge, "mended", True)
+    assert run_task(sums(), model(), graders=[Judge()]).card["judge"].value == 1.0
+
+
+def test_a_k_that_is_repeated_is_one_k():
+    done = run_task(
+        sums(), model(), attempts=2, temperature=0.5, pass_at=[2, 1, 2], pass_hat=(2, 2)
+    )
+    assert [name for name in done.card if "pass" in name and "macro" not in name] == [
+        "exact_match_pass@2",
+        "exact_match_pass@1",
+        "exact_match_pass^2",
+    ]
+    assert done.results["config"]["pass_at"] == [2, 1]
+
+
+def test_columns_that_clash_are_refused_before_anything_is_asked(monkeypatch):
+    monkeypatch.setattr(Judge, "mended", True)
+    silent = model()
+    graders = ["exact_match", Judge("exact_match_pass@1")]
+    with pytest.raises(InvalidInputError, match="'exact_match_pass@1'"):
+        run_task(sums(), silent, graders=graders, pass_at=[1])
+    assert silent.n_calls == 0
 
 
 @pytest.mark.parametrize(
@@ -487,9 +825,25 @@ def test_an_estimate_asks_nothing():
         ({"max_error_rate": 2}, InvalidInputError, "`max_error_rate` is 2"),
         ({"confidence": 95}, InvalidInputError, "`confidence` is 95"),
         ({"limit": 0}, InvalidInputError, "`limit` is 0"),
-        ({"formatter": "xml"}, InvalidInputError, "`formatter` is 'xml'"),
+        ({"formatter": "xml"}, InvalidInputError, "^`formatter` is 'xml'"),
+        ({"formatter": 3}, InvalidTypeError, "^`formatter` is 3; it must be a name"),
         ({"temperature": -1}, InvalidInputError, "`temperature` is -1"),
+        ({"temperature": "x"}, InvalidTypeError, "`temperature` must be a number, got 'x'"),
+        ({"temperature": np.inf}, InvalidInputError, "`temperature` is inf"),
+        ({"top_p": "a"}, InvalidTypeError, "`top_p` must be a number, got 'a'"),
+        ({"max_tokens": "5"}, InvalidTypeError, "`max_tokens` must be an integer, got '5'"),
+        ({"max_tokens": 2.5}, InvalidTypeError, "`max_tokens` must be an integer, got 2.5"),
+        ({"stop": "Question:"}, InvalidInputError, "^`stop` is one text; give a sequence"),
+        ({"stop": [""]}, InvalidInputError, r"^stop\[0\] is empty"),
         ({"concurrency": 0}, InvalidInputError, "`concurrency` is 0"),
+        ({"pass_at": 3}, InvalidTypeError, "`pass_at` is 3; it must be a list of numbers"),
+        ({"pass_hat": "3"}, InvalidTypeError, "`pass_hat` is '3'; it must be a list of numbers"),
+        ({"graders": 3}, InvalidTypeError, "`graders` is 3; it must be a list"),
+        ({"cache": 3}, InvalidTypeError, "`cache` is 3; it must be a ResponseCache or a path"),
+        ({"replay": 3}, InvalidTypeError, "`replay` is 3; it must be a path"),
+        ({"run_id": ""}, InvalidInputError, "`run_id` is ''; it must be a name"),
+        ({"run_id": 3}, InvalidInputError, "`run_id` is 3; it must be a name"),
+        ({"on_progress": 3}, InvalidTypeError, "`on_progress` is 3; it must be callable"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_before_anything_is_asked(
@@ -500,6 +854,33 @@ def test_options_that_do_not_fit_are_refused_before_anything_is_asked(
         run_task(sums(), silent, tmp_path / "r", **options)
     assert silent.n_calls == 0
     assert not (tmp_path / "r").exists()
+
+
+def test_stop_texts_of_a_task_are_a_list():
+    class OneText(Sums):
+        stop_sequences = "Question:"
+
+    class Endless(Sums):
+        max_tokens = 0
+
+    with pytest.raises(InvalidInputError, match="task 'Sums': `stop` is one text; give a sequence"):
+        run_task(OneText(rows=ROWS), model())
+    with pytest.raises(InvalidInputError, match="task 'Sums': `max_tokens` is 0"):
+        run_task(Endless(rows=ROWS), model())
+    # What is given replaces what is the task's.
+    assert Decoding.of(OneText(rows=ROWS), stop=["\n"]).stop == ("\n",)
+
+
+def test_what_is_no_folder_is_refused(tmp_path):
+    with pytest.raises(InvalidTypeError, match="`out` is 3; it must be a path"):
+        run_task(sums(), model(), 3)
+    done = run_task(sums(2), model(), tmp_path / "r")
+    with pytest.raises(InvalidTypeError, match="`out` is 3; it must be a path"):
+        measure_run(done.run, sums(2), out=3)
+    with pytest.raises(InvalidTypeError, match="`run` is 3; it must be a Run or a path"):
+        measure_run(3, sums(2))
+    with pytest.raises(InvalidTypeError, match="`task` is 'Sums'; it must be a task"):
+        measure_run(done.run, "Sums")
 
 
 def test_what_is_no_task_or_model_is_refused():

@@ -348,8 +348,8 @@ def test_b_the_guard_on_resuming_sees_prompt_data_and_sampling(tmp_path):
     other_rows = [*rows()[:-1], {**rows()[-1], "a": "changed"}]
     other_data = Quiz(rows={"test": other_rows, "train": TRAIN})
     for task, options, place in (
-        (reworded, {}, "task."),
-        (other_data, {}, "task."),
+        (reworded, {}, "the prompts have changed"),
+        (other_data, {}, "the data have changed"),
         (quiz(), {"top_p": 0.9}, "decoding.top_p"),
         (quiz(seed=1), {}, "task.seed"),
     ):

@@ -156,6 +156,26 @@ class TestIdentity:
         assert len(first.id.split("~")[0]) == 16
         assert (first.content_hash == second.content_hash) == (bad == 0 and bad is not False)
 
+    def test_a_key_that_cannot_be_stored_is_none(self) -> None:
+        rows = [{"id": f"x{sign}", **sums(1)[0]} for sign in ("", "\ud800")]
+        samples = Sums(rows=rows).samples()
+        assert all(len(sample.id.split("~")[0]) == 16 for sample in samples)
+
+        class Keyed(Sums):
+            ID_FIELD = "key"
+
+        rows = [{"key": "x\ud800", **sums(1)[0]}]
+        reason = r"row 1: the key 'key' is 'x\\ud800'; every item needs a text or a number"
+        with pytest.raises(InvalidInputError, match=reason):
+            Keyed(rows=rows).samples()
+
+    def test_a_group_that_cannot_be_stored_is_hashed(self) -> None:
+        class Grouped(Sums):
+            GROUP_FIELD = "passage"
+
+        (sample,) = Grouped(rows=[{**sums(1)[0], "passage": "x\ud800"}]).samples()
+        assert len(str(sample.group)) == 16
+
     def test_a_promised_key_must_be_one(self) -> None:
         class Keyed(Sums):
             ID_FIELD = "key"
@@ -165,6 +185,42 @@ class TestIdentity:
         rows = [{"key": "x", **row} for row in sums(2)]
         with pytest.raises(InvalidInputError, match="row 2: the key 'key' is 'x', as in row 1"):
             Keyed(rows=rows).samples()
+
+    def test_id_is_a_promise_where_it_is_named(self) -> None:
+        class Keyed(Sums):
+            ID_FIELD = "id"
+
+        rows: list[dict[str, Any]] = [{"id": f"k{n}", **row} for n, row in enumerate(sums(3))]
+        assert [sample.id for sample in Keyed(rows=rows).samples(order="file")] == [
+            "k0",
+            "k1",
+            "k2",
+        ]
+        with pytest.raises(MissingColumnError, match="row 4: the key 'id' is missing"):
+            Keyed(rows=[*rows, {"a": 1, "b": 2}]).samples()
+        with pytest.raises(InvalidInputError, match="row 4: the key 'id' is 'k1', as in row 2"):
+            Keyed(rows=[*rows, {"id": "k1", "a": 1, "b": 2}]).samples()
+
+    def test_an_id_that_is_no_key_is_told(self) -> None:
+        rows: list[dict[str, Any]] = [{"id": f"k{n}", **row} for n, row in enumerate(sums(3))]
+        for data in (rows, sums(3)):  # a key, and no such field
+            task = Sums(rows=data)
+            task.samples()
+            assert task.data_notes == []
+        task = Sums(rows=[*rows, {"a": 1, "b": 2}])
+        task.samples()
+        assert task.data_notes == [
+            "split 'test', row 4: the key 'id' is missing; items are known by their content instead"
+        ]
+
+        class Parts(Sums):
+            SUBJECT_FIELD = "part"
+
+        task = Parts(rows=[{"id": 1, "part": n % 5, **row} for n, row in enumerate(sums(20))])
+        task.samples()
+        assert len(task.data_notes) == 1
+        assert "'id' is 1, as in row 1" in task.data_notes[0]
+        assert "(and in 4 more places)" in task.data_notes[0]
 
     def test_the_prompt_does_not_change_it(self) -> None:
         rows = {"test": sums(8), "train": sums(8, 100)}
@@ -266,9 +322,10 @@ class TestExamples:
 
     def test_a_missing_split(self) -> None:
         with pytest.raises(
-            MissingColumnError, match="few-shot examples: `rows` has no split 'train'"
-        ):
+            InvalidInputError, match="few-shot examples: `rows` has no split 'train'"
+        ) as caught:
             Sums(1, rows=sums(3)).samples()
+        assert not isinstance(caught.value, KeyError)  # no column is missing
 
     def test_own_examples_need_no_split(self) -> None:
         class Fixed(Sums):
@@ -502,9 +559,27 @@ class TestSubjects:
 
     def test_a_subject_without_rows(self) -> None:
         with pytest.raises(
-            MissingColumnError, match="the split 'test' of the subject 'art' has no"
-        ):
+            InvalidInputError, match="the split 'test' of the subject 'art' has no"
+        ) as caught:
             self.Parted(rows=self.ROWS[:4]).samples()
+        assert not isinstance(caught.value, KeyError)
+
+    def test_a_subject_named_twice_is_one(self) -> None:
+        class Twice(Sums):
+            SUBJECTS = ("law", "law")
+
+        assert Twice(rows=self.ROWS).subjects == ["law"]
+        assert len({s.id for s in Twice(rows=self.ROWS).samples()}) == 4
+        assert len(Twice(rows=self.ROWS).samples()) == 4
+
+    def test_half_a_surrogate_pair_is_no_name(self) -> None:
+        class Found(Sums):
+            SUBJECT_FIELD = "subject"
+
+        rows = [{**sums(1)[0], "subject": "x\ud800"}]
+        reason = r"`subjects`: 'x\\ud800' holds half a surrogate pair; name it otherwise"
+        with pytest.raises(InvalidInputError, match=reason):
+            Found(rows=rows).samples()
 
     def test_tuples_and_wildcards(self) -> None:
         class Pairs(Sums):

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import logging
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,10 @@ import pytest
 from eval_toolkit._hashing import sha256_file
 from eval_toolkit.errors import (
     ArtifactError,
-    EvalToolkitError,
     InvalidInputError,
-    MissingColumnError,
     MissingFileError,
 )
-from eval_toolkit.tasks import BaseTask, ResponseType
+from eval_toolkit.tasks import BaseTask, ResponseType, load_task
 from eval_toolkit.tasks.reading import plain_value, read_labels, read_rows
 
 ROWS = [{"q": "a", "n": 1, "nest": {"x": [1, "two"]}}, {"q": "b", "n": 2, "nest": {"x": []}}]
@@ -145,9 +145,10 @@ class TestPlaces:
         assert questions(Echo(data=path)) == ["a", "b"]
         assert questions(Echo(data=str(path))) == ["a", "b"]
         with pytest.raises(
-            MissingColumnError, match=r"few-shot examples: .* holds the split 'test'"
-        ):
+            InvalidInputError, match=r"few-shot examples: .* holds the split 'test'"
+        ) as caught:
             Echo(1, data=path).samples()
+        assert not isinstance(caught.value, KeyError)  # no column is missing
 
     def test_the_class_may_say_where(self, tmp_path: Path) -> None:
         class Own(Echo):
@@ -159,7 +160,7 @@ class TestPlaces:
         test, train = jsonl(tmp_path / "x.jsonl", ROWS[:1]), jsonl(tmp_path / "y.jsonl", ROWS[1:])
         (sample,) = Echo(1, data={"test": test, "train": train}).samples()
         assert [m.content for m in sample.messages] == ["b", "b", "a"]
-        with pytest.raises(MissingColumnError, match="`data` has no path for the split 'train'"):
+        with pytest.raises(InvalidInputError, match="`data` has no path for the split 'train'"):
             Echo(1, data={"test": test}).samples()
 
     @pytest.mark.parametrize(
@@ -186,7 +187,7 @@ class TestPlaces:
     def test_a_folder_without_the_split(self, tmp_path: Path) -> None:
         jsonl(tmp_path / "train.jsonl", ROWS)
         jsonl(tmp_path / "latest.jsonl", ROWS)  # "test" within a word is no split
-        with pytest.raises(MissingColumnError, match="no file of rows is named after the split"):
+        with pytest.raises(InvalidInputError, match="no file of rows is named after the split"):
             Echo(data=tmp_path).samples()
 
     def test_patterns(self, tmp_path: Path) -> None:
@@ -225,7 +226,7 @@ class TestPlaces:
             Echo(rows=[{}, 3])  # type: ignore[list-item]
         with pytest.raises(InvalidInputError, match=r"rows\['test'\] is str; it must be a list"):
             Echo(rows={"test": "abc"})  # type: ignore[dict-item]
-        with pytest.raises(MissingColumnError, match="the split 'test' has no rows"):
+        with pytest.raises(InvalidInputError, match="the split 'test' has no rows"):
             Echo(rows=[]).samples()
 
 
@@ -292,6 +293,36 @@ class TestDescribing:
             "train": "train.jsonl",
         }
 
+    def test_no_folder_of_the_machine_is_told(self, tmp_path: Path) -> None:
+        for place in ("here", "elsewhere/deeper"):
+            jsonl(tmp_path / place / "a" / "test.jsonl", ROWS)
+            jsonl(tmp_path / place.replace("e", "x") / "train.jsonl", ROWS)
+        told = [
+            Echo(
+                1,
+                data={
+                    "test": tmp_path / place / "a" / "test.jsonl",
+                    "train": tmp_path / place.replace("e", "x") / "train.jsonl",
+                },
+            ).describe()
+            for place in ("here", "elsewhere/deeper")
+        ]
+        assert told[0] == told[1]
+        assert list(told[0]["dataset"]["files"]) == ["test.jsonl", "train.jsonl"]
+        assert str(tmp_path) not in json.dumps(told)
+
+    def test_paths_from_here_and_from_the_root(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        test, train = jsonl(tmp_path / "test.jsonl", ROWS), jsonl(Path("train.jsonl"), ROWS)
+        told = Echo(1, data={"test": test, "train": train}).describe()["dataset"]
+        assert list(told["files"]) == ["test.jsonl", "train.jsonl"]
+
+    def test_what_comes_along(self) -> None:
+        told = load_task("capitals").describe()["dataset"]
+        assert (told["path"], list(told["files"])) == ("capitals", ["test.jsonl"])
+
     def test_memory(self) -> None:
         one = Echo(rows=ROWS).describe()["dataset"]["sha256"]
         two = Echo(rows=[*ROWS, {"q": "c"}]).describe()["dataset"]["sha256"]
@@ -329,10 +360,9 @@ class TestDatasets:
         assert task.describe()["dataset"]["revision"] == "abc"
         assert Hub(revision="def").describe()["dataset"]["revision"] == "def"
         assert questions(Hub(subjects=["x", "y"])) == ["x", "y"]
-        with pytest.raises(
-            MissingColumnError, match="someone/something: there is no split 'train'"
-        ):
+        with pytest.raises(InvalidInputError, match="someone/something: there is no split 'train'"):
             Hub(1).samples()
+        assert Hub(subjects=["x", "x"]).subjects == ["x"]
 
     def test_what_the_library_raises(self, monkeypatch: pytest.MonkeyPatch) -> None:
         datasets = pytest.importorskip("datasets")
@@ -340,9 +370,47 @@ class TestDatasets:
         def refuse(*args: Any, **kwargs: Any) -> None:
             raise ConnectionError("no\nnetwork")
 
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: [])
         monkeypatch.setattr(datasets, "load_dataset", refuse)
         with pytest.raises(ArtifactError, match="cannot load it: ConnectionError: no network"):
             Echo(data="someone/something").samples()
+
+    def test_without_a_network_there_is_one_line_and_no_waiting(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        datasets = pytest.importorskip("datasets")
+        hub = pytest.importorskip("huggingface_hub.constants")
+        logger = logging.getLogger("huggingface_hub")
+        heard: list[logging.LogRecord] = []
+        handler = logging.Handler()
+        handler.emit = heard.append  # type: ignore[method-assign]
+        offline: list[tuple[bool, bool]] = []
+
+        def refuse(*args: Any, **kwargs: Any) -> None:
+            offline.append((datasets.config.HF_HUB_OFFLINE, hub.HF_HUB_OFFLINE))
+            logging.getLogger("huggingface_hub.utils._http").warning("Retrying in 8s")
+            raise ConnectionError("no network")
+
+        def unknown(*args: Any, **kwargs: Any) -> Any:
+            raise socket.gaierror(-2, "Name or service not known")
+
+        for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setattr(datasets, "load_dataset", refuse)
+        monkeypatch.setattr(socket, "getaddrinfo", unknown)
+        level = logger.level
+        logger.addHandler(handler)
+        try:
+            with pytest.raises(ArtifactError, match=r"huggingface\.co cannot be reached"):
+                Echo(data="someone/something").samples()
+            monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: [])
+            with pytest.raises(ArtifactError, match="ConnectionError: no network"):
+                Echo(data="someone/something").samples()
+        finally:
+            logger.removeHandler(handler)
+        assert heard == []
+        assert logger.level == level
+        assert offline == [(True, True), (False, False)]
 
     def test_a_lock_file(self, tmp_path: Path) -> None:
         lock = tmp_path / "lock.json"
@@ -358,6 +426,32 @@ class TestDatasets:
         class Unlocked(Locked):
             DATASET_PATH = "someone/else"
 
-        with pytest.raises(KeyError, match="there is no revision of 'someone/else'"):
+        with pytest.raises(ArtifactError, match="there is no revision of 'someone/else'"):
             Unlocked()
-        assert issubclass(MissingColumnError, EvalToolkitError)
+
+    @pytest.mark.parametrize(
+        ("content", "reason"),
+        [
+            (None, "no such file; it must hold the revisions"),
+            ("{", "malformed JSON"),
+            ("[1]", r"holds \[1\]; it must map datasets to revisions"),
+        ],
+    )
+    def test_a_lock_file_that_is_none(
+        self, tmp_path: Path, content: str | None, reason: str
+    ) -> None:
+        lock = tmp_path / "lock.json"
+        if content is not None:
+            lock.write_text(content)
+
+        class Locked(Echo):
+            DATASET_PATH = "someone/something"
+            REVISION_LOCKFILE = lock
+
+        with pytest.raises(ArtifactError, match=reason) as caught:
+            Locked()
+        assert "\n" not in str(caught.value)
+        # Rows, files and a revision need no pin.
+        assert Locked(rows=ROWS).hf_revision is None
+        assert Locked(data=jsonl(tmp_path / "a.jsonl", ROWS)).hf_revision is None
+        assert Locked(revision="abc").hf_revision == "abc"

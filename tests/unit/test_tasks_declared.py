@@ -33,6 +33,13 @@ class TestFiles:
         assert (sample.messages[0].content, sample.ground_truth) == ("1+1", "2")
         assert [grader.name for grader in task.graders()] == ["exact_match", "f1"]
 
+    def test_a_key_that_is_named_must_be_one(self, tmp_path: Path) -> None:
+        file = written(tmp_path, SMALL.replace('"small"', '"small"\nid = "id"'))
+        rows = [{"id": 1, "q": "1+1", "a": 2}, {"q": "2+2", "a": 4}]
+        with pytest.raises(InvalidInputError, match="row 2: the key 'id' is missing"):
+            read_task_file(file, rows=rows).samples()
+        assert len(read_task_file(written(tmp_path, SMALL), rows=rows).samples()) == 2
+
     def test_everything(self, tmp_path: Path) -> None:
         (tmp_path / "dev.jsonl").write_text(
             json.dumps({"k": "7", "s": "law", "p": "x", "q": "Q", "c": "['u', 'v']", "a": "1"})

@@ -24,7 +24,7 @@ from eval_toolkit._tables.reading import (
     distinct_values,
     read_table,
 )
-from eval_toolkit._tables.writing import write_table
+from eval_toolkit._tables.writing import write_table, write_tables
 
 __all__ = [
     "CSV",
@@ -44,4 +44,5 @@ __all__ = [
     "media_type_of",
     "read_table",
     "write_table",
+    "write_tables",
 ]

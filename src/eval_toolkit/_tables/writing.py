@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,10 @@ from eval_toolkit._tables.formats import CSV, JSON, JSONL, PARQUET, TSV, format_
 from eval_toolkit._tables.sources import connection, literal, plain_errors, quoted
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["write_table"]
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["write_table", "write_tables"]
 
 _COPY = {
     CSV: "FORMAT csv, HEADER true",
@@ -55,7 +58,21 @@ def write_table(
     {"id":"a","score":0.5}
     """
     target = Path(path)
-    media = format_of(target, media_type)
+    with connection() as con:
+        _write(con, columns, target, format_of(target, media_type))
+    return target
+
+
+def write_tables(tables: Mapping[Path, Mapping[str, Any]]) -> None:
+    """Write several tables as `write_table` does; one connection costs less than one each."""
+    with connection() as con:
+        for path, columns in tables.items():
+            _write(con, columns, path, format_of(path, None))
+
+
+def _write(
+    con: "duckdb.DuckDBPyConnection", columns: Mapping[str, Any], target: Path, media: str
+) -> None:
     arrays = {name: _column(values) for name, values in columns.items()}
     if not arrays:
         raise InvalidInputError("`columns` is empty; a table needs at least one column")
@@ -73,13 +90,13 @@ def write_table(
         for name, array in arrays.items()
     )
     gzipped = ", COMPRESSION gzip" if target.suffix.lower() == ".gz" and media != PARQUET else ""
-    with connection() as con, plain_errors(target), replace_atomic(target) as temporary:
+    with plain_errors(target), replace_atomic(target) as temporary:
         con.register("rows_to_write", arrays)
         con.execute(
             f"COPY (SELECT {selected} FROM rows_to_write) TO {literal(str(temporary))} "  # noqa: S608
             f"({_COPY[media]}{gzipped})"
         )
-    return target
+    con.unregister("rows_to_write")
 
 
 def _column(values: Any) -> NDArray[Any]:

@@ -1,9 +1,9 @@
 """Two runs, paired: what changed from A to B on the units they have in common."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 
@@ -11,7 +11,9 @@ from eval_toolkit import _validate
 from eval_toolkit._optional import require
 from eval_toolkit.analysis.differences import Draws, RunDifference, Task, difference
 from eval_toolkit.analysis.folding import PairedFolds, Pooled, fold_difference, paired_folds
+from eval_toolkit.analysis.parts import divided, part_names
 from eval_toolkit.analysis.subjects import (
+    Matched,
     Subject,
     check_versions,
     matched_subjects,
@@ -33,6 +35,8 @@ from eval_toolkit.scorecards import Records
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
 __all__ = ["RunComparison", "compare_records", "compare_runs", "opened_run"]
+
+_Work: TypeAlias = list[tuple[Subject, list[Task]]]
 
 _COLUMNS = (
     *("slice", "scorer", "metric", "value_a", "value_b", "delta", "ci_low", "ci_high"),
@@ -119,15 +123,36 @@ class RunComparison:
             )
         )
 
+    @property
+    def without_value(self) -> tuple[str, ...]:
+        """One line for the metrics of a slice and scorer for which units failed or were skipped."""
+        metrics: dict[str, list[str]] = {}
+        for cell in self.cells:
+            if cell.n_failed and cell.n_units:
+                where = f"slice {cell.slice!r}" + (
+                    f", scorer {cell.scorer!r}" if cell.scorer else ""
+                )
+                metrics.setdefault(f"{where}: {_absent(cell)}", []).append(cell.metric)
+        return tuple(f"{line} ({', '.join(names)})" for line, names in metrics.items())
+
     def to_markdown(self) -> str:
-        """Return a Markdown table, and below it which units were left out."""
+        """Return a Markdown table, and below it which units were left out or have no value."""
         lines = ["| " + " | ".join(_COLUMNS) + " |", "|---" * len(_COLUMNS) + "|"]
         lines += [
             "| " + " | ".join(_shown(row[name]) for name in _COLUMNS) + " |" for row in self.rows()
         ]
-        if self.left_out:
-            lines += ["", *(f"- {_shown(line)}" for line in self.left_out)]
+        notes = (*self.left_out, *self.without_value)
+        if notes:
+            lines += ["", *(f"- {_shown(line)}" for line in notes)]
         return "\n".join(lines)
+
+
+def _absent(cell: RunDifference) -> str:
+    """Say on which side units have no value; those with none on either count for A."""
+    in_a, in_b = cell.n_failed - cell.n_lost, cell.n_lost
+    if not in_a:
+        return f"{in_b} units have no value in B"
+    return f"{in_a} units have no value in A" + (f" and {in_b} others none in B" if in_b else "")
 
 
 def _shown(value: Any) -> str:
@@ -145,6 +170,7 @@ def compare_runs(
     slices: Sequence[str] | None = None,
     scorers: Sequence[str] | None = None,
     pairs: Mapping[str, str] | None = None,
+    by: str | Sequence[str] | None = None,
     on_mismatch: str = "raise",
     allow_version_change: bool = False,
     adjust: str = "holm",
@@ -167,6 +193,9 @@ def compare_runs(
     pairs : mapping of str to str, optional
         Scorers of A and the scorer of B each is compared with. By default scorers of one name are
         compared, or the only scorer of each run.
+    by : str or sequence of str, optional
+        Parts of the records, such as "subject": each part of each slice is compared as well, in
+        cells of the slice "<slice>, <by>=<part>".
     on_mismatch : {"raise", "drop"}, default "raise"
         What happens to units of one id whose content hash or label differs.
     allow_version_change : bool, default False
@@ -182,7 +211,9 @@ def compare_runs(
     -------
     RunComparison
         Metrics of labels and scores by the paired bootstrap; means of columns by the paired t
-        interval and McNemar's or the sign-flip test. Units that only one run has are counted.
+        interval and the sign-flip test, or, right or wrong of independent units, by Tango's
+        interval and McNemar's exact test. The exact test is conservative, so that at the border an
+        interval may leave out 0 without a verdict. Units that only one run has are counted.
         Runs in folds: the mean of the folds' differences by Nadeau and Bengio's corrected t,
         where both have the same rows in the same folds. Otherwise the out-of-fold rows are pooled
         and ``reason`` says so, or, where rows have several scores (several seeds), the cell is
@@ -204,6 +235,9 @@ def compare_runs(
     slices are one family, whether or not they overlap or lie in one another; where no slice
     contains all others, every slice is in it. A unit is contained where its id, content hash and
     values are found: the same ids with other scores are other tests. Names play no part.
+
+    The parts that ``by`` makes of a slice are a family of their own, without the slice. A part
+    that failed in one run has its cells, skipped with the reason.
 
     Examples
     --------
@@ -229,6 +263,8 @@ def compare_runs(
     for subject in matched.subjects:
         tasks = stored_tasks(subject) if requested is None else tasks_for(subject, requested)
         work.append((subject, tasks))
+    for name in part_names(by):
+        matched, work = _with_parts(matched, work, name, (first, second))
     changes = check_versions(first.manifest, second.manifest, work, allow=allow_version_change)
     return RunComparison(
         run_a=first.run_id,
@@ -314,6 +350,20 @@ def compare_records(
     )
 
 
+def _with_parts(
+    matched: Matched, work: _Work, by: str, runs: tuple[Run, Run]
+) -> tuple[Matched, _Work]:
+    """Add the parts of each slice to the work; a mean over these parts is of the whole alone."""
+    tasks_of = {(subject.slice, subject.scorer_a): tasks for subject, tasks in work}
+    parts = divided(matched.subjects, by, runs)
+    added = [
+        (part, [task for task in tasks_of[part.family[0], part.scorer_a] if task.macro_by != by])
+        for part in parts.subjects
+    ]
+    alone_a, alone_b = matched.only_in_a + parts.only_in_a, matched.only_in_b + parts.only_in_b
+    return replace(matched, only_in_a=alone_a, only_in_b=alone_b), [*work, *added]
+
+
 @dataclass(frozen=True, slots=True)
 class _Options:
     on_mismatch: str
@@ -356,12 +406,12 @@ def _requested(metrics: Sequence[MetricSpec | str]) -> list[MetricSpec | str]:
     return requested
 
 
-def _cells(
-    work: Iterable[tuple[Subject, list[Task]]], on_mismatch: str, adjust: str, draws: Draws
-) -> tuple[RunDifference, ...]:
+def _cells(work: _Work, on_mismatch: str, adjust: str, draws: Draws) -> tuple[RunDifference, ...]:
     cells: list[RunDifference] = []
     compared: dict[str, dict[str, CommonUnits]] = {}
+    families: dict[tuple[str, str], tuple[str, ...]] = {}
     for subject, tasks in work:
+        families[subject.scorer_a, subject.slice] = subject.family
         blank = RunDifference(
             slice=subject.slice, scorer=subject.scorer_a, scorer_b=subject.scorer_b, metric=""
         )
@@ -384,13 +434,15 @@ def _cells(
         units = common_units(
             subject.records_a, subject.records_b, on_mismatch=on_mismatch, where=where
         )
-        compared.setdefault(subject.scorer_a, {})[subject.slice] = units
+        if not subject.family:
+            compared.setdefault(subject.scorer_a, {})[subject.slice] = units
         folds = paired_folds(subject.folds_a, subject.folds_b, units)
         cells += [
             _cell(replace(blank, metric=task.name), task, units, folds, draws) for task in tasks
         ]
-    wholes = {scorer: _wholes(by_slice) for scorer, by_slice in compared.items()}
-    return tuple(_adjusted(cells, wholes, adjust))
+    for scorer, by_slice in compared.items():
+        families |= {(scorer, name): (name,) for name in _wholes(by_slice)}
+    return tuple(_adjusted(cells, families, adjust))
 
 
 def _cell(
@@ -423,16 +475,16 @@ def _wholes(by_slice: Mapping[str, CommonUnits]) -> set[str]:
 
 
 def _adjusted(
-    cells: list[RunDifference], wholes: Mapping[str, set[str]], adjust: str
+    cells: list[RunDifference], families: Mapping[tuple[str, str], tuple[str, ...]], adjust: str
 ) -> list[RunDifference]:
-    """Correct the p-values of one scorer and metric for the number of slices, wholes apart."""
-    families: dict[tuple[str, ...], list[int]] = {}
+    """Correct the p-values of one scorer and metric for the number of slices in each family."""
+    together: dict[tuple[str, ...], list[int]] = {}
     for index, cell in enumerate(cells):
         if cell.p_value is not None:
-            alone = (cell.slice,) if cell.slice in wholes[cell.scorer] else ()
-            families.setdefault((cell.scorer, cell.metric, *alone), []).append(index)
+            family = families[cell.scorer, cell.slice]
+            together.setdefault((cell.scorer, cell.metric, *family), []).append(index)
     result = list(cells)
-    for members in families.values():
+    for members in together.values():
         p_values = np.array([cells[index].p_value for index in members], dtype=np.float64)
         adjusted = correct_p_values(p_values, method=adjust)  # type: ignore[arg-type]
         for index, p in zip(members, adjusted.tolist(), strict=True):

@@ -10,6 +10,8 @@ from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.analysis.units import CommonUnits
 from eval_toolkit.errors import InfeasibleError, UndefinedMetricError
 from eval_toolkit.inference import (
+    BootstrapCI,
+    PairedMeanResult,
     macro_mean,
     mcnemar_test,
     paired_bootstrap_diff,
@@ -19,6 +21,7 @@ from eval_toolkit.inference import (
 from eval_toolkit.inference._distributions import critical_value, upper_tail
 from eval_toolkit.inference.assemble import MIN_UNITS
 from eval_toolkit.inference.engine import Executor
+from eval_toolkit.inference.paired_proportions import paired_macro_interval, tango_interval
 from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards.cells import Status
@@ -156,6 +159,10 @@ def difference(cell: RunDifference, task: Task, units: CommonUnits, draws: Draws
     try:
         spec = task.spec
         columns = (spec.column,) if isinstance(spec, ColumnSpec) else ("label", "score")
+        for column in columns:
+            if lacking := units.lacking(column):
+                reason = f"the records of {lacking} have no column {column!r}"
+                return replace(cell, status="skipped", reason=reason)
         values = _Values.of(units, columns, task)
         cell = replace(
             cell,
@@ -166,6 +173,7 @@ def difference(cell: RunDifference, task: Task, units: CommonUnits, draws: Draws
         )
         if not values.n:
             reason = f"none of {len(units)} common units has a value on both sides"
+            reason = "; ".join([reason, *units.failures(columns)])
             return replace(cell, status="skipped", reason=reason)
         if isinstance(spec, ColumnSpec):
             if task.macro_by is not None:
@@ -213,6 +221,13 @@ class _Values:
             int(in_a.sum()) - n,
             groups,
             None if parts is None else parts[measured],
+        )
+
+    @property
+    def right_or_wrong(self) -> bool:
+        """Whether these are zeros and ones of independent units."""
+        return self.groups is None and all(
+            bool(np.isin(side, (0.0, 1.0)).all()) for side in (*self.a, *self.b)
         )
 
     @property
@@ -267,14 +282,23 @@ def _scored_difference(
 
 
 def _mean_difference(cell: RunDifference, values: _Values, draws: Draws) -> RunDifference:
-    """Return the difference of means: t interval, and an exact or permutation test."""
+    """Return the difference of means: interval, and an exact or permutation test.
+
+    Right or wrong, of independent units: Tango's interval, since the spread of few discordant units
+    says too little. Otherwise Student's.
+    """
     (a,), (b,), groups = values.a, values.b, values.groups
     value_a, value_b = float(a.mean()), float(b.mean())
     cell = replace(cell, value_a=value_a, value_b=value_b, delta=value_b - value_a)
     if cell.n_groups < 2:
         return replace(cell, reason="no interval: a standard error needs two units or groups")
-    mean = paired_mean_diff(a, b, groups=groups, confidence=draws.confidence)
-    p_value, test = _mean_test(a, b, groups, draws)
+    mean: BootstrapCI | PairedMeanResult
+    if values.right_or_wrong:
+        mean = tango_interval(*_discordant(a, b), confidence=draws.confidence)
+        p_value, test = mcnemar_test(a, b).p_value, "mcnemar-exact"
+    else:
+        mean = paired_mean_diff(a, b, groups=groups, confidence=draws.confidence)
+        p_value, test = _flip_test(a, b, groups, draws)
     return replace(
         cell,
         ci_low=mean.ci_low,
@@ -300,6 +324,8 @@ def _macro_difference(cell: RunDifference, values: _Values, draws: Draws) -> Run
     )
     value_a = float(np.mean([a[at].mean() for at in of_part]))
     cell = replace(cell, value_a=value_a, value_b=value_a + result.mean, delta=result.mean)
+    if values.right_or_wrong:
+        return _macro_of_rates(cell, a, b, of_part, draws)
     if not result.se:
         return replace(cell, reason=result.reason or "the differences do not vary within parts")
     reach = critical_value(draws.confidence, result.df) * result.se
@@ -314,12 +340,33 @@ def _macro_difference(cell: RunDifference, values: _Values, draws: Draws) -> Run
     )
 
 
-def _mean_test(
+def _macro_of_rates(
+    cell: RunDifference, a: FloatArray, b: FloatArray, of_part: list[BoolArray], draws: Draws
+) -> RunDifference:
+    """Return the interval that does not vanish in unanimous parts, and the permutation test."""
+    mean = paired_macro_interval(
+        [_discordant(a[at], b[at]) for at in of_part], confidence=draws.confidence
+    )
+    weight = np.sum([at / at.sum() for at in of_part], axis=0)  # each part counts the same
+    p_value, test = _flip_test(a * weight, b * weight, None, draws)
+    return replace(
+        cell,
+        ci_low=mean.ci_low,
+        ci_high=mean.ci_high,
+        p_value=p_value,
+        method=mean.method,
+        test=f"{test}, macro",
+    )
+
+
+def _discordant(a: FloatArray, b: FloatArray) -> tuple[int, int, int]:
+    """Return how many units only B has right, how many only A, and how many there are."""
+    return int((b > a).sum()), int((a > b).sum()), len(a)
+
+
+def _flip_test(
     a: FloatArray, b: FloatArray, groups: NDArray[Any] | None, draws: Draws
-) -> tuple[float | None, str]:
-    binary = bool(np.isin(a, (0.0, 1.0)).all() and np.isin(b, (0.0, 1.0)).all())
-    if binary and groups is None:
-        return mcnemar_test(a, b).p_value, "mcnemar-exact"
+) -> tuple[float, str]:
     flips = sign_flip_test(a, b, groups=groups, seed=draws.seed)
     return flips.p_value, f"sign-flip-{flips.method}"
 

@@ -42,6 +42,8 @@ class Subject:
     folds_a: Mapping[str, Fold] | None = None
     folds_b: Mapping[str, Fold] | None = None
     """By their key, where a run was made in folds."""
+    family: tuple[str, ...] = ()
+    """Of a part: the slice it is a part of and by what, which its siblings share."""
 
     @property
     def absence(self) -> str:
@@ -253,7 +255,8 @@ def _named_task(name: str, subject: Subject) -> Task:
 
 def _record_task(name: str, subject: Subject) -> Task | None:
     """Return the task of a column, of several attempts at it, or of its mean over parts."""
-    columns: Mapping[str, Any] = {} if subject.records_a is None else subject.records_a.columns
+    stored = (subject.records_a, subject.records_b)
+    columns = {name for records in stored if records is not None for name in records.columns}
     details = _details(subject.block_a.get(name)) or _details(subject.block_b.get(name))
     by = details.get("by")
     plain = name.removesuffix("_macro") if isinstance(by, str) else name

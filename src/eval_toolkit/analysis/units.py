@@ -1,5 +1,6 @@
 """The units two sets of records have in common, known by id and content hash, in any order."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -35,10 +36,6 @@ class _Units:
 
         The mean of the attempts, or what a spec of several attempts makes of them.
         """
-        if column not in self.records.columns:
-            raise InvalidInputError(
-                f"the records have no column {column!r}; they have {sorted(self.records.columns)}"
-            )
         if not len(self.starts):
             return np.zeros(0), np.zeros(0, dtype=np.bool_)
         measured = self.records.status[column] == "ok"
@@ -47,6 +44,12 @@ class _Units:
         if spec is not None and spec.k is not None:
             return spec.of_attempts(counts, sums.astype(np.int64))
         return sums / np.maximum(counts, 1), counts > 0
+
+    def failure(self, column: str, at: IntArray) -> str:
+        """Return the first reason why units have no value, or nothing where none was stored."""
+        rows = np.isin(self.records.unit_id.astype(str), self.ids[at])
+        absent = rows & (self.records.status[column] != "ok")
+        return next((str(why) for why in self.records.reason[column][absent] if why), "")
 
     def same(self, at: IntArray, other: "_Units", other_at: IntArray) -> bool:
         """Return whether units have the same content and values here and there."""
@@ -107,6 +110,20 @@ class CommonUnits:
         """Return a column of A and of B, and which units A and B have measured."""
         (a, in_a), (b, in_b) = self.a.values(column, spec), self.b.values(column, spec)
         return a[self.in_a], b[self.in_b], in_a[self.in_a], in_b[self.in_b]
+
+    def lacking(self, column: str) -> str:
+        """Return which side has no such column: "A", "B", "A and B", or nothing."""
+        sides = (("A", self.a), ("B", self.b))
+        return " and ".join(name for name, side in sides if column not in side.records.columns)
+
+    def failures(self, columns: Iterable[str]) -> list[str]:
+        """Return why units have no value, once for each side that says so."""
+        said: dict[str, str] = {}
+        for column in columns:
+            for name, side, at in (("A", self.a, self.in_a), ("B", self.b, self.in_b)):
+                if why := side.failure(column, at):
+                    said.setdefault(name, f"in {name}: {why}")
+        return [said[name] for name in sorted(said)]
 
     def contains(self, other: "CommonUnits") -> bool:
         """Return whether every unit of another slice is here, the same in content and values.

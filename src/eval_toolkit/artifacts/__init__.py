@@ -4,19 +4,9 @@ A prediction file is data with an identity: `write_predictions` returns a `Predi
 with its hash and row count, and `load_predictions` checks both before it gives the numbers out.
 """
 
-from eval_toolkit.artifacts.pairing import PairedPredictions, pair_predictions
-from eval_toolkit.artifacts.predictions import (
-    PredictionArrays,
-    load_predictions,
-    write_predictions,
-)
-from eval_toolkit.artifacts.readers import (
-    CsvPredictionReader,
-    JsonlPredictionReader,
-    ParquetPredictionReader,
-    TsvPredictionReader,
-)
-from eval_toolkit.artifacts.refs import PredictionArtifactRef, PredictionColumns
+from typing import TYPE_CHECKING
+
+from eval_toolkit._optional import names_on_use
 from eval_toolkit.artifacts.states import MetricState, error_metric, skipped_metric
 from eval_toolkit.artifacts.strict_json import (
     json_bytes,
@@ -24,15 +14,30 @@ from eval_toolkit.artifacts.strict_json import (
     sanitize_for_json,
     write_json_strict,
 )
-from eval_toolkit.artifacts.validation import (
-    load_schema,
-    schema_names,
-    schema_problems,
-    validate_manifest,
-    validate_payload,
-    validate_prediction_artifact_ref,
-    validate_results,
-)
+
+if TYPE_CHECKING:
+    from eval_toolkit.artifacts.pairing import PairedPredictions, pair_predictions
+    from eval_toolkit.artifacts.predictions import (
+        PredictionArrays,
+        load_predictions,
+        write_predictions,
+    )
+    from eval_toolkit.artifacts.readers import (
+        CsvPredictionReader,
+        JsonlPredictionReader,
+        ParquetPredictionReader,
+        TsvPredictionReader,
+    )
+    from eval_toolkit.artifacts.refs import PredictionArtifactRef, PredictionColumns
+    from eval_toolkit.artifacts.validation import (
+        load_schema,
+        schema_names,
+        schema_problems,
+        validate_manifest,
+        validate_payload,
+        validate_prediction_artifact_ref,
+        validate_results,
+    )
 
 __all__ = [
     "CsvPredictionReader",
@@ -61,3 +66,28 @@ __all__ = [
     "write_json_strict",
     "write_predictions",
 ]
+
+# A run writes JSON; files of predictions and schemas are for those who ask for them.
+__getattr__ = names_on_use(
+    __name__,
+    {
+        "pairing": ("PairedPredictions", "pair_predictions"),
+        "predictions": ("PredictionArrays", "load_predictions", "write_predictions"),
+        "readers": (
+            "CsvPredictionReader",
+            "JsonlPredictionReader",
+            "ParquetPredictionReader",
+            "TsvPredictionReader",
+        ),
+        "refs": ("PredictionArtifactRef", "PredictionColumns"),
+        "validation": (
+            "load_schema",
+            "schema_names",
+            "schema_problems",
+            "validate_manifest",
+            "validate_payload",
+            "validate_prediction_artifact_ref",
+            "validate_results",
+        ),
+    },
+)

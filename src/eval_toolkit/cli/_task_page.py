@@ -24,6 +24,9 @@ def estimate_page(task: BaseTask[Any], planned: Estimate) -> Page:
         ["prompt tokens, estimated", f"{planned.prompt_tokens:,}"],
         ["completion tokens, at most", "no limit set" if most is None else f"{most:,}"],
     ]
+    if planned.cost is not None:
+        what = "of the prompts alone" if most is None else "at most"
+        rows.append([f"cost, {what}", f"{planned.cost:.4g}"])
     lead = [f"task {task.NAME}: this would be asked; nothing was"]
     return Page(
         "dry run",
@@ -34,8 +37,8 @@ def estimate_page(task: BaseTask[Any], planned: Estimate) -> Page:
     )
 
 
-def task_page(task: BaseTask[Any], done: TaskRun) -> Page:
-    """Return the tables of a run."""
+def task_page(task: BaseTask[Any], done: TaskRun, *, asks: bool = True) -> Page:
+    """Return the tables of a run; ``asks`` says whether the same command would ask again."""
     config = done.results["config"]
     lead = [
         f"task {task.NAME}, model {config['model']['name']}: {_counted(done, config)}",
@@ -46,7 +49,7 @@ def task_page(task: BaseTask[Any], done: TaskRun) -> Page:
         tables.append(_by_subject(done.card))
     if done.n_errors:
         tables.append(_errors(done.card))
-    return Page(f"{task.NAME}", done.to_dict(), lead, tables, _notes(done))
+    return Page(f"{task.NAME}", done.to_dict(), lead, tables, _notes(done, asks))
 
 
 def _counted(done: TaskRun, config: Mapping[str, Any]) -> str:
@@ -62,7 +65,12 @@ def _counted(done: TaskRun, config: Mapping[str, Any]) -> str:
 
 
 def _overall(card: Scorecard) -> Table:
-    header = ["metric", "value", "interval", "std. error", "n", "errors", "status"]
+    """One line per metric; what is not "ok" or needs a word has a column for it."""
+    said = {
+        name: ": ".join(part for part in (cell.status, cell.reason) if part and part != "ok")
+        for name, cell in card.items()
+    }
+    header = ["metric", "value", "interval", "SE", "n", "errors"]
     rows = [
         [
             name,
@@ -71,11 +79,11 @@ def _overall(card: Scorecard) -> Table:
             _number(cell.details.get("standard_error")),
             "" if cell.n_units is None else f"{cell.n_units:,}",
             str(cell.n_errors),
-            cell.status + (f": {cell.reason}" if cell.reason else ""),
+            *([said[name]] if any(said.values()) else []),
         ]
         for name, cell in card.items()
     ]
-    return Table(header, rows)
+    return Table([*header, *(["remark"] if any(said.values()) else [])], rows)
 
 
 def _by_subject(card: Scorecard) -> Table:
@@ -93,12 +101,11 @@ def _by_subject(card: Scorecard) -> Table:
 
 def _errors(card: Scorecard) -> Table:
     """One line per metric that lacks samples: what it is, and what it could be."""
-    policies = ("exclude", "as_zero", "worst", "best")
     rows = [
         [
             name,
             f"{100 * cell.details['error_rate']:.2f} %",
-            *(_number(cell.details.get(policy)) for policy in policies),
+            *_under(cell.details),
         ]
         for name, cell in card.items()
         if "error_rate" in cell.details
@@ -107,23 +114,48 @@ def _errors(card: Scorecard) -> Table:
     return Table(header, rows, "failed samples")
 
 
-def _notes(done: TaskRun) -> list[str]:
-    asked = done.n_requests - done.n_reused
-    usage = done.usage
-    told = f"{asked:,} requests asked, {done.n_reused:,} answers were there, {done.elapsed_s:.1f} s"
-    tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
-    if tokens:
-        told += f", {tokens:,} tokens"
-    if usage.get("cost"):
-        told += f", cost {usage['cost']:.4g}"
-    notes = [told, *done.notes]
+def _under(details: Mapping[str, Any]) -> list[str]:
+    """Return the value under each policy; where only some exist, the others have no bound."""
+    found = [details.get(policy) for policy in ("exclude", "as_zero", "worst", "best")]
+    none = "" if all(value is None for value in found) else "unbounded"
+    return [_number(found[0]), *(_number(value) or none for value in found[1:])]
+
+
+def _notes(done: TaskRun, asks: bool) -> list[str]:
+    notes = [_took(done), *done.notes]
+    n_failed, of = done.n_failed_requests, f"of {len(done.records):,} samples"
+    if n_failed:
+        again = "; the same command asks again" if asks and not done.n_replayed else ""
+        notes.append(f"{n_failed:,} {of} failed{again}")
+    if done.n_errors > n_failed:
+        notes.append(
+            f"{done.n_errors - n_failed:,} {of} were answered but not graded; grade again with "
+            "--measure"
+        )
     if done.n_errors:
-        said = f"{done.n_errors:,} of {len(done.records):,} samples failed; the same command asks again"
-        notes.append(said)
         notes += _why(done)
     if done.run is not None:
         notes.append(f"run {done.run.path}")
     return notes
+
+
+def _took(done: TaskRun) -> str:
+    """Return who answered and what it took: now, and in all where that is another number."""
+    parts = [f"{done.n_asked:,} requests asked"]
+    parts += [f"{done.n_cached:,} from the cache"] if done.n_cached else []
+    parts += [f"{done.n_replayed:,} replayed"] if done.n_replayed else []
+    parts += [f"{done.n_reused:,} answers were there", f"{done.elapsed_s:.1f} s"]
+    now, total = (
+        usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
+        for usage in (done.usage_now, done.usage)
+    )
+    if total:
+        parts.append(f"{now:,} tokens" + ("" if now == total else f" now, {total:,} in all"))
+    now, total = done.usage_now.get("cost", 0.0), done.usage.get("cost", 0.0)
+    if total:
+        rest = "" if now == total else f" now, {total:.4g} in all as recorded"
+        parts.append(f"cost {now:.4g}{rest}")
+    return ", ".join(parts)
 
 
 def _why(done: TaskRun) -> list[str]:

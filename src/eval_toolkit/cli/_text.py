@@ -8,7 +8,29 @@ from contextlib import contextmanager
 
 import click
 
-__all__ = ["one_line", "reader_may_go", "say"]
+__all__ = ["in_options", "one_line", "reader_may_go", "say"]
+
+# What the library's errors advise, and the option that does it.
+_OPTIONS = {
+    "quoting=False takes": "--no-quoting takes",
+    "pass overwrite=True": "say --overwrite",
+    "with `pairs`": "with --pair A=B",
+    "`header` is": "--header is",
+    "`by`": "--by",
+    "`formatter` is": "--format is",
+    "`pass_at` is": "--pass-at is",
+    "`attempts` is": "--attempts is",
+    "`temperature` is": "--temperature is",
+    "`api_key_env`": "--api-key-env",
+    "`base_url`": "--base-url",
+}
+
+
+def in_options(message: str) -> str:
+    """Return the library's advice in the words of the command line."""
+    for argument, option in _OPTIONS.items():
+        message = message.replace(argument, option)
+    return message
 
 
 def one_line(text: object) -> str:

@@ -71,7 +71,8 @@ def compare(
 
     A and B are files of predictions, paired on --id (else unit_id, row_id or id, else the order
     of the rows), one file with two columns of scores (--score a --score b), or two folders of
-    runs. The p-values of slices are adjusted for their number by Holm's method.
+    runs, where --by names parts of the records, such as subject. The p-values of slices are
+    adjusted for their number by Holm's method.
     """
     if any(Path(path).is_dir() for path in sides):
         result = _two_runs(
@@ -312,14 +313,14 @@ def _two_runs(
     """Compare two runs; the options are those of `compare_runs`."""
     if len(paths) != 2 or not all(Path(path).is_dir() for path in paths):
         raise InvalidInputError("compare two files or the folders of two runs")
-    if wanted != Wanted():
+    if replace(wanted, by=()) != Wanted():
         raise InvalidInputError(
-            f"{paths[0]}: --label, --score, --by, --group and --id are for files; "
-            "a run knows its own"
+            f"{paths[0]}: --label, --score, --group and --id are for files; a run knows its own"
         )
     return compare_runs(
         *paths,
         metrics=[_run_metric(name) for name in metrics] or None,
+        by=list(dict.fromkeys(wanted.by)),
         confidence=sampling.confidence,
         n_resamples=sampling.n_resamples,
         seed=sampling.seed,
@@ -363,7 +364,8 @@ def _page(result: RunComparison, lead: Sequence[str], sampling: Sampling) -> Pag
     notes = [f"{cell.metric}, {cell.slice}: {cell.reason}" for cell in result.cells if cell.reason]
     table = _table(result.cells)
     lines = [*lead, f"B - A, {sampling}"]
-    return Page("B - A", payload, lines, [table], [*result.left_out, *alone, *changes, *notes])
+    counted = [*result.left_out, *result.without_value]
+    return Page("B - A", payload, lines, [table], [*counted, *alone, *changes, *notes])
 
 
 def _table(cells: Sequence[RunDifference]) -> Table:

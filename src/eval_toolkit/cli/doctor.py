@@ -22,6 +22,7 @@ from eval_toolkit.loaders._fetch import default_cache_dir
 from eval_toolkit.provenance import capture_hardware, package_versions
 from eval_toolkit.runs import find_runs, run_state
 from eval_toolkit.runs.lock import LOCK, lock_holder
+from eval_toolkit.runs.open import JOURNAL
 
 __all__ = ["doctor"]
 
@@ -30,7 +31,9 @@ EXTRAS = {
     "validation": "jsonschema",
     "yaml": "yaml",
     "remote": "fsspec",
-    "hf": "datasets",
+    "llm": "aiohttp",
+    "hf": "transformers",
+    "llamacpp": "xllamacpp",
 }
 """Each extra and the module that it installs."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "EVAL_TOOLKIT_KERNEL")
@@ -81,8 +84,13 @@ def _examined(run: Path) -> dict[str, Any]:
     holder = lock_holder(run)
     locked = (run / LOCK).exists()
     leftovers = [] if holder else sorted(path.name for path in _matching(run))
+    journal = run / JOURNAL
+    again = "write it again with overwrite, or delete the folder"
+    if journal.is_file():
+        n = max(0, journal.read_bytes().count(b"\n") - 1)
+        again = f"run the same command again: it goes on after the {n} requests in {JOURNAL}"
     todo = {
-        "incomplete": "write it again with overwrite, or delete the folder",
+        "incomplete": again,
         "altered": "restore the files from a copy, or make the run again",
         "running": f"wait for {holder}; if that process is gone, delete {LOCK}",
     }.get(state, "")

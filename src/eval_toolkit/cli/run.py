@@ -1,6 +1,7 @@
 """``eval-toolkit run``: a task put to a model, resumed where it stopped, with intervals."""
 
 import contextlib
+import errno
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.cli._exit import EXIT_FAILED
@@ -17,15 +19,17 @@ from eval_toolkit.cli._progress import ProgressBar
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._task_page import estimate_page, task_page
 from eval_toolkit.cli._tasks import load_chosen_task, task_options
-from eval_toolkit.cli._text import say
-from eval_toolkit.errors import InvalidInputError, ModelError
+from eval_toolkit.cli._text import in_options, one_line, say
+from eval_toolkit.errors import ArtifactError, ModelError
 from eval_toolkit.protocols import Model
+from eval_toolkit.runs.open import JOURNAL
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.running import TaskRun, estimate, measure_run, run_task
 
 __all__ = ["run"]
 
 _RUNS = Path("runs")
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,10 @@ class _Asking:
 @click.option("--json", "as_json", is_flag=True, help="Print strict JSON.")
 @click.option("--md", "as_md", is_flag=True, help="Print Markdown.")
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
+@click.pass_context
 def run(
+    context: click.Context,
+    /,
     task: str,
     model: str | None,
     options: dict[str, Any],
@@ -139,12 +146,14 @@ def run(
     when more samples failed than --max-error-rate allows.
     """
     output = Output.of({"json": as_json, "md": as_md}, None)
+    _refuse_odd_folders(out, no_store)
+    if measure is not None:
+        _refuse_with_measure(context)
     asking = _asking(given, options)
     chosen = load_chosen_task(task, options)
     if measure is not None:
-        _refuse_with_measure(model, out, asking)
         done = measure_run(measure, chosen, out=out, **asking.graded)
-        _tell(output, chosen, done)
+        _tell(output, chosen, done, asks=False)
         return
     loaded = None if model is None else _loaded(choose, model, asking)
     if loaded is None and asking.engine["replay"] is None and not dry_run:
@@ -197,19 +206,30 @@ def _loaded(choose: Callable[..., ModelChoice], model: str, asking: _Asking) -> 
     return choose(model, **told).load()
 
 
-def _refuse_with_measure(model: str | None, out: str | None, asking: _Asking) -> None:
+def _refuse_odd_folders(out: str | None, no_store: bool) -> None:
+    if out is not None and not out.strip():
+        raise click.UsageError("--out is empty; name a folder")
+    if out is not None and no_store:
+        raise click.UsageError("give --out or --no-store, not both")
+
+
+_WITH_MEASURE = {
+    *("task", "measure", "out", "no_store", "as_json", "as_md", "quiet"),
+    *("graders", "pass_at", "on_error", "max_error_rate", "confidence"),
+    *("data", "num_fewshot", "subjects", "shuffle_choices", "revision", "seed"),
+}
+"""What grades answers, and what names the task that was run; the rest asks for answers."""
+
+
+def _refuse_with_measure(context: click.Context) -> None:
     """Answers that are there were asked for as they were."""
-    if model is not None or any(value for value in asking.engine.values()):
-        raise click.UsageError("--measure asks no model; leave --model, --cache and --replay out")
-    set_ = [name for name in ("temperature", "top_p", "max_tokens", "stop", "limit", "formatter")
-            if asking.asked[name] is not None]  # fmt: skip
-    if set_ or asking.asked["attempts"] != 1:
-        option = (set_ or ["attempts"])[0].replace("_", "-").replace("formatter", "format")
-        raise click.UsageError(f"--measure takes the answers as they are; leave --{option} out")
-    if out is None:
-        return
-    if not out.strip():
-        raise InvalidInputError("--out is empty; name a folder")
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if given and name not in _WITH_MEASURE:
+            raise click.UsageError(
+                f"--measure takes stored answers as they are; leave {parameter.opts[-1]} out"
+            )
 
 
 def _folder(task: BaseTask[Any], model: Model | None, asking: _Asking) -> Path:
@@ -239,16 +259,29 @@ def _resumable(folder: Path | None) -> Iterator[None]:
     """Say that nothing is lost when asking stops."""
     try:
         yield
-    except (KeyboardInterrupt, ModelError) as stop:
-        if folder is not None and (folder / "journal.jsonl").exists():
+    except (KeyboardInterrupt, ModelError, ArtifactError) as stop:
+        failed = isinstance(stop, ModelError) or _disk_failed(stop)
+        if isinstance(stop, ArtifactError) and not failed:
+            raise
+        if failed:
+            say(f"error: {in_options(' '.join(one_line(stop).split()))}", err=True)
+        if folder is not None and (folder / JOURNAL).exists():
             say(f"what was answered is kept in {folder}; the same command goes on", err=True)
-        if isinstance(stop, ModelError):
-            say(f"error: {stop}", err=True)
+        if failed:
             raise click.exceptions.Exit(EXIT_FAILED) from stop
         raise
 
 
-def _tell(output: Output, task: BaseTask[Any], done: TaskRun) -> None:
-    output.emit(task_page(task, done))
+def _disk_failed(error: BaseException | None) -> bool:
+    """Return whether the disk gave out: that is no fault of the input."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _DISK:
+            return True
+        error = error.__cause__
+    return False
+
+
+def _tell(output: Output, task: BaseTask[Any], done: TaskRun, *, asks: bool = True) -> None:
+    output.emit(task_page(task, done, asks=asks))
     if done.too_many_errors:
         raise click.exceptions.Exit(EXIT_FAILED)

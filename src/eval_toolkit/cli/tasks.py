@@ -7,7 +7,7 @@ import click
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output, Page, Table
 from eval_toolkit.cli._tasks import load_chosen_task, task_options
-from eval_toolkit.cli._text import say
+from eval_toolkit.cli._text import one_line, say
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.loading import available_tasks
 from eval_toolkit.tasks.planning import default_formatter
@@ -69,7 +69,11 @@ def show(task: str, options: dict[str, Any], output: Output) -> None:
 def _said(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key}: {inner}" for key, inner in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, list):  # stop texts are often line breaks, and should be seen
+        return ", ".join(
+            repr(v) if isinstance(v, str) and not v.isprintable() else str(v) for v in value
+        )
+    return str(value)
 
 
 @tasks.command()
@@ -105,7 +109,7 @@ def _shown(task: BaseTask[Any], sample: Sample, form: str) -> str:
         body = _bar("prompt", made)
     else:
         body = "\n".join(_bar(message.role.value, message.content) for message in made)
-    lines = [f"# {task.NAME} {sample.id}, format {form}", body]
+    lines = [f"# {task.NAME} {one_line(sample.id)}, format {form}", body]
     if sample.possible_completions is not None:
         lines += [f"choice {i}: {text!r}" for i, text in enumerate(sample.possible_completions)]
     lines.append(f"reference: {sample.ground_truth!r}")
@@ -113,4 +117,9 @@ def _shown(task: BaseTask[Any], sample: Sample, form: str) -> str:
 
 
 def _bar(title: str, text: str) -> str:
-    return "\n".join([f"┌ {title}", *(f"│{line}" for line in text.split("\n")), "└"])
+    return "\n".join([f"┌ {title}", *(f"│{_visible(line)}" for line in text.split("\n")), "└"])
+
+
+def _visible(line: str) -> str:
+    """Return a line with what does not print as an escape."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)

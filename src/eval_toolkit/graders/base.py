@@ -6,8 +6,14 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal
 
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.responses import ResponseType
 
 __all__ = ["ColumnInfo", "Grade", "options_version", "references"]
+
+COMPLETIONS = (ResponseType.COMPLETION,)
+"""What graders of texts have as ``response_types``."""
+LOGLIKELIHOODS = (ResponseType.LOGLIKELIHOODS,)
+"""What graders of choices have."""
 
 
 @dataclass(frozen=True, slots=True)

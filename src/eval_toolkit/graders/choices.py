@@ -9,6 +9,7 @@ from eval_toolkit._validate import choice
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import (
     KEPT,
+    LOGLIKELIHOODS,
     RATE,
     ColumnInfo,
     Grade,
@@ -88,6 +89,7 @@ class ChoiceAccuracy:
 
     normalise: str = "none"
     leading_space: bool = True
+    response_types = LOGLIKELIHOODS
 
     def __post_init__(self) -> None:
         choice(self.normalise, "normalise", ("none", *_SHORT))
@@ -159,6 +161,7 @@ class BitsPerByte:
     """
 
     name = "bits_per_byte"
+    response_types = LOGLIKELIHOODS
 
     @property
     def version(self) -> str:
@@ -200,6 +203,7 @@ class ProbabilityMass:
     """
 
     name = "probability_mass"
+    response_types = LOGLIKELIHOODS
 
     @property
     def version(self) -> str:

@@ -13,7 +13,7 @@ from eval_toolkit.plugins import available_plugins, load_plugin
 from eval_toolkit.protocols import Grader
 from eval_toolkit.responses import ResponseType
 
-__all__ = ["available_graders", "default_graders", "load_grader"]
+__all__ = ["available_graders", "default_graders", "fitting_graders", "load_grader"]
 
 _HERE = "eval_toolkit.graders"
 _OURS = {
@@ -87,6 +87,31 @@ def default_graders(response_type: ResponseType | str) -> list[Grader]:
     if kind is ResponseType.COMPLETION:
         return [ExactMatch(), TokenF1()]
     return [ChoiceAccuracy(), ChoiceAccuracy("bytes"), BitsPerByte()]
+
+
+def fitting_graders(response_type: ResponseType) -> list[str]:
+    """Return the names of our graders that can grade what a task asks for.
+
+    Parameters
+    ----------
+    response_type : ResponseType
+        Of the task.
+
+    Returns
+    -------
+    list of str
+        Sorted.
+
+    Examples
+    --------
+    >>> fitting_graders(ResponseType.LOGLIKELIHOODS)[-1]
+    'probability_mass'
+    """
+    return [
+        name
+        for name in sorted(_OURS)
+        if response_type in load_plugin("graders", name, _OURS).response_types
+    ]
 
 
 def load_grader(given: str | Mapping[str, Any] | Grader, **options: Any) -> Grader:

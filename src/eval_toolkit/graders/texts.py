@@ -16,7 +16,14 @@ from typing import Any
 
 from eval_toolkit._validate import choice
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.graders.base import RATE, ColumnInfo, Grade, options_version, references
+from eval_toolkit.graders.base import (
+    COMPLETIONS,
+    RATE,
+    ColumnInfo,
+    Grade,
+    options_version,
+    references,
+)
 from eval_toolkit.responses import Completion
 
 __all__ = ["PATTERN_LIMIT", "ExactMatch", "TextRules", "TokenF1", "compiled"]
@@ -126,6 +133,7 @@ class ExactMatch:
     ignore_whitespace: bool = True
     ignore: Sequence[str] = ()
     name: str = "exact_match"
+    response_types = COMPLETIONS
     _rules: TextRules = field(default=TextRules(), init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -179,6 +187,7 @@ class TokenF1:
     """
 
     normalise: str = "squad"
+    response_types = COMPLETIONS
 
     def __post_init__(self) -> None:
         choice(self.normalise, "normalise", ("squad", "plain"))

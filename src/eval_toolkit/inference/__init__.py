@@ -1,29 +1,10 @@
 """The statistics engine: resampling plans, intervals, paired tests, multiplicity, planning."""
 
-from eval_toolkit.inference.bootstrap import bootstrap_ci, cluster_bootstrap_ci
+from typing import TYPE_CHECKING
+
+from eval_toolkit._optional import names_on_use
 from eval_toolkit.inference.clustered import ClusteredOLS, cluster_robust_se, ols_cluster
-from eval_toolkit.inference.combined import (
-    block_bootstrap_on_folds,
-    stratified_cluster_bootstrap_ci,
-)
-from eval_toolkit.inference.comparison import ScorerComparison, compare_scorers
-from eval_toolkit.inference.delong import DeLongResult, delong_ci, delong_roc_variance
 from eval_toolkit.inference.engine import Executor
-from eval_toolkit.inference.equivalence import (
-    EquivalenceResult,
-    NonInferiorityResult,
-    equivalence_from_paired,
-    equivalence_test,
-    non_inferiority_from_paired,
-    non_inferiority_test,
-)
-from eval_toolkit.inference.folds import (
-    CorrectedTResult,
-    FoldValues,
-    corrected_resampled_t,
-    cross_validate_metric,
-    cv_clt_ci,
-)
 from eval_toolkit.inference.intervals import (
     basic_interval,
     bca_interval,
@@ -37,33 +18,6 @@ from eval_toolkit.inference.means import (
     mean_se,
     paired_mean_diff,
     t_interval,
-)
-from eval_toolkit.inference.multiplicity import (
-    CorrectionMethod,
-    bonferroni_correct,
-    correct_p_values,
-    fdr_bh_correct,
-)
-from eval_toolkit.inference.paired import (
-    bootstrap_p_value,
-    paired_bootstrap_diff,
-    paired_bootstrap_ece_diff,
-    paired_mde,
-)
-from eval_toolkit.inference.paired_tests import (
-    McNemarResult,
-    SignFlipResult,
-    mcnemar_from_table,
-    mcnemar_test,
-    sign_flip_test,
-)
-from eval_toolkit.inference.planning import (
-    MDEEstimate,
-    SampleSize,
-    mde_from_ci,
-    n_for_power,
-    n_for_width,
-    roc_auc_sd,
 )
 from eval_toolkit.inference.plans import (
     Plan,
@@ -83,11 +37,6 @@ from eval_toolkit.inference.proportions import (
     jeffreys_interval,
     wilson_interval,
 )
-from eval_toolkit.inference.refitted import (
-    ThresholdedMetricFn,
-    ThresholdFn,
-    paired_bootstrap_op_point_diff,
-)
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
     DEFAULT_METHOD,
@@ -97,6 +46,63 @@ from eval_toolkit.inference.results import (
 )
 from eval_toolkit.inference.statistics import MetricFn
 from eval_toolkit.seeds import DEFAULT_SEED
+
+if TYPE_CHECKING:
+    from eval_toolkit.inference.bootstrap import bootstrap_ci, cluster_bootstrap_ci
+    from eval_toolkit.inference.combined import (
+        block_bootstrap_on_folds,
+        stratified_cluster_bootstrap_ci,
+    )
+    from eval_toolkit.inference.comparison import ScorerComparison, compare_scorers
+    from eval_toolkit.inference.delong import DeLongResult, delong_ci, delong_roc_variance
+    from eval_toolkit.inference.equivalence import (
+        EquivalenceResult,
+        NonInferiorityResult,
+        equivalence_from_paired,
+        equivalence_test,
+        non_inferiority_from_paired,
+        non_inferiority_test,
+    )
+    from eval_toolkit.inference.folds import (
+        CorrectedTResult,
+        FoldValues,
+        corrected_resampled_t,
+        cross_validate_metric,
+        cv_clt_ci,
+    )
+    from eval_toolkit.inference.multiplicity import (
+        CorrectionMethod,
+        bonferroni_correct,
+        correct_p_values,
+        fdr_bh_correct,
+    )
+    from eval_toolkit.inference.paired import (
+        bootstrap_p_value,
+        paired_bootstrap_diff,
+        paired_bootstrap_ece_diff,
+        paired_mde,
+    )
+    from eval_toolkit.inference.paired_proportions import paired_macro_interval, tango_interval
+    from eval_toolkit.inference.paired_tests import (
+        McNemarResult,
+        SignFlipResult,
+        mcnemar_from_table,
+        mcnemar_test,
+        sign_flip_test,
+    )
+    from eval_toolkit.inference.planning import (
+        MDEEstimate,
+        SampleSize,
+        mde_from_ci,
+        n_for_power,
+        n_for_width,
+        roc_auc_sd,
+    )
+    from eval_toolkit.inference.refitted import (
+        ThresholdedMetricFn,
+        ThresholdFn,
+        paired_bootstrap_op_point_diff,
+    )
 
 __all__ = [
     "DEFAULT_CONFIDENCE",
@@ -168,6 +174,7 @@ __all__ = [
     "paired_bootstrap_diff",
     "paired_bootstrap_ece_diff",
     "paired_bootstrap_op_point_diff",
+    "paired_macro_interval",
     "paired_mde",
     "paired_mean_diff",
     "percentile_interval",
@@ -176,6 +183,62 @@ __all__ = [
     "sign_flip_test",
     "stratified_cluster_bootstrap_ci",
     "t_interval",
+    "tango_interval",
     "two_level_plan",
     "wilson_interval",
 ]
+
+# A scorecard or a run of a task needs none of these.
+__getattr__ = names_on_use(
+    __name__,
+    {
+        "bootstrap": ("bootstrap_ci", "cluster_bootstrap_ci"),
+        "combined": ("block_bootstrap_on_folds", "stratified_cluster_bootstrap_ci"),
+        "comparison": ("ScorerComparison", "compare_scorers"),
+        "delong": ("DeLongResult", "delong_ci", "delong_roc_variance"),
+        "equivalence": (
+            "EquivalenceResult",
+            "NonInferiorityResult",
+            "equivalence_from_paired",
+            "equivalence_test",
+            "non_inferiority_from_paired",
+            "non_inferiority_test",
+        ),
+        "folds": (
+            "CorrectedTResult",
+            "FoldValues",
+            "corrected_resampled_t",
+            "cross_validate_metric",
+            "cv_clt_ci",
+        ),
+        "multiplicity": (
+            "CorrectionMethod",
+            "bonferroni_correct",
+            "correct_p_values",
+            "fdr_bh_correct",
+        ),
+        "paired": (
+            "bootstrap_p_value",
+            "paired_bootstrap_diff",
+            "paired_bootstrap_ece_diff",
+            "paired_mde",
+        ),
+        "paired_proportions": ("paired_macro_interval", "tango_interval"),
+        "paired_tests": (
+            "McNemarResult",
+            "SignFlipResult",
+            "mcnemar_from_table",
+            "mcnemar_test",
+            "sign_flip_test",
+        ),
+        "planning": (
+            "MDEEstimate",
+            "SampleSize",
+            "mde_from_ci",
+            "n_for_power",
+            "n_for_width",
+            "roc_auc_sd",
+        ),
+        "refitted": ("ThresholdedMetricFn", "ThresholdFn", "paired_bootstrap_op_point_diff"),
+    },
+)

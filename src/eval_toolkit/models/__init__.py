@@ -4,8 +4,9 @@ Names are imported when they are used: a model over HTTP does not load numpy's, 
 round.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from eval_toolkit._optional import names_on_use
 
 if TYPE_CHECKING:
     from eval_toolkit.models.cache import CachedModel, ResponseCache
@@ -31,19 +32,15 @@ __all__ = [
     "model_path",
 ]
 
-_HOMES = {
-    "cache": ("CachedModel", "ResponseCache"),
-    "embedded": ("EmbeddedModel", "fetch_model", "model_path"),
-    "huggingface": ("HuggingFaceModel",),
-    "llama_cpp": ("LlamaCppModel", "LlamaCppServer"),
-    "loading": ("available_models", "load_model"),
-    "openai_compatible": ("OpenAICompatible",),
-    "scripted": ("ScriptedModel",),
-}
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = names_on_use(
+    __name__,
+    {
+        "cache": ("CachedModel", "ResponseCache"),
+        "embedded": ("EmbeddedModel", "fetch_model", "model_path"),
+        "huggingface": ("HuggingFaceModel",),
+        "llama_cpp": ("LlamaCppModel", "LlamaCppServer"),
+        "loading": ("available_models", "load_model"),
+        "openai_compatible": ("OpenAICompatible",),
+        "scripted": ("ScriptedModel",),
+    },
+)

@@ -1,13 +1,13 @@
 """Answers as compact JSON and back: what the request says already is not written again."""
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from eval_toolkit.errors import ModelError
 from eval_toolkit.requests import LoglikelihoodRequest, Request
-from eval_toolkit.responses import RawCompletion, RawLoglikelihood, Usage
+from eval_toolkit.responses import RawCompletion, RawLoglikelihood
+from eval_toolkit.responses.fields import encoded_numbers
 
 __all__ = ["Response", "checked_response", "read_response", "response_payload", "to_json"]
 
@@ -15,8 +15,6 @@ Response: TypeAlias = RawCompletion | RawLoglikelihood
 
 _OF_COMPLETIONS = ("prompt", "prompt_tokens", "completion_tokens", "finish_reason")
 _OF_LOGLIKELIHOODS = ("prompt", "prompt_tokens", "n_tokens", "is_greedy")
-_NEGATIVE_INFINITY = "-inf"
-"""Strict JSON has no infinity; a choice of probability 0 is read back from this text."""
 
 
 def _plain(value: Any) -> Any:
@@ -34,10 +32,7 @@ to_json = json.JSONEncoder(
 def response_payload(response: Response, request: Request) -> dict[str, Any]:
     """Return an answer in JSON types, without its usage; None means "as in the request"."""
     if isinstance(response, RawLoglikelihood):
-        numbers = response.loglikelihoods
-        payload: dict[str, Any] = {
-            "loglikelihoods": [_NEGATIVE_INFINITY if n == -math.inf else n for n in numbers]
-        }
+        payload: dict[str, Any] = {"loglikelihoods": encoded_numbers(response.loglikelihoods)}
         same = response.choices == getattr(request, "continuations", None)
         payload["choices"] = None if same else response.choices
         names = _OF_LOGLIKELIHOODS
@@ -57,16 +52,16 @@ def read_response(
     payload: Mapping[str, Any], usage: Mapping[str, Any] | None, request: Request
 ) -> Response:
     """Return the answer that `response_payload` wrote; raise ValueError if it is none."""
-    given = dict(payload)
+    given = {**payload, "usage": usage or {}}
     if given.get("prompt", "") is None:
         given["prompt"] = request.prompt
     if given.get("choices", ()) is None:
         given["choices"] = getattr(request, "continuations", ())
     kind = RawLoglikelihood if isinstance(request, LoglikelihoodRequest) else RawCompletion
     try:
-        response: Response = kind(**given, usage=Usage.from_dict(usage or {}))
-    except TypeError as error:
-        raise ValueError(f"no stored answer: {error}") from None
+        response: Response = kind.from_dict(given)
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ValueError(f"the stored answer is damaged: {error}") from None
     return response
 
 

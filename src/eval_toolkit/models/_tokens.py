@@ -12,16 +12,18 @@ Shared by the models that tokenise for themselves. Three rules:
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import ModelError
 from eval_toolkit.messages import Message
+from eval_toolkit.requests import Request
 
 __all__ = [
     "Encoder",
     "continuation_ids",
     "prompt_ids",
+    "read_prompt",
     "rolling_windows",
     "stop_position",
-    "whole_text",
 ]
 
 
@@ -41,6 +43,23 @@ class Encoder(Protocol):
     def encode(self, text: str, *, control: bool) -> list[int]:
         """Return the ids of a text alone; with ``control`` its control tokens are recognised."""
         ...
+
+
+class ChatEncoder(Encoder, Protocol):
+    """One that has a chat template too."""
+
+    def render(self, messages: Sequence[Message]) -> str:
+        """Return messages as the template writes them."""
+        ...
+
+
+def read_prompt(encoder: ChatEncoder, request: Request) -> tuple[str, list[int]]:
+    """Return a request's prompt as the text that is read, and as its ids."""
+    if isinstance(request.prompt, str):
+        text = whole_text(request.prompt)
+        return text, prompt_ids(encoder, text)
+    text = encoder.render(request.prompt)
+    return text, prompt_ids(encoder, text, request.prompt)
 
 
 def prompt_ids(encoder: Encoder, text: str, messages: Sequence[Message] = ()) -> list[int]:
@@ -127,10 +146,3 @@ def stop_position(text: str, stops: Sequence[str]) -> int | None:
     """Return where the first stop string begins; None where there is none."""
     found = [at for at in (text.find(stop) for stop in stops if stop) if at >= 0]
     return min(found, default=None)
-
-
-def whole_text(text: str) -> str:
-    """Return a text that has an encoding: half a surrogate pair becomes the replacement sign."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

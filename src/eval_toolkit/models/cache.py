@@ -1,7 +1,8 @@
 """Answers kept between runs, in one SQLite file that several processes may share.
 
-An answer is found again by model, parameters and request, never by the prompt alone. A model that
-draws its answer without a seed is always asked: two attempts must not be one answer twice.
+An answer is found again by model, parameters and request, never by the prompt alone. Two attempts
+must not be one answer twice: the equal requests of a run are kept apart by their number, and a
+model that draws its answer without a seed is always asked.
 """
 
 import atexit
@@ -13,11 +14,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit._redaction import redact_secrets
 from eval_toolkit.errors import ArtifactError
+from eval_toolkit.models._asking import Place, ask
 from eval_toolkit.models._background import Background
 from eval_toolkit.models._payloads import (
     Response,
@@ -30,7 +32,7 @@ from eval_toolkit.protocols import Model
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request, request_hash
 from eval_toolkit.responses import RawCompletion, RawLoglikelihood
 
-__all__ = ["CachedModel", "ResponseCache"]
+__all__ = ["CachedModel", "ResponseCache", "key_of"]
 
 _APPLICATION = 0x65746B31
 """Marks an SQLite file as one of ours."""
@@ -43,9 +45,7 @@ CREATE TABLE IF NOT EXISTS responses (
 """
 _WAIT_S = 30.0
 _BATCH = 512
-_PASSED_ON = ("concurrency", "count_tokens", "render")
-
-_Answer = TypeVar("_Answer", RawCompletion, RawLoglikelihood)
+_PASSED_ON = ("concurrency", "count_tokens", "render", "speaks_chat")
 
 
 class ResponseCache:
@@ -131,7 +131,7 @@ class ResponseCache:
             return None
         try:
             return read_response(json.loads(found[1]), json.loads(found[2]), request)
-        except (ValueError, AttributeError, TypeError):
+        except (ValueError, TypeError):
             raise self._damaged("an answer in it cannot be read") from None
 
     def add_model(self, model: Model) -> str:
@@ -282,12 +282,19 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
+def key_of(request: Request, model: str, nth: int) -> str:
+    """Return what the n-th of equal requests is kept under, from 0: the first by its plain hash."""
+    key = request_hash(request, model)
+    return key if nth == 0 else sha256_text(f"{key} {nth}")
+
+
 class CachedModel:
     """A model that is asked only what was not answered before.
 
     Everything but the answers is the model's own: name, description, concurrency, token counts,
     chat template. An answer out of the cache costs nothing and says so in its usage. Errors are
-    not kept, and neither are answers drawn without a seed (temperature above 0, no ``seed``).
+    not kept, and neither are answers drawn without a seed (temperature above 0, no ``seed``). A run
+    that makes the same request several times has as many answers, and finds them again in order.
 
     Parameters
     ----------
@@ -336,33 +343,47 @@ class CachedModel:
 
     async def generate(self, request: GenerateRequest) -> RawCompletion:
         """Return the kept answer, else the model's."""
-        if request.temperature > 0 and request.seed is None:
-            return await self.model.generate(request)
-        key = request_hash(request, self._identity)
-        return self._kept(key, request) or self._keeping(
-            key, request, await self.model.generate(request)
-        )
+        response: RawCompletion = await self.answer_at(request)
+        return response
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
         """Return the kept numbers, else the model's."""
-        key = request_hash(request, self._identity)
-        return self._kept(key, request) or self._keeping(
-            key, request, await self.model.loglikelihood(request)
-        )
+        response: RawLoglikelihood = await self.answer_at(request)
+        return response
+
+    async def answer_at(self, request: Request, place: Place | None = None) -> Any:
+        """Return the kept answer to the request at a place in a run, else the model's.
+
+        Parameters
+        ----------
+        request : GenerateRequest or LoglikelihoodRequest
+            What is asked.
+        place : Place, optional
+            Tells it from the equal requests of its run.
+
+        Returns
+        -------
+        RawCompletion or RawLoglikelihood
+            Its usage says whether it was kept.
+        """
+        if (
+            isinstance(request, GenerateRequest)
+            and request.temperature > 0
+            and request.seed is None
+        ):
+            return await ask(self.model, request, place)
+        key = key_of(request, self._identity, 0 if place is None else place.nth)
+        kept = self.cache.get(key, request)
+        if kept is not None:
+            kept.usage = replace(kept.usage, cost=0.0, latency_s=0.0, tries=1, cached=True)
+            return kept
+        response = checked_response(await ask(self.model, request, place), request)
+        if response.error is None:
+            self.cache.put(key, request, response, self._id)
+        return response
 
     async def aclose(self) -> None:
         """Write what is left to the cache, and close the model; the cache stays open."""
         self.cache.flush()
         if hasattr(self.model, "aclose"):
             await self.model.aclose()
-
-    def _kept(self, key: str, request: Request) -> Any:
-        response = self.cache.get(key, request)
-        if response is not None:
-            response.usage = replace(response.usage, cost=0.0, latency_s=0.0, tries=1, cached=True)
-        return response
-
-    def _keeping(self, key: str, request: Request, response: _Answer) -> _Answer:
-        if checked_response(response, request).error is None:
-            self.cache.put(key, request, response, self._id)
-        return response

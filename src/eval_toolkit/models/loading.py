@@ -74,8 +74,7 @@ def load_model(name: str, options: Mapping[str, Any] | None = None) -> Model:
     'scripted'
     """
     kind, colon, which = name.partition(":")
-    known = available_plugins("models", _OURS)
-    if kind in known:
+    if kind in _OURS or kind in available_plugins("models", _OURS):
         made = load_plugin("models", kind, _OURS)
         arguments = [which] if which else []
         if colon and not which:

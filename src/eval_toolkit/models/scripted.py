@@ -25,10 +25,10 @@ class ScriptedModel:
     Parameters
     ----------
     answers : str, callable, mapping or sequence
-        A text is the answer to everything. A callable takes the request and returns the answer;
-        it may be a coroutine function. A mapping goes from prompt to answer; a conversation is
-        looked up as a tuple of messages, then by what the user said last. A sequence is used up
-        in the order of the requests.
+        A text is the answer to everything but log-likelihood requests, of which it can answer
+        none. A callable takes the request and returns the answer; it may be a coroutine function.
+        A mapping goes from prompt to answer; a conversation is looked up as a tuple of messages,
+        then by what the user said last. A sequence is used up in the order of the requests.
 
         An answer is a text or a `RawCompletion`; to a log-likelihood request it is one number per
         continuation, a mapping from continuation to number, or a `RawLoglikelihood`. An exception
@@ -108,6 +108,12 @@ class ScriptedModel:
 
     async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
         """Return the numbers that were written down for the request."""
+        if isinstance(self._answers, str):
+            raise ModelError(
+                f"{self.name} has one text for everything and no log-likelihoods; give it numbers "
+                "by a mapping or a callable",
+                kind="unsupported",
+            )
         answer = await self._answer(request)
         if isinstance(answer, RawLoglikelihood):
             return answer
@@ -116,18 +122,17 @@ class ScriptedModel:
             if missing:
                 raise self._refusal(request, f"the continuation {missing[0]!r} has no number")
             answer = [answer[text] for text in request.continuations]
-        try:
-            numbers = [float(value) for value in answer]
-        except (TypeError, ValueError):
-            raise self._refusal(request, f"{answer!r} are no log-likelihoods") from None
         n_prompt = self._prompt_tokens(request)
-        return RawLoglikelihood(
-            numbers,
-            request.continuations,
-            n_tokens=[self.count_tokens(text) for text in request.continuations],
-            prompt_tokens=n_prompt,
-            usage=Usage(prompt_tokens=n_prompt),
-        )
+        try:
+            return RawLoglikelihood(
+                answer,
+                request.continuations,
+                n_tokens=[self.count_tokens(text) for text in request.continuations],
+                prompt_tokens=n_prompt,
+                usage=Usage(prompt_tokens=n_prompt),
+            )
+        except (TypeError, ValueError) as error:
+            raise self._refusal(request, f"{answer!r} are no log-likelihoods: {error}") from None
 
     async def _answer(self, request: Request) -> Any:
         self.n_calls += 1

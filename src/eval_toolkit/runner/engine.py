@@ -6,12 +6,14 @@ Outcomes do not depend on how many workers there are or on who finishes first.
 import asyncio
 import contextlib
 import threading
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future, wait
 from typing import Any
 
 from eval_toolkit import _validate
 from eval_toolkit._hashing import canonical_json
+from eval_toolkit._plain import whole_text
 from eval_toolkit._redaction import redact_secrets
 from eval_toolkit.errors import (
     ArtifactError,
@@ -20,17 +22,19 @@ from eval_toolkit.errors import (
     MissingExtraError,
     ModelError,
 )
+from eval_toolkit.models._asking import Place, ask
 from eval_toolkit.models._payloads import Response, checked_response
 from eval_toolkit.protocols import Model
-from eval_toolkit.requests import GenerateRequest, Request, request_hash
+from eval_toolkit.requests import Request, request_hash
 from eval_toolkit.responses import ErrorInfo
 from eval_toolkit.runner.jobs import Job, Key, Outcome, RunOutcomes
 from eval_toolkit.runner.journal import Entries, Entry, Journal
 from eval_toolkit.runner.progress import OnProgress, Tally
 
-__all__ = ["run_jobs", "run_jobs_async"]
+__all__ = ["CONCURRENCY", "run_jobs", "run_jobs_async"]
 
-_CONCURRENCY = 16
+CONCURRENCY = 16
+"""Requests at once where neither the caller nor the model says how many."""
 _ABOUT_THE_PROMPT = frozenset({"too_long", "refused"})
 """Failures that say nothing about the model's health."""
 _LONGEST_MESSAGE = 2_000
@@ -89,6 +93,7 @@ def run_jobs(
     Examples
     --------
     >>> from eval_toolkit.models.scripted import ScriptedModel
+    >>> from eval_toolkit.requests import GenerateRequest
     >>> jobs = [Job(f"q{n}", 1, GenerateRequest(f"{n} + 1 =")) for n in range(3)]
     >>> model = ScriptedModel(lambda request: str(int(request.prompt.split()[0]) + 1))
     >>> [outcome.response.text for outcome in run_jobs(jobs, model)]
@@ -143,6 +148,7 @@ async def run_jobs_async(
     Examples
     --------
     >>> from eval_toolkit.models.scripted import ScriptedModel
+    >>> from eval_toolkit.requests import GenerateRequest
     >>> job = Job("q1", 1, GenerateRequest("2 + 2 ="))
     >>> asyncio.run(run_jobs_async([job], ScriptedModel("4")))[0].response.text
     '4'
@@ -152,7 +158,7 @@ async def run_jobs_async(
         raise InvalidTypeError(f"`model` is {model!r}; it must be a Model")
     if journal is not None and not isinstance(journal, Journal):
         raise InvalidTypeError(f"`journal` is {journal!r}; it must be a Journal")
-    limit = concurrency if concurrency is not None else getattr(model, "concurrency", _CONCURRENCY)
+    limit = concurrency if concurrency is not None else getattr(model, "concurrency", CONCURRENCY)
     n_workers = min(_validate.integer(limit, "concurrency", low=1), len(listed))
     if give_up_after is not None:
         _validate.integer(give_up_after, "give_up_after", low=1)
@@ -193,9 +199,10 @@ class _Asking:
         self.identity = canonical_json(description)
         written = Entries() if journal is None else journal.read()
         if journal is not None:
-            journal.describe(model=model.name, description=description)
+            journal.describe(model=model.name, description=description, **_manner(model))
         self.outcomes = self._reused(written, finished)
         self.n_reused = sum(outcome is not None for outcome in self.outcomes)
+        self.places = _places(jobs) if hasattr(model, "answer_at") else [None] * len(jobs)
         self.pending = iter([n for n, found in enumerate(self.outcomes) if found is None])
         if written.n_garbled:
             self.notes.append(f"{written.n_garbled} unreadable lines of the journal were left out")
@@ -204,7 +211,7 @@ class _Asking:
         self, written: Mapping[Key, Entry], finished: Mapping[Key, Entry]
     ) -> list[Outcome | None]:
         found: list[Outcome | None] = [None] * len(self.jobs)
-        n_stale = 0
+        n_stale = n_damaged = 0
         if written or finished:
             for n, job in enumerate(self.jobs):
                 entries = [there[job.key] for there in (written, finished) if job.key in there]
@@ -213,11 +220,16 @@ class _Asking:
                 key = request_hash(job.request, self.identity)
                 answers = (entry.answer(job, key) for entry in entries)
                 found[n] = next((answer for answer in answers if answer is not None), None)
-                n_stale += found[n] is None and any(entry.ok for entry in entries)
+                if found[n] is None and any(entry.ok for entry in entries):
+                    damaged = any(entry.ok and entry.request_hash == key for entry in entries)
+                    n_damaged += damaged
+                    n_stale += not damaged
         if n_stale:
             self.notes.append(
                 f"{n_stale} stored answers are of another model, prompt or parameter; asked again"
             )
+        if n_damaged:
+            self.notes.append(f"{n_damaged} stored answers are damaged; asked again")
         return found
 
     async def run(self, n_workers: int) -> None:
@@ -245,7 +257,7 @@ class _Asking:
     async def _ask(self, n: int) -> None:
         job = self.jobs[n]
         try:
-            self.outcomes[n] = self._finished(job, await self._answer(job.request))
+            self.outcomes[n] = self._finished(job, await self._answer(job.request, self.places[n]))
             self.n_failed_in_a_row = 0
         except (ArtifactError, MissingExtraError):  # no request would fare better
             raise
@@ -256,11 +268,8 @@ class _Asking:
             self.outcomes[n] = self._finished(job, error=error)
             self._give_up_if_hopeless(error)
 
-    async def _answer(self, request: Request) -> Response:
-        if isinstance(request, GenerateRequest):
-            response = checked_response(await self.model.generate(request), request)
-        else:
-            response = checked_response(await self.model.loglikelihood(request), request)
+    async def _answer(self, request: Request, place: Place | None) -> Response:
+        response = checked_response(await ask(self.model, request, place), request)
         error = response.error
         if error is not None:
             kind = error.kind if error.kind in ModelError.KINDS else "other"
@@ -327,8 +336,23 @@ def _checked(jobs: Iterable[Job]) -> list[Job]:
     return listed
 
 
+def _places(jobs: Iterable[Job]) -> list[Place | None]:
+    """Return the place of each job among those with an equal request."""
+    n_equal: Counter[Request] = Counter()
+    places: list[Place | None] = []
+    for job in jobs:
+        places.append(Place(job.key, n_equal[job.request]))
+        n_equal[job.request] += 1
+    return places
+
+
+def _manner(model: Model) -> dict[str, bool]:
+    """Return what a replay must know to send what was sent: said where it is not as usual."""
+    return {} if getattr(model, "speaks_chat", True) else {"speaks_chat": False}
+
+
 def _one_line(failure: BaseException) -> str:
-    said = " ".join(str(failure).split())
+    said = " ".join(whole_text(str(failure)).split())
     text = said if isinstance(failure, ModelError) else f"{type(failure).__name__}: {said}"
     safe: str = redact_secrets(text[:_LONGEST_MESSAGE])
     return safe.removesuffix(": ")

@@ -78,12 +78,12 @@ class Entry:
         )
 
     def answer(self, job: Job, request_hash: str) -> Outcome | None:
-        """Return the outcome of a job, if this is an answer to its very request."""
+        """Return the outcome of a job, if this is an answer to its very request, undamaged."""
         if self.response is None or self.request_hash != request_hash:
             return None
         try:
             response = read_response(self.response, self.usage, job.request)
-        except (ValueError, AttributeError):
+        except ValueError:
             return None
         return Outcome(job, response, reused=True, request_hash=request_hash)
 

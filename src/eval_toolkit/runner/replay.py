@@ -7,10 +7,12 @@ from typing import Any, Protocol
 
 from eval_toolkit._hashing import canonical_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError, ModelError
+from eval_toolkit.models._asking import Place
 from eval_toolkit.models._payloads import Response, read_response
-from eval_toolkit.models.cache import ResponseCache
+from eval_toolkit.models.cache import ResponseCache, key_of
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request, request_hash
 from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood
+from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runner.journal import Entry, Journal
 from eval_toolkit.runner.stored import RESPONSES, read_outcomes
 from eval_toolkit.runs import Run
@@ -22,8 +24,9 @@ __all__ = ["ReplayModel"]
 class ReplayModel:
     """Answers from what a run, a journal or a cache holds, under the recorded model's name.
 
-    Where equal requests were asked several times, their answers come back in the order of the
-    recorded jobs. A request that failed when it was recorded fails in the same way.
+    In a run a job gets the answer of the same unit, attempt and step, if that was to the same
+    request; else, and where it is asked directly, answers to equal requests come back in the order
+    of the recorded jobs. A request that failed when it was recorded fails in the same way.
 
     Parameters
     ----------
@@ -67,6 +70,7 @@ class ReplayModel:
             self._stored = _of_cache(path, name)
         self.source = path
         self.name = self._stored.name
+        self.speaks_chat = self._stored.speaks_chat
         self._n_asked: dict[str, int] = {}
 
     def describe(self) -> dict[str, Any]:
@@ -83,29 +87,42 @@ class ReplayModel:
         response: RawLoglikelihood = self._answer(request)
         return response
 
+    async def answer_at(self, request: Request, place: Place) -> Response:
+        """Return what is stored for the request at this place of the run, as `generate` does."""
+        response: Response = self._answer(request, place)
+        return response
+
     async def aclose(self) -> None:
         """Start again with the first of several answers to equal requests."""
         self._n_asked.clear()
 
-    def _answer(self, request: Request) -> Any:
-        key = self._stored.key(request)
-        n_asked = self._n_asked.get(key, 0)
-        found = self._stored.find(key, request, n_asked)
-        if found is None:
-            raise ModelError(self._missing(request, n_asked), kind="other")
-        self._n_asked[key] = n_asked + 1
+    def _answer(self, request: Request, place: Place | None = None) -> Any:
+        if place is None:
+            nth = self._n_asked.get(request.fingerprint, 0)
+            found = self._found(request, nth, None)
+            self._n_asked[request.fingerprint] = nth + 1
+        else:
+            found = self._found(request, place.nth, place.job)
         if isinstance(found, ErrorInfo):
             kind = found.kind if found.kind in ModelError.KINDS else "other"
             raise ModelError(found.message, kind=kind, status=found.status, tries=found.tries)
         found.usage = replace(found.usage, cost=0.0, latency_s=0.0, tries=1, cached=True)
         return found
 
-    def _missing(self, request: Request, n_asked: int) -> str:
+    def _found(self, request: Request, nth: int, job: Key | None) -> Response | ErrorInfo:
+        try:
+            found = self._stored.find(request, nth, job)
+        except (ValueError, TypeError) as error:
+            raise ModelError(f"{self.source}: {error}", kind="other") from None
+        if found is not None:
+            return found
         prompt = request.prompt if isinstance(request.prompt, str) else request.prompt[-1].content
         asked = " ".join(prompt.split())[-60:]
-        times = f"more than {n_asked} answers" if n_asked else "an answer"
-        return (
-            f"{self.source} does not hold {times} of {self.name} to {asked!r} with these parameters"
+        times = f"more than {nth} answers" if nth else "an answer"
+        raise ModelError(
+            f"{self.source} does not hold {times} of {self.name} to {asked!r} with these "
+            "parameters",
+            kind="other",
         )
 
 
@@ -114,13 +131,10 @@ class _Stored(Protocol):
 
     name: str
     description: Mapping[str, Any]
+    speaks_chat: bool
 
-    def key(self, request: Request) -> str:
-        """Return what the request is found by."""
-        ...
-
-    def find(self, key: str, request: Request, n: int) -> Response | ErrorInfo | None:
-        """Return the answer to the request when it is asked for the n-th time, from 0."""
+    def find(self, request: Request, nth: int, job: Key | None) -> Response | ErrorInfo | None:
+        """Return the answer of a job to the request, else the n-th of those there are, from 0."""
         ...
 
 
@@ -131,18 +145,18 @@ class _Listed:
     name: str
     description: Mapping[str, Any]
     by_fingerprint: bool
+    speaks_chat: bool
     entries: dict[str, list[Entry]] = field(default_factory=dict)
 
-    def key(self, request: Request) -> str:
-        if self.by_fingerprint:
-            return request.fingerprint
-        return request_hash(request, canonical_json(self.description))
-
-    def find(self, key: str, request: Request, n: int) -> Response | ErrorInfo | None:
-        entries = self.entries.get(key, ())
-        if n >= len(entries):
+    def find(self, request: Request, nth: int, job: Key | None) -> Response | ErrorInfo | None:
+        key = request.fingerprint
+        if not self.by_fingerprint:
+            key = request_hash(request, canonical_json(self.description))
+        entries = self.entries.get(key, [])
+        same = [entry for entry in entries if entry.key == job]
+        entry = next(iter(same or entries[nth : nth + 1]), None)
+        if entry is None:
             return None
-        entry = entries[n]
         if entry.response is None:
             return ErrorInfo.from_dict(entry.error or {})
         return read_response(entry.response, entry.usage, request)
@@ -155,18 +169,20 @@ class _Kept:
     name: str
     description: Mapping[str, Any]
     cache: ResponseCache
+    speaks_chat: bool = True
+    """Not known: a cache holds no prompts."""
 
-    def key(self, request: Request) -> str:
-        return request_hash(request, canonical_json(self.description))
-
-    def find(self, key: str, request: Request, n: int) -> Response | ErrorInfo | None:
-        return self.cache.get(key, request)
+    def find(self, request: Request, nth: int, job: Key | None) -> Response | ErrorInfo | None:
+        return self.cache.get(key_of(request, canonical_json(self.description), nth), request)
 
 
 def _of_run(folder: Path, name: str | None) -> _Listed:
     run = Run.open(folder)
     outcomes = read_outcomes(run.table(RESPONSES))
-    listed = _Listed(*_one(_recorded_models(run), name, folder), by_fingerprint=True)
+    asked = [outcome.job.request for outcome in outcomes]
+    chats = [type(one.prompt) is tuple for one in asked if isinstance(one, GenerateRequest)]
+    model = _one(_recorded_models(run), name, folder)
+    listed = _Listed(*model, by_fingerprint=True, speaks_chat=any(chats) or not chats)
     for outcome in outcomes:
         entries = listed.entries.setdefault(outcome.job.request.fingerprint, [])
         entries.append(Entry.of(outcome))
@@ -189,7 +205,9 @@ def _of_journal(path: Path, name: str | None) -> _Listed:
     if not isinstance(found.head.get("description"), Mapping):
         raise ArtifactError(f"{path}: the journal does not say which model it recorded")
     recorded = [(str(found.head.get("model")), found.head["description"])]
-    listed = _Listed(*_one(recorded, name, path), by_fingerprint=False)
+    speaks_chat = found.head.get("speaks_chat") is not False
+    model = _one(recorded, name, path)
+    listed = _Listed(*model, by_fingerprint=False, speaks_chat=speaks_chat)
     for entry in sorted(found.values(), key=lambda entry: entry.key):  # not as they came in
         listed.entries.setdefault(entry.request_hash, []).append(entry)
     return listed

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.messages import Message
 from eval_toolkit.models._payloads import read_response, to_json
@@ -151,13 +152,13 @@ def read_outcomes(columns: Mapping[str, Any]) -> list[Outcome]:
 
 def _outcome(entry: Entry, request: Request, row: int) -> Outcome:
     job = Job(entry.unit_id, entry.attempt, request, entry.step)
-    if entry.response is None:
-        error = ErrorInfo.from_dict(entry.error or {})
-        return Outcome(job, error=error, request_hash=entry.request_hash)
     try:
+        if entry.response is None:
+            failed = ErrorInfo.from_dict(entry.error or {})
+            return Outcome(job, error=failed, request_hash=entry.request_hash)
         response = read_response(entry.response, entry.usage, request)
-    except (ValueError, AttributeError) as error:
-        raise ArtifactError(f"stored responses, row {row}: no answer: {error}") from None
+    except (ValueError, TypeError) as error:
+        raise ArtifactError(f"stored responses, row {row}: {error}") from None
     return Outcome(job, response, reused=True, request_hash=entry.request_hash)
 
 
@@ -169,9 +170,9 @@ def _taken_apart(request: Request) -> tuple[str, str, dict[str, Any]]:
     if not isinstance(prompt, str):
         params[_JSON_PROMPT] = True
         prompt = canonical_json(prompt)
-        if not _is_encodable(prompt):
+        if whole_text(prompt) != prompt:
             prompt = to_json(json.loads(prompt))
-    elif not _is_encodable(prompt):
+    elif whole_text(prompt) != prompt:
         params[_JSON_PROMPT] = True
         prompt = to_json(prompt)
     return kind, prompt, params
@@ -186,14 +187,6 @@ def _put_together(kind: str, prompt: str, params: dict[str, Any]) -> Request:
     made = GenerateRequest if kind == "generate" else LoglikelihoodRequest
     request: Request = made(prompt=given, **params)
     return request
-
-
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _objects(values: Iterable[Any]) -> NDArray[Any]:

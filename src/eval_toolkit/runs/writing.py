@@ -247,10 +247,13 @@ class Writing:
         artifacts: dict[str, dict[str, Any]] = {}
         for name, data in content.files.items():
             artifacts[name] = {"sha256": sha256_file(write_atomic(self.staging / name, data))}
+        if content.tables:
+            stored = {self.staging / name: columns for name, (columns, _) in content.tables.items()}
+            _tables.write_tables(stored)
         for name, (columns, about) in content.tables.items():
-            path = _tables.write_table(columns, self.staging / name)
             n_rows = len(next(iter(columns.values())))
-            artifacts[name] = {"sha256": sha256_file(path), "n_rows": n_rows, **about}
+            digest = sha256_file(self.staging / name)
+            artifacts[name] = {"sha256": digest, "n_rows": n_rows, **about}
         write_atomic(self.staging / _RUNNING, self._manifest("running"))
         write_atomic(self.staging / MANIFEST, self._manifest("complete", artifacts=artifacts))
         return artifacts

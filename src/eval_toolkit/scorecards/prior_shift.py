@@ -7,7 +7,6 @@ import numpy as np
 
 from eval_toolkit import _validate
 from eval_toolkit._validate import BoolArray
-from eval_toolkit.calibration import prior_shift_weights
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.statistics import AtThreshold, CallableStatistic, Statistic
@@ -67,6 +66,8 @@ class _WeightedMetric:
         return getattr(self.function, "__name__", "metric")
 
     def __call__(self, y_true: Any, y_score: Any) -> float:
+        from eval_toolkit.calibration import prior_shift_weights
+
         weights = prior_shift_weights(y_true, to_prior=self.prior)
         return float(self.function(y_true, y_score, sample_weight=weights))
 

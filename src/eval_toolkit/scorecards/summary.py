@@ -1,5 +1,6 @@
 """`summarise`: records of any kind to cells. Attempts are reduced to units, groups are resampled."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -27,7 +28,7 @@ from eval_toolkit.scorecards.records import Records
 from eval_toolkit.scorecards.score import Intervals, check_specs, metric_cells
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
-__all__ = ["summarise"]
+__all__ = ["summarise", "value_of_failure"]
 
 _Starts: TypeAlias = NDArray[np.int64]
 
@@ -92,6 +93,8 @@ def summarise(
         How the attempts at one unit become one value.
     on_error : {"exclude", "as_zero", "fail"}, default "exclude"
         What a record with status "error" counts as; excluded ones are counted in ``n_errors``.
+        Where 0 would be the best there is, "as_zero" counts the worst value instead, and a metric
+        without one is skipped.
     confidence : float, default 0.95
         Nominal coverage.
     method : str, optional
@@ -221,12 +224,14 @@ def _reduce(
         )
     # A failed score counts as 0, but there is no number for a label that is not known.
     lost = states[0] != "ok" if columns == _SCORED else np.zeros_like(failed)
-    counted = ~(skipped | (lost if options.on_error == "as_zero" else failed))
+    failed_is = 0.0 if spec is None else value_of_failure(spec)
+    as_zero = options.on_error == "as_zero" and failed_is is not None
+    counted = ~(skipped | (lost if as_zero else failed))
     unit_id = records.unit_id[counted]
     starts = np.flatnonzero(np.concatenate(([True], unit_id[1:] != unit_id[:-1])))
     starts = starts[: len(unit_id)]
     values = {
-        column: np.where(state == "ok", records.columns[column], 0.0)[counted]
+        column: np.where(state == "ok", records.columns[column], failed_is or 0.0)[counted]
         for column, state in zip(columns, states, strict=True)
     }
     n_skipped = int(skipped.sum())
@@ -274,6 +279,44 @@ def _nothing(units: _Units) -> MetricResult:
     return _counted(MetricResult(None, status, reason, n_units=0, n_groups=0), units)  # type: ignore[arg-type]
 
 
+def value_of_failure(spec: ColumnSpec) -> float | None:
+    """Return what a failed record counts as under "as_zero": a failure must never look good.
+
+    Parameters
+    ----------
+    spec : ColumnSpec
+        The mean of a column.
+
+    Returns
+    -------
+    float or None
+        0; where 0 would be the best there is, the worst value, or None if there is none.
+
+    Examples
+    --------
+    >>> value_of_failure(ColumnSpec("right", "right", bounds=(0.0, 1.0)))
+    0.0
+    >>> value_of_failure(ColumnSpec("wrong", "wrong", higher_is_better=False, bounds=(0.0, 1.0)))
+    1.0
+    """
+    low, high = spec.bounds
+    if spec.higher_is_better and high > 0.0:
+        return 0.0
+    worst = low if spec.higher_is_better else high
+    return worst if math.isfinite(worst) else None
+
+
+def _is_unbounded(n_errors: int, spec: ColumnSpec, options: _Options) -> bool:
+    return options.on_error == "as_zero" and n_errors > 0 and value_of_failure(spec) is None
+
+
+def _unbounded(n_errors: int, spec: ColumnSpec) -> MetricResult:
+    """Return the cell of a metric that failures cannot count in."""
+    reason = f"{n_errors} errors, and {spec.name} has no worst value for 'as_zero'"
+    details = {"higher_is_better": spec.higher_is_better}
+    return MetricResult(None, "skipped", reason, None, details, n_units=0, n_groups=0)
+
+
 def _scored_cells(
     units: _Units, specs: Sequence[MetricSpec], options: _Options
 ) -> dict[str, MetricResult]:
@@ -299,6 +342,8 @@ def _noted(cell: MetricResult, note: str) -> MetricResult:
 
 def _mean_cell(units: _Units, spec: ColumnSpec, options: _Options) -> MetricResult:
     """Return the mean over units: closed form where there is one, the bootstrap otherwise."""
+    if _is_unbounded(units.n_errors, spec, options):
+        return _counted(_unbounded(units.n_errors, spec), units)
     values = units.values[spec.column]
     if len(values) == 0:
         return _nothing(units)
@@ -335,6 +380,8 @@ def _macro_cell(
     """Return the mean over parts; parts without a value are left out and counted."""
     there = [part for part in parts if len(part.values[spec.column])]
     n_errors, n_skipped = sum(p.n_errors for p in parts), sum(p.n_skipped for p in parts)
+    if _is_unbounded(n_errors, spec, options):
+        return replace(_unbounded(n_errors, spec), n_errors=n_errors, n_skipped=n_skipped)
     if not there:
         status = "error" if n_errors else "skipped"
         reason = f"no part has a value: {n_errors} errors, {n_skipped} skipped"

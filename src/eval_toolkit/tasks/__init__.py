@@ -3,9 +3,9 @@
 A task is a class (`BaseTask`), a composition (`Task`) or a file (`load_task`).
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from eval_toolkit._optional import names_on_use
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.composed import ChoicesSpec, CompletionSpec, DataSpec, Prompt, Task
 from eval_toolkit.tasks.declared import read_task_file
@@ -94,17 +94,12 @@ __all__ = [
 ]
 
 # A prompt can be built without loading what runs and measures.
-_LATER = {
-    "TaskRun": "taskrun",
-    "estimate": "planning",
-    "measure": "measuring",
-    "measure_run": "running",
-    "plan_jobs": "planning",
-    "run_task": "running",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+__getattr__ = names_on_use(
+    __name__,
+    {
+        "measuring": ("measure",),
+        "planning": ("estimate", "plan_jobs"),
+        "running": ("measure_run", "run_task"),
+        "taskrun": ("TaskRun",),
+    },
+)

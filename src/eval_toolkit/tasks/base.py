@@ -35,7 +35,8 @@ class BaseTask(TaskPrompts[SubjectT]):
         The data themselves; a plain sequence is the sample split.
     data : path or mapping of split to path, optional
         Where the data are instead of ``DATASET_PATH``: a file, a folder with a file per split, a
-        pattern with ``{split}`` or ``{subject}``, or a dataset of the hub.
+        pattern with ``{split}`` or ``{subject}``, or a dataset of the hub. Cells of CSV and TSV
+        files are text, so a row with numbers in it is another item there than in JSON or Parquet.
     seed : int, default 42
         Of every random choice: order, examples, order of choices. Each is drawn for the item
         alone, so limits, subjects and neighbours change nothing.
@@ -57,8 +58,9 @@ class BaseTask(TaskPrompts[SubjectT]):
 
     Notes
     -----
-    A unit is known by the item's own key (``ID_FIELD``) or else by its content, so a run with
-    another prompt, another number of examples or a limit asks about the same units.
+    A unit is known by the item's own key (``ID_FIELD``; the field "id" where none is named and it
+    can be a key) or else by its content, so a run with another prompt, another number of examples
+    or a limit asks about the same units.
 
     Examples
     --------
@@ -119,7 +121,7 @@ class BaseTask(TaskPrompts[SubjectT]):
         self.seed = resolve_seed(seed)
         self.user_prompt_suffix = user_prompt_suffix
         self.shuffle_choices = shuffle_choices
-        self.hf_revision = revision or self._pinned_revision()
+        self.hf_revision = revision or self._pinned_revision(rows, data)
         is_completion = self.RESPONSE_TYPE is ResponseType.COMPLETION
         if user_prompt_suffix and not is_completion:
             raise InvalidInputError("`user_prompt_suffix` is for completion tasks")
@@ -274,7 +276,13 @@ class BaseTask(TaskPrompts[SubjectT]):
         return [load_grader(one() if isinstance(one, type) else one) for one in given]
 
     def prompt_fingerprint(self) -> str:
-        """Return a sha256 of the prompts, choices and references of the first units by id."""
+        """Return a sha256 of the number of examples and of what the first units are asked.
+
+        It covers the messages, choices and references of the 8 items whose ids come first, whatever
+        the limit, and is there to show that a prompt was changed. A change that touches other items
+        alone leaves it as it is: rows are covered by the hashes of the data, the rest of the task's
+        code by ``VERSION``.
+        """
         items = [
             item for subject in self.subjects for item in self._items(subject, self.SAMPLE_SPLIT)
         ]

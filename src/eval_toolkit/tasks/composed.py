@@ -12,11 +12,10 @@ from eval_toolkit.seeds import DEFAULT_SEED
 from eval_toolkit.tasks.answers import ANSWER_KINDS, read_choices, right_choices
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.hooks import place_of
-from eval_toolkit.tasks.identity import ID_FIELD
 from eval_toolkit.tasks.prompts import joined_choice
 from eval_toolkit.tasks.styles import STYLES, TaskStyler
 from eval_toolkit.tasks.templates import FieldSpec, Template, text_of
-from eval_toolkit.tasks.types import NO_SUBJECT
+from eval_toolkit.tasks.types import NO_SUBJECT, Item
 
 __all__ = ["ChoicesSpec", "CompletionSpec", "DataSpec", "Prompt", "Task"]
 
@@ -31,8 +30,9 @@ class DataSpec:
         As `BaseTask` takes ``data``; None where the rows are given.
     sample_split, fewshot_split : str
         Splits that are asked about and that examples are drawn from.
-    id_field : str
-        Field with the key of an item.
+    id_field : str, optional
+        Field with the key of an item: every item must have one of its own. By default "id" where
+        that is so, else items are known by their content.
     group_field : str, optional
         Field whose equal values say that items are not independent.
     subjects : sequence
@@ -53,7 +53,7 @@ class DataSpec:
     path: str | Path | Mapping[str, str | Path] | None = None
     sample_split: str = "test"
     fewshot_split: str = "train"
-    id_field: str = ID_FIELD
+    id_field: str | None = None
     group_field: str | None = None
     subjects: Sequence[Any] = (NO_SUBJECT,)
     subject_field: str | None = None
@@ -291,6 +291,7 @@ class Task(BaseTask[str]):
         self.stop_sequences = list(response.stop) or None
         self.max_tokens = response.max_tokens
         self._prompt, self._response = prompt, response
+        self._last_right: tuple[Any, tuple[list[str], list[int]]] = (None, ([], []))
         super().__init__(
             num_fewshot,
             rows=rows,
@@ -303,7 +304,7 @@ class Task(BaseTask[str]):
         )
 
     def _rendered(self, text: str, item: dict[str, Any]) -> str:
-        return Template(text).render(item)
+        return Template(text).render(item) if text else ""
 
     def _get_raw_question(self, item: dict[str, Any]) -> str:
         return self._rendered(self._prompt.instruction, item)
@@ -335,7 +336,13 @@ class Task(BaseTask[str]):
     def _right(self, item: dict[str, Any]) -> tuple[list[str], list[int]]:
         if not isinstance(self._response, ChoicesSpec):
             raise InvalidTypeError(f"task {self.NAME!r} has no choices")
-        return self._response.right(item)
+        # Several hooks ask this about one row after the other; rows of the data do not change.
+        last, found = self._last_right
+        if last is not item or not isinstance(item, Item):
+            found = self._response.right(item)
+            self._last_right = (item, found)
+        texts, right = found
+        return list(texts), list(right)
 
     def _get_choices(self, item: dict[str, Any]) -> list[str]:
         return self._right(item)[0]

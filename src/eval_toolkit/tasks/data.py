@@ -13,9 +13,9 @@ from eval_toolkit._optional import require
 from eval_toolkit.errors import (
     ArtifactError,
     InvalidInputError,
-    MissingColumnError,
     MissingFileError,
 )
+from eval_toolkit.models._hub import hub_quietly
 from eval_toolkit.tasks.reading import Row, checked_rows, plain_value, read_labels, read_rows
 
 __all__ = ["FileSource", "HubSource", "MemorySource", "Source", "load_hub", "open_source"]
@@ -37,7 +37,7 @@ class Source(Protocol):
         ...
 
     def rows(self, split: str, subject: str | None) -> list[Row]:
-        """Return the rows of a split, or raise `MissingColumnError` saying which there are."""
+        """Return the rows of a split, or raise `InvalidInputError` saying which there are."""
         ...
 
     def describe(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class MemorySource:
     def rows(self, split: str, subject: str | None) -> list[Row]:
         """Return the rows given for a split."""
         if split not in self._rows:
-            raise MissingColumnError(
+            raise InvalidInputError(
                 f"`rows` has no split {split!r}; the splits are "
                 f"{', '.join(map(repr, self._rows)) or 'none'}"
             )
@@ -173,7 +173,7 @@ class FileSource:
         """Return the files of a split, and of each whether it must name the split itself."""
         pattern = self._pattern(split)
         if pattern is None:
-            raise MissingColumnError(
+            raise InvalidInputError(
                 f"`data` has no path for the split {split!r}; it has "
                 f"{', '.join(map(repr, self._given))}"
             )
@@ -186,9 +186,10 @@ class FileSource:
         if not names_split and split != self._sample_split:
             if path.is_file() and _tables.media_type_of(path) == _tables.JSON:
                 return [(path, True)]
-            raise MissingColumnError(
+            raise InvalidInputError(
                 f"{path}: the file holds the split {self._sample_split!r} alone, there is no "
-                f"{split!r}; give a folder, or data={{{split!r}: …, {self._sample_split!r}: …}}"
+                f"{split!r}; give a folder with a file named after each split, or a name with "
+                "{split} in it"
             )
         if not path.is_file():
             raise MissingFileError(f"{path}: no such file")
@@ -196,9 +197,8 @@ class FileSource:
 
     def describe(self) -> dict[str, Any]:
         """Return the files that were read, with their hashes; names alone, so that data may move."""
-        folder = os.path.commonpath([path.parent for path in self._files]) if self._files else ""
-        named = {path.relative_to(folder).as_posix(): self._files[path] for path in self._files}
-        files = dict(sorted(named.items()))
+        names = _names_apart(list(self._files))
+        files = dict(sorted(zip(names, self._files.values(), strict=True)))
         one = next(iter(files.values())) if len(files) == 1 else None
         given = self._given
         return {
@@ -209,6 +209,18 @@ class FileSource:
             "sha256": one or sha256_text(canonical_json(files)),
             "files": files,
         }
+
+
+def _names_apart(paths: Sequence[Path]) -> list[str]:
+    """Return the names of files, with as many of their folders as it takes to tell them apart."""
+    if not paths:
+        return []
+    common = os.path.commonpath([path.absolute().parent for path in paths])
+    parts = [path.absolute().relative_to(common).parts for path in paths]
+    for n in range(1, max(map(len, parts))):
+        if len({part[-n:] for part in parts}) == len(parts):
+            return ["/".join(part[-n:]) for part in parts]
+    return ["/".join(part) for part in parts]
 
 
 def _files_of_split(folder: Path, split: str) -> list[Path]:
@@ -222,7 +234,7 @@ def _files_of_split(folder: Path, split: str) -> list[Path]:
     ]
     if not found:
         there = ", ".join(file.name for file in files[:8]) or "none"
-        raise MissingColumnError(
+        raise InvalidInputError(
             f"{folder}: no file of rows is named after the split {split!r}; the files are {there}"
         )
     return found
@@ -257,7 +269,7 @@ class HubSource:
             self._loaded[subject] = self._load(path=self._path, name=subject)
         loaded = self._loaded[subject]
         if split not in loaded:
-            raise MissingColumnError(
+            raise InvalidInputError(
                 f"{self._path}: there is no split {split!r}; the splits are "
                 f"{', '.join(map(repr, loaded))}"
             )
@@ -279,16 +291,17 @@ class HubSource:
 def load_hub(path: str, name: str | None, revision: str | None) -> Any:
     """Return a mapping from split to rows, loaded by the ``datasets`` library."""
     datasets = require("datasets", feature=f"the dataset {path}", extra="hf")
-    folder = Path(path)
+    folder, reached = Path(path), ""
     try:
         if folder.is_dir() and any((folder / saved).is_file() for saved in _SAVED):
             loaded = datasets.load_from_disk(str(folder))
         else:
-            loaded = datasets.load_dataset(path, name, revision=revision)
+            with hub_quietly(datasets.config) as reached:
+                loaded = datasets.load_dataset(path, name, revision=revision)
     except Exception as error:  # the library raises of its own, the network's and pyarrow's
         reason = " ".join(str(error).split())
         raise ArtifactError(
-            f"{path}: datasets cannot load it: {type(error).__name__}: {reason}"
+            f"{path}: datasets cannot load it: {reached}{type(error).__name__}: {reason}"
         ) from error
     return loaded if isinstance(loaded, dict) else {str(loaded.split or "all"): loaded}
 

@@ -1,14 +1,20 @@
 """The data of a task: which rows there are, of which subject, and which item is which."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.artifacts import read_json
+from eval_toolkit.errors import (
+    ArtifactError,
+    InvalidInputError,
+    InvalidTypeError,
+    MissingColumnError,
+    MissingFileError,
+)
 from eval_toolkit.tasks.data import MemorySource, Source, load_hub, open_source
-from eval_toolkit.tasks.identity import ID_FIELD, make_items
-from eval_toolkit.tasks.subjects import select_subjects, subject_name
+from eval_toolkit.tasks.identity import make_items
+from eval_toolkit.tasks.subjects import distinct_subjects, select_subjects, subject_name
 from eval_toolkit.tasks.types import NO_SUBJECT, Item
 
 __all__ = ["SubjectT", "TaskData"]
@@ -24,7 +30,7 @@ class TaskData(Generic[SubjectT]):
     SAMPLE_SPLIT: str = "test"
     FEWSHOT_SPLIT: str = "train"
     SUBJECTS: Sequence[Any] = (NO_SUBJECT,)
-    ID_FIELD: str = ID_FIELD
+    ID_FIELD: str | None = None
     GROUP_FIELD: str | None = None
     SUBJECT_FIELD: str | None = None
     DATASET_CONFIG: str | None = None
@@ -43,15 +49,20 @@ class TaskData(Generic[SubjectT]):
         self._subjects: list[Any] | None = None
         self._by_subject: dict[str, dict[str, list[dict[str, Any]]]] = {}
         self._splits: dict[str, Mapping[str, list[Item]]] = {}
+        self._odd_keys: list[str] = []
 
-    def _pinned_revision(self) -> str | None:
-        if self.REVISION_LOCKFILE is None:
+    def _pinned_revision(self, rows: Any, data: Any) -> str | None:
+        """Return the revision of ``DATASET_PATH``; other data need no pin."""
+        file = self.REVISION_LOCKFILE
+        if file is None or rows is not None or data not in (None, self.DATASET_PATH):
             return self.REVISION
-        pins = json.loads(Path(self.REVISION_LOCKFILE).read_text("utf-8"))
+        if not Path(file).is_file():
+            raise MissingFileError(f"{file}: no such file; it must hold the revisions of datasets")
+        pins = read_json(file)
+        if not isinstance(pins, dict):
+            raise ArtifactError(f"{file}: holds {pins!r:.60}; it must map datasets to revisions")
         if self.DATASET_PATH not in pins:
-            raise MissingColumnError(
-                f"{self.REVISION_LOCKFILE}: there is no revision of {self.DATASET_PATH!r}"
-            )
+            raise ArtifactError(f"{file}: there is no revision of {self.DATASET_PATH!r}")
         return str(pins[self.DATASET_PATH])
 
     def _opened(self, rows: Any, data: Any) -> Source:
@@ -95,10 +106,10 @@ class TaskData(Generic[SubjectT]):
             if plain or (self._source.by_subject and self.SUBJECT_FIELD is None):
                 return self._source.rows(split, self.DATASET_CONFIG if plain else subject)
             rows = self._source.rows(split, self.DATASET_CONFIG)
-        except MissingColumnError as error:
+        except InvalidInputError as error:
             if split == self.SAMPLE_SPLIT:
                 raise
-            raise MissingColumnError(f"few-shot examples: {error}") from None
+            raise InvalidInputError(f"few-shot examples: {error}") from None
         if split not in self._by_subject:
             field = self.SUBJECT_FIELD or "subject"
             parts: dict[str, list[dict[str, Any]]] = {}
@@ -115,14 +126,14 @@ class TaskData(Generic[SubjectT]):
         return self._subjects
 
     def _found_subjects(self) -> list[Any]:
-        available = list(self.SUBJECTS)
+        available = distinct_subjects(self.SUBJECTS)
         if available == [NO_SUBJECT]:
             found = self._source.subjects() if self.SUBJECT_FIELD is None else self._field_values()
             if not found and self._wanted is not None and self._source.by_subject:
-                return self._wanted  # configurations of a dataset are not listed
+                return distinct_subjects(self._wanted)  # a dataset's configurations are not listed
             if not found and self._wanted is not None:
                 raise InvalidInputError(f"`subjects`: the task {self.NAME!r} has no subjects")
-            available = found or available
+            available = distinct_subjects(found) or available
         return available if self._wanted is None else select_subjects(available, self._wanted)
 
     def _field_values(self) -> list[str]:
@@ -134,6 +145,14 @@ class TaskData(Generic[SubjectT]):
                     f"missing; the fields are {', '.join(map(repr, row))}"
                 )
         return sorted({str(row[str(self.SUBJECT_FIELD)]) for row in rows})
+
+    @property
+    def data_notes(self) -> list[str]:
+        """What a reader should know about the data that were read so far; empty if nothing."""
+        if not self._odd_keys:
+            return []
+        first, more = self._odd_keys[0], len(self._odd_keys) - 1
+        return [f"{first} (and in {more} more places)" if more else first]
 
     def _items(self, subject: Any, split: str) -> list[Item]:
         """Return the items of one subject's split, read once."""
@@ -147,7 +166,7 @@ class TaskData(Generic[SubjectT]):
         splits = self._splits[name]
         if not splits.get(split):
             where = "" if name == NO_SUBJECT else f" of the subject {name!r}"
-            raise MissingColumnError(f"task {self.NAME!r}: the split {split!r}{where} has no rows")
+            raise InvalidInputError(f"task {self.NAME!r}: the split {split!r}{where} has no rows")
         return splits[split]
 
     def _identified(self, rows: Sequence[Any], subject: Any, split: str) -> list[Item]:
@@ -160,6 +179,7 @@ class TaskData(Generic[SubjectT]):
             place=f"split {split!r}" if plain else f"subject {name!r}, split {split!r}",
             id_field=self.ID_FIELD,
             group_field=self.GROUP_FIELD if split == self.SAMPLE_SPLIT else None,
+            notes=self._odd_keys,
         )
         if not plain:
             for item in items:

@@ -11,7 +11,6 @@ from eval_toolkit._optional import require
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, MissingFileError
 from eval_toolkit.responses import ResponseType
 from eval_toolkit.tasks.composed import ChoicesSpec, CompletionSpec, DataSpec, Prompt, Task
-from eval_toolkit.tasks.identity import ID_FIELD
 from eval_toolkit.tasks.styles import STYLES
 from eval_toolkit.tasks.templates import FieldSpec
 from eval_toolkit.tasks.types import NO_SUBJECT
@@ -130,7 +129,7 @@ class Declaration:
             path=self.data if given is None else given,
             sample_split=task.get("sample_split", "test"),
             fewshot_split=task.get("fewshot_split", "train"),
-            id_field=task.get("id", ID_FIELD),
+            id_field=task.get("id"),
             group_field=task.get("group"),
             subjects=task.get("subjects", [NO_SUBJECT]),
             subject_field=task.get("subject"),

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from eval_toolkit._hashing import content_hash, sha256_text, unit_ids
+from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.seeds import derive_seed
 from eval_toolkit.tasks.types import Item
@@ -12,7 +13,7 @@ from eval_toolkit.tasks.types import Item
 __all__ = ["ID_FIELD", "identity_of", "in_order", "make_items", "permutation"]
 
 ID_FIELD = "id"
-"""The field that is a key where it can be one; any other name is a promise of the task."""
+"""The field that is a key where it can be one and the task names none."""
 
 _LONGEST_GROUP = 64
 
@@ -23,8 +24,9 @@ def make_items(
     subject: str,
     prefix: str,
     place: str,
-    id_field: str,
+    id_field: str | None,
     group_field: str | None,
+    notes: list[str],
 ) -> list[Item]:
     """Return the rows of one split and subject as items that know what they are.
 
@@ -38,18 +40,28 @@ def make_items(
         Before every key: "subject/" in a task with subjects.
     place : str
         What error messages call the split.
-    id_field : str
-        Field with the key. `ID_FIELD` is used where every row has it and no two rows share it;
-        another field must be a key.
+    id_field : str, optional
+        Field with the key: a promise. Where none is named `ID_FIELD` is used if every row has it
+        and no two rows share it.
     group_field : str, optional
         Field whose equal values say that items are not independent.
+    notes : list of str
+        Told why `ID_FIELD` is not used, where rows have it.
     """
-    keys = _keys(rows, id_field, place)
+    field, keys = id_field or ID_FIELD, None
+    try:
+        keys = _keys(rows, field, place)
+    except InvalidInputError as error:
+        if id_field is not None:
+            raise
+        if any(ID_FIELD in row for row in rows):
+            problem = str(error).rpartition(";")[0]
+            notes.append(f"{problem}; items are known by their content instead")
     if keys is None:
         hashes = [content_hash(row, None) for row in rows]
         keys = unit_ids(hashes)
     else:
-        hashes = [content_hash(_without(row, id_field), None) for row in rows]
+        hashes = [content_hash(_without(row, field), None) for row in rows]
     items = []
     for index, (row, key, digest) in enumerate(zip(rows, keys, hashes, strict=True)):
         item = Item(row)
@@ -67,15 +79,14 @@ def _without(row: Mapping[str, Any], field: str) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name != field}
 
 
-def _keys(rows: Sequence[Mapping[str, Any]], field: str, place: str) -> list[str] | None:
+def _keys(rows: Sequence[Mapping[str, Any]], field: str, place: str) -> list[str]:
     keys: dict[str, int] = {}
     for n, row in enumerate(rows, 1):
         value = row.get(field)
         usable = isinstance(value, (str, int)) and not isinstance(value, bool) and value != ""
+        usable = usable and whole_text(str(value)) == str(value)  # it must be possible to store it
         if usable and str(value) not in keys:
             keys[str(value)] = n
-        elif field == ID_FIELD:
-            return None
         elif usable:
             raise InvalidInputError(
                 f"{place}, row {n}: the key {field!r} is {value!r}, as in row {keys[str(value)]}; "
@@ -97,15 +108,17 @@ def _group(item: Item, field: str) -> str:
             f"{', '.join(map(repr, item))}"
         )
     text = str(value)
-    return text if len(text) <= _LONGEST_GROUP else sha256_text(text)[:16]
+    short = len(text) <= _LONGEST_GROUP and whole_text(text) == text
+    return text if short else sha256_text(text)[:16]
 
 
-def identity_of(item: Mapping[str, Any], id_field: str) -> tuple[str, str]:
+def identity_of(item: Mapping[str, Any], id_field: str | None) -> tuple[str, str]:
     """Return unit and content hash of an item, also of one that is not part of the data."""
     if isinstance(item, Item):
         return item.unit_id, item.content_hash
-    digest = content_hash(_without(item, id_field), None)
-    return str(item.get(id_field) or digest[:16]), digest
+    field = id_field or ID_FIELD
+    digest = content_hash(_without(item, field), None)
+    return str(item.get(field) or digest[:16]), digest
 
 
 def in_order(items: Sequence[Item], seed: int) -> list[Item]:

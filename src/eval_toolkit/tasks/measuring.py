@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from eval_toolkit import _validate
+from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import ColumnInfo, Grade, load_grader
 from eval_toolkit.graders.base import columns_of
@@ -24,6 +25,9 @@ __all__ = ["build_response", "grader_columns", "measure", "with_reply"]
 
 _REASON_LENGTH = 300
 _UNFILLED = Grade.skipped("the grader gave no value")
+_ANY = ColumnInfo()
+_ROUNDING = 1e-9
+"""By so much a grade may lie outside its bounds; it is on the bound then."""
 
 
 class Measurable(Protocol):
@@ -94,10 +98,11 @@ def measure(
         if not outcome.job.step
     }
     attempts = sorted({attempt for _, attempt in found}) or [1]
-    table = _Table.of(grader_columns(chosen))
+    columns = grader_columns(chosen)
+    table = _Table.of(columns)
     lines = [(sample, attempt) for sample in samples for attempt in attempts]
     for sample, attempt in lines:
-        graded = _graded(task, sample, found.get((sample.id, attempt)), chosen)
+        graded = _graded(task, sample, found.get((sample.id, attempt)), chosen, columns)
         table.add(dict.fromkeys(table.values, graded) if isinstance(graded, Grade) else graded)
     subjects = [sample.subject for sample, _ in lines]
     return Records.from_columns(
@@ -176,7 +181,7 @@ class _Table:
             if isinstance(given, Grade):
                 values.append(given.value)
                 self.status[column].append(given.status)
-                self.reason[column].append(given.reason)
+                self.reason[column].append(whole_text(given.reason))
             else:
                 values.append(given)
                 self.status[column].append("ok")
@@ -185,7 +190,11 @@ class _Table:
 
 
 def _graded(
-    task: Measurable, sample: Sample, outcome: Outcome | None, graders: Sequence[Grader]
+    task: Measurable,
+    sample: Sample,
+    outcome: Outcome | None,
+    graders: Sequence[Grader],
+    columns: Mapping[str, ColumnInfo],
 ) -> Mapping[str, float | Grade] | Grade:
     """Return a sample's grades by column, or the one that stands for all of them."""
     if outcome is None:
@@ -199,23 +208,43 @@ def _graded(
         return Grade.error(_failure("post-processing", failure))
     line: dict[str, float | Grade] = {}
     for grader in graders:
-        line.update(_grades(grader, response))
+        line.update(_grades(grader, response, columns))
     return line
 
 
-def _grades(grader: Grader, response: Any) -> Mapping[str, float | Grade]:
+def _grades(
+    grader: Grader, response: Any, columns: Mapping[str, ColumnInfo]
+) -> Mapping[str, float | Grade]:
     """Return what a grader gives, checked; an exception is an error in each of its columns."""
     try:
-        return {column: _read(value) for column, value in grader.grade(response).items()}
+        given = grader.grade(response)
+        return {
+            column: _read(value, column, columns.get(column, _ANY))
+            for column, value in given.items()
+        }
     except Exception as failure:  # a grader's own code may fail in any way
         return dict.fromkeys(columns_of(grader), Grade.error(_failure(grader.name, failure)))
 
 
-def _read(value: Any) -> float | Grade:
-    """Return a number of any type as a float; one that is not finite has no place in a record."""
-    if isinstance(value, Grade) or (type(value) is float and math.isfinite(value)):
-        return value
-    return _validate.number(value, "grade")
+def _read(value: Any, column: str, info: ColumnInfo) -> float | Grade:
+    """Return a number of any type as a float; one that cannot be a grade is an error of its own."""
+    if isinstance(value, Grade):
+        if value.status != "ok":
+            return value
+        value = value.value
+    if type(value) is not float or not math.isfinite(value):
+        value = _validate.number(value, "grade")
+    low, high = info.bounds
+    if info.binary and value not in (0.0, 1.0):
+        return Grade.error(f"the grade {column!r} is {value:g}; it must be 0 or 1")
+    if low <= value <= high:
+        return float(value)
+    bound = low if value < low else high
+    if math.isclose(value, bound, rel_tol=_ROUNDING, abs_tol=_ROUNDING):
+        return bound
+    return Grade.error(
+        f"the grade {column!r} is {value:g}; it must lie between {low:g} and {high:g}"
+    )
 
 
 def _failure(where: str, failure: Exception) -> str:

@@ -1,7 +1,7 @@
 """What a run of a task will ask: its jobs, and what they will cost before anything is asked."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from eval_toolkit import _validate
@@ -13,7 +13,7 @@ from eval_toolkit.responses import ResponseType
 from eval_toolkit.runner import Job
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
 from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.prompts import Formatter, format_prompt
+from eval_toolkit.tasks.prompts import Formatter, check_formatter, format_prompt
 from eval_toolkit.tasks.types import Sample
 
 __all__ = ["Decoding", "Estimate", "default_formatter", "estimate", "formatter_name", "plan_jobs"]
@@ -28,6 +28,11 @@ _CHARACTERS_PER_TOKEN = 4
 class Decoding:
     """How a model is to answer; what is not given is the task's, else the model's.
 
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        As `GenerateRequest` does.
+
     Examples
     --------
     >>> Decoding(temperature=0.7, max_tokens=64).to_dict()["temperature"]
@@ -38,6 +43,12 @@ class Decoding:
     top_p: float | None = None
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [item.name for item in fields(self)]
+        asked = GenerateRequest("", **{name: getattr(self, name) for name in names})
+        for name in names:
+            object.__setattr__(self, name, getattr(asked, name))
 
     @classmethod
     def of(
@@ -59,12 +70,19 @@ class Decoding:
                         "nothing is generated"
                     )
             return cls()
-        return cls(
-            temperature=0.0 if temperature is None else float(temperature),
+        texts: Any = () if stop is None else stop  # no tuple of it: one text has letters
+        said = cls(
+            temperature=0.0 if temperature is None else temperature,
             top_p=top_p,
-            max_tokens=task.max_tokens if max_tokens is None else max_tokens,
-            stop=tuple((task.stop_sequences or ()) if stop is None else stop),
+            max_tokens=max_tokens,
+            stop=texts,
         )
+        texts = (task.stop_sequences or ()) if stop is None else said.stop
+        limit = task.max_tokens if max_tokens is None else said.max_tokens
+        try:
+            return replace(said, max_tokens=limit, stop=texts)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"task {task.NAME!r}: {error}") from None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -159,13 +177,8 @@ def plan_jobs(
     >>> [job.key for job in plan_jobs(task, task.samples(), attempts=2)]
     [('one', 1, ''), ('one', 2, '')]
     """
-    attempts = _validate.integer(attempts, "attempts", low=1)
-    if attempts > 1 and task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
-        raise InvalidInputError(
-            f"`attempts` is {attempts}, but {task.NAME!r} asks for log-likelihoods, which are the "
-            "same every time"
-        )
-    form = default_formatter(task) if formatter is None else formatter
+    attempts = _checked_attempts(task, attempts)
+    form = default_formatter(task) if formatter is None else check_formatter(formatter)
     how = Decoding.of(task) if decoding is None else decoding
     jobs = []
     for sample in samples:
@@ -175,6 +188,16 @@ def plan_jobs(
             raise InvalidInputError(f"sample {sample.id!r}: {error}") from error
         jobs += [Job(sample.id, number, request) for number, request in enumerate(requests, 1)]
     return jobs
+
+
+def _checked_attempts(task: BaseTask[Any], attempts: int) -> int:
+    attempts = _validate.integer(attempts, "attempts", low=1)
+    if attempts > 1 and task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
+        raise InvalidInputError(
+            f"`attempts` is {attempts}, but {task.NAME!r} asks for log-likelihoods, which are the "
+            "same every time"
+        )
+    return attempts
 
 
 def _requests(
@@ -217,9 +240,11 @@ class Estimate:
     prompt_tokens: int
     """Of all prompts, and of the choices that are scored."""
     completion_tokens: int | None
-    """At most; None where the task sets no limit, 0 where nothing is generated."""
+    """At most; None where neither task nor model sets a limit, 0 where nothing is generated."""
     how: str
     """How the tokens were counted."""
+    cost: float | None = None
+    """At most, or of the prompts alone where answers have no limit; None without prices."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -243,7 +268,8 @@ def estimate(
     task : BaseTask
         What would be asked.
     model : Model, optional
-        Counts tokens, where it can.
+        Counts tokens, where it can; its ``default_max_tokens`` limits answers to texts, and its
+        ``prices`` (per million tokens of prompts and of answers) make the cost.
     limit, order, attempts, formatter, max_tokens
         As in `running.run_task`.
 
@@ -269,12 +295,13 @@ def estimate(
     ...     def _get_ground_truth(self, item):
     ...         return item["a"]
     >>> estimate(Quiz(rows=[{"q": "What is 1 + 1?", "a": "2"}])).to_dict()
-    {'n_samples': 1, 'n_requests': 1, 'prompt_tokens': 4, 'completion_tokens': 8, 'how': 'one token per 4 characters'}
+    {'n_samples': 1, 'n_requests': 1, 'prompt_tokens': 4, 'completion_tokens': 8, 'how': 'one token per 4 characters', 'cost': None}
     """
+    attempts = _checked_attempts(task, attempts)
     samples = task.samples(limit, order=order)
     decoding = Decoding.of(task, max_tokens=max_tokens)
     form = default_formatter(task, model) if formatter is None else formatter
-    jobs = plan_jobs(task, samples, formatter=form, decoding=decoding, attempts=attempts)
+    jobs = plan_jobs(task, samples, formatter=form, decoding=decoding)  # of the first attempts
     count: Callable[[str], int] | None = getattr(model, "count_tokens", None)
     texts = [_text(job.request) for job in jobs]
     if count is None:
@@ -285,16 +312,24 @@ def estimate(
         counted = texts[::step][:_COUNTED]
         total = round(sum(map(count, counted)) * len(texts) / max(1, len(counted)))
         how = f"counted by the model in {len(counted)} of {len(texts)} prompts"
+    total, n_requests = total * attempts, len(jobs) * attempts
     generated: int | None = 0
     if task.RESPONSE_TYPE is ResponseType.COMPLETION:
         limit_each = decoding.max_tokens
-        generated = None if limit_each is None else limit_each * len(jobs)
+        if limit_each is None and jobs and isinstance(jobs[0].request.prompt, str):
+            limit_each = getattr(model, "default_max_tokens", None)
+        generated = None if limit_each is None else limit_each * n_requests
+    prices: tuple[float, float] | None = getattr(model, "prices", None)
+    cost = None
+    if prices is not None:
+        cost = (total * prices[0] + (generated or 0) * prices[1]) / 1e6
     return Estimate(
         n_samples=len(samples),
-        n_requests=len(jobs),
+        n_requests=n_requests,
         prompt_tokens=total,
         completion_tokens=generated,
         how=how,
+        cost=cost,
     )
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "ChatTemplate",
     "Formatter",
     "JinjaTemplate",
+    "check_formatter",
     "check_turns",
     "concat",
     "format_prompt",
@@ -349,6 +350,18 @@ _NAMED: dict[str, Callable[[Sequence[Message]], str]] = {
 }
 
 
+def check_formatter(formatter: Any) -> Any:
+    """Return what formats prompts, or raise `InvalidInputError` if it cannot."""
+    if isinstance(formatter, str):
+        if "{{" not in formatter and "{%" not in formatter:
+            one_of(formatter, "formatter", ("chat", *_NAMED))
+    elif not isinstance(formatter, (ChatTemplate, JinjaTemplate)) and not callable(formatter):
+        raise InvalidTypeError(
+            f"`formatter` is {formatter!r}; it must be a name, a template or a callable"
+        )
+    return formatter
+
+
 def format_prompt(
     messages: Iterable[Message | Mapping[str, Any]], formatter: Formatter = "chat"
 ) -> str | tuple[Message, ...]:
@@ -385,16 +398,13 @@ def format_prompt(
         if not turns:
             raise InvalidInputError("`messages` is empty; there is nothing to send")
         return turns
+    check_formatter(formatter)
     if isinstance(formatter, (ChatTemplate, JinjaTemplate)):
         return formatter.render(turns)
     if isinstance(formatter, str):
         if "{{" in formatter or "{%" in formatter:
             return JinjaTemplate(formatter).render(turns)
-        return _NAMED[one_of(formatter, "formatter", ("chat", *_NAMED))](turns)
-    if not callable(formatter):
-        raise InvalidTypeError(
-            f"`formatter` is {formatter!r}; it must be a name, a template or a callable"
-        )
+        return _NAMED[formatter](turns)
     text = formatter(turns)
     if not isinstance(text, str):
         raise InvalidTypeError(f"`formatter` returned {text!r:.60}; it must return a text")

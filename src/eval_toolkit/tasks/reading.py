@@ -18,7 +18,6 @@ from eval_toolkit import _tables
 from eval_toolkit.errors import (
     ArtifactError,
     InvalidInputError,
-    MissingColumnError,
     MissingFileError,
 )
 
@@ -46,7 +45,7 @@ def read_rows(path: Path, split: str, *, only_named: bool = False) -> list[Row]:
     ------
     ArtifactError
         If the file is missing, empty or malformed; the message names the line.
-    MissingColumnError
+    InvalidInputError
         If the split is not in the file.
     """
     if not path.is_file():
@@ -55,7 +54,7 @@ def read_rows(path: Path, split: str, *, only_named: bool = False) -> list[Row]:
     if media == _tables.JSON:
         return _of_document(path, split, only_named)
     if only_named:
-        raise MissingColumnError(f"{path}: the file holds one split, and not {split!r}")
+        raise InvalidInputError(f"{path}: the file holds one split, and not {split!r}")
     if media == _tables.PARQUET:
         columns = _tables.read_table(path)
         lists = [[plain_value(cell) for cell in column.tolist()] for column in columns.values()]
@@ -108,7 +107,7 @@ def _of_document(path: Path, split: str, only_named: bool) -> list[Row]:
     if isinstance(payload, dict) and isinstance(payload.get(split), list):
         payload = payload[split]
     elif only_named:
-        raise MissingColumnError(f"{path}: there is no list of rows under {split!r}")
+        raise InvalidInputError(f"{path}: there is no list of rows under {split!r}")
     elif isinstance(payload, dict) and isinstance(payload.get("examples"), list):
         payload = payload["examples"]
     if not isinstance(payload, list):

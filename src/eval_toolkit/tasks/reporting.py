@@ -16,6 +16,7 @@ from eval_toolkit.graders import ColumnInfo
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard, summarise
+from eval_toolkit.scorecards.summary import value_of_failure
 
 __all__ = ["by_slice", "task_metrics", "task_scorecard"]
 
@@ -87,7 +88,7 @@ def task_scorecard(
     metrics : sequence of ColumnSpec
         What `task_metrics` returned.
     on_error : {"exclude", "as_zero", "fail"}, default "exclude"
-        What a failed attempt counts as in value and interval.
+        What a failed attempt counts as in value and interval; as in `summarise`.
     confidence, seed
         As in `summarise`.
 
@@ -96,8 +97,9 @@ def task_scorecard(
     Scorecard
         With a card per subject in ``slices``, and ``<metric>_macro`` (each subject counting the
         same) where there are several. Where attempts failed, ``details`` hold ``error_rate`` and
-        what the value is with them left out (``exclude``), counted as 0 (``as_zero``), and at the
-        worst and best they could have been (``worst``, ``best``; None where there is no bound).
+        what the value is with them left out (``exclude``), counted as 0 (``as_zero``; as the worst
+        where 0 is best), and at the worst and best they could have been (``worst``, ``best``; None
+        where there is no bound).
 
     Raises
     ------
@@ -156,7 +158,9 @@ def _under_policies(records: Records, spec: ColumnSpec, several: bool) -> dict[s
     told[_MACRO] = dict(told[""])
     low, high = spec.bounds
     worst, best = (low, high) if spec.higher_is_better else (high, low)
-    for policy, value in (("exclude", None), ("as_zero", 0.0), ("worst", worst), ("best", best)):
+    zero = value_of_failure(spec)
+    counted = {"as_zero": math.inf if zero is None else zero, "worst": worst, "best": best}
+    for policy, value in {"exclude": None, **counted}.items():
         values = None
         if value is None or math.isfinite(value):
             values = _unit_values(records, spec, starts, value)

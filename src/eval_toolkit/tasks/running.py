@@ -1,21 +1,27 @@
 """Running a task: ask what is not answered yet, measure, summarise, store."""
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from eval_toolkit import _validate
-from eval_toolkit.artifacts import sanitize_for_json
+from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit.artifacts import read_json, sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.models.cache import CachedModel, ResponseCache
 from eval_toolkit.protocols import Model
 from eval_toolkit.provenance import redact_secrets
-from eval_toolkit.runner import Journal, Progress, ReplayModel, RunOutcomes, run_jobs
+from eval_toolkit.runner import Journal, Progress, RunOutcomes, run_jobs
+from eval_toolkit.runner.engine import CONCURRENCY
 from eval_toolkit.runs import Run, open_run
+from eval_toolkit.runs.folder import MANIFEST
+from eval_toolkit.runs.open import JOURNAL
 from eval_toolkit.seeds import resolve_seed
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.planning import (
@@ -26,13 +32,23 @@ from eval_toolkit.tasks.planning import (
     plan_jobs,
 )
 from eval_toolkit.tasks.prompts import Formatter
-from eval_toolkit.tasks.storing import StoredRun, outcomes_of, refuse_other, same_units
+from eval_toolkit.tasks.storing import (
+    StoredRun,
+    model_digest,
+    outcomes_of,
+    refuse_other,
+    same_prompts,
+    same_settings,
+    same_units,
+)
 from eval_toolkit.tasks.taskrun import GraderLike, Measuring, TaskRun
 
 __all__ = ["TaskRun", "estimate", "measure_run", "plan_jobs", "run_task"]
 
 _OF_THE_RUN = ("status", "artifacts", "manifest_sha256")
 """What the folder adds to a manifest."""
+_BATCHING = ("batch_size", "max_batch_tokens")
+"""What a model that works in batches has; it may move the last digits of its numbers."""
 
 
 def run_task(
@@ -82,7 +98,7 @@ def run_task(
         Tries at each sample.
     formatter : str, ChatTemplate or callable, optional
         As in `prompts.format_prompt`; messages for models that chat, plain text for
-        log-likelihoods.
+        log-likelihoods, and with ``replay`` what the stored run was asked with.
     temperature, top_p, max_tokens, stop
         Of the decoding; by default greedy, with the task's own limit and stop texts, which
         ``max_tokens`` and ``stop`` replace.
@@ -100,7 +116,9 @@ def run_task(
     confidence : float, default 0.95
         Of the intervals.
     concurrency : int, optional
-        Requests at once; what suits the model by default. Changes no result.
+        Requests at once; what suits the model by default. Changes no result, unless a local
+        model's own batching does: its numbers may then move in the fifth digit. The manifest
+        holds both under ``engine``.
     cache : ResponseCache or path, optional
         Answers kept between runs.
     replay : path, optional
@@ -146,8 +164,11 @@ def run_task(
     >>> done.card["exact_match"].value, done.n_requests
     (0.5, 2)
     """
-    if not isinstance(task, BaseTask):
-        raise InvalidTypeError(f"`task` is {task!r:.80}; it must be a task")
+    _check_task(task)
+    _check_place(out, "out", NoneType)
+    _check_place(cache, "cache", ResponseCache, NoneType)
+    _check_place(replay, "replay", NoneType)
+    _check_telling(run_id, on_progress)
     attempts = _validate.integer(attempts, "attempts", low=1)
     measuring = Measuring.of(
         task, graders, pass_at, pass_hat, on_error, confidence, max_error_rate, attempts
@@ -157,16 +178,18 @@ def run_task(
     )
     with ExitStack() as stack:
         asked = _asked(model, cache, replay, stack)
-        form = default_formatter(task, asked) if formatter is None else formatter
+        form = _recorded_form(replay) if formatter is None else formatter
+        form = default_formatter(task, asked) if form is None else form
         number = resolve_seed(task.seed if seed is None else seed)
         samples = task.samples(limit, order=order)
         jobs = plan_jobs(
             task, samples, formatter=form, decoding=decoding, attempts=attempts, seed=number
         )
+        description = dict(asked.describe())
         config = {
             "kind": "task",
             "task": task.describe(),
-            "model": {"name": asked.name, "description": dict(asked.describe())},
+            "model": {"name": asked.name, "description": description},
             "formatter": formatter_name(form),
             "decoding": decoding.to_dict(),
             "seed": number,
@@ -176,6 +199,7 @@ def run_task(
             **measuring.to_dict(),
         }
         settings: dict[str, Any] = redact_secrets(sanitize_for_json(config))
+        notes = (*task.data_notes, *_greedy_again(decoding.temperature, attempts))
 
         def ask(journal: Journal | None = None, finished: Any = None) -> RunOutcomes:
             return run_jobs(
@@ -189,11 +213,76 @@ def run_task(
             )
 
         if out is not None:
-            return StoredRun(Path(out), task, measuring, settings, samples, run_id).run(jobs, ask)
-        started = time.monotonic()
-        outcomes = ask()
-        done = measuring.measured(task, samples, outcomes, settings, run_id or task.NAME)
-        return replace(done, elapsed_s=time.monotonic() - started, notes=outcomes.notes)
+            digest = sha256_text(canonical_json(description))
+            stored = StoredRun(Path(out), task, measuring, settings, samples, run_id, digest, notes)
+            done = stored.run(jobs, ask, _engine(None if replay else model, concurrency))
+        else:
+            started = time.monotonic()
+            outcomes = ask()
+            done = measuring.measured(task, samples, outcomes, settings, run_id or task.NAME)
+            notes += outcomes.notes
+            done = replace(done, elapsed_s=time.monotonic() - started, notes=notes)
+        return done if replay is None else _replayed(done)
+
+
+def _greedy_again(temperature: float, attempts: int) -> list[str]:
+    """Return a note where several attempts are one."""
+    if attempts == 1 or temperature > 0.0:
+        return []
+    return [f"{attempts} attempts at temperature 0: each asks the same greedy question again"]
+
+
+def _replayed(done: TaskRun) -> TaskRun:
+    """Return what was found with nobody asked."""
+    n_replayed = done.n_asked + done.n_cached
+    return replace(
+        done, n_asked=0, n_cached=0, n_replayed=n_replayed, usage_now=dict.fromkeys(done.usage, 0)
+    )
+
+
+def _check_task(task: Any) -> None:
+    if not isinstance(task, BaseTask):
+        raise InvalidTypeError(f"`task` is {task!r:.80}; it must be a task")
+
+
+def _check_place(place: Any, name: str, *other: type) -> None:
+    if not isinstance(place, (str, os.PathLike, *other)):
+        wanted = [*(f"a {kind.__name__}" for kind in other if kind is not NoneType), "a path"]
+        raise InvalidTypeError(f"`{name}` is {place!r:.80}; it must be {' or '.join(wanted)}")
+
+
+def _check_telling(run_id: Any, on_progress: Any) -> None:
+    if run_id is not None and (not isinstance(run_id, str) or not run_id.strip()):
+        raise InvalidInputError(f"`run_id` is {run_id!r:.80}; it must be a name")
+    if on_progress is not None and not callable(on_progress):
+        raise InvalidTypeError(f"`on_progress` is {on_progress!r:.80}; it must be callable")
+
+
+def _recorded_form(replay: str | Path | None) -> str | None:
+    """Return the form of the prompts of the run that is replayed, where that is stored."""
+    if replay is None:
+        return None
+    place = Path(replay)
+    manifest = (place.parent if place.name == JOURNAL else place) / MANIFEST
+    if not manifest.is_file():
+        return None
+    form = (read_json(manifest).get("config") or {}).get("formatter")
+    if isinstance(form, str) and ":" in form:
+        raise InvalidInputError(
+            f"`formatter` is missing; {replay} was asked with {form!r}, of which only the hash is "
+            "stored: pass it"
+        )
+    return None if form is None else str(form)
+
+
+def _engine(model: Model | None, concurrency: int | None) -> dict[str, Any]:
+    """Return how a model is asked, beside what decides the answers."""
+    suits = getattr(model, "concurrency", CONCURRENCY)
+    batching = {name: getattr(model, name) for name in _BATCHING if hasattr(model, name)}
+    return {
+        "concurrency": suits if concurrency is None else concurrency,
+        "model_batching": batching or None,
+    }
 
 
 def _asked(
@@ -204,6 +293,8 @@ def _asked(
 ) -> Model:
     """Return who is asked: the model, its stored answers, or the model behind a cache."""
     if replay is not None:
+        from eval_toolkit.runner import ReplayModel
+
         return ReplayModel(replay, name=None if model is None else model.name)
     if model is None:
         raise InvalidInputError("`model` is missing; pass one, or `replay` with stored answers")
@@ -251,7 +342,9 @@ def measure_run(
     Raises
     ------
     ArtifactError
-        If it is no run of a task, or not of this one, or the data of the task have changed.
+        If it is no run of a task or not of this one, or the task differs in what decides prompts
+        and references: examples, seed, order of choices, suffix, the prompts themselves, the data.
+        Graders, post-processing and the task's version may differ.
 
     Examples
     --------
@@ -273,6 +366,9 @@ def measure_run(
     >>> again.card["exact_match"].value
     1.0
     """
+    _check_task(task)
+    _check_place(run, "run", Run)
+    _check_place(out, "out", NoneType)
     source = run if isinstance(run, Run) else Run.open(run)
     config = source.manifest.get("config") or {}
     if config.get("kind") != "task":
@@ -291,22 +387,29 @@ def measure_run(
         max_error_rate,
         config["attempts"],
     )
+    told = redact_secrets(sanitize_for_json(task.describe()))
+    same_settings(source, told)
     samples = task.samples(config["limit"], order=config["order"])
     same_units(source, samples)
-    settings = {**config, **sanitize_for_json(measuring.to_dict())}
+    same_prompts(source, told)
+    settings = {**config, "task": told, **sanitize_for_json(measuring.to_dict())}
     units = {sample.id for sample in samples}
     outcomes = [
         outcome
         for outcome in outcomes_of(source)
         if outcome.job.unit_id in units and outcome.job.attempt <= config["attempts"]
     ]
+    temperature = config["decoding"]["temperature"]
+    notes = (*task.data_notes, *_greedy_again(temperature, config["attempts"]))
     if out is None:
-        return measuring.measured(task, samples, outcomes, settings, source.run_id)
-    stored = StoredRun(Path(out), task, measuring, settings, samples, None)
+        done = measuring.measured(task, samples, outcomes, settings, source.run_id)
+        return replace(done, n_asked=0, notes=notes)
+    digest = model_digest(source.manifest)
+    stored = StoredRun(Path(out), task, measuring, settings, samples, None, digest, notes)
     head = {
         **{name: value for name, value in source.manifest.items() if name not in _OF_THE_RUN},
         **stored.manifest(stored.name),
     }
     with open_run(out, manifest=head) as opened:
-        refuse_other(stored.folder, opened.begun, settings)
-        return stored.finished(opened, head, outcomes, 0.0)
+        refuse_other(stored.folder, opened.begun, config, digest)
+        return replace(stored.finished(opened, head, outcomes, 0.0), n_asked=0)

@@ -6,20 +6,39 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.manifest import build_manifest
 from eval_toolkit.runner import Job, Journal, Outcome, read_entries, read_outcomes, to_columns
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import OpenRun, Run, open_run
+from eval_toolkit.runs.folder import RECORDS, RESULTS
+from eval_toolkit.runs.table import to_table
+from eval_toolkit.runs.writing import run_content
+from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.taskrun import Measuring, TaskRun
 from eval_toolkit.tasks.types import Sample
 
-__all__ = ["StoredRun", "outcomes_of", "refuse_other", "same_units"]
+__all__ = [
+    "StoredRun",
+    "model_digest",
+    "outcomes_of",
+    "refuse_other",
+    "same_prompts",
+    "same_settings",
+    "same_units",
+]
 
 _IDENTITY = ("kind", "task", "model", "formatter", "decoding", "seed")
 """What must agree before answers that are there are used: the rest may change between runs."""
+_SETTINGS = ("response_type", "num_fewshot", "seed", "shuffle_choices", "user_prompt_suffix")
+"""Of a task: what decides its prompts and references, beside the data and the task's own code."""
+_SET_UP = (*_SETTINGS, "name", "sample_split", "fewshot_split", "subjects")
+"""What makes other prompts of the same data; a change of it is named before they are."""
+_MODEL_DIGEST = "description_sha256"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +51,33 @@ class StoredRun:
     config: Mapping[str, Any]
     samples: Sequence[Sample]
     run_id: str | None
+    model_digest: str | None
+    """Of all that the model says about itself; the configuration holds it without secrets."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know before anything is asked."""
 
     @property
     def name(self) -> str:
         """What the run is called unless it has a name already."""
         return self.run_id or self.folder.resolve().name
 
-    def run(self, jobs: Sequence[Job], ask: Callable[..., Any]) -> TaskRun:
-        """Ask what is not there yet, measure everything, and finish the run."""
+    def run(
+        self, jobs: Sequence[Job], ask: Callable[..., Any], engine: Mapping[str, Any]
+    ) -> TaskRun:
+        """Ask what is not there yet, measure everything, and finish the run.
+
+        ``engine`` says how the model was asked; it goes into the manifest alone.
+        """
         started = time.monotonic()
-        head = self.manifest(self.name)
+        head = {**self.manifest(self.name), "engine": dict(engine)}
         with open_run(self.folder, manifest=head) as opened:
-            refuse_other(self.folder, opened.begun, self.config)
+            refuse_other(self.folder, opened.begun, self.config, self.model_digest)
             _refuse_to_lose(opened, jobs)
             previous = opened.previous
             finished = None if previous is None else read_entries(previous.table(RESPONSES))
             outcomes = ask(Journal(opened.journal_path), finished)
             done = self.finished(opened, head, outcomes, time.monotonic() - started)
-            return replace(done, notes=outcomes.notes)
+            return replace(done, notes=(*done.notes, *outcomes.notes))
 
     def finished(
         self,
@@ -62,20 +90,24 @@ class StoredRun:
         begun = opened.begun or {}
         name = self.run_id or str(begun.get("run_id") or self.name)
         done = self.measuring.measured(self.task, self.samples, outcomes, self.config, name)
-        done = replace(done, elapsed_s=elapsed_s)
-        same = opened.previous is not None and begun.get("config") == self.config
-        if same and done.n_reused == done.n_requests and begun.get("run_id") == name:
-            return replace(done, run=opened.previous)  # nothing was asked: the run stands
+        done = replace(done, elapsed_s=elapsed_s, notes=self.notes)
+        records = {(self.task.NAME, str(self.config["model"]["name"])): done.records}
+        nothing_asked = done.n_reused == done.n_requests
+        same = begun.get("config") == self.config and begun.get("run_id") == name
+        if nothing_asked and same and _holds(opened.previous, done.results, records):
+            return replace(done, run=opened.previous)  # the run stands
         manifest = {
             **head,
             "run_id": name,
             **self._went(done, outcomes),
             "wall_clock_seconds": elapsed_s + float(begun.get("wall_clock_seconds") or 0.0),
         }
+        if nothing_asked and "engine" in begun:
+            manifest["engine"] = begun["engine"]
         run = opened.finalise(
             results=done.results,
             manifest=manifest,
-            records={(self.task.NAME, self.config["model"]["name"]): done.records},
+            records=records,
             tables={RESPONSES: to_columns([*outcomes, *_kept(opened.previous, outcomes)])},
         )
         return replace(done, run=run)
@@ -110,8 +142,25 @@ class StoredRun:
             **replace(made, versioned_objects=versions).to_dict(),
             "kind": "task",
             "task": task,
-            "models": [config["model"]],
+            "models": [{**config["model"], _MODEL_DIGEST: self.model_digest}],
+            "notes": list(self.notes),
         }
+
+
+def _holds(
+    run: Run | None, results: Mapping[str, Any], records: Mapping[tuple[str, str], Records]
+) -> bool:
+    """Return whether a finished run is there and has these very results and records."""
+    if run is None or list(records) != run.subjects:
+        return False
+    content = run_content(results, None, records, None)
+    if content.files[RESULTS] != (run.path / RESULTS).read_bytes():
+        return False
+    new, _ = content.tables[RECORDS]
+    old, _ = to_table({subject: run.records(*subject) for subject in run.subjects})
+    return new.keys() == old.keys() and all(
+        np.array_equal(new[name], old[name], equal_nan=new[name].dtype.kind == "f") for name in new
+    )
 
 
 def outcomes_of(run: Run) -> list[Outcome]:
@@ -149,13 +198,62 @@ def same_units(run: Run, samples: Iterable[Sample]) -> None:
         )
 
 
-def refuse_other(folder: Path, begun: Mapping[str, Any] | None, config: Mapping[str, Any]) -> None:
+def same_settings(run: Run, task: Mapping[str, Any]) -> None:
+    """Raise unless a task, by its description, is set up as the one that a run asked."""
+    there = run.manifest["config"]["task"]
+    for name in _SETTINGS:
+        if there.get(name) != task.get(name):
+            raise ArtifactError(
+                f"{run.path}: was asked with task.{name} = {_shown(there.get(name))}, this task "
+                f"has {_shown(task.get(name))}; measure its answers with the task as it was asked"
+            )
+
+
+def same_prompts(run: Run, task: Mapping[str, Any]) -> None:
+    """Raise unless a task, by its description, has the prompts, references and data of a run's."""
+    changed = _changed(run.manifest["config"]["task"], task)
+    if changed is not None:
+        raise ArtifactError(
+            f"{run.path}: {changed} since it was asked; measure its answers with the task as it was"
+        )
+
+
+def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
+    """Return in words whether data or prompts differ between two tasks, by their descriptions."""
+    was, now = old.get("dataset") or {}, new.get("dataset") or {}
+    if was.get("sha256") != now.get("sha256"):
+        counts = [(data.get("n_rows") or {}).get(new["sample_split"]) for data in (was, now)]
+        rows = "as before" if counts[0] == counts[1] else f"were {counts[0]}"
+        return f"the data have changed ({counts[1]} rows, {rows})"
+    if old.get("prompt_fingerprint") != new.get("prompt_fingerprint"):
+        return "the prompts have changed, or the references,"
+    return None
+
+
+def model_digest(manifest: Mapping[str, Any]) -> str | None:
+    """Return the hash of all that the model of a run said about itself, where there is one."""
+    models = manifest.get("models")
+    first = models[0] if isinstance(models, list) and models else None
+    digest = first.get(_MODEL_DIGEST) if isinstance(first, Mapping) else None
+    return None if digest is None else str(digest)
+
+
+def refuse_other(
+    folder: Path, begun: Mapping[str, Any] | None, config: Mapping[str, Any], digest: str | None
+) -> None:
     """Raise if the folder holds a run whose answers do not belong to this one."""
     if begun is None:
         return
     there = begun.get("config") or {}
     if there.get("kind") != "task":
         raise ArtifactError(f"{folder}: holds a run of another kind; choose another folder")
+    asked, task = there.get("task") or {}, config["task"]
+    alike = all(asked.get(name) == task.get(name) for name in _SET_UP)
+    changed = _changed(asked, task) if alike else None
+    if changed is not None:
+        raise ArtifactError(
+            f"{folder}: {changed} since the run there was asked; choose another folder"
+        )
     for name in _IDENTITY:
         path = _difference(there.get(name), config[name], name)
         if path is not None:
@@ -164,6 +262,12 @@ def refuse_other(folder: Path, begun: Mapping[str, Any] | None, config: Mapping[
                 f"{folder}: the run there has {place} = {_shown(old)}, this one has "
                 f"{_shown(new)}; choose another folder"
             )
+    told = model_digest(begun)
+    if None not in (told, digest) and told != digest:
+        raise ArtifactError(
+            f"{folder}: the run there is of a model that differs in a part of model.description "
+            "that is not stored (a secret, by its name); choose another folder"
+        )
 
 
 def _refuse_to_lose(opened: OpenRun, jobs: Iterable[Job]) -> None:

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any
 
+from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["select_subjects", "subject_name"]
+__all__ = ["distinct_subjects", "select_subjects", "subject_name"]
 
 _WILDCARD = "*"
 
@@ -17,6 +18,19 @@ def subject_name(subject: Any) -> str:
     if isinstance(subject, tuple):
         return ",".join(map(subject_name, subject))
     return str(subject.value) if isinstance(subject, Enum) else str(subject)
+
+
+def distinct_subjects(subjects: Iterable[Any]) -> list[Any]:
+    """Return every subject once, in the order given; their names must be texts that can be stored."""
+    by_name: dict[str, Any] = {}
+    for subject in subjects:
+        name = subject_name(subject)
+        if whole_text(name) != name:
+            raise InvalidInputError(
+                f"`subjects`: {name!r} holds half a surrogate pair; name it otherwise"
+            )
+        by_name.setdefault(name, subject)
+    return list(by_name.values())
 
 
 def select_subjects(available: Sequence[Any], wanted: Iterable[Any]) -> list[Any]:

@@ -7,10 +7,14 @@ from typing import Any, TypeAlias
 from eval_toolkit import _validate
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders import ColumnInfo, load_grader
+from eval_toolkit.graders.base import columns_of
+from eval_toolkit.graders.loading import fitting_graders
 from eval_toolkit.protocols import Grader
+from eval_toolkit.responses import ResponseType
 from eval_toolkit.runner import Outcome
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records, Scorecard
+from eval_toolkit.scorecards.score import check_specs
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.measuring import grader_columns, measure
 from eval_toolkit.tasks.reporting import by_slice, task_metrics, task_scorecard
@@ -34,8 +38,15 @@ class TaskRun:
     run: Run | None = None
     """The folder, where there is one."""
     n_requests: int = 0
+    """What the samples and attempts need, wherever the answers come from."""
+    n_asked: int = 0
+    """Requests that went to the model now."""
     n_reused: int = 0
     """Answers that were there already."""
+    n_cached: int = 0
+    """Answers out of the cache."""
+    n_replayed: int = 0
+    """Requests to stored answers instead of a model."""
     n_failed_requests: int = 0
     n_errors: int = 0
     """Samples and attempts that lack a grade: no answer, post-processing or a grader failed."""
@@ -44,7 +55,9 @@ class TaskRun:
     too_many_errors: bool = False
     """Whether the rate is above what was allowed."""
     usage: Mapping[str, Any] = field(default_factory=dict)
-    """Tokens and cost of all answers of the run."""
+    """Tokens and cost of all answers of the run, as recorded when they were asked for."""
+    usage_now: Mapping[str, Any] = field(default_factory=dict)
+    """The same of the answers that were asked for now."""
     elapsed_s: float = 0.0
     notes: tuple[str, ...] = ()
 
@@ -55,12 +68,16 @@ class TaskRun:
             "path": None if self.run is None else str(self.run.path),
             "results": dict(self.results),
             "n_requests": self.n_requests,
+            "n_asked": self.n_asked,
             "n_reused": self.n_reused,
+            "n_cached": self.n_cached,
+            "n_replayed": self.n_replayed,
             "n_failed_requests": self.n_failed_requests,
             "n_errors": self.n_errors,
             "error_rate": self.error_rate,
             "too_many_errors": self.too_many_errors,
             "usage": dict(self.usage),
+            "usage_now": dict(self.usage_now),
             "elapsed_s": self.elapsed_s,
             "notes": list(self.notes),
         }
@@ -93,21 +110,28 @@ class Measuring:
         """Check everything before anything is asked."""
         if isinstance(graders, (str, Mapping)):
             raise InvalidTypeError(f"`graders` must be a list; write [{graders!r}]")
+        if not isinstance(graders, Iterable | None):
+            raise InvalidTypeError(f"`graders` is {graders!r}; it must be a list")
         made = tuple(load_grader(one) for one in (task.graders() if graders is None else graders))
-        for name, ks in (("pass_at", pass_at), ("pass_hat", pass_hat)):
-            for k in ks:
-                if _validate.integer(k, name, low=1) > attempts:
+        for grader in made:
+            _refuse_unfit(grader, task)
+        given: dict[str, Any] = {"pass_at": pass_at, "pass_hat": pass_hat}
+        for name, ks in given.items():
+            if isinstance(ks, str) or not isinstance(ks, Iterable):
+                raise InvalidTypeError(f"`{name}` is {ks!r}; it must be a list of numbers")
+            given[name] = tuple(dict.fromkeys(_validate.integer(k, name, low=1) for k in ks))
+            for k in given[name]:
+                if k > attempts:
                     raise InvalidInputError(
                         f"`{name}` is {k}, but each sample has {attempts} attempts; ask for at "
-                        f"least attempts={k}"
+                        f"least {k}"
                     )
         columns = grader_columns(made)
-        task_metrics(columns, pass_at=pass_at, pass_hat=pass_hat)  # before anything is asked
+        check_specs(task_metrics(columns, **given))  # before anything is asked
         return cls(
             graders=made,
             columns=columns,
-            pass_at=tuple(pass_at),
-            pass_hat=tuple(pass_hat),
+            **given,
             on_error=_validate.choice(on_error, "on_error", ("exclude", "as_zero", "fail")),
             confidence=_validate.fraction(confidence, "confidence"),
             max_error_rate=_validate.number(max_error_rate, "max_error_rate", low=0.0, high=1.0),
@@ -116,7 +140,7 @@ class Measuring:
     def to_dict(self) -> dict[str, Any]:
         """Return what a configuration says about it."""
         return {
-            "graders": {grader.name: grader.version for grader in self.graders},
+            "graders": _versions(self.graders),
             "pass_at": list(self.pass_at),
             "pass_hat": list(self.pass_hat),
             "on_error": self.on_error,
@@ -149,6 +173,8 @@ class Measuring:
             "config": config,
             "by_slice": by_slice(task.NAME, model, records, card),
         }
+        new = [outcome for outcome in outcomes if not outcome.reused]
+        asked = [outcome for outcome in new if not _is_cached(outcome)]
         n_errors = _n_failed(records)
         rate = n_errors / len(records)
         return TaskRun(
@@ -156,13 +182,43 @@ class Measuring:
             card=card,
             results=results,
             n_requests=len(outcomes),
-            n_reused=sum(outcome.reused for outcome in outcomes),
+            n_asked=len(asked),
+            n_reused=len(outcomes) - len(new),
+            n_cached=len(new) - len(asked),
             n_failed_requests=sum(not outcome.ok for outcome in outcomes),
             n_errors=n_errors,
             error_rate=rate,
             too_many_errors=rate > self.max_error_rate,
             usage=_usage(outcomes),
+            usage_now=_usage(asked),
         )
+
+
+def _refuse_unfit(grader: Grader, task: BaseTask[Any]) -> None:
+    """Raise if a grader says that it cannot grade what the task asks for."""
+    kinds = getattr(grader, "response_types", None)
+    if kinds is None or task.RESPONSE_TYPE in tuple(kinds):
+        return
+    raise InvalidInputError(
+        f"the grader {grader.name!r} grades {' and '.join(map(_plural, kinds))}, but {task.NAME!r} "
+        f"asks for {_plural(task.RESPONSE_TYPE)}; there are "
+        f"{', '.join(fitting_graders(task.RESPONSE_TYPE))}"
+    )
+
+
+def _plural(kind: ResponseType | str) -> str:
+    return "completions" if kind == ResponseType.COMPLETION else "log-likelihoods"
+
+
+def _versions(graders: Sequence[Grader]) -> dict[str, str]:
+    """Return the version of each grader by its name; by its columns too where several share it."""
+    names = [grader.name for grader in graders]
+    return {
+        name if names.count(name) == 1 else f"{name}({', '.join(columns_of(grader))})": str(
+            grader.version
+        )
+        for name, grader in zip(names, graders, strict=True)
+    }
 
 
 def _n_failed(records: Records) -> int:
@@ -172,6 +228,10 @@ def _n_failed(records: Records) -> int:
         bad = status == "error"
         failed = bad if failed is None else failed | bad
     return 0 if failed is None else int(failed.sum())
+
+
+def _is_cached(outcome: Outcome) -> bool:
+    return outcome.response is not None and outcome.response.usage.cached
 
 
 def _usage(outcomes: Iterable[Outcome]) -> dict[str, Any]:

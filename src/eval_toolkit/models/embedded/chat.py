@@ -31,6 +31,11 @@ class ChatFormat:
         self._template = template
         self._system = DEFAULT_SYSTEM if DEFAULT_SYSTEM in template else ""
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the template is of the form written here."""
+        return _OPEN in self._template
+
     def render(self, messages: Sequence[Message]) -> str:
         """Return a conversation as one text, with its control tokens spelled out."""
         return "".join(text for text, _ in self._parts(messages))
@@ -49,7 +54,7 @@ class ChatFormat:
 
     def _parts(self, messages: Sequence[Message]) -> list[tuple[str, bool]]:
         """Return the texts of a conversation, and of each whether it is a control token."""
-        if _OPEN not in self._template:
+        if not self.is_known:
             raise ModelError(
                 "the model has no chat template of a known form; give the prompt as one text",
                 kind="unsupported",

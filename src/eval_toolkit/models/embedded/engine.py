@@ -5,16 +5,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import ModelError
+from eval_toolkit.models._local import draw_seed
 from eval_toolkit.models._tokens import continuation_ids, rolling_windows
 from eval_toolkit.models.embedded.decoding import Decoding, Order
 from eval_toolkit.models.embedded.network import Network
 from eval_toolkit.models.embedded.scoring import Item, Scoring
-from eval_toolkit.models.embedded.tokenizer import encodable
 from eval_toolkit.models.embedded.weights import Weights
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request
 from eval_toolkit.responses import RawCompletion, RawLoglikelihood, Usage
-from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
 
 __all__ = ["Answer", "Engine"]
 
@@ -82,23 +82,20 @@ class Engine:
         else:
             text = chat.render(request.prompt)
             ids, tail = chat.encode(request.prompt, tokenizer)
-        return encodable(text), ids or [tokenizer.start], tail
+        return whole_text(text), ids or [tokenizer.start], tail
 
     def _order(self, request: GenerateRequest, network: Network) -> tuple[str, Order]:
         text, ids, _ = self._prompt(request)
         left = self._limit(network) - len(ids)
         if left < 1:
             raise _too_long(f"the prompt has {len(ids)} tokens", self._limit(network))
-        seed = request.seed
-        if seed is None:
-            seed = derive_seed(DEFAULT_SEED, "decoding", request.fingerprint)
         order = Order(
             ids,
             min(request.max_tokens or self.max_tokens, left),
             temperature=request.temperature,
             top_p=1.0 if request.top_p is None else request.top_p,
             stops=request.stop,
-            seed=seed,
+            seed=draw_seed(request),
         )
         return text, order
 

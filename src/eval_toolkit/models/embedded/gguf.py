@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from eval_toolkit.errors import ArtifactError, MissingFileError
 
-__all__ = ["Float32Array", "GGUFFile", "Tensor", "read_gguf"]
+__all__ = ["Float32Array", "GGUFFile", "Tensor", "read_gguf", "read_metadata"]
 
 Float32Array: TypeAlias = NDArray[np.float32]
 
@@ -279,7 +279,27 @@ def read_gguf(path: str | Path) -> GGUFFile:
     Traceback (most recent call last):
     eval_toolkit.errors.MissingFileError: absent.gguf: there is no such file
     """
-    path = Path(path)
+    cursor, data, n_tensors, metadata = _begun(Path(path))
+    heads = [_head(cursor) for _ in range(n_tensors)]
+    alignment = metadata.get("general.alignment", 32)
+    if not isinstance(alignment, int) or not 8 <= alignment <= 1 << 20:
+        cursor.fail(f"its alignment is {alignment}")
+    start = -(-cursor.at // alignment) * alignment
+    tensors: dict[str, Tensor] = {}
+    for name, shape, kind, offset in heads:
+        if name in tensors:
+            cursor.fail(f"tensor {name!r} is there twice")
+        tensors[name] = _tensor(cursor, data, name, shape, kind, start + offset)
+    return GGUFFile(cursor.path, metadata, tensors)
+
+
+def read_metadata(path: str | Path) -> dict[str, Any]:
+    """Read the metadata alone, whatever the tensors are stored as; raises as `read_gguf` does."""
+    return _begun(Path(path))[-1]
+
+
+def _begun(path: Path) -> tuple[_Cursor, NDArray[np.uint8], int, dict[str, Any]]:
+    """Return a file after its metadata, its bytes, the number of its tensors, and the metadata."""
     try:
         data = np.memmap(path, dtype=np.uint8, mode="r").view(np.ndarray)
     except FileNotFoundError:
@@ -298,17 +318,7 @@ def read_gguf(path: str | Path) -> GGUFFile:
     for _ in range(n_entries):
         key = cursor.text()
         metadata[key] = cursor.value()
-    heads = [_head(cursor) for _ in range(n_tensors)]
-    alignment = metadata.get("general.alignment", 32)
-    if not isinstance(alignment, int) or not 8 <= alignment <= 1 << 20:
-        cursor.fail(f"its alignment is {alignment}")
-    start = -(-cursor.at // alignment) * alignment
-    tensors: dict[str, Tensor] = {}
-    for name, shape, kind, offset in heads:
-        if name in tensors:
-            cursor.fail(f"tensor {name!r} is there twice")
-        tensors[name] = _tensor(cursor, data, name, shape, kind, start + offset)
-    return GGUFFile(path, metadata, tensors)
+    return cursor, data, n_tensors, metadata
 
 
 def _head(cursor: _Cursor) -> tuple[str, tuple[int, ...], int, int]:

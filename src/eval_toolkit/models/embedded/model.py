@@ -7,16 +7,16 @@ from typing import Any
 
 from eval_toolkit._validate import integer
 from eval_toolkit.messages import Message, read_messages
+from eval_toolkit.models._local import BatchedModel
 from eval_toolkit.models.batching import Batcher
 from eval_toolkit.models.embedded.engine import Engine
 from eval_toolkit.models.embedded.weights import Weights, load_weights
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request
-from eval_toolkit.responses import RawCompletion, RawLoglikelihood
+from eval_toolkit.requests import Request
 
 __all__ = ["EmbeddedModel"]
 
 
-class EmbeddedModel:
+class EmbeddedModel(BatchedModel):
     """SmolLM2-135M-Instruct in float32 numpy; loaded on first use, once per process.
 
     Parameters
@@ -124,47 +124,10 @@ class EmbeddedModel:
         """Return how many tokens a text has."""
         return len(self._weights.tokenizer.encode(text))
 
-    async def generate(self, request: GenerateRequest) -> RawCompletion:
-        """Continue a text or a conversation.
-
-        Parameters
-        ----------
-        request : GenerateRequest
-            What to continue, and how.
-
-        Returns
-        -------
-        RawCompletion
-            It ends with "stop" (a stop string, or the model's own end) or "length".
-
-        Raises
-        ------
-        ModelError
-            If the prompt does not fit, or the weights cannot be had.
-        """
-        answer: RawCompletion = await self._batcher.submit(request)
-        return answer
-
-    async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
-        """Score continuations of a prompt, or whole texts.
-
-        Parameters
-        ----------
-        request : LoglikelihoodRequest
-            What to score.
-
-        Returns
-        -------
-        RawLoglikelihood
-            With the number of tokens and greediness of each continuation.
-
-        Raises
-        ------
-        ModelError
-            If a text does not fit or has no tokens, or the weights cannot be had.
-        """
-        answer: RawLoglikelihood = await self._batcher.submit(request)
-        return answer
+    @property
+    def speaks_chat(self) -> bool:
+        """Whether the file has a chat template of a known form."""
+        return self._weights.chat.is_known
 
     async def aclose(self) -> None:
         """Let go of the weights; they are loaded again if the model is asked again."""

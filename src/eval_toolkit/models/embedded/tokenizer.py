@@ -10,10 +10,11 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.models.embedded.gguf import GGUFFile
 
-__all__ = ["TextStream", "Tokenizer", "encodable"]
+__all__ = ["TextStream", "Tokenizer"]
 
 _CONTROL, _NORMAL = 3, 1
 _KNOWN_WORDS = 100_000
@@ -107,8 +108,7 @@ class Tokenizer:
         list of int
             Without a token for the beginning or the end.
         """
-        if not text.isascii():
-            text = encodable(text)
+        text = whole_text(text)
         if not (control and self.control):
             return self._plain(text)
         ids: list[int] = []
@@ -185,15 +185,6 @@ class Tokenizer:
             consider(before[left], left)
             consider(left, after[left])
         return [piece for piece in pieces if piece]
-
-
-def encodable(text: str) -> str:
-    """Return a text that can be written down: half a surrogate pair becomes the replacement sign."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def _digits(text: str) -> re.Pattern[str]:

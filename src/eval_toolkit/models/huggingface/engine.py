@@ -8,13 +8,13 @@ from typing import Any, Protocol, TypeVar
 
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models import _tokens
+from eval_toolkit.models._local import draw_seed
 from eval_toolkit.models.huggingface.decoding import Row, decode
 from eval_toolkit.models.huggingface.network import Network
 from eval_toolkit.models.huggingface.scoring import Shared, score
 from eval_toolkit.models.huggingface.tokenizer import HubTokenizer
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request
 from eval_toolkit.responses import RawCompletion, RawLoglikelihood, Usage
-from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
 
 __all__ = ["Answer", "Engine"]
 
@@ -104,21 +104,11 @@ class Engine:
             for _, answer in sorted(answers.items())
         ]
 
-    def _prompt(self, request: Request) -> tuple[str, list[int]]:
-        if isinstance(request.prompt, str):
-            text = _tokens.whole_text(request.prompt)
-            return text, _tokens.prompt_ids(self.tokenizer, text)
-        text = self.tokenizer.render(request.prompt)
-        return text, _tokens.prompt_ids(self.tokenizer, text, request.prompt)
-
     def _row(self, place: int, request: GenerateRequest) -> Row:
-        text, ids = self._prompt(request)
+        text, ids = _tokens.read_prompt(self.tokenizer, request)
         left = self.context_length - len(ids)
         if left < 1:
             raise self._too_long(f"the prompt has {len(ids)} tokens, which leaves room for none")
-        seed = request.seed
-        if seed is None:
-            seed = derive_seed(DEFAULT_SEED, "decoding", request.fingerprint)
         return Row(
             place=place,
             request=request,
@@ -126,14 +116,14 @@ class Engine:
             prompt=ids,
             limit=min(request.max_tokens or self.max_tokens, left),
             ends=self.ends | self.tokenizer.stop_tokens(request.stop),
-            seed=seed,
+            seed=draw_seed(request),
             text_after=self.tokenizer.text_after,
         )
 
     def _choices(
         self, place: int, request: LoglikelihoodRequest, answers: dict[int, Any]
     ) -> list[Shared]:
-        text, ids = self._prompt(request)
+        text, ids = _tokens.read_prompt(self.tokenizer, request)
         choices = [
             _tokens.continuation_ids(self.tokenizer, text, continuation)
             for continuation in request.continuations

@@ -8,6 +8,7 @@ from typing import Any
 from eval_toolkit._hashing import sha256_file
 from eval_toolkit._optional import require
 from eval_toolkit.errors import ModelError
+from eval_toolkit.models._hub import hub_quietly
 
 __all__ = [
     "Source",
@@ -50,7 +51,8 @@ class Source:
             return
         hub = require("huggingface_hub", feature="HuggingFaceModel", extra="hf")
         try:
-            config = hub.hf_hub_download(name_or_path, "config.json", revision=revision)
+            with hub_quietly():
+                config = hub.hf_hub_download(name_or_path, "config.json", revision=revision)
         except (OSError, ValueError) as error:  # not there, gated, no network and not cached
             raise ModelError(_unavailable(name_or_path, error), kind="not_found") from error
         self.revision = Path(config).parent.name

@@ -9,7 +9,7 @@ from typing import Any
 from eval_toolkit import _validate
 from eval_toolkit._hashing import sha256_text
 from eval_toolkit.errors import InvalidInputError, ModelError
-from eval_toolkit.messages import Message, read_messages
+from eval_toolkit.models._local import LocalModel
 from eval_toolkit.models.batching import Batcher
 from eval_toolkit.models.huggingface.engine import Answer, Engine
 from eval_toolkit.models.huggingface.loading import (
@@ -22,15 +22,14 @@ from eval_toolkit.models.huggingface.loading import (
 )
 from eval_toolkit.models.huggingface.network import Network
 from eval_toolkit.models.huggingface.tokenizer import HubTokenizer
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request
-from eval_toolkit.responses import RawCompletion, RawLoglikelihood
+from eval_toolkit.requests import Request
 
 __all__ = ["HuggingFaceModel"]
 
 _DTYPES = ("float32", "float16", "bfloat16")
 
 
-class HuggingFaceModel:
+class HuggingFaceModel(LocalModel):
     """A causal language model of the transformers library (extra ``hf``, and torch), loaded when used.
 
     Parameters
@@ -140,36 +139,6 @@ class HuggingFaceModel:
             "transformers": transformers_library().__version__,
         }
 
-    async def generate(self, request: GenerateRequest) -> RawCompletion:
-        """Continue a text or a conversation.
-
-        Raises
-        ------
-        ModelError
-            Of the kind "too_long" if the prompt leaves no room for a token.
-        """
-        answer: RawCompletion = await self._batcher.submit(request)
-        return answer
-
-    async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
-        """Score continuations, or whole texts in windows.
-
-        Raises
-        ------
-        ModelError
-            Of the kind "too_long" if prompt and continuation do not fit together.
-        """
-        answer: RawLoglikelihood = await self._batcher.submit(request)
-        return answer
-
-    def render(self, messages: Sequence[Message]) -> str:
-        """Return messages as the chat template writes them, a last assistant message left open."""
-        return self._tokenizer.render(read_messages(messages))
-
-    def count_tokens(self, text: str) -> int:
-        """Return the number of tokens of a text alone."""
-        return len(self._tokenizer.encode(text, control=True))
-
     @cached_property
     def _source(self) -> Source:
         return Source(self.name_or_path, self.revision)
@@ -179,6 +148,10 @@ class HuggingFaceModel:
         if self._ready is not None:
             return {"revision": None, "weights_sha256": module_digest(self._ready[1])}
         return {"revision": self._source.revision, "weights_sha256": self._source.digest()}
+
+    @property
+    def _texts(self) -> HubTokenizer:
+        return self._tokenizer
 
     @property
     def _tokenizer(self) -> HubTokenizer:

@@ -4,9 +4,9 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import ModelError
 from eval_toolkit.messages import Message, Role
-from eval_toolkit.models._tokens import whole_text
 
 __all__ = ["HubTokenizer"]
 
@@ -39,6 +39,11 @@ class HubTokenizer:
         if isinstance(own, dict):  # templates by name
             own = own.get("default")
         return own
+
+    @property
+    def speaks_chat(self) -> bool:
+        """Whether there is a template."""
+        return self.chat_template is not None
 
     def encode(self, text: str, *, control: bool) -> list[int]:
         """Return the ids of a text, nothing added."""

@@ -17,9 +17,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from eval_toolkit._optional import require
+from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import ModelError
 from eval_toolkit.messages import Message
-from eval_toolkit.models._tokens import whole_text
+from eval_toolkit.models.embedded.gguf import read_metadata
 
 __all__ = ["Engine", "start_server"]
 
@@ -79,6 +80,7 @@ class Engine:
     """
 
     def __init__(self, path: Path, *, n_ctx: int, threads: int, gpu_layers: int) -> None:
+        self._path = path
         # The server listens although it is used from here: nobody else is to use it.
         self._key = os.urandom(16).hex()
         self._server = start_server(
@@ -90,6 +92,11 @@ class Engine:
         self.lead: tuple[int, ...] = tuple(self._tokenize("", add_special=True))
         begin = self.properties.get("bos_token") or self.properties.get("eos_token") or ""
         self.start: int | None = next(iter(self.encode(begin, control=True)), None)
+
+    @cached_property
+    def speaks_chat(self) -> bool:
+        """Whether the file has a chat template; llama.cpp makes one up where it has none."""
+        return "tokenizer.chat_template" in read_metadata(self._path)
 
     def encode(self, text: str, *, control: bool) -> list[int]:
         """Return the ids of a text, nothing added."""
@@ -125,7 +132,7 @@ class Engine:
             raise ModelError(
                 f"llama.cpp answered token {found['id']} where {token} was forced", kind="garbled"
             )
-        return float(found["logprob"]), found["top_logprobs"][0]["id"] == token
+        return min(float(found["logprob"]), 0.0), found["top_logprobs"][0]["id"] == token
 
     def prime(self, ids: Sequence[int]) -> None:
         """Read a prompt from an empty cache; what is asked next goes on from there."""

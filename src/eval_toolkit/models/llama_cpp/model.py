@@ -10,14 +10,14 @@ from typing import Any
 from eval_toolkit import _validate
 from eval_toolkit._hashing import sha256_file, sha256_text
 from eval_toolkit._optional import require
+from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import ModelError
-from eval_toolkit.messages import Message, read_messages
 from eval_toolkit.models import _tokens
+from eval_toolkit.models._local import LocalModel, draw_seed
 from eval_toolkit.models.batching import Batcher
 from eval_toolkit.models.llama_cpp.engine import Engine
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request
 from eval_toolkit.responses import RawCompletion, RawLoglikelihood, Usage
-from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
 
 __all__ = ["LlamaCppModel"]
 
@@ -25,7 +25,7 @@ _SEEDS = (1 << 32) - 1
 """llama.cpp takes 32 bits, and the largest number means any seed."""
 
 
-class LlamaCppModel:
+class LlamaCppModel(LocalModel):
     """A GGUF file run by llama.cpp (extra ``llamacpp``), loaded on first use.
 
     Parameters
@@ -93,39 +93,13 @@ class LlamaCppModel:
             "xllamacpp": require("xllamacpp", feature="llama.cpp", extra="llamacpp").__version__,
         }
 
-    async def generate(self, request: GenerateRequest) -> RawCompletion:
-        """Continue a text or a conversation.
-
-        Raises
-        ------
-        ModelError
-            Of the kind "too_long" if the prompt leaves no room for a token.
-        """
-        answer: RawCompletion = await self._batcher.submit(request)
-        return answer
-
-    async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
-        """Score continuations, or whole texts in windows, token by token.
-
-        Raises
-        ------
-        ModelError
-            Of the kind "too_long" if prompt and continuation do not fit together.
-        """
-        answer: RawLoglikelihood = await self._batcher.submit(request)
-        return answer
-
-    def render(self, messages: Sequence[Message]) -> str:
-        """Return messages as the chat template writes them, a last assistant message left open."""
-        return self._engine.render(read_messages(messages))
-
-    def count_tokens(self, text: str) -> int:
-        """Return the number of tokens of a text alone."""
-        return len(self._engine.encode(text, control=True))
-
     @cached_property
     def _sha256(self) -> str:
         return sha256_file(self.path)
+
+    @property
+    def _texts(self) -> Engine:
+        return self._engine
 
     @property
     def _engine(self) -> Engine:
@@ -145,30 +119,20 @@ class LlamaCppModel:
             for request in requests
         ]
 
-    def _prompt(self, request: Request) -> tuple[str, list[int]]:
-        if isinstance(request.prompt, str):
-            text = _tokens.whole_text(request.prompt)
-            return text, _tokens.prompt_ids(self._engine, text)
-        text = self._engine.render(request.prompt)
-        return text, _tokens.prompt_ids(self._engine, text, request.prompt)
-
     def _generated(self, request: GenerateRequest) -> RawCompletion:
         began = time.perf_counter()
-        text, ids = self._prompt(request)
+        text, ids = _tokens.read_prompt(self._engine, request)
         left = self._engine.n_ctx - len(ids)
         if left < 1:
             raise self._too_long(f"the prompt has {len(ids)} tokens, which leaves room for none")
-        seed = request.seed
-        if seed is None:
-            seed = derive_seed(DEFAULT_SEED, "decoding", request.fingerprint)
         answer = self._engine.complete(
             ids,
             max_tokens=min(request.max_tokens or self.max_tokens, left),
             temperature=request.temperature,
             top_p=1.0 if request.top_p is None else request.top_p,
             samplers=["temperature", "top_p"],  # llama.cpp has more by default, in another order
-            stop=[_tokens.whole_text(stop) for stop in request.stop if stop],
-            seed=seed % _SEEDS,
+            stop=[whole_text(stop) for stop in request.stop if stop],
+            seed=draw_seed(request) % _SEEDS,
         )
         choice, n_new = answer["choices"][0], answer["usage"]["completion_tokens"]
         return RawCompletion(
@@ -186,7 +150,7 @@ class LlamaCppModel:
             text, n_prompt = "", 1
             parts = [self._windows(continuation) for continuation in request.continuations]
         else:
-            text, ids = self._prompt(request)
+            text, ids = _tokens.read_prompt(self._engine, request)
             n_prompt = len(ids)
             parts = [
                 [(ids, _tokens.continuation_ids(self._engine, text, continuation))]

@@ -1,7 +1,14 @@
 """Models behind the HTTP interface that OpenAI introduced and most servers speak today."""
 
+from typing import TYPE_CHECKING
+
+from eval_toolkit._optional import names_on_use
 from eval_toolkit.models.openai_compatible.endpoint import Totals
 from eval_toolkit.models.openai_compatible.model import OpenAICompatible
-from eval_toolkit.models.openai_compatible.report import Capability, EndpointReport
+
+if TYPE_CHECKING:
+    from eval_toolkit.models.openai_compatible.report import Capability, EndpointReport
 
 __all__ = ["Capability", "EndpointReport", "OpenAICompatible", "Totals"]
+
+__getattr__ = names_on_use(__name__, {"report": ("Capability", "EndpointReport")})

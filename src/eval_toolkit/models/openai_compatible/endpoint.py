@@ -20,6 +20,7 @@ from eval_toolkit.models.openai_compatible.failures import (
     from_body,
     from_status,
     one_line,
+    without_secrets,
 )
 from eval_toolkit.models.openai_compatible.limits import Budget, Limiter
 from eval_toolkit.models.openai_compatible.retries import RetryRule, ask_again
@@ -225,6 +226,11 @@ class Endpoint:
             limit=int(limiter.limit) if limiter else self._concurrency,
         )
 
+    @property
+    def prices(self) -> tuple[float, float]:
+        """Per million tokens of prompt and answer."""
+        return self._prices
+
     def cost(self, prompt_tokens: int | None, completion_tokens: int | None) -> float:
         """Return the price of so many tokens."""
         price_in, price_out = self._prices
@@ -353,6 +359,9 @@ class Endpoint:
         # The body decides, not the content type: some proxies label JSON as text.
         try:
             payload = json.loads(raw)
+            # A letter of it may be written as an escape.
+            if secrets and (b"\\" in raw or any(secret.encode() in raw for secret in secrets)):
+                payload = without_secrets(payload, secrets)
         except (ValueError, RecursionError):
             start = one_line(raw[:60].decode("utf-8", "replace"), secrets)
             raise EndpointError(
@@ -459,8 +468,11 @@ def read_usage(payload: Mapping[str, Any]) -> tuple[int | None, int | None]:
     usage = payload.get("usage")
     if type(usage) is not dict:
         return None, None
-    given, made = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    return (given if type(given) is int else None), (made if type(made) is int else None)
+    given, made = (usage.get(name) for name in ("prompt_tokens", "completion_tokens"))
+    return (
+        given if type(given) is int and given >= 0 else None,
+        made if type(made) is int and made >= 0 else None,
+    )
 
 
 async def run_all(awaitables: Sequence[Awaitable[T]]) -> list[T]:

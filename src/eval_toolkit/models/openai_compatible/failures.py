@@ -10,7 +10,14 @@ from typing import Any
 from eval_toolkit._redaction import REDACTED, redact_secrets
 from eval_toolkit.errors import ModelError
 
-__all__ = ["EndpointError", "from_body", "from_status", "one_line", "retry_after"]
+__all__ = [
+    "EndpointError",
+    "from_body",
+    "from_status",
+    "one_line",
+    "retry_after",
+    "without_secrets",
+]
 
 MAX_MESSAGE = 240
 """Characters of a server's own words that are kept: some repeat the whole prompt."""
@@ -65,6 +72,33 @@ def one_line(text: str, secrets: Iterable[str] = ()) -> str:
         text = text.replace(secret, REDACTED)
     text = str(redact_secrets(text))
     return text if len(text) <= MAX_MESSAGE else f"{text[: MAX_MESSAGE - 1]}…"
+
+
+def without_secrets(payload: Any, secrets: Iterable[str]) -> Any:
+    """Return a decoded answer without the secrets that were sent; some servers repeat them.
+
+    Plain words and numbers stay, whatever they open: an answer may be about them.
+    """
+    telling = [secret for secret in secrets if _is_telling(secret)]
+
+    def clean(value: Any) -> Any:
+        if isinstance(value, str):
+            for secret in telling:
+                value = value.replace(secret, REDACTED)
+            return value
+        if isinstance(value, list):
+            return [clean(inner) for inner in value]
+        if isinstance(value, dict):
+            return {key: clean(inner) for key, inner in value.items()}
+        return value
+
+    return clean(payload) if telling else payload
+
+
+def _is_telling(secret: str) -> bool:
+    """Return whether a secret is no word, such as the key "EMPTY" of many a server, nor a number."""
+    mixed = any(map(str.isdigit, secret)) and any(map(str.isalpha, secret))
+    return len(secret) >= (8 if mixed else 16) and not secret.isdecimal()
 
 
 def _words(payload: Any) -> tuple[str, str]:

@@ -1,8 +1,10 @@
 """The model: requests in, HTTP out, answers back."""
 
 import asyncio
+import os
 from collections.abc import Mapping
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from eval_toolkit import _validate
 from eval_toolkit._redaction import redact_secrets
@@ -10,12 +12,10 @@ from eval_toolkit.errors import InvalidInputError, ModelError
 from eval_toolkit.messages import Message, Role
 from eval_toolkit.models.openai_compatible.endpoint import Address, Endpoint, Reply, Totals
 from eval_toolkit.models.openai_compatible.limits import Budget
-from eval_toolkit.models.openai_compatible.proving import WAYS, prove
-from eval_toolkit.models.openai_compatible.report import EndpointReport, examine
 from eval_toolkit.models.openai_compatible.retries import RetryRule
-from eval_toolkit.models.openai_compatible.scoring import Scoring, Server, Work
 from eval_toolkit.models.openai_compatible.wire import (
     MAX_STOPS_OPENAI,
+    WAYS,
     Dialect,
     Generated,
     read_chat,
@@ -23,6 +23,10 @@ from eval_toolkit.models.openai_compatible.wire import (
 )
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.responses import RawCompletion, RawLoglikelihood, Usage
+
+if TYPE_CHECKING:  # answers that are generated need nothing of it
+    from eval_toolkit.models.openai_compatible.report import EndpointReport
+    from eval_toolkit.models.openai_compatible.scoring import Scoring, Server
 
 __all__ = ["OpenAICompatible"]
 
@@ -41,8 +45,9 @@ class OpenAICompatible:
     base_url : str
         Address up to and with ``/v1``. A password or key in it is refused.
     api_key_env : str, optional
-        Environment variable that holds the key. By default OPENAI_API_KEY for OpenAI's own
-        address, and none for any other: a key goes only where it was meant to go.
+        Environment variable that holds the key; one that is named must be set. By default
+        OPENAI_API_KEY for OpenAI's own address, and none for any other: a key goes only where it
+        was meant to go.
     headers_env : mapping of str to str, optional
         More headers, by the environment variable that holds the value.
     name : str, optional
@@ -142,7 +147,7 @@ class OpenAICompatible:
         )
         self._endpoint = Endpoint(
             address,
-            key_env=api_key_env or (_DEFAULT_KEY if address.is_openai else None),
+            key_env=_key_env(api_key_env) or (_DEFAULT_KEY if address.is_openai else None),
             headers_env=headers_env or {},
             concurrency=self._concurrency,
             adaptive=adaptive,
@@ -158,7 +163,7 @@ class OpenAICompatible:
             ),
             prices=_prices(prices),
         )
-        self._server = Server(self._endpoint, self._dialect)
+        self._has_prices = prices is not None
         self._scoring: Scoring | ModelError | None = None
         self._proof: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
@@ -171,6 +176,22 @@ class OpenAICompatible:
     def concurrency(self) -> int:
         """Most requests at once."""
         return self._concurrency
+
+    @property
+    def default_max_tokens(self) -> int | None:
+        """Tokens of an answer to a text prompt without a limit; None where it goes as a message."""
+        return self._dialect.default_max_tokens if self._completions_for_text else None
+
+    @property
+    def prices(self) -> tuple[float, float] | None:
+        """Per million tokens of prompt and of answer; None where none were given."""
+        return self._endpoint.prices if self._has_prices else None
+
+    @cached_property
+    def _server(self) -> "Server":
+        from eval_toolkit.models.openai_compatible.scoring import Server
+
+        return Server(self._endpoint, self._dialect)
 
     def __repr__(self) -> str:
         return f"OpenAICompatible({self._dialect.model!r}, {self._endpoint.address.shown!r})"
@@ -259,6 +280,8 @@ class OpenAICompatible:
         ModelError
             Of kind "unsupported" if no way proves right, else as for `generate`.
         """
+        from eval_toolkit.models.openai_compatible.scoring import Work
+
         scoring = await self._proven()
         work = Work()
         prompt = await self._as_text(request.prompt) or self._start_text
@@ -292,7 +315,7 @@ class OpenAICompatible:
                 kind="unsupported",
             ) from None
 
-    async def _proven(self) -> Scoring:
+    async def _proven(self) -> "Scoring":
         """Return the way to score; the first caller finds it, the others wait for it."""
         if self._scoring is None:
             loop = asyncio.get_running_loop()
@@ -305,7 +328,9 @@ class OpenAICompatible:
             raise ModelError(str(self._scoring), kind="unsupported")
         return self._scoring
 
-    async def _prove(self) -> Scoring | ModelError:
+    async def _prove(self) -> "Scoring | ModelError":
+        from eval_toolkit.models.openai_compatible.proving import prove
+
         if not self._ways:
             return ModelError("log-likelihoods are switched off", kind="unsupported")
         try:
@@ -315,7 +340,7 @@ class OpenAICompatible:
                 raise
             return error
 
-    async def check(self) -> EndpointReport:
+    async def check(self) -> "EndpointReport":
         """Find out what the endpoint can do, by a dozen small requests.
 
         Returns
@@ -328,9 +353,11 @@ class OpenAICompatible:
         ModelError
             If the server cannot be reached or wants a key.
         """
+        from eval_toolkit.models.openai_compatible.report import examine
+
         return await examine(self._server, self.generate, self._ways)
 
-    def check_sync(self) -> EndpointReport:
+    def check_sync(self) -> "EndpointReport":
         """Do the same as `check`, where no event loop is running."""
         return asyncio.run(self.check())
 
@@ -347,6 +374,15 @@ def _ways(loglikelihood: str) -> tuple[str, ...]:
 def _prefill(prefill: str) -> str:
     _validate.choice(prefill, "prefill", ("auto", "message", "vllm", "user"))
     return "message" if prefill == "auto" else prefill
+
+
+def _key_env(name: str | None) -> str | None:
+    if name is not None and not os.environ.get(name, "").strip():
+        raise InvalidInputError(
+            f"`api_key_env`: the environment variable {redact_secrets(name)} is not set; it must "
+            "hold the key"
+        )
+    return name
 
 
 def _positive(value: float, name: str) -> float:

@@ -19,9 +19,7 @@ from eval_toolkit.models.openai_compatible.scored import (
 )
 from eval_toolkit.models.openai_compatible.scoring import Forcing, Scoring, Server, WholeText
 
-__all__ = ["WAYS", "Unproven", "prove"]
-
-WAYS = ("echo", "prompt_logprobs", "force")
+__all__ = ["Unproven", "prove"]
 
 PROBES = (
     "The capital of France is",
@@ -52,7 +50,7 @@ async def prove(server: Server, ways: Sequence[str]) -> Scoring:
     server : Server
         To be examined.
     ways : sequence of str
-        Names from `WAYS`, in the order of preference.
+        Names from `wire.WAYS`, in the order of preference.
 
     Returns
     -------
@@ -119,8 +117,9 @@ async def _prove_whole_text(
 
 def _look(scored: ScoredText, text: str) -> None:
     """Refuse an answer that is not about the text that was sent."""
-    if scored.text is not None and not scored.text.startswith(text):
-        raise Unproven(f"the text does not come back (sent {text!r}, got {scored.text[:40]!r})")
+    if not scored.is_about(text):
+        got = (scored.text or "")[:40]
+        raise Unproven(f"the text does not come back (sent {text!r}, got {got!r})")
     numbers = scored.logprobs
     if not numbers or numbers[0] is not None:
         raise Unproven(

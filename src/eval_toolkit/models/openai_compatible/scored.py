@@ -5,12 +5,14 @@ begins), never found by tokenising again.
 """
 
 import math
+import operator
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
+from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.openai_compatible.wire import garbled
 
@@ -20,6 +22,7 @@ __all__ = [
     "Score",
     "ScoredText",
     "StraddleError",
+    "another_text",
     "in_order",
     "read_echo",
     "read_next_token",
@@ -27,7 +30,9 @@ __all__ = [
 ]
 
 ROUNDING = 1e-3
-"""By so much a log-probability may lie above 0."""
+"""By so much a log-probability may lie above 0; it counts as 0 then."""
+_ABOVE_BEST = 0.25
+"""Nats by which no token can be likelier than the likeliest one of the same answer."""
 
 
 class StraddleError(ModelError):
@@ -73,10 +78,25 @@ class ScoredText:
                 raise garbled(f"a log-probability of {number!r}")
         greedy = None
         if self.tops is not None:
-            best = map(_best, self.tops[start:stop])
-            pairs = zip(numbers, best, strict=True)
-            greedy = all(top is None or number >= top - 1e-6 for number, top in pairs)
-        return Score(math.fsum(numbers), len(numbers), greedy, start)
+            greedy = True
+            for number, best in zip(numbers, map(_best, self.tops[start:stop]), strict=True):
+                if best is None:
+                    continue
+                if number > best + _ABOVE_BEST:
+                    raise garbled(
+                        f"a log-probability of {number} where the likeliest token has {best}"
+                    )
+                greedy = greedy and number >= best - 1e-6
+        return Score(math.fsum(min(number, 0.0) for number in numbers), len(numbers), greedy, start)
+
+    def is_about(self, text: str) -> bool:
+        """Return whether the server says, or does not deny, that this is the text it scored."""
+        return self.text is None or whole_text(self.text).startswith(whole_text(text))
+
+
+def another_text(found: str) -> ModelError:
+    """Return the error for numbers about something else."""
+    return garbled(f"another text than the one that was sent: {found[:40]!r} …")
 
 
 def is_logprob(value: Any) -> bool:
@@ -159,17 +179,27 @@ def _lists(logprobs: Any) -> tuple[list[Any], Any, Any, Any]:
 
 def _echo(choice: Mapping[str, Any], n_prompt: int | None) -> ScoredText:
     numbers, tokens, offsets, tops = _lists(choice.get("logprobs"))
-    if n_prompt is not None and len(numbers) < n_prompt:
-        raise garbled(f"{len(numbers)} log-probabilities for {n_prompt} prompt tokens")
+    text = choice.get("text")
+    if text is not None and type(text) is not str:
+        raise garbled(f"text of type {type(text).__name__}")
     if offsets is None and tokens is not None:
         offsets = [0, *accumulate(len(token) for token in tokens[:-1])]
-    return ScoredText(numbers, offsets, tops, choice.get("text"), n_prompt)
+    return ScoredText(numbers, offsets, tops, text, n_prompt)
+
+
+def _counted(texts: list[ScoredText], n_prompt: int | None) -> list[ScoredText]:
+    """Return the texts, if they have a number for every token that the server says it was sent."""
+    n_numbers = sum(len(one.logprobs) for one in texts)
+    if n_prompt is not None and n_numbers < n_prompt:
+        raise garbled(f"{n_numbers} log-probabilities for {n_prompt} prompt tokens")
+    return texts
 
 
 def _best(top: Any) -> float | None:
     if type(top) is not dict or not top:
         return None
-    return max((value for value in top.values() if type(value) in (float, int)), default=None)
+    numbers = [value for value in top.values() if type(value) in (float, int)]
+    return max(numbers) if len(numbers) > 1 else numbers[0] if numbers else None
 
 
 def in_order(payload: Mapping[str, Any], n: int) -> list[dict[str, Any]]:
@@ -190,14 +220,15 @@ def in_order(payload: Mapping[str, Any], n: int) -> list[dict[str, Any]]:
 def read_echo(choices: Sequence[Mapping[str, Any]], n_prompt: int | None) -> list[ScoredText]:
     """Return the texts that ``echo`` with ``logprobs`` brought back, one per prompt."""
     count = n_prompt if len(choices) == 1 else None  # of several only the sum is known
-    return [_echo(choice, count) for choice in choices]
+    return _counted([_echo(choice, count) for choice in choices], n_prompt)
 
 
 def read_prompt_logprobs(
-    choices: Sequence[Mapping[str, Any]], texts: Sequence[str]
+    choices: Sequence[Mapping[str, Any]], texts: Sequence[str], n_prompt: int | None
 ) -> list[ScoredText]:
-    """Return the texts that ``prompt_logprobs`` brought back, one per prompt."""
-    return [_prompt_logprobs(*pair) for pair in zip(choices, texts, strict=True)]
+    """Return the texts that ``prompt_logprobs`` brought back, one per prompt ("" if not known)."""
+    read = [_prompt_logprobs(*pair) for pair in zip(choices, texts, strict=True)]
+    return _counted(read, n_prompt)
 
 
 def _prompt_logprobs(choice: Mapping[str, Any], text: str) -> ScoredText:
@@ -206,7 +237,7 @@ def _prompt_logprobs(choice: Mapping[str, Any], text: str) -> ScoredText:
         raise garbled("no prompt_logprobs")
     numbers: list[Any] = []
     tops: list[Any] = []
-    sizes: list[int] = []
+    tokens: list[str] = []
     for entry in given:
         cells = list(entry.values()) if type(entry) is dict else [{}]
         if not all(type(cell) is dict for cell in cells):
@@ -215,9 +246,12 @@ def _prompt_logprobs(choice: Mapping[str, Any], text: str) -> ScoredText:
         cell = max(cells, key=lambda cell: cell.get("rank") or 0)
         numbers.append(cell.get("logprob"))
         tops.append({at: top.get("logprob") for at, top in enumerate(cells)})
-        sizes.append(len(str(cell.get("decoded_token") or "")))
-    # Counted from the end: the first token has no entry, so nobody says how long it is.
-    ends = accumulate(reversed(sizes[1:]), lambda end, size: end - size, initial=len(text))
+        tokens.append(str(cell.get("decoded_token") or ""))
+    # From the end: the first token has no entry, so nobody says what it is.
+    tail = "".join(tokens[1:])
+    if text and "\ufffd" not in tail and not whole_text(text).endswith(tail):
+        raise another_text(tail)
+    ends = accumulate(map(len, reversed(tokens[1:])), operator.sub, initial=len(text))
     return ScoredText(numbers, [0, *reversed(list(ends)[1:])], tops, None)
 
 

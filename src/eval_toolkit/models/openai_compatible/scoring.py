@@ -13,6 +13,7 @@ from eval_toolkit.models.openai_compatible.scored import (
     Score,
     ScoredText,
     StraddleError,
+    another_text,
     in_order,
     read_echo,
     read_next_token,
@@ -63,7 +64,7 @@ class Server:
         if way == "echo":
             return read_echo(reply.value, reply.tokens[0])
         texts = [prompt if isinstance(prompt, str) else "" for prompt in prompts]
-        return read_prompt_logprobs(reply.value, texts)
+        return read_prompt_logprobs(reply.value, texts, reply.tokens[0])
 
     async def _complete(
         self, fields: dict[str, Any], n: int, work: Work | None
@@ -163,6 +164,9 @@ class WholeText:
         """Return the score of each continuation, in one request where the server takes a list."""
         texts = [prompt + continuation for continuation in continuations]
         scored = await self._scored(texts, work)
+        for text, one in zip(texts, scored, strict=True):
+            if not one.is_about(text):  # it proved right, but may forget what is long
+                raise another_text(one.text or "")
         try:
             return [
                 self.ruler.score(one, prompt, continuation)
@@ -188,6 +192,10 @@ class WholeText:
                 straddle if error.kind in ("not_found", "bad_request", "garbled") else error
             ) from None
         scored = await self._scored([before + ids for ids in after], work)
+        for one, ids in zip(scored, after, strict=True):
+            n_sent = len(before) + len(ids)
+            if one.n_prompt not in (None, n_sent):
+                raise garbled(f"{one.n_prompt} prompt tokens where {n_sent} were sent")
         return [
             one.between(len(before), len(before) + len(ids))
             for one, ids in zip(scored, after, strict=True)
@@ -249,4 +257,5 @@ class Forcing:
         greedy = None
         if all(token.best is not None for token in tokens):
             greedy = all(token.logprob >= (token.best or 0.0) - 1e-6 for token in tokens)
-        return Score(sum(token.logprob for token in tokens), len(tokens), greedy, n_prompt)
+        total = sum(min(token.logprob, 0.0) for token in tokens)
+        return Score(total, len(tokens), greedy, n_prompt)

@@ -10,9 +10,13 @@ from eval_toolkit.messages import Message, Role
 from eval_toolkit.models._tokens import stop_position
 from eval_toolkit.requests import GenerateRequest
 
-__all__ = ["Dialect", "Generated", "garbled", "read_chat", "read_text"]
+__all__ = ["WAYS", "Dialect", "Generated", "garbled", "read_chat", "read_text"]
 
 MAX_STOPS_OPENAI = 4
+WAYS = ("echo", "prompt_logprobs", "force")
+"""To the log-likelihood of a text, in the order of preference."""
+_THOUGHTS = ("reasoning_content", "reasoning", "thinking")
+"""Where servers put what a model thinks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +127,8 @@ def read_chat(payload: Mapping[str, Any]) -> Generated:
     Raises
     ------
     ModelError
-        Of kind "refused" where the server or the model declined, "garbled" where there is no text.
+        Of kind "refused" where the server or the model declined, "garbled" where there is no text:
+        null is none, unless the model thought all the time or its tokens were gone.
     """
     choice = first_choice(payload)
     message = choice.get("message")
@@ -142,6 +147,8 @@ def read_chat(payload: Mapping[str, Any]) -> Generated:
         raise ModelError("the server's content filter kept the answer", kind="refused", status=200)
     if message.get("tool_calls"):
         raise ModelError("the model called a tool and wrote no text", kind="refused", status=200)
+    if reason != "length" and content is None and not any(map(message.get, _THOUGHTS)):
+        raise garbled("no content")
     return Generated("", reason)
 
 

@@ -1,0 +1,21 @@
+"""What a model answers, as it came (``Raw…``) and beside the sample it answers.
+
+Names follow the published task interface; both of its spellings are accepted and readable:
+``text`` and ``completion``, ``completion_text`` and ``completion``, ``prompt_tokens`` and
+``prompt_sequence_positions``; log-likelihoods as a list in the order of the choices, or as a
+mapping from choice to number.
+"""
+
+from eval_toolkit.responses.answered import Completion, Loglikelihood
+from eval_toolkit.responses.fields import ErrorInfo, ResponseType, Usage
+from eval_toolkit.responses.raw import RawCompletion, RawLoglikelihood
+
+__all__ = [
+    "Completion",
+    "ErrorInfo",
+    "Loglikelihood",
+    "RawCompletion",
+    "RawLoglikelihood",
+    "ResponseType",
+    "Usage",
+]
