@@ -1,9 +1,10 @@
 """Running the command in this process, and small files of predictions."""
 
 import json
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,14 @@ from eval_toolkit import _tables
 from eval_toolkit.cli import main
 
 Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def _interrupts_as_before() -> Iterator[None]:
+    """An interrupted command ends deaf to a second one; later tests and their children are not."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
