@@ -19,7 +19,7 @@ from benchmarks import (
 )
 from benchmarks._case import Case
 from benchmarks._timing import Effort
-from benchmarks.report import Result, SurveyResult, show, write
+from benchmarks.report import Result, SurveyResult, read, show, write
 
 CASES = {
     case.name: case
@@ -57,9 +57,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         else:
             surveys.append(SurveyResult(SURVEYS[name], SURVEYS[name].run(effort)))
             progress.print("done")
-    if not options.cases and not options.quick:
-        write(Path(__file__).parent, results, surveys)
+    if not options.quick and (options.update or not options.cases):
+        _write(results, surveys)
     show(console, results, surveys)
+
+
+def _write(results: Sequence[Result], surveys: Sequence[SurveyResult]) -> None:
+    """Write what was measured; cases that were not run now keep their figures."""
+    folder = Path(__file__).parent
+    cases, known = read(folder, CASES, SURVEYS)
+    cases |= {result.case.name: result for result in results}
+    known |= {found.survey.name: found for found in surveys}
+    write(
+        folder,
+        [cases[name] for name in CASES if name in cases],
+        [known[name] for name in SURVEYS if name in known],
+    )
 
 
 def _run(case: Case, effort: Effort) -> Result:
@@ -67,6 +80,8 @@ def _run(case: Case, effort: Effort) -> Result:
         return Result(case, case.run(effort))
     except ModuleNotFoundError as error:
         return Result(case, None, f"{error.name} is not installed")
+    except Exception as error:  # one peer that fails must not cost the figures of the others
+        return Result(case, None, f"{type(error).__name__}: {error}"[:300])
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -76,6 +91,11 @@ def _parser() -> argparse.ArgumentParser:
         nargs="*",
         metavar="CASE",
         help=f"default: all of {', '.join([*CASES, *SURVEYS])}",
+    )
+    parser.add_argument(
+        "--update",
+        action="store_true",
+        help="write the figures of the named cases, keep the others",
     )
     parser.add_argument("--quick", action="store_true", help="fewer rounds; writes no files")
     return parser

@@ -7,6 +7,7 @@ other harnesses live in an environment of their own (``make bench`` makes it).
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -198,13 +199,14 @@ def _peer(name: str) -> str:
 
 def _beside_inspect(effort: Effort) -> Measurement:
     command = [
-        *(_peer("inspect"), "eval", str(HERE / "peers" / "inspect_sums.py")),
+        *(_peer("inspect"), "eval", "inspect_sums.py"),  # it takes no absolute path
         *("-T", "rows=qa.jsonl", "--model", "openai/mock", "-M", "responses_api=false"),
         *("--max-connections", str(CONCURRENCY), "--display", "none", "--log-dir", "logs"),
     ]
     with bench() as b:
         told = {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{b.address}/v1"}
         b.environment = {**os.environ, **told}
+        shutil.copy(HERE / "peers" / "inspect_sums.py", b.folder)
         ours = [b.ours("qa.toml") for _ in range(effort.heavy_rounds)]
         theirs = b.run(*command)
     note = f"Inspect's requests took {theirs.span_ns / 1e9:.0f} s; one run of it"

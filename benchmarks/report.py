@@ -3,8 +3,8 @@
 import json
 import os
 import platform
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -40,6 +40,7 @@ class Result:
     case: Case
     measurement: Measurement | None
     failure: str = ""
+    date: str = field(default_factory=lambda: datetime.now(UTC).date().isoformat())
 
     @property
     def value(self) -> float | None:
@@ -57,7 +58,9 @@ class Result:
         head = (case.name, case.title, case.peer or "–", str(case.bar))
         if got is None or self.value is None:
             return (*head, "–", "–", "–", self.verdict, self.failure)
-        notes = [got.peer.note if got.peer else "", got.note]
+        today = datetime.now(UTC).date().isoformat()
+        older = "" if self.date == today else f"measured on {self.date}"
+        notes = [got.peer.note if got.peer else "", got.note, older]
         return (
             *head,
             case.bar.show(self.value),
@@ -80,7 +83,17 @@ class Result:
             "ours": None if got is None else _timing_dict(got.ours),
             "reference": None if got is None or got.peer is None else _timing_dict(got.peer),
             "note": self.failure if got is None else got.note,
+            "date": self.date,
         }
+
+    @classmethod
+    def stored(cls, case: Case, payload: Mapping[str, Any], date: str) -> "Result":
+        """Return what `to_dict` wrote; ``date`` is for entries that do not say theirs."""
+        if payload["ours"] is None:
+            return cls(case, None, payload["note"], payload.get("date", date))
+        peer = payload["reference"] and _timing(payload["reference"])
+        measurement = Measurement(_timing(payload["ours"]), peer, payload["note"])
+        return cls(case, measurement, date=payload.get("date", date))
 
 
 @dataclass(frozen=True)
@@ -111,6 +124,29 @@ def _timing_dict(timing: Timing) -> dict[str, Any]:
         "rounds_seconds": [ns / 1e9 for ns in timing.rounds_ns],
         "note": timing.note,
     }
+
+
+def _timing(payload: Mapping[str, Any]) -> Timing:
+    return Timing(tuple(seconds * 1e9 for seconds in payload["rounds_seconds"]), payload["note"])
+
+
+def read(
+    folder: Path, cases: Mapping[str, Case], surveys: Mapping[str, Survey]
+) -> tuple[dict[str, Result], dict[str, SurveyResult]]:
+    """Return the results of the last complete run, by name."""
+    payload = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    date = payload["environment"]["date"]
+    results = {
+        entry["case"]: Result.stored(cases[entry["case"]], entry, date)
+        for entry in payload["cases"]
+        if entry["case"] in cases
+    }
+    found = {
+        entry["name"]: SurveyResult(surveys[entry["name"]], [tuple(row) for row in entry["rows"]])
+        for entry in payload["surveys"]
+        if entry["name"] in surveys
+    }
+    return results, found
 
 
 def environment() -> dict[str, str]:
