@@ -1,6 +1,7 @@
 """Fixtures shared by all tests."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,10 @@ from hypothesis import settings
 
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.embedded import EmbeddedModel, model_path
+
+# A shell that runs the tests in the background makes them deaf to Ctrl-C, and their children too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
