@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.fault_server import FaultServer
@@ -63,6 +64,14 @@ def command(task: Path, server: FaultServer, out: Path) -> list[str]:
     ]
 
 
+def run_to_the_end(arguments: list[str]) -> dict[str, Any]:
+    """Return what the command prints; it must succeed."""
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
 def finished(out: Path) -> dict[str, str]:
     """Return the units whose answer is stored, with the prompt that the server saw."""
     done: dict[str, str] = {}
@@ -96,17 +105,8 @@ def test_killed_twenty_times(task: Path, tmp_path: Path) -> None:
             assert process.wait() == -signal.SIGKILL, "it came to its end before it was killed"
             for prompt, before in asked.items():
                 assert _count(server, prompt) == before, f"asked again: {prompt}"
-        done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=300)
-        assert done.returncode == 0, done.stderr
-        undisturbed = subprocess.run(
-            command(task, server, tmp_path / "undisturbed"),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
-        assert undisturbed.returncode == 0, undisturbed.stderr
-    found = json.loads(done.stdout)
+        found = run_to_the_end(arguments)
+        run_to_the_end(command(task, server, tmp_path / "undisturbed"))
     run = Run.open(out)
     records = run.records("sums", "m")
     assert len(records) == len(set(records.unit_id)) == N_SAMPLES
@@ -124,22 +124,7 @@ def _count(server: FaultServer, prompt: str) -> int:
 
 def test_no_kind_of_fault_poisons_its_neighbours(task: Path, tmp_path: Path) -> None:
     with FaultServer(rate=0.2, times=2, forever=0.01) as server:
-        done = subprocess.run(
-            command(task, server, tmp_path / "r"),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
-        assert done.returncode == 0, done.stderr
-        again = subprocess.run(
-            command(task, server, tmp_path / "r"),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
-    first, second = json.loads(done.stdout), json.loads(again.stdout)
+        first, second = (run_to_the_end(command(task, server, tmp_path / "r")) for _ in range(2))
     assert first["n_errors"] == second["n_errors"] > 0
     assert second["n_reused"] == N_SAMPLES - first["n_errors"]
     cells = first["results"]["by_slice"]["sums"]["by_scorer"]["m"]
