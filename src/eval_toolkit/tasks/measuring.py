@@ -19,6 +19,7 @@ from eval_toolkit.protocols import Grader
 from eval_toolkit.responses import Completion, Loglikelihood, RawLoglikelihood
 from eval_toolkit.runner import Outcome
 from eval_toolkit.scorecards import Records
+from eval_toolkit.tasks.joining import joined
 from eval_toolkit.tasks.types import NO_SUBJECT, Sample
 
 __all__ = ["build_response", "grader_columns", "measure", "with_reply"]
@@ -92,11 +93,7 @@ def measure(
     if not samples:
         raise InvalidInputError("`samples` is empty; there is nothing to measure")
     chosen = [load_grader(one) for one in (task.graders() if graders is None else graders)]
-    found = {
-        (outcome.job.unit_id, outcome.job.attempt): outcome
-        for outcome in outcomes
-        if not outcome.job.step
-    }
+    found = joined(outcomes)
     attempts = sorted({attempt for _, attempt in found}) or [1]
     columns = grader_columns(chosen)
     table = _Table.of(columns)

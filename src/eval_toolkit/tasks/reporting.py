@@ -15,6 +15,7 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import ColumnInfo
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.metric_specs import ColumnSpec
+from eval_toolkit.protocols import Grader, MetricSpec
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard, summarise
 from eval_toolkit.scorecards.summary import value_of_failure
 
@@ -29,7 +30,8 @@ def task_metrics(
     *,
     pass_at: Sequence[int] = (),
     pass_hat: Sequence[int] = (),
-) -> list[ColumnSpec]:
+    graders: Sequence[Grader] = (),
+) -> list[MetricSpec]:
     """Return the metrics of a task: the mean of each graded column, and pass@k of right-or-wrong.
 
     Parameters
@@ -38,10 +40,13 @@ def task_metrics(
         As `measuring.grader_columns` returns them.
     pass_at, pass_hat : sequence of int
         Each k of pass@k (one of k attempts succeeds) and of pass^k (all of them do).
+    graders : sequence of Grader
+        Those that have ``metrics()`` name metrics of their columns that are no means, such as a
+        calibration error or the BLEU of a corpus.
 
     Returns
     -------
-    list of ColumnSpec
+    list of MetricSpec
         For `summarise`.
 
     Raises
@@ -55,7 +60,7 @@ def task_metrics(
     >>> [spec.name for spec in task_metrics(ExactMatch().columns(), pass_at=[4])]
     ['exact_match', 'exact_match_pass@4']
     """
-    specs: list[ColumnSpec] = []
+    specs: list[MetricSpec] = []
     binary = [name for name, info in columns.items() if info.metric and info.binary]
     if (pass_at or pass_hat) and not binary:
         raise InvalidInputError(
@@ -68,12 +73,15 @@ def task_metrics(
         if name in binary:
             specs += [ms.pass_at_k(name, k) for k in pass_at]
             specs += [ms.pass_hat_k(name, k) for k in pass_hat]
+    for grader in graders:
+        own = getattr(grader, "metrics", None)
+        specs += list(own()) if callable(own) else []
     return specs
 
 
 def task_scorecard(
     records: Records,
-    metrics: Sequence[ColumnSpec],
+    metrics: Sequence[MetricSpec],
     *,
     on_error: str = "exclude",
     confidence: float = DEFAULT_CONFIDENCE,
@@ -85,7 +93,7 @@ def task_scorecard(
     ----------
     records : Records
         What `measuring.measure` returned.
-    metrics : sequence of ColumnSpec
+    metrics : sequence of MetricSpec
         What `task_metrics` returned.
     on_error : {"exclude", "as_zero", "fail"}, default "exclude"
         What a failed attempt counts as in value and interval; as in `summarise`.
@@ -130,6 +138,8 @@ def task_scorecard(
     )
     cells, slices = dict(card), {name: dict(part) for name, part in card.slices.items()}
     for spec in metrics:
+        if not isinstance(spec, ColumnSpec):
+            continue
         if not (records.status[spec.column] == "error").any():
             continue
         told = _under_policies(records, spec, several)

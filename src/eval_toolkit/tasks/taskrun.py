@@ -127,7 +127,7 @@ class Measuring:
                         f"least {k}"
                     )
         columns = grader_columns(made)
-        check_specs(task_metrics(columns, **given))  # before anything is asked
+        check_specs(task_metrics(columns, graders=made, **given))  # before anything is asked
         return cls(
             graders=made,
             columns=columns,
@@ -158,7 +158,9 @@ class Measuring:
         """Return records, cells, results and counts."""
         records = measure(task, samples, outcomes, graders=self.graders)
         known = {name: self.columns.get(name, ColumnInfo()) for name in records.columns}
-        metrics = task_metrics(known, pass_at=self.pass_at, pass_hat=self.pass_hat)
+        metrics = task_metrics(
+            known, pass_at=self.pass_at, pass_hat=self.pass_hat, graders=self.graders
+        )
         card = task_scorecard(
             records,
             metrics,

@@ -1,0 +1,1 @@
+"""Judges: language models that grade, and what their verdicts are worth."""
