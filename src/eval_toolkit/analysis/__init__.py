@@ -8,6 +8,7 @@ scorer drifted (`drift`), and what changed between two runs (`compare_runs`).
 from eval_toolkit.analysis.comparison import RunComparison, compare_records, compare_runs
 from eval_toolkit.analysis.differences import RunDifference
 from eval_toolkit.analysis.drifting import Drift, MovedRow, drift
+from eval_toolkit.analysis.leaderboards import Leaderboard, TaskUnits, leaderboard
 from eval_toolkit.analysis.named import higher_is_better, metric_named
 from eval_toolkit.analysis.predictions import (
     bootstrap_metric_from_predictions,
@@ -25,16 +26,19 @@ __all__ = [
     "CsvPredictionReader",
     "Drift",
     "JsonlPredictionReader",
+    "Leaderboard",
     "MovedRow",
     "PredictionArrays",
     "RowsAt",
     "RunComparison",
     "RunDifference",
+    "TaskUnits",
     "bootstrap_metric_from_predictions",
     "compare_records",
     "compare_runs",
     "drift",
     "higher_is_better",
+    "leaderboard",
     "load_prediction_arrays",
     "metric_named",
     "paired_diff_from_prediction_refs",

@@ -13,11 +13,11 @@ from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.scorecards import Records
 
-__all__ = ["CommonUnits", "common_units"]
+__all__ = ["CommonUnits", "UnitValues", "common_units"]
 
 
 @dataclass(frozen=True, eq=False)
-class _Units:
+class UnitValues:
     """Records by unit: where each unit's attempts start, its hash and its group."""
 
     records: Records
@@ -25,7 +25,8 @@ class _Units:
     ids: NDArray[Any]
 
     @classmethod
-    def of(cls, records: Records) -> "_Units":
+    def of(cls, records: Records) -> "UnitValues":
+        """Return the units of records that are sorted by unit."""
         ids, starts = np.unique(records.unit_id.astype(str), return_index=True)
         if len(starts) and not (np.diff(starts) > 0).all():
             raise InvalidInputError("records must be sorted by unit; make them with from_columns")
@@ -51,7 +52,7 @@ class _Units:
         absent = rows & (self.records.status[column] != "ok")
         return next((str(why) for why in self.records.reason[column][absent] if why), "")
 
-    def same(self, at: IntArray, other: "_Units", other_at: IntArray) -> bool:
+    def same(self, at: IntArray, other: "UnitValues", other_at: IntArray) -> bool:
         """Return whether units have the same content and values here and there."""
         if self.records.columns.keys() != other.records.columns.keys():
             return False
@@ -71,8 +72,8 @@ class _Units:
 class CommonUnits:
     """The units of A and B that are the same, sorted by id, and how many are not."""
 
-    a: _Units
-    b: _Units
+    a: UnitValues
+    b: UnitValues
     in_a: IntArray
     in_b: IntArray
     n_only_a: int
@@ -175,7 +176,7 @@ def common_units(a: Records, b: Records, *, on_mismatch: str, where: str) -> Com
     >>> len(common), common.n_only_a, common.n_only_b
     (1, 1, 1)
     """
-    first, second = _Units.of(a), _Units.of(b)
+    first, second = UnitValues.of(a), UnitValues.of(b)
     ids, in_a, in_b = np.intersect1d(first.ids, second.ids, assume_unique=True, return_indices=True)
     hash_a = a.content_hash[first.starts][in_a]
     hash_b = b.content_hash[second.starts][in_b]

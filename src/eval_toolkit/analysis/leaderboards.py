@@ -1,0 +1,323 @@
+"""Runs of several systems on the same tasks, ranked: which is best, and how sure is that."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import FloatArray
+from eval_toolkit.analysis.comparison import opened_run
+from eval_toolkit.analysis.units import UnitValues
+from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
+from eval_toolkit.inference.leaderboards import RankedSystem, Ranking, RankingMethod, rank_systems
+from eval_toolkit.inference.multiplicity import CorrectionMethod
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
+from eval_toolkit.runs import Run
+from eval_toolkit.scorecards import Records
+from eval_toolkit.seeds import SeedLike
+
+__all__ = ["Leaderboard", "TaskUnits", "leaderboard"]
+
+RunLike: TypeAlias = Run | str | Path
+_DRAWS = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class TaskUnits:
+    """What a task contributes: its metric, its units, and each system's mean."""
+
+    task: str
+    metric: str
+    n_units: int
+    """Units that every system has measured."""
+    n_left_out: int
+    """Units that some system lacks or failed on."""
+    values: Mapping[str, float]
+    """Mean over the common units, by system."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        names = ("task", "metric", "n_units", "n_left_out")
+        return {name: getattr(self, name) for name in names} | {"values": dict(self.values)}
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """Systems from best to worst over tasks that count the same."""
+
+    ranking: Ranking
+    tasks: tuple[TaskUnits, ...]
+    left_out: tuple[str, ...] = field(default=())
+    """Tasks that not every system ran, and units that not every system measured, in words."""
+
+    @property
+    def systems(self) -> tuple[RankedSystem, ...]:
+        """From best to worst."""
+        return self.ranking.systems
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one line per system: rank with its bounds, value with its interval, tasks."""
+        return [
+            {
+                "rank": system.rank,
+                "ranks": f"{system.rank_low}-{system.rank_high}",
+                "system": system.name,
+                "mean": system.value,
+                "ci_low": None if system.ci is None else system.ci.ci_low,
+                "ci_high": None if system.ci is None else system.ci.ci_high,
+                "p_best": system.p_best,
+                **{task.task: task.values[system.name] for task in self.tasks},
+            }
+            for system in self.systems
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "ranking": self.ranking.to_dict(),
+            "tasks": [task.to_dict() for task in self.tasks],
+            "left_out": list(self.left_out),
+        }
+
+
+def leaderboard(
+    runs: Sequence[RunLike] | Mapping[str, RunLike | Sequence[RunLike]],
+    *,
+    metrics: str | Mapping[str, str] | None = None,
+    tasks: Sequence[str] | None = None,
+    on_mismatch: str = "raise",
+    method: RankingMethod = "bootstrap",
+    adjust: CorrectionMethod = "holm",
+    confidence: float = DEFAULT_CONFIDENCE,
+    n_draws: int = _DRAWS,
+    seed: SeedLike = None,
+    rng: SeedLike = None,
+) -> Leaderboard:
+    """Rank systems by runs on the same tasks: one set of draws, all comparisons at once.
+
+    Parameters
+    ----------
+    runs : sequence of Run or path, or mapping of str to run or runs
+        Each run has the results of a system (its scorer: the model) on a task (its slice). A
+        mapping gives systems names of its own, where two have the same.
+    metrics : str or mapping of task to str, optional
+        The column that is averaged; each task's first metric by default.
+    tasks : sequence of str, optional
+        Which to count; by default all that every system has.
+    on_mismatch : {"raise", "drop"}, default "raise"
+        What happens to units of one id whose content differs between systems.
+    method, adjust, confidence, n_draws, seed, rng
+        As in `rank_systems`.
+
+    Returns
+    -------
+    Leaderboard
+        Every task counts the same, on the units that all systems have measured. Attempts at a
+        unit are averaged first. Groups of units are resampled together.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are fewer than two systems, no task that all have, or tasks in which better means
+        higher mixed with tasks in which it means lower.
+    ArtifactError
+        If a run is damaged, or a unit has other content in another run.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.models.scripted import ScriptedModel
+    >>> from eval_toolkit.tasks import BaseTask, ResponseType, run_task
+    >>> class Sums(BaseTask[str]):
+    ...     NAME = "sums"
+    ...     RESPONSE_TYPE = ResponseType.COMPLETION
+    ...     METRICS = ["exact_match"]
+    ...     def _get_instruction_text(self, item):
+    ...         return f"1 + {item['n']} ="
+    ...     def _get_ground_truth(self, item):
+    ...         return str(item["n"] + 1)
+    >>> task = Sums(rows=[{"n": n % 2} for n in range(40)])
+    >>> folder = tempfile.mkdtemp()
+    >>> for answer in ("1", "2", "3"):
+    ...     model = ScriptedModel(answer, name=f"always {answer}")
+    ...     _ = run_task(task, model, f"{folder}/{answer}")
+    >>> board = leaderboard([f"{folder}/{answer}" for answer in ("1", "2", "3")])
+    >>> board.ranking.best
+    ('always 1', 'always 2')
+    """
+    _validate.choice(on_mismatch, "on_mismatch", ("raise", "drop"))
+    table = _table(runs)
+    names = list(table)
+    if len(names) < 2:
+        raise InvalidInputError(
+            f"all runs are of {', '.join(map(repr, names)) or 'nothing'}; a leaderboard needs two "
+            "systems (name them with a mapping where their names are the same)"
+        )
+    chosen, left_out = _common_tasks(table, tasks)
+    parts, groups, told, directions = {}, {}, [], {}
+    for task in chosen:
+        entries = [table[name][task] for name in names]
+        metric = _metric(task, metrics, names, entries)
+        common = _common(task, metric, names, entries, on_mismatch)
+        parts[task], groups[task] = common.values, common.groups
+        directions[task] = entries[0].higher_is_better(metric)
+        means = dict(zip(names, common.values.mean(axis=0).tolist(), strict=True))
+        told.append(TaskUnits(task, metric, len(common.values), common.n_left_out, means))
+        if common.n_left_out:
+            left_out.append(f"{task}: {common.n_left_out} units that not every system measured")
+    if len(set(directions.values())) > 1:
+        lower = [task for task, up in directions.items() if not up]
+        raise InvalidInputError(
+            f"less is better in {', '.join(lower)} and more in the others; they have no mean. "
+            "Choose with `tasks` or `metrics`"
+        )
+    ranking = rank_systems(
+        parts,
+        names=names,
+        groups=groups,
+        higher_is_better=directions[chosen[0]],
+        method=method,
+        adjust=adjust,
+        confidence=confidence,
+        n_draws=n_draws,
+        seed=seed,
+        rng=rng,
+    )
+    return Leaderboard(ranking, tuple(told), tuple(left_out))
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A system's records of a task, and the cells made of them."""
+
+    records: Records
+    cells: Mapping[str, Any]
+    where: str
+
+    def metrics(self) -> list[str]:
+        """Return the metrics that are means of a column of the records."""
+        return [name for name in self.cells if name in self.records.columns]
+
+    def higher_is_better(self, metric: str) -> bool:
+        details = self.cells.get(metric, {}).get("details") or {}
+        return bool(details.get("higher_is_better", True))
+
+
+def _table(runs: Any) -> dict[str, dict[str, _Entry]]:
+    """Return the entries by system and task."""
+    table: dict[str, dict[str, _Entry]] = {}
+    for name, run in _named(runs):
+        for task, scorer in run.subjects:
+            system = scorer if name is None else name
+            of_system = table.setdefault(system, {})
+            if task in of_system:
+                raise InvalidInputError(
+                    f"{system!r} has {task!r} in {of_system[task].where} and in {run.path}; give "
+                    "one of them, or name the systems with a mapping"
+                )
+            block = run.results.get("by_slice", {}).get(task, {}).get("by_scorer", {})
+            of_system[task] = _Entry(
+                run.records(task, scorer), block.get(scorer, {}), str(run.path)
+            )
+    return table
+
+
+def _named(runs: Any) -> Iterable[tuple[str | None, Run]]:
+    if isinstance(runs, Mapping):
+        for name, given in runs.items():
+            several = [given] if isinstance(given, (Run, str, Path)) else list(given)
+            for run in several:
+                yield str(name), opened_run(run, f"runs[{name!r}]")
+        return
+    if isinstance(runs, (Run, str, Path)):
+        raise InvalidTypeError("`runs` must be a list of runs; put it in brackets")
+    for at, run in enumerate(runs):
+        yield None, opened_run(run, f"runs[{at}]")
+
+
+def _common_tasks(
+    table: Mapping[str, Mapping[str, _Entry]], wanted: Sequence[str] | None
+) -> tuple[list[str], list[str]]:
+    """Return the tasks that count, and in words those that do not."""
+    if isinstance(wanted, str):
+        raise InvalidTypeError(f"`tasks` must be a list; write [{wanted!r}]")
+    known = list(dict.fromkeys(task for entries in table.values() for task in entries))
+    lacking = {task: [name for name in table if task not in table[name]] for task in known}
+    for task in wanted or ():
+        if task not in known:
+            raise InvalidInputError(f"`tasks`: no run has {task!r}; there are {', '.join(known)}")
+        if lacking[task]:
+            raise InvalidInputError(f"`tasks`: {', '.join(lacking[task])} did not run {task!r}")
+    chosen = [task for task in (known if wanted is None else wanted) if not lacking[task]]
+    if not chosen:
+        raise InvalidInputError(
+            "no task was run by every system: "
+            + "; ".join(f"{name} has {', '.join(entries)}" for name, entries in table.items())
+        )
+    left = [f"{task}: not run by {', '.join(who)}" for task, who in lacking.items() if who]
+    return chosen, left if wanted is None else []
+
+
+def _metric(
+    task: str,
+    metrics: str | Mapping[str, str] | None,
+    names: Sequence[str],
+    entries: Sequence[_Entry],
+) -> str:
+    """Return the column of a task that is averaged."""
+    given = metrics.get(task) if isinstance(metrics, Mapping) else metrics
+    shared = [
+        name for name in entries[0].metrics() if all(name in one.metrics() for one in entries)
+    ]
+    if given is None:
+        if not shared:
+            raise InvalidInputError(f"{task!r}: no metric that every system has is a mean")
+        return shared[0]
+    for name, entry in zip(names, entries, strict=True):
+        if given not in entry.records.columns:
+            raise InvalidInputError(
+                f"{task!r}: {name!r} has no column {given!r}; all have "
+                f"{', '.join(shared) or 'none in common'}"
+            )
+    return given
+
+
+@dataclass(frozen=True, slots=True)
+class _Common:
+    values: FloatArray
+    groups: Any
+    n_left_out: int
+
+
+def _common(
+    task: str, metric: str, names: Sequence[str], entries: Sequence[_Entry], on_mismatch: str
+) -> _Common:
+    """Return units by systems, over the units that all have measured."""
+    sides = [UnitValues.of(entry.records) for entry in entries]
+    ids = sides[0].ids
+    for side in sides[1:]:
+        ids = np.intersect1d(ids, side.ids, assume_unique=True)
+    at = [np.searchsorted(side.ids, ids) for side in sides]
+    hashes = np.stack(
+        [side.records.content_hash[side.starts][rows] for side, rows in zip(sides, at, strict=True)]
+    )
+    differs = np.array([len(set(unit) - {""}) > 1 for unit in hashes.T.tolist()], dtype=np.bool_)
+    if differs.any() and on_mismatch == "raise":
+        unit = int(np.argmax(differs))
+        raise ArtifactError(
+            f"{task!r}: unit {str(ids[unit])!r} has other content in one of {', '.join(names)} "
+            f"({int(differs.sum())} of {len(ids)} units differ); leave them out with "
+            "on_mismatch='drop'"
+        )
+    columns = [side.values(metric) for side in sides]
+    values = np.stack([v[rows] for (v, _), rows in zip(columns, at, strict=True)], axis=1)
+    there = np.stack([m[rows] for (_, m), rows in zip(columns, at, strict=True)], axis=1)
+    keep = there.all(axis=1) & ~differs
+    if not keep.any():
+        raise InvalidInputError(f"{task!r}: no unit has {metric!r} in every system")
+    everything = len(set().union(*(side.ids.tolist() for side in sides)))
+    first = sides[0].records.group[sides[0].starts].astype(str)[at[0]]
+    return _Common(values[keep], first[keep], everything - int(keep.sum()))

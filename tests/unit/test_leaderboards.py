@@ -1,0 +1,272 @@
+"""Ranks of systems on the same units: against closed forms, by properties, on made-up suites."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from eval_toolkit.analysis import leaderboard
+from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
+from eval_toolkit.inference import macro_mean, mcnemar_test, paired_macro_interval
+from eval_toolkit.inference.leaderboards import rank_systems
+from eval_toolkit.runs import write_run
+from eval_toolkit.scorecards import Records
+
+PATTERNS = np.array([[1, 1, 0]] * 40 + [[1, 0, 0]] * 20 + [[0, 1, 0]] * 15 + [[0, 0, 1]] * 5)
+
+
+@st.composite
+def suites(draw):
+    k = draw(st.integers(2, 4))
+    parts = []
+    for _ in range(draw(st.integers(1, 2))):
+        n = draw(st.integers(3, 12))
+        values = draw(st.lists(st.integers(0, 1), min_size=n * k, max_size=n * k))
+        parts.append(np.array(values, dtype=float).reshape(n, k))
+    return parts
+
+
+class TestRanks:
+    def test_values_are_means_of_part_means(self):
+        parts = [PATTERNS, PATTERNS[:10, ::-1]]
+        ranking = rank_systems(parts, names=["a", "b", "c"], n_draws=200)
+        values = {system.name: system.value for system in ranking.systems}
+        assert values["a"] == pytest.approx((60 / 80 + 0.0) / 2)
+        assert values["c"] == pytest.approx((5 / 80 + 1.0) / 2)
+
+    def test_own_interval_is_that_of_the_system_alone(self):
+        ranking = rank_systems([PATTERNS], names=["a", "b", "c"], n_draws=200)
+        alone = macro_mean([PATTERNS[:, 0]]).ci
+        system = next(one for one in ranking.systems if one.name == "a")
+        assert (system.ci.ci_low, system.ci.ci_high) == (alone.ci_low, alone.ci_high)
+
+    def test_two_systems_need_no_correction_of_the_pair(self):
+        ranking = rank_systems([PATTERNS[:, :2]], n_draws=20_000)
+        alone = paired_macro_interval([(20, 15, 80)])
+        pair = ranking.pairs[0]
+        assert pair.ci_low == pytest.approx(alone.ci_low, abs=0.004)
+        assert pair.ci_high == pytest.approx(alone.ci_high, abs=0.004)
+        assert pair.p_value == pytest.approx(mcnemar_test(PATTERNS[:, 1], PATTERNS[:, 0]).p_value)
+
+    def test_simultaneous_intervals_contain_single_ones(self):
+        for system in rank_systems([PATTERNS], n_draws=2000).systems:
+            assert system.ci_simultaneous.ci_low <= system.ci.ci_low
+            assert system.ci_simultaneous.ci_high >= system.ci.ci_high
+            assert system.ci_simultaneous.confidence == 0.95
+
+    def test_joint_level_of_independent_systems_is_close_to_sidak(self):
+        values = np.random.default_rng(7).normal(size=(4000, 6))
+        ranking = rank_systems([values], n_draws=20_000)
+        system = ranking.systems[0]
+        reach = (system.ci_simultaneous.ci_high - system.ci_simultaneous.ci_low) / 2
+        se = macro_mean([values[:, int(system.name.split()[1]) - 1]]).se
+        sidak = stats.norm.ppf(0.5 + 0.95 ** (1 / 6) / 2)
+        assert reach / se == pytest.approx(sidak, rel=0.02)
+
+    def test_less_is_better_turns_ranks_around(self):
+        up = rank_systems([PATTERNS], names=["a", "b", "c"], n_draws=500)
+        down = rank_systems(
+            [1 - PATTERNS], names=["a", "b", "c"], higher_is_better=False, n_draws=500
+        )
+        assert [s.name for s in up.systems] == [s.name for s in down.systems]
+        assert [(s.rank_low, s.rank_high) for s in up.systems] == [
+            (s.rank_low, s.rank_high) for s in down.systems
+        ]
+        assert [s.p_best for s in up.systems] == pytest.approx([s.p_best for s in down.systems])
+
+    def test_equal_systems_share_everything(self):
+        same = np.repeat(PATTERNS[:, :1], 3, axis=1)
+        ranking = rank_systems([same], n_draws=300)
+        assert [(s.rank, s.rank_low, s.rank_high) for s in ranking.systems] == [(1, 1, 3)] * 3
+        assert [s.p_best for s in ranking.systems] == pytest.approx([1 / 3] * 3)
+        assert all(pair.better is None and pair.p_value == 1.0 for pair in ranking.pairs)
+
+    def test_groups_widen(self):
+        groups = np.repeat(np.arange(8), 10)
+        order = np.lexsort((PATTERNS[:, 1], PATTERNS[:, 0]))
+        alone = rank_systems([PATTERNS[order]], n_draws=500).systems[0].ci
+        grouped = rank_systems([PATTERNS[order]], groups=[groups], n_draws=500).systems[0].ci
+        assert grouped.ci_high - grouped.ci_low > alone.ci_high - alone.ci_low
+
+    def test_order_of_systems_and_parts_changes_nothing(self):
+        parts = {"x": PATTERNS, "y": PATTERNS[:30, ::-1]}
+        names = ["a", "b", "c"]
+        first = rank_systems(parts, names=names, n_draws=300)
+        turned = {name: parts[name][:, ::-1] for name in ("y", "x")}
+        second = rank_systems(turned, names=names[::-1], n_draws=300)
+        for one, other in zip(first.systems, second.systems, strict=True):
+            assert one.name == other.name
+            assert one.p_best == pytest.approx(other.p_best)
+            assert (one.rank_low, one.rank_high) == (other.rank_low, other.rank_high)
+
+    @given(suites())
+    @settings(max_examples=30, deadline=None)
+    def test_bounds_hold_the_rank_and_shares_sum_to_one(self, parts):
+        ranking = rank_systems(parts, n_draws=100)
+        assert sum(system.p_best for system in ranking.systems) == pytest.approx(1.0)
+        for system in ranking.systems:
+            assert 1 <= system.rank_low <= system.rank <= system.rank_high <= len(ranking.systems)
+        for pair in ranking.pairs:
+            assert pair.difference >= 0.0
+            assert pair.p_adjusted >= pair.p_value
+        assert ranking.best
+
+    def test_a_constant_difference_is_a_matter_of_signs(self):
+        ranking = rank_systems([np.array([[0.5, 0.25]] * 6)], n_draws=100)
+        assert ranking.pairs[0].p_value == 2.0**-5
+
+    def test_to_dict_is_plain(self):
+        told = rank_systems([PATTERNS], n_draws=100).to_dict()
+        assert {len(told["systems"]), len(told["pairs"])} == {3}
+        assert told["systems"][0]["ci"]["confidence"] == 0.95
+
+
+class TestBayes:
+    def test_marginals_are_beta(self):
+        draws = []
+        for seed in range(3):
+            ranking = rank_systems([PATTERNS], method="bayes", n_draws=20_000, seed=seed)
+            ci = next(s for s in ranking.systems if s.name == "system 3").ci
+            draws.append((ci.ci_low, ci.ci_high))
+        expected = stats.beta(1 + 5, 1 + 75).ppf([0.025, 0.975])
+        assert np.mean(draws, axis=0) == pytest.approx(expected, abs=0.001)
+
+    def test_pair_of_rates_with_no_discordant_unit_is_open(self):
+        ranking = rank_systems([np.ones((5, 2))], method="bayes", n_draws=4000)
+        pair = ranking.pairs[0]
+        assert pair.p_a_better == pytest.approx(0.5, abs=0.03)
+        assert pair.ci_low < 0.0 < pair.ci_high
+
+    def test_probability_of_better_is_that_of_the_discordant_cells(self):
+        # P(p01 > p10) under a Dirichlet with half a unit each: Beta(10.5, 4.5) above one half.
+        data = np.array([[1, 0]] * 10 + [[0, 1]] * 4 + [[1, 1]] * 20)
+        ranking = rank_systems([data], method="bayes", n_draws=40_000)
+        assert ranking.pairs[0].p_a_better == pytest.approx(stats.beta(10.5, 4.5).sf(0.5), abs=0.01)
+
+    def test_is_for_right_or_wrong(self):
+        with pytest.raises(InvalidInputError, match="'bayes', which is for right or wrong"):
+            rank_systems([PATTERNS * 0.5], method="bayes")
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("parts", "options", "message"),
+        [
+            ([], {}, "`parts` is empty"),
+            ([[1, 0]], {}, "units by systems"),
+            ([[[1], [0]]], {}, "one system"),
+            ([[[1, 0]], [[1, 0, 1]]], {}, "part '1' has 3 systems"),
+            ([[[1, np.nan]]], {}, "leave out units"),
+            ([[[1, 0]]], {"names": ["a", "a"]}, "2 different names"),
+            ([[[1, 0]]], {"groups": [[1, 2]]}, "groups"),
+            ([[[1, 0]]], {"method": "magic"}, "method"),
+        ],
+    )
+    def test_say_what_is_wrong(self, parts, options, message):
+        with pytest.raises(InvalidInputError, match=message):
+            rank_systems(parts, **options)
+
+
+def stored(folder, model, values, *, task="quiz", up=True, hashes=None, ids=None):
+    ids = ids or [f"u{i}" for i in range(len(values))]
+    missing = [value is None for value in values]
+    records = Records.from_columns(
+        {"right": values},
+        unit_id=ids,
+        content_hash=hashes or [f"h{name}" for name in ids],
+        status={"right": ["error" if gone else "ok" for gone in missing]},
+    )
+    known = [value for value in values if value is not None]
+    cell = {
+        "value": float(np.mean(known)),
+        "status": "ok",
+        "reason": "",
+        "ci": None,
+        "details": {"higher_is_better": up},
+    }
+    results = {
+        "schema_version": "v1",
+        "run_id": f"{model}-{task}",
+        "config": {},
+        "by_slice": {task: {"n": len(values), "by_scorer": {model: {"right": cell}}}},
+    }
+    path = folder / f"{model}-{task}"
+    write_run(
+        path, results=results, manifest={"run_id": path.name}, records={(task, model): records}
+    )
+    return path
+
+
+class TestLeaderboard:
+    def test_ranks_runs_on_common_units(self, tmp_path):
+        runs = [
+            stored(tmp_path, "good", [1, 1, 1, 0, 1] * 20 + [None]),
+            stored(tmp_path, "poor", [0, 0, 1, 0, 0] * 20 + [1]),
+        ]
+        board = leaderboard(runs, n_draws=500)
+        assert [system.name for system in board.systems] == ["good", "poor"]
+        assert board.ranking.best == ("good",)
+        assert board.tasks[0].n_units == 100
+        assert board.tasks[0].n_left_out == 1
+        assert board.left_out == ("quiz: 1 units that not every system measured",)
+        assert board.rows()[0]["quiz"] == pytest.approx(0.8)
+        assert board.to_dict()["tasks"][0]["metric"] == "right"
+
+    def test_a_task_that_one_lacks_is_named(self, tmp_path):
+        runs = [
+            stored(tmp_path, "a", [1, 0, 1]),
+            stored(tmp_path, "b", [1, 1, 1]),
+            stored(tmp_path, "a", [1, 0, 1], task="more"),
+        ]
+        board = leaderboard(runs, n_draws=100)
+        assert [task.task for task in board.tasks] == ["quiz"]
+        assert board.left_out == ("more: not run by b",)
+
+    def test_names_of_a_mapping_tell_runs_of_one_model_apart(self, tmp_path):
+        (tmp_path / "x").mkdir()
+        first = stored(tmp_path, "m", [1, 0, 1])
+        second = stored(tmp_path / "x", "m", [1, 1, 1])
+        with pytest.raises(InvalidInputError, match="name the systems with a mapping"):
+            leaderboard([first, second])
+        board = leaderboard({"zero-shot": first, "five-shot": [second]}, n_draws=100)
+        assert {system.name for system in board.systems} == {"zero-shot", "five-shot"}
+
+    def test_other_content_is_refused_or_dropped(self, tmp_path):
+        runs = [
+            stored(tmp_path, "a", [1, 0, 1]),
+            stored(tmp_path, "b", [1, 1, 1], hashes=["hu0", "other", "hu2"]),
+        ]
+        with pytest.raises(ArtifactError, match="unit 'u1' has other content"):
+            leaderboard(runs)
+        assert leaderboard(runs, on_mismatch="drop", n_draws=100).tasks[0].n_units == 2
+
+    def test_directions_are_not_mixed(self, tmp_path):
+        runs = [
+            stored(tmp_path, name, [1, 0, 1], task=task, up=task == "quiz")
+            for name, task in itertools.product("ab", ("quiz", "bits"))
+        ]
+        with pytest.raises(InvalidInputError, match="less is better in bits"):
+            leaderboard(runs)
+        assert leaderboard(runs, tasks=["bits"], n_draws=100).ranking.higher_is_better is False
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"metrics": "f1"}, "has no column 'f1'; all have right"),
+            ({"tasks": ["x"]}, "no run has 'x'; there are quiz"),
+        ],
+    )
+    def test_unknown_names(self, tmp_path, options, message):
+        runs = [stored(tmp_path, "a", [1, 0]), stored(tmp_path, "b", [1, 1])]
+        with pytest.raises(InvalidInputError, match=message):
+            leaderboard(runs, **options)
+
+    def test_one_run_is_no_board(self, tmp_path):
+        run = stored(tmp_path, "a", [1, 0])
+        with pytest.raises(InvalidTypeError, match="list of runs"):
+            leaderboard(run)
+        with pytest.raises(InvalidInputError, match="needs two systems"):
+            leaderboard([run])
