@@ -20,7 +20,9 @@ def made_suite(generator: np.random.Generator, n: int, n_parts: int) -> list[np.
     return parts
 
 
-def miss_rates(n_repeats: int, n: int, n_parts: int, method: str, seed: int) -> tuple[float, float]:
+def miss_rates(
+    n_repeats: int, n: int, n_parts: int, method: str, seed: int, n_draws: int = 500
+) -> tuple[float, float]:
     """Return how often any rank lies outside its bounds, and any rate outside its interval."""
     generator = np.random.default_rng(seed)
     truth = {
@@ -30,7 +32,11 @@ def miss_rates(n_repeats: int, n: int, n_parts: int, method: str, seed: int) -> 
     of_ranks = of_rates = 0
     for repeat in range(n_repeats):
         ranking = rank_systems(
-            made_suite(generator, n, n_parts), names=NAMES, method=method, n_draws=500, seed=repeat
+            made_suite(generator, n, n_parts),
+            names=NAMES,
+            method=method,
+            n_draws=n_draws,
+            seed=repeat,
         )
         # Equal systems may have either of their ranks, so both must lie within.
         of_ranks += any(
@@ -57,7 +63,8 @@ def test_all_ranks_and_rates_are_covered():
 @pytest.mark.parametrize("method", ["bootstrap", "bayes"])
 @pytest.mark.parametrize(("n", "n_parts"), [(30, 1), (100, 1), (100, 3), (400, 2)])
 def test_coverage_table(method, n, n_parts):
-    of_ranks, of_rates = miss_rates(2000, n, n_parts, method, seed=n + n_parts)
+    of_ranks, of_rates = miss_rates(1000, n, n_parts, method, seed=n + n_parts, n_draws=4000)
     print(f"{method}, n={n}, parts={n_parts}: ranks missed {of_ranks:.3f}, rates {of_rates:.3f}")
-    assert of_ranks <= 0.05 + 0.015
-    assert of_rates <= 0.05 + 0.02
+    # Three standard errors of a rate of 5 % over 1000 repeats are 2.1 points.
+    assert of_ranks <= 0.05 + 0.021
+    assert of_rates <= 0.05 + 0.021

@@ -41,6 +41,10 @@ _COMMANDS = {
         "eval_toolkit.cli.gate:gate",
         "Hold a run to its claims: exit 1 when one of severity error fails.",
     ),
+    "leaderboard": (
+        "eval_toolkit.cli.leaderboard:leaderboard",
+        "Rank systems by their runs on the same tasks: ranks, intervals, who may be best.",
+    ),
     "models": (
         "eval_toolkit.cli.models:models",
         "Which models there are; fetch the embedded one; prove an endpoint.",

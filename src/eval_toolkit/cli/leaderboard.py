@@ -1,0 +1,136 @@
+"""``eval-toolkit leaderboard``: several systems on the same tasks, ranked with intervals."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from eval_toolkit.analysis import Leaderboard
+from eval_toolkit.analysis import leaderboard as ranked
+from eval_toolkit.cli._options import output_options
+from eval_toolkit.cli._show import Output, Page, Table
+
+__all__ = ["leaderboard"]
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN... | NAME=RUN...")
+@click.option("--metric", metavar="COLUMN", help="What is averaged; each task's first by default.")
+@click.option("--task", "tasks", multiple=True, metavar="TASK", help="Count only these.")
+@click.option("--bayes", is_flag=True, help="Posterior of rates instead of resamples (few items).")
+@click.option(
+    "--adjust",
+    type=click.Choice(["holm", "bh", "by", "hochberg", "bonferroni", "none"]),
+    default="holm",
+    show_default=True,
+    help="Correction of the pairs' p-values for their number.",
+)
+@click.option(
+    "--on-mismatch",
+    type=click.Choice(["raise", "drop"]),
+    default="raise",
+    show_default=True,
+    help="What to do with items of one id whose content differs.",
+)
+@click.option(
+    "--confidence",
+    default=0.95,
+    show_default=True,
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Of the intervals, and of all ranks together.",
+)
+@click.option("--draws", default=4000, show_default=True, type=click.IntRange(100))
+@click.option("--seed", default=42, show_default=True, type=click.IntRange(0))
+@output_options("json", "md", "html")
+def leaderboard(
+    runs: Sequence[str], tasks: Sequence[str], bayes: bool, draws: int, output: Output, **given: Any
+) -> None:
+    """Rank systems by their runs on the same tasks: ranks, intervals, who may be best.
+
+    Each RUN is a folder of `run` or `score`. Every task counts the same, on the items that all
+    systems answered. NAME=RUN gives a system a name of its own, also for several runs.
+    """
+    board = ranked(
+        _named(runs),
+        metrics=given["metric"],
+        tasks=list(tasks) or None,
+        method="bayes" if bayes else "bootstrap",
+        n_draws=draws,
+        **{name: given[name] for name in ("adjust", "on_mismatch", "confidence", "seed")},
+    )
+    output.emit(_page(board), inputs=[run.partition("=")[2] or run for run in runs])
+
+
+def _named(runs: Sequence[str]) -> Any:
+    """Return a list of runs, or where any has a name, the runs of each name."""
+    if not any("=" in run for run in runs):
+        return list(runs)
+    named: dict[str, list[str]] = {}
+    for run in runs:
+        name, equals, path = run.partition("=")
+        if not equals or not name or not path:
+            raise click.UsageError(f"{run!r}: name every run (NAME=RUN), or none")
+        named.setdefault(name, []).append(path)
+    return named
+
+
+def _page(board: Leaderboard) -> Page:
+    ranking = board.ranking
+    percent = f"{100 * ranking.confidence:g}"
+    how = "posterior draws" if ranking.method == "bayes" else "resamples"
+    lead = [
+        (
+            f"{len(board.systems)} systems, {ranking.n_parts} tasks, {ranking.n_units} items; "
+            f"{'more' if ranking.higher_is_better else 'less'} is better"
+        ),
+        f"no other is shown to beat: {', '.join(ranking.best)}",
+    ]
+    rows = [
+        [
+            str(system.rank),
+            _range(system.rank_low, system.rank_high),
+            system.name,
+            f"{system.value:.4f}",
+            "" if system.ci is None else f"{system.ci.ci_low:.4f} to {system.ci.ci_high:.4f}",
+            f"{100 * system.p_best:.1f} %",
+            *(f"{task.values[system.name]:.4f}" for task in board.tasks if len(board.tasks) > 1),
+        ]
+        for system in board.systems
+    ]
+    header = ["rank", f"{percent} % ranks", "system", "mean", f"{percent} % interval", "best"]
+    header += [task.task for task in board.tasks if len(board.tasks) > 1]
+    pairs = [
+        [
+            f"{pair.a} − {pair.b}",
+            f"{pair.difference:+.4f}",
+            f"{pair.ci_low:+.4f} to {pair.ci_high:+.4f}",
+            f"{pair.p_adjusted:.3g}",
+            f"{pair.better} is better" if pair.better else "not told apart",
+        ]
+        for pair in ranking.pairs
+    ]
+    return Page(
+        title="leaderboard",
+        payload=board.to_dict(),
+        lead=lead,
+        tables=[
+            Table(header, rows),
+            Table(
+                ["pair", "difference", f"{percent} %, all at once", "p, adjusted", ""],
+                pairs,
+                "every pair",
+            ),
+        ],
+        notes=[
+            *(f"left out: {line}" for line in board.left_out),
+            f"metrics: {', '.join(f'{task.task} {task.metric}' for task in board.tasks)}",
+            (
+                f"ranks and pairs hold all at once at {percent} %; best: share of {ranking.n_draws} "
+                f"{how} in which it is; seed {ranking.seed}"
+            ),
+        ],
+    )
+
+
+def _range(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low} to {high}"
