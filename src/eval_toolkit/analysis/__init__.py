@@ -8,6 +8,7 @@ scorer drifted (`drift`), and what changed between two runs (`compare_runs`).
 from eval_toolkit.analysis.comparison import RunComparison, compare_records, compare_runs
 from eval_toolkit.analysis.differences import RunDifference
 from eval_toolkit.analysis.drifting import Drift, MovedRow, drift
+from eval_toolkit.analysis.judging import JudgeStudy, judge_study, variance_study
 from eval_toolkit.analysis.leaderboards import Leaderboard, TaskUnits, leaderboard
 from eval_toolkit.analysis.named import higher_is_better, metric_named
 from eval_toolkit.analysis.predictions import (
@@ -26,6 +27,7 @@ __all__ = [
     "CsvPredictionReader",
     "Drift",
     "JsonlPredictionReader",
+    "JudgeStudy",
     "Leaderboard",
     "MovedRow",
     "PredictionArrays",
@@ -38,9 +40,11 @@ __all__ = [
     "compare_runs",
     "drift",
     "higher_is_better",
+    "judge_study",
     "leaderboard",
     "load_prediction_arrays",
     "metric_named",
     "paired_diff_from_prediction_refs",
     "rows_at",
+    "variance_study",
 ]

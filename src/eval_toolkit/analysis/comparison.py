@@ -68,6 +68,8 @@ class RunComparison:
     only_in_b: tuple[tuple[str, str], ...] = ()
     version_changes: Mapping[str, tuple[str | None, str | None]] | None = None
     """Objects whose version differs, where that was allowed."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know before the cells."""
 
     def __getitem__(self, key: tuple[str, str, str]) -> RunDifference:
         for cell in self.cells:
@@ -97,6 +99,7 @@ class RunComparison:
             "version_changes": {
                 name: list(pair) for name, pair in (self.version_changes or {}).items()
             },
+            "notes": list(self.notes),
         }
 
     def to_pandas(self) -> Any:
@@ -141,7 +144,7 @@ class RunComparison:
         lines += [
             "| " + " | ".join(_shown(row[name]) for name in _COLUMNS) + " |" for row in self.rows()
         ]
-        notes = (*self.left_out, *self.without_value)
+        notes = (*self.notes, *self.left_out, *self.without_value)
         if notes:
             lines += ["", *(f"- {_shown(line)}" for line in notes)]
         return "\n".join(lines)
@@ -276,6 +279,18 @@ def compare_runs(
         only_in_a=matched.only_in_a,
         only_in_b=matched.only_in_b,
         version_changes=changes,
+        notes=tuple(filter(None, (_stopped("A", first), _stopped("B", second)))),
+    )
+
+
+def _stopped(side: str, run: Run) -> str:
+    """Say that a rule ended a run; intervals of a fixed number of units do not allow for it."""
+    told = run.results.get("stopping")
+    if not told or told["n_used"] == told["n_total"]:
+        return ""
+    return (
+        f"{side} was stopped early, after {told['n_used']} of {told['n_total']} units "
+        f"({told['reason']}); the intervals and p-values here do not allow for that"
     )
 
 

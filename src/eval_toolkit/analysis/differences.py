@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit.analysis.redrawn import Redrawn
 from eval_toolkit.analysis.units import CommonUnits
 from eval_toolkit.errors import InfeasibleError, UndefinedMetricError
 from eval_toolkit.inference import (
@@ -22,7 +23,10 @@ from eval_toolkit.inference._distributions import critical_value, upper_tail
 from eval_toolkit.inference.assemble import MIN_UNITS
 from eval_toolkit.inference.engine import Executor
 from eval_toolkit.inference.paired_proportions import paired_macro_interval, tango_interval
-from eval_toolkit.metric_specs import ColumnSpec
+from eval_toolkit.inference.results import PairedBootstrapCI
+from eval_toolkit.metric_specs import ColumnSpec, SumsSpec
+from eval_toolkit.metric_specs.scores import SCORED
+from eval_toolkit.metric_specs.sums import columns_read
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards.cells import Status
 
@@ -158,7 +162,7 @@ def difference(cell: RunDifference, task: Task, units: CommonUnits, draws: Draws
         return replace(cell, status="skipped", reason="A and B have no unit in common")
     try:
         spec = task.spec
-        columns = (spec.column,) if isinstance(spec, ColumnSpec) else ("label", "score")
+        columns = columns_read(spec)
         for column in columns:
             if lacking := units.lacking(column):
                 reason = f"the records of {lacking} have no column {column!r}"
@@ -179,6 +183,8 @@ def difference(cell: RunDifference, task: Task, units: CommonUnits, draws: Draws
             if task.macro_by is not None:
                 return _macro_difference(cell, values, draws)
             return _mean_difference(cell, values, draws)
+        if isinstance(spec, SumsSpec) or columns != SCORED:
+            return _redrawn_difference(cell, spec, values, draws)
         return _scored_difference(cell, task, spec, values, draws)
     except (MemoryError, RecursionError):
         raise
@@ -245,15 +251,7 @@ def _scored_difference(
         b = (b >= task.decision.threshold_b).astype(np.float64)
     if cell.n_groups < MIN_UNITS:
         value_a, value_b = float(spec.compute(labels, a)), float(spec.compute(labels, b))
-        what = "units" if values.groups is None else "groups"
-        few = f"no interval: {cell.n_groups} common {what}, at least {MIN_UNITS} are needed"
-        return replace(
-            cell,
-            value_a=value_a,
-            value_b=value_b,
-            delta=value_b - value_a,
-            reason=_joined(reason, few),
-        )
+        return _without_interval(cell, value_a, value_b, values, reason)
     diff = paired_bootstrap_diff(
         labels,
         a,
@@ -265,6 +263,36 @@ def _scored_difference(
         groups=values.groups,
         executor=draws.executor,
     )
+    return _bootstrapped(cell, diff, reason)
+
+
+def _redrawn_difference(
+    cell: RunDifference, spec: MetricSpec, values: _Values, draws: Draws
+) -> RunDifference:
+    """Return the difference of a metric whose columns are all the run's own, labels included."""
+    both = Redrawn.of(spec, values.a, values.b)
+    if cell.n_groups < MIN_UNITS:
+        return _without_interval(cell, *both.values(), values, "")
+    diff = both.difference(
+        values.groups,
+        n_resamples=draws.n_resamples,
+        confidence=draws.confidence,
+        seed=draws.seed,
+        executor=draws.executor,
+    )
+    return _bootstrapped(cell, diff, "")
+
+
+def _without_interval(
+    cell: RunDifference, value_a: float, value_b: float, values: _Values, reason: str
+) -> RunDifference:
+    what = "units" if values.groups is None else "groups"
+    few = f"no interval: {cell.n_groups} common {what}, at least {MIN_UNITS} are needed"
+    delta = value_b - value_a
+    return replace(cell, value_a=value_a, value_b=value_b, delta=delta, reason=_joined(reason, few))
+
+
+def _bootstrapped(cell: RunDifference, diff: PairedBootstrapCI, reason: str) -> RunDifference:
     return replace(
         cell,
         value_a=diff.value_a,

@@ -17,7 +17,8 @@ from eval_toolkit.analysis.differences import Draws, RunDifference, Task
 from eval_toolkit.analysis.units import CommonUnits
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference import corrected_resampled_t
-from eval_toolkit.metric_specs import ColumnSpec
+from eval_toolkit.metric_specs import ColumnSpec, SumsSpec
+from eval_toolkit.metric_specs.sums import columns_read
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
@@ -200,7 +201,7 @@ def _stored(block: Mapping[str, Any], task: Task) -> float | str:
 
 
 def _computed(spec: MetricSpec, records: Records, rows: IntArray) -> float | str:
-    names = (spec.column,) if isinstance(spec, ColumnSpec) else ("label", "score")
+    names = columns_read(spec)
     for name in names:
         if name not in records.columns:
             return f"the records have no column {name!r}"
@@ -212,7 +213,10 @@ def _computed(spec: MetricSpec, records: Records, rows: IntArray) -> float | str
     if isinstance(spec, ColumnSpec):
         return float(columns[0].mean())
     try:
-        value = float(spec.compute(*columns))
+        if isinstance(spec, SumsSpec):
+            value = float(spec.of_sums([[column.sum() for column in columns]])[0])
+        else:
+            value = float(spec.compute(*columns))
     except (MemoryError, RecursionError):
         raise
     except UndefinedMetricError as error:

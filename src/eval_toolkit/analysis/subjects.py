@@ -24,7 +24,7 @@ __all__ = [
     "tasks_for",
 ]
 
-_OF_ATTEMPTS = re.compile(r"(.+)_pass([@^])([1-9][0-9]*)")
+_OF_ATTEMPTS = re.compile(r"(.+)_(pass@|pass\^|maj@)([1-9][0-9]*)")
 _BOOKKEEPING = frozenset({"n", "n_positive", "is_single_class", "error_state"})
 
 
@@ -259,17 +259,35 @@ def _record_task(name: str, subject: Subject) -> Task | None:
     columns = {name for records in stored if records is not None for name in records.columns}
     details = _details(subject.block_a.get(name)) or _details(subject.block_b.get(name))
     by = details.get("by")
+    if "label" in details and "metric" in details:
+        return _pooled_task(name, details)
+    if "ratio" in details:
+        above, below = details["ratio"]
+        up = bool(details.get("higher_is_better", True))
+        return Task(name, ms.ratio_of(name, above, below, higher_is_better=up), up)
     plain = name.removesuffix("_macro") if isinstance(by, str) else name
-    column, k, every = plain, None, False
-    if match := _OF_ATTEMPTS.fullmatch(plain):
-        column, k, every = match[1], int(match[3]), match[2] == "^"
+    match = _OF_ATTEMPTS.fullmatch(plain)
+    column = plain if match is None else match[1]
     if column not in columns or column in ("label", "score"):
         return None
     direction = details.get("higher_is_better", higher_is_better(column))
     spec = ms.mean_of(column)
-    if k is not None:
-        spec, direction = (ms.pass_hat_k if every else ms.pass_at_k)(column, k), True
+    if match is not None:
+        k, direction = int(match[3]), True
+        if match[2] == "maj@":
+            spec = ms.maj_at_k(column, k, answer=str(details.get("answer") or f"{column}_answer"))
+        else:
+            spec = (ms.pass_at_k if match[2] == "pass@" else ms.pass_hat_k)(column, k)
     return Task(name, spec, direction, macro_by=by if plain != name else None)
+
+
+def _pooled_task(name: str, details: Mapping[str, Any]) -> Task:
+    """Return the task of a metric that was read from other columns than label and score."""
+    known = metric_named(str(details["metric"]))
+    if not isinstance(known, ms.ScoreSpec):
+        raise InvalidInputError(f"{name}: {details['metric']!r} is no metric of labels and scores")
+    columns = {key: str(details[key]) for key in ("label", "score")}
+    return Task(name, ms.on_columns(known, name=name, **columns), known.higher_is_better)
 
 
 def _details(cell: Any) -> Mapping[str, Any]:

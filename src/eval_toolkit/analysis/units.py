@@ -12,6 +12,7 @@ from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.reduction import voted
 
 __all__ = ["CommonUnits", "UnitValues", "common_units"]
 
@@ -42,6 +43,8 @@ class UnitValues:
         measured = self.records.status[column] == "ok"
         sums = np.add.reduceat(np.where(measured, self.records.columns[column], 0.0), self.starts)
         counts = np.add.reduceat(measured.astype(np.int64), self.starts)
+        if spec is not None and spec.answer is not None:
+            return voted(self.records, spec, self.starts, measured, self.records.columns[column])
         if spec is not None and spec.k is not None:
             return spec.of_attempts(counts, sums.astype(np.int64))
         return sums / np.maximum(counts, 1), counts > 0

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eval_toolkit._validate import choice
 from eval_toolkit.errors import InvalidInputError
@@ -17,8 +17,20 @@ from eval_toolkit.graders.base import (
     references,
 )
 
-__all__ = ["BitsPerByte", "ChoiceAccuracy", "ProbabilityMass", "right_choices"]
+if TYPE_CHECKING:
+    from eval_toolkit.protocols import MetricSpec
 
+__all__ = [
+    "BitsPerByte",
+    "ChoiceAccuracy",
+    "ChoicePosition",
+    "ProbabilityMass",
+    "choice_shares",
+    "right_choices",
+]
+
+IMPOSSIBLE = Grade.error("the model finds every choice impossible")
+ONE_CHOICE = Grade.skipped("there is one choice: nothing to choose between")
 _SHORT = {"bytes": "bytes", "characters": "chars", "tokens": "tokens"}
 
 
@@ -51,6 +63,16 @@ def right_choices(response: Any) -> set[int]:
     return right
 
 
+def check_normalise(normalise: str) -> None:
+    """Raise unless a grader's option is one of the four."""
+    choice(normalise, "normalise", ("none", *_SHORT))
+
+
+def suffix(normalise: str) -> str:
+    """Return what a normalisation adds to the names of columns."""
+    return "" if normalise == "none" else f"_norm_{_SHORT[normalise]}"
+
+
 def _divisors(response: Any, normalise: str, leading_space: bool) -> list[int] | None:
     """Return the length of each choice, or None where the model does not tell its tokens."""
     if normalise == "tokens":
@@ -59,6 +81,19 @@ def _divisors(response: Any, normalise: str, leading_space: bool) -> list[int] |
     if normalise == "bytes":
         return [len(text.encode("utf-8", "surrogatepass")) for text in texts]
     return [len(text) for text in texts]
+
+
+def _normalised(response: Any, normalise: str, leading_space: bool) -> list[float] | Grade:
+    """Return log-likelihoods that can be compared, or why there are none."""
+    numbers = list(response.loglikelihoods)
+    if max(numbers, default=-math.inf) == -math.inf:
+        return IMPOSSIBLE
+    if normalise == "none":
+        return numbers
+    lengths = _divisors(response, normalise, leading_space)
+    if lengths is None:
+        return Grade.skipped("the model does not say how many tokens a choice has")
+    return [number / (length or 1) for number, length in zip(numbers, lengths, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +127,11 @@ class ChoiceAccuracy:
     response_types = LOGLIKELIHOODS
 
     def __post_init__(self) -> None:
-        choice(self.normalise, "normalise", ("none", *_SHORT))
+        check_normalise(self.normalise)
 
     @property
     def _suffix(self) -> str:
-        return "" if self.normalise == "none" else f"_norm_{_SHORT[self.normalise]}"
+        return suffix(self.normalise)
 
     @property
     def name(self) -> str:
@@ -115,19 +150,12 @@ class ChoiceAccuracy:
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
         """Return whether the choice is right, and which it is."""
-        numbers = response.loglikelihoods
-        if len(numbers) < 2:
-            return self._nothing("there is one choice: nothing to choose between")
+        if len(response.loglikelihoods) < 2:
+            return dict.fromkeys(self.columns(), ONE_CHOICE)
         right = right_choices(response)
-        if max(numbers) == -math.inf:
-            return self._nothing("the model finds every choice impossible", Grade.error)
-        if self._suffix:
-            lengths = _divisors(response, self.normalise, self.leading_space)
-            if lengths is None:
-                return self._nothing("the model does not say how many tokens a choice has")
-            numbers = [
-                number / (length or 1) for number, length in zip(numbers, lengths, strict=True)
-            ]
+        numbers = _normalised(response, self.normalise, self.leading_space)
+        if isinstance(numbers, Grade):
+            return dict.fromkeys(self.columns(), numbers)
         best = max(range(len(numbers)), key=numbers.__getitem__)
         grades: dict[str, float | Grade] = {
             self.name: float(best in right),
@@ -139,8 +167,13 @@ class ChoiceAccuracy:
             grades["margin"] = margin if math.isfinite(margin) else only
         return grades
 
-    def _nothing(self, reason: str, state: Any = Grade.skipped) -> dict[str, Grade]:
-        return dict.fromkeys(self.columns(), state(reason))
+    def answer(self, response: Any) -> str | None:
+        """Return the text of the choice that is taken, which counts as a vote in maj@k."""
+        numbers = _normalised(response, self.normalise, self.leading_space)
+        if isinstance(numbers, Grade):
+            return None
+        text: str = response.choices[max(range(len(numbers)), key=numbers.__getitem__)]
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +181,9 @@ class BitsPerByte:
     """How many bits the model needs per UTF-8 byte of the right text; less is better.
 
     The first reference that was scored counts. The mean of the column weighs every sample alike,
-    short texts as much as long ones. The bits per byte of the whole data are the sum of the column
-    ``bits`` over the sum of the column ``bytes``, which are kept for that: a ratio of sums is not
-    the mean of ratios.
+    short texts as much as long ones. The bits per byte of the whole data, ``bits_per_byte_total``,
+    are the sum of the column ``bits`` over the sum of the column ``bytes``, which are kept for that:
+    a ratio of sums is not the mean of ratios.
 
     Examples
     --------
@@ -176,6 +209,14 @@ class BitsPerByte:
             "bytes": KEPT,
         }
 
+    def metrics(self) -> "list[MetricSpec]":
+        """Return the bits per byte of all texts together."""
+        from eval_toolkit.metric_specs import ratio_of
+
+        name = f"{self.name}_total"
+        above = (0.0, math.inf)
+        return [ratio_of(name, "bits", "bytes", higher_is_better=False, bounds=above)]
+
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
         """Return bits, bytes and their ratio."""
         right = min(right_choices(response))
@@ -189,9 +230,56 @@ class BitsPerByte:
         return {self.name: bits / n_bytes, "bits": bits, "bytes": float(n_bytes)}
 
 
+def choice_shares(
+    response: Any, normalise: str = "none", leading_space: bool = True
+) -> list[float] | Grade:
+    """Return each choice's share of the probability of all choices, or why there are none.
+
+    Parameters
+    ----------
+    response : Loglikelihood
+        Of a model.
+    normalise : {"none", "bytes", "characters", "tokens"}, default "none"
+        What each log-likelihood is divided by first.
+    leading_space : bool, default True
+        As in `ChoiceAccuracy`.
+
+    Returns
+    -------
+    list of float or Grade
+        The softmax over choices, in their order.
+
+    Examples
+    --------
+    >>> import math
+    >>> from eval_toolkit.responses import Loglikelihood
+    >>> choice_shares(Loglikelihood([math.log(0.5), math.log(0.5)], ["a", "b"]))
+    [0.5, 0.5]
+    """
+    numbers = _normalised(response, normalise, leading_space)
+    if isinstance(numbers, Grade):
+        return numbers
+    top = max(numbers)
+    weights = [math.exp(number - top) for number in numbers]
+    total = math.fsum(weights)
+    return [weight / total for weight in weights]
+
+
+def mass(shares: list[float], some: set[int]) -> float:
+    """Return the probability of some of the choices; exactly 1 for all of them."""
+    if len(some) == len(shares):
+        return 1.0
+    return min(1.0, math.fsum(shares[at] for at in sorted(some)))
+
+
 @dataclass(frozen=True, slots=True)
 class ProbabilityMass:
     """The share of the probability of all choices that falls on right ones.
+
+    Parameters
+    ----------
+    normalise : {"none", "bytes", "characters", "tokens"}, default "none"
+        What each log-likelihood is divided by before probabilities are made of them.
 
     Examples
     --------
@@ -202,8 +290,16 @@ class ProbabilityMass:
     0.75
     """
 
-    name = "probability_mass"
+    normalise: str = "none"
     response_types = LOGLIKELIHOODS
+
+    def __post_init__(self) -> None:
+        check_normalise(self.normalise)
+
+    @property
+    def name(self) -> str:
+        """``probability_mass``, or with ``_norm_bytes``, ``_norm_chars``, ``_norm_tokens``."""
+        return f"probability_mass{suffix(self.normalise)}"
 
     @property
     def version(self) -> str:
@@ -217,9 +313,44 @@ class ProbabilityMass:
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
         """Return the softmax over choices, summed over the right ones."""
         right = right_choices(response)
-        numbers = response.loglikelihoods
-        top = max(numbers)
-        if top == -math.inf:
-            return {self.name: Grade.error("the model finds every choice impossible")}
-        shares = [math.exp(number - top) for number in numbers]
-        return {self.name: min(1.0, sum(shares[at] for at in sorted(right)) / sum(shares))}
+        shares = choice_shares(response, self.normalise)
+        if isinstance(shares, Grade):
+            return {self.name: shares}
+        return {self.name: mass(shares, right)}
+
+
+@dataclass(frozen=True, slots=True)
+class ChoicePosition:
+    """At which position a choice was made, and at which it should have been: for `position_bias`.
+
+    Columns: ``choice_position`` of the likeliest choice (of equally likely ones the first), counted
+    from 0 in the order the choices were asked in, ``choice_position_right`` of the first right one,
+    and ``choice_position_n``, how many there are. They are kept and not averaged.
+
+    Examples
+    --------
+    >>> from eval_toolkit.responses import Loglikelihood
+    >>> answer = Loglikelihood([-4.0, -3.0], [" A", " B"], ground_truth=" A")
+    >>> ChoicePosition().grade(answer)
+    {'choice_position': 1.0, 'choice_position_right': 0.0, 'choice_position_n': 2.0}
+    """
+
+    name = "choice_position"
+    response_types = LOGLIKELIHOODS
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "1")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        return dict.fromkeys((self.name, f"{self.name}_right", f"{self.name}_n"), KEPT)
+
+    def grade(self, response: Any) -> Mapping[str, float | Grade]:
+        """Return the positions."""
+        right, numbers = min(right_choices(response)), response.loglikelihoods
+        chosen: float | Grade = float(response.best)
+        if max(numbers) == -math.inf:
+            chosen = IMPOSSIBLE
+        return dict(zip(self.columns(), (chosen, float(right), float(len(numbers))), strict=True))

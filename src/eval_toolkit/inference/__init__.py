@@ -48,6 +48,8 @@ from eval_toolkit.inference.statistics import MetricFn
 from eval_toolkit.seeds import DEFAULT_SEED
 
 if TYPE_CHECKING:
+    from eval_toolkit.inference.agreement import alpha_interval, clustered_rate, kappa_interval
+    from eval_toolkit.inference.attempts import AttemptsDesign
     from eval_toolkit.inference.bootstrap import bootstrap_ci, cluster_bootstrap_ci
     from eval_toolkit.inference.combined import (
         block_bootstrap_on_folds,
@@ -69,6 +71,18 @@ if TYPE_CHECKING:
         corrected_resampled_t,
         cross_validate_metric,
         cv_clt_ci,
+    )
+    from eval_toolkit.inference.judged import (
+        CorrectedDifference,
+        CorrectedRate,
+        CorrectionRule,
+        LabelPlan,
+        LabelRule,
+        corrected_difference,
+        corrected_rate,
+        plan_labels,
+        ppi_mean,
+        rogan_gladen,
     )
     from eval_toolkit.inference.multiplicity import (
         CorrectionMethod,
@@ -98,10 +112,21 @@ if TYPE_CHECKING:
         n_for_width,
         roc_auc_sd,
     )
+    from eval_toolkit.inference.raters import (
+        AgreementMatrix,
+        JudgeAgreement,
+        agreement_matrix,
+        judge_agreement,
+    )
     from eval_toolkit.inference.refitted import (
         ThresholdedMetricFn,
         ThresholdFn,
         paired_bootstrap_op_point_diff,
+    )
+    from eval_toolkit.inference.variance import (
+        Purchase,
+        VarianceComponents,
+        variance_components,
     )
 
 __all__ = [
@@ -109,14 +134,22 @@ __all__ = [
     "DEFAULT_METHOD",
     "DEFAULT_N_RESAMPLES",
     "DEFAULT_SEED",
+    "AgreementMatrix",
+    "AttemptsDesign",
     "BootstrapCI",
     "ClusteredOLS",
+    "CorrectedDifference",
+    "CorrectedRate",
     "CorrectedTResult",
     "CorrectionMethod",
+    "CorrectionRule",
     "DeLongResult",
     "EquivalenceResult",
     "Executor",
     "FoldValues",
+    "JudgeAgreement",
+    "LabelPlan",
+    "LabelRule",
     "MDEEstimate",
     "MacroMean",
     "McNemarResult",
@@ -127,13 +160,17 @@ __all__ = [
     "PairedMeanResult",
     "Plan",
     "ProportionInterval",
+    "Purchase",
     "SampleSize",
     "ScorerComparison",
     "SignFlipResult",
     "ThresholdFn",
     "ThresholdedMetricFn",
+    "VarianceComponents",
     "WilsonInterval",
+    "agreement_matrix",
     "agresti_coull_interval",
+    "alpha_interval",
     "basic_interval",
     "bca_interval",
     "beta_binomial_interval",
@@ -144,8 +181,11 @@ __all__ = [
     "clopper_pearson_interval",
     "cluster_bootstrap_ci",
     "cluster_robust_se",
+    "clustered_rate",
     "compare_scorers",
     "correct_p_values",
+    "corrected_difference",
+    "corrected_rate",
     "corrected_resampled_t",
     "cross_validate_metric",
     "cv_clt_ci",
@@ -159,6 +199,8 @@ __all__ = [
     "jackknife_logit_ci",
     "jackknife_se",
     "jeffreys_interval",
+    "judge_agreement",
+    "kappa_interval",
     "label_group_plan",
     "label_stratified_plan",
     "macro_mean",
@@ -178,13 +220,17 @@ __all__ = [
     "paired_mde",
     "paired_mean_diff",
     "percentile_interval",
+    "plan_labels",
+    "ppi_mean",
     "roc_auc_sd",
+    "rogan_gladen",
     "rows_plan",
     "sign_flip_test",
     "stratified_cluster_bootstrap_ci",
     "t_interval",
     "tango_interval",
     "two_level_plan",
+    "variance_components",
     "wilson_interval",
 ]
 
@@ -192,6 +238,8 @@ __all__ = [
 __getattr__ = names_on_use(
     __name__,
     {
+        "agreement": ("alpha_interval", "clustered_rate", "kappa_interval"),
+        "attempts": ("AttemptsDesign",),
         "bootstrap": ("bootstrap_ci", "cluster_bootstrap_ci"),
         "combined": ("block_bootstrap_on_folds", "stratified_cluster_bootstrap_ci"),
         "comparison": ("ScorerComparison", "compare_scorers"),
@@ -210,6 +258,24 @@ __getattr__ = names_on_use(
             "corrected_resampled_t",
             "cross_validate_metric",
             "cv_clt_ci",
+        ),
+        "raters": (
+            "AgreementMatrix",
+            "JudgeAgreement",
+            "agreement_matrix",
+            "judge_agreement",
+        ),
+        "judged": (
+            "CorrectedDifference",
+            "CorrectedRate",
+            "CorrectionRule",
+            "LabelPlan",
+            "LabelRule",
+            "corrected_difference",
+            "corrected_rate",
+            "plan_labels",
+            "ppi_mean",
+            "rogan_gladen",
         ),
         "multiplicity": (
             "CorrectionMethod",
@@ -240,5 +306,6 @@ __getattr__ = names_on_use(
             "roc_auc_sd",
         ),
         "refitted": ("ThresholdedMetricFn", "ThresholdFn", "paired_bootstrap_op_point_diff"),
+        "variance": ("Purchase", "VarianceComponents", "variance_components"),
     },
 )

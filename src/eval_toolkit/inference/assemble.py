@@ -121,6 +121,8 @@ def finite(value: float, name: str) -> float:
 
 def drawn_by_label(problem: Problem) -> Problem | None:
     """Return the problem with labels drawn apart, so that no draw lacks a class; None if it is."""
+    if problem.labels.all() or not problem.labels.any():  # a function of sums: there are no classes
+        return None
     if problem.plan.kind == "rows":
         return problem.with_plan(label_stratified_plan(problem.labels))
     if problem.plan.kind == "groups" and problem.plan.unit_of_row is not None:

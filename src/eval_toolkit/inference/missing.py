@@ -1,7 +1,7 @@
 """What is known of a mean when some outcomes are missing, and nothing is assumed about them."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -15,7 +15,7 @@ from eval_toolkit.inference.means import mean_se
 from eval_toolkit.inference.proportions import wilson_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 
-__all__ = ["MissingBounds", "missing_bounds"]
+__all__ = ["MissingBounds", "bounded_mean", "missing_bounds"]
 
 _HALVINGS = 60
 
@@ -102,31 +102,76 @@ def missing_bounds(
     >>> f"{found.low:.2f} to {found.high:.2f}, {found.ci_low:.3f} to {found.ci_high:.3f}"
     '0.80 to 0.90, 0.727 to 0.939'
     """
-    level = _validate.fraction(confidence, "confidence")
     lost = _validate.integer(n_missing, "n_missing", low=0)
     there = np.asarray(values, dtype=np.float64)
     there = there if there.size == 0 else _validate.vector(values, "values")
+    _check(there, lost, *bounds)
+    low, high = (np.concatenate([there, np.full(lost, bound)]) for bound in bounds)
+    labels = None
+    if groups is not None:
+        codes, n_groups = _validate.group_codes(groups, len(there))
+        labels = np.concatenate([codes, n_groups + np.arange(lost)])
+    found = bounded_mean(low, high, bounds=bounds, groups=labels, confidence=confidence)
+    return replace(found, observed=float(there.mean()) if len(there) else None, n_missing=lost)
+
+
+def bounded_mean(
+    low: ArrayLike,
+    high: ArrayLike,
+    *,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    groups: ArrayLike | None = None,
+    confidence: float = DEFAULT_CONFIDENCE,
+) -> MissingBounds:
+    """Bound a mean of values each of which is known to lie between two.
+
+    Parameters
+    ----------
+    low, high : array-like of shape (n,)
+        The smallest and the largest that each unit's value can be; equal where it is known.
+    bounds, groups, confidence
+        As in `missing_bounds`.
+
+    Returns
+    -------
+    MissingBounds
+        ``n_missing`` counts the units whose value is not known.
+
+    Raises
+    ------
+    InvalidInputError
+        If the arrays are empty or not equally long, or a lower end lies above the upper.
+
+    Examples
+    --------
+    >>> found = bounded_mean([1, 0, 0.5, 0], [1, 0, 1.0, 1])
+    >>> found.low, found.high, found.n_missing
+    (0.375, 0.75, 2)
+    """
+    level = _validate.fraction(confidence, "confidence")
     bottom, top = bounds
-    _check(there, lost, bottom, top)
-    n = len(there) + lost
-    low = (float(there.sum()) + lost * bottom) / n
-    high = (float(there.sum()) + lost * top) / n
-    method = "t"
-    if groups is None and (bottom, top) == (0.0, 1.0) and np.isin(there, (0.0, 1.0)).all():
-        method = "wilson"
-        ends = _wilson_ends(int(there.sum()), lost, n, level)
+    lows, highs = _validate.vector(low, "low"), _validate.vector(high, "high")
+    if len(lows) != len(highs) or (lows > highs).any():
+        raise InvalidInputError("`low` and `high` must be equally long, and no `low` above `high`")
+    known = lows == highs
+    region = float(lows.mean()), float(highs.mean())
+    binary = np.isin(lows, (0.0, 1.0)).all() and np.isin(highs, (0.0, 1.0)).all()
+    wilson = groups is None and (bottom, top) == (0.0, 1.0) and bool(binary)
+    if wilson:
+        right, best = int(lows.sum()), int(highs.sum())
+        ends = _wilson_ends(right, best - right, len(lows), level)
     else:
-        ends = _student_ends(there, lost, (bottom, top), groups, (low, high), level)
+        ends = _student_ends(lows, highs, bounds, groups, level)
     return MissingBounds(
-        low=low,
-        high=high,
+        low=region[0],
+        high=region[1],
         ci_low=max(bottom, ends[0]),
         ci_high=min(top, ends[1]),
-        observed=float(there.mean()) if len(there) else None,
-        n=n,
-        n_missing=lost,
+        observed=float(lows[known].mean()) if known.any() else None,
+        n=len(lows),
+        n_missing=int((~known).sum()),
         confidence=level,
-        method=method,
+        method="wilson" if wilson else "t",
     )
 
 
@@ -157,27 +202,20 @@ def _wilson_ends(right: int, lost: int, n: int, level: float) -> tuple[float, fl
 
 
 def _student_ends(
-    values: FloatArray,
-    lost: int,
+    lows: FloatArray,
+    highs: FloatArray,
     bounds: tuple[float, float],
     groups: ArrayLike | None,
-    region: tuple[float, float],
     level: float,
 ) -> tuple[float, float]:
-    n = len(values) + lost
+    n = len(lows) if groups is None else _validate.group_codes(groups, len(lows))[1]
     if n < 2:
         return bounds
-    labels = None
-    if groups is not None:
-        codes, n_groups = _validate.group_codes(groups, len(values))
-        labels = np.concatenate([codes, n_groups + np.arange(lost)])
-        if n_groups + lost < 2:
-            return bounds
-    filled = [np.concatenate([values, np.full(lost, bound)]) for bound in bounds]
-    errors = [mean_se(one, groups=labels) for one in filled]
-    single = _single_level(region[1] - region[0], max(one.se for one in errors), level)
-    factor = critical_value(single, (errors[0].n_groups or n) - 1)
-    return region[0] - factor * errors[0].se, region[1] + factor * errors[1].se
+    errors = [mean_se(one, groups=groups) for one in (lows, highs)]
+    width = errors[1].mean - errors[0].mean
+    single = _single_level(width, max(one.se for one in errors), level)
+    factor = critical_value(single, n - 1)
+    return errors[0].mean - factor * errors[0].se, errors[1].mean + factor * errors[1].se
 
 
 def _single_level(width: float, spread: float, level: float) -> float:

@@ -220,12 +220,12 @@ def n_for_width(
         )
         z = critical_value(level)
         n = _wilson_n(p, half, z) if interval == "wilson" else p * (1.0 - p) * (z / half) ** 2
-        return _sample_size(n, cluster_size, icc, f"{interval}-width")
+        return sized(n, cluster_size, icc, f"{interval}-width")
     if sd is None or proportion is not None:
         raise InvalidInputError("give either `proportion` (0/1 values) or `sd` (real values)")
     spread = _validate.number(sd, "sd", low=0.0, include_low=False)
     half = 0.5 * _validate.number(width, "width", low=0.0, include_low=False)
-    return _sample_size(_student_n(spread, half, level), cluster_size, icc, "t-width")
+    return sized(_student_n(spread, half, level), cluster_size, icc, "t-width")
 
 
 def roc_auc_sd(area: SupportsFloat, positives: SupportsFloat) -> float:
@@ -373,7 +373,7 @@ def n_for_power(
             raise InvalidInputError(f"`discordance` has no meaning in the {design} design")
         n, method = _proportion_n(delta, a, b, design, proportion), "proportion"
     n_systems = 2 if design == "independent" else 1
-    return _sample_size(n, cluster_size, icc, f"{method}-{design}-power", n_systems)
+    return sized(n, cluster_size, icc, f"{method}-{design}-power", n_systems)
 
 
 def _check_arguments(effect: float, a_plus_b: float, design: Design, rho: float | None) -> None:
@@ -467,9 +467,10 @@ def _student_n(sd: float, half_width: float, confidence: float) -> int:
     return n
 
 
-def _sample_size(
+def sized(
     n: float, cluster_size: SupportsFloat, icc: SupportsFloat, method: str, n_systems: int = 1
 ) -> SampleSize:
+    """Return a number of units as a whole one, multiplied by the design effect of clusters."""
     size = _validate.number(cluster_size, "cluster_size", low=1.0)
     correlation = _validate.number(icc, "icc", low=0.0, high=1.0)
     design_effect = 1.0 + (size - 1.0) * correlation

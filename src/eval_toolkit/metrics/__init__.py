@@ -5,7 +5,7 @@ numpy can read. A number that does not exist for the data raises `UndefinedMetri
 data raise `InvalidInputError` naming the argument and the row. Nothing ever returns NaN.
 """
 
-from eval_toolkit.metrics.agreement import cohen_kappa
+from eval_toolkit.metrics.agreement import cohen_kappa, krippendorff_alpha
 from eval_toolkit.metrics.attempts import pass_at_k, pass_hat_k
 from eval_toolkit.metrics.calibration_error import (
     expected_calibration_error,
@@ -50,6 +50,7 @@ from eval_toolkit.metrics.stratified import (
     score_distribution_summary,
     stratified_recall,
 )
+from eval_toolkit.metrics.votes import maj_at_k
 
 __all__ = [
     "CATALOGUE",
@@ -77,7 +78,9 @@ __all__ = [
     "expected_calibration_error_l2",
     "expected_calibration_error_l2_debiased",
     "is_metric_defined_for_slice",
+    "krippendorff_alpha",
     "log_loss",
+    "maj_at_k",
     "maximum_calibration_error",
     "metrics_at_threshold",
     "net_benefit",

@@ -1,18 +1,31 @@
-"""Agreement of two labelings of the same rows."""
+"""Agreement of labelings of the same rows: two of them, or any number with gaps."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from eval_toolkit._validate import FloatArray, group_codes, identifiers, sample_weights
+from eval_toolkit import _validate
+from eval_toolkit._validate import FloatArray, IntArray, group_codes, identifiers, sample_weights
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 
-__all__ = ["cohen_kappa"]
+__all__ = ["KappaWeights", "MeasurementLevel", "cohen_kappa", "krippendorff_alpha"]
+
+KappaWeights: TypeAlias = Literal["linear", "quadratic"] | None
+MeasurementLevel: TypeAlias = Literal["nominal", "ordinal", "interval", "ratio"]
+
+_MAX_VALUES = {"nominal": 2000, "ratio": 2000, "ordinal": 64}
+"""Distinct values: a table of all pairs is kept, for ordinal ones a table per unit."""
 
 
 def cohen_kappa(
-    y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: ArrayLike | None = None
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    weights: KappaWeights = None,
+    labels: Sequence[Any] | None = None,
+    sample_weight: ArrayLike | None = None,
 ) -> float:
     """Agreement of two label vectors beyond what their frequencies give by chance.
 
@@ -20,6 +33,11 @@ def cohen_kappa(
     ----------
     y_true, y_pred : array-like of shape (n,)
         Class labels of the same rows: integers, booleans or strings, any number of classes.
+    weights : {None, "linear", "quadratic"}, default None
+        How much worse a farther disagreement is, for classes with an order: not at all, by the
+        number of classes between, or by its square.
+    labels : sequence, optional
+        The classes in their order; sorted by default. Every label must be among them.
     sample_weight : array-like of shape (n,), optional
         Non-negative weights of the rows.
 
@@ -37,39 +55,267 @@ def cohen_kappa(
 
     Notes
     -----
-    ``(p_o − p_e) / (1 − p_e)`` with observed agreement p_o and the agreement p_e of independent
-    raters with the same marginals [1]_. Equal to ``sklearn.metrics.cohen_kappa_score`` to 1e-12.
+    ``1 − d_o / d_e`` with the observed disagreement d_o and the disagreement d_e of independent
+    raters with the same marginals [1]_, [2]_. Equal to ``sklearn.metrics.cohen_kappa_score`` to
+    1e-12. `kappa_interval` gives the interval.
 
     References
     ----------
     .. [1] Cohen (1960), Educational and Psychological Measurement 20(1):37-46.
+    .. [2] Cohen (1968), Psychological Bulletin 70(4):213-220.
 
     Examples
     --------
     >>> cohen_kappa(["cat", "dog", "cat", "dog"], ["cat", "dog", "dog", "dog"])
     0.5
+    >>> cohen_kappa([1, 2, 3, 3], [1, 2, 3, 2], weights="quadratic")
+    0.8
     """
-    n = np.size(y_true)
-    group_codes(y_true, n, "y_true")
-    group_codes(y_pred, n, "y_pred")
-    kinds = _label_kind(np.asarray(y_true)), _label_kind(np.asarray(y_pred))
-    if set(kinds) == {"numbers", "strings"}:
-        raise InvalidInputError(
-            f"`y_true` holds {kinds[0]} but `y_pred` holds {kinds[1]}; "
-            "both must name classes the same way"
-        )
-    both = identifiers(y_true, "y_true"), identifiers(y_pred, "y_pred")
-    codes, n_classes = group_codes(np.concatenate(both), 2 * n)
-    weights = sample_weights(sample_weight, n)
-    disagree = codes[:n] != codes[n:]
-    observed = float(np.average(disagree, weights=weights))
+    first, second, n_classes = paired_codes(y_true, y_pred, ("y_true", "y_pred"), labels)
+    chosen = kappa_weights(weights)
+    row_weights = sample_weights(sample_weight, len(first))
+    observed = float(np.average(_penalty(first - second, chosen), weights=row_weights))
     first_share, second_share = (
-        _shares(np.bincount(half, weights, n_classes)) for half in (codes[:n], codes[n:])
+        _shares(np.bincount(codes, row_weights, n_classes)) for codes in (first, second)
     )
-    by_chance = float(first_share @ (1.0 - second_share))
+    if chosen is None:  # no table of all pairs: classes may be many
+        by_chance = float(first_share @ (1.0 - second_share))
+    else:
+        by_chance = float(first_share @ penalties(n_classes, chosen) @ second_share)
     if by_chance == 0.0:
         raise UndefinedMetricError("cohen_kappa is undefined: both vectors are constant and equal")
     return 1.0 - observed / by_chance
+
+
+def krippendorff_alpha(
+    ratings: Sequence[Any] | NDArray[Any],
+    *,
+    level: MeasurementLevel = "nominal",
+    labels: Sequence[Any] | None = None,
+) -> float:
+    """Agreement of any number of raters beyond chance, where not all rated every unit.
+
+    Parameters
+    ----------
+    ratings : sequence of shape (n_raters, n_units)
+        One row of ratings per rater; None or NaN where a unit was not rated. Numbers, or strings
+        where the level is nominal or ``labels`` are given.
+    level : {"nominal", "ordinal", "interval", "ratio"}, default "nominal"
+        What a difference of two ratings means.
+    labels : sequence, optional
+        The possible ratings in their order, for ordinal strings.
+
+    Returns
+    -------
+    float
+        At most 1; 0 is chance, below 0 is systematic disagreement.
+
+    Raises
+    ------
+    InvalidInputError
+        If rows differ in length, or the ratings do not fit the level.
+    UndefinedMetricError
+        If no unit has two ratings, or all ratings are the same.
+
+    Notes
+    -----
+    ``1 − D_o / D_e`` from the coincidences of pairs of ratings of the same unit [1]_; units with
+    one rating say nothing and are left out. Equal to the package ``krippendorff`` to 1e-12.
+    `alpha_interval` gives the interval.
+
+    References
+    ----------
+    .. [1] Krippendorff (2011), Computing Krippendorff's alpha-reliability, University of
+       Pennsylvania.
+
+    Examples
+    --------
+    >>> round(krippendorff_alpha([[1, 2, 3, None], [1, 2, 4, 4]], level="interval"), 4)
+    0.878
+    """
+    alpha = AlphaParts(ratings, level, labels)
+    return alpha.value(alpha.parts.sum(axis=0))
+
+
+class AlphaParts:
+    """Krippendorff's alpha as a function of sums over units, so that units can be drawn."""
+
+    def __init__(
+        self, ratings: Any, level: MeasurementLevel, labels: Sequence[Any] | None = None
+    ) -> None:
+        self.level = _validate.choice(level, "level", ("nominal", "ordinal", "interval", "ratio"))
+        codes, values = _rating_codes(ratings, level, labels)
+        self.n_values = len(values)
+        if self.n_values > _MAX_VALUES.get(level, self.n_values):
+            raise InvalidInputError(
+                f"`ratings` hold {self.n_values} different values; {level} ones may be at most "
+                f"{_MAX_VALUES[level]}, use level='interval' or coarser ratings"
+            )
+        self.rated = np.flatnonzero((codes >= 0).sum(axis=0) >= 2)
+        """The units with two ratings or more."""
+        if not len(self.rated):
+            raise UndefinedMetricError("krippendorff_alpha is undefined: no unit has two ratings")
+        codes = codes[:, self.rated]
+        self.parts = self._moments(codes, values) if level == "interval" else self._counts(codes)
+        if level in ("nominal", "ratio"):
+            self.distances = _distances(values, level)
+            counts = self.parts
+            apart = np.einsum("uc,uc->u", counts @ self.distances, counts)
+            self.parts = np.column_stack([apart / (counts.sum(axis=1) - 1.0), counts])
+        elif level == "ordinal":  # the distances depend on how frequent the values are
+            self.parts = _coincidences(self.parts)
+
+    def _counts(self, codes: IntArray) -> FloatArray:
+        """Return how often each unit got each value."""
+        counts = np.zeros((codes.shape[1], self.n_values))
+        for row in codes:
+            there = np.flatnonzero(row >= 0)
+            counts[there, row[there]] += 1.0
+        return counts
+
+    def _moments(self, codes: IntArray, values: FloatArray) -> FloatArray:
+        """Return sums and squares by unit, which say all, however many values there are."""
+        there = codes >= 0
+        x = np.where(there, values[codes], 0.0)
+        x = np.where(there, x - x.sum() / there.sum(), 0.0)
+        total, sums, squares = there.sum(axis=0), x.sum(axis=0), (x**2).sum(axis=0)
+        apart = 2.0 * (total * squares - sums**2)
+        return np.column_stack([apart / (total - 1.0), total, sums, squares])
+
+    def value(self, sums: FloatArray) -> float:
+        """Return alpha of all units together."""
+        alpha = float(self.values(sums[None])[0])
+        if np.isnan(alpha):
+            raise UndefinedMetricError("krippendorff_alpha is undefined: all ratings are the same")
+        return alpha
+
+    def values(self, sums: FloatArray) -> FloatArray:
+        """Return alpha for each row of sums over units, NaN where all ratings are the same."""
+        noise: float | FloatArray = 0.0
+        if self.level == "ordinal":
+            pairs = sums.reshape(-1, self.n_values, self.n_values)
+            counts = pairs.sum(axis=2)
+            middle = counts.cumsum(axis=1) - counts / 2.0
+            distances = (middle[:, :, None] - middle[:, None, :]) ** 2
+            observed = (pairs * distances).sum(axis=(1, 2))
+            by_chance = np.einsum("rc,rcd,rd->r", counts, distances, counts, optimize=True)
+            total = counts.sum(axis=1)
+        elif self.level == "interval":
+            observed, total = sums[:, 0], sums[:, 1]
+            by_chance = 2.0 * (total * sums[:, 3] - sums[:, 2] ** 2)
+            noise = 1e-12 * total * sums[:, 3]  # of subtracting like numbers
+        else:
+            observed, counts = sums[:, 0], sums[:, 1:]
+            by_chance = ((counts @ self.distances) * counts).sum(axis=1)
+            total = counts.sum(axis=1)
+        varied = by_chance > noise
+        expected = by_chance / np.maximum(total - 1.0, 1.0)
+        return np.where(varied, 1.0 - observed / np.where(varied, expected, 1.0), np.nan)
+
+
+def _coincidences(counts: FloatArray) -> FloatArray:
+    """Return for each unit how often every two values meet, flat."""
+    others = (counts.sum(axis=1) - 1.0)[:, None, None]
+    pairs = counts[:, :, None] * counts[:, None, :]
+    own = np.arange(counts.shape[1])
+    pairs[:, own, own] -= counts
+    return np.asarray((pairs / others).reshape(len(counts), -1))
+
+
+def _distances(values: FloatArray, level: str) -> FloatArray:
+    """Return the squared difference of every two values."""
+    if level == "nominal":
+        return 1.0 - np.eye(len(values))
+    apart = values[:, None] - values[None, :]
+    both = values[:, None] + values[None, :]
+    return np.asarray((apart / np.where(both > 0.0, both, 1.0)) ** 2)
+
+
+def _rating_codes(
+    ratings: Any, level: str, labels: Sequence[Any] | None
+) -> tuple[IntArray, FloatArray]:
+    """Return each rating's place among the distinct values (−1: none), and the values' numbers."""
+    rows = [list(row) for row in ratings]
+    if len(rows) < 2 or not rows[0]:
+        raise InvalidInputError("`ratings` must hold one row per rater, at least two, none empty")
+    for i, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            raise InvalidInputError(
+                f"ratings[{i}] has {len(row)} entries but ratings[0] has {len(rows[0])}; every "
+                "rater has one entry per unit, None where there is no rating"
+            )
+    flat = np.empty(len(rows) * len(rows[0]), dtype=object)
+    flat[:] = [value for row in rows for value in row]
+    given = np.array([not _validate.is_missing(value) for value in flat])
+    if not given.any():
+        raise UndefinedMetricError("krippendorff_alpha is undefined: there is no rating")
+    codes = np.full(len(flat), -1, dtype=np.int64)
+    codes[given], n_values = label_codes(flat[given], labels, "ratings")
+    values = np.arange(n_values, dtype=np.float64)
+    is_text = any(isinstance(value, str) for value in flat[given])
+    if is_text and level != "nominal" and labels is None:
+        raise InvalidInputError(
+            f"`ratings` hold strings, which have no {level} differences; pass `labels` in their "
+            "order (ordinal) or numbers"
+        )
+    if level in ("interval", "ratio"):
+        values[codes[given]] = _validate.vector(flat[given], "ratings")
+        if level == "ratio" and values.min() < 0.0:
+            raise InvalidInputError("`ratings` hold a negative number; ratios need zero or more")
+    return codes.reshape(len(rows), -1), values
+
+
+def paired_codes(
+    first: ArrayLike, second: ArrayLike, names: tuple[str, str], labels: Sequence[Any] | None
+) -> tuple[IntArray, IntArray, int]:
+    """Return two label vectors as codes of one set of classes, and the number of classes."""
+    n = np.size(first)
+    group_codes(first, n, names[0])
+    group_codes(second, n, names[1])
+    kinds = _label_kind(np.asarray(first)), _label_kind(np.asarray(second))
+    if set(kinds) == {"numbers", "strings"}:
+        raise InvalidInputError(
+            f"`{names[0]}` holds {kinds[0]} but `{names[1]}` holds {kinds[1]}; "
+            "both must name classes the same way"
+        )
+    both = np.concatenate([identifiers(first, names[0]), identifiers(second, names[1])])
+    codes, n_classes = label_codes(both, labels, names[0])
+    return codes[:n], codes[n:], n_classes
+
+
+def label_codes(
+    values: NDArray[Any], labels: Sequence[Any] | None, name: str
+) -> tuple[IntArray, int]:
+    """Return each value's place among the labels, sorted unless their order is given."""
+    if labels is None:
+        return group_codes(values, len(values), name)
+    place = {label: i for i, label in enumerate(labels)}
+    if len(place) != len(labels):
+        raise InvalidInputError("`labels` names a class twice")
+    for value in values.tolist():
+        if value not in place:
+            raise InvalidInputError(f"`{name}` holds {value!r}, which is not among `labels`")
+    return np.array([place[value] for value in values.tolist()], dtype=np.int64), len(place)
+
+
+def kappa_weights(weights: KappaWeights) -> KappaWeights:
+    """Return the weights if they are known."""
+    if weights is not None:
+        _validate.choice(weights, "weights", ("linear", "quadratic"))
+    return weights
+
+
+def penalties(n_classes: int, weights: KappaWeights) -> FloatArray:
+    """Return what each pair of classes counts as a disagreement: a square matrix."""
+    classes = np.arange(n_classes)
+    return _penalty(classes[:, None] - classes[None, :], weights)
+
+
+def _penalty(apart: IntArray, weights: KappaWeights) -> FloatArray:
+    if weights is None:
+        return np.asarray(apart != 0, dtype=np.float64)
+    steps = np.abs(apart).astype(np.float64)
+    return steps if weights == "linear" else steps**2
 
 
 def _label_kind(labels: NDArray[Any]) -> str:

@@ -1,53 +1,46 @@
 """`summarise`: records of any kind to cells. Attempts are reduced to units, groups are resampled."""
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eval_toolkit import _validate
-from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference import proportions
+from eval_toolkit.inference.column_sums import SumsStatistic
 from eval_toolkit.inference.engine import Executor
+from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.macro import macro_mean
 from eval_toolkit.inference.means import mean_se, t_interval
-from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
+from eval_toolkit.inference.plans import Plan
+from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
     DEFAULT_N_RESAMPLES,
     BootstrapCI,
 )
-from eval_toolkit.metric_specs import ColumnSpec
+from eval_toolkit.metric_specs import ColumnSpec, ScoreSpec, SumsSpec
+from eval_toolkit.metric_specs.scores import SCORED
+from eval_toolkit.metric_specs.sums import ratio
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards.cells import MetricResult, Scorecard
 from eval_toolkit.scorecards.records import Records
+from eval_toolkit.scorecards.reduction import (
+    REDUCERS,
+    Options,
+    Units,
+    pooled,
+    reduce_attempts,
+    value_of_failure,
+)
 from eval_toolkit.scorecards.score import Intervals, check_specs, metric_cells
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
 __all__ = ["summarise", "value_of_failure"]
 
-_Starts: TypeAlias = NDArray[np.int64]
-
-
-def _medians(values: FloatArray, starts: _Starts) -> FloatArray:
-    return np.array([np.median(part) for part in np.split(values, starts[1:])])
-
-
-def _means(values: FloatArray, starts: _Starts) -> FloatArray:
-    return np.asarray(np.add.reduceat(values, starts) / np.diff(np.append(starts, len(values))))
-
-
-_REDUCERS: dict[str, Callable[[FloatArray, _Starts], FloatArray]] = {
-    "mean": _means,
-    "median": _medians,
-    "max": np.maximum.reduceat,
-    "min": np.minimum.reduceat,
-    "first": lambda values, starts: values[starts],
-}
 _PROPORTION_METHODS = {
     "wilson": proportions.wilson_interval,
     "clopper-pearson": proportions.clopper_pearson_interval,
@@ -56,7 +49,6 @@ _PROPORTION_METHODS = {
     "beta-binomial": proportions.beta_binomial_interval,
 }
 _BOOTSTRAP_METHODS = ("BCa", "percentile", "basic", "studentized")
-_SCORED = ("label", "score")
 _METHODS = (*_BOOTSTRAP_METHODS, *_PROPORTION_METHODS, "t")
 
 
@@ -82,8 +74,9 @@ def summarise(
     records : Records
         One line per (unit, attempt).
     metrics : sequence of MetricSpec
-        `metric_specs.mean_of(column)` for any measured column; metrics of labels and scores read
-        the columns ``label`` and ``score``.
+        `metric_specs.mean_of(column)` for any measured column, `metric_specs.from_sums` for ratios
+        and other functions of sums; metrics of labels and scores read the columns ``label`` and
+        ``score``, or others by `metric_specs.on_columns`.
     by : str, optional
         A slice of the records: the scorecard's ``slices`` then hold the cells of each part.
     macro : bool, default False
@@ -100,8 +93,8 @@ def summarise(
     method : str, optional
         "BCa", "percentile", "basic", "studentized", "t", or for 0/1 values "wilson",
         "clopper-pearson", "jeffreys", "agresti-coull", "beta-binomial" (the last also for groups
-        of units). Closed forms are for means of columns; metrics of labels and scores take the
-        bootstrap, and say so in their cell. By default Wilson for 0/1
+        of units). Closed forms are for means of columns; all other metrics take the bootstrap, and
+        say so in their cell. By default Wilson for 0/1
         values of independent units and BCa over groups otherwise.
     n_resamples : int, default 1000
         Bootstrap resamples.
@@ -114,7 +107,8 @@ def summarise(
     -------
     Scorecard
         Each cell with ``n_units``, ``n_groups``, ``n_errors`` and ``n_skipped``; means of columns
-        have their ``standard_error`` in ``details``, cluster-robust where units come in groups.
+        have their ``standard_error`` in ``details``, cluster-robust where units come in groups,
+        and functions of sums that of the jackknife over groups.
 
     Raises
     ------
@@ -135,8 +129,8 @@ def summarise(
     if not isinstance(records, Records):
         raise InvalidTypeError(f"`records` must be Records, got {type(records).__name__}")
     specs = check_specs(metrics)
-    options = _Options(
-        _validate.choice(reduce, "reduce", tuple(_REDUCERS)),
+    options = Options(
+        _validate.choice(reduce, "reduce", tuple(REDUCERS)),
         _validate.choice(on_error, "on_error", ("exclude", "as_zero", "fail")),
         None if method is None else _validate.choice(method, "method", _METHODS),
         Intervals(
@@ -160,157 +154,50 @@ def summarise(
     cells = _cells(records, specs, options)
     for spec in specs if macro else ():
         if isinstance(spec, ColumnSpec):
-            reduced = [_reduce(part, (spec.column,), options, spec) for part in parts]
+            reduced = [reduce_attempts(part, (spec.column,), options, spec) for part in parts]
             cells[f"{spec.name}_macro"] = _macro_cell(reduced, spec, options, str(by))
     return Scorecard(cells, slices)
 
 
-@dataclass(frozen=True)
-class _Options:
-    reduce: str
-    on_error: str
-    method: str | None
-    how: Intervals
-
-
-@dataclass(frozen=True)
-class _Units:
-    """Values reduced to one per unit, with counts of what is missing."""
-
-    values: dict[str, FloatArray]
-    groups: NDArray[Any]
-    plan: Plan
-    n_errors: int
-    n_skipped: int
-
-
 def _cells(
-    records: Records, specs: Sequence[MetricSpec], options: _Options
+    records: Records, specs: Sequence[MetricSpec], options: Options
 ) -> dict[str, MetricResult]:
     """Return one cell per spec, in the order asked for."""
     cells: dict[str, MetricResult] = {}
-    scored = [spec for spec in specs if not isinstance(spec, ColumnSpec)]
-    if scored:
-        units = _reduce(records, _SCORED, options)
-        cells.update(_scored_cells(units, scored, options))
+    scored: dict[tuple[str, str], list[MetricSpec]] = {}
     for spec in specs:
         if isinstance(spec, ColumnSpec):
-            units = _reduce(records, (spec.column,), options, spec)
+            units = reduce_attempts(records, (spec.column,), options, spec)
             cells[spec.name] = _mean_cell(units, spec, options)
+        elif isinstance(spec, SumsSpec):
+            units = reduce_attempts(records, spec.columns, options, spec)
+            cells[spec.name] = _sums_cell(units, spec, options)
+        else:
+            columns = spec.columns if isinstance(spec, ScoreSpec) else SCORED
+            scored.setdefault(columns, []).append(spec)
+    for columns, sharing in scored.items():
+        own = columns == SCORED
+        units = (reduce_attempts if own else pooled)(records, columns, options)
+        cells.update(_scored_cells(units, columns, sharing, options))
     return {spec.name: cells[spec.name] for spec in specs}
 
 
-def _reduce(
-    records: Records,
-    columns: tuple[str, ...],
-    options: _Options,
-    spec: ColumnSpec | None = None,
-) -> _Units:
-    """Reduce attempts to units; a record counts if all its columns are there."""
-    for column in columns:
-        if column not in records.columns:
-            raise InvalidInputError(
-                f"the records have no column {column!r}; they have {sorted(records.columns)}"
-            )
-    states = [records.status[column] for column in columns]
-    failed: BoolArray = np.any([state == "error" for state in states], axis=0)
-    skipped: BoolArray = np.any([state == "skipped" for state in states], axis=0) & ~failed
-    if options.on_error == "fail" and failed.any():
-        row = int(np.argmax(failed))
-        why = next(records.reason[c][row] for c in columns if records.status[c][row] == "error")
-        raise InvalidInputError(
-            f"unit {records.unit_id[row]!r}, attempt {records.attempt[row]} failed "
-            f"({why or 'no reason given'}) and on_error is 'fail'"
-        )
-    # A failed score counts as 0, but there is no number for a label that is not known.
-    lost = states[0] != "ok" if columns == _SCORED else np.zeros_like(failed)
-    failed_is = 0.0 if spec is None else value_of_failure(spec)
-    as_zero = options.on_error == "as_zero" and failed_is is not None
-    counted = ~(skipped | (lost if as_zero else failed))
-    unit_id = records.unit_id[counted]
-    starts = np.flatnonzero(np.concatenate(([True], unit_id[1:] != unit_id[:-1])))
-    starts = starts[: len(unit_id)]
-    values = {
-        column: np.where(state == "ok", records.columns[column], failed_is or 0.0)[counted]
-        for column, state in zip(columns, states, strict=True)
-    }
-    n_skipped = int(skipped.sum())
-    if spec is not None and spec.k is not None:
-        n = np.diff(np.append(starts, len(unit_id)))
-        passed, enough = _passes(values[spec.column], starts, n, spec)
-        n_skipped += int(n[~enough].sum())
-        values, starts = {spec.column: passed[enough]}, starts[enough]
-    else:
-        values = {name: _per_unit(column, starts, options) for name, column in values.items()}
-    groups = records.group[counted][starts]
-    independent = len(np.unique(groups.astype(str))) == len(groups)
-    plan = rows_plan(len(starts)) if independent else groups_plan(groups)
-    return _Units(values, groups, plan, int(failed.sum()), n_skipped)
-
-
-def _passes(
-    values: FloatArray, starts: _Starts, n: _Starts, spec: ColumnSpec
-) -> tuple[FloatArray, BoolArray]:
-    """Return pass@k per unit; the attempts must be right or wrong."""
-    odd = ~np.isin(values, (0.0, 1.0))
-    if odd.any():
-        raise InvalidInputError(
-            f"{spec.name} needs a column of 0 and 1, but {spec.column!r} holds "
-            f"{float(values[odd][0]):g}"
-        )
-    correct = np.add.reduceat(values, starts) if len(starts) else np.zeros(0)
-    return spec.of_attempts(n, correct.astype(np.int64))
-
-
-def _per_unit(values: FloatArray, starts: NDArray[np.int64], options: _Options) -> FloatArray:
-    if len(starts) == len(values):
-        return values
-    return np.asarray(_REDUCERS[options.reduce](values, starts), dtype=np.float64)
-
-
-def _counted(cell: MetricResult, units: _Units) -> MetricResult:
+def _counted(cell: MetricResult, units: Units) -> MetricResult:
     return replace(cell, n_errors=units.n_errors, n_skipped=units.n_skipped)
 
 
-def _nothing(units: _Units) -> MetricResult:
+def _nothing(units: Units) -> MetricResult:
     """Return the cell of a slice in which nothing could be measured."""
     reason = f"no unit has a value: {units.n_errors} errors, {units.n_skipped} skipped"
     status = "error" if units.n_errors else "skipped"
     return _counted(MetricResult(None, status, reason, n_units=0, n_groups=0), units)  # type: ignore[arg-type]
 
 
-def value_of_failure(spec: ColumnSpec) -> float | None:
-    """Return what a failed record counts as under "as_zero": a failure must never look good.
-
-    Parameters
-    ----------
-    spec : ColumnSpec
-        The mean of a column.
-
-    Returns
-    -------
-    float or None
-        0; where 0 would be the best there is, the worst value, or None if there is none.
-
-    Examples
-    --------
-    >>> value_of_failure(ColumnSpec("right", "right", bounds=(0.0, 1.0)))
-    0.0
-    >>> value_of_failure(ColumnSpec("wrong", "wrong", higher_is_better=False, bounds=(0.0, 1.0)))
-    1.0
-    """
-    low, high = spec.bounds
-    if spec.higher_is_better and high > 0.0:
-        return 0.0
-    worst = low if spec.higher_is_better else high
-    return worst if math.isfinite(worst) else None
-
-
-def _is_unbounded(n_errors: int, spec: ColumnSpec, options: _Options) -> bool:
+def _is_unbounded(n_errors: int, spec: ColumnSpec | SumsSpec, options: Options) -> bool:
     return options.on_error == "as_zero" and n_errors > 0 and value_of_failure(spec) is None
 
 
-def _unbounded(n_errors: int, spec: ColumnSpec) -> MetricResult:
+def _unbounded(n_errors: int, spec: ColumnSpec | SumsSpec) -> MetricResult:
     """Return the cell of a metric that failures cannot count in."""
     reason = f"{n_errors} errors, and {spec.name} has no worst value for 'as_zero'"
     details = {"higher_is_better": spec.higher_is_better}
@@ -318,29 +205,44 @@ def _unbounded(n_errors: int, spec: ColumnSpec) -> MetricResult:
 
 
 def _scored_cells(
-    units: _Units, specs: Sequence[MetricSpec], options: _Options
+    units: Units, columns: tuple[str, str], specs: Sequence[MetricSpec], options: Options
 ) -> dict[str, MetricResult]:
+    """Return the cells of metrics of labels and scores, which share their draws."""
     if units.plan.n_rows == 0:
         return {spec.name: _nothing(units) for spec in specs}
-    given = units.values["label"]
+    label, score = columns
+    given = units.values[label]
     if not np.isin(given, (0.0, 1.0)).all():
         odd = float(given[~np.isin(given, (0.0, 1.0))][0])
+        agree = ", and the attempts at one unit must agree on it" if columns == SCORED else ""
         raise InvalidInputError(
-            f"column 'label' has a unit with the value {odd:g}; labels must be 0 or 1, and the "
-            "attempts at one unit must agree on it"
+            f"column {label!r} has a unit with the value {odd:g}; labels must be 0 or 1{agree}"
         )
-    cells = metric_cells(given == 1.0, units.values["score"], specs, units.plan, options.how)
+    cells = metric_cells(given == 1.0, units.values[score], specs, units.plan, options.how)
     if options.method not in (None, *_BOOTSTRAP_METHODS):
         note = f"{options.method} is for means of columns"
         cells = {name: _noted(cell, note) for name, cell in cells.items()}
+    if columns != SCORED:
+        cells = {spec.name: _pooled_cell(cells[spec.name], spec, units) for spec in specs}  # type: ignore[arg-type]
     return {name: _counted(cell, units) for name, cell in cells.items()}
+
+
+def _pooled_cell(cell: MetricResult, spec: ScoreSpec, units: Units) -> MetricResult:
+    """Say of which columns a metric is, which is better, and that attempts count as rows."""
+    label, score = spec.columns
+    details: dict[str, Any] = {"metric": spec.source, "label": label, "score": score}
+    details["higher_is_better"] = spec.higher_is_better
+    if units.n_units < units.plan.n_rows:
+        details["n_attempts"] = units.plan.n_rows
+    ci = None if cell.ci is None else replace(cell.ci, n_units=units.n_units)
+    return replace(cell, ci=ci, details={**cell.details, **details}, n_units=units.n_units)
 
 
 def _noted(cell: MetricResult, note: str) -> MetricResult:
     return replace(cell, reason="; ".join(part for part in (note, cell.reason) if part))
 
 
-def _mean_cell(units: _Units, spec: ColumnSpec, options: _Options) -> MetricResult:
+def _mean_cell(units: Units, spec: ColumnSpec, options: Options) -> MetricResult:
     """Return the mean over units: closed form where there is one, the bootstrap otherwise."""
     if _is_unbounded(units.n_errors, spec, options):
         return _counted(_unbounded(units.n_errors, spec), units)
@@ -364,18 +266,63 @@ def _mean_cell(units: _Units, spec: ColumnSpec, options: _Options) -> MetricResu
     return _described(_counted(cell, units), values, units.plan, spec)
 
 
+@dataclass(frozen=True)
+class _Bound:
+    """A function of sums with its columns, under a name that means nothing to the catalogue."""
+
+    statistic: SumsStatistic
+    name: str = "function of sums"
+
+    def compute(self, y_true: Any, y_score: Any) -> float:
+        """Return the value; ``y_score`` holds the numbers of the rows."""
+        return self.statistic.point(Ranked(np.asarray(y_true) == 1, np.asarray(y_score)))
+
+
+def _sums_cell(units: Units, spec: SumsSpec, options: Options) -> MetricResult:
+    """Return a function of sums over units, by the bootstrap over groups."""
+    if _is_unbounded(units.n_errors, spec, options):
+        return _counted(_unbounded(units.n_errors, spec), units)
+    n = units.plan.n_rows
+    if n == 0:
+        return _nothing(units)
+    columns = [units.values[column] for column in spec.columns]
+    bound = _Bound(spec.statistic_of(columns))
+    labels = np.zeros(n, dtype=np.bool_)
+    cells = metric_cells(labels, np.arange(float(n)), [bound], units.plan, options.how)
+    cell = _counted(cells[bound.name], units)
+    if options.method not in (None, *_BOOTSTRAP_METHODS):
+        cell = _noted(cell, f"{options.method} is for means of columns")
+    details = {**cell.details, "higher_is_better": spec.higher_is_better}
+    if spec.function is ratio:
+        details["ratio"] = list(spec.columns)
+    error = _jackknifed(columns, spec, units.plan) if cell.status == "ok" else None
+    return replace(cell, details=details if error is None else {**details, "standard_error": error})
+
+
+def _jackknifed(columns: Sequence[FloatArray], spec: SumsSpec, plan: Plan) -> float | None:
+    """Return the standard error from the sums less each group, where there is one."""
+    if plan.n_groups < 2:
+        return None
+    of_row = np.arange(plan.n_rows) if plan.unit_of_row is None else plan.unit_of_row
+    sums = np.stack([np.bincount(of_row, column, plan.n_groups) for column in columns], axis=1)
+    left_out = spec.of_sums(sums.sum(axis=0) - sums)
+    return None if np.isnan(left_out).any() else jackknife_se(left_out)
+
+
 def _described(
     cell: MetricResult, values: FloatArray, plan: Plan, spec: ColumnSpec
 ) -> MetricResult:
     """Add the direction, and the standard error where two groups or more give one."""
     details = {**cell.details, "higher_is_better": spec.higher_is_better}
+    if spec.answer is not None:
+        details["answer"] = spec.answer
     if cell.status == "ok" and plan.n_groups >= 2:
         details["standard_error"] = mean_se(values, groups=plan.unit_of_row).se
     return replace(cell, details=details)
 
 
 def _macro_cell(
-    parts: Sequence[_Units], spec: ColumnSpec, options: _Options, by: str
+    parts: Sequence[Units], spec: ColumnSpec, options: Options, by: str
 ) -> MetricResult:
     """Return the mean over parts; parts without a value are left out and counted."""
     there = [part for part in parts if len(part.values[spec.column])]

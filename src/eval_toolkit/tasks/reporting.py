@@ -13,11 +13,12 @@ from eval_toolkit import metric_specs as ms
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import ColumnInfo
+from eval_toolkit.inference.missing import bounded_mean
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.protocols import Grader, MetricSpec
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard, summarise
-from eval_toolkit.scorecards.summary import value_of_failure
+from eval_toolkit.scorecards.reduction import value_of_failure, voted
 
 __all__ = ["by_slice", "task_metrics", "task_scorecard"]
 
@@ -30,6 +31,7 @@ def task_metrics(
     *,
     pass_at: Sequence[int] = (),
     pass_hat: Sequence[int] = (),
+    maj_at: Sequence[int] = (),
     graders: Sequence[Grader] = (),
 ) -> list[MetricSpec]:
     """Return the metrics of a task: the mean of each graded column, and pass@k of right-or-wrong.
@@ -40,6 +42,9 @@ def task_metrics(
         As `measuring.grader_columns` returns them.
     pass_at, pass_hat : sequence of int
         Each k of pass@k (one of k attempts succeeds) and of pass^k (all of them do).
+    maj_at : sequence of int
+        Each k of maj@k (the majority answer of k attempts is right), for columns with answers
+        beside them; `graders.with_answers` gives graders that fill them.
     graders : sequence of Grader
         Those that have ``metrics()`` name metrics of their columns that are no means, such as a
         calibration error or the BLEU of a corpus.
@@ -52,7 +57,8 @@ def task_metrics(
     Raises
     ------
     InvalidInputError
-        If a k is below 1, or there are some and no column says right or wrong.
+        If a k is below 1, or there are some and no column says right or wrong, or what was
+        answered.
 
     Examples
     --------
@@ -66,6 +72,11 @@ def task_metrics(
         raise InvalidInputError(
             f"pass@k is for columns of right or wrong; there are {', '.join(columns)}"
         )
+    if maj_at and not any(f"{name}_answer" in columns for name in binary):
+        raise InvalidInputError(
+            "maj@k needs a column of answers beside one of right or wrong; use "
+            f"graders.with_answers. There are {', '.join(columns)}"
+        )
     for name, info in columns.items():
         if info.metric:
             up = info.higher_is_better is not False
@@ -73,6 +84,8 @@ def task_metrics(
         if name in binary:
             specs += [ms.pass_at_k(name, k) for k in pass_at]
             specs += [ms.pass_hat_k(name, k) for k in pass_hat]
+        if name in binary and (answer := f"{name}_answer") in columns:
+            specs += [ms.maj_at_k(name, k, answer=answer) for k in maj_at]
     for grader in graders:
         own = getattr(grader, "metrics", None)
         specs += list(own()) if callable(own) else []
@@ -107,7 +120,8 @@ def task_scorecard(
         same) where there are several. Where attempts failed, ``details`` hold ``error_rate`` and
         what the value is with them left out (``exclude``), counted as 0 (``as_zero``; as the worst
         where 0 is best), and at the worst and best they could have been (``worst``, ``best``; None
-        where there is no bound).
+        where there is no bound). ``bounds_ci`` holds the mean whatever they would have been: see
+        `inference.missing_bounds`.
 
     Raises
     ------
@@ -142,7 +156,7 @@ def task_scorecard(
             continue
         if not (records.status[spec.column] == "error").any():
             continue
-        told = _under_policies(records, spec, several)
+        told = _under_policies(records, spec, several, confidence)
         for name, inside in [("", cells), *slices.items()]:
             if inside[spec.name].n_errors:
                 inside[spec.name] = _with(inside[spec.name], told[name])
@@ -156,7 +170,9 @@ def _with(cell: MetricResult, told: Mapping[str, Any]) -> MetricResult:
     return replace(cell, details={**cell.details, **told})
 
 
-def _under_policies(records: Records, spec: ColumnSpec, several: bool) -> dict[str, dict[str, Any]]:
+def _under_policies(
+    records: Records, spec: ColumnSpec, several: bool, confidence: float
+) -> dict[str, dict[str, Any]]:
     """Return, over all ("") and per subject, the error rate and the value under each policy."""
     ids = records.unit_id
     starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
@@ -170,13 +186,46 @@ def _under_policies(records: Records, spec: ColumnSpec, several: bool) -> dict[s
     worst, best = (low, high) if spec.higher_is_better else (high, low)
     zero = value_of_failure(spec)
     counted = {"as_zero": math.inf if zero is None else zero, "worst": worst, "best": best}
+    ends: dict[str, tuple[FloatArray, BoolArray]] = {}
     for policy, value in {"exclude": None, **counted}.items():
         values = None
         if value is None or math.isfinite(value):
             values = _unit_values(records, spec, starts, value)
+        if values and value is not None and spec.answer and policy in ("worst", "best"):
+            values = _whatever_was_voted(values, np.logical_or.reduceat(failed, starts), value)
+        if values and policy in ("worst", "best"):
+            ends[policy] = values
         for name, number in _means(values, subjects[starts], several).items():
             told[name][policy] = number
+    if len(ends) == 2:
+        groups = records.group[starts].astype(str)
+        for name in told.keys() - {_MACRO}:
+            mine = subjects[starts] == name if name else np.ones(len(starts), dtype=np.bool_)
+            told[name]["bounds_ci"] = _bounds_ci(ends, mine, groups, spec.bounds, confidence)
     return told
+
+
+def _bounds_ci(
+    ends: Mapping[str, tuple[FloatArray, BoolArray]],
+    mine: BoolArray,
+    groups: NDArray[Any],
+    bounds: tuple[float, float],
+    confidence: float,
+) -> list[float] | None:
+    """Return the interval that holds the mean of some units, whatever failed attempts would be."""
+    keep = mine & ends["worst"][1] & ends["best"][1]
+    if not keep.any():
+        return None
+    worst, best = ends["worst"][0][keep], ends["best"][0][keep]
+    alone = len(np.unique(groups[keep])) == int(keep.sum())
+    found = bounded_mean(
+        np.minimum(worst, best),
+        np.maximum(worst, best),
+        bounds=bounds,
+        groups=None if alone else groups[keep],
+        confidence=confidence,
+    )
+    return [found.ci_low, found.ci_high]
 
 
 def _unit_values(
@@ -191,9 +240,19 @@ def _unit_values(
         measured = measured | (status == "error")
     sums = np.add.reduceat(values, starts)
     counts = np.add.reduceat(measured.astype(np.int64), starts)
+    if spec.answer is not None:
+        return voted(records, spec, starts, measured, values)
     if spec.k is not None:
         return spec.of_attempts(counts, sums.astype(np.int64))
     return sums / np.maximum(counts, 1), counts > 0
+
+
+def _whatever_was_voted(
+    given: tuple[FloatArray, BoolArray], failed: BoolArray, value: float
+) -> tuple[FloatArray, BoolArray]:
+    """Return maj@k with units of unknown votes at a bound: one vote can turn any majority."""
+    values, there = given
+    return np.where(failed, value, values), there
 
 
 def _means(

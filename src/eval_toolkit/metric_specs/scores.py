@@ -1,55 +1,46 @@
-"""Threshold-free metrics as `scorecard` takes them: ``from eval_toolkit import metric_specs as ms``.
-
-A spec is any object with a ``name`` and ``compute(y_true, y_score)``; these carry a prepared
-statistic as well, which makes their intervals fast. Metrics that need a threshold live in
-`eval_toolkit.op_metric_specs`, where the threshold's provenance is part of the spec.
-"""
+"""Metrics of labels and scores, read from the columns of that name or from others."""
 
 import functools
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from eval_toolkit import _validate, metrics
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
-from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.calibration_statistics import (
     EqualMassError,
     EqualWidthError,
     SmoothError,
-    score_itself,
 )
-from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.statistics import (
     BRIER,
     LOG_LOSS,
     AveragePrecision,
     CallableStatistic,
-    ColumnMean,
     RecallAtFpr,
     RocAuc,
     Statistic,
 )
 
 __all__ = [
-    "ColumnSpec",
+    "SCORED",
     "ScoreSpec",
     "brier",
     "ece",
     "log_loss",
     "make_spec_name",
-    "mean_of",
+    "on_columns",
     "partial_roc_auc",
-    "pass_at_k",
-    "pass_hat_k",
     "pr_auc",
     "recall_at_fpr",
     "roc_auc",
     "smooth_ece",
 ]
+
+SCORED = ("label", "score")
+"""The columns of scored rows."""
 
 
 @dataclass(frozen=True)
@@ -67,66 +58,14 @@ class ScoreSpec:
     """``function(y_true, y_score, sample_weight=None)``."""
     statistic: Statistic = field(repr=False)
     higher_is_better: bool = True
+    columns: tuple[str, str] = SCORED
+    """Where records hold the labels and the scores."""
+    source: str = ""
+    """Name of the metric that `on_columns` made it of."""
 
     def compute(self, y_true: Any, y_score: Any) -> float:
         """Return the metric, or raise `UndefinedMetricError`."""
         return float(self.function(y_true, y_score))
-
-
-@dataclass(frozen=True)
-class ColumnSpec:
-    """The mean of a column of records; made by `mean_of`."""
-
-    name: str
-    column: str
-    higher_is_better: bool = True
-    bounds: tuple[float, float] = (-math.inf, math.inf)
-    """Smallest and largest possible value, where known."""
-    k: int | None = None
-    """Attempts that are looked at together: of `pass_at_k` and `pass_hat_k`."""
-    every: bool = False
-    """Whether all of them must succeed."""
-
-    def of_attempts(self, n: IntArray, n_correct: IntArray) -> tuple[FloatArray, BoolArray]:
-        """Return one value per unit from its attempts, and which units have enough of them."""
-        k = self.k or 1
-        enough = n >= k
-        values = np.zeros(len(n))
-        function = metrics.pass_hat_k if self.every else metrics.pass_at_k
-        if enough.any():
-            values[enough] = function(n[enough], n_correct[enough], k)
-        return values, enough
-
-    @property
-    def statistic(self) -> Statistic:
-        """Mean of the label or score column."""
-        column = _label_itself if self._reads_labels() else score_itself
-        bounds = (0.0, 1.0) if self.column == "label" else self.bounds
-        return ColumnMean(self.name, column, self.compute, bounds)
-
-    def compute(self, y_true: Any, y_score: Any) -> float:
-        """Return the mean of the label or score column; records have more columns."""
-        values = y_true if self._reads_labels() else y_score
-        return float(np.mean(_validate.vector(values, self.column)))
-
-    def proportion(self, data: Ranked) -> tuple[float, float] | None:
-        """Return successes and trials where the column holds nothing but 0 and 1."""
-        values = data.labels if self._reads_labels() else data.scores
-        binary = values.dtype == np.bool_ or bool(np.isin(values, (0.0, 1.0)).all())
-        return (float(values.sum()), float(data.n)) if binary else None
-
-    def _reads_labels(self) -> bool:
-        if self.column not in ("label", "score"):
-            raise InvalidInputError(
-                f"mean_of({self.column!r}) needs records with that column: use `summarise`; "
-                "labels and scores alone offer 'label' and 'score'"
-            )
-        return self.column == "label"
-
-
-def _label_itself(labels: BoolArray, scores: FloatArray) -> FloatArray:
-    """Return the labels as numbers."""
-    return labels.astype(np.float64)
 
 
 pr_auc = ScoreSpec("pr_auc", metrics.pr_auc, AveragePrecision())
@@ -250,98 +189,47 @@ def partial_roc_auc(max_fpr: float) -> ScoreSpec:
     return ScoreSpec(name, function, CallableStatistic(function, (0.0, 1.0)))
 
 
-def mean_of(
-    column: str,
-    *,
-    higher_is_better: bool = True,
-    bounds: tuple[float, float] = (-math.inf, math.inf),
-) -> ColumnSpec:
-    """Mean of a column of records: accuracy, reward, toxicity, anything measured per unit.
+def on_columns(spec: ScoreSpec, *, label: str, score: str, name: str | None = None) -> ScoreSpec:
+    """Metric of labels and scores, read from other columns of records than ``label`` and ``score``.
 
     Parameters
     ----------
-    column : str
-        Name of the column.
-    higher_is_better : bool, default True
-        Direction, for gates and comparisons.
-    bounds : tuple of float
-        Smallest and largest possible value, where known; intervals stay inside.
+    spec : ScoreSpec
+        Such as ``ece()``, `brier` or `roc_auc`.
+    label : str
+        A column of 0 and 1, such as whether an answer was right.
+    score : str
+        A column of scores, such as the confidence in the answer.
+    name : str, optional
+        Of the metric; ``<score>_<metric>`` by default.
 
     Returns
     -------
-    ColumnSpec
-        Named like the column.
+    ScoreSpec
+        Attempts at one unit need not agree on the label, so that each of them counts as a row, and
+        the attempts at a unit are drawn together; ``n_attempts`` in the details of a cell says how
+        many there are.
 
     Raises
     ------
+    InvalidTypeError
+        If the spec is no metric of labels and scores.
     InvalidInputError
-        If the name is empty.
+        If a name is empty.
 
     Examples
     --------
-    >>> mean_of("exact_match").name
-    'exact_match'
+    >>> from eval_toolkit.scorecards import Records, summarise
+    >>> records = Records.from_columns({"right": [1, 0, 1], "sure": [0.9, 0.4, 0.8]})
+    >>> spec = on_columns(brier, label="right", score="sure", name="confidence_brier")
+    >>> round(summarise(records, [spec])["confidence_brier"].value, 3)
+    0.07
     """
-    return ColumnSpec(_column_name(column), column, higher_is_better, bounds)
-
-
-def pass_at_k(column: str, k: int) -> ColumnSpec:
-    """Chance that at least one of k attempts at a unit succeeds, averaged over units.
-
-    Parameters
-    ----------
-    column : str
-        A column of 0 and 1, one line per attempt.
-    k : int
-        Units with fewer attempts are counted as skipped.
-
-    Returns
-    -------
-    ColumnSpec
-        Named ``<column>_pass@<k>``.
-
-    Raises
-    ------
-    InvalidInputError
-        If the name is empty or k is below 1.
-
-    Examples
-    --------
-    >>> pass_at_k("exact_match", 4).name
-    'exact_match_pass@4'
-    """
-    k = _validate.integer(k, "k", low=1)
-    return ColumnSpec(f"{_column_name(column)}_pass@{k}", column, True, (0.0, 1.0), k)
-
-
-def pass_hat_k(column: str, k: int) -> ColumnSpec:
-    """Chance that all of k attempts at a unit succeed, averaged over units.
-
-    Parameters
-    ----------
-    column, k
-        As in `pass_at_k`.
-
-    Returns
-    -------
-    ColumnSpec
-        Named ``<column>_pass^<k>``.
-
-    Raises
-    ------
-    InvalidInputError
-        As in `pass_at_k`.
-
-    Examples
-    --------
-    >>> pass_hat_k("exact_match", 4).name
-    'exact_match_pass^4'
-    """
-    k = _validate.integer(k, "k", low=1)
-    return ColumnSpec(f"{_column_name(column)}_pass^{k}", column, True, (0.0, 1.0), k, True)
-
-
-def _column_name(column: str) -> str:
-    if not isinstance(column, str) or not column:
-        raise InvalidInputError(f"`column` is {column!r}; it must be the name of a column")
-    return column
+    if not isinstance(spec, ScoreSpec):
+        raise InvalidTypeError(f"`spec` is {spec!r}; it must be a metric of labels and scores")
+    for argument, given in (("label", label), ("score", score), ("name", name)):
+        if (given is None and argument != "name") or given == "":
+            raise InvalidInputError(f"`{argument}` is {given!r}; it must be a name")
+    source = spec.source or spec.name
+    name = name or f"{score}_{source}"
+    return replace(spec, name=name, columns=(label, score), source=source)

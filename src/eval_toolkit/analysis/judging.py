@@ -1,0 +1,245 @@
+"""A judge study: one column of verdicts, one of human labels, and what the rate really is."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit._validate import BoolArray
+from eval_toolkit.errors import EvalToolkitError, InvalidInputError, MissingColumnError
+from eval_toolkit.inference import (
+    CorrectedRate,
+    CorrectionRule,
+    JudgeAgreement,
+    VarianceComponents,
+    corrected_rate,
+    judge_agreement,
+    variance_components,
+)
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPLES
+from eval_toolkit.metrics.agreement import KappaWeights, MeasurementLevel
+from eval_toolkit.scorecards import Records
+from eval_toolkit.seeds import SeedLike
+
+__all__ = ["JudgeStudy", "judge_study", "variance_study"]
+
+_RULES: tuple[CorrectionRule, ...] = ("ppi++", "ppi", "rogan-gladen", "labels-only", "raw")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeStudy:
+    """How a judge agrees with people, its raw rate, and the rate put right.
+
+    Examples
+    --------
+    >>> records = Records.from_columns(
+    ...     {"judge": [1, 0, 1, 1, 0, 1], "human": [1, 0, 0, None, None, None]}
+    ... )
+    >>> study = judge_study(records, judge="judge", human="human")
+    >>> study.n_records, study.n_labels
+    (6, 3)
+    """
+
+    judge: str
+    human: str
+    """The columns."""
+    agreement: JudgeAgreement
+    corrected: CorrectedRate
+    """By the method that was asked for."""
+    estimates: Mapping[str, CorrectedRate]
+    """By every method that exists for the data; "raw" takes the verdicts for the truth."""
+    skipped: Mapping[str, str]
+    """Methods that do not, and why."""
+    n_records: int
+    """With a verdict."""
+    n_labels: int
+    n_unjudged: int
+    """Without one: failed or skipped; left out of every number."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types, the estimates as rows of a table."""
+        rows = [estimate.to_dict() for estimate in self.estimates.values()]
+        return {
+            "judge": self.judge,
+            "human": self.human,
+            "n_records": self.n_records,
+            "n_labels": self.n_labels,
+            "n_unjudged": self.n_unjudged,
+            "method": self.corrected.method,
+            "estimates": rows,
+            "skipped": dict(self.skipped),
+            "agreement": self.agreement.to_dict(),
+        }
+
+
+def judge_study(
+    records: Records,
+    *,
+    judge: str,
+    human: str,
+    method: CorrectionRule = "ppi++",
+    by_verdict: bool = False,
+    weights: KappaWeights = None,
+    level: MeasurementLevel = "nominal",
+    confidence: float = DEFAULT_CONFIDENCE,
+    n_resamples: int = DEFAULT_N_RESAMPLES,
+    seed: SeedLike = None,
+) -> JudgeStudy:
+    """Compare a column of verdicts with a column of human labels, and correct the rate.
+
+    Parameters
+    ----------
+    records : Records
+        With both columns; a human label that is not there is "skipped".
+    judge, human : str
+        The columns, 0/1 or grades.
+    method : {"ppi++", "ppi", "rogan-gladen", "labels-only", "raw"}, default "ppi++"
+        As in `corrected_rate`; all others are shown beside it.
+    by_verdict : bool, default False
+        Whether labels were bought by verdict, so many of the judge's positives and negatives.
+    weights : {None, "linear", "quadratic"}, default None
+        For kappa, where grades have an order.
+    level : {"nominal", "ordinal", "interval", "ratio"}, default "nominal"
+        For alpha.
+    confidence : float, default 0.95
+        Of every interval.
+    n_resamples : int, default 1000
+        Draws for Krippendorff's alpha.
+    seed : int, optional
+        Where they start.
+
+    Returns
+    -------
+    JudgeStudy
+        Attempts at one unit, and units of one group, count as clustered.
+
+    Raises
+    ------
+    MissingColumnError
+        If a column is not there.
+    InvalidInputError
+        If no record has both, the labels are not a random part of the records (and ``by_verdict``
+        is not set), or ``by_verdict`` is asked of groups.
+    UndefinedMetricError
+        If the method asked for does not exist for the data.
+
+    Notes
+    -----
+    Agreement is that on the labelled records; with labels bought by verdict it is the agreement
+    there, not that of all records.
+
+    Examples
+    --------
+    >>> verdicts = [1, 0, 1, 1, 0, 0, 1, 0, 1, 0] * 20
+    >>> labels = [1, 0, 0, 1, 0, 0, 1, 0, 1, 0] * 4 + [None] * 160
+    >>> records = Records.from_columns({"judge": verdicts, "human": labels})
+    >>> study = judge_study(records, judge="judge", human="human")
+    >>> f"{study.estimates['raw']:.2f}", f"{study.corrected:.2f}"
+    ('0.50 [0.43, 0.57]', '0.40 [0.29, 0.52]')
+    """
+    verdicts, judged = _column(records, judge)
+    labels, labelled = _column(records, human)
+    if not judged.any():
+        raise InvalidInputError(f"no record has a value in the column {judge!r}")
+    given = verdicts[judged]
+    truths = np.where(labelled, labels, np.nan)[judged]
+    options: dict[str, Any] = {"groups": _groups(records, judged), "confidence": confidence}
+    agreement = judge_agreement(
+        given,
+        truths,
+        weights=weights,
+        level=level,
+        n_resamples=n_resamples,
+        seed=seed,
+        **options,
+    )
+    options["strata"] = given if by_verdict else None
+    estimates: dict[str, CorrectedRate] = {}
+    skipped: dict[str, str] = {}
+    for rule in _RULES:
+        designed = rule in ("ppi++", "ppi")
+        chosen = options if designed else {**options, "strata": None}
+        try:
+            estimates[rule] = corrected_rate(given, truths, method=rule, **chosen)
+        except EvalToolkitError as error:
+            if rule == method:
+                raise
+            skipped[rule] = str(error)
+    return JudgeStudy(
+        judge=judge,
+        human=human,
+        agreement=agreement,
+        corrected=estimates[method],
+        estimates=estimates,
+        skipped=skipped,
+        n_records=len(given),
+        n_labels=estimates[method].n_labels,
+        n_unjudged=int((~judged).sum()),
+    )
+
+
+def variance_study(
+    records: Records, column: str, *, factors: tuple[str, ...] | list[str] = ()
+) -> VarianceComponents:
+    """Split a column's variance into units, attempts and the slices that were varied.
+
+    Parameters
+    ----------
+    records : Records
+        With several attempts per unit.
+    column : str
+        What was measured; only values that are "ok" count.
+    factors : sequence of str, optional
+        Slices that were tried on the same units: the prompt, the seed, the judge.
+
+    Returns
+    -------
+    VarianceComponents
+        As `variance_components` gives; units are its "item".
+
+    Raises
+    ------
+    MissingColumnError
+        If the column or a slice is not there.
+    InvalidInputError
+        If the design does not tell the sources apart.
+    UndefinedMetricError
+        If every unit has one value.
+
+    Examples
+    --------
+    >>> records = Records.from_columns(
+    ...     {"correct": [1, 1, 0, 0, 1, 0]}, unit_id=["a", "a", "b", "b", "c", "c"]
+    ... )
+    >>> round(variance_study(records, "correct").shares["item"], 3)
+    0.5
+    """
+    values, measured = _column(records, column)
+    if not measured.any():
+        raise InvalidInputError(f"no record has a value in the column {column!r}")
+    for name in factors:
+        if name not in records.slices:
+            raise MissingColumnError(
+                f"the records have no slice {name!r}; they have {sorted(records.slices)}"
+            )
+    return variance_components(
+        values[measured],
+        records.unit_id[measured].astype(str),
+        factors={name: records.slices[name][measured].astype(str) for name in factors},
+    )
+
+
+def _column(records: Records, name: str) -> tuple[NDArray[np.float64], BoolArray]:
+    if name not in records.columns:
+        raise MissingColumnError(
+            f"the records have no column {name!r}; they have {sorted(records.columns)}"
+        )
+    return records.columns[name], np.asarray(records.status[name] == "ok", dtype=np.bool_)
+
+
+def _groups(records: Records, rows: BoolArray) -> NDArray[Any] | None:
+    """Return the group of each record, None where every record stands for itself."""
+    groups = records.group[rows].astype(str)
+    return groups if len(np.unique(groups)) < len(groups) else None

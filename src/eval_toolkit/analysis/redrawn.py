@@ -1,0 +1,84 @@
+"""Differences of metrics whose columns are all a run's own: no label is shared, the draws are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit._validate import FloatArray
+from eval_toolkit.errors import UndefinedMetricError
+from eval_toolkit.inference.assemble import MAX_UNDEFINED, PLAN_NOTES, finite, undefined_error
+from eval_toolkit.inference.engine import Executor, Problem, replicate
+from eval_toolkit.inference.paired import paired_result
+from eval_toolkit.inference.plans import groups_plan, rows_plan
+from eval_toolkit.inference.prepared import Ranked
+from eval_toolkit.inference.results import PairedBootstrapCI
+from eval_toolkit.inference.statistics import Statistic, statistic_for
+from eval_toolkit.metric_specs import SumsSpec
+from eval_toolkit.protocols import MetricSpec
+
+__all__ = ["Redrawn"]
+
+
+@dataclass(frozen=True, eq=False)
+class Redrawn:
+    """A metric of A's columns and of B's, unit by unit the same units.
+
+    Resamples are counts of units, so that two problems with one plan and one seed draw the same
+    units, whatever their order by score.
+    """
+
+    name: str
+    sides: tuple[tuple[Statistic, Ranked], tuple[Statistic, Ranked]]
+
+    @classmethod
+    def of(cls, spec: MetricSpec, a: Sequence[FloatArray], b: Sequence[FloatArray]) -> "Redrawn":
+        """Prepare the metric on the columns of each side.
+
+        Raises
+        ------
+        UndefinedMetricError
+            If the attempts at a unit differ in their label.
+        """
+        return cls(spec.name, (_side(spec, a), _side(spec, b)))
+
+    def values(self) -> tuple[float, float]:
+        """Return the value of each side, or raise `UndefinedMetricError`."""
+        a, b = (finite(statistic.point(data), self.name) for statistic, data in self.sides)
+        return a, b
+
+    def difference(
+        self,
+        groups: NDArray[Any] | None,
+        *,
+        n_resamples: int,
+        confidence: float,
+        seed: int,
+        executor: Executor | None,
+    ) -> PairedBootstrapCI:
+        """Return the paired bootstrap of B − A, whole groups drawn where there are any."""
+        value_a, value_b = self.values()
+        plan = rows_plan(self.sides[0][1].n) if groups is None else groups_plan(groups)
+        a, b = (
+            replicate(Problem.of([data], [of], plan, seed), n_resamples, executor=executor)[0, 0]
+            for of, data in self.sides
+        )
+        undefined = int(np.count_nonzero(np.isnan(b - a)))
+        if undefined > MAX_UNDEFINED * n_resamples:
+            raise undefined_error(self.sides[0][0], undefined, n_resamples)
+        method = f"percentile{PLAN_NOTES[plan.kind]}"
+        return paired_result(b - a, value_a, value_b, confidence, method)
+
+
+def _side(spec: MetricSpec, columns: Sequence[FloatArray]) -> tuple[Statistic, Ranked]:
+    if isinstance(spec, SumsSpec):
+        n = len(columns[0])
+        return spec.statistic_of(columns), Ranked(np.zeros(n, dtype=np.bool_), np.arange(float(n)))
+    labels, scores = columns
+    if not np.isin(labels, (0.0, 1.0)).all():
+        raise UndefinedMetricError(
+            f"{spec.name} is compared unit by unit, and attempts at one unit differ in their label"
+        )
+    return statistic_for(spec), Ranked(labels == 1.0, scores)

@@ -1,0 +1,161 @@
+"""Answers that can be told apart: what attempts vote with in maj@k."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.graders.base import KEPT, ColumnInfo, Grade, answer_code, columns_of
+from eval_toolkit.graders.extraction import (
+    LetterMatch,
+    NumberMatch,
+    RegexMatch,
+    find_letter,
+    find_number,
+)
+from eval_toolkit.graders.loading import load_grader
+from eval_toolkit.graders.texts import ExactMatch, TextRules
+from eval_toolkit.protocols import Grader
+from eval_toolkit.responses import Completion
+
+__all__ = ["WithAnswer", "with_answers"]
+
+_NO_ANSWER = Grade.skipped("no answer was found to vote with")
+_KNOWN = (ExactMatch, LetterMatch, NumberMatch, RegexMatch)
+
+
+def _has_answer(grader: Any) -> bool:
+    return callable(getattr(grader, "answer", None)) or isinstance(grader, _KNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class WithAnswer:
+    """A grader that also keeps a code of the answer it found, in the column ``<name>_answer``.
+
+    Answers with one code are one answer: the number for `NumberMatch`, the letter for
+    `LetterMatch`, what was found for `RegexMatch`, the text after its rules for `ExactMatch`, the
+    text of the choice for `ChoiceAccuracy`. Of any other grader it is what its method
+    ``answer(response)`` returns, a text, or None where there is none.
+
+    Parameters
+    ----------
+    grader : Grader or str
+        Whose columns are filled as ever; name and version stay what they are.
+
+    Raises
+    ------
+    InvalidInputError
+        If the grader does not say what the answer is.
+
+    Examples
+    --------
+    >>> grader = WithAnswer("number_match")
+    >>> one, other = (grader.grade(Completion(text, ground_truth="8")) for text in ("8", "so 8.0"))
+    >>> one["number_match_answer"] == other["number_match_answer"]
+    True
+    """
+
+    grader: Any
+
+    def __post_init__(self) -> None:
+        inner = load_grader(self.grader)
+        if isinstance(inner, WithAnswer) or not _has_answer(inner):
+            raise InvalidInputError(
+                f"`grader` is {inner.name!r}, which does not say what the answer is; it needs a "
+                "method `answer(response)`"
+            )
+        object.__setattr__(self, "grader", inner)
+
+    @property
+    def name(self) -> str:
+        """That of the grader."""
+        return str(self.grader.name)
+
+    @property
+    def version(self) -> str:
+        """That of the grader."""
+        return str(self.grader.version)
+
+    @property
+    def response_types(self) -> Any:
+        """Those of the grader."""
+        return getattr(self.grader, "response_types", None)
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        return {**columns_of(self.grader), f"{self.name}_answer": KEPT}
+
+    def metrics(self) -> list[Any]:
+        """Return those of the grader."""
+        own = getattr(self.grader, "metrics", None)
+        return list(own()) if callable(own) else []
+
+    def grade(self, response: Any) -> Mapping[str, float | Grade]:
+        """Return the grader's grades and the code of the answer."""
+        found = _answer(self.grader, response)
+        code = _NO_ANSWER if found is None else answer_code(found)
+        return {**self.grader.grade(response), f"{self.name}_answer": code}
+
+
+def _answer(grader: Any, response: Any) -> str | None:
+    """Return what a grader takes for the answer, as a text; None where there is none."""
+    if callable(getattr(grader, "answer", None)):
+        given = grader.answer(response)
+        return None if given is None else str(given)
+    if isinstance(grader, ExactMatch):
+        rules = TextRules(
+            grader.ignore_case,
+            grader.ignore_punctuation,
+            grader.ignore_articles,
+            grader.ignore_whitespace,
+            grader.ignore,
+        )
+        return rules.apply(response.completion) or None
+    if isinstance(grader, NumberMatch):
+        number = find_number(response.completion, grader.where)
+        return None if number is None else str(number)
+    if isinstance(grader, LetterMatch):
+        return find_letter(response.completion, grader.n_choices or _n_choices(response))
+    found = grader.find(response.completion)
+    return None if found is None else str(found).strip()
+
+
+def _n_choices(response: Completion) -> int | None:
+    context = response.context if isinstance(response.context, Mapping) else {}
+    choices = context.get("choices")
+    return len(choices) if isinstance(choices, (list, tuple)) and 2 <= len(choices) <= 26 else None
+
+
+def with_answers(graders: Iterable[Grader]) -> list[Grader]:
+    """Return graders, those that find answers with a column of them: what maj@k needs.
+
+    Parameters
+    ----------
+    graders : iterable of Grader
+        Of a task.
+
+    Returns
+    -------
+    list of Grader
+        In the same order; graders that find no answer are as they were.
+
+    Raises
+    ------
+    InvalidInputError
+        If none of them finds an answer.
+
+    Examples
+    --------
+    >>> from eval_toolkit.graders import TokenF1
+    >>> [list(grader.columns()) for grader in with_answers([ExactMatch(), TokenF1()])]
+    [['exact_match', 'exact_match_answer'], ['f1']]
+    """
+    given = list(graders)
+    made: list[Grader] = [
+        WithAnswer(grader) if _has_answer(grader) and not isinstance(grader, WithAnswer) else grader
+        for grader in given
+    ]
+    if not any(isinstance(grader, WithAnswer) for grader in made):
+        names = ", ".join(grader.name for grader in given)
+        raise InvalidInputError(f"maj@k needs a grader that finds an answer; there are {names}")
+    return made

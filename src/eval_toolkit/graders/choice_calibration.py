@@ -1,0 +1,189 @@
+"""Whether a model is as sure of its choices as it is right about them."""
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from eval_toolkit._validate import integer
+from eval_toolkit.errors import MissingColumnError, UndefinedMetricError
+from eval_toolkit.graders.base import KEPT, LOGLIKELIHOODS, ColumnInfo, Grade, options_version
+from eval_toolkit.graders.choice_scores import likeliest, share_of_text
+from eval_toolkit.graders.choices import (
+    ONE_CHOICE,
+    check_normalise,
+    choice_shares,
+    mass,
+    right_choices,
+    suffix,
+)
+
+if TYPE_CHECKING:
+    from eval_toolkit.protocols import MetricSpec
+    from eval_toolkit.scorecards import Records
+
+__all__ = ["ChoiceCalibration", "choice_reliability"]
+
+_SMALLEST = sys.float_info.epsilon
+"""What the probability of the right choice counts as at least, as in `metrics.log_loss`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceCalibration:
+    """How sure a model is of the choice it makes, against how often that is right.
+
+    Probabilities are the softmax over choices. Columns: ``choice_confidence``, that of the likeliest
+    choice (equal texts count together), and ``choice_confidence_right``, whether it is right, are
+    kept for the metrics ``choice_confidence_ece`` and ``choice_confidence_roc_auc`` (and any other by
+    `metric_specs.on_columns`); ``choice_confidence_brier`` is the squared distance of all
+    probabilities from the truth (0 to 2) and ``choice_confidence_log_loss`` the surprise at the right
+    choice, at most 36 nats. Several right choices count as one.
+
+    Parameters
+    ----------
+    normalise : {"none", "bytes", "characters", "tokens"}, default "none"
+        What each log-likelihood is divided by before probabilities are made of them.
+    n_bins : int, default 15
+        Of ``choice_confidence_ece``, of equal width.
+
+    Examples
+    --------
+    >>> import math
+    >>> from eval_toolkit.responses import Loglikelihood
+    >>> answer = Loglikelihood([math.log(0.6), math.log(0.2)], ["a", "b"], ground_truth="b")
+    >>> grades = ChoiceCalibration().grade(answer)
+    >>> [round(value, 3) for value in grades.values()]
+    [0.75, 0.0, 1.125, 1.386]
+    """
+
+    normalise: str = "none"
+    n_bins: int = 15
+    response_types = LOGLIKELIHOODS
+
+    def __post_init__(self) -> None:
+        check_normalise(self.normalise)
+        integer(self.n_bins, "n_bins", low=2)
+
+    @property
+    def name(self) -> str:
+        """``choice_confidence``, or with ``_norm_bytes`` and so on after it."""
+        return f"choice_confidence{suffix(self.normalise)}"
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "1")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        return {
+            self.name: KEPT,
+            f"{self.name}_right": KEPT,
+            f"{self.name}_brier": ColumnInfo(higher_is_better=False, bounds=(0.0, 2.0)),
+            f"{self.name}_log_loss": ColumnInfo(
+                higher_is_better=False, bounds=(0.0, -math.log(_SMALLEST))
+            ),
+        }
+
+    def metrics(self) -> "list[MetricSpec]":
+        """Return the calibration error of the confidence, and how well it ranks right answers."""
+        from eval_toolkit import metric_specs as ms
+
+        specs = {"ece": ms.ece(n_bins=self.n_bins), "roc_auc": ms.roc_auc}
+        return [
+            ms.on_columns(
+                spec, label=f"{self.name}_right", score=self.name, name=f"{self.name}_{name}"
+            )
+            for name, spec in specs.items()
+        ]
+
+    def grade(self, response: Any) -> Mapping[str, float | Grade]:
+        """Return confidence, whether it was right, squared error and surprise."""
+        right = right_choices(response)
+        shares: list[float] | Grade = ONE_CHOICE
+        if len(response.loglikelihoods) > 1:
+            shares = choice_shares(response, self.normalise)
+        if isinstance(shares, Grade):
+            return dict.fromkeys(self.columns(), shares)
+        best = likeliest(shares)
+        p_right = mass(shares, right)
+        of_wrong = math.fsum(p * p for at, p in enumerate(shares) if at not in right)
+        values = (
+            share_of_text(response, shares, best),
+            float(best in right),
+            (1.0 - p_right) ** 2 + of_wrong,
+            -math.log(max(p_right, _SMALLEST)) + 0.0,  # never -0
+        )
+        return dict(zip(self.columns(), values, strict=True))
+
+
+def choice_reliability(
+    records: "Records",
+    *,
+    normalise: str = "none",
+    n_bins: int = 10,
+    strategy: str = "uniform",
+    confidence: float = 0.95,
+) -> list[dict[str, Any]]:
+    """Return how often choices are right by how sure the model was of them, bin by bin.
+
+    Parameters
+    ----------
+    records : Records
+        With the columns of `ChoiceCalibration`.
+    normalise : str, default "none"
+        Of the grader.
+    n_bins : int, default 10
+        At least 2.
+    strategy : {"uniform", "quantile"}, default "uniform"
+        Bins of equal width, or of equal mass.
+    confidence : float, default 0.95
+        Of the interval of each bin; it takes attempts as independent.
+
+    Returns
+    -------
+    list of dict
+        As `calibration.reliability_diagram_data` returns them; lines without a confidence are left
+        out.
+
+    Raises
+    ------
+    MissingColumnError
+        (a KeyError) If the records do not have the columns.
+    UndefinedMetricError
+        If no line has a confidence, all are right or wrong, or they are too few for the bins.
+
+    Examples
+    --------
+    >>> from eval_toolkit.scorecards import Records
+    >>> sure, right = [0.9, 0.8, 0.4, 0.3], [1, 1, 1, 0]
+    >>> columns = {"choice_confidence": sure, "choice_confidence_right": right}
+    >>> bins = choice_reliability(Records.from_columns(columns), n_bins=2)
+    >>> [(round(one["mean_pred"], 2), one["frac_positive"], one["n"]) for one in bins]
+    [(0.35, 0.5, 2), (0.85, 1.0, 2)]
+    """
+    from eval_toolkit.calibration import reliability_diagram_data
+
+    score = ChoiceCalibration(normalise).name
+    label = f"{score}_right"
+    if score not in records.columns or label not in records.columns:
+        raise MissingColumnError(
+            f"the records have no columns {score!r} and {label!r}; grade them with the grader "
+            f"{score!r}"
+        )
+    there = (records.status[score] == "ok") & (records.status[label] == "ok")
+    if not there.any():
+        raise UndefinedMetricError(f"none of {len(records)} records has a confidence")
+    bins = reliability_diagram_data(
+        records.columns[label][there],
+        records.columns[score][there],
+        n_bins=n_bins,
+        strategy=strategy,
+        confidence=confidence,
+    )
+    if not bins:
+        raise UndefinedMetricError(
+            f"{int(there.sum())} records are too few for {n_bins} bins, or all right or all wrong"
+        )
+    return bins

@@ -1,0 +1,209 @@
+"""Graders of choices that weigh how sure a model is, or let it say that it does not know."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eval_toolkit._validate import number
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.graders.base import LOGLIKELIHOODS, ColumnInfo, Grade, options_version
+from eval_toolkit.graders.choices import (
+    ONE_CHOICE,
+    check_normalise,
+    choice_shares,
+    mass,
+    right_choices,
+    suffix,
+)
+
+__all__ = ["ConfidenceWeightedAccuracy", "DistributionalCorrectnessScore", "TernaryScore"]
+
+
+def likeliest(shares: list[float]) -> int:
+    """Return the position of the largest share; of equal ones the first."""
+    return max(range(len(shares)), key=shares.__getitem__)
+
+
+def share_of_text(response: Any, shares: list[float], at: int) -> float:
+    """Return the probability of the text of a choice, which may stand among the choices twice."""
+    text = response.choices[at]
+    return mass(shares, {place for place, other in enumerate(response.choices) if other == text})
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidenceWeightedAccuracy:
+    """The probability of the likeliest choice where it is right, and 0 where it is wrong.
+
+    Parameters
+    ----------
+    normalise : {"none", "bytes", "characters", "tokens"}, default "none"
+        What each log-likelihood is divided by before probabilities are made of them.
+
+    Examples
+    --------
+    >>> import math
+    >>> from eval_toolkit.responses import Loglikelihood
+    >>> answer = Loglikelihood([math.log(0.6), math.log(0.2)], ["a", "b"], ground_truth="a")
+    >>> round(ConfidenceWeightedAccuracy().grade(answer)["confidence_weighted_accuracy"], 12)
+    0.75
+    """
+
+    normalise: str = "none"
+    response_types = LOGLIKELIHOODS
+
+    def __post_init__(self) -> None:
+        check_normalise(self.normalise)
+
+    @property
+    def name(self) -> str:
+        """``confidence_weighted_accuracy``, or with ``_norm_bytes`` and so on after it."""
+        return f"confidence_weighted_accuracy{suffix(self.normalise)}"
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "1")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        return {self.name: ColumnInfo(bounds=(0.0, 1.0))}
+
+    def grade(self, response: Any) -> Mapping[str, float | Grade]:
+        """Return the probability of the choice if it is right."""
+        right = right_choices(response)
+        if len(response.loglikelihoods) < 2:
+            return {self.name: ONE_CHOICE}
+        shares = choice_shares(response, self.normalise)
+        if isinstance(shares, Grade):
+            return {self.name: shares}
+        best = likeliest(shares)
+        return {self.name: share_of_text(response, shares, best) if best in right else 0.0}
+
+
+@dataclass(frozen=True, slots=True)
+class _WithDontKnow:
+    """What scores share that know a "don't know" among the choices."""
+
+    lc: float = 1.0
+    lw: float = 1.0
+    idk: str | None = None
+    normalise: str = "none"
+    response_types = LOGLIKELIHOODS
+
+    def __post_init__(self) -> None:
+        check_normalise(self.normalise)
+        number(self.lw, "lw", low=0.0)
+        number(self.lc, "lc", low=0.0, include_low=False)
+        if self.lc < self.lw:
+            raise InvalidInputError(
+                f"`lc` is {self.lc:g} and `lw` is {self.lw:g}; a right answer must gain at least "
+                "what a wrong one costs"
+            )
+        if self.idk is not None and (not isinstance(self.idk, str) or not self.idk.strip()):
+            raise InvalidInputError(f"`idk` is {self.idk!r}; it must be the text of a choice")
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "1")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        return {self.name: ColumnInfo(bounds=(-float(self.lw), float(self.lc)))}  # type: ignore[attr-defined]
+
+    def _dont_know(self, response: Any) -> set[int]:
+        """Return the positions of the choices that say "don't know"."""
+        if self.idk is None:
+            return {len(response.choices) - 1}
+        wanted = self.idk.strip().casefold()
+        found = {
+            at for at, text in enumerate(response.choices) if text.strip().casefold() == wanted
+        }
+        if not found:
+            raise InvalidInputError(f"no choice says {self.idk!r}; set `idk` to the one that does")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class TernaryScore(_WithDontKnow):
+    """Right, wrong, or "don't know": ``lc`` for a right choice, ``-lw`` for a wrong one, else 0.
+
+    Parameters
+    ----------
+    lc, lw : float, default 1.0
+        What a right choice gains and a wrong one costs: lc >= lw >= 0, lc > 0.
+    idk : str, optional
+        The choice that says "don't know", whatever its case and the space around it; the last
+        choice by default. Where it is the right one it counts as right.
+    normalise : {"none", "bytes", "characters", "tokens"}, default "none"
+        What each log-likelihood is divided by before they are compared.
+
+    Examples
+    --------
+    >>> from eval_toolkit.responses import Loglikelihood
+    >>> answer = Loglikelihood([-2.0, -3.0, -1.0], ["yes", "no", "I don't know"], ground_truth="yes")
+    >>> TernaryScore().grade(answer)
+    {'ternary_score': 0.0}
+    """
+
+    @property
+    def name(self) -> str:
+        """``ternary_score``, or with ``_norm_bytes`` and so on after it."""
+        return f"ternary_score{suffix(self.normalise)}"
+
+    def grade(self, response: Any) -> Mapping[str, float | Grade]:
+        """Return one of the three values."""
+        right = right_choices(response)
+        if len(response.loglikelihoods) < 2:
+            return {self.name: ONE_CHOICE}
+        shares = choice_shares(response, self.normalise)
+        if isinstance(shares, Grade):
+            return {self.name: shares}
+        best = likeliest(shares)
+        if best in right:
+            return {self.name: float(self.lc)}
+        return {self.name: 0.0 if best in self._dont_know(response) else -float(self.lw)}
+
+
+@dataclass(frozen=True, slots=True)
+class DistributionalCorrectnessScore(_WithDontKnow):
+    """``(lc · p_right - lw · p_wrong) · (1 - p_dont_know)``, p being the softmax over choices.
+
+    Probability on "don't know" takes from the gain and from the cost alike. A sample whose right
+    choice is "don't know" has no such score and is skipped.
+
+    Parameters
+    ----------
+    lc, lw, idk, normalise
+        As in `TernaryScore`.
+
+    Examples
+    --------
+    >>> import math
+    >>> from eval_toolkit.responses import Loglikelihood
+    >>> numbers = [math.log(p) for p in (0.1, 0.5, 0.4)]
+    >>> answer = Loglikelihood(numbers, ["Bonn", "Rome", "I don't know"], ground_truth="Rome")
+    >>> grades = DistributionalCorrectnessScore().grade(answer)
+    >>> round(grades["distributional_correctness_score"], 12)
+    0.24
+    """
+
+    @property
+    def name(self) -> str:
+        """``distributional_correctness_score``, or with ``_norm_bytes`` and so on after it."""
+        return f"distributional_correctness_score{suffix(self.normalise)}"
+
+    def grade(self, response: Any) -> Mapping[str, float | Grade]:
+        """Return the score of the whole distribution."""
+        right = right_choices(response)
+        if len(response.loglikelihoods) < 2:
+            return {self.name: ONE_CHOICE}
+        unknown = self._dont_know(response)
+        if right & unknown:
+            return {self.name: Grade.skipped("not knowing is the right choice here")}
+        shares = choice_shares(response, self.normalise)
+        if isinstance(shares, Grade):
+            return {self.name: shares}
+        p_right, p_unknown = mass(shares, right), mass(shares, unknown)
+        p_wrong = mass(shares, set(range(len(shares))) - right - unknown)
+        return {self.name: (self.lc * p_right - self.lw * p_wrong) * (1.0 - p_unknown)}

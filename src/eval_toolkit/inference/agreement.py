@@ -1,0 +1,301 @@
+"""Agreement of a judge with people, or of raters with one another, with intervals."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit.errors import UndefinedMetricError
+from eval_toolkit.inference._distributions import critical_value
+from eval_toolkit.inference.assemble import bootstrap_problem
+from eval_toolkit.inference.clustered import cluster_robust_se
+from eval_toolkit.inference.column_sums import NumberedColumn, SumsStatistic
+from eval_toolkit.inference.engine import Problem
+from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
+from eval_toolkit.inference.proportions import ProportionInterval, wilson_interval
+from eval_toolkit.inference.results import (
+    DEFAULT_CONFIDENCE,
+    DEFAULT_METHOD,
+    DEFAULT_N_RESAMPLES,
+    BootstrapCI,
+)
+from eval_toolkit.metrics._wilson import wilson_bounds
+from eval_toolkit.metrics.agreement import (
+    AlphaParts,
+    KappaWeights,
+    MeasurementLevel,
+    kappa_weights,
+    paired_codes,
+    penalties,
+)
+from eval_toolkit.seeds import SeedLike, resolve_seed
+
+__all__ = ["alpha_interval", "clustered_rate", "kappa_interval"]
+
+_PSEUDO_UNITS = 2.0
+"""Spread evenly over the cells of a table, so that no error seen is not no error possible."""
+
+
+def kappa_interval(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    weights: KappaWeights = None,
+    labels: Sequence[Any] | None = None,
+    groups: ArrayLike | None = None,
+    confidence: float = DEFAULT_CONFIDENCE,
+    method: Literal["adjusted", "analytic", "bootstrap"] = "adjusted",
+    n_resamples: int = DEFAULT_N_RESAMPLES,
+    seed: SeedLike = None,
+) -> BootstrapCI:
+    """Cohen's kappa of two label vectors with its interval.
+
+    Parameters
+    ----------
+    a, b : array-like of shape (n,)
+        Class labels of the same units.
+    weights : {None, "linear", "quadratic"}, default None
+        As in `cohen_kappa`.
+    labels : sequence, optional
+        The classes in their order; sorted by default.
+    groups : array-like of shape (n,), optional
+        Units that are not independent.
+    confidence : float, default 0.95
+        Two-sided confidence.
+    method : {"adjusted", "analytic", "bootstrap"}, default "adjusted"
+        The large-sample interval of the table with two pseudo-units spread evenly over its cells;
+        that of the table as it is; or BCa.
+    n_resamples : int, default 1000
+        Draws of the bootstrap.
+    seed : int, optional
+        Of the bootstrap.
+
+    Returns
+    -------
+    BootstrapCI
+        ``point_estimate`` is the kappa of the data in any case.
+
+    Raises
+    ------
+    InvalidInputError
+        If the vectors are unusable.
+    UndefinedMetricError
+        If both vectors are constant and equal.
+
+    Notes
+    -----
+    The standard error is that of [1]_ (statsmodels gives the same); with groups it is multiplied
+    by what clustering adds to the sum of the units' influences. Where two raters nearly always
+    agree the plain interval is far too narrow: at a kappa of 0.95 and 50 units it covers 40 %,
+    the adjusted one at least 93 % (``tests/statistics``).
+
+    References
+    ----------
+    .. [1] Fleiss, Cohen & Everitt (1969), Psychological Bulletin 72(5):323-327.
+
+    Examples
+    --------
+    >>> judge, human = [1, 1, 0, 0, 1, 0, 1, 0] * 10, [1, 1, 0, 0, 0, 0, 1, 0] * 10
+    >>> f"{kappa_interval(judge, human):.2f}"
+    '0.75 [0.59, 0.87]'
+    """
+    level = _validate.fraction(confidence, "confidence")
+    _validate.choice(method, "method", ("adjusted", "analytic", "bootstrap"))
+    first, second, n_classes = paired_codes(a, b, ("a", "b"), labels)
+    penalty = penalties(n_classes, kappa_weights(weights))
+    cells = first * n_classes + second
+    if method == "bootstrap":
+        plan = rows_plan(len(cells)) if groups is None else groups_plan(groups, n=len(cells))
+        parts = np.zeros((len(cells), n_classes**2))
+        parts[np.arange(len(cells)), cells] = 1.0
+        kappa = SumsStatistic(
+            "cohen_kappa",
+            _columns(parts),
+            lambda sums: _kappas(sums.reshape(-1, n_classes, n_classes), penalty),
+            (-1.0, 1.0),
+        )
+        return _bootstrapped(kappa, plan, n_resamples, level, seed)
+    counts = np.bincount(cells, minlength=n_classes**2).reshape(n_classes, n_classes)
+    table: FloatArray = counts.astype(np.float64)
+    point, influence = _kappa_and_influence(table, penalty)
+    centre, se = point, _se(table, influence)
+    factor = 1.0 if groups is None else _clustering(influence.ravel()[cells], se, groups)
+    if method == "adjusted":
+        padded = table + np.float64(_PSEUDO_UNITS / n_classes**2)
+        centre, influence = _kappa_and_influence(padded, penalty)
+        se = _se(padded, influence)
+    _, n_groups = (cells, None) if groups is None else _validate.group_codes(groups, len(cells))
+    reach = critical_value(level, None if n_groups is None else n_groups - 1) * se * factor
+    return BootstrapCI(
+        point,
+        min(point, max(-1.0, centre - reach)),
+        max(point, min(1.0, centre + reach)),
+        level,
+        0,
+        method if groups is None else f"{method}, groups",
+        n_units=len(cells),
+        n_groups=n_groups,
+    )
+
+
+def alpha_interval(
+    ratings: Sequence[Any] | NDArray[Any],
+    *,
+    level: MeasurementLevel = "nominal",
+    labels: Sequence[Any] | None = None,
+    groups: ArrayLike | None = None,
+    confidence: float = DEFAULT_CONFIDENCE,
+    n_resamples: int = DEFAULT_N_RESAMPLES,
+    seed: SeedLike = None,
+) -> BootstrapCI:
+    """Krippendorff's alpha with its bootstrap interval over units, or groups of units.
+
+    Parameters
+    ----------
+    ratings : sequence of shape (n_raters, n_units)
+        As in `krippendorff_alpha`.
+    level : {"nominal", "ordinal", "interval", "ratio"}, default "nominal"
+        What a difference of two ratings means.
+    labels : sequence, optional
+        The possible ratings in their order.
+    groups : array-like of shape (n_units,), optional
+        Units that are not independent.
+    confidence : float, default 0.95
+        Two-sided confidence.
+    n_resamples : int, default 1000
+        Draws.
+    seed : int, optional
+        Where they start.
+
+    Returns
+    -------
+    BootstrapCI
+        BCa; ``n_units`` counts the units with two ratings or more.
+
+    Raises
+    ------
+    InvalidInputError
+        If the ratings are unusable, or fewer than ten units (groups) have two ratings.
+    UndefinedMetricError
+        If all ratings are the same.
+
+    Notes
+    -----
+    Units are drawn, so that the uncertainty of the chance agreement counts too. Where raters never
+    disagree the lower end is exact: the share of units that may yet be rated at chance.
+
+    Examples
+    --------
+    >>> ratings = [[1, 2, 3, 1, 2, 3] * 5, [1, 2, 3, 1, 3, 3] * 5]
+    >>> f"{alpha_interval(ratings):.2f}"
+    '0.75 [0.51, 0.90]'
+    """
+    alpha = AlphaParts(ratings, level, labels)
+    alpha.value(alpha.parts.sum(axis=0))
+    if groups is None:
+        plan = rows_plan(len(alpha.rated))
+    else:
+        n_units = len(next(iter(ratings)))
+        codes, _ = _validate.group_codes(groups, n_units)
+        plan = groups_plan(codes[alpha.rated])
+    statistic = SumsStatistic("krippendorff_alpha", _columns(alpha.parts), alpha.values, (0.0, 1.0))
+    return _bootstrapped(statistic, plan, n_resamples, confidence, seed)
+
+
+def clustered_rate(
+    hits: BoolArray, groups: ArrayLike | None, confidence: float = DEFAULT_CONFIDENCE
+) -> ProportionInterval:
+    """Return Wilson's interval of a share, with as many units as clustered ones are worth.
+
+    Parameters
+    ----------
+    hits : array of bool
+        One per unit.
+    groups : array-like, optional
+        Units that are not independent; None where all are.
+    confidence : float, default 0.95
+        Two-sided confidence.
+
+    Returns
+    -------
+    ProportionInterval
+        Its ``method`` says where clusters counted.
+
+    Notes
+    -----
+    n over the design effect, at most n [1]_; the number of clusters where all units are alike,
+    since nothing then shows how alike those of one cluster are.
+
+    References
+    ----------
+    .. [1] Korn & Graubard (1998), Survey Methodology 24(2):193-201.
+
+    Examples
+    --------
+    >>> rate = clustered_rate(np.array([True, True, False, False]), ["a", "a", "b", "b"])
+    >>> rate.n, rate.n_groups, round(rate.low, 2)
+    (4, 2, 0.05)
+    """
+    n, k = len(hits), int(hits.sum())
+    if groups is None or n == 0:
+        return wilson_interval(k, n, confidence=confidence)
+    _, n_groups = _validate.group_codes(groups, n)
+    share, worth = k / n, float(n_groups)
+    if 0 < k < n and n_groups > 1:
+        spread = cluster_robust_se(hits.astype(np.float64), groups) ** 2
+        worth = min(float(n), share * (1.0 - share) / spread) if spread > 0.0 else float(n)
+    low, high = wilson_bounds(share * worth, worth, confidence)
+    return ProportionInterval(low, high, confidence, k, n, "wilson, groups", n_groups)
+
+
+def _columns(parts: FloatArray) -> list[NumberedColumn]:
+    return [NumberedColumn(column) for column in parts.T]
+
+
+def _bootstrapped(
+    statistic: SumsStatistic, plan: Plan, n_resamples: int, confidence: float, seed: SeedLike
+) -> BootstrapCI:
+    # Rows are known by their numbers; labels have no meaning here.
+    rows, labels = np.arange(plan.n_rows, dtype=np.float64), np.zeros(plan.n_rows, dtype=np.bool_)
+    problem = Problem(labels, (rows,), (statistic,), plan, resolve_seed(seed))
+    ((found,),) = bootstrap_problem(
+        problem, n_resamples=n_resamples, confidence=confidence, method=DEFAULT_METHOD
+    )
+    if isinstance(found, UndefinedMetricError):
+        raise found
+    return found
+
+
+def _kappas(tables: FloatArray, penalty: FloatArray) -> FloatArray:
+    """Return the kappa of each table, NaN where chance leaves nothing to disagree on."""
+    n = tables.sum(axis=(1, 2))
+    observed = (tables * penalty).sum(axis=(1, 2)) / n
+    rows, columns = tables.sum(axis=2), tables.sum(axis=1)
+    by_chance = ((rows @ penalty) * columns).sum(axis=1) / n**2
+    varied = by_chance > 0.0
+    return np.where(varied, 1.0 - observed / np.where(varied, by_chance, 1.0), np.nan)
+
+
+def _kappa_and_influence(table: FloatArray, penalty: FloatArray) -> tuple[float, FloatArray]:
+    """Return kappa, and how far a unit in each cell moves it (times n)."""
+    shares = table / table.sum()
+    rows, columns = shares.sum(axis=1), shares.sum(axis=0)
+    observed, by_chance = float((shares * penalty).sum()), float(rows @ penalty @ columns)
+    if by_chance == 0.0:
+        raise UndefinedMetricError("cohen_kappa is undefined: both vectors are constant and equal")
+    chance_moves = (penalty @ columns)[:, None] + (rows @ penalty)[None, :] - 2.0 * by_chance
+    influence = (observed - penalty) / by_chance + observed / by_chance**2 * chance_moves
+    return 1.0 - observed / by_chance, influence
+
+
+def _se(table: FloatArray, influence: FloatArray) -> float:
+    return math.sqrt(float((table * influence**2).sum())) / float(table.sum())
+
+
+def _clustering(influence: FloatArray, se: float, groups: ArrayLike) -> float:
+    """Return by how much clusters widen a standard error; at least 1."""
+    return max(1.0, cluster_robust_se(influence, groups) / se) if se > 0.0 else 1.0

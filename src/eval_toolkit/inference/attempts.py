@@ -1,0 +1,287 @@
+"""Power before spending: items, attempts at each of them, and a judge that errs."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from eval_toolkit import _validate
+from eval_toolkit.errors import InfeasibleError, InvalidInputError
+from eval_toolkit.inference._distributions import critical_value, normal_quantile
+from eval_toolkit.inference.planning import Design, SampleSize, sized
+
+__all__ = ["AttemptsDesign"]
+
+_HALVINGS = 60
+_HUGE_EFFECT = 100.0
+"""In spreads of one item: nothing is larger."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptsDesign:
+    """What you expect of an evaluation with several attempts per item; it says how large to make it.
+
+    Parameters
+    ----------
+    item_sd : float
+        Standard deviation of the items' true means. In the paired design without ``correlation``
+        that of the true differences, else that of one system. `variance_components` measures it.
+    within_sd : float or tuple of two float, optional
+        Standard deviation of attempts at one item, of both systems or of A and B. Either this
+        (real values) or ``proportion`` (0/1 values).
+    proportion : float, optional
+        0/1 values: the share under A, or the fixed value. Attempts vary by what the items leave of
+        p (1 − p); the paired design then needs ``correlation``.
+    attempts : int or tuple of two int, default 1
+        Attempts per item, of both systems or of A and B.
+    design : {"paired", "independent", "one-sample"}, default "paired"
+        Two systems on the same items, on different items, or one against a fixed value.
+    correlation : float, optional
+        Paired: correlation of the two systems' item means.
+    judge_sd : float, default 0.0
+        Real values: standard deviation of a judge's error at one attempt.
+    sensitivity, specificity : float, default 1.0
+        0/1 values: how often a judge is right about positives and about negatives. Its errors
+        shrink every difference and add to the spread of attempts.
+    cluster_size, icc : float, default 1.0 and 0.0
+        Items per cluster and their correlation, as in `n_for_power`.
+
+    Raises
+    ------
+    InvalidInputError
+        If a number is out of range, the spread is not described fully, or the judge is no better
+        than chance.
+
+    Notes
+    -----
+    Items needed are ``(z_{1−α/2} + z_{power})² (ω² + σ_A²/K_A + σ_B²/K_B) / δ²`` [1]_, with ω the
+    ``item_sd`` of differences, σ the ``within_sd`` and K the attempts; plus z²/2 for the estimated
+    spread, as in `n_for_power`. More attempts help until ω is all that is left. The effect δ is
+    always the true one, not what the judge shows of it.
+
+    References
+    ----------
+    .. [1] Miller (2024), Adding error bars to evals, arXiv:2411.00640, section 5.
+
+    Examples
+    --------
+    One attempt at each question, or four:
+
+    >>> AttemptsDesign(item_sd=0.15, within_sd=0.35).n_for_power(0.03).n
+    2335
+    >>> AttemptsDesign(item_sd=0.15, within_sd=0.35, attempts=4).n_for_power(0.03).n
+    733
+
+    Pass rates, seen through a judge that is right nine times in ten:
+
+    >>> judged = AttemptsDesign(item_sd=0.3, proportion=0.7, correlation=0.9, attempts=4,
+    ...                         sensitivity=0.9, specificity=0.9)
+    >>> judged.n_for_power(0.03).n, round(judged.mde(1000), 3)
+    (1268, 0.034)
+    """
+
+    item_sd: float
+    within_sd: float | tuple[float, float] | None = None
+    proportion: float | None = None
+    attempts: int | tuple[int, int] = 1
+    design: Design = "paired"
+    correlation: float | None = None
+    judge_sd: float = 0.0
+    sensitivity: float = 1.0
+    specificity: float = 1.0
+    cluster_size: float = 1.0
+    icc: float = 0.0
+
+    def __post_init__(self) -> None:
+        _validate.choice(self.design, "design", ("paired", "independent", "one-sample"))
+        _validate.number(self.item_sd, "item_sd", low=0.0)
+        _validate.number(self.judge_sd, "judge_sd", low=0.0)
+        for name in ("sensitivity", "specificity"):
+            _validate.number(getattr(self, name), name, low=0.0, high=1.0)
+        for k in _both(self.attempts):
+            _validate.integer(k, "attempts", low=1)
+        if self.correlation is not None:
+            _validate.number(self.correlation, "correlation", low=-1.0, high=1.0)
+            if self.design != "paired":
+                raise InvalidInputError(f"`correlation` has no meaning in the {self.design} design")
+        if (self.within_sd is None) == (self.proportion is None):
+            raise InvalidInputError("give `within_sd` (real values) or `proportion` (0/1 values)")
+        if self.within_sd is None:
+            self._check_shares()
+        else:
+            self._check_values()
+
+    def _check_values(self) -> None:
+        for sd in _both(self.within_sd):
+            _validate.number(sd, "within_sd", low=0.0)
+        if self._skill != 1.0:
+            raise InvalidInputError(
+                "`sensitivity` and `specificity` are for 0/1 values; give `proportion`, or the "
+                "noise of real values as `judge_sd`"
+            )
+        if self.variance() == 0.0:
+            raise InvalidInputError("`item_sd` and `within_sd` are 0; without spread one item does")
+
+    def _check_shares(self) -> None:
+        share = _validate.number(self.proportion or 0.0, "proportion", low=0.0, high=1.0)
+        if self.judge_sd:
+            raise InvalidInputError(
+                "`judge_sd` is for real values; give `sensitivity` and `specificity`"
+            )
+        if self._skill <= 0.0:
+            raise InvalidInputError(
+                "`sensitivity` + `specificity` is not above 1; such a judge shows no difference"
+            )
+        if self.design == "paired" and self.correlation is None:
+            raise InvalidInputError("0/1 values in the paired design need `correlation`")
+        if self.item_sd > math.sqrt(share * (1.0 - share)):
+            raise InvalidInputError(
+                f"`item_sd` is {self.item_sd:g}; items with a mean of {share:g} vary by at most "
+                f"{math.sqrt(share * (1.0 - share)):.3g}"
+            )
+
+    @property
+    def _skill(self) -> float:
+        return self.sensitivity + self.specificity - 1.0
+
+    def variance(self, effect: float = 0.0) -> float:
+        """Return the variance of what one item says, as the judge shows it.
+
+        Of its difference; of its value in the one-sample design; the mean of both systems'
+        variances in the independent one.
+
+        Examples
+        --------
+        >>> round(AttemptsDesign(item_sd=0.3, within_sd=0.4, attempts=4).variance(), 3)
+        0.17
+        """
+        items = (self._skill * self.item_sd) ** 2
+        first, second = self._within(0.0, 0), self._within(effect, 1)
+        if self.design == "one-sample":
+            return items + second
+        if self.design == "independent":
+            return items + (first + second) / 2.0
+        if self.correlation is not None:
+            items *= 2.0 * (1.0 - self.correlation)
+        return items + first + second
+
+    def _within(self, effect: float, system: int) -> float:
+        """Return the variance that the attempts leave in one system's mean of an item."""
+        attempts = _both(self.attempts)[system]
+        if self.proportion is None:
+            sd = _both(self.within_sd)[system]
+            return float((sd**2 + self.judge_sd**2) / attempts)
+        flagged = 1.0 - self.specificity + self._skill * (self.proportion + effect)
+        # Of the spread of 0/1 values, that of the items' means comes first.
+        left = flagged * (1.0 - flagged) - (self._skill * self.item_sd) ** 2
+        return float(max(0.0, left) / attempts)
+
+    def se(self, n: int) -> float:
+        """Return the standard error of the true difference (or mean) on ``n`` items.
+
+        Examples
+        --------
+        >>> AttemptsDesign(item_sd=0.3, within_sd=0.4, design="one-sample").se(100)
+        0.05
+        """
+        items = _validate.integer(n, "n", low=1)
+        clusters = 1.0 + (self.cluster_size - 1.0) * self.icc
+        factor = 2.0 if self.design == "independent" else 1.0
+        return math.sqrt(factor * clusters * self.variance() / items) / self._skill
+
+    def n_for_power(self, effect: float, *, alpha: float = 0.05, power: float = 0.8) -> SampleSize:
+        """Return the items needed to find a true effect by a two-sided test.
+
+        Parameters
+        ----------
+        effect : float
+            B − A, or the mean minus the fixed value; not zero.
+        alpha : float, default 0.05
+            Level of the test.
+        power : float, default 0.8
+            Probability of finding the effect.
+
+        Returns
+        -------
+        SampleSize
+            Items and clusters; per system in the independent design.
+
+        Raises
+        ------
+        InvalidInputError
+            If a number is out of range.
+
+        Examples
+        --------
+        >>> AttemptsDesign(item_sd=0.2, within_sd=0.4, attempts=8).n_for_power(0.05).n
+        254
+        """
+        delta = _validate.number(effect, "effect")
+        if delta == 0.0:
+            raise InvalidInputError("`effect` is 0; no number of items finds a zero effect")
+        if self.proportion is not None and not 0.0 <= self.proportion + delta <= 1.0:
+            raise InvalidInputError(
+                f"`proportion` + `effect` is {self.proportion + delta:g}; a share cannot leave [0, 1]"
+            )
+        a, b = _quantiles(alpha, power)
+        n = ((a + b) / (self._skill * delta)) ** 2 * self.variance(delta)
+        two = self.design == "independent"
+        n = 2.0 * n + a * a / 4.0 if two else n + a * a / 2.0
+        method = f"attempts-{self.design}-power"
+        return sized(n, self.cluster_size, self.icc, method, 2 if two else 1)
+
+    def mde(self, n: int, *, alpha: float = 0.05, power: float = 0.8) -> float:
+        """Return the smallest true effect that ``n`` items show with the given power.
+
+        Parameters
+        ----------
+        n : int
+            Items; per system in the independent design.
+        alpha : float, default 0.05
+            Level of the two-sided test.
+        power : float, default 0.8
+            Probability of finding the effect.
+
+        Returns
+        -------
+        float
+            Positive.
+
+        Raises
+        ------
+        InfeasibleError
+            If so few items show nothing under these assumptions.
+
+        Examples
+        --------
+        >>> round(AttemptsDesign(item_sd=0.15, within_sd=0.35, attempts=4).mde(733), 3)
+        0.03
+        """
+        items = _validate.integer(n, "n", low=1)
+        high = _HUGE_EFFECT * math.sqrt(self.variance())
+        if self.proportion is not None:
+            high = 1.0 - self.proportion
+        if high <= 0.0 or self.n_for_power(high, alpha=alpha, power=power).n > items:
+            raise InfeasibleError(f"{items} items show no effect under these assumptions")
+        low = 0.0
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            enough = self.n_for_power(middle, alpha=alpha, power=power).n <= items
+            low, high = (low, middle) if enough else (middle, high)
+        return high
+
+
+def _both(value: Any) -> tuple[Any, Any]:
+    """Return what A and B have, given once or for each."""
+    if not isinstance(value, tuple):
+        return value, value
+    if len(value) != 2:
+        raise InvalidInputError(f"{value!r} must be one value, or one for A and one for B")
+    return value[0], value[1]
+
+
+def _quantiles(alpha: float, power: float) -> tuple[float, float]:
+    a = critical_value(1.0 - _validate.fraction(alpha, "alpha"))
+    b = normal_quantile(_validate.fraction(power, "power"))
+    if a + b <= 0.0:
+        raise InvalidInputError("`power` is not above `alpha` / 2; any sample has that much")
+    return a, b

@@ -1,0 +1,284 @@
+"""How many human labels to buy, and of which units, before they are bought."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, SupportsFloat, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import FloatArray
+from eval_toolkit.errors import InfeasibleError, InvalidInputError
+from eval_toolkit.inference._distributions import critical_value
+from eval_toolkit.inference.judged.prediction_powered import BINARY, NO_PSEUDO, powered_mean
+from eval_toolkit.inference.judged.reading import Judged, read_judged
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
+
+__all__ = ["LabelPlan", "LabelRule", "plan_labels"]
+
+LabelRule: TypeAlias = Literal["ppi++", "by-verdict", "rogan-gladen", "labels-only"]
+
+_RULES = ("ppi++", "by-verdict", "rogan-gladen", "labels-only")
+_MOST = 10**9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelPlan:
+    """Human labels needed for an interval of the wanted half-width.
+
+    Examples
+    --------
+    >>> judge, human = [1, 0, 1, 0] * 100, [1, 0, 1, 0, 0, 0, 1, 1] * 5 + [None] * 360
+    >>> plan_labels(judge, human, half_width=0.08).n_labels
+    130
+    """
+
+    n_labels: int
+    """In all, with those there are."""
+    n_more: int
+    """To be bought."""
+    half_width: float
+    """Asked for."""
+    half_width_now: float
+    """Expected with the labels there are."""
+    half_width_best: float
+    """Expected with every unit labelled; by Rogan and Gladen, with any number of labels."""
+    method: str
+    confidence: float
+    split: Mapping[str, int] = field(default_factory=dict)
+    """Labels in all, part by part; empty where they are drawn at random from all units."""
+    buy: Mapping[str, int] = field(default_factory=dict)
+    """Labels to be bought, part by part."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        payload = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return payload | {"split": dict(self.split), "buy": dict(self.buy)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Pilot:
+    """What the labels so far say: the variance at n labels, and how to divide them."""
+
+    variance: Callable[[int], float]
+    most: int
+    divide: Callable[[int], dict[str, int]]
+    have: Mapping[str, int]
+
+
+def plan_labels(
+    judge: ArrayLike,
+    human: ArrayLike,
+    *,
+    half_width: SupportsFloat,
+    method: LabelRule = "ppi++",
+    groups: ArrayLike | None = None,
+    confidence: float = DEFAULT_CONFIDENCE,
+) -> LabelPlan:
+    """How many human labels to buy next, from the labels there are.
+
+    Parameters
+    ----------
+    judge : array-like of shape (n,)
+        The judge's verdict or score of every unit.
+    human : array-like of shape (n,)
+        Human labels of a random pilot, None or NaN elsewhere; 20 or more are advisable.
+    half_width : float
+        Of the interval you want, from the estimate to an end.
+    method : {"ppi++", "by-verdict", "rogan-gladen", "labels-only"}, default "ppi++"
+        How the labels will be drawn and used; see the notes.
+    groups : array-like of shape (n,), optional
+        Units that are not independent; the pilot shows what that costs.
+    confidence : float, default 0.95
+        Of the interval.
+
+    Returns
+    -------
+    LabelPlan
+        Labels in all and to be bought.
+
+    Raises
+    ------
+    InvalidInputError
+        If arrays are unusable, or the method needs 0/1 verdicts and labels.
+    UndefinedMetricError
+        If there are fewer than two labels.
+    InfeasibleError
+        If no number of labels of these units gives such an interval: more units are needed.
+
+    Notes
+    -----
+    "ppi++" and "labels-only": drawn at random from all units. "by-verdict": drawn at random among
+    the judge's positives and negatives, divided so that the variance is smallest (Neyman): more
+    where the judge errs more. Pass ``strata=judge`` to `corrected_rate` with such labels.
+    "rogan-gladen": a calibration set of its own, divided between units that are truly positive and
+    negative as [1]_ advise. The pilot counts two pseudo-units, so that a pilot without errors does
+    not promise a flawless judge.
+
+    References
+    ----------
+    .. [1] Lee et al. (2025), How to correctly report LLM-as-a-judge evaluations,
+       arXiv:2511.21140.
+
+    Examples
+    --------
+    >>> judge = [1, 0, 1, 0] * 250
+    >>> human = [1, 0, 1, 0, 0, 0, 1, 0] * 5 + [None] * 960
+    >>> plan = plan_labels(judge, human, half_width=0.05, method="by-verdict")
+    >>> plan.n_more, dict(plan.buy)
+    (131, {'judge-positive': 107, 'judge-negative': 24})
+    """
+    level = _validate.fraction(confidence, "confidence")
+    wanted = _validate.number(half_width, "half_width", low=0.0, include_low=False)
+    _validate.choice(method, "method", _RULES)
+    data = read_judged(judge, human, groups)
+    data.check_random()
+    if method in ("by-verdict", "rogan-gladen") and not data.binary:
+        raise InvalidInputError(f"method {method!r} needs 0/1 verdicts and labels; use 'ppi++'")
+    pilot = _PILOTS[method](data)
+    effect = _design_effect(data)
+
+    def reach(n: int) -> float:
+        return critical_value(level, max(1, n - 1)) * math.sqrt(effect * pilot.variance(n))
+
+    best = reach(pilot.most)
+    if best > wanted:
+        raise InfeasibleError(
+            f"no number of labels gives a half-width of {wanted:g} on these {data.n} units: the "
+            f"best is {best:.3g}; evaluate more units"
+        )
+    n = _smallest(reach, wanted, pilot.most)
+    split = pilot.divide(n)
+    buy = {name: max(0, count - pilot.have.get(name, 0)) for name, count in split.items()}
+    return LabelPlan(
+        n_labels=n,
+        n_more=sum(buy.values()) if buy else max(0, n - data.n_labels),
+        half_width=wanted,
+        half_width_now=reach(data.n_labels),
+        half_width_best=best,
+        method=method,
+        confidence=level,
+        split=split,
+        buy=buy,
+    )
+
+
+def _smallest(reach: Callable[[int], float], wanted: float, most: int) -> int:
+    """Return the smallest n whose half-width is no more than wanted, by bisection."""
+    low, high = 1, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reach(middle) <= wanted else (middle, high)
+    return high
+
+
+def _design_effect(data: Judged) -> float:
+    """Return by how much clusters multiply the variance, in the pilot."""
+    if data.groups is None:
+        return 1.0
+    pseudo = BINARY if data.is_rate else NO_PSEUDO
+    alone = Judged(data.judge, data.human, data.labelled, None)
+    plain = powered_mean(alone, None, pseudo)
+    clustered = powered_mean(data, plain.lam, pseudo)
+    return max(1.0, clustered.variance / plain.variance) if plain.variance > 0.0 else 1.0
+
+
+def _moments(data: Judged) -> tuple[float, float, float]:
+    """Return the variances of labels and verdicts and their covariance, pseudo-units included."""
+    pseudo = BINARY if data.is_rate else NO_PSEUDO
+    y = np.concatenate([data.human[data.labelled], pseudo.human])
+    f = np.concatenate([data.judge[data.labelled], pseudo.judge])
+    weights = np.ones(len(y))
+    weights[data.n_labels :] = pseudo.count
+    weights /= weights.sum()
+    y, f = y - weights @ y, f - weights @ f
+    return float(weights @ y**2), float(weights @ f**2), float((weights * y) @ f)
+
+
+def _random(data: Judged) -> _Pilot:
+    by_human, by_judge, together = _moments(data)
+    known = together**2 / by_judge if by_judge > 0.0 and together > 0.0 else 0.0
+
+    def variance(n: int) -> float:
+        # What the judge knows of the labels is known from all units, the rest from labels.
+        return (by_human - known * (1.0 - n / data.n)) / n
+
+    return _Pilot(variance, data.n, lambda n: {}, {})
+
+
+def _labels_only(data: Judged) -> _Pilot:
+    by_human, _, _ = _moments(data)
+    return _Pilot(lambda n: by_human / n, data.n, lambda n: {}, {})
+
+
+def _by_verdict(data: Judged) -> _Pilot:
+    sides = (data.judge == 1.0, data.judge == 0.0)
+    names = ("judge-positive", "judge-negative")
+    have = [int((side & data.labelled).sum()) for side in sides]
+    sizes = np.array([int(side.sum()) for side in sides])
+    hits = [float(data.human[side & data.labelled].sum()) for side in sides]
+    # Half a label of each kind: the same pseudo-units as on the whole table.
+    shares = np.array([(k + 0.5) / (n + 1.0) for k, n in zip(hits, have, strict=True)])
+    weights = sizes / data.n
+    spreads = shares * (1.0 - shares)
+    between = float(weights @ (shares - weights @ shares) ** 2) / data.n
+    part = _Allocation(names, weights * np.sqrt(spreads), sizes)
+
+    def variance(n: int) -> float:
+        counts = np.array(list(part(n).values()), dtype=np.float64)
+        used = sizes > 0
+        return float((weights**2 * spreads)[used] @ (1.0 / counts[used])) + between
+
+    return _Pilot(variance, data.n, part, dict(zip(names, have, strict=True)))
+
+
+def _calibration(data: Judged) -> _Pilot:
+    true, false = (data.labelled & (data.human == value) for value in (1.0, 0.0))
+    positives, negatives = int(true.sum()), int(false.sum())
+    se = (float(data.judge[true].sum()) + 1.0) / (positives + 2.0)
+    sp = (float((1.0 - data.judge[false]).sum()) + 1.0) / (negatives + 2.0)
+    rate = float(data.judge.mean())
+    if se + sp <= 1.0:
+        raise InfeasibleError(
+            f"the pilot shows a judge no better than chance (sensitivity {se:.2g}, specificity "
+            f"{sp:.2g}); plan for 'labels-only'"
+        )
+    theta = min(1.0, max(0.0, (rate + sp - 1.0) / (se + sp - 1.0)))
+    needs = np.array([theta * math.sqrt(se * (1 - se)), (1 - theta) * math.sqrt(sp * (1 - sp))])
+    names = ("human-positive", "human-negative")
+    part = _Allocation(names, needs, np.array([_MOST, _MOST]))
+
+    def variance(n: int) -> float:
+        counts = np.array(list(part(n).values()), dtype=np.float64)
+        by_labels = float(needs**2 @ (1.0 / counts))
+        return (rate * (1.0 - rate) / data.n + by_labels) / (se + sp - 1.0) ** 2
+
+    have = dict(zip(names, (positives, negatives), strict=True))
+    return _Pilot(variance, _MOST, part, have)
+
+
+@dataclass(frozen=True)
+class _Allocation:
+    """Divides n labels between two parts in proportion to their needs, two each at least."""
+
+    names: tuple[str, str]
+    needs: FloatArray
+    sizes: Any
+
+    def __call__(self, n: int) -> dict[str, int]:
+        total = float(self.needs.sum())
+        share = float(self.needs[0]) / total if total > 0.0 else 0.5
+        first = round(n * share)
+        first = min(max(first, min(2, self.sizes[0]), n - self.sizes[1]), self.sizes[0])
+        second = min(max(n - first, min(2, self.sizes[1])), self.sizes[1])
+        return {self.names[0]: int(first), self.names[1]: int(second)}
+
+
+_PILOTS: Mapping[str, Callable[[Judged], _Pilot]] = {
+    "ppi++": _random,
+    "by-verdict": _by_verdict,
+    "rogan-gladen": _calibration,
+    "labels-only": _labels_only,
+}

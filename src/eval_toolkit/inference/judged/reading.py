@@ -1,0 +1,139 @@
+"""Verdicts and labels as arrays, and whether the labels were bought without looking at verdicts."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
+from eval_toolkit.inference._distributions import upper_tail
+
+__all__ = ["Judged", "read_judged"]
+
+_NOT_BY_CHANCE = 1e-4
+"""Below this p-value, labels were not bought at random."""
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Verdicts on all units and human labels on some."""
+
+    judge: FloatArray
+    human: FloatArray
+    """Meaningless where there is no label."""
+    labelled: BoolArray
+    groups: IntArray | None
+
+    @property
+    def n(self) -> int:
+        """Units."""
+        return len(self.judge)
+
+    @property
+    def n_labels(self) -> int:
+        """Units with a human label."""
+        return int(self.labelled.sum())
+
+    @property
+    def n_groups(self) -> int | None:
+        """Independent groups; None where units are independent."""
+        return None if self.groups is None else len(np.unique(self.groups))
+
+    @property
+    def binary_judge(self) -> bool:
+        """Whether verdicts are 0 or 1."""
+        return bool(np.isin(self.judge, (0.0, 1.0)).all())
+
+    @property
+    def binary(self) -> bool:
+        """Whether verdicts and labels are 0 or 1."""
+        return self.binary_judge and self.is_rate
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether labels are 0 or 1 and verdicts no further out: probabilities, say."""
+        labels = self.human[self.labelled]
+        inside = float(self.judge.min()) >= 0.0 and float(self.judge.max()) <= 1.0
+        return inside and bool(np.isin(labels, (0.0, 1.0)).all())
+
+    def take(self, rows: BoolArray) -> "Judged":
+        """Return some of the units."""
+        groups = None if self.groups is None else self.groups[rows]
+        return Judged(self.judge[rows], self.human[rows], self.labelled[rows], groups)
+
+    def check_random(self) -> None:
+        """Raise if the verdicts of labelled units are not like those of all units."""
+        if self.n_labels == self.n or float(self.judge.std()) == 0.0:
+            return
+        counted = self.binary_judge and self.groups is None
+        p_value = self._share_p_value() if counted else self._rank_p_value()
+        if p_value < _NOT_BY_CHANCE:
+            there, rest = self.judge[self.labelled].mean(), self.judge[~self.labelled].mean()
+            raise InvalidInputError(
+                f"`human` labels were not chosen at random: the judge's mean is {there:.3g} where "
+                f"there is a label and {rest:.3g} elsewhere (p = {p_value:.1g}). Pass `strata` (the "
+                "verdicts, if labels were bought by verdict) or `weights` (1 / chance of a label)"
+            )
+
+    def _share_p_value(self) -> float:
+        """Return how unlikely so many, or so few, positive verdicts are among the labelled."""
+        from scipy.special import bdtr, bdtrc
+
+        share, hits = float(self.judge.mean()), int(self.judge[self.labelled].sum())
+        fewer = float(bdtr(hits, self.n_labels, share))
+        more = float(bdtrc(hits - 1, self.n_labels, share)) if hits else 1.0
+        return 2.0 * min(fewer, more)
+
+    def _rank_p_value(self) -> float:
+        """Return how unlikely the mean rank of the labelled units is.
+
+        Clusters that were labelled together make it vary more.
+        """
+        n, n_labels = self.n, self.n_labels
+        rank = np.searchsorted(np.sort(self.judge), self.judge).astype(np.float64)
+        off, chosen = rank - rank.mean(), self.labelled - n_labels / n
+        variance = float(off @ off) / (n - 1) * n_labels * (1.0 - n_labels / n)
+        if self.groups is not None:
+            sums = np.bincount(self.groups, off * chosen)
+            variance = max(variance, float(sums @ sums))
+        return 2.0 * upper_tail(abs(float(off @ chosen)) / math.sqrt(variance))
+
+
+def read_judged(
+    judge: ArrayLike,
+    human: Any,
+    groups: ArrayLike | None,
+    names: tuple[str, str] = ("judge", "human"),
+) -> Judged:
+    """Return checked arrays.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths differ or a verdict is not a number.
+    UndefinedMetricError
+        If fewer than two units have a human label.
+    """
+    verdicts = _validate.vector(judge, names[0])
+    entries = _validate.as_array(human, names[1], dtype=object)
+    if entries.ndim != 1:
+        raise InvalidInputError(f"`{names[1]}` must be 1-D, got shape {entries.shape}")
+    _validate.same_length(verdicts, entries, names)
+    labelled = np.array([not _validate.is_missing(value) for value in entries], dtype=np.bool_)
+    if labelled.sum() < 2:
+        raise UndefinedMetricError(
+            f"a correction is undefined: `{names[1]}` has {int(labelled.sum())} labels; "
+            "it needs at least two"
+        )
+    labels = np.zeros(len(entries))
+    labels[labelled] = _validate.vector(entries[labelled], names[1])
+    codes = None if groups is None else _validate.group_codes(groups, len(verdicts))[0]
+    if codes is not None and len(np.unique(codes[labelled])) < 2:
+        raise UndefinedMetricError(
+            "a correction is undefined: all human labels are in one group; it needs two or more"
+        )
+    return Judged(verdicts, labels, labelled, codes)

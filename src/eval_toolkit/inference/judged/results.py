@@ -1,0 +1,93 @@
+"""What a corrected estimate is: a rate by human labels, mostly known through a judge."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["CorrectedDifference", "CorrectedRate"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorrectedRate:
+    """The rate (or mean) people would give to all units, from a judge and some human labels.
+
+    Examples
+    --------
+    >>> from eval_toolkit.inference import corrected_rate
+    >>> judge = [1, 0, 1, 1, 0, 1, 0, 1, 1, 1] * 10
+    >>> human = [1, 0, 0, 1] + [None] * 96
+    >>> f"{corrected_rate(judge, human, method='raw'):.2f}"
+    '0.70 [0.60, 0.78]'
+    """
+
+    value: float
+    ci_low: float
+    ci_high: float
+    confidence: float
+    method: str
+    """"ppi++", "ppi", "rogan-gladen", "labels-only" or "raw"."""
+    se: float | None
+    raw: float
+    """The judge's own rate over all units."""
+    n_units: int
+    n_labels: int
+    n_groups: int | None = None
+    lam: float | None = None
+    """How much the judge counts: 0 not at all, 1 as in plain prediction-powered inference."""
+    narrowest: str = ""
+    """Of the methods that human labels correct, the one with the shortest interval here."""
+    widths: Mapping[str, float] = field(default_factory=dict)
+    reason: str = ""
+    """What to know before the number is used."""
+
+    @property
+    def width(self) -> float:
+        """From the lower to the upper end."""
+        return self.ci_high - self.ci_low
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        payload = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return payload | {"widths": dict(self.widths)}
+
+    def __format__(self, spec: str) -> str:
+        spec = spec or ".3f"
+        return f"{self.value:{spec}} [{self.ci_low:{spec}}, {self.ci_high:{spec}}]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorrectedDifference:
+    """B − A as people would see it, from a judge on all units and human labels on some.
+
+    Examples
+    --------
+    >>> from eval_toolkit.inference import corrected_difference
+    >>> a, b = [0, 1, 0, 1] * 10, [1, 1, 0, 1] * 10
+    >>> corrected_difference(a, a[:20] + [None] * 20, b, b[:20] + [None] * 20).delta
+    0.25
+    """
+
+    delta: float
+    ci_low: float
+    ci_high: float
+    confidence: float
+    p_value: float
+    """Two-sided, of "no difference"."""
+    method: str
+    se: float
+    raw_delta: float
+    """The judge's own difference over all units."""
+    n_units: int
+    n_labels: int
+    """Units on which people labelled both A and B."""
+    n_groups: int | None
+    lam: float
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def __format__(self, spec: str) -> str:
+        spec = spec or ".3f"
+        return f"{self.delta:+{spec}} [{self.ci_low:+{spec}}, {self.ci_high:+{spec}}]"

@@ -1,0 +1,283 @@
+"""Confidence sequences: intervals of a mean that hold at every number of values at once.
+
+An interval for a fixed number of values is wrong for whoever looks while values come in and stops
+when it pleases: with enough looks it misses the mean almost surely. A confidence sequence contains
+the mean at *all* numbers of values with the confidence it states, so one may look at any time, stop
+for any reason and go on later.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import FloatArray
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
+from eval_toolkit.inference._lower_bounds import (
+    BernsteinBound,
+    BettingBound,
+    BinomialBound,
+    LowerBound,
+)
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
+
+__all__ = ["ConfidenceSequence", "confidence_sequence"]
+
+METHODS = ("betting", "empirical-bernstein", "beta-binomial")
+_BLOCK = 16
+"""Values at once while every mean is possible; more as fewer are, to fill a cache each time."""
+_ROUNDING = 1e-9
+"""Of the range: by so much a value may lie outside its bounds."""
+
+
+class ConfidenceSequence:
+    """An interval of the mean of bounded values that holds at every number of values at once.
+
+    Parameters
+    ----------
+    bounds : tuple of float, default (0.0, 1.0)
+        Smallest and largest value there can be, known beforehand: (-1, 1) for differences of
+        scores in [0, 1].
+    confidence : float, default 0.95
+        Chance that the mean is inside all the way.
+    method : {"betting", "empirical-bernstein", "beta-binomial"}, default "betting"
+        Betting adapts to the spread of the values and is the narrowest, rounded outwards to
+        1/4000 of the range. Empirical Bernstein is a closed form, faster and wider. Beta-binomial
+        is for values at the two bounds alone (right or wrong), and narrower for fewer than about a
+        hundred of them.
+    n_total : int, optional
+        The values are drawn without replacement from so many, in random order, and the mean is
+        that of all of these; the interval closes when all are there. By default they are
+        independent draws, and the mean is that of what they are drawn from.
+    running : bool, default True
+        Whether what was outside once stays outside, which keeps the confidence and only narrows
+        the interval. Otherwise each interval is that of its own number of values.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If an option is out of range.
+
+    Notes
+    -----
+    Values must come in random order: each as good as any other to be next. Values that are not
+    independent (questions on one passage) are to be added as one, their mean where groups are of
+    one size.
+
+    If the values contradict every mean, the chance of which is at most 1 − confidence where they
+    come as promised, the interval is the whole range from then on, and says so in ``reason``.
+
+    References
+    ----------
+    .. [1] Waudby-Smith and Ramdas (2024), Estimating means of bounded random variables by betting,
+       JRSS-B 86(1):1-27.
+    .. [2] Waudby-Smith and Ramdas (2020), Confidence sequences for sampling without replacement,
+       NeurIPS 33.
+
+    Examples
+    --------
+    >>> rightly = ConfidenceSequence()
+    >>> _ = rightly.update([1, 1, 0, 1] * 25)
+    >>> f"{rightly.interval:.2f}"
+    '0.75 [0.59, 0.87]'
+    >>> _ = rightly.update([1, 1, 0, 1] * 225)  # look, and go on
+    >>> f"{rightly.interval:.2f}"
+    '0.75 [0.70, 0.79]'
+    """
+
+    def __init__(
+        self,
+        *,
+        bounds: tuple[float, float] = (0.0, 1.0),
+        confidence: float = DEFAULT_CONFIDENCE,
+        method: str = "betting",
+        n_total: int | None = None,
+        running: bool = True,
+    ) -> None:
+        self.bounds = _bounds(bounds)
+        self.confidence = _validate.fraction(confidence, "confidence")
+        self.method = _validate.choice(method, "method", METHODS)
+        self.n_total = None if n_total is None else _validate.integer(n_total, "n_total", low=1)
+        self.running = bool(running)
+        self.n = 0
+        """How many values there are."""
+        self._below, self._above = (
+            _lower_bound(self.method, 1.0 - self.confidence, self.n_total, self.running)
+            for _ in range(2)
+        )
+        self._sum, self._contradicted = 0.0, False
+        self._low, self._high = 0.0, 1.0  # as the method has it
+        self._shown = (0.0, 1.0)  # and with what is certain
+
+    @property
+    def low(self) -> float:
+        """The lower end now; of the bounds where there is no value yet."""
+        return self._scaled(self._shown[0])
+
+    @property
+    def high(self) -> float:
+        """The upper end now."""
+        return self._scaled(self._shown[1])
+
+    @property
+    def interval(self) -> BootstrapCI:
+        """The mean so far and the interval; `UndefinedMetricError` where there is no value yet."""
+        if not self.n:
+            raise UndefinedMetricError("the interval is undefined: there is no value yet")
+        return BootstrapCI(
+            self._scaled(self._sum / self.n),
+            self.low,
+            self.high,
+            self.confidence,
+            0,
+            f"{self.method} sequence",
+            n_units=self.n,
+            n_groups=self.n,
+            reason="the values contradict every mean: are they in random order?"
+            if self._contradicted
+            else "",
+        )
+
+    def update(self, values: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Add values in the order they came.
+
+        Parameters
+        ----------
+        values : array-like of shape (n,)
+            Numbers within the bounds.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n,)
+            The interval after each of them. How the values are cut into updates changes nothing.
+
+        Raises
+        ------
+        InvalidInputError
+            If a value lies outside the bounds, is neither bound for "beta-binomial", or there are
+            more than ``n_total``.
+        """
+        x = self._checked(values)
+        lower, upper = np.empty(len(x)), np.empty(len(x))
+        at = 0
+        while at < len(x):
+            width = (self._high - self._low) if self.running else 1.0
+            size = min(1024, int(_BLOCK / max(width, 1e-9)))
+            block = slice(at, at + size)
+            lower[block], upper[block] = self._add(x[block])
+            at += size
+        start, end = self.bounds
+        return start + (end - start) * lower, start + (end - start) * upper
+
+    def _checked(self, values: ArrayLike) -> FloatArray:
+        """Return values as shares of the range."""
+        given = _validate.vector(values, "values")
+        low, high = self.bounds
+        x = (given - low) / (high - low)
+        outside = (x < -_ROUNDING) | (x > 1.0 + _ROUNDING)
+        if outside.any():
+            row = int(np.argmax(outside))
+            raise InvalidInputError(
+                f"values[{row}] is {given[row]:g}; it must lie within the bounds, "
+                f"{low:g} and {high:g}"
+            )
+        x = np.clip(x, 0.0, 1.0)
+        if self.method == "beta-binomial" and not np.isin(x, (0.0, 1.0)).all():
+            row = int(np.argmin(np.isin(x, (0.0, 1.0))))
+            raise InvalidInputError(
+                f"values[{row}] is {given[row]:g}; the method 'beta-binomial' is for values of "
+                f"{low:g} and {high:g} alone: use 'betting'"
+            )
+        if self.n_total is not None and self.n + len(x) > self.n_total:
+            raise InvalidInputError(
+                f"`values` make {self.n + len(x)} in all, but `n_total` is {self.n_total}"
+            )
+        return x
+
+    def _add(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the interval after each of a few values, as shares of the range."""
+        low = self._below.add(x, self._high)
+        high = 1.0 - self._above.add(1.0 - x, 1.0 - self._low)
+        sums = np.cumsum(np.concatenate(([self._sum], x)))[1:]
+        n = self.n + np.arange(1, len(x) + 1)
+        self.n, self._sum = int(n[-1]), float(sums[-1])
+        if self.running:
+            low = np.maximum.accumulate(np.maximum(low, self._low))
+            high = np.minimum.accumulate(np.minimum(high, self._high))
+        crossed = high - low < self._below.least_width
+        if self._contradicted or crossed.any():
+            first = 0 if self._contradicted else int(np.argmax(crossed))
+            self._contradicted = True
+            low[first:], high[first:] = 0.0, 1.0
+        self._low, self._high = float(low[-1]), float(high[-1])
+        if self.n_total is not None:  # what is certain whatever the rest will be
+            least, most = sums / self.n_total, (sums + self.n_total - n) / self.n_total
+            most = np.maximum(most, least)
+            low, high = np.clip(low, least, most), np.clip(high, least, most)
+        self._shown = (float(low[-1]), float(high[-1]))
+        return low, high
+
+    def _scaled(self, share: float) -> float:
+        low, high = self.bounds
+        return low + (high - low) * share
+
+
+def confidence_sequence(
+    values: ArrayLike,
+    *,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    confidence: float = DEFAULT_CONFIDENCE,
+    method: str = "betting",
+    n_total: int | None = None,
+    running: bool = True,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the interval of a mean after each of some values, valid at all of them at once.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        In the order they came, which must be random.
+    bounds, confidence, method, n_total, running
+        As in `ConfidenceSequence`.
+
+    Returns
+    -------
+    lower, upper : ndarray of shape (n,)
+        The chance that the mean is ever outside is at most 1 − confidence.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        As `ConfidenceSequence` does.
+
+    Examples
+    --------
+    >>> lower, upper = confidence_sequence([1, 0, 1, 1] * 50, n_total=200)
+    >>> f"{lower[99]:.2f} to {upper[99]:.2f}"  # half of the 200 are known
+    '0.63 to 0.84'
+    >>> f"{lower[-1]:.2f} to {upper[-1]:.2f}"
+    '0.75 to 0.75'
+    """
+    sequence = ConfidenceSequence(
+        bounds=bounds, confidence=confidence, method=method, n_total=n_total, running=running
+    )
+    return sequence.update(values)
+
+
+def _bounds(given: tuple[float, float]) -> tuple[float, float]:
+    try:
+        low, high = given
+    except (TypeError, ValueError):
+        raise InvalidTypeError(
+            f"`bounds` is {given!r}; it must be the smallest and the largest value"
+        ) from None
+    low, high = _validate.number(low, "bounds[0]"), _validate.number(high, "bounds[1]")
+    if low >= high:
+        raise InvalidInputError(f"`bounds` is {given!r}; the first must be below the second")
+    return low, high
+
+
+def _lower_bound(method: str, alpha: float, n_total: int | None, running: bool) -> LowerBound:
+    if method == "beta-binomial":
+        return BinomialBound(alpha, n_total, running)
+    kind = BettingBound if method == "betting" else BernsteinBound
+    return kind(alpha / 2.0, n_total, running)

@@ -1,0 +1,353 @@
+"""Where the noise comes from: items, attempts, prompts, seeds; and what to buy more of."""
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit.errors import InvalidInputError, MissingColumnError, UndefinedMetricError
+
+__all__ = ["Purchase", "VarianceComponents", "variance_components"]
+
+ITEM, ATTEMPT = "item", "attempt"
+_TIMES = " × "
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """One more of something, and what it does to the standard error of the mean.
+
+    Examples
+    --------
+    >>> Purchase("attempt", 0.04, 0.01, 100.0).per_cost
+    0.0001
+    """
+
+    what: str
+    """"item", "attempt" or the name of a factor."""
+    se: float
+    """With one more."""
+    saved: float
+    """How much smaller than now."""
+    cost: float
+
+    @property
+    def per_cost(self) -> float:
+        """What one unit of cost saves."""
+        return self.saved / self.cost
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        names = ("what", "se", "saved", "cost", "per_cost")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VarianceComponents:
+    """The variance of one value, split by where it comes from.
+
+    Examples
+    --------
+    >>> parts = variance_components([1, 1, 0, 0, 1, 0], ["a", "a", "b", "b", "c", "c"])
+    >>> {name: round(value, 3) for name, value in parts.components.items()}
+    {'item': 0.167, 'attempt': 0.167}
+    """
+
+    components: Mapping[str, float]
+    """Variance by source: "item", each factor, "item × factor", …, "attempt" (the rest)."""
+    levels: Mapping[str, int]
+    """How many items, levels of each factor, and attempts in each combination (rounded)."""
+    mean: float
+    n_values: int
+    balanced: bool
+    reason: str = ""
+    """What was set to zero, and what could not be told apart."""
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Each source's share of the variance of one value."""
+        total = sum(self.components.values())
+        return {name: value / total for name, value in self.components.items()} if total else {}
+
+    def se(self, levels: Mapping[str, int] | None = None, *, fixed: Collection[str] = ()) -> float:
+        """Return the standard error of the mean of a balanced design.
+
+        Parameters
+        ----------
+        levels : mapping of str to int, optional
+            How many of "item", "attempt" and each factor; as many as there were, by default.
+        fixed : collection of str, optional
+            Factors whose levels are all there is, not a sample of those you might have used:
+            their own variance does not count.
+
+        Returns
+        -------
+        float
+            √ of the sum of the components, each over the number of its levels.
+
+        Raises
+        ------
+        InvalidInputError
+            If a name is not one of the design, or a number is below 1.
+
+        Examples
+        --------
+        >>> parts = variance_components([1, 1, 0, 0, 1, 0], ["a", "a", "b", "b", "c", "c"])
+        >>> round(parts.se(), 3), round(parts.se({"item": 100, "attempt": 1}), 3)
+        (0.289, 0.058)
+        """
+        counts = self._counts(levels or {})
+        self._known(fixed, "fixed")
+        every = math.prod(counts.values())
+        total = 0.0
+        for source, variance in self.components.items():
+            if source not in fixed:
+                names = source.split(_TIMES)
+                total += variance / (
+                    every if source == ATTEMPT else math.prod(counts[name] for name in names)
+                )
+        return math.sqrt(total)
+
+    def next_buys(
+        self,
+        levels: Mapping[str, int] | None = None,
+        *,
+        costs: Mapping[str, float] | None = None,
+        fixed: Collection[str] = (),
+    ) -> tuple[Purchase, ...]:
+        """Rank one more item, attempt or level of a factor by what it saves per cost.
+
+        Parameters
+        ----------
+        levels : mapping of str to int, optional
+            The design to start from; the one there was, by default.
+        costs : mapping of str to float, optional
+            Of one "request" (1 by default), and on top of its requests of one more "item",
+            "attempt" or level of a factor (0 by default).
+        fixed : collection of str, optional
+            As in `se`; nothing of them is bought.
+
+        Returns
+        -------
+        tuple of Purchase
+            The best first.
+
+        Raises
+        ------
+        InvalidInputError
+            If a name is not one of the design, or a cost is not positive.
+
+        Examples
+        --------
+        Three items tried twice: another item is worth more than another attempt at all of them.
+
+        >>> parts = variance_components([1, 1, 0, 0, 1, 0], ["a", "a", "b", "b", "c", "c"])
+        >>> [buy.what for buy in parts.next_buys()]
+        ['item', 'attempt']
+        """
+        counts = self._counts(levels or {})
+        prices = dict(costs or {})
+        self._known([name for name in prices if name != "request"], "costs")
+        request = _validate.number(prices.get("request", 1.0), "costs['request']", low=0.0)
+        now, every = self.se(counts, fixed=fixed), math.prod(counts.values())
+        buys = []
+        for name, count in counts.items():
+            if name in fixed:
+                continue
+            cost = request * every / count + prices.get(name, 0.0)
+            if cost <= 0.0:
+                raise InvalidInputError(f"one more {name} costs {cost:g}; it must cost something")
+            then = self.se({**counts, name: count + 1}, fixed=fixed)
+            buys.append(Purchase(name, then, now - then, cost))
+        return tuple(sorted(buys, key=lambda buy: -buy.per_cost))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "components": dict(self.components),
+            "shares": self.shares,
+            "levels": dict(self.levels),
+            "mean": self.mean,
+            "se": self.se(),
+            "n_values": self.n_values,
+            "balanced": self.balanced,
+            "next_buys": [buy.to_dict() for buy in self.next_buys()],
+            "reason": self.reason,
+        }
+
+    def _counts(self, levels: Mapping[str, int]) -> dict[str, int]:
+        self._known(levels, "levels")
+        for name, count in levels.items():
+            _validate.integer(count, f"levels[{name!r}]", low=1)
+        return {**self.levels, **levels}
+
+    def _known(self, names: Collection[str], what: str) -> None:
+        for name in names:
+            if name not in self.levels:
+                raise MissingColumnError(
+                    f"`{what}` names {name!r}; the design has {', '.join(self.levels)}"
+                )
+
+
+def variance_components(
+    values: ArrayLike,
+    items: ArrayLike,
+    *,
+    factors: Mapping[str, ArrayLike] | None = None,
+) -> VarianceComponents:
+    """Split the variance of values into items, attempts and crossed factors.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        One number per attempt, 0/1 or real.
+    items : array-like of shape (n,)
+        The item attempted.
+    factors : mapping of name to array-like of shape (n,), optional
+        What else was varied across items: prompt template, seed, judge. Each is taken for a random
+        sample of those you might have used.
+
+    Returns
+    -------
+    VarianceComponents
+        Variance by source, the standard error of the mean for any design, what to buy next.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths differ, a factor has one level, does not vary within items, or two factors
+        cannot be told apart.
+    UndefinedMetricError
+        If every item has one value: items and attempts cannot be told apart.
+
+    Notes
+    -----
+    Henderson's first method [1]_: the sums of squares of the means of each source are set equal to
+    their expectations under crossed random effects. Unbiased, whether or not the design is
+    balanced; for a balanced one it is the analysis of variance. A component that comes out
+    negative is set to zero, which ``reason`` says. Interactions of two sources are split off where
+    combinations were tried more than once, else they are part of "attempt".
+
+    References
+    ----------
+    .. [1] Henderson (1953), Biometrics 9(2):226-252.
+    .. [2] Searle, Casella & McCulloch (1992), Variance Components, chapter 5.
+
+    Examples
+    --------
+    >>> items = ["a", "b", "c"] * 4
+    >>> prompts = ["short"] * 6 + ["long"] * 6
+    >>> parts = variance_components([1, 0, 1, 1, 0, 1, 0, 0, 1, 0, 0, 1], items,
+    ...                             factors={"prompt": prompts})
+    >>> list(parts.components)
+    ['item', 'prompt', 'item × prompt', 'attempt']
+    """
+    x = _validate.vector(values, "values")
+    codes, n_items = _validate.group_codes(items, len(x), "items")
+    sources = {ITEM: codes} | _factors(factors or {}, len(x), codes)
+    if n_items < 2:
+        raise UndefinedMetricError("the variance between items is undefined: there is one item")
+    if n_items == len(x):
+        raise UndefinedMetricError(
+            "the variance of attempts is undefined: every item has one value; try some again"
+        )
+    levels = {name: int(part.max()) + 1 for name, part in sources.items()}
+    cells = _crossed(list(sources.values()))
+    sizes = np.bincount(cells)
+    notes = _add_interactions(sources, len(x))
+    found = _solve(x - x.mean(), sources)
+    components = dict(zip([*sources, ATTEMPT], found.tolist(), strict=True))
+    negative = [name for name, value in components.items() if value < 0.0]
+    if negative:
+        notes.append(f"set to zero, as the estimate was negative: {', '.join(negative)}")
+    complete = len(sizes) == math.prod(levels.values())
+    return VarianceComponents(
+        components={name: max(0.0, value) for name, value in components.items()},
+        levels={**levels, ATTEMPT: max(1, round(len(x) / math.prod(levels.values())))},
+        mean=float(x.mean()),
+        n_values=len(x),
+        balanced=complete and int(sizes.min()) == int(sizes.max()),
+        reason="; ".join(notes),
+    )
+
+
+def _factors(factors: Mapping[str, ArrayLike], n: int, items: IntArray) -> dict[str, IntArray]:
+    found: dict[str, IntArray] = {}
+    for name, values in factors.items():
+        if name in (ITEM, ATTEMPT) or _TIMES in name:
+            raise InvalidInputError(f"a factor cannot be called {name!r}; rename it")
+        codes, n_levels = _validate.group_codes(values, n, name)
+        if n_levels < 2:
+            raise InvalidInputError(f"factor {name!r} has one level; there is nothing to compare")
+        both = len(np.unique(_crossed([items, codes])))
+        if both == int(items.max()) + 1:
+            raise InvalidInputError(
+                f"factor {name!r} does not vary within items; a factor is tried on the same items"
+            )
+        if both == n_levels:
+            raise InvalidInputError(
+                f"factor {name!r} has levels of its own for every item; use the same for all"
+            )
+        for other, known in found.items():
+            if len(np.unique(_crossed([known, codes]))) == n_levels == int(known.max()) + 1:
+                raise InvalidInputError(
+                    f"factors {other!r} and {name!r} change together; keep one of them"
+                )
+        found[name] = codes
+    return found
+
+
+def _crossed(parts: list[IntArray]) -> IntArray:
+    """Return a code for every combination of levels that occurs."""
+    codes = parts[0]
+    for part in parts[1:]:
+        codes = np.unique(codes * (int(part.max()) + 1) + part, return_inverse=True)[1]
+    return np.asarray(codes, dtype=np.int64)
+
+
+def _add_interactions(sources: dict[str, IntArray], n: int) -> list[str]:
+    """Add every two sources' combinations that occur more than once; name the others."""
+    merged = []
+    for (name, part), (other, codes) in combinations(tuple(sources.items()), 2):
+        both = _crossed([part, codes])
+        if int(both.max()) + 1 == n:
+            merged.append(f"{name}{_TIMES}{other}")
+        else:
+            sources[f"{name}{_TIMES}{other}"] = both
+    return [f"part of {ATTEMPT!r}, as tried once each: {', '.join(merged)}"] if merged else []
+
+
+def _solve(x: FloatArray, sources: dict[str, IntArray]) -> FloatArray:
+    """Return the components of the sources and of the rest, by Henderson's first method."""
+    n, parts = len(x), list(sources.values())
+    sizes = [np.bincount(part).astype(np.float64) for part in parts]
+    # What the mean of all values takes off each expectation.
+    off = np.array([float(size @ size) / n for size in sizes] + [1.0])
+    left = np.empty((len(parts) + 1, len(parts) + 1))
+    right = np.empty(len(parts) + 1)
+    for row, (part, size) in enumerate(zip(parts, sizes, strict=True)):
+        sums = np.bincount(part, x)
+        right[row] = float((sums**2 / size).sum())
+        for column, other in enumerate(parts):
+            left[row, column] = _overlap(part, other, size)
+        left[row, -1] = len(size)
+    left[-1], right[-1] = n, float(x @ x)
+    left -= off
+    if np.linalg.matrix_rank(left) < len(left):
+        raise InvalidInputError(
+            "the sources of variance cannot be told apart in this design: "
+            f"{', '.join(sources)}; drop a factor or try more combinations"
+        )
+    return np.asarray(np.linalg.solve(left, right), dtype=np.float64)
+
+
+def _overlap(part: IntArray, other: IntArray, size: FloatArray) -> float:
+    """Return Σ over levels of ``part`` of Σ over levels of ``other`` of n² / n of the former."""
+    pairs, counts = np.unique(part * (int(other.max()) + 1) + other, return_counts=True)
+    return float((counts**2 / size[pairs // (int(other.max()) + 1)]).sum())

@@ -1,0 +1,54 @@
+"""Threshold-free metrics as `scorecard` takes them: ``from eval_toolkit import metric_specs as ms``.
+
+A spec is any object with a ``name`` and ``compute(y_true, y_score)``; these carry a prepared
+statistic as well, which makes their intervals fast. Metrics that need a threshold live in
+`eval_toolkit.op_metric_specs`, where the threshold's provenance is part of the spec.
+
+Metrics of labels and scores are ready made; `on_columns` reads them from other columns of records.
+`mean_of`, `pass_at_k`, `pass_hat_k` and `maj_at_k` are of one column, `ratio_of` and `from_sums` of
+the sums of several.
+"""
+
+from eval_toolkit.metric_specs.columns import (
+    ColumnSpec,
+    maj_at_k,
+    mean_of,
+    pass_at_k,
+    pass_hat_k,
+)
+from eval_toolkit.metric_specs.scores import (
+    ScoreSpec,
+    brier,
+    ece,
+    log_loss,
+    make_spec_name,
+    on_columns,
+    partial_roc_auc,
+    pr_auc,
+    recall_at_fpr,
+    roc_auc,
+    smooth_ece,
+)
+from eval_toolkit.metric_specs.sums import SumsSpec, from_sums, ratio_of
+
+__all__ = [
+    "ColumnSpec",
+    "ScoreSpec",
+    "SumsSpec",
+    "brier",
+    "ece",
+    "from_sums",
+    "log_loss",
+    "maj_at_k",
+    "make_spec_name",
+    "mean_of",
+    "on_columns",
+    "partial_roc_auc",
+    "pass_at_k",
+    "pass_hat_k",
+    "pr_auc",
+    "ratio_of",
+    "recall_at_fpr",
+    "roc_auc",
+    "smooth_ece",
+]

@@ -1,0 +1,220 @@
+"""Metrics of one column of records: its mean, and what several attempts at a unit make of it."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit import _validate, metrics
+from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.inference.calibration_statistics import score_itself
+from eval_toolkit.inference.prepared import Ranked
+from eval_toolkit.inference.statistics import ColumnMean, Statistic
+
+__all__ = ["ColumnSpec", "maj_at_k", "mean_of", "pass_at_k", "pass_hat_k"]
+
+
+@dataclass(frozen=True)
+class ColumnSpec:
+    """The mean of a column of records; made by `mean_of`."""
+
+    name: str
+    column: str
+    higher_is_better: bool = True
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+    """Smallest and largest possible value, where known."""
+    k: int | None = None
+    """Attempts that are looked at together: of `pass_at_k` and `pass_hat_k`."""
+    every: bool = False
+    """Whether all of them must succeed."""
+    answer: str | None = None
+    """Column with a code of each attempt's answer: of `maj_at_k`, where attempts vote."""
+
+    def of_attempts(self, n: IntArray, n_correct: IntArray) -> tuple[FloatArray, BoolArray]:
+        """Return one value per unit from its attempts, and which units have enough of them."""
+        k = self.k or 1
+        enough = n >= k
+        values = np.zeros(len(n))
+        function = metrics.pass_hat_k if self.every else metrics.pass_at_k
+        if enough.any():
+            values[enough] = function(n[enough], n_correct[enough], k)
+        return values, enough
+
+    def of_votes(
+        self, values: FloatArray, answers: FloatArray, starts: IntArray, n: IntArray
+    ) -> tuple[FloatArray, BoolArray]:
+        """Return one value per unit from the answers of its attempts, and which have enough.
+
+        A unit's attempts are the ``n`` from its start on; an answer that is NaN votes for nobody.
+        """
+        k = self.k or 1
+        enough = n >= k
+        result = np.zeros(len(n))
+        for unit in np.flatnonzero(enough).tolist():
+            at = slice(starts[unit], starts[unit] + n[unit])
+            votes = [None if math.isnan(code) else code for code in answers[at].tolist()]
+            result[unit] = metrics.maj_at_k([votes], [values[at]], k)[0]
+        return result, enough
+
+    @property
+    def statistic(self) -> Statistic:
+        """Mean of the label or score column."""
+        column = _label_itself if self._reads_labels() else score_itself
+        bounds = (0.0, 1.0) if self.column == "label" else self.bounds
+        return ColumnMean(self.name, column, self.compute, bounds)
+
+    def compute(self, y_true: Any, y_score: Any) -> float:
+        """Return the mean of the label or score column; records have more columns."""
+        values = y_true if self._reads_labels() else y_score
+        return float(np.mean(_validate.vector(values, self.column)))
+
+    def proportion(self, data: Ranked) -> tuple[float, float] | None:
+        """Return successes and trials where the column holds nothing but 0 and 1."""
+        values = data.labels if self._reads_labels() else data.scores
+        binary = values.dtype == np.bool_ or bool(np.isin(values, (0.0, 1.0)).all())
+        return (float(values.sum()), float(data.n)) if binary else None
+
+    def _reads_labels(self) -> bool:
+        if self.column not in ("label", "score"):
+            raise InvalidInputError(
+                f"mean_of({self.column!r}) needs records with that column: use `summarise`; "
+                "labels and scores alone offer 'label' and 'score'"
+            )
+        return self.column == "label"
+
+
+def _label_itself(labels: BoolArray, scores: FloatArray) -> FloatArray:
+    """Return the labels as numbers."""
+    return labels.astype(np.float64)
+
+
+def mean_of(
+    column: str,
+    *,
+    higher_is_better: bool = True,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
+) -> ColumnSpec:
+    """Mean of a column of records: accuracy, reward, toxicity, anything measured per unit.
+
+    Parameters
+    ----------
+    column : str
+        Name of the column.
+    higher_is_better : bool, default True
+        Direction, for gates and comparisons.
+    bounds : tuple of float
+        Smallest and largest possible value, where known; intervals stay inside.
+
+    Returns
+    -------
+    ColumnSpec
+        Named like the column.
+
+    Raises
+    ------
+    InvalidInputError
+        If the name is empty.
+
+    Examples
+    --------
+    >>> mean_of("exact_match").name
+    'exact_match'
+    """
+    return ColumnSpec(_column_name(column), column, higher_is_better, bounds)
+
+
+def pass_at_k(column: str, k: int) -> ColumnSpec:
+    """Chance that at least one of k attempts at a unit succeeds, averaged over units.
+
+    Parameters
+    ----------
+    column : str
+        A column of 0 and 1, one line per attempt.
+    k : int
+        Units with fewer attempts are counted as skipped.
+
+    Returns
+    -------
+    ColumnSpec
+        Named ``<column>_pass@<k>``.
+
+    Raises
+    ------
+    InvalidInputError
+        If the name is empty or k is below 1.
+
+    Examples
+    --------
+    >>> pass_at_k("exact_match", 4).name
+    'exact_match_pass@4'
+    """
+    k = _validate.integer(k, "k", low=1)
+    return ColumnSpec(f"{_column_name(column)}_pass@{k}", column, True, (0.0, 1.0), k)
+
+
+def pass_hat_k(column: str, k: int) -> ColumnSpec:
+    """Chance that all of k attempts at a unit succeed, averaged over units.
+
+    Parameters
+    ----------
+    column, k
+        As in `pass_at_k`.
+
+    Returns
+    -------
+    ColumnSpec
+        Named ``<column>_pass^<k>``.
+
+    Raises
+    ------
+    InvalidInputError
+        As in `pass_at_k`.
+
+    Examples
+    --------
+    >>> pass_hat_k("exact_match", 4).name
+    'exact_match_pass^4'
+    """
+    k = _validate.integer(k, "k", low=1)
+    return ColumnSpec(f"{_column_name(column)}_pass^{k}", column, True, (0.0, 1.0), k, True)
+
+
+def maj_at_k(column: str, k: int, *, answer: str) -> ColumnSpec:
+    """Chance that the majority answer of k attempts at a unit is right, averaged over units.
+
+    Parameters
+    ----------
+    column : str
+        A column of 0 and 1, one line per attempt: whether its answer is right.
+    k : int
+        Units with fewer attempts are counted as skipped.
+    answer : str
+        A column with a code of each attempt's answer, as `graders.base.answer_code` makes it; an
+        attempt without one (skipped: no answer was found) votes for nobody.
+
+    Returns
+    -------
+    ColumnSpec
+        Named ``<column>_maj@<k>``; see `metrics.maj_at_k`.
+
+    Raises
+    ------
+    InvalidInputError
+        If a name is empty or k is below 1.
+
+    Examples
+    --------
+    >>> maj_at_k("number_match", 8, answer="number_match_answer").name
+    'number_match_maj@8'
+    """
+    k = _validate.integer(k, "k", low=1)
+    name = f"{_column_name(column)}_maj@{k}"
+    return ColumnSpec(name, column, True, (0.0, 1.0), k, answer=_column_name(answer))
+
+
+def _column_name(column: str) -> str:
+    if not isinstance(column, str) or not column:
+        raise InvalidInputError(f"`column` is {column!r}; it must be the name of a column")
+    return column

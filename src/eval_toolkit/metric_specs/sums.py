@@ -1,0 +1,163 @@
+"""Metrics that are functions of column sums: ratios, corpus scores, anything but a mean of means."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit._validate import FloatArray
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.inference.column_sums import NumberedColumn, SumsFn, SumsStatistic, values_of_sums
+from eval_toolkit.metric_specs.columns import ColumnSpec
+from eval_toolkit.metric_specs.scores import SCORED, ScoreSpec
+from eval_toolkit.protocols import MetricSpec
+
+__all__ = ["SumsSpec", "columns_read", "from_sums", "ratio", "ratio_of"]
+
+
+def columns_read(spec: MetricSpec) -> tuple[str, ...]:
+    """Return the columns of records that a metric is computed from.
+
+    Examples
+    --------
+    >>> from eval_toolkit.metric_specs import mean_of, roc_auc
+    >>> columns_read(roc_auc), columns_read(mean_of("reward"))
+    (('label', 'score'), ('reward',))
+    """
+    if isinstance(spec, ColumnSpec):
+        return (spec.column,)
+    return spec.columns if isinstance(spec, (ScoreSpec, SumsSpec)) else SCORED
+
+
+@dataclass(frozen=True)
+class SumsSpec:
+    """A function of the sums of some columns of records; made by `from_sums`.
+
+    Examples
+    --------
+    >>> spec = from_sums("share", ["hits", "words"], lambda sums: sums[:, 0] / sums[:, 1])
+    >>> spec.of_sums([[1.0, 4.0], [1.0, 0.0]]).tolist()
+    [0.25, nan]
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    function: SumsFn = field(repr=False)
+    higher_is_better: bool = True
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+    """Smallest and largest possible value, where known."""
+
+    def of_sums(self, sums: Any) -> FloatArray:
+        """Return the value of each line of sums, NaN where it does not exist."""
+        return values_of_sums(self.function, np.asarray(sums, dtype=np.float64), self.name)
+
+    def statistic_of(self, columns: Sequence[FloatArray]) -> SumsStatistic:
+        """Return the statistic of these columns, for rows that carry their number as a score."""
+        numbered = [NumberedColumn(column) for column in columns]
+        return SumsStatistic(self.name, numbered, self.function, self.bounds)
+
+    def compute(self, y_true: Any, y_score: Any) -> float:
+        """Raise: labels and scores are not what it is made of."""
+        raise InvalidInputError(
+            f"{self.name} needs records with the columns {', '.join(map(repr, self.columns))}: "
+            "use `summarise`"
+        )
+
+
+def ratio(sums: FloatArray) -> FloatArray:
+    """Return the first sum over the second."""
+    values: FloatArray = sums[:, 0] / sums[:, 1]
+    return values
+
+
+def ratio_of(
+    name: str,
+    above: str,
+    below: str,
+    *,
+    higher_is_better: bool = True,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
+) -> SumsSpec:
+    """Sum of one column over the sum of another, such as bits per byte of all texts together.
+
+    Parameters
+    ----------
+    name : str
+        Of the metric.
+    above, below : str
+        Columns of the records.
+    higher_is_better, bounds
+        As in `from_sums`.
+
+    Returns
+    -------
+    SumsSpec
+        One that `compare_runs` can make again from what a run stores.
+
+    Raises
+    ------
+    InvalidInputError
+        If a name is empty.
+
+    Examples
+    --------
+    >>> ratio_of("bits_per_byte_total", "bits", "bytes").of_sums([[6.0, 4.0]])
+    array([1.5])
+    """
+    return from_sums(name, [above, below], ratio, higher_is_better=higher_is_better, bounds=bounds)
+
+
+def from_sums(
+    name: str,
+    columns: Sequence[str],
+    function: SumsFn,
+    *,
+    higher_is_better: bool = True,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
+) -> SumsSpec:
+    """Metric that is a function of column sums over units: a ratio of sums, BLEU of a corpus.
+
+    Parameters
+    ----------
+    name : str
+        Of the metric.
+    columns : sequence of str
+        Columns of the records that are added up. Attempts at a unit become one value per column
+        first (their mean by default); a unit counts if all its columns are there.
+    function : callable
+        Takes sums as an array of shape (n_draws, len(columns)) and returns one value per draw, NaN
+        where it does not exist. One call serves many resamples.
+    higher_is_better : bool, default True
+        Direction, for gates and comparisons.
+    bounds : tuple of float
+        Smallest and largest possible value, where known; intervals stay inside.
+
+    Returns
+    -------
+    SumsSpec
+        For `summarise` and `compare_records`.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If a name is empty, there are no columns, or the function cannot be called.
+
+    Examples
+    --------
+    >>> from eval_toolkit.scorecards import Records, summarise
+    >>> records = Records.from_columns({"bits": [8.0, 30.0], "bytes": [4.0, 6.0]})
+    >>> spec = from_sums("bits_per_byte", ["bits", "bytes"], lambda sums: sums[:, 0] / sums[:, 1])
+    >>> summarise(records, [spec])["bits_per_byte"].value
+    3.8
+    """
+    if not isinstance(name, str) or not name:
+        raise InvalidInputError(f"`name` is {name!r}; it must be the name of a metric")
+    if isinstance(columns, str) or not isinstance(columns, Sequence):
+        raise InvalidTypeError(f"`columns` is {columns!r}; it must be a list of names")
+    if not columns or not all(isinstance(column, str) and column for column in columns):
+        raise InvalidInputError(f"`columns` is {columns!r}; it must name at least one column")
+    if not callable(function):
+        raise InvalidTypeError(f"`function` is {function!r}; it must be callable")
+    return SumsSpec(name, tuple(columns), function, higher_is_better, bounds)

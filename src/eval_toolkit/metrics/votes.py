@@ -1,0 +1,138 @@
+"""Attempts that vote: the chance that the majority answer of k attempts is right, exactly."""
+
+import functools
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import FloatArray
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
+
+__all__ = ["maj_at_k"]
+
+_MOST_IN_FLOATS = 1000
+"""Up to so many attempts every binomial coefficient is a finite float."""
+
+
+def maj_at_k(
+    answers: Sequence[Sequence[Hashable]], correct: Sequence[ArrayLike], k: int
+) -> FloatArray:
+    """Chance that the most frequent answer among k of a unit's attempts is right (maj@k).
+
+    Parameters
+    ----------
+    answers : sequence of sequence
+        The answers of each unit's attempts: anything that can be compared for equality. None is an
+        attempt without an answer, which votes for nobody.
+    correct : sequence of array-like
+        Whether each of them is right, 1 or 0. Attempts with one answer should agree; where they do
+        not, the answer is right by their share.
+    k : int
+        At least 1.
+
+    Returns
+    -------
+    ndarray
+        One value per unit: the mean over all ways to draw k of its attempts without replacement,
+        computed exactly. Answers with equally many votes win equally often; k attempts without any
+        answer are wrong. maj@1 is the share of right attempts.
+
+    Raises
+    ------
+    InvalidInputError
+        If a unit has not one mark per answer, or marks are not between 0 and 1.
+    UndefinedMetricError
+        If a unit has fewer than k attempts.
+
+    References
+    ----------
+    Wang et al. (2023), Self-consistency improves chain of thought reasoning, arXiv:2203.11171.
+
+    Examples
+    --------
+    Two of three attempts say 7. Any two of them give 7 and 7, or a tie of 7 and 8.
+
+    >>> maj_at_k([["7", "7", "8"]], [[1, 1, 0]], 3).tolist()
+    [1.0]
+    >>> maj_at_k([["7", "7", "8"]], [[1, 1, 0]], 2).round(4).tolist()
+    [0.6667]
+    """
+    k = _validate.integer(k, "k", low=1)
+    if len(answers) != len(correct):
+        raise InvalidInputError(
+            f"`answers` has {len(answers)} units but `correct` has {len(correct)}"
+        )
+    return np.array(
+        [_of_unit(unit, *pair, k) for unit, pair in enumerate(zip(answers, correct, strict=True))],
+        dtype=np.float64,
+    )
+
+
+def _of_unit(unit: int, answers: Sequence[Hashable], correct: ArrayLike, k: int) -> float:
+    if isinstance(answers, str):
+        raise InvalidTypeError(f"answers[{unit}] is a text; it must be a list of answers")
+    marks = np.asarray(correct, dtype=np.float64)
+    if marks.shape != (len(answers),):
+        raise InvalidInputError(
+            f"correct[{unit}] has the shape {marks.shape}; there are {len(answers)} answers"
+        )
+    if not ((marks >= 0.0) & (marks <= 1.0)).all():
+        raise InvalidInputError(f"correct[{unit}] must hold 0 (wrong) or 1 (right)")
+    if len(answers) < k:
+        raise UndefinedMetricError(f"unit {unit} has {len(answers)} attempts; {k} are needed")
+    votes: dict[Hashable, list[float]] = {}
+    for answer, mark in zip(answers, marks.tolist(), strict=True):
+        if answer is not None:
+            votes.setdefault(answer, []).append(mark)
+    blank = len(answers) - sum(map(len, votes.values()))
+    counts = {answer: len(given) for answer, given in votes.items()}
+    chance = 0.0
+    for answer, given in votes.items():
+        if right := math.fsum(given) / len(given):
+            others = tuple(sorted(n for other, n in counts.items() if other != answer))
+            chance += right * _wins(counts[answer], others, blank, k)
+    return min(1.0, chance)
+
+
+@functools.lru_cache(maxsize=4096)
+def _wins(own: int, others: tuple[int, ...], blank: int, k: int) -> float:
+    """Return how often an answer with ``own`` votes wins a draw of k, a tie of t counting 1/t.
+
+    For each number of votes v that it may get, a polynomial counts the ways in which all others
+    get at most v: the power of x is the votes they take, the row how many of them tie.
+    """
+    n = own + sum(others) + blank
+    kind: Any = np.float64 if n <= _MOST_IN_FLOATS else object
+    won: Any = 0
+    for v in range(1, min(own, k) + 1):
+        left = k - v
+        # Blank votes fill places and never win; they are one factor (1 + x)^blank.
+        ways: NDArray[Any] = np.zeros((1, left + 1), dtype=kind)
+        ways[0] = _row(blank, left, left, kind)
+        for count in others:
+            ways = _times(ways, _row(count, v - 1, left, kind), math.comb(count, v), v)
+        shares = sum(row[left] / (tied + 1) for tied, row in enumerate(ways))
+        won = won + math.comb(own, v) * shares
+    return float(won / math.comb(n, k))
+
+
+def _row(count: int, most: int, length: int, kind: Any) -> NDArray[Any]:
+    """Return C(count, u) for u up to ``most``, and 0 up to ``length``."""
+    row = [math.comb(count, u) if u <= most else 0 for u in range(length + 1)]
+    return np.array(row, dtype=kind)
+
+
+def _times(ways: NDArray[Any], fewer: NDArray[Any], tying: int, v: int) -> NDArray[Any]:
+    """Return the ways with one more answer, which gets fewer than v votes or ties with v."""
+    length = ways.shape[1]
+    more = length - 1 >= v * len(ways) and tying > 0
+    product = np.zeros((len(ways) + more, length), dtype=ways.dtype)
+    for tied, row in enumerate(ways):
+        product[tied] += np.convolve(row, fewer)[:length]
+        if tying and tied + 1 < len(product):
+            product[tied + 1, v:] += tying * row[: length - v]
+    return product

@@ -1,0 +1,258 @@
+"""From records to units: attempts become one value each, and what is missing is counted."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
+from eval_toolkit.metric_specs import ColumnSpec, SumsSpec
+from eval_toolkit.metric_specs.scores import SCORED
+from eval_toolkit.scorecards.records import Records
+from eval_toolkit.scorecards.score import Intervals
+
+__all__ = ["REDUCERS", "Options", "Units", "pooled", "reduce_attempts", "value_of_failure", "voted"]
+
+_Starts: TypeAlias = NDArray[np.int64]
+
+
+def _medians(values: FloatArray, starts: _Starts) -> FloatArray:
+    return np.array([np.median(part) for part in np.split(values, starts[1:])])
+
+
+def _means(values: FloatArray, starts: _Starts) -> FloatArray:
+    return np.asarray(np.add.reduceat(values, starts) / np.diff(np.append(starts, len(values))))
+
+
+REDUCERS: dict[str, Callable[[FloatArray, _Starts], FloatArray]] = {
+    "mean": _means,
+    "median": _medians,
+    "max": np.maximum.reduceat,
+    "min": np.minimum.reduceat,
+    "first": lambda values, starts: values[starts],
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `summarise` was asked for."""
+
+    reduce: str
+    on_error: str
+    method: str | None
+    how: Intervals
+
+
+@dataclass(frozen=True)
+class Units:
+    """Values reduced to one per unit, with counts of what is missing."""
+
+    values: dict[str, FloatArray]
+    groups: NDArray[Any]
+    plan: Plan
+    n_errors: int
+    n_skipped: int
+    n_units: int
+    """Fewer than values where each attempt counts as a row."""
+
+
+def value_of_failure(spec: ColumnSpec | SumsSpec) -> float | None:
+    """Return what a failed record counts as under "as_zero": a failure must never look good.
+
+    Parameters
+    ----------
+    spec : ColumnSpec or SumsSpec
+        The mean of a column, or a function of sums.
+
+    Returns
+    -------
+    float or None
+        0; where 0 would be the best there is, the worst value, or None if there is none. A function
+        of sums has none: what a failure adds to each sum is not known.
+
+    Examples
+    --------
+    >>> value_of_failure(ColumnSpec("right", "right", bounds=(0.0, 1.0)))
+    0.0
+    >>> value_of_failure(ColumnSpec("wrong", "wrong", higher_is_better=False, bounds=(0.0, 1.0)))
+    1.0
+    """
+    if isinstance(spec, SumsSpec):
+        return None
+    low, high = spec.bounds
+    if spec.higher_is_better and high > 0.0:
+        return 0.0
+    worst = low if spec.higher_is_better else high
+    return worst if math.isfinite(worst) else None
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """The records that count, and their values."""
+
+    rows: BoolArray
+    values: dict[str, FloatArray]
+    n_errors: int
+    n_skipped: int
+
+
+def _counted(
+    records: Records,
+    columns: tuple[str, ...],
+    options: Options,
+    failed_is: float | None,
+    scored: bool,
+) -> _Counted:
+    """Return the records of which every column is there, failed ones as the policy says."""
+    for column in columns:
+        if column not in records.columns:
+            raise InvalidInputError(
+                f"the records have no column {column!r}; they have {sorted(records.columns)}"
+            )
+    states = [records.status[column] for column in columns]
+    failed: BoolArray = np.any([state == "error" for state in states], axis=0)
+    skipped: BoolArray = np.any([state == "skipped" for state in states], axis=0) & ~failed
+    if options.on_error == "fail" and failed.any():
+        row = int(np.argmax(failed))
+        why = next(records.reason[c][row] for c in columns if records.status[c][row] == "error")
+        raise InvalidInputError(
+            f"unit {records.unit_id[row]!r}, attempt {records.attempt[row]} failed "
+            f"({why or 'no reason given'}) and on_error is 'fail'"
+        )
+    # A failed score counts as 0, but there is no number for a label that is not known.
+    lost = states[0] != "ok" if scored else np.zeros_like(failed)
+    as_zero = options.on_error == "as_zero" and failed_is is not None
+    rows = ~(skipped | (lost if as_zero else failed))
+    values = {
+        column: np.where(state == "ok", records.columns[column], failed_is or 0.0)[rows]
+        for column, state in zip(columns, states, strict=True)
+    }
+    return _Counted(rows, values, int(failed.sum()), int(skipped.sum()))
+
+
+def reduce_attempts(
+    records: Records,
+    columns: tuple[str, ...],
+    options: Options,
+    spec: ColumnSpec | SumsSpec | None = None,
+) -> Units:
+    """Reduce attempts to units; a record counts if all its columns are there."""
+    failed_is = 0.0 if spec is None else value_of_failure(spec)
+    counted = _counted(records, columns, options, failed_is, columns == SCORED)
+    values, n_skipped = counted.values, counted.n_skipped
+    unit_id = records.unit_id[counted.rows]
+    starts = _starts(unit_id)
+    if isinstance(spec, ColumnSpec) and spec.k is not None:
+        n = np.diff(np.append(starts, len(unit_id)))
+        passed, enough = _together(values[spec.column], records, counted.rows, starts, n, spec)
+        n_skipped += int(n[~enough].sum())
+        values, starts = {spec.column: passed[enough]}, starts[enough]
+    else:
+        values = {name: _per_unit(column, starts, options) for name, column in values.items()}
+    groups = records.group[counted.rows][starts]
+    return Units(values, groups, _plan(groups), counted.n_errors, n_skipped, len(starts))
+
+
+def pooled(records: Records, columns: tuple[str, ...], options: Options) -> Units:
+    """Take every attempt as a row of its own; the attempts at a unit are drawn together."""
+    counted = _counted(records, columns, options, 0.0, True)
+    groups = records.group[counted.rows]
+    n_units = len(_starts(records.unit_id[counted.rows]))
+    return Units(
+        counted.values, groups, _plan(groups), counted.n_errors, counted.n_skipped, n_units
+    )
+
+
+def _starts(unit_id: NDArray[Any]) -> _Starts:
+    starts = np.flatnonzero(np.concatenate(([True], unit_id[1:] != unit_id[:-1])))
+    return starts[: len(unit_id)]
+
+
+def _plan(groups: NDArray[Any]) -> Plan:
+    independent = len(np.unique(groups.astype(str))) == len(groups)
+    return rows_plan(len(groups)) if independent else groups_plan(groups)
+
+
+def _together(
+    values: FloatArray,
+    records: Records,
+    rows: BoolArray,
+    starts: _Starts,
+    n: _Starts,
+    spec: ColumnSpec,
+) -> tuple[FloatArray, BoolArray]:
+    """Return pass@k, pass^k or maj@k per unit; the attempts must be right or wrong."""
+    odd = ~np.isin(values, (0.0, 1.0))
+    if odd.any():
+        raise InvalidInputError(
+            f"{spec.name} needs a column of 0 and 1, but {spec.column!r} holds "
+            f"{float(values[odd][0]):g}"
+        )
+    if spec.answer is not None:
+        return spec.of_votes(values, _answers(records, spec.answer)[rows], starts, n)
+    correct = np.add.reduceat(values, starts) if len(starts) else np.zeros(0)
+    return spec.of_attempts(n, correct.astype(np.int64))
+
+
+def _answers(records: Records, column: str) -> FloatArray:
+    """Return the codes of answers, NaN for attempts without one."""
+    if column not in records.columns:
+        raise InvalidInputError(
+            f"the records have no column {column!r} with the answers that vote; they have "
+            f"{sorted(records.columns)}"
+        )
+    return np.where(records.status[column] == "ok", records.columns[column], np.nan)
+
+
+def voted(
+    records: Records, spec: ColumnSpec, starts: IntArray, measured: BoolArray, values: FloatArray
+) -> tuple[FloatArray, BoolArray]:
+    """Return maj@k per unit from the attempts that are measured, and which units have enough.
+
+    Parameters
+    ----------
+    records : Records
+        With the column of answers.
+    spec : ColumnSpec
+        Of `metric_specs.maj_at_k`.
+    starts : ndarray
+        First record of each unit.
+    measured : ndarray of bool
+        Which records count.
+    values : ndarray
+        Right or wrong, per record.
+
+    Returns
+    -------
+    tuple of ndarray
+        One value per unit, and whether it has one.
+
+    Raises
+    ------
+    InvalidInputError
+        If the records have no such answers.
+
+    Examples
+    --------
+    >>> from eval_toolkit.metric_specs import maj_at_k
+    >>> columns = {"right": [1, 1, 0], "code": [7.0, 7.0, 8.0]}
+    >>> records = Records.from_columns(columns, unit_id=["a"] * 3)
+    >>> everyone = np.ones(3, dtype=bool)
+    >>> spec = maj_at_k("right", 3, answer="code")
+    >>> voted(records, spec, np.array([0]), everyone, records.columns["right"])[0]
+    array([1.])
+    """
+    n = np.add.reduceat(measured.astype(np.int64), starts)
+    answers = _answers(records, str(spec.answer))[measured]
+    return spec.of_votes(values[measured], answers, np.cumsum(n) - n, n)
+
+
+def _per_unit(values: FloatArray, starts: _Starts, options: Options) -> FloatArray:
+    if len(starts) == len(values):
+        return values
+    return np.asarray(REDUCERS[options.reduce](values, starts), dtype=np.float64)

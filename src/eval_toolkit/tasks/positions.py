@@ -1,0 +1,387 @@
+"""Whether a model picks positions instead of answers, from runs under every rotation of choices."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit import _validate
+from eval_toolkit import metric_specs as ms
+from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
+from eval_toolkit.graders.choices import ChoicePosition
+from eval_toolkit.inference import mcnemar_test, paired_mean_diff, sign_flip_test
+from eval_toolkit.inference.paired_proportions import tango_interval
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
+from eval_toolkit.inference.rotations import RotationTest, rotation_test
+from eval_toolkit.runs import Run
+from eval_toolkit.scorecards import MetricResult, Records, summarise
+from eval_toolkit.seeds import DEFAULT_SEED
+from eval_toolkit.tasks.styles import letters
+from eval_toolkit.tasks.taskrun import TaskRun
+
+__all__ = ["PositionBias", "PositionDifference", "PositionResult", "position_bias"]
+
+
+@dataclass(frozen=True, slots=True)
+class PositionResult:
+    """One position: how often it is picked, and how often the model is right if the answer is there."""
+
+    label: str
+    picked: MetricResult
+    """Share of the picks, over units and rotations."""
+    expected: float
+    """What it would be if positions did not matter."""
+    accuracy: MetricResult
+    """With the right choice at this position."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "label": self.label,
+            "picked": self.picked.to_dict(),
+            "expected": self.expected,
+            "accuracy": self.accuracy.to_dict(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PositionDifference:
+    """Accuracy with the right choice at the best position less that at the worst, paired."""
+
+    best: str
+    worst: str
+    value: float
+    ci_low: float | None
+    ci_high: float | None
+    confidence: float
+    p_value: float | None
+    method: str
+    n_pairs: int
+    """Pairs of positions that the two were the most different of; interval and p-value allow for it."""
+    n_units: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class PositionBias:
+    """What `position_bias` found.
+
+    Examples
+    --------
+    >>> records = [
+    ...     Records.from_columns(
+    ...         {"choice_position": [0] * 12, "choice_position_right": [right] * 12,
+    ...          "choice_position_n": [2] * 12},
+    ...     )
+    ...     for right in (0, 1)
+    ... ]
+    >>> found = position_bias(records)  # the first position, whatever stands there
+    >>> found.consistency.value, [one.accuracy.value for one in found.positions], found.biased
+    (0.0, [1.0, 0.0], True)
+    """
+
+    positions: tuple[PositionResult, ...]
+    accuracy: MetricResult
+    """Mean over all rotations: what is left when no position is favoured."""
+    consistency: MetricResult
+    """Share of units for which the same choice was picked under all rotations."""
+    test: RotationTest
+    """Of "positions do not matter", from the picks."""
+    difference: PositionDifference
+    confidence: float
+    n_units: int
+    n_left_out: int
+    """Units without a pick under every rotation."""
+
+    @property
+    def biased(self) -> bool:
+        """Whether the test says that positions matter, at the confidence asked for."""
+        return self.test.p_value <= round(1.0 - self.confidence, 12)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "positions": [one.to_dict() for one in self.positions],
+            "accuracy": self.accuracy.to_dict(),
+            "consistency": self.consistency.to_dict(),
+            "test": self.test.to_dict(),
+            "difference": self.difference.to_dict(),
+            "biased": self.biased,
+            "confidence": self.confidence,
+            "n_units": self.n_units,
+            "n_left_out": self.n_left_out,
+        }
+
+    def to_markdown(self) -> str:
+        """Return a table of positions, and below it what they say together."""
+        lines = ["| position | picked | if even | accuracy there |", "|---|---|---|---|"]
+        lines += [
+            f"| {one.label} | {one.picked:.3f} | {one.expected:.3f} | {one.accuracy:.3f} |"
+            for one in self.positions
+        ]
+        gap = self.difference
+        between = "" if gap.ci_low is None else f" [{gap.ci_low:.3f}, {gap.ci_high:.3f}]"
+        left = f"; {self.n_left_out} left out" if self.n_left_out else ""
+        verdict = "matter" if self.biased else "are not seen to matter"
+        return "\n".join(
+            [
+                *lines,
+                "",
+                f"- positions {verdict}: p = {self.test.p_value:.4f}",
+                f"- accuracy over all rotations: {self.accuracy:.3f}",
+                f"- same choice under all rotations: {self.consistency:.3f}",
+                f"- accuracy at {gap.best} less at {gap.worst}: {gap.value:.3f}{between}",
+                f"- units: {self.n_units}{left}",
+            ]
+        )
+
+
+def position_bias(
+    runs: Sequence[TaskRun | Run | Records],
+    *,
+    confidence: float = DEFAULT_CONFIDENCE,
+    n_permutations: int = 4999,
+    seed: int = DEFAULT_SEED,
+) -> PositionBias:
+    """Report whether a model's choices depend on where they stand.
+
+    Parameters
+    ----------
+    runs : sequence of TaskRun, Run or Records
+        Rotation 0, 1, 2 … of one task, as `run_rotations` returns them, with the columns of
+        `graders.ChoicePosition`.
+    confidence : float, default 0.95
+        Of every interval.
+    n_permutations : int, default 4999
+        Of the test.
+    seed : int, default 42
+        Of intervals and test.
+
+    Returns
+    -------
+    PositionBias
+        Shares and accuracies per position, the test, consistency, and the largest difference.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If the runs are no rotations of one task, or lack the columns.
+    UndefinedMetricError
+        If no unit has a pick under every rotation.
+
+    Notes
+    -----
+    Only rotations are asked, not all orders: what stands beside a choice stays beside it. The
+    largest difference is picked after the fact, so that its interval and p-value are those of one of
+    all pairs of positions (Bonferroni).
+
+    Examples
+    --------
+    See `PositionBias`.
+    """
+    confidence = _validate.fraction(confidence, "confidence")
+    picks = _Picks.of([_records(run, at) for at, run in enumerate(_listed(runs))])
+    test = rotation_test(
+        [one.tolist() for one in picks.picked], n_permutations=n_permutations, seed=seed
+    )
+    card = summarise(
+        picks.records(),
+        [ms.mean_of(column, bounds=(0.0, 1.0)) for column in picks.columns()],
+        confidence=confidence,
+        seed=seed,
+    )
+    n = len(picks.picked)
+    labels = picks.labels
+    return PositionBias(
+        positions=tuple(
+            PositionResult(
+                label, card[f"picked_{label}"], test.expected[at] / sum(test.expected), card[label]
+            )
+            for at, label in enumerate(labels)
+        ),
+        accuracy=card["accuracy"],
+        consistency=card["consistency"],
+        test=test,
+        difference=_largest_difference(picks, confidence, seed),
+        confidence=confidence,
+        n_units=n,
+        n_left_out=picks.n_left_out,
+    )
+
+
+def _listed(runs: Any) -> list[Any]:
+    if isinstance(runs, (TaskRun, Run, Records)) or not isinstance(runs, Sequence):
+        raise InvalidTypeError("`runs` must be a list of runs, one per rotation")
+    if len(runs) < 2:
+        raise InvalidInputError(f"`runs` has {len(runs)} rotations; positions need two or more")
+    return list(runs)
+
+
+def _records(run: Any, at: int) -> Records:
+    if isinstance(run, TaskRun):
+        run = run.records
+    elif isinstance(run, Run):
+        subjects = run.subjects
+        if len(subjects) != 1:
+            raise InvalidInputError(f"runs[{at}] has {len(subjects)} tasks; it must have one")
+        run = run.records(*subjects[0])
+    if not isinstance(run, Records):
+        raise InvalidTypeError(f"runs[{at}] is {run!r:.80}; it must be a run or records")
+    for column in ChoicePosition().columns():
+        if column not in run.columns:
+            raise InvalidInputError(
+                f"runs[{at}] has no column {column!r}; grade it with the grader 'choice_position'"
+            )
+    if len(np.unique(run.unit_id.astype(str))) < len(run):
+        raise InvalidInputError(f"runs[{at}] has several attempts at a unit; it must have one")
+    return run
+
+
+@dataclass(frozen=True)
+class _Picks:
+    """What each unit picked under each rotation of its choices."""
+
+    ids: list[str]
+    groups: list[Any]
+    picked: list[IntArray]
+    right: list[IntArray]
+    n_left_out: int
+
+    @classmethod
+    def of(cls, rotations: Sequence[Records]) -> "_Picks":
+        _same_items(rotations)
+        tables = [_table(records) for records in rotations]
+        ids: list[str] = []
+        groups, picked, right = [], [], []
+        for row, unit in enumerate(rotations[0].unit_id.tolist()):
+            known = next((table[unit] for table in tables if unit in table), None)
+            n = 0 if known is None else known[2]
+            lines = [table.get(unit) for table in tables[:n]]
+            if n < 2 or n > len(tables) or any(line is None for line in lines):
+                continue
+            picks, gold, sizes = np.array(lines).T
+            if (sizes != n).any() or (gold != (gold[0] - np.arange(n)) % n).any():
+                raise InvalidInputError(
+                    f"unit {unit!r}: the right choice stands at {gold.tolist()}; `runs` must hold "
+                    "rotation 0, 1, 2 … of one task"
+                )
+            ids.append(unit)
+            groups.append(rotations[0].group[row])
+            picked.append(picks)
+            right.append(gold)
+        everyone = {unit for records in rotations for unit in records.unit_id.tolist()}
+        if not ids:
+            raise UndefinedMetricError(
+                f"none of {len(everyone)} units has a pick under every rotation of its choices"
+            )
+        return cls(ids, groups, picked, right, len(everyone) - len(ids))
+
+    @property
+    def labels(self) -> list[str]:
+        """Letters of the positions."""
+        return letters(max(map(len, self.picked)))
+
+    def columns(self) -> list[str]:
+        """Return the columns of the records."""
+        return ["accuracy", "consistency", *self.labels, *(f"picked_{one}" for one in self.labels)]
+
+    def correct_at(self, position: int) -> tuple[FloatArray, BoolArray]:
+        """Return whether each unit is right with the answer at a position, and which can be."""
+        there = np.array([position < len(picks) for picks in self.picked])
+        right = [
+            bool((picks == gold)[gold == position].any())
+            for picks, gold in zip(self.picked, self.right, strict=True)
+        ]
+        return np.array(right, dtype=np.float64), there
+
+    def records(self) -> Records:
+        """Return one line per unit, so that `summarise` makes the intervals."""
+        columns: dict[str, list[float | None]] = {
+            "accuracy": [
+                float((picks == gold).mean())
+                for picks, gold in zip(self.picked, self.right, strict=True)
+            ],
+            "consistency": [
+                float(len({*((picks + np.arange(len(picks))) % len(picks)).tolist()}) == 1)
+                for picks in self.picked
+            ],
+        }
+        for at, label in enumerate(self.labels):
+            right, there = self.correct_at(at)
+            columns[label] = [
+                value if can else None
+                for value, can in zip(right.tolist(), there.tolist(), strict=True)
+            ]
+            columns[f"picked_{label}"] = [float((picks == at).mean()) for picks in self.picked]
+        return Records.from_columns(columns, unit_id=self.ids, group=self.groups)
+
+    def independent_groups(self) -> NDArray[Any] | None:
+        """Return the group of each unit; None where every unit is its own."""
+        groups = np.array([str(group) for group in self.groups])
+        return None if len(np.unique(groups)) == len(groups) else groups
+
+
+def _same_items(rotations: Sequence[Records]) -> None:
+    """Raise if a unit is another item under another rotation."""
+    hashes: dict[str, str] = {}
+    for at, records in enumerate(rotations):
+        for unit, digest in zip(records.unit_id, records.content_hash, strict=True):
+            if hashes.setdefault(unit, digest) != digest:
+                raise InvalidInputError(f"runs[{at}]: unit {unit!r} is another item than before")
+
+
+def _table(records: Records) -> dict[str, tuple[int, int, int]]:
+    """Return position, right position and number of choices of the units that have them."""
+    columns = list(ChoicePosition().columns())
+    there = np.all([records.status[column] == "ok" for column in columns], axis=0)
+    values = np.stack([records.columns[column] for column in columns], axis=1).astype(np.int64)
+    lines = zip(records.unit_id.tolist(), values.tolist(), there.tolist(), strict=True)
+    return {unit: tuple(line) for unit, line, known in lines if known}
+
+
+def _largest_difference(picks: _Picks, confidence: float, seed: int) -> PositionDifference:
+    """Return the difference between the best and the worst position on the units that have both."""
+    labels = picks.labels
+    sides = [picks.correct_at(at) for at in range(len(labels))]
+    accuracy = [right[there].mean() for right, there in sides]
+    best, worst = int(np.argmax(accuracy)), int(np.argmin(accuracy))
+    both = sides[best][1] & sides[worst][1]
+    a, b = sides[worst][0][both], sides[best][0][both]
+    n_pairs = len(labels) * (len(labels) - 1) // 2
+    level = 1.0 - (1.0 - confidence) / n_pairs
+    value = float((b - a).mean()) if len(a) else 0.0
+    groups = picks.independent_groups()
+    interval, p_value = _paired(a, b, None if groups is None else groups[both], level, seed)
+    low, high, method = interval
+    return PositionDifference(
+        best=labels[best],
+        worst=labels[worst],
+        value=value,
+        ci_low=low,
+        ci_high=high,
+        confidence=confidence,
+        p_value=None if p_value is None else min(1.0, n_pairs * p_value),
+        method=f"{method}, Bonferroni" if method and n_pairs > 1 else method,
+        n_pairs=n_pairs,
+        n_units=len(a),
+    )
+
+
+def _paired(
+    a: FloatArray, b: FloatArray, groups: NDArray[Any] | None, confidence: float, seed: int
+) -> tuple[tuple[float | None, float | None, str], float | None]:
+    """Return the interval of B − A and how it was made, and the p-value, where there are any."""
+    if groups is None and len(a) > 1:
+        ci = tango_interval(int((b > a).sum()), int((a > b).sum()), len(a), confidence=confidence)
+        return (ci.ci_low, ci.ci_high, ci.method), mcnemar_test(a, b).p_value
+    if groups is not None and len(np.unique(groups)) > 1:
+        mean = paired_mean_diff(a, b, groups=groups, confidence=confidence)
+        p_value = sign_flip_test(a, b, groups=groups, seed=seed).p_value
+        return (mean.ci_low, mean.ci_high, mean.method), p_value
+    return (None, None, ""), None

@@ -1,0 +1,175 @@
+"""A task under rotations of its choices: each is a task of its own, run and stored like any other."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit import _validate
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.graders.choices import ChoicePosition
+from eval_toolkit.protocols import Model
+from eval_toolkit.responses import ResponseType
+from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.running import run_task
+from eval_toolkit.tasks.taskrun import TaskRun
+
+__all__ = ["rotated", "run_rotations"]
+
+
+class _Rotated:
+    """What a rotated task does other than the task itself."""
+
+    rotation: int
+    shuffle_choices: bool
+    _was_shuffled: bool
+
+    def _choice_order(self, item: Mapping[str, Any], n: int) -> list[int]:
+        order = list(range(n))
+        if self._was_shuffled:
+            order = super()._choice_order(item, n)  # type: ignore[misc]
+        by = self.rotation % n
+        return order[by:] + order[:by]
+
+    def _get_example_messages(self, item: dict[str, Any]) -> Any:
+        # Examples stay as they are: what is asked about is where the choices of the question stand.
+        by, self.rotation = self.rotation, 0
+        try:
+            return super()._get_example_messages(item)  # type: ignore[misc]
+        finally:
+            self.rotation = by
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the task says, and by how much it is rotated."""
+        told: dict[str, Any] = super().describe()  # type: ignore[misc]
+        return {**told, "shuffle_choices": self._was_shuffled, "rotate_choices": self.rotation}
+
+
+def rotated(task: BaseTask[Any], by: int) -> BaseTask[Any]:
+    """Return a task that asks the same with the choices of each question moved up in a circle.
+
+    Parameters
+    ----------
+    task : BaseTask
+        With the choices in the prompt (style "mc").
+    by : int
+        How many choices go from the beginning to the end; of a question with k choices ``by``
+        modulo k. Examples stay as they are.
+
+    Returns
+    -------
+    BaseTask
+        Of the same name and units; the task itself for 0.
+
+    Raises
+    ------
+    InvalidInputError
+        If the task scores no choices, or they do not show in its prompt.
+
+    Examples
+    --------
+    >>> from eval_toolkit.tasks import ChoicesSpec, Prompt, Task
+    >>> task = Task(
+    ...     "capitals", Prompt(instruction="Capital of {country}?", style="mc"),
+    ...     ChoicesSpec(choices=["Rome", "Madrid"], answer="capital"),
+    ...     rows=[{"country": "Italy", "capital": "Rome"}],
+    ... )
+    >>> print(rotated(task, 1).samples()[0].messages[0].content.strip())
+    Capital of Italy?
+    A. Madrid
+    B. Rome
+    """
+    if not isinstance(task, BaseTask):
+        raise InvalidTypeError(f"`task` is {task!r:.80}; it must be a task")
+    by = _validate.integer(by, "by")
+    styler = task.TASK_STYLER
+    if task.RESPONSE_TYPE is not ResponseType.LOGLIKELIHOODS:
+        raise InvalidInputError(
+            f"task {task.NAME!r} generates text; positions are known where choices are scored"
+        )
+    shown = [
+        None if styler is None else styler.get_instruction_text("", choices)
+        for choices in (["a", "b"], ["b", "a"])
+    ]
+    if shown[0] == shown[1]:
+        raise InvalidInputError(
+            f"task {task.NAME!r}: the choices do not show in the prompt, so that their position "
+            "cannot matter; use the style 'mc'"
+        )
+    if isinstance(task, _Rotated):
+        raise InvalidInputError(f"task {task.NAME!r} is rotated already; rotate the task itself")
+    if by == 0:
+        return task
+    kind = type(task)
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    made: Any = object.__new__(type(kind.__name__, (_Rotated, kind), names))
+    made.__dict__.update(task.__dict__)  # a copy of the task, and the data are read once
+    made.rotation, made._was_shuffled = by, task.shuffle_choices
+    made.shuffle_choices = True  # asks for the order of choices, which is ours
+    made._set_prompts()  # nothing rendered for the other order may be used
+    rotated_task: BaseTask[Any] = made
+    return rotated_task
+
+
+def run_rotations(
+    task: BaseTask[Any],
+    model: Model | None = None,
+    out: str | Path | None = None,
+    *,
+    graders: Sequence[Any] | None = None,
+    **options: Any,
+) -> list[TaskRun]:
+    """Run a task under every rotation of its choices.
+
+    Parameters
+    ----------
+    task : BaseTask
+        As `rotated` takes it.
+    model : Model, optional
+        Who is asked.
+    out : path, optional
+        A folder for the runs: ``rotation-0``, ``rotation-1`` …
+    graders : sequence, optional
+        Instead of the task's; `graders.ChoicePosition` is added.
+    **options
+        What else `run_task` takes.
+
+    Returns
+    -------
+    list of TaskRun
+        As many as the question with the most choices has; questions with fewer are asked again
+        with the same prompt, which a ``cache`` answers.
+
+    Raises
+    ------
+    InvalidInputError, ArtifactError, ModelError
+        As `rotated` and `run_task` do.
+
+    Examples
+    --------
+    >>> from eval_toolkit.models.scripted import ScriptedModel
+    >>> from eval_toolkit.tasks import ChoicesSpec, Prompt, Task
+    >>> task = Task(
+    ...     "capitals", Prompt(instruction="Capital of {country}?", style="mc"),
+    ...     ChoicesSpec(choices=["Rome", "Madrid"], answer="capital"),
+    ...     rows=[{"country": "Italy", "capital": "Rome"}],
+    ... )
+    >>> first = ScriptedModel(lambda request: [-0.1, -3.0])  # whatever is asked
+    >>> [run.card["accuracy"].value for run in run_rotations(task, first)]
+    [1.0, 0.0]
+    """
+    task = rotated(task, 0)
+    given = {key: options[key] for key in ("limit", "order") if options.get(key) is not None}
+    n = max(len(sample.possible_completions or ()) for sample in task.samples(**given))
+    chosen = [*(task.graders() if graders is None else graders)]
+    if not any(one == "choice_position" or isinstance(one, ChoicePosition) for one in chosen):
+        chosen.append(ChoicePosition())
+    return [
+        run_task(
+            rotated(task, by),
+            model,
+            None if out is None else Path(out) / f"rotation-{by}",
+            graders=chosen,
+            **options,
+        )
+        for by in range(n)
+    ]

@@ -1,0 +1,132 @@
+"""Answers that vote: codes of what graders found, and maj@k of a run."""
+
+from typing import Any
+
+import pytest
+
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.graders import (
+    ChoiceAccuracy,
+    ExactMatch,
+    Grade,
+    LetterMatch,
+    NumberMatch,
+    RegexMatch,
+    TokenF1,
+    WithAnswer,
+    load_grader,
+    with_answers,
+)
+from eval_toolkit.graders.base import answer_code
+from eval_toolkit.protocols import Grader
+from eval_toolkit.responses import Completion, Loglikelihood
+from eval_toolkit.scorecards import Records
+from eval_toolkit.tasks.measuring import grader_columns
+from eval_toolkit.tasks.reporting import task_metrics, task_scorecard
+
+
+def code(grader: Any, text: str, truth: str = "8", **more: Any) -> Any:
+    made = WithAnswer(grader)
+    return made.grade(Completion(text, ground_truth=truth, **more))[f"{made.name}_answer"]
+
+
+class TestCodes:
+    def test_a_code_is_a_whole_number_that_a_float_holds(self) -> None:
+        # First 13 hexadecimal digits of sha256("a"), as any tool gives them: ca978112ca1bb.
+        assert answer_code("a") == float(0xCA978112CA1BB)
+        assert answer_code("a").is_integer()
+
+    @pytest.mark.parametrize(
+        ("grader", "same", "other"),
+        [
+            (NumberMatch(), ("so it is 8", "#### 8.00"), "9"),
+            (LetterMatch(4), ("(B)", "The answer is B."), "C"),
+            (RegexMatch(r"answer: (\w+)"), ("answer: x", "well, answer: x!"), "answer: y"),
+            (ExactMatch(ignore_case=True), ("Rome", " rome "), "Bonn"),
+        ],
+        ids=["number", "letter", "pattern", "text"],
+    )
+    def test_equal_answers_have_one_code(
+        self, grader: Any, same: tuple[str, str], other: str
+    ) -> None:
+        truth = "B" if isinstance(grader, LetterMatch) else "8"
+        first, second, third = (code(grader, text, truth) for text in (*same, other))
+        assert first == second != third
+
+    @pytest.mark.parametrize("grader", [NumberMatch(), LetterMatch(4), ExactMatch()])
+    def test_no_answer_is_no_vote(self, grader: Any) -> None:
+        truth = "B" if isinstance(grader, LetterMatch) else "8"
+        assert code(grader, "  ", truth).status == "skipped"
+
+    def test_the_choice_itself_votes_wherever_it_stands(self) -> None:
+        made = WithAnswer(ChoiceAccuracy())
+        here = Loglikelihood([-1.0, -2.0], [" Rome", " Bonn"], ground_truth=" Rome")
+        there = Loglikelihood([-2.0, -1.0], [" Bonn", " Rome"], ground_truth=" Rome")
+        assert made.grade(here)["accuracy_answer"] == made.grade(there)["accuracy_answer"]
+
+    def test_the_number_of_choices_comes_from_the_context(self) -> None:
+        text = "Option D. The answer is (B)"
+        assert code(LetterMatch(), text, "B", context={"choices": ["x", "y"]}) == answer_code("B")
+
+
+class TestWrapper:
+    def test_grades_name_and_version_stay(self) -> None:
+        response = Completion("so 8", ground_truth="8")
+        plain, made = NumberMatch(where="last"), WithAnswer(NumberMatch(where="last"))
+        assert isinstance(made, Grader)
+        assert (made.name, made.version) == (plain.name, plain.version)
+        assert made.response_types == plain.response_types
+        assert plain.grade(response).items() <= made.grade(response).items()
+        assert not made.columns()["number_match_answer"].metric
+
+    def test_any_grader_with_an_answer_can_be_wrapped(self) -> None:
+        class First:
+            name, version = "first_word", "1"
+
+            def answer(self, response: Any) -> str | None:
+                return next(iter(response.completion.split()), None)
+
+            def grade(self, response: Any) -> dict[str, float | Grade]:
+                return {"first_word": 1.0}
+
+        assert code(First(), "8 or so") == answer_code("8")
+        assert code(First(), "").status == "skipped"
+
+    def test_those_without_are_refused_or_left(self) -> None:
+        with pytest.raises(InvalidInputError, match="'f1', which does not say"):
+            WithAnswer(TokenF1())
+        with pytest.raises(InvalidInputError, match="there are f1"):
+            with_answers([TokenF1()])
+        graders = with_answers([ExactMatch(), TokenF1()])
+        assert with_answers(graders) == graders
+
+    def test_metrics_of_the_grader_are_kept(self) -> None:
+        class Sized(ExactMatch):
+            def metrics(self) -> list[str]:
+                return ["its own"]
+
+        assert WithAnswer(Sized()).metrics() == ["its own"]
+        assert WithAnswer(ExactMatch()).metrics() == []
+
+
+class TestOfATask:
+    def test_maj_at_k_beside_the_mean(self) -> None:
+        graders = with_answers([load_grader("number_match")])
+        specs = task_metrics(grader_columns(graders), maj_at=[3], graders=graders)
+        assert [spec.name for spec in specs] == [
+            "number_match",
+            "number_match_maj@3",
+            "number_match_found",
+        ]
+        texts = ["8", "8", "9", "7", "7", "8"]  # 8 wins the first unit, 7 the second
+        lines = [graders[0].grade(Completion(text, ground_truth="8")) for text in texts]
+        columns: dict[str, list[Any]] = {name: [line[name] for line in lines] for name in lines[0]}
+        records = Records.from_columns(columns, unit_id=list("aaabbb"))
+        card = task_scorecard(records, specs)
+        assert card["number_match"].value == 0.5
+        assert card["number_match_maj@3"].value == 0.5
+        assert card["number_match_maj@3"].n_units == 2
+
+    def test_without_answers_it_says_what_to_do(self) -> None:
+        with pytest.raises(InvalidInputError, match=r"use graders\.with_answers"):
+            task_metrics(grader_columns([ExactMatch()]), maj_at=[2])
