@@ -14,15 +14,24 @@ from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import ColumnInfo, Grade, load_grader
 from eval_toolkit.graders.base import columns_of
+from eval_toolkit.judges.asking import Attempt, apart, is_judge, replies_in
 from eval_toolkit.messages import Message, Role
 from eval_toolkit.protocols import Grader
-from eval_toolkit.responses import Completion, Loglikelihood, RawLoglikelihood
+from eval_toolkit.responses import Completion, Loglikelihood, RawCompletion, RawLoglikelihood
 from eval_toolkit.runner import Outcome
 from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks.joining import joined
 from eval_toolkit.tasks.types import NO_SUBJECT, Sample
 
-__all__ = ["build_response", "grader_columns", "measure", "with_reply"]
+__all__ = [
+    "answered",
+    "build_response",
+    "built_responses",
+    "grader_columns",
+    "grades_by",
+    "measure",
+    "with_reply",
+]
 
 _REASON_LENGTH = 300
 _UNFILLED = Grade.skipped("the grader gave no value")
@@ -59,7 +68,7 @@ def measure(
     samples : sequence of Sample
         What was asked; each has its records, also where nothing was answered.
     outcomes : iterable of Outcome
-        What `run_jobs` returned, in any order.
+        What `run_jobs` returned, in any order; the verdicts of judges among them.
     graders : sequence of Grader, str or mapping, optional
         Instead of the task's; as in `graders.load_grader`.
 
@@ -93,13 +102,15 @@ def measure(
     if not samples:
         raise InvalidInputError("`samples` is empty; there is nothing to measure")
     chosen = [load_grader(one) for one in (task.graders() if graders is None else graders)]
-    found = joined(outcomes)
+    answers, verdicts = apart(outcomes)
+    found, replies = joined(answers), replies_in(verdicts)
     attempts = sorted({attempt for _, attempt in found}) or [1]
     columns = grader_columns(chosen)
     table = _Table.of(columns)
     lines = [(sample, attempt) for sample in samples for attempt in attempts]
     for sample, attempt in lines:
-        graded = _graded(task, sample, found.get((sample.id, attempt)), chosen, columns)
+        place = (sample.id, attempt)
+        graded = _graded(task, sample, found.get(place), chosen, columns, replies.get(place) or {})
         table.add(dict.fromkeys(table.values, graded) if isinstance(graded, Grade) else graded)
     subjects = [sample.subject for sample, _ in lines]
     return Records.from_columns(
@@ -192,32 +203,81 @@ def _graded(
     outcome: Outcome | None,
     graders: Sequence[Grader],
     columns: Mapping[str, ColumnInfo],
+    replies: Mapping[str, RawCompletion],
 ) -> Mapping[str, float | Grade] | Grade:
     """Return a sample's grades by column, or the one that stands for all of them."""
+    response = answered(task, sample, outcome)
+    if isinstance(response, Grade):
+        return response
+    line: dict[str, float | Grade] = {}
+    for grader in graders:
+        given = (response, replies) if is_judge(grader) else (response,)
+        line.update(grades_by(grader, columns, *given))
+    return line
+
+
+def built_responses(
+    task: Measurable, samples: Sequence[Sample], outcomes: Iterable[Outcome]
+) -> dict[Attempt, Any]:
+    """Return the answers that there are to grade; those that failed are left out.
+
+    Parameters
+    ----------
+    task : BaseTask
+        Post-processes texts.
+    samples : sequence of Sample
+        What was asked.
+    outcomes : iterable of Outcome
+        The answers.
+
+    Returns
+    -------
+    dict of (unit, attempt) to Completion or Loglikelihood
+        In the order of samples, then attempts.
+
+    Examples
+    --------
+    >>> from eval_toolkit.requests import LoglikelihoodRequest
+    >>> from eval_toolkit.runner import Job
+    >>> sample = Sample("q", "", [Message("user", "Capital?")], " Rome", (" Rome", " Bonn"))
+    >>> job = Job("q", 1, LoglikelihoodRequest("Capital?", (" Rome", " Bonn")))
+    >>> raw = RawLoglikelihood([-1.0, -2.0], [" Rome", " Bonn"])
+    >>> list(built_responses(None, [sample], [Outcome(job, raw)]))
+    [('q', 1)]
+    """
+    found = joined(apart(outcomes)[0])
+    by_unit: dict[str, list[int]] = {}
+    for unit, attempt in sorted(found):
+        by_unit.setdefault(unit, []).append(attempt)
+    built = {
+        (sample.id, attempt): answered(task, sample, found[sample.id, attempt])
+        for sample in samples
+        for attempt in by_unit.get(sample.id, ())
+    }
+    return {place: one for place, one in built.items() if not isinstance(one, Grade)}
+
+
+def answered(task: Measurable, sample: Sample, outcome: Outcome | None) -> Any:
+    """Return what graders read, or the grade that stands for all of theirs."""
     if outcome is None:
         return Grade.error("the model was not asked")
     error = outcome.error or getattr(outcome.response, "error", None)
     if error is not None:
         return Grade.error(_line(f"{error.kind}: {error.message}"))
     try:
-        response = build_response(task, sample, outcome)
+        return build_response(task, sample, outcome)
     except Exception as failure:  # a task's own code may fail in any way
         return Grade.error(_failure("post-processing", failure))
-    line: dict[str, float | Grade] = {}
-    for grader in graders:
-        line.update(_grades(grader, response, columns))
-    return line
 
 
-def _grades(
-    grader: Grader, response: Any, columns: Mapping[str, ColumnInfo]
+def grades_by(
+    grader: Any, columns: Mapping[str, ColumnInfo], *given: Any
 ) -> Mapping[str, float | Grade]:
     """Return what a grader gives, checked; an exception is an error in each of its columns."""
     try:
-        given = grader.grade(response)
         return {
             column: _read(value, column, columns.get(column, _ANY))
-            for column, value in given.items()
+            for column, value in grader.grade(*given).items()
         }
     except Exception as failure:  # a grader's own code may fail in any way
         return dict.fromkeys(columns_of(grader), Grade.error(_failure(grader.name, failure)))
@@ -292,7 +352,8 @@ def build_response(task: Measurable, sample: Sample, outcome: Outcome) -> Any:
     if isinstance(raw, RawLoglikelihood):
         return Loglikelihood(
             raw.loglikelihoods,
-            raw.choices or outcome.job.request.continuations,  # type: ignore[union-attr]
+            (sample.possible_completions if sample.parts else raw.choices)
+            or outcome.job.request.continuations,  # type: ignore[union-attr]
             n_tokens=raw.n_tokens,
             is_greedy=raw.is_greedy,
             usage=raw.usage,

@@ -1,6 +1,5 @@
 """Running a task: ask what is not answered yet, measure, summarise, store."""
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -12,18 +11,19 @@ from typing import Any
 from eval_toolkit import _validate
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.artifacts import read_json, sanitize_for_json
-from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
-from eval_toolkit.models.cache import CachedModel, ResponseCache
+from eval_toolkit.models.cache import ResponseCache
 from eval_toolkit.protocols import Model
 from eval_toolkit.provenance import redact_secrets
-from eval_toolkit.runner import Journal, Progress, RunOutcomes, run_jobs
+from eval_toolkit.runner import Job, Journal, Progress, RunOutcomes, run_jobs
 from eval_toolkit.runner.engine import CONCURRENCY
-from eval_toolkit.runs import Run, open_run
 from eval_toolkit.runs.folder import MANIFEST
 from eval_toolkit.runs.open import JOURNAL
 from eval_toolkit.seeds import resolve_seed
 from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.ended import Ended, asked_until
+from eval_toolkit.tasks.judging import asker, cached, with_verdicts
 from eval_toolkit.tasks.planning import (
     Decoding,
     default_formatter,
@@ -32,21 +32,13 @@ from eval_toolkit.tasks.planning import (
     plan_jobs,
 )
 from eval_toolkit.tasks.prompts import Formatter
-from eval_toolkit.tasks.storing import (
-    StoredRun,
-    model_digest,
-    outcomes_of,
-    refuse_other,
-    same_prompts,
-    same_settings,
-    same_units,
-)
+from eval_toolkit.tasks.remeasuring import check_place, check_task, greedy_again, measure_run
+from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
+from eval_toolkit.tasks.storing import StoredRun
 from eval_toolkit.tasks.taskrun import GraderLike, Measuring, TaskRun
 
 __all__ = ["TaskRun", "estimate", "measure_run", "plan_jobs", "run_task"]
 
-_OF_THE_RUN = ("status", "artifacts", "manifest_sha256")
-"""What the folder adds to a manifest."""
 _BATCHING = ("batch_size", "max_batch_tokens")
 """What a model that works in batches has; it may move the last digits of its numbers."""
 
@@ -68,9 +60,11 @@ def run_task(
     graders: Sequence[GraderLike] | None = None,
     pass_at: Sequence[int] = (),
     pass_hat: Sequence[int] = (),
+    maj_at: Sequence[int] = (),
     on_error: str = "exclude",
     max_error_rate: float = 0.0,
     confidence: float = DEFAULT_CONFIDENCE,
+    until: UntilWidth | UntilDecided | None = None,
     concurrency: int | None = None,
     cache: ResponseCache | str | Path | None = None,
     replay: str | Path | None = None,
@@ -105,9 +99,11 @@ def run_task(
     seed : int, optional
         Of the run; the task's by default.
     graders : sequence of Grader, str or mapping, optional
-        Instead of the task's.
-    pass_at, pass_hat : sequence of int
-        Report pass@k and pass^k for these k.
+        Instead of the task's. Judges among them are asked once all answers are there, about
+        every answer that is one, through the same cache and journal.
+    pass_at, pass_hat, maj_at : sequence of int
+        Report pass@k (one of k attempts is right), pass^k (all are) and maj@k (the answer that
+        most of k give is) for these k.
     on_error : {"exclude", "as_zero", "fail"}, default "exclude"
         What a failed attempt counts as; "fail" raises once everything was asked, and keeps the
         answers for the next try.
@@ -115,6 +111,9 @@ def run_task(
         Above this, ``too_many_errors`` is set.
     confidence : float, default 0.95
         Of the intervals.
+    until : UntilWidth or UntilDecided, optional
+        Stop as soon as this holds. Items are asked in drawn order, and every interval is one that
+        holds at any moment; what was asked beyond the last item that counts is kept.
     concurrency : int, optional
         Requests at once; what suits the model by default. Changes no result, unless a local
         model's own batching does: its numbers may then move in the fifth digit. The manifest
@@ -164,14 +163,14 @@ def run_task(
     >>> done.card["exact_match"].value, done.n_requests
     (0.5, 2)
     """
-    _check_task(task)
-    _check_place(out, "out", NoneType)
-    _check_place(cache, "cache", ResponseCache, NoneType)
-    _check_place(replay, "replay", NoneType)
+    check_task(task)
+    check_place(out, "out", NoneType)
+    check_place(cache, "cache", ResponseCache, NoneType)
+    check_place(replay, "replay", NoneType)
     _check_telling(run_id, on_progress)
     attempts = _validate.integer(attempts, "attempts", low=1)
     measuring = Measuring.of(
-        task, graders, pass_at, pass_hat, on_error, confidence, max_error_rate, attempts
+        task, graders, pass_at, pass_hat, maj_at, on_error, confidence, max_error_rate, attempts
     )
     decoding = Decoding.of(
         task, temperature=temperature, top_p=top_p, max_tokens=max_tokens, stop=stop
@@ -185,6 +184,11 @@ def run_task(
         jobs = plan_jobs(
             task, samples, formatter=form, decoding=decoding, attempts=attempts, seed=number
         )
+        watch = None
+        if until is not None:
+            watch = until.watch(
+                samples, measuring.metrics(), seed=task.seed, order=order, confidence=confidence
+            )
         description = dict(asked.describe())
         config = {
             "kind": "task",
@@ -197,20 +201,36 @@ def run_task(
             "order": order,
             "attempts": attempts,
             **measuring.to_dict(),
+            **({} if until is None else {"until": until.to_dict()}),
         }
         settings: dict[str, Any] = redact_secrets(sanitize_for_json(config))
-        notes = (*task.data_notes, *_greedy_again(decoding.temperature, attempts))
+        notes = (*task.data_notes, *greedy_again(decoding.temperature, attempts))
 
-        def ask(journal: Journal | None = None, finished: Any = None) -> RunOutcomes:
-            return run_jobs(
-                jobs,
-                asked,
-                journal=journal,
-                finished=finished,
-                concurrency=concurrency,
-                on_progress=on_progress,
-                give_up_after=give_up_after,
-            )
+        # Parts at least as large as the failures in a row after which asking stops.
+        at_once = max(_at_once(asked, concurrency), give_up_after or 1)
+        how: dict[str, Any] = {
+            "concurrency": concurrency,
+            "on_progress": on_progress,
+            "give_up_after": give_up_after,
+        }
+
+        def ask(
+            journal: Journal | None = None, finished: Any = None
+        ) -> tuple[RunOutcomes, Ended | None]:
+            def part(some: Sequence[Job]) -> RunOutcomes:
+                answers = run_jobs(some, asked, journal=journal, finished=finished, **how)
+                if not measuring.judges:
+                    return answers
+                units = {job.unit_id for job in some}
+                about = [sample for sample in samples if sample.id in units]
+                asking = asker(cache, replay, stack, **how)
+                return with_verdicts(
+                    task, about, answers, measuring.judges, asking, journal, finished
+                )
+
+            if watch is None:
+                return part(jobs), None
+            return asked_until(watch, jobs, part, measuring.records_of(task), at_once)
 
         if out is not None:
             digest = sha256_text(canonical_json(description))
@@ -218,18 +238,12 @@ def run_task(
             done = stored.run(jobs, ask, _engine(None if replay else model, concurrency))
         else:
             started = time.monotonic()
-            outcomes = ask()
-            done = measuring.measured(task, samples, outcomes, settings, run_id or task.NAME)
+            outcomes, ended = ask()
+            name = run_id or task.NAME
+            done = measuring.measured(task, samples, outcomes, settings, name, ended)
             notes += outcomes.notes
             done = replace(done, elapsed_s=time.monotonic() - started, notes=notes)
         return done if replay is None else _replayed(done)
-
-
-def _greedy_again(temperature: float, attempts: int) -> list[str]:
-    """Return a note where several attempts are one."""
-    if attempts == 1 or temperature > 0.0:
-        return []
-    return [f"{attempts} attempts at temperature 0: each asks the same greedy question again"]
 
 
 def _replayed(done: TaskRun) -> TaskRun:
@@ -238,17 +252,6 @@ def _replayed(done: TaskRun) -> TaskRun:
     return replace(
         done, n_asked=0, n_cached=0, n_replayed=n_replayed, usage_now=dict.fromkeys(done.usage, 0)
     )
-
-
-def _check_task(task: Any) -> None:
-    if not isinstance(task, BaseTask):
-        raise InvalidTypeError(f"`task` is {task!r:.80}; it must be a task")
-
-
-def _check_place(place: Any, name: str, *other: type) -> None:
-    if not isinstance(place, (str, os.PathLike, *other)):
-        wanted = [*(f"a {kind.__name__}" for kind in other if kind is not NoneType), "a path"]
-        raise InvalidTypeError(f"`{name}` is {place!r:.80}; it must be {' or '.join(wanted)}")
 
 
 def _check_telling(run_id: Any, on_progress: Any) -> None:
@@ -277,12 +280,15 @@ def _recorded_form(replay: str | Path | None) -> str | None:
 
 def _engine(model: Model | None, concurrency: int | None) -> dict[str, Any]:
     """Return how a model is asked, beside what decides the answers."""
-    suits = getattr(model, "concurrency", CONCURRENCY)
     batching = {name: getattr(model, name) for name in _BATCHING if hasattr(model, name)}
     return {
-        "concurrency": suits if concurrency is None else concurrency,
+        "concurrency": _at_once(model, concurrency),
         "model_batching": batching or None,
     }
+
+
+def _at_once(model: Model | None, concurrency: int | None) -> int:
+    return int(getattr(model, "concurrency", CONCURRENCY) if concurrency is None else concurrency)
 
 
 def _asked(
@@ -302,114 +308,4 @@ def _asked(
         raise InvalidTypeError(
             f"`model` is {model!r:.80}; it must have name, describe, generate and loglikelihood"
         )
-    if cache is None:
-        return model
-    if not isinstance(cache, ResponseCache):
-        cache = stack.enter_context(ResponseCache(cache))
-    return CachedModel(model, cache)
-
-
-def measure_run(
-    run: Run | str | Path,
-    task: BaseTask[Any],
-    *,
-    graders: Sequence[GraderLike] | None = None,
-    out: str | Path | None = None,
-    pass_at: Sequence[int] = (),
-    pass_hat: Sequence[int] = (),
-    on_error: str = "exclude",
-    max_error_rate: float = 0.0,
-    confidence: float = DEFAULT_CONFIDENCE,
-) -> TaskRun:
-    """Measure the stored answers of a run again, with other graders or settings. Asks no model.
-
-    Parameters
-    ----------
-    run : Run or path
-        A finished run of the task.
-    task : BaseTask
-        The task it ran; references and post-processing come from it.
-    graders, pass_at, pass_hat, on_error, max_error_rate, confidence
-        As in `run_task`.
-    out : path, optional
-        Where to store the new results; the run's own folder replaces the old ones.
-
-    Returns
-    -------
-    TaskRun
-        Of the same samples and attempts.
-
-    Raises
-    ------
-    ArtifactError
-        If it is no run of a task or not of this one, or the task differs in what decides prompts
-        and references: examples, seed, order of choices, suffix, the prompts themselves, the data.
-        Graders, post-processing and the task's version may differ.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from eval_toolkit.models.scripted import ScriptedModel
-    >>> from eval_toolkit.responses import ResponseType
-    >>> class Capitals(BaseTask[str]):
-    ...     NAME = "Capitals"
-    ...     RESPONSE_TYPE = ResponseType.COMPLETION
-    ...     def _get_instruction_text(self, item):
-    ...         return f"What is the capital of {item['country']}?"
-    ...     def _get_ground_truth(self, item):
-    ...         return item["capital"]
-    >>> task = Capitals(rows=[{"country": "Italy", "capital": "Rome"}])
-    >>> done = run_task(task, ScriptedModel("ROME"), tempfile.mkdtemp() + "/r")
-    >>> done.card["exact_match"].value
-    0.0
-    >>> again = measure_run(done.run, task, graders=["exact_match{ignore_case=true}"])
-    >>> again.card["exact_match"].value
-    1.0
-    """
-    _check_task(task)
-    _check_place(run, "run", Run)
-    _check_place(out, "out", NoneType)
-    source = run if isinstance(run, Run) else Run.open(run)
-    config = source.manifest.get("config") or {}
-    if config.get("kind") != "task":
-        raise ArtifactError(f"{source.path}: is no run of a task; there are no answers to measure")
-    if config["task"]["name"] != task.NAME:
-        raise ArtifactError(
-            f"{source.path}: is a run of {config['task']['name']!r}, not of {task.NAME!r}"
-        )
-    measuring = Measuring.of(
-        task,
-        graders,
-        pass_at,
-        pass_hat,
-        on_error,
-        confidence,
-        max_error_rate,
-        config["attempts"],
-    )
-    told = redact_secrets(sanitize_for_json(task.describe()))
-    same_settings(source, told)
-    samples = task.samples(config["limit"], order=config["order"])
-    same_units(source, samples)
-    same_prompts(source, told)
-    settings = {**config, "task": told, **sanitize_for_json(measuring.to_dict())}
-    units = {sample.id for sample in samples}
-    outcomes = [
-        outcome
-        for outcome in outcomes_of(source)
-        if outcome.job.unit_id in units and outcome.job.attempt <= config["attempts"]
-    ]
-    temperature = config["decoding"]["temperature"]
-    notes = (*task.data_notes, *_greedy_again(temperature, config["attempts"]))
-    if out is None:
-        done = measuring.measured(task, samples, outcomes, settings, source.run_id)
-        return replace(done, n_asked=0, notes=notes)
-    digest = model_digest(source.manifest)
-    stored = StoredRun(Path(out), task, measuring, settings, samples, None, digest, notes)
-    head = {
-        **{name: value for name, value in source.manifest.items() if name not in _OF_THE_RUN},
-        **stored.manifest(stored.name),
-    }
-    with open_run(out, manifest=head) as opened:
-        refuse_other(stored.folder, opened.begun, config, digest)
-        return replace(stored.finished(opened, head, outcomes, 0.0), n_asked=0)
+    return cached(model, cache, stack)

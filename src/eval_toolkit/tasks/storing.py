@@ -1,7 +1,7 @@
 """A task's run in a folder: gone on with where it fits, refused where it does not."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import numpy as np
 
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.errors import ArtifactError
+from eval_toolkit.judges.asking import apart, judge_of
 from eval_toolkit.manifest import build_manifest
 from eval_toolkit.runner import Job, Journal, Outcome, read_entries, read_outcomes, to_columns
 from eval_toolkit.runner.stored import RESPONSES
@@ -19,13 +20,16 @@ from eval_toolkit.runs.table import to_table
 from eval_toolkit.runs.writing import run_content
 from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.ended import Ended
 from eval_toolkit.tasks.taskrun import Measuring, TaskRun
 from eval_toolkit.tasks.types import Sample
 
 __all__ = [
     "StoredRun",
+    "holds",
     "model_digest",
     "outcomes_of",
+    "refuse_changed",
     "refuse_other",
     "same_prompts",
     "same_settings",
@@ -72,11 +76,12 @@ class StoredRun:
         head = {**self.manifest(self.name), "engine": dict(engine)}
         with open_run(self.folder, manifest=head) as opened:
             refuse_other(self.folder, opened.begun, self.config, self.model_digest)
-            _refuse_to_lose(opened, jobs)
+            judges = {judge.name for judge in self.measuring.judges}
+            _refuse_to_lose(opened, jobs, judges)
             previous = opened.previous
             finished = None if previous is None else read_entries(previous.table(RESPONSES))
-            outcomes = ask(Journal(opened.journal_path), finished)
-            done = self.finished(opened, head, outcomes, time.monotonic() - started)
+            outcomes, ended = ask(Journal(opened.journal_path), finished)
+            done = self.finished(opened, head, outcomes, time.monotonic() - started, ended)
             return replace(done, notes=(*done.notes, *outcomes.notes))
 
     def finished(
@@ -85,21 +90,23 @@ class StoredRun:
         head: Mapping[str, Any],
         outcomes: Sequence[Outcome],
         elapsed_s: float,
+        ended: Ended | None = None,
     ) -> TaskRun:
         """Measure everything and write the run, unless it stands there already."""
         begun = opened.begun or {}
         name = self.run_id or str(begun.get("run_id") or self.name)
-        done = self.measuring.measured(self.task, self.samples, outcomes, self.config, name)
+        done = self.measuring.measured(self.task, self.samples, outcomes, self.config, name, ended)
+        samples = self.samples if ended is None else ended.samples
         done = replace(done, elapsed_s=elapsed_s, notes=self.notes)
         records = {(self.task.NAME, str(self.config["model"]["name"])): done.records}
-        nothing_asked = done.n_reused == done.n_requests
+        nothing_asked = all(outcome.reused for outcome in outcomes)
         same = begun.get("config") == self.config and begun.get("run_id") == name
-        if nothing_asked and same and _holds(opened.previous, done.results, records):
+        if nothing_asked and same and holds(opened.previous, done.results, records):
             return replace(done, run=opened.previous)  # the run stands
         manifest = {
             **head,
             "run_id": name,
-            **self._went(done, outcomes),
+            **self._went(done, outcomes, samples),
             "wall_clock_seconds": elapsed_s + float(begun.get("wall_clock_seconds") or 0.0),
         }
         if nothing_asked and "engine" in begun:
@@ -112,17 +119,21 @@ class StoredRun:
         )
         return replace(done, run=run)
 
-    def _went(self, done: TaskRun, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    def _went(
+        self, done: TaskRun, outcomes: Sequence[Outcome], samples: Sequence[Sample]
+    ) -> dict[str, Any]:
         """Return what a manifest says about what was asked and what it took."""
+        answers, _ = apart(outcomes)
         return {
-            "item_set_hash": _item_set_hash(self.samples),
+            "item_set_hash": _item_set_hash(samples),
             "counts": {
-                "n_samples": len(self.samples),
-                "n_requests": len(outcomes),
+                "n_samples": len(samples),
+                "n_requests": len(answers),
                 "n_failed_requests": done.n_failed_requests,
                 "n_errors": done.n_errors,
             },
             "usage": done.usage,
+            **({"judges": _judged(self.config, done)} if done.judges else {}),
         }
 
     def manifest(self, name: str) -> dict[str, Any]:
@@ -147,7 +158,16 @@ class StoredRun:
         }
 
 
-def _holds(
+def _judged(config: Mapping[str, Any], done: TaskRun) -> dict[str, Any]:
+    """Return who judged, by what prompt, and what it took: apart from the model that was judged."""
+    shown = ("n_requests", "n_failed_requests", "usage")
+    return {
+        name: {**config["judges"][name], **{part: judge[part] for part in shown}}
+        for name, judge in done.judges.items()
+    }
+
+
+def holds(
     run: Run | None, results: Mapping[str, Any], records: Mapping[tuple[str, str], Records]
 ) -> bool:
     """Return whether a finished run is there and has these very results and records."""
@@ -254,14 +274,7 @@ def refuse_other(
         raise ArtifactError(
             f"{folder}: {changed} since the run there was asked; choose another folder"
         )
-    for name in _IDENTITY:
-        path = _difference(there.get(name), config[name], name)
-        if path is not None:
-            place, old, new = path
-            raise ArtifactError(
-                f"{folder}: the run there has {place} = {_shown(old)}, this one has "
-                f"{_shown(new)}; choose another folder"
-            )
+    refuse_changed(folder, there, config, _IDENTITY)
     told = model_digest(begun)
     if None not in (told, digest) and told != digest:
         raise ArtifactError(
@@ -270,10 +283,32 @@ def refuse_other(
         )
 
 
-def _refuse_to_lose(opened: OpenRun, jobs: Iterable[Job]) -> None:
+def refuse_changed(
+    folder: Path, there: Mapping[str, Any], config: Mapping[str, Any], names: Iterable[str]
+) -> None:
+    """Raise if a part of the configuration of the run in a folder differs."""
+    for name in names:
+        path = _difference(there.get(name), config[name], name)
+        if path is not None:
+            place, old, new = path
+            raise ArtifactError(
+                f"{folder}: the run there has {place} = {_shown(old)}, this one has "
+                f"{_shown(new)}; choose another folder"
+            )
+
+
+def _refuse_to_lose(opened: OpenRun, jobs: Iterable[Job], judges: Container[str]) -> None:
     """Raise if an unfinished run has answers that would be gone once this one is finished."""
     answered = {key for key, entry in Journal(opened.journal_path).read().items() if entry.ok}
     left = answered - {job.key for job in jobs}
+    named = {judge_of(step) for _, _, step in left}
+    lost = sorted(name for name in named if name is not None and name not in judges)
+    if lost:
+        raise ArtifactError(
+            f"{opened.path}: the unfinished run there has verdicts of the judge {lost[0]!r}, which "
+            "this one does not ask; name the judge among the graders, or choose another folder"
+        )
+    left = {key for key in left if judge_of(key[2]) is None}
     if left:
         raise ArtifactError(
             f"{opened.path}: the unfinished run there has {len(left)} answers that this one does "

@@ -1,26 +1,30 @@
 """What a run of a task comes to: records, cells and counts, made from answers."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 from eval_toolkit import _validate
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders import ColumnInfo, load_grader
+from eval_toolkit.graders.answers import with_answers
 from eval_toolkit.graders.base import columns_of
 from eval_toolkit.graders.loading import fitting_graders
-from eval_toolkit.protocols import Grader
+from eval_toolkit.judges.asking import AskingGrader, apart, judge_of, judges_in
+from eval_toolkit.protocols import Grader, MetricSpec
 from eval_toolkit.responses import ResponseType
 from eval_toolkit.runner import Outcome
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records, Scorecard
 from eval_toolkit.scorecards.score import check_specs
 from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.ended import Ended
 from eval_toolkit.tasks.measuring import grader_columns, measure
 from eval_toolkit.tasks.reporting import by_slice, task_metrics, task_scorecard
 from eval_toolkit.tasks.types import Sample
 
-__all__ = ["GraderLike", "Measuring", "TaskRun"]
+__all__ = ["GraderLike", "Measuring", "TaskRun", "counts_of", "n_failed"]
 
 GraderLike: TypeAlias = Grader | str | Mapping[str, Any]
 
@@ -38,7 +42,7 @@ class TaskRun:
     run: Run | None = None
     """The folder, where there is one."""
     n_requests: int = 0
-    """What the samples and attempts need, wherever the answers come from."""
+    """What the samples and attempts need, wherever the answers come from; judges are apart."""
     n_asked: int = 0
     """Requests that went to the model now."""
     n_reused: int = 0
@@ -58,6 +62,10 @@ class TaskRun:
     """Tokens and cost of all answers of the run, as recorded when they were asked for."""
     usage_now: Mapping[str, Any] = field(default_factory=dict)
     """The same of the answers that were asked for now."""
+    stopping: Mapping[str, Any] | None = None
+    """What the rule decided that watched the run: why it stopped, and how many samples it saved."""
+    judges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By the name of each judge: its model, the counts of its requests, and their usage."""
     elapsed_s: float = 0.0
     notes: tuple[str, ...] = ()
 
@@ -78,6 +86,8 @@ class TaskRun:
             "too_many_errors": self.too_many_errors,
             "usage": dict(self.usage),
             "usage_now": dict(self.usage_now),
+            "judges": {name: dict(judge) for name, judge in self.judges.items()},
+            "stopping": None if self.stopping is None else dict(self.stopping),
             "elapsed_s": self.elapsed_s,
             "notes": list(self.notes),
         }
@@ -91,9 +101,12 @@ class Measuring:
     columns: Mapping[str, ColumnInfo]
     pass_at: tuple[int, ...]
     pass_hat: tuple[int, ...]
+    maj_at: tuple[int, ...]
     on_error: str
     confidence: float
     max_error_rate: float
+    judges: tuple[AskingGrader, ...] = ()
+    """Those among the graders that ask a model."""
 
     @classmethod
     def of(
@@ -102,6 +115,7 @@ class Measuring:
         graders: Sequence[GraderLike] | None,
         pass_at: Sequence[int],
         pass_hat: Sequence[int],
+        maj_at: Sequence[int],
         on_error: str,
         confidence: float,
         max_error_rate: float,
@@ -115,7 +129,7 @@ class Measuring:
         made = tuple(load_grader(one) for one in (task.graders() if graders is None else graders))
         for grader in made:
             _refuse_unfit(grader, task)
-        given: dict[str, Any] = {"pass_at": pass_at, "pass_hat": pass_hat}
+        given: dict[str, Any] = {"pass_at": pass_at, "pass_hat": pass_hat, "maj_at": maj_at}
         for name, ks in given.items():
             if isinstance(ks, str) or not isinstance(ks, Iterable):
                 raise InvalidTypeError(f"`{name}` is {ks!r}; it must be a list of numbers")
@@ -126,6 +140,7 @@ class Measuring:
                         f"`{name}` is {k}, but each sample has {attempts} attempts; ask for at "
                         f"least {k}"
                     )
+        made = tuple(with_answers(made)) if given["maj_at"] else made
         columns = grader_columns(made)
         check_specs(task_metrics(columns, graders=made, **given))  # before anything is asked
         return cls(
@@ -135,17 +150,38 @@ class Measuring:
             on_error=_validate.choice(on_error, "on_error", ("exclude", "as_zero", "fail")),
             confidence=_validate.fraction(confidence, "confidence"),
             max_error_rate=_validate.number(max_error_rate, "max_error_rate", low=0.0, high=1.0),
+            judges=tuple(judges_in(made)),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a configuration says about it."""
+        judges = {judge.name: dict(judge.describe()) for judge in self.judges}
         return {
             "graders": _versions(self.graders),
             "pass_at": list(self.pass_at),
             "pass_hat": list(self.pass_hat),
+            **({"maj_at": list(self.maj_at)} if self.maj_at else {}),
             "on_error": self.on_error,
             "confidence": self.confidence,
+            **({"judges": judges} if judges else {}),
         }
+
+    def metrics(self, records: Records | None = None) -> list[MetricSpec]:
+        """Return the metrics; records may have columns that nobody announced."""
+        known = dict(self.columns)
+        if records is not None:
+            known = {name: self.columns.get(name, ColumnInfo()) for name in records.columns}
+        return task_metrics(
+            known,
+            pass_at=self.pass_at,
+            pass_hat=self.pass_hat,
+            maj_at=self.maj_at,
+            graders=self.graders,
+        )
+
+    def records_of(self, task: BaseTask[Any]) -> Callable[..., Records]:
+        """Return what makes records of some samples and their outcomes."""
+        return partial(measure, task, graders=self.graders)
 
     def measured(
         self,
@@ -154,13 +190,13 @@ class Measuring:
         outcomes: Sequence[Outcome],
         config: Mapping[str, Any],
         run_id: str,
+        ended: Ended | None = None,
     ) -> TaskRun:
-        """Return records, cells, results and counts."""
+        """Return records, cells, results and counts; of a run that a rule ended, what counts."""
+        answers, verdicts = apart(outcomes)
+        samples = samples if ended is None else ended.samples
         records = measure(task, samples, outcomes, graders=self.graders)
-        known = {name: self.columns.get(name, ColumnInfo()) for name in records.columns}
-        metrics = task_metrics(
-            known, pass_at=self.pass_at, pass_hat=self.pass_hat, graders=self.graders
-        )
+        metrics = self.metrics(records)
         card = task_scorecard(
             records,
             metrics,
@@ -169,31 +205,49 @@ class Measuring:
             seed=config["seed"],
         )
         model = config["model"]["name"]
+        if ended is not None:
+            card = ended.card(card, records, metrics)
         results = {
             "schema_version": "v1",
             "run_id": run_id,
             "config": config,
             "by_slice": by_slice(task.NAME, model, records, card),
+            **({} if ended is None else {"stopping": ended.decision.to_dict()}),
         }
-        new = [outcome for outcome in outcomes if not outcome.reused]
-        asked = [outcome for outcome in new if not _is_cached(outcome)]
-        n_errors = _n_failed(records)
+        n_errors = n_failed(records)
         rate = n_errors / len(records)
         return TaskRun(
             records=records,
             card=card,
             results=results,
-            n_requests=len(outcomes),
-            n_asked=len(asked),
-            n_reused=len(outcomes) - len(new),
-            n_cached=len(new) - len(asked),
-            n_failed_requests=sum(not outcome.ok for outcome in outcomes),
+            **counts_of(answers),
             n_errors=n_errors,
             error_rate=rate,
             too_many_errors=rate > self.max_error_rate,
-            usage=_usage(outcomes),
-            usage_now=_usage(asked),
+            judges={
+                judge.name: {
+                    "model": judge.asked.name,
+                    **counts_of([o for o in verdicts if judge_of(o.job.step) == judge.name]),
+                }
+                for judge in self.judges
+            },
+            stopping=None if ended is None else ended.to_dict(),
         )
+
+
+def counts_of(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Return how many requests were asked, reused, cached and failed, and what they took."""
+    new = [outcome for outcome in outcomes if not outcome.reused]
+    asked = [outcome for outcome in new if not _is_cached(outcome)]
+    return {
+        "n_requests": len(outcomes),
+        "n_asked": len(asked),
+        "n_reused": len(outcomes) - len(new),
+        "n_cached": len(new) - len(asked),
+        "n_failed_requests": sum(not outcome.ok for outcome in outcomes),
+        "usage": _usage(outcomes),
+        "usage_now": _usage(asked),
+    }
 
 
 def _refuse_unfit(grader: Grader, task: BaseTask[Any]) -> None:
@@ -223,7 +277,7 @@ def _versions(graders: Sequence[Grader]) -> dict[str, str]:
     }
 
 
-def _n_failed(records: Records) -> int:
+def n_failed(records: Records) -> int:
     """Return how many lines lack a grade in any column because something failed."""
     failed = None
     for status in records.status.values():

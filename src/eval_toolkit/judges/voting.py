@@ -1,0 +1,78 @@
+"""One verdict out of several, and how far they agree."""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations
+
+from eval_toolkit.graders.base import Grade
+
+__all__ = ["RULES", "agreement", "combined"]
+
+RULES = ("majority", "mean")
+
+
+def combined(grades: Sequence[Grade], rule: str) -> Grade:
+    """Return the grade that several verdicts come to.
+
+    Parameters
+    ----------
+    grades : sequence of Grade
+        One per vote or judge.
+    rule : {"majority", "mean"}
+        "majority": the value that more than half of all give; one without a verdict counts
+        against every value. "mean": the mean, where all give one.
+
+    Returns
+    -------
+    Grade
+        An error where there is no majority, or a verdict is missing from a mean: which answers
+        the judges disagree about is no matter of chance, so they are counted, not dropped.
+
+    Examples
+    --------
+    >>> yes, no = Grade(1.0), Grade(0.0)
+    >>> combined([yes, yes, no], "majority").value
+    1.0
+    >>> combined([yes, no], "majority").reason
+    'no majority: 1 × 1, 1 × 0'
+    """
+    values = [grade.value for grade in grades if grade.value is not None]
+    absent = [grade for grade in grades if grade.value is None]
+    if len(grades) == 1 or not values:
+        return grades[0]
+    if rule == "mean":
+        if absent:
+            return Grade.error(f"{len(absent)} of {len(grades)} without one: {absent[0].reason}")
+        return Grade(sum(values) / len(values))
+    counts = Counter(values).most_common()
+    value, most = counts[0]
+    if 2 * most > len(grades):
+        return Grade(value)
+    said = [f"{count} × {one:g}" for one, count in counts]
+    said += [f"{len(absent)} without a verdict ({absent[0].reason})"] if absent else []
+    return Grade.error(f"no majority: {', '.join(said)}")
+
+
+def agreement(grades: Sequence[Grade]) -> Grade:
+    """Return the share of pairs of verdicts that are equal.
+
+    Parameters
+    ----------
+    grades : sequence of Grade
+        One per vote or judge; those without a verdict are left out.
+
+    Returns
+    -------
+    Grade
+        Skipped where there are fewer than two verdicts.
+
+    Examples
+    --------
+    >>> agreement([Grade(1.0), Grade(1.0), Grade(0.0)]).value
+    0.3333333333333333
+    """
+    values = [grade.value for grade in grades if grade.value is not None]
+    pairs = list(combinations(values, 2))
+    if not pairs:
+        return Grade.skipped("fewer than two verdicts")
+    return Grade(sum(a == b for a, b in pairs) / len(pairs))

@@ -1,0 +1,249 @@
+"""The units of a run in the order they are drawn, and what is known of a mean from the first few."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit.inference.results import BootstrapCI
+from eval_toolkit.inference.sequences import ConfidenceSequence
+from eval_toolkit.metric_specs import ColumnSpec
+from eval_toolkit.scorecards import Records
+from eval_toolkit.seeds import derive_seed
+from eval_toolkit.tasks.types import Sample
+
+__all__ = ["Drawn", "Known", "Looks", "in_drawn_order", "known_values", "looks"]
+
+Known: TypeAlias = Mapping[str, tuple[float, float]]
+"""By unit, the least and the most its value can be: equal where nothing is missing."""
+
+
+def in_drawn_order(samples: Iterable[Sample], seed: int) -> list[Sample]:
+    """Return samples in an order drawn for each group by itself, its samples together.
+
+    Parameters
+    ----------
+    samples : iterable of Sample
+        Of any subjects.
+    seed : int
+        The task's.
+
+    Returns
+    -------
+    list of Sample
+        A group (a sample that has none) is as likely to come next as any other; samples of one
+        subject without groups stay in the order that `BaseTask.samples` gives them.
+
+    Examples
+    --------
+    >>> from eval_toolkit.messages import Message
+    >>> samples = [Sample(name, "", [Message("user", "?")]) for name in "abcd"]
+    >>> [sample.id for sample in in_drawn_order(samples, seed=1)]
+    ['a', 'c', 'b', 'd']
+    """
+
+    def place(sample: Sample) -> tuple[int, str, int, str]:
+        group = _draw_of(sample)
+        return (
+            derive_seed(seed, "order", group),
+            group,
+            derive_seed(seed, "order", sample.id),
+            sample.id,
+        )
+
+    return sorted(samples, key=place)
+
+
+def _draw_of(sample: Sample) -> str:
+    return sample.id if sample.group is None else sample.group
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawn:
+    """Units as they are drawn: each alone, or with the others of its group.
+
+    The mean over all units is the mean over draws of ``middle + Σ share × (value − middle)``, where
+    the shares of a draw say how many units it stands for. So groups of any sizes, and subjects that
+    count the same, become values of one kind, in bounds that the largest draw sets.
+    """
+
+    ids: tuple[str, ...]
+    starts: IntArray
+    """Where each draw begins."""
+    shares: FloatArray
+    """Of each unit; 1 where each is drawn alone and counts the same."""
+
+    @classmethod
+    def of(cls, samples: Sequence[Sample], *, macro: bool = False) -> "Drawn":
+        """Return the draws of samples in drawn order; with ``macro`` each subject counts the same."""
+        draws = [_draw_of(sample) for sample in samples]
+        starts = [n for n, draw in enumerate(draws) if n == 0 or draw != draws[n - 1]]
+        sizes = Counter(sample.subject for sample in samples)
+        shares = np.ones(len(samples))
+        if macro:
+            shares = np.array([len(samples) / (len(sizes) * sizes[one.subject]) for one in samples])
+        return cls(
+            tuple(sample.id for sample in samples),
+            np.array(starts, dtype=np.int64),
+            shares * (len(starts) / len(samples)),
+        )
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def n_units(self, n_draws: int) -> int:
+        """Return how many units the first draws hold."""
+        return int(self.starts[n_draws]) if n_draws < len(self) else len(self.ids)
+
+    def n_whole(self, known: Known) -> int:
+        """Return how many draws from the first on are known whole."""
+        missing = (n for n, unit in enumerate(self.ids) if unit not in known)
+        first = next(missing, None)
+        if first is None:
+            return len(self)
+        return int(np.searchsorted(self.starts, first, side="right")) - 1
+
+    def bounds(self, bounds: tuple[float, float]) -> tuple[float, float]:
+        """Return the least and the most that a draw can be."""
+        low, high = bounds
+        reach = float(np.add.reduceat(self.shares, self.starts).max()) * (high - low) / 2.0
+        return (low + high) / 2.0 - reach, (low + high) / 2.0 + reach
+
+    def values(self, of_units: FloatArray, bounds: tuple[float, float]) -> FloatArray:
+        """Return the values of the first draws from those of their units."""
+        middle = (bounds[0] + bounds[1]) / 2.0
+        apart = self.shares[: len(of_units)] * (of_units - middle)
+        starts = self.starts[: np.searchsorted(self.starts, len(of_units))]
+        return middle + np.asarray(np.add.reduceat(apart, starts))
+
+
+def known_values(records: Records, spec: ColumnSpec) -> dict[str, tuple[float, float]]:
+    """Return the least and the most that each unit's value can be.
+
+    Parameters
+    ----------
+    records : Records
+        Whole units: all attempts of each.
+    spec : ColumnSpec
+        With bounds.
+
+    Returns
+    -------
+    dict of str to (float, float)
+        By unit. An attempt without a grade may be anything within the bounds; where attempts are
+        looked at together, so may the unit. That holds whatever failures count as in the results:
+        they may come in bursts, which is no random order.
+
+    Examples
+    --------
+    >>> records = Records.from_columns(
+    ...     {"right": [1, None]}, unit_id=["a", "b"], status={"right": ["ok", "error"]}
+    ... )
+    >>> known_values(records, ColumnSpec("right", "right", bounds=(0.0, 1.0)))
+    {'a': (1.0, 1.0), 'b': (0.0, 1.0)}
+    """
+    ids, starts = np.unique(records.unit_id.astype(str), return_index=True)
+    n = np.diff(np.append(starts, len(records)))
+    there = records.status[spec.column] == "ok"
+    low, high = (np.where(there, records.columns[spec.column], bound) for bound in spec.bounds)
+    if spec.k is None:
+        least, most = np.add.reduceat(low, starts) / n, np.add.reduceat(high, starts) / n
+    else:
+        if spec.answer is None:
+            found, enough = spec.of_attempts(n, np.add.reduceat(low, starts).astype(np.int64))
+        else:
+            codes, coded = records.columns[spec.answer], records.status[spec.answer] == "ok"
+            found, enough = spec.of_votes(low, np.where(coded, codes, np.nan), starts, n)
+        whole = enough & np.logical_and.reduceat(there, starts)
+        least, most = (np.where(whole, found, bound) for bound in spec.bounds)
+    return dict(zip(ids.tolist(), zip(least.tolist(), most.tolist(), strict=True), strict=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Looks:
+    """The interval after each draw that is known whole, from the first on."""
+
+    low: FloatArray
+    high: FloatArray
+    means: FloatArray
+    drawn: Drawn
+    confidence: float
+    method: str
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    def at(self, n_draws: int) -> BootstrapCI:
+        """Return the interval after so many draws."""
+        return BootstrapCI(
+            float(self.means[n_draws - 1]),
+            float(self.low[n_draws - 1]),
+            float(self.high[n_draws - 1]),
+            self.confidence,
+            0,
+            self.method,
+            n_units=self.drawn.n_units(n_draws),
+            n_groups=n_draws,
+        )
+
+
+def looks(
+    drawn: Drawn,
+    known: Known,
+    bounds: tuple[float, float],
+    *,
+    confidence: float,
+    whole: bool,
+) -> Looks:
+    """Return what is known of a mean after each draw.
+
+    Parameters
+    ----------
+    drawn : Drawn
+        All that may be drawn, in order.
+    known : mapping of str to (float, float)
+        What units may be; draws after one that is not known whole do not count.
+    bounds : tuple of float
+        Of a unit.
+    confidence : float
+        Chance that the mean is inside all the way.
+    whole : bool
+        Whether the mean is that of all units that may be drawn, else of where they come from.
+
+    Returns
+    -------
+    Looks
+        The lower end takes each missing value at its least, the upper end at its most.
+
+    Examples
+    --------
+    >>> from eval_toolkit.messages import Message
+    >>> samples = [Sample(f"q{n}", "", [Message("user", "?")]) for n in range(100)]
+    >>> known = {f"q{n}": (1.0, 1.0) for n in range(50)}
+    >>> found = looks(Drawn.of(samples), known, (0.0, 1.0), confidence=0.95, whole=True)
+    >>> len(found), f"{found.at(50):.2f}"
+    (50, '1.00 [0.91, 1.00]')
+    """
+    n = drawn.n_whole(known)
+    method = "betting sequence without replacement" if whole else "betting sequence"
+    if n == 0:
+        none = np.zeros(0)
+        return Looks(none, none, none, drawn, confidence, method)
+    pairs = np.array([known[unit] for unit in drawn.ids[: drawn.n_units(n)]])
+    least, most = (drawn.values(pairs[:, side], bounds) for side in (0, 1))
+
+    def sequence(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return ConfidenceSequence(
+            bounds=drawn.bounds(bounds),
+            confidence=confidence,
+            n_total=len(drawn) if whole else None,
+        ).update(values)
+
+    low, high = sequence(least)
+    if not np.array_equal(least, most):
+        high = np.maximum(sequence(most)[1], low)
+    means = np.cumsum((least + most) / 2.0) / np.arange(1, n + 1)
+    return Looks(np.clip(low, *bounds), np.clip(high, *bounds), means, drawn, confidence, method)

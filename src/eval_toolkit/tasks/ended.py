@@ -1,0 +1,103 @@
+"""How a run ended that a rule watched: which samples count, and what its cells say."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from eval_toolkit import metric_specs as ms
+from eval_toolkit._validate import BoolArray
+from eval_toolkit.inference.results import BootstrapCI
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.runner import Job, Outcome, RunOutcomes
+from eval_toolkit.scorecards import Records, Scorecard
+from eval_toolkit.tasks.drawing import Drawn, Looks, in_drawn_order
+from eval_toolkit.tasks.stopped import stopped_card
+from eval_toolkit.tasks.types import Sample
+from eval_toolkit.tasks.watching import Decision, Watch, ask_until
+
+__all__ = ["Ended", "asked_until"]
+
+AskPart: TypeAlias = Callable[[Sequence[Job]], RunOutcomes]
+MeasurePart: TypeAlias = Callable[[Sequence[Sample], Sequence[Outcome]], Records]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A rule's watch and what it decided."""
+
+    watch: Watch = field(repr=False)
+    decision: Decision
+    n_beyond: int = 0
+    """Samples that were asked and do not count."""
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """Those that count."""
+        return self.watch.counted(self.decision)
+
+    def card(self, card: Scorecard, records: Records, metrics: Sequence[MetricSpec]) -> Scorecard:
+        """Return cells whose intervals allow for the stopping."""
+        return stopped_card(card, records, metrics, self.watch, self.decision)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {**self.decision.to_dict(), "n_beyond": self.n_beyond}
+
+    @classmethod
+    def stored(
+        cls,
+        told: Mapping[str, Any],
+        rule: Mapping[str, Any],
+        samples: Sequence[Sample],
+        counted: Collection[str],
+        *,
+        seed: int,
+        confidence: float,
+    ) -> "Ended":
+        """Return how a stored run ended, for its answers to be measured again.
+
+        ``told`` and ``rule`` are what the run says about it, ``counted`` the units it counts.
+        """
+        ordered = in_drawn_order(samples, seed)
+        used = [sample for sample in ordered if sample.id in counted]
+        left = [sample for sample in ordered if sample.id not in counted]
+        could = (*used, *left[: int(told["n_total"]) - len(used)])
+        watch = Watch(
+            rule=_Stored(str(rule["scope"])),
+            spec=ms.mean_of(str(told["metric"]), bounds=(0.0, 1.0)),
+            macro=False,
+            samples=could,
+            drawn=Drawn.of(could, macro=False),
+            confidence=confidence,
+        )
+        decision = Decision(
+            stop=True,
+            reason=str(told["reason"]),
+            metric=str(told["metric"]),
+            n_used=len(used),
+            n_total=len(could),
+            verdict=str(told.get("verdict", "")),
+        )
+        return cls(watch, decision, int(told.get("n_beyond", 0)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """The rule of a run that is over: nothing is left to decide."""
+
+    scope: str
+
+    def holds(self, found: Looks) -> BoolArray:
+        raise NotImplementedError("the run is over")
+
+    def said(self, name: str, ci: BootstrapCI, holds: bool) -> tuple[str, str]:
+        raise NotImplementedError("the run is over")
+
+
+def asked_until(
+    watch: Watch, jobs: Sequence[Job], ask: AskPart, measure: MeasurePart, at_once: int
+) -> tuple[RunOutcomes, Ended]:
+    """Ask part by part until the rule holds; return all that was answered, and how it ended."""
+    asked = ask_until(watch, jobs, ask, measure, at_once=at_once)
+    outcomes = RunOutcomes(asked.outcomes, notes=asked.notes)
+    return outcomes, Ended(watch, asked.decision, asked.n_beyond)

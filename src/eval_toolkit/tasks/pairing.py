@@ -1,0 +1,368 @@
+"""Two runs of one task before a judge: which answered better, item by item, in both orders."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import NoneType
+from typing import Any
+
+from eval_toolkit import _validate
+from eval_toolkit.analysis.units import common_units
+from eval_toolkit.artifacts import sanitize_for_json
+from eval_toolkit.errors import ArtifactError, InvalidTypeError
+from eval_toolkit.graders import Grade
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
+from eval_toolkit.judges.asking import Attempt, apart, replies_in
+from eval_toolkit.judges.pairs import PairJudge
+from eval_toolkit.manifest import build_manifest
+from eval_toolkit.models.cache import ResponseCache
+from eval_toolkit.provenance import redact_secrets
+from eval_toolkit.runner import (
+    Job,
+    Journal,
+    Outcome,
+    Progress,
+    RunOutcomes,
+    read_entries,
+    to_columns,
+)
+from eval_toolkit.runner.stored import RESPONSES
+from eval_toolkit.runs import Run, open_run
+from eval_toolkit.scorecards import Records
+from eval_toolkit.seeds import DEFAULT_SEED
+from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.joining import joined
+from eval_toolkit.tasks.judging import asker
+from eval_toolkit.tasks.measuring import answered, grades_by
+from eval_toolkit.tasks.remeasuring import check_place, opened_task_run
+from eval_toolkit.tasks.reporting import by_slice, task_metrics, task_scorecard
+from eval_toolkit.tasks.storing import holds, outcomes_of, refuse_changed
+from eval_toolkit.tasks.taskrun import TaskRun, counts_of, n_failed
+from eval_toolkit.tasks.types import NO_SUBJECT, Sample
+
+__all__ = ["judge_pairs"]
+
+_IDENTITY = ("kind", "task", "runs", "judges")
+"""What must agree before verdicts that are there are used."""
+
+
+def judge_pairs(
+    run_a: Run | str | Path,
+    run_b: Run | str | Path,
+    task: BaseTask[Any],
+    judge: PairJudge,
+    out: str | Path | None = None,
+    *,
+    on_mismatch: str = "raise",
+    on_error: str = "exclude",
+    max_error_rate: float = 0.0,
+    confidence: float = DEFAULT_CONFIDENCE,
+    cache: ResponseCache | str | Path | None = None,
+    concurrency: int | None = None,
+    give_up_after: int | None = 50,
+    on_progress: Callable[[Progress], object] | None = None,
+) -> TaskRun:
+    r"""Let a judge say which of two runs answered better, item by item. The models are not asked.
+
+    Parameters
+    ----------
+    run_a, run_b : Run or path
+        Finished runs of the task; prompts, examples and decoding may differ.
+    task : BaseTask
+        The task they ran: questions, references and post-processing come from it.
+    judge : PairJudge
+        Who judges.
+    out : path, optional
+        Where to store verdicts and results. Killed there, the same call goes on; called again, it
+        asks what failed. Without a folder nothing is written.
+    on_mismatch : {"raise", "drop"}, default "raise"
+        What happens to units of one id whose content differs; as in `compare_runs`.
+    on_error, max_error_rate, confidence, cache, concurrency, give_up_after, on_progress
+        As in `run_task`.
+
+    Returns
+    -------
+    TaskRun
+        ``win`` is the win rate of A with ties as halves, ``tie`` the share of ties, ``consistent``
+        how often both orders agree, and ``first_position`` how often the first answer shown wins
+        where there is a winner: without bias 0.5. Each has its interval. Attempts are paired by
+        their number; a pair with a failed answer is an error, and is not judged.
+
+    Raises
+    ------
+    ArtifactError
+        If the runs are not of this task, have no unit in common, or units that differ in content;
+        or ``out`` holds something else.
+    ModelError
+        If the judge fails for good; what it said is kept.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.models.scripted import ScriptedModel
+    >>> from eval_toolkit.responses import ResponseType
+    >>> from eval_toolkit.tasks.running import run_task
+    >>> class Capitals(BaseTask[str]):
+    ...     NAME = "Capitals"
+    ...     RESPONSE_TYPE = ResponseType.COMPLETION
+    ...     def _get_instruction_text(self, item):
+    ...         return f"What is the capital of {item['country']}?"
+    ...     def _get_ground_truth(self, item):
+    ...         return item["capital"]
+    >>> task = Capitals(rows=[{"country": "Italy", "capital": "Rome"}])
+    >>> folder = tempfile.mkdtemp()
+    >>> for name, says in (("good", "Rome"), ("bad", "Bonn")):
+    ...     _ = run_task(task, ScriptedModel(says, name=name), f"{folder}/{name}")
+    >>> judge = PairJudge(ScriptedModel(
+    ...     lambda asked: "[[A]]" if "\nRome\n</answer A" in asked.prompt[-1].content else "[[B]]"
+    ... ))
+    >>> done = judge_pairs(f"{folder}/good", f"{folder}/bad", task, judge)
+    >>> done.card["win"].value, done.card["consistent"].value, done.card["first_position"].value
+    (1.0, 1.0, 0.5)
+    """
+    if not isinstance(judge, PairJudge):
+        raise InvalidTypeError(f"`judge` is {judge!r:.80}; it must be a PairJudge")
+    check_place(out, "out", NoneType)
+    check_place(cache, "cache", ResponseCache, NoneType)
+    _validate.choice(on_error, "on_error", ("exclude", "as_zero", "fail"))
+    _validate.choice(on_mismatch, "on_mismatch", ("raise", "drop"))
+    allowed = _validate.number(max_error_rate, "max_error_rate", low=0.0, high=1.0)
+    runs = (opened_task_run(run_a, task, "run_a"), opened_task_run(run_b, task, "run_b"))
+    told = {"on_error": on_error, "confidence": _validate.fraction(confidence, "confidence")}
+    pairing = _Pairing.of(runs, task, judge, on_mismatch, told)
+    with ExitStack() as stack:
+        asking = asker(
+            cache,
+            None,
+            stack,
+            concurrency=concurrency,
+            give_up_after=give_up_after,
+            on_progress=on_progress,
+        )
+
+        def ask(journal: Journal | None = None, finished: Any = None) -> RunOutcomes:
+            return asking.ask_jobs([(judge.asked, pairing.jobs())], journal, finished)
+
+        started = time.monotonic()
+        if out is None:
+            verdicts = ask()
+            done = pairing.measured(verdicts, f"{runs[0].run_id}-{runs[1].run_id}")
+        else:
+            done, verdicts = pairing.stored(Path(out), ask)
+    return replace(
+        done,
+        too_many_errors=done.error_rate > allowed,
+        elapsed_s=time.monotonic() - started,
+        notes=tuple(dict.fromkeys((*pairing.notes, *verdicts.notes))),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairing:
+    """The answers of two runs to the same samples, and how they are judged."""
+
+    task: BaseTask[Any]
+    judge: PairJudge
+    samples: Sequence[Sample]
+    answers: Mapping[Attempt, tuple[Any, Any]]
+    """Both answers to an attempt at a sample; in the place of one that failed, its grade."""
+    config: Mapping[str, Any]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        runs: tuple[Run, Run],
+        task: BaseTask[Any],
+        judge: PairJudge,
+        on_mismatch: str,
+        told: Mapping[str, Any],
+    ) -> "_Pairing":
+        """Pair the answers of two runs by unit, content and attempt."""
+        samples, notes = _common_samples(runs, task, on_mismatch)
+        found = [joined(apart(outcomes_of(run))[0]) for run in runs]
+        attempts = range(1, min(run.manifest["config"]["attempts"] for run in runs) + 1)
+        answers: dict[Attempt, tuple[Any, Any]] = {}
+        for sample in samples:
+            for attempt in attempts:
+                a, b = (answered(task, sample, one.get((sample.id, attempt))) for one in found)
+                answers[sample.id, attempt] = (a, b)
+        names = [str(run.manifest["config"]["model"]["name"]) for run in runs]
+        if names[0] == names[1]:
+            names = [f"{name} ({run.run_id})" for name, run in zip(names, runs, strict=True)]
+        config = {
+            "kind": "pairs",
+            "task": task.describe(),
+            "model": {"name": f"{names[0]} vs {names[1]}"},
+            "runs": {side: _known(run) for side, run in zip("ab", runs, strict=True)},
+            "graders": {judge.name: judge.version},
+            "judges": {judge.name: judge.describe()},
+            "seed": runs[0].manifest["config"].get("seed", DEFAULT_SEED),
+            "attempts": len(attempts),
+            **told,
+        }
+        settings: dict[str, Any] = redact_secrets(sanitize_for_json(config))
+        return cls(task, judge, samples, answers, settings, notes)
+
+    def jobs(self) -> list[Job]:
+        """Return what the judge is asked; pairs with a failed answer are left out."""
+        jobs = []
+        for (unit, attempt), (a, b) in self.answers.items():
+            if isinstance(a, Grade) or isinstance(b, Grade):
+                continue
+            try:
+                requests = self.judge.requests(a, b)
+            except Exception:  # noqa: S112 - said again by `_line`, in the pair's record
+                continue
+            jobs += [Job(unit, attempt, request, step) for step, request in requests.items()]
+        return jobs
+
+    def measured(self, verdicts: Sequence[Outcome], run_id: str) -> TaskRun:
+        """Return records, cells, results and counts."""
+        records = self._records(verdicts)
+        columns = self.judge.columns()
+        card = task_scorecard(
+            records,
+            task_metrics(columns),
+            on_error=self.config["on_error"],
+            confidence=self.config["confidence"],
+            seed=self.config["seed"],
+        )
+        results = {
+            "schema_version": "v1",
+            "run_id": run_id,
+            "config": self.config,
+            "by_slice": by_slice(self.task.NAME, self.config["model"]["name"], records, card),
+        }
+        n_errors = n_failed(records)
+        counted = counts_of(verdicts)
+        return TaskRun(
+            records=records,
+            card=card,
+            results=results,
+            n_errors=n_errors,
+            error_rate=n_errors / len(records),
+            judges={self.judge.name: {"model": self.judge.asked.name, **counted}},
+        )
+
+    def _records(self, verdicts: Sequence[Outcome]) -> Records:
+        replies = replies_in(verdicts)
+        samples = {sample.id: sample for sample in self.samples}
+        asked = [samples[unit] for unit, _ in self.answers]
+        lines = [self._line(pair, replies.get(place) or {}) for place, pair in self.answers.items()]
+        columns = list(self.judge.columns())
+        subjects = [sample.subject for sample in asked]
+        return Records.from_columns(
+            {name: [line[name].value for line in lines] for name in columns},
+            unit_id=[sample.id for sample in asked],
+            attempt=[attempt for _, attempt in self.answers],
+            group=[sample.id if sample.group is None else sample.group for sample in asked],
+            slices={} if set(subjects) == {NO_SUBJECT} else {"subject": subjects},
+            content_hash=[sample.content_hash for sample in asked],
+            status={name: [line[name].status for line in lines] for name in columns},
+            reason={name: [line[name].reason for line in lines] for name in columns},
+        )
+
+    def _line(self, pair: tuple[Any, Any], replies: Mapping[str, Any]) -> dict[str, Grade]:
+        """Return a pair's grades by column."""
+        columns = self.judge.columns()
+        for side, answer in zip("AB", pair, strict=True):
+            if isinstance(answer, Grade):
+                return dict.fromkeys(columns, Grade.error(f"{side}: {answer.reason}"))
+        given = grades_by(self.judge, columns, *pair, replies)
+        return {name: one if isinstance(one, Grade) else Grade(one) for name, one in given.items()}
+
+    def stored(self, folder: Path, ask: Callable[..., RunOutcomes]) -> tuple[TaskRun, RunOutcomes]:
+        """Ask what is not there yet and write the run, unless it stands there already."""
+        name = folder.resolve().name
+        head = self._manifest(name)
+        with open_run(folder, manifest=head) as opened:
+            begun = opened.begun or {}
+            if begun:
+                refuse_changed(folder, begun.get("config") or {}, self.config, _IDENTITY)
+            before = opened.previous
+            finished = None if before is None else read_entries(before.table(RESPONSES))
+            verdicts = ask(Journal(opened.journal_path), finished)
+            done = self.measured(verdicts, str(begun.get("run_id") or name))
+            records = {(self.task.NAME, str(self.config["model"]["name"])): done.records}
+            stands = begun.get("config") == self.config and all(one.reused for one in verdicts)
+            if stands and holds(before, done.results, records):
+                return replace(done, run=before), verdicts
+            judged = {
+                **self.config["judges"][self.judge.name],
+                **{
+                    part: done.judges[self.judge.name][part]
+                    for part in ("n_requests", "n_failed_requests", "usage")
+                },
+            }
+            run = opened.finalise(
+                results=done.results,
+                manifest={
+                    **head,
+                    "run_id": done.results["run_id"],
+                    "counts": {"n_samples": len(self.samples), "n_errors": done.n_errors},
+                    "judges": {self.judge.name: judged},
+                },
+                records=records,
+                tables={RESPONSES: to_columns(verdicts)},
+            )
+            return replace(done, run=run), verdicts
+
+    def _manifest(self, name: str) -> dict[str, Any]:
+        """Return what the manifest says before anything is asked."""
+        task = self.config["task"]
+        made = build_manifest(run_id=name, config=self.config, seeds={"run": self.config["seed"]})
+        versions = {
+            f"task:{task['name']}": str(task["version"]),
+            f"grader:{self.judge.name}": self.judge.version,
+        }
+        return {
+            **replace(made, versioned_objects=versions).to_dict(),
+            "kind": "pairs",
+            "task": task,
+            "notes": list(self.notes),
+        }
+
+
+def _known(run: Run) -> dict[str, Any]:
+    """Return what a run is known by: another run of the same name is not it."""
+    model = run.manifest["config"]["model"]["name"]
+    digest = run.manifest["artifacts"][RESPONSES]["sha256"]
+    return {"run_id": run.run_id, "model": str(model), "responses_sha256": str(digest)}
+
+
+def _common_samples(
+    runs: tuple[Run, Run], task: BaseTask[Any], on_mismatch: str
+) -> tuple[list[Sample], tuple[str, ...]]:
+    """Return the task's samples that both runs asked about, and what was left out."""
+    tables = []
+    for run in runs:
+        (subject,) = run.subjects
+        tables.append(run.records(*subject))
+    where = f"{runs[0].path} and {runs[1].path}"
+    common = common_units(*tables, on_mismatch=on_mismatch, where=where)
+    if not len(common):
+        raise ArtifactError(f"{where}: they have no unit in common; there is nothing to compare")
+    records = tables[0]
+    hashes = dict(zip(records.unit_id.tolist(), records.content_hash.tolist(), strict=True))
+    shared = set(common.a.ids[common.in_a].tolist())
+    samples = [sample for sample in task.samples(None, order="file") if sample.id in shared]
+    there = {sample.id: sample.content_hash for sample in samples}
+    for unit in sorted(shared):
+        if there.get(unit) != hashes[unit]:
+            raise ArtifactError(
+                f"{runs[0].path}: the task's unit {unit!r} is not the one that was asked about; the "
+                "data have changed since"
+            )
+    left = [
+        f"{count} units {which} left out"
+        for count, which in (
+            (common.n_only_a, "of A alone"),
+            (common.n_only_b, "of B alone"),
+            (common.n_mismatched, "that differ"),
+        )
+        if count
+    ]
+    return samples, tuple(left)

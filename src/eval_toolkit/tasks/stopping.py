@@ -1,0 +1,319 @@
+"""Stopping a run early, by rules that allow it: look as often as you like, the error stays 5 %.
+
+Units are asked in an order drawn beforehand. A rule looks at a confidence sequence after each of
+them and stops at the first at which it holds. Which one that is depends on the answers alone, not
+on how many were asked at once: answers beyond it are kept, and not counted. What could not be graded
+may have been anything, so that every failure widens the interval.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import BoolArray
+from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
+from eval_toolkit.metric_specs import ColumnSpec
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.runs import Run
+from eval_toolkit.scorecards import Records
+from eval_toolkit.seeds import DEFAULT_SEED
+from eval_toolkit.tasks.drawing import Looks, known_values
+from eval_toolkit.tasks.stopped import stopped_card, stopped_cell
+from eval_toolkit.tasks.types import Sample
+from eval_toolkit.tasks.watching import (
+    MACRO,
+    Asked,
+    Decision,
+    Watch,
+    ask_until,
+    is_bounded,
+    set_watch,
+)
+
+__all__ = [
+    "Asked",
+    "Decision",
+    "UntilDecided",
+    "UntilWidth",
+    "Watch",
+    "ask_until",
+    "stopped_card",
+    "stopped_cell",
+]
+
+_SCOPES = ("benchmark", "population")
+
+
+@dataclass(frozen=True, slots=True)
+class UntilWidth:
+    """Stop when the interval of a metric is no wider than this.
+
+    Parameters
+    ----------
+    width : float
+        From the lower to the upper end.
+    metric : str, optional
+        A mean with bounds, or ``<metric>_macro`` for the mean over subjects; the first of the
+        task's by default.
+    scope : {"benchmark", "population"}, default "benchmark"
+        Whether the interval is of the score that this run would end with, had it asked all planned
+        units, or of the score on all items like these.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If the width is not positive or the scope unknown.
+
+    Examples
+    --------
+    >>> UntilWidth(0.02).to_dict()
+    {'rule': 'until_width', 'width': 0.02, 'metric': None, 'scope': 'benchmark'}
+    """
+
+    width: float
+    metric: str | None = None
+    scope: str = "benchmark"
+
+    def __post_init__(self) -> None:
+        width = _validate.number(self.width, "width", low=0.0, include_low=False)
+        object.__setattr__(self, "width", width)
+        _validate.choice(self.scope, "scope", _SCOPES)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "rule": "until_width",
+            "width": self.width,
+            "metric": self.metric,
+            "scope": self.scope,
+        }
+
+    def watch(
+        self,
+        samples: Sequence[Sample],
+        metrics: Sequence[MetricSpec],
+        *,
+        seed: int = DEFAULT_SEED,
+        order: str = "shuffled",
+        confidence: float = DEFAULT_CONFIDENCE,
+    ) -> Watch:
+        """Return the rule set to watch a run.
+
+        Parameters
+        ----------
+        samples : sequence of Sample
+            All that may be asked.
+        metrics : sequence of MetricSpec
+            Of the task, as `reporting.task_metrics` returns them.
+        seed : int, default 42
+            The task's: of the order.
+        order : {"shuffled", "file"}
+            Of the run; the order of a file is no random order and is refused.
+        confidence : float, default 0.95
+            That holds at all looks together.
+
+        Returns
+        -------
+        Watch
+            For `ask_until`.
+
+        Raises
+        ------
+        InvalidInputError
+            If the order is that of the file, or the metric has no confidence sequence.
+        """
+        spec, macro = _chosen(metrics, self.metric, samples)
+        if self.width >= spec.bounds[1] - spec.bounds[0]:
+            raise InvalidInputError(
+                f"`width` is {self.width:g}, but {spec.name} lies between {spec.bounds[0]:g} and "
+                f"{spec.bounds[1]:g}; it must be smaller than that range"
+            )
+        return set_watch(self, spec, macro, samples, seed, order, confidence)
+
+    def holds(self, found: Looks) -> BoolArray:
+        """Return after which draws the rule holds."""
+        return found.high - found.low <= self.width
+
+    def said(self, name: str, ci: BootstrapCI, holds: bool) -> tuple[str, str]:
+        """Return the reason and the verdict, of which a width has none."""
+        compared = "not more" if holds else "more"
+        wide = f"{ci.ci_high - ci.ci_low:.4g}"
+        return f"the interval of {name} is {wide} wide, {compared} than {self.width:g}", ""
+
+
+@dataclass(frozen=True, slots=True)
+class UntilDecided:
+    """Stop when it is clear whether this run is better or worse than another on the same units.
+
+    Parameters
+    ----------
+    against : Run or path
+        A finished run of the same task. Only units that it has too are asked.
+    metric : str, optional
+        As in `UntilWidth`.
+    margin : float, default 0.0
+        Differences up to this do not matter: it is clear when the interval of the difference lies
+        above the margin, below its negative, or between the two ("equivalent").
+    scope : {"population", "benchmark"}, default "population"
+        As in `UntilWidth`. On the benchmark itself any difference is clear once all is asked.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If the margin is negative, the scope unknown, or the run none.
+    ArtifactError
+        If the path holds no finished run.
+
+    Notes
+    -----
+    The difference is this run less the other, unit by unit, by a confidence sequence: where there
+    is none, the chance of ever calling one is at most 1 − confidence. A run that reaches the last
+    unit undecided stops there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.runs import write_run
+    >>> results = {"schema_version": "v1", "run_id": "r1", "config": {}, "by_slice": {}}
+    >>> run = write_run(tempfile.mkdtemp() + "/r1", results=results, manifest={"run_id": "r1"})
+    >>> UntilDecided(run, margin=0.01).to_dict()["against"]
+    'r1'
+    """
+
+    against: Run
+    metric: str | None = None
+    margin: float = 0.0
+    scope: str = "population"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.against, (str, Path)):
+            object.__setattr__(self, "against", Run.open(self.against))
+        if not isinstance(self.against, Run):
+            raise InvalidTypeError(f"`against` is {self.against!r:.80}; it must be a run or a path")
+        object.__setattr__(self, "margin", _validate.number(self.margin, "margin", low=0.0))
+        _validate.choice(self.scope, "scope", _SCOPES)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "rule": "until_decided",
+            "against": self.against.run_id,
+            "metric": self.metric,
+            "margin": self.margin,
+            "scope": self.scope,
+        }
+
+    def watch(
+        self,
+        samples: Sequence[Sample],
+        metrics: Sequence[MetricSpec],
+        *,
+        seed: int = DEFAULT_SEED,
+        order: str = "shuffled",
+        confidence: float = DEFAULT_CONFIDENCE,
+    ) -> Watch:
+        """Return the rule set to watch a run.
+
+        Parameters
+        ----------
+        samples, metrics, seed, order, confidence
+            As in `UntilWidth.watch`.
+
+        Returns
+        -------
+        Watch
+            For `ask_until`.
+
+        Raises
+        ------
+        InvalidInputError
+            As `UntilWidth.watch` does, and if the other run lacks the metric or every unit.
+        ArtifactError
+            If a unit has another content there.
+        """
+        spec, macro = _chosen(metrics, self.metric, samples)
+        records = _records_of(self.against, spec)
+        common = _common(samples, records, self.against)
+        other = known_values(records, spec)
+        watch = set_watch(self, spec, macro, common, seed, order, confidence)
+        return replace(watch, other=other)
+
+    def holds(self, found: Looks) -> BoolArray:
+        """Return after which draws the rule holds."""
+        apart = (found.low > self.margin) | (found.high < -self.margin)
+        holding: BoolArray = apart | self._within(found.low, found.high)
+        return holding
+
+    def _within(self, low: Any, high: Any) -> Any:
+        return (low >= -self.margin) & (high <= self.margin)
+
+    def said(self, name: str, ci: BootstrapCI, holds: bool) -> tuple[str, str]:
+        """Return the reason and the verdict; a higher value counts as better here."""
+        shown = f"{ci.point_estimate:+.4g} [{ci.ci_low:+.4g}, {ci.ci_high:+.4g}]"
+        than = f"than in {self.against.run_id!r}"
+        by = f" by more than {self.margin:g}" if self.margin else ""
+        if not holds:
+            return f"{name} may be higher or lower{by} {than}: {shown}", "undecided"
+        if self._within(ci.ci_low, ci.ci_high):
+            return f"{name} is as in {self.against.run_id!r} within {self.margin:g}: {shown}", (
+                "equivalent"
+            )
+        up = ci.ci_low > self.margin
+        word = "higher" if up else "lower"
+        return f"{name} is {word}{by} {than}: {shown}", "better" if up else "worse"
+
+
+def _chosen(
+    metrics: Sequence[MetricSpec], name: str | None, samples: Sequence[Sample]
+) -> tuple[ColumnSpec, bool]:
+    """Return the metric to watch, and whether its mean over subjects is meant."""
+    if not samples:
+        raise InvalidInputError("`samples` is empty; there is nothing to ask")
+    fitting = {spec.name: spec for spec in metrics if is_bounded(spec)}
+    if name is None and fitting:
+        return next(iter(fitting.values())), False
+    if name in fitting:
+        return fitting[name], False
+    plain = "" if name is None else name.removesuffix(MACRO)
+    if plain in fitting and len({sample.subject for sample in samples}) > 1:
+        return fitting[plain], True
+    told = "no metric can" if name is None else f"`metric` is {name!r}, which cannot"
+    there = f"; choose one of {', '.join(fitting)}" if fitting else ""
+    raise InvalidInputError(
+        f"{told} be watched: that needs a mean of values with known bounds{there}"
+    )
+
+
+def _records_of(run: Run, spec: ColumnSpec) -> Records:
+    """Return the records of a run of one task and model."""
+    if len(run.subjects) != 1:
+        raise InvalidInputError(
+            f"`against`: run {run.run_id!r} has records of {len(run.subjects)} tasks and models; "
+            "it must be a run of one"
+        )
+    records = run.records(*run.subjects[0])
+    if spec.column not in records.columns:
+        raise InvalidInputError(
+            f"`against`: run {run.run_id!r} has no {spec.column!r}; it has "
+            f"{', '.join(sorted(records.columns))}"
+        )
+    return records
+
+
+def _common(samples: Sequence[Sample], records: Records, run: Run) -> list[Sample]:
+    """Return the samples that a run has too; one of another content is refused."""
+    there = dict(zip(records.unit_id.tolist(), records.content_hash.tolist(), strict=True))
+    common = [sample for sample in samples if sample.id in there]
+    for sample in common:
+        digest = there[sample.id]
+        if digest and sample.content_hash and digest != sample.content_hash:
+            raise ArtifactError(
+                f"`against`: unit {sample.id!r} has another content in run {run.run_id!r}; it is "
+                "not the same unit"
+            )
+    if not common:
+        raise InvalidInputError(f"`against`: run {run.run_id!r} has none of the units to be asked")
+    return common

@@ -1,0 +1,6 @@
+"""Suites: several tasks with settings in common, run as one, with means over them."""
+
+from eval_toolkit.tasks.suites.declared import Aggregate, Leaf, Suite, load_suite
+from eval_toolkit.tasks.suites.running import SuiteRun, SuiteValue, run_suite
+
+__all__ = ["Aggregate", "Leaf", "Suite", "SuiteRun", "SuiteValue", "load_suite", "run_suite"]

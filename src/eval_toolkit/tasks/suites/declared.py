@@ -1,0 +1,287 @@
+"""What a suite is made of: a tree of tasks, settings that hold below them, and means over tasks."""
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit._validate import choice
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.declared import read_tables
+from eval_toolkit.tasks.loading import load_task
+
+__all__ = ["Aggregate", "Leaf", "Suite", "load_suite"]
+
+OF_TASKS = (
+    *("data", "num_fewshot", "subjects", "seed", "revision", "shuffle_choices"),
+    "user_prompt_suffix",
+)
+"""Settings that the task is made with."""
+OF_RUNS = (
+    *("limit", "order", "attempts", "formatter", "temperature", "top_p", "max_tokens", "stop"),
+    *("graders", "pass_at", "pass_hat", "maj_at", "on_error", "max_error_rate", "confidence"),
+)
+"""Settings that it is run with."""
+_SETTINGS = (*OF_TASKS, *OF_RUNS)
+_METHODS = ("mean", "median")
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A task of a suite.
+
+    Parameters
+    ----------
+    task : str, path or BaseTask
+        As `load_task` takes it, or made already.
+    label : str, optional
+        What the suite calls it and where its run is stored; the task's name by default.
+    settings : mapping
+        Of this task alone: what it is made with and what it is run with.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such setting.
+
+    Examples
+    --------
+    >>> Leaf("arc", settings={"num_fewshot": 5}).settings["num_fewshot"]
+    5
+    """
+
+    task: str | Path | BaseTask[Any]
+    label: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_settings(self.settings, f"task {self.name!r}")
+
+    @property
+    def name(self) -> str:
+        """The label, or what names the task."""
+        if self.label is not None:
+            return self.label
+        if isinstance(self.task, BaseTask):
+            return str(self.task.NAME)
+        text = str(self.task)
+        is_file = text.lower().endswith((".toml", ".yaml", ".yml", ".py"))
+        return Path(text).stem if is_file else text.rpartition(":")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A mean, or median, over tasks.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    sources : sequence of tuple of str
+        Task and metric of each.
+    method : {"mean", "median"}, default "mean"
+        Each source counts the same.
+
+    Examples
+    --------
+    >>> Aggregate("knowledge", [("arc", "accuracy"), ("boolq", "accuracy")]).method
+    'mean'
+    """
+
+    name: str
+    sources: Sequence[tuple[str, str]]
+    method: str = "mean"
+
+    def __post_init__(self) -> None:
+        choice(self.method, f"method of {self.name!r}", _METHODS)
+        if not self.sources:
+            raise InvalidInputError(f"aggregate {self.name!r} has no sources")
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Tasks, and suites of tasks, with settings that hold for all below.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    tasks : sequence of Leaf, Suite, str or BaseTask
+        In order.
+    settings : mapping
+        Defaults for everything below: what a suite or a task inside says counts more.
+    aggregates : sequence of Aggregate
+        Means over its tasks.
+
+    Raises
+    ------
+    InvalidInputError
+        If it has no tasks, two tasks have one name, or there is no such setting.
+
+    Examples
+    --------
+    >>> suite = Suite("small", ["arc", Suite("maths", ["gsm8k"], {"limit": 10})], {"limit": 50})
+    >>> [(leaf.name, leaf.settings["limit"]) for leaf in suite.leaves()]
+    [('arc', 50), ('gsm8k', 10)]
+    """
+
+    name: str
+    tasks: Sequence["Leaf | Suite | str | BaseTask[Any]"]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    aggregates: Sequence[Aggregate] = ()
+
+    def __post_init__(self) -> None:
+        _check_settings(self.settings, f"suite {self.name!r}")
+        if not self.tasks:
+            raise InvalidInputError(f"suite {self.name!r} has no tasks")
+        names = [leaf.name for leaf in self.leaves()]
+        for name in names:
+            if names.count(name) > 1:
+                raise InvalidInputError(
+                    f"suite {self.name!r} has two tasks {name!r}; give one another `label`"
+                )
+        for aggregate in self.all_aggregates():
+            for task, _ in aggregate.sources:
+                if task not in names:
+                    raise InvalidInputError(
+                        f"aggregate {aggregate.name!r} reads {task!r}, which is no task of the "
+                        f"suite; {_nearest(task, names)}"
+                    )
+
+    def leaves(self, above: Mapping[str, Any] | None = None) -> Iterator[Leaf]:
+        """Yield every task with the settings that hold for it; inner ones count more."""
+        settings = {**(above or {}), **self.settings}
+        for one in self.tasks:
+            if isinstance(one, Suite):
+                yield from one.leaves(settings)
+            else:
+                leaf = one if isinstance(one, Leaf) else Leaf(one)
+                yield Leaf(leaf.task, leaf.label, {**settings, **leaf.settings})
+
+    def all_aggregates(self) -> Iterator[Aggregate]:
+        """Yield its own aggregates and those of the suites in it."""
+        yield from self.aggregates
+        for one in self.tasks:
+            if isinstance(one, Suite):
+                yield from one.all_aggregates()
+
+
+def made_task(leaf: Leaf) -> BaseTask[Any]:
+    """Return the task of a leaf."""
+    given = {name: leaf.settings[name] for name in OF_TASKS if name in leaf.settings}
+    if isinstance(leaf.task, BaseTask):
+        if given:
+            raise InvalidInputError(
+                f"task {leaf.name!r} is made already; it takes no setting {next(iter(given))!r}"
+            )
+        return leaf.task
+    return load_task(leaf.task, **given)
+
+
+def load_suite(path: str | Path) -> Suite:
+    r"""Return the suite of a TOML or YAML file.
+
+    Parameters
+    ----------
+    path : path
+        With ``name``, ``tasks`` and settings at the top. A table of ``tasks`` has ``task`` (a task)
+        or ``tasks`` (a suite in the suite, with its ``name``), and settings of its own. Each table
+        of ``aggregates`` has ``name``, ``sources`` (tables with ``task`` and ``metric``) and
+        ``method``. Files of tasks and data are looked for beside the file first.
+
+    Returns
+    -------
+    Suite
+        Checked.
+
+    Raises
+    ------
+    InvalidInputError
+        If a key is unknown or missing; the message names the file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "small.toml"
+    >>> _ = file.write_text('name = "small"\nlimit = 20\n[[tasks]]\ntask = "capitals"\n')
+    >>> [leaf.name for leaf in load_suite(file).leaves()]
+    ['capitals']
+    """
+    file = Path(path)
+    try:
+        return _suite(read_tables(file), file, str(file.stem))
+    except InvalidInputError as error:
+        text = str(error)
+        raise type(error)(text if text.startswith(str(file)) else f"{file}: {text}") from None
+
+
+def _suite(table: Mapping[str, Any], file: Path, default: str | None) -> Suite:
+    name = table.get("name", default)
+    if not isinstance(name, str) or not name:
+        raise InvalidInputError("a suite in the suite has no `name`")
+    _refuse_unknown(table, ("name", "tasks", "aggregates", *_SETTINGS), f"suite {name!r}")
+    tasks = table.get("tasks")
+    if not isinstance(tasks, list):
+        raise InvalidInputError(f"suite {name!r}: `tasks` must be a list of tasks")
+    return Suite(
+        name,
+        [_entry(one, file) for one in tasks],
+        _settings(table, file),
+        [_aggregate(one) for one in table.get("aggregates", ())],
+    )
+
+
+def _entry(given: Any, file: Path) -> Leaf | Suite:
+    if isinstance(given, str):
+        return Leaf(_beside(given, file))
+    if not isinstance(given, Mapping):
+        raise InvalidInputError(f"`tasks` holds {given!r:.60}; it must be a name or a table")
+    if "tasks" in given:
+        return _suite(given, file, None)
+    if not isinstance(given.get("task"), str):
+        raise InvalidInputError(f"`tasks` holds {dict(given)!r:.60}, which names no `task`")
+    _refuse_unknown(given, ("task", "label", *_SETTINGS), f"task {given['task']!r}")
+    return Leaf(_beside(given["task"], file), given.get("label"), _settings(given, file))
+
+
+def _settings(table: Mapping[str, Any], file: Path) -> dict[str, Any]:
+    found = {name: table[name] for name in _SETTINGS if name in table}
+    if isinstance(found.get("data"), str):
+        found["data"] = _beside(found["data"], file)
+    return found
+
+
+def _beside(name: str, file: Path) -> str:
+    """Return the file of that name beside the suite, where there is one."""
+    there = file.parent / name
+    return str(there) if there.exists() and not Path(name).is_absolute() else name
+
+
+def _aggregate(given: Any) -> Aggregate:
+    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
+        raise InvalidInputError(f"`aggregates` holds {given!r:.60}; it must be a table with a name")
+    where = f"aggregate {given['name']!r}"
+    _refuse_unknown(given, ("name", "sources", "method"), where)
+    sources = []
+    for one in given.get("sources", ()):
+        if not isinstance(one, Mapping) or {*one} != {"task", "metric"}:
+            raise InvalidInputError(f"{where}: a source needs `task` and `metric`, got {one!r:.60}")
+        sources.append((str(one["task"]), str(one["metric"])))
+    return Aggregate(given["name"], sources, given.get("method", "mean"))
+
+
+def _check_settings(settings: Mapping[str, Any], where: str) -> None:
+    _refuse_unknown(settings, _SETTINGS, where)
+
+
+def _refuse_unknown(given: Iterable[str], known: Sequence[str], where: str) -> None:
+    for name in given:
+        if name not in known:
+            raise InvalidInputError(f"{where} has no setting {name!r}; {_nearest(name, known)}")
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(str(name), known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"

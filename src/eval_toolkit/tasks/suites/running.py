@@ -1,0 +1,293 @@
+"""Running a suite: each task its own run, one that fails does not take the others with it."""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit import _validate
+from eval_toolkit.analysis.units import UnitValues
+from eval_toolkit.artifacts import write_json_strict
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError
+from eval_toolkit.inference._distributions import critical_value
+from eval_toolkit.inference.macro import macro_mean
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
+from eval_toolkit.models.cache import ResponseCache
+from eval_toolkit.protocols import Model
+from eval_toolkit.runner import Progress
+from eval_toolkit.scorecards import MetricResult, Scorecard
+from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.running import run_task
+from eval_toolkit.tasks.suites.declared import OF_RUNS, Aggregate, Leaf, Suite, made_task
+from eval_toolkit.tasks.taskrun import TaskRun
+
+__all__ = ["SuiteRun", "SuiteValue", "run_suite"]
+
+SUITE_FILE = "suite.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteValue:
+    """A mean over tasks, or why there is none."""
+
+    name: str
+    method: str
+    sources: tuple[tuple[str, str], ...]
+    value: float | None = None
+    standard_error: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    confidence: float = DEFAULT_CONFIDENCE
+    n_units: int = 0
+    status: str = "ok"
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {**asdict(self), "sources": [list(source) for source in self.sources]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuiteRun:
+    """What the tasks of a suite came to."""
+
+    name: str
+    model: str
+    runs: Mapping[str, TaskRun]
+    """By the label of the task, those that were finished."""
+    failures: Mapping[str, str] = field(default_factory=dict)
+    """By the label of the task, why it was not."""
+    aggregates: Mapping[str, SuiteValue] = field(default_factory=dict)
+    path: Path | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether a task was not finished or has more errors than it may."""
+        return bool(self.failures) or any(run.too_many_errors for run in self.runs.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types; each task's own results are in its folder."""
+        return {
+            "schema_version": "v1",
+            "suite": self.name,
+            "model": self.model,
+            "tasks": {
+                label: {
+                    "run_id": run.results["run_id"],
+                    "path": None if run.run is None else run.run.path.name,
+                    "n_units": len(set(run.records.unit_id.tolist())),
+                    "n_errors": run.n_errors,
+                    "metrics": run.card.to_dict(),
+                }
+                for label, run in self.runs.items()
+            },
+            "failures": dict(self.failures),
+            "aggregates": {name: one.to_dict() for name, one in self.aggregates.items()},
+        }
+
+
+def run_suite(
+    suite: Suite,
+    model: Model,
+    out: str | Path | None = None,
+    *,
+    cache: ResponseCache | str | Path | None = None,
+    concurrency: int | None = None,
+    on_task: Callable[[str, BaseTask[Any]], object] | None = None,
+    on_progress: Callable[[Progress], object] | None = None,
+    **defaults: Any,
+) -> SuiteRun:
+    """Run every task of a suite, and average over tasks.
+
+    Parameters
+    ----------
+    suite : Suite
+        What is asked.
+    model : Model
+        Who is asked.
+    out : path, optional
+        Folder of the runs: each task in a folder of its own, named by its label, resumed like any
+        run. ``suite.json`` is written beside them at the end.
+    cache, concurrency, on_progress
+        As in `run_task`.
+    on_task : callable, optional
+        Told the label and the task before it is run.
+    **defaults
+        Settings that hold where suite and tasks do not say it themselves, such as ``limit``.
+
+    Returns
+    -------
+    SuiteRun
+        A task whose model failed for good is in ``failures`` with the reason; the others are run.
+        Without aggregates of its own a suite has the mean of each task's first metric, under its
+        own name.
+
+    Raises
+    ------
+    InvalidInputError
+        If a task cannot be made or a setting does not fit: before anything is asked.
+    ArtifactError
+        If a folder holds another run.
+
+    Examples
+    --------
+    >>> from eval_toolkit.models.scripted import ScriptedModel
+    >>> suite = Suite("small", ["capitals_open"], {"limit": 4})
+    >>> run_suite(suite, ScriptedModel("Rome")).aggregates["small"].n_units
+    16
+    """
+    if not isinstance(suite, Suite):
+        raise InvalidTypeError(f"`suite` is {suite!r:.80}; it must be a Suite (load_suite)")
+    leaves = list(Suite(suite.name, [suite], defaults).leaves())
+    tasks = [made_task(leaf) for leaf in leaves]
+    places = _places(leaves, out)
+    runs: dict[str, TaskRun] = {}
+    failures: dict[str, str] = {}
+    for leaf, task, place in zip(leaves, tasks, places, strict=True):
+        if on_task is not None:
+            on_task(leaf.name, task)
+        options = {name: leaf.settings[name] for name in OF_RUNS if name in leaf.settings}
+        try:
+            runs[leaf.name] = run_task(
+                task,
+                model,
+                place,
+                cache=cache,
+                concurrency=concurrency,
+                on_progress=on_progress,
+                **options,
+            )
+        except ModelError as error:
+            failures[leaf.name] = " ".join(str(error).split())
+    wanted = list(suite.all_aggregates()) or _default(suite.name, leaves, runs)
+    confidence = _validate.fraction(defaults.get("confidence", DEFAULT_CONFIDENCE), "confidence")
+    aggregates = {one.name: _aggregated(one, runs, failures, confidence) for one in wanted}
+    folder = None if out is None else Path(out)
+    done = SuiteRun(
+        name=suite.name,
+        model=model.name,
+        runs=runs,
+        failures=failures,
+        aggregates=aggregates,
+        path=folder,
+    )
+    if folder is not None:
+        write_json_strict(done.to_dict(), folder / SUITE_FILE)
+    return done
+
+
+def _places(leaves: Sequence[Leaf], out: str | Path | None) -> list[Path | None]:
+    """Return the folder of each task; labels that would share one are refused."""
+    if out is None:
+        return [None] * len(leaves)
+    names = [re.sub(r"[^A-Za-z0-9._-]+", "-", leaf.name).strip("-.") or "task" for leaf in leaves]
+    for name, leaf in zip(names, leaves, strict=True):
+        if names.count(name) > 1:
+            raise InvalidInputError(
+                f"{leaf.name!r} and another task would share the folder {name!r}; give one "
+                "another `label`"
+            )
+    return [Path(out) / name for name in names]
+
+
+def _default(name: str, leaves: Sequence[Leaf], runs: Mapping[str, TaskRun]) -> list[Aggregate]:
+    """Return the mean of each task's first metric, where they have one direction."""
+    firsts = {label: next(iter(run.card)) for label, run in runs.items()}
+    ups = {bool(_up(runs[label].card[metric])) for label, metric in firsts.items()}
+    if not firsts or len(ups) > 1:
+        return []
+    some = next(iter(firsts.values()))
+    return [Aggregate(name, [(leaf.name, firsts.get(leaf.name, some)) for leaf in leaves])]
+
+
+def _up(cell: MetricResult) -> bool:
+    return (cell.details or {}).get("higher_is_better", True) is not False
+
+
+def _aggregated(
+    wanted: Aggregate,
+    runs: Mapping[str, TaskRun],
+    failures: Mapping[str, str],
+    confidence: float,
+) -> SuiteValue:
+    """Return a mean over tasks; one source without a value is the reason that there is none."""
+    blank = SuiteValue(
+        name=wanted.name,
+        method=wanted.method,
+        sources=tuple((task, metric) for task, metric in wanted.sources),
+        status="skipped",
+        confidence=confidence,
+    )
+    cells = []
+    for task, metric in wanted.sources:
+        reason = _why_not(task, metric, runs, failures)
+        if reason:
+            return replace(blank, reason=reason)
+        cells.append(runs[task].card[metric])
+    values = np.array([cell.value for cell in cells], dtype=np.float64)
+    n_units = sum(cell.n_units or 0 for cell in cells)
+    if wanted.method == "median":
+        reason = "the median of tasks has no interval"
+        return replace(
+            blank, value=float(np.median(values)), status="ok", reason=reason, n_units=n_units
+        )
+    return _mean(blank, wanted, runs, cells, n_units)
+
+
+def _why_not(
+    task: str, metric: str, runs: Mapping[str, TaskRun], failures: Mapping[str, str]
+) -> str:
+    if task not in runs:
+        return f"{task} was not finished: {failures.get(task, 'it was not run')}"
+    card: Scorecard = runs[task].card
+    if metric not in card:
+        return f"{task} has no metric {metric!r}; it has {', '.join(card)}"
+    cell = card[metric]
+    return "" if cell.value is not None else f"{task} {metric}: {cell.reason}"
+
+
+def _mean(
+    blank: SuiteValue,
+    wanted: Aggregate,
+    runs: Mapping[str, TaskRun],
+    cells: Sequence[MetricResult],
+    n_units: int,
+) -> SuiteValue:
+    """Return the mean with its interval: from the units' values, else from standard errors."""
+    value = float(np.mean([cell.value for cell in cells]))
+    made = replace(blank, value=value, status="ok", n_units=n_units)
+    columns = [
+        _unit_values(runs[task], metric, cell)
+        for (task, metric), cell in zip(wanted.sources, cells, strict=True)
+    ]
+    if all(found is not None for found in columns):
+        parts = [found[0] for found in columns if found is not None]
+        groups = [found[1] for found in columns if found is not None]
+        mean = macro_mean(parts, groups=groups, confidence=blank.confidence)
+        if mean.ci is None:
+            return replace(made, reason=mean.reason)
+        return replace(made, standard_error=mean.se, ci_low=mean.ci.ci_low, ci_high=mean.ci.ci_high)
+    errors = [(cell.details or {}).get("standard_error") for cell in cells]
+    if any(error is None for error in errors):
+        return replace(made, reason="a task's metric has no standard error")
+    error = math.sqrt(sum(float(one) ** 2 for one in errors if one is not None)) / len(errors)
+    reach = critical_value(blank.confidence) * error
+    return replace(made, standard_error=error, ci_low=value - reach, ci_high=value + reach)
+
+
+def _unit_values(run: TaskRun, metric: str, cell: MetricResult) -> tuple[Any, Any] | None:
+    """Return a metric's values by unit and their groups, where it is the mean of a column."""
+    records = run.records
+    if metric not in records.columns:
+        return None
+    units = UnitValues.of(records)
+    values, there = units.values(metric)
+    kept = values[there]
+    if not len(kept) or not math.isclose(float(kept.mean()), cell.value or 0.0, abs_tol=1e-9):
+        return None  # errors count as zero, say: the cell knows more than the column
+    groups = records.group[units.starts].astype(str)[there]
+    return kept, np.char.add(f"{run.results['run_id']}:", groups)

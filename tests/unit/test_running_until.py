@@ -1,0 +1,138 @@
+"""Runs that stop early: by width, by a decision against another run; resumed, measured again."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval_toolkit.analysis import compare_runs
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.judges import Judge
+from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.tasks import (
+    BaseTask,
+    ResponseType,
+    UntilDecided,
+    UntilWidth,
+    measure_run,
+    run_task,
+)
+
+
+class Words(BaseTask[str]):
+    NAME = "words"
+    RESPONSE_TYPE = ResponseType.COMPLETION
+    METRICS = ("exact_match",)
+
+    def _get_instruction_text(self, item: dict[str, Any]) -> str:
+        return str(item["q"])
+
+    def _get_ground_truth(self, item: dict[str, Any]) -> str:
+        return str(item["a"])
+
+
+def words(n: int = 1000, right: int = 900, **options: Any) -> Words:
+    """The answer "x" is right for ``right`` of the items."""
+    rows = [{"q": f"item {i}", "a": "x" if i < right else "y"} for i in range(n)]
+    return Words(rows=rows, **options)
+
+
+def content(folder: Path) -> tuple[bytes, bytes]:
+    return tuple((folder / name).read_bytes() for name in ("records.parquet", "results.json"))
+
+
+class TestWidth:
+    def test_stops_before_the_end_and_says_what_it_saved(self, tmp_path: Path):
+        done = run_task(words(), ScriptedModel("x"), tmp_path / "r", until=UntilWidth(0.12))
+        told = done.results["stopping"]
+        assert told["n_used"] < 1000
+        assert told["n_saved"] == 1000 - told["n_used"]
+        assert len(done.records) == told["n_used"]
+        assert done.n_asked == told["n_used"] + done.stopping["n_beyond"]
+        cell = done.card["exact_match"]
+        assert cell.ci.ci_high - cell.ci.ci_low <= 0.12
+        assert cell.ci.ci_low <= 0.9 <= cell.ci.ci_high
+        assert cell.details["n_saved"] == told["n_saved"]
+        assert done.run.manifest["config"]["until"]["width"] == 0.12
+
+    def test_bytes_do_not_depend_on_concurrency(self, tmp_path: Path):
+        for name, at_once in (("one", 1), ("many", 200)):
+            run_task(
+                words(),
+                ScriptedModel("x"),
+                tmp_path / name,
+                until=UntilWidth(0.12),
+                concurrency=at_once,
+                run_id="r",
+            )
+        assert content(tmp_path / "one") == content(tmp_path / "many")
+
+    def test_going_on_asks_the_rest_alone(self, tmp_path: Path):
+        first = run_task(words(), ScriptedModel("x"), tmp_path / "r", until=UntilWidth(0.12))
+        again = run_task(words(), ScriptedModel("x"), tmp_path / "r", until=UntilWidth(0.12))
+        assert again.n_asked == 0
+        assert again.results["stopping"]["n_used"] == first.results["stopping"]["n_used"]
+        whole = run_task(words(), ScriptedModel("x"), tmp_path / "r")
+        assert whole.n_asked == 1000 - first.n_asked
+        assert whole.stopping is None
+        assert "stopping" not in whole.results
+        assert whole.card["exact_match"].value == pytest.approx(0.9)
+
+    def test_measured_again_counts_the_same_samples(self, tmp_path: Path):
+        done = run_task(words(), ScriptedModel("X"), tmp_path / "r", until=UntilWidth(0.12))
+        again = measure_run(done.run, words(), graders=["exact_match{ignore_case=true}"])
+        assert len(again.records) == len(done.records)
+        assert again.results["stopping"]["n_saved"] == done.results["stopping"]["n_saved"]
+        assert "sequence" in again.card["exact_match"].ci.method
+        assert again.card["exact_match"].value > 0.8
+
+    def test_answers_that_fail_widen_instead_of_stopping(self):
+        def answer(request: Any) -> str:
+            if int(str(request.prompt[-1].content).split()[-1]) % 5 == 0:
+                raise ValueError("no")
+            return "x"
+
+        whole = run_task(
+            words(300, 300), ScriptedModel(answer), until=UntilWidth(0.12), give_up_after=None
+        )
+        assert whole.results["stopping"]["n_used"] == 300
+        assert "all 300 units are used" in whole.results["stopping"]["reason"]
+
+    def test_judges_are_watched_too(self):
+        judge = Judge(rubric="refusal", model=ScriptedModel("no"))
+        done = run_task(words(), ScriptedModel("x"), graders=[judge], until=UntilWidth(0.12))
+        assert done.results["stopping"]["n_used"] < 1000
+        assert done.judges[judge.name]["n_asked"] == done.n_asked
+
+    def test_the_order_of_the_file_is_refused(self):
+        with pytest.raises(InvalidInputError, match="no random sample"):
+            run_task(words(), ScriptedModel("x"), until=UntilWidth(0.1), order="file")
+
+
+class TestDecided:
+    def test_a_clear_difference_is_told_early(self, tmp_path: Path):
+        task = words(1000, 700)
+        run_task(task, ScriptedModel("x"), tmp_path / "a")
+        rule = UntilDecided(tmp_path / "a")
+        done = run_task(task, ScriptedModel("y"), tmp_path / "b", until=rule)
+        told = done.results["stopping"]
+        assert told["verdict"] == "worse"
+        assert told["n_used"] < 500
+        assert told["interval"]["ci_high"] < 0.0
+
+    def test_no_difference_goes_to_the_end(self, tmp_path: Path):
+        task = words(200, 100)
+        run_task(task, ScriptedModel("x"), tmp_path / "a")
+        done = run_task(
+            task, ScriptedModel("x"), tmp_path / "b", until=UntilDecided(tmp_path / "a")
+        )
+        assert done.results["stopping"]["n_used"] == 200
+        assert done.results["stopping"]["verdict"] == "undecided"
+
+    def test_comparing_says_that_a_run_was_stopped(self, tmp_path: Path):
+        task = words(1000, 700)
+        run_task(task, ScriptedModel("x"), tmp_path / "a")
+        rule = UntilDecided(tmp_path / "a")
+        run_task(task, ScriptedModel("y"), tmp_path / "b", until=rule)
+        comparison = compare_runs(tmp_path / "a", tmp_path / "b")
+        assert any("stopped early" in line for line in comparison.notes)
