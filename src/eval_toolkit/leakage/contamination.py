@@ -24,12 +24,24 @@ from eval_toolkit.leakage._parts import (
 from eval_toolkit.leakage.findings import LeakageFinding, Severity
 from eval_toolkit.slices import EvalSlice
 
-__all__ = ["NgramContaminationCheck"]
+__all__ = ["NgramContaminationCheck", "NgramCounts"]
 
 Reference: TypeAlias = (
     str | Path | Sequence[str] | Sequence[Path] | Iterator[str] | Callable[[], Iterable[str]]
 )
 _WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NgramCounts:
+    """Per text, how many n-grams it has and how many of them a reference has."""
+
+    n_grams: tuple[int, ...]
+    n_found: tuple[int, ...]
+    n_reference_texts: int
+    n_distinct: int
+    """Different n-grams of all texts together."""
+    n_distinct_found: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,31 +116,31 @@ class NgramContaminationCheck(BuiltInCheck):
     def validate(self, splits: Mapping[str, EvalSlice]) -> LeakageFinding:
         """Return the rows found in the reference; ``evidence`` has the shares."""
         parts = chosen_splits(splits, self.target_splits, self.name)
-        grams = {
-            (split, row): list(_ngrams(text, self.n, self.analyzer))
+        places = {
+            (split, row): text
             for split, part in parts.items()
             for row, text in enumerate(texts_of(split, part, self.name))
         }
-        wanted = {gram for row_grams in grams.values() for gram in row_grams}
-        found, n_texts = self._search(wanted)
+        counts = self.counts(list(places.values()))
+        n_grams = dict(zip(places, counts.n_grams, strict=True))
         shares = {
-            place: sum(gram in found for gram in own) / len(own)
-            for place, own in grams.items()
-            if own
+            place: n_found / n_grams[place]
+            for place, n_found in zip(places, counts.n_found, strict=True)
+            if n_grams[place]
         }
         flagged = {place: share for place, share in shares.items() if share >= self.threshold}
         drop: dict[str, list[int]] = {}
         for split, row in flagged:
             drop.setdefault(split, []).append(row)
-        short = len(grams) - len(shares)
+        short = len(places) - len(shares)
         worst = sorted(flagged, key=lambda place: -flagged[place])[:EVIDENCE_CAP]
         evidence: dict[str, Any] = {
             "n": self.n,
             "analyzer": self.analyzer,
             "threshold": self.threshold,
-            "n_reference_texts": n_texts,
-            "n_distinct_ngrams": len(wanted),
-            "n_distinct_ngrams_found": len(found),
+            "n_reference_texts": counts.n_reference_texts,
+            "n_distinct_ngrams": counts.n_distinct,
+            "n_distinct_ngrams_found": counts.n_distinct_found,
             "n_rows_with_any": sum(share > 0 for share in shares.values()),
             "n_too_short": short,
             "rows": [
@@ -136,7 +148,7 @@ class NgramContaminationCheck(BuiltInCheck):
                     "split": split,
                     "row": row,
                     "share": flagged[split, row],
-                    "n_grams": len(grams[split, row]),
+                    "n_grams": n_grams[split, row],
                 }
                 for split, row in worst
             ],
@@ -150,6 +162,42 @@ class NgramContaminationCheck(BuiltInCheck):
             return nothing_found(self, self.severity, evidence, told)
         message = f"{count(len(flagged), 'row')} with at least {share}{aside}"
         return self.finding(self.severity, drop, evidence, message, len(flagged))
+
+    def counts(self, texts: Sequence[str]) -> "NgramCounts":
+        """Return how many n-grams each text has, and how many of them the reference has.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            Any texts.
+
+        Returns
+        -------
+        NgramCounts
+            In the order of the texts.
+
+        Raises
+        ------
+        InvalidInputError
+            If the reference holds no n-gram.
+        ArtifactError
+            If a file cannot be read.
+
+        Examples
+        --------
+        >>> NgramContaminationCheck(["one two three four"], n=3).counts(["two three four five"])
+        NgramCounts(n_grams=(2,), n_found=(1,), n_reference_texts=1, n_distinct=2, n_distinct_found=1)
+        """
+        grams = [list(_ngrams(text, self.n, self.analyzer)) for text in texts]
+        wanted = {gram for own in grams for gram in own}
+        found, n_texts = self._search(wanted)
+        return NgramCounts(
+            n_grams=tuple(map(len, grams)),
+            n_found=tuple(sum(gram in found for gram in own) for own in grams),
+            n_reference_texts=n_texts,
+            n_distinct=len(wanted),
+            n_distinct_found=len(found),
+        )
 
     def _search(self, wanted: set[str]) -> tuple[set[str], int]:
         """Return those of the wanted n-grams that occur in the reference, and its text count."""

@@ -1,5 +1,6 @@
 """A task put together from parts: where the data are, the prompt, what is asked for, graders."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 from eval_toolkit._validate import choice as one_of
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.messages import Message, Role
 from eval_toolkit.responses import ResponseType
 from eval_toolkit.seeds import DEFAULT_SEED
 from eval_toolkit.tasks.answers import ANSWER_KINDS, read_choices, right_choices
@@ -41,6 +43,12 @@ class DataSpec:
         Field with the subject of an item.
     label_files : sequence of str
         Files of labels beside the files of rows, as "{stem}-labels.lst".
+    context_fields : sequence of str
+        Fields that graders read beside the reference, such as the tests of a program: a sample's
+        ``context`` holds them by name, None where an item has none.
+    pattern_field, pattern : str
+        A field with a whole question in it, and a regular expression that takes it apart: its named
+        groups are fields of the item. Items without that field have theirs already.
     config, revision : str, optional
         Of a dataset of the hub.
 
@@ -58,8 +66,19 @@ class DataSpec:
     subjects: Sequence[Any] = (NO_SUBJECT,)
     subject_field: str | None = None
     label_files: Sequence[str] = ()
+    context_fields: Sequence[str] = ()
+    pattern_field: str = ""
+    pattern: str = ""
     config: str | None = None
     revision: str | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.pattern)
+        except re.error as error:
+            raise InvalidInputError(
+                f"`pattern` is {self.pattern!r}; it is no pattern: {error}"
+            ) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +172,9 @@ class ChoicesSpec:
         as texts; it refuses what can be read in two ways.
     answer_map : mapping of str to str or int
         Texts or places (from 0) that values of the field stand for.
+    blank : str
+        Where the choices belong into the question: each is put in the place of the first such text,
+        and what follows it is scored after each of them.
     stop, max_tokens
         As in `CompletionSpec`, for styles that generate.
 
@@ -166,6 +188,7 @@ class ChoicesSpec:
     answer: str | FieldSpec | None = None
     answer_is: str = "auto"
     answer_map: Mapping[str, str | int] = field(default_factory=dict)
+    blank: str = ""
     stop: Sequence[str] = ()
     max_tokens: int | None = None
 
@@ -291,6 +314,10 @@ class Task(BaseTask[str]):
         self.stop_sequences = list(response.stop) or None
         self.max_tokens = response.max_tokens
         self._prompt, self._response = prompt, response
+        self._context_fields = tuple(spec.context_fields)
+        self._apart = (spec.pattern_field, re.compile(spec.pattern)) if spec.pattern else None
+        if styler is not None and isinstance(response, ChoicesSpec) and response.blank:
+            raise InvalidInputError(f"task {name!r}: choices in a blank take no style")
         self._last_right: tuple[Any, tuple[list[str], list[int]]] = (None, ([], []))
         super().__init__(
             num_fewshot,
@@ -302,6 +329,38 @@ class Task(BaseTask[str]):
             user_prompt_suffix=user_prompt_suffix,
             shuffle_choices=shuffle_choices,
         )
+
+    def _identified(self, rows: Sequence[Any], subject: Any, split: str) -> list[Item]:
+        items = super()._identified(rows, subject, split)
+        name, pattern = self._apart or ("", re.compile(""))
+        for item in items:  # known by what was published, not by what is read from it
+            if name and name in item:
+                found = pattern.search(str(item[name]))
+                if found is None:
+                    raise InvalidInputError(
+                        f"{item.place}: the pattern finds nothing in the field {name!r}"
+                    )
+                item.update(found.groupdict())
+        return items
+
+    def _get_contexts(self, item: dict[str, Any]) -> tuple[list[str], str] | None:
+        blank = self._response.blank if isinstance(self._response, ChoicesSpec) else ""
+        if not blank:
+            return None
+        before, found, after = self._get_instruction_text(item).partition(blank)
+        if not found or not after:
+            raise InvalidInputError(
+                f"{place_of(item)}: the question needs {blank!r} with something after it"
+            )
+        return [before + choice for choice in self._right(item)[0]], after
+
+    def _shot(self, example: dict[str, Any]) -> tuple[Message, ...]:
+        found = self._get_contexts(example)
+        if found is None:
+            return super()._shot(example)
+        questions, ending = found
+        question = questions[self._get_correct_index(example)]
+        return (Message(Role.USER, question), Message(Role.ASSISTANT, ending))
 
     def _rendered(self, text: str, item: dict[str, Any]) -> str:
         return Template(text).render(item) if text else ""
@@ -332,6 +391,9 @@ class Task(BaseTask[str]):
         if self._prompt.target is not None:
             return cue + joined_choice(cue, self._rendered(self._prompt.target, item))
         return cue + joined_choice(cue, str(self._get_ground_truth(item)))
+
+    def _get_context(self, item: dict[str, Any]) -> dict[str, Any] | None:
+        return {name: item.get(name) for name in self._context_fields} or None
 
     def _right(self, item: dict[str, Any]) -> tuple[list[str], list[int]]:
         if not isinstance(self._response, ChoicesSpec):

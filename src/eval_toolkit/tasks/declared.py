@@ -15,7 +15,7 @@ from eval_toolkit.tasks.styles import STYLES
 from eval_toolkit.tasks.templates import FieldSpec
 from eval_toolkit.tasks.types import NO_SUBJECT
 
-__all__ = ["Declaration", "read_declaration", "read_task_file"]
+__all__ = ["Declaration", "read_declaration", "read_tables", "read_task_file"]
 
 _TEXT, _TEXTS, _INT, _BOOL, _FIELD, _MAP = (
     "a text",
@@ -33,7 +33,8 @@ _KEYS: Mapping[str, Mapping[str, str]] = {
         ),
         **dict.fromkeys(("data", "hub", "config", "revision", "response"), _TEXT),
         **dict.fromkeys(("sample_split", "fewshot_split", "id", "group", "subject"), _TEXT),
-        **dict.fromkeys(("subjects", "labels"), _TEXTS),
+        **dict.fromkeys(("pattern_field", "pattern"), _TEXT),
+        **dict.fromkeys(("subjects", "labels", "context"), _TEXTS),
         "num_fewshot": _INT,
     },
     "prompt": {
@@ -41,6 +42,7 @@ _KEYS: Mapping[str, Mapping[str, str]] = {
         "choices": _CHOICES,
         "answer": _FIELD,
         "answer_is": _TEXT,
+        "blank": _TEXT,
         "answer_map": _MAP,
         "shuffle_choices": _BOOL,
     },
@@ -134,6 +136,9 @@ class Declaration:
             subjects=task.get("subjects", [NO_SUBJECT]),
             subject_field=task.get("subject"),
             label_files=task.get("labels", ()),
+            context_fields=task.get("context", ()),
+            pattern_field=task.get("pattern_field", ""),
+            pattern=task.get("pattern", ""),
             config=task.get("config"),
             revision=task.get("revision"),
         )
@@ -154,6 +159,7 @@ class Declaration:
             answer=answer,
             answer_is=prompt.get("answer_is", "auto"),
             answer_map=prompt.get("answer_map", {}),
+            blank=prompt.get("blank", ""),
             **decoding,
         )
 
@@ -217,7 +223,7 @@ def read_task_file(path: str | Path, **options: Any) -> Task:
 def read_declaration(path: str | Path) -> Declaration:
     """Return a declared task, checked; as `read_task_file`, without making it."""
     file = Path(path)
-    payload = _payload(file)
+    payload = read_tables(file)
     _refuse_unknown(payload, {**_KEYS, "graders": {}}, f"{file}", "table")
     tables = {name: _table(payload.get(name, {}), name, file) for name in _KEYS}
     for name, key in (("task", "name"), ("prompt", "instruction")):
@@ -235,7 +241,8 @@ def read_declaration(path: str | Path) -> Declaration:
     return declared
 
 
-def _payload(file: Path) -> Mapping[str, Any]:
+def read_tables(file: Path) -> Mapping[str, Any]:
+    """Return what a TOML or YAML file holds, or raise a line that names the file."""
     if not file.is_file():
         raise MissingFileError(f"{file}: no such file")
     try:

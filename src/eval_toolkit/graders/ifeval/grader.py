@@ -1,0 +1,140 @@
+"""The grader: every instruction of a prompt, strictly and loosely."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eval_toolkit._validate import FloatArray
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.graders.base import COMPLETIONS, KEPT, RATE, ColumnInfo, Grade, options_version
+from eval_toolkit.graders.ifeval.languages import require_langdetect
+from eval_toolkit.graders.ifeval.rules import follows
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.responses import Completion
+
+__all__ = ["IFEval", "loose_variants"]
+
+
+def loose_variants(text: str) -> list[str]:
+    r"""Return a text as it may be read with good will: without its frame, without asterisks.
+
+    Parameters
+    ----------
+    text : str
+        What the model wrote.
+
+    Returns
+    -------
+    list of str
+        The text; without its first, its last, and both lines; each also without asterisks. Equal
+        ones once, the text itself first.
+
+    Examples
+    --------
+    >>> loose_variants("Sure!\n*Hello*")
+    ['Sure!\n*Hello*', 'Sure!\nHello', '*Hello*', 'Sure!', '', 'Hello']
+    """
+    lines = text.split("\n")
+    cut = ["\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1])]
+    plain = [form.replace("*", "") for form in (text, *cut)]
+    return list(dict.fromkeys([text, plain[0], *cut, *plain[1:]]))
+
+
+@dataclass(frozen=True, slots=True)
+class IFEval:
+    r"""Whether a response follows the instructions of its prompt that a program can check.
+
+    The sample's context holds ``instruction_id_list``, the kinds of instructions, and ``kwargs``,
+    the arguments of each; see `instruction_ids`. Strictly the response must follow an instruction
+    as it is, loosely one of its `loose_variants` must. ``prompt_strict`` and ``prompt_loose`` say
+    whether all instructions are followed. The rates ``inst_strict`` and ``inst_loose`` are over
+    instructions, not prompts: followed ones by all of them.
+
+    Raises
+    ------
+    MissingExtraError
+        Without langdetect (the extra ``text``).
+
+    Examples
+    --------
+    >>> context = {
+    ...     "instruction_id_list": ["punctuation:no_comma", "startend:end_checker"],
+    ...     "kwargs": [{}, {"end_phrase": "The end."}],
+    ... }
+    >>> grades = IFEval().grade(Completion("Once upon a time\n*The end.*", context=context))
+    >>> grades["prompt_strict"], grades["prompt_loose"], grades["n_followed_strict"]
+    (0.0, 1.0, 1.0)
+    """
+
+    response_types = COMPLETIONS
+
+    def __post_init__(self) -> None:
+        require_langdetect()  # rather now than after the model was asked
+
+    @property
+    def name(self) -> str:
+        """``ifeval``."""
+        return "ifeval"
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "1")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        kept = dict.fromkeys(("n_followed_strict", "n_followed_loose", "n_instructions"), KEPT)
+        return {"prompt_strict": RATE, "prompt_loose": RATE, **kept}
+
+    def metrics(self) -> list[MetricSpec]:
+        """Return the rates over instructions: sums of followed ones by sums of instructions."""
+        from eval_toolkit.metric_specs import from_sums  # grading needs no statistics
+
+        return [
+            from_sums(
+                f"inst_{how}", (f"n_followed_{how}", "n_instructions"), _ratio, bounds=(0.0, 1.0)
+            )
+            for how in ("strict", "loose")
+        ]
+
+    def grade(self, response: Completion) -> Mapping[str, float | Grade]:
+        """Return how many instructions are followed; an error where one cannot be checked."""
+        try:
+            instructions = _instructions(response.context)
+            variants = loose_variants(response.completion)
+            strict = [follows(name, variants[0], **told) for name, told in instructions]
+            loose = [
+                kept or any(follows(name, form, **told) for form in variants[1:])
+                for kept, (name, told) in zip(strict, instructions, strict=True)
+            ]
+        except InvalidInputError as error:
+            return dict.fromkeys(self.columns(), Grade.error(str(error)))
+        return {
+            "prompt_strict": float(all(strict)),
+            "prompt_loose": float(all(loose)),
+            "n_followed_strict": float(sum(strict)),
+            "n_followed_loose": float(sum(loose)),
+            "n_instructions": float(len(instructions)),
+        }
+
+
+def _ratio(sums: FloatArray) -> FloatArray:
+    return sums[:, 0] / sums[:, 1]
+
+
+def _instructions(context: Any) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the instructions of a sample, each with its arguments."""
+    if not isinstance(context, Mapping):
+        raise InvalidInputError(
+            "the sample has no context; it must hold 'instruction_id_list' and 'kwargs'"
+        )
+    names, told = context.get("instruction_id_list"), context.get("kwargs")
+    if not isinstance(names, (list, tuple)) or not names:
+        raise InvalidInputError(f"`instruction_id_list` is {names!r:.60}; it must be a list of ids")
+    if not isinstance(told, (list, tuple)) or len(told) != len(names):
+        raise InvalidInputError(
+            f"`kwargs` is {told!r:.60}; it must be a list of tables, one per instruction"
+        )
+    if not all(one is None or isinstance(one, Mapping) for one in told):
+        raise InvalidInputError("`kwargs` must hold a table of arguments for each instruction")
+    return list(zip(names, [one or {} for one in told], strict=True))

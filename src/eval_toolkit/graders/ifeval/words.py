@@ -1,0 +1,85 @@
+"""Rules about words and letters: keywords, case, commas, how a text begins and ends.
+
+Keywords are looked for as they are written; signs such as ``+`` or ``.`` in them mean themselves.
+"""
+
+import re
+from collections.abc import Sequence
+
+from eval_toolkit.graders.ifeval.counts import compared, count_capital_words
+from eval_toolkit.graders.ifeval.languages import is_in_language
+
+__all__ = [
+    "all_lower_case",
+    "all_upper_case",
+    "capital_words",
+    "ends_with",
+    "has_keywords",
+    "in_quotes",
+    "keyword_frequency",
+    "letter_frequency",
+    "no_comma",
+    "no_forbidden_words",
+    "repeats_prompt",
+]
+
+
+def has_keywords(text: str, *, keywords: Sequence[str]) -> bool:
+    """Return whether every keyword stands in the text, also as a part of a word."""
+    return all(re.search(re.escape(word), text, re.IGNORECASE) for word in keywords)
+
+
+def keyword_frequency(text: str, *, keyword: str, frequency: int, relation: str) -> bool:
+    """Return whether the keyword stands in the text so often."""
+    found = re.finditer(re.escape(keyword.strip()), text, re.IGNORECASE)
+    return compared(sum(1 for _ in found), relation, frequency)
+
+
+def no_forbidden_words(text: str, *, forbidden_words: Sequence[str]) -> bool:
+    """Return whether none of the words stands in the text as a whole word."""
+    return not any(
+        # Not \b: it would look for a letter beside a word that ends in a sign, such as "C++".
+        re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE)
+        for word in forbidden_words
+    )
+
+
+def letter_frequency(text: str, *, letter: str, let_frequency: int, let_relation: str) -> bool:
+    """Return whether the letter stands in the lower-cased text so often."""
+    return compared(text.lower().count(letter.strip().lower()), let_relation, let_frequency)
+
+
+def capital_words(text: str, *, capital_frequency: int, capital_relation: str) -> bool:
+    """Return whether so many words are in capital letters."""
+    return compared(count_capital_words(text), capital_relation, capital_frequency)
+
+
+def all_upper_case(text: str) -> bool:
+    """Return whether the text is English in capital letters."""
+    return text.isupper() and is_in_language(text, "en")
+
+
+def all_lower_case(text: str) -> bool:
+    """Return whether the text is English without capital letters."""
+    return text.islower() and is_in_language(text, "en")
+
+
+def no_comma(text: str) -> bool:
+    """Return whether there is no comma."""
+    return "," not in text
+
+
+def repeats_prompt(text: str, *, prompt_to_repeat: str) -> bool:
+    """Return whether the text begins with the prompt."""
+    return text.strip().lower().startswith(prompt_to_repeat.strip().lower())
+
+
+def ends_with(text: str, *, end_phrase: str) -> bool:
+    """Return whether the text, or what is quoted in it, ends with the phrase."""
+    return text.strip().strip('"').lower().endswith(end_phrase.strip().lower())
+
+
+def in_quotes(text: str) -> bool:
+    """Return whether the text stands in double quotation marks."""
+    inner = text.strip()
+    return len(inner) > 1 and inner[0] == inner[-1] == '"'

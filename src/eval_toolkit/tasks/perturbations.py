@@ -1,0 +1,340 @@
+"""The same questions in other words: typos, case, blanks, paraphrases; and what they cost.
+
+A perturbation changes how a question is put, never which question it is: unit and content hash
+stay, so runs with and without it are compared pair by pair. What is drawn for a unit comes from
+its id alone, so limits and order change nothing.
+"""
+
+import copy
+import random
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from eval_toolkit import _validate
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.graders.texts import compiled
+from eval_toolkit.messages import Message, Role
+from eval_toolkit.seeds import DEFAULT_SEED, derive_seed, resolve_seed
+from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.dataset import SubjectT
+from eval_toolkit.tasks.identity import identity_of
+from eval_toolkit.tasks.types import Sample
+
+__all__ = ["Perturbation", "perturbation_name", "perturbed"]
+
+KINDS = ("typos", "upper", "lower", "swap_case", "whitespace", "paraphrase")
+EDITS = ("insert", "delete", "transpose", "replace")
+WITH_DIGITS = r"\b\w*\d\w*\b"
+"""Words with a digit in them: numbers, dates, "3rd"."""
+OPTION_LETTERS = r"(?m)^[ \t]*\(?[A-Z][.):](?=\s)|\([A-Z]\)"
+"""The "A." or "(B)" of a choice."""
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_BLANKS = re.compile(r"\s+")
+_SHORTEST = 4
+"""Letters that a word must have to get typos; shorter ones would become other words."""
+_TEXT = "{text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Perturbation:
+    r"""A way to put a question differently.
+
+    Parameters
+    ----------
+    kind : {"typos", "upper", "lower", "swap_case", "whitespace", "paraphrase"}
+        "typos" inserts, deletes, transposes and replaces letters inside words; the case kinds
+        change whole words; "whitespace" adds blanks, tabs and line breaks to those that are
+        there; "paraphrase" puts the text into a template.
+    probability : float, optional
+        That a letter (typos), a word (case), a blank (whitespace) or the text (paraphrase) is
+        changed. By default 0.05 for typos, 0.2 for whitespace and 1 for the others.
+    templates : sequence of str
+        Of a paraphrase: each holds ``{text}`` once, and one is drawn for each unit.
+    edits : sequence of str
+        Of typos: some of "insert", "delete", "transpose", "replace".
+    protect : sequence of str
+        Words that are left alone, whatever their case.
+    patterns : sequence of str
+        Regular expressions of what is left alone; numbers and option letters by default.
+    seed : int, default 42
+        Other seeds draw other changes.
+
+    Raises
+    ------
+    InvalidInputError
+        If an option is unknown, out of range, or of another kind.
+
+    Notes
+    -----
+    Typos write letters of the text itself, so that a German text gets German ones and a Russian
+    text Russian ones; accents stay with their letters (NFC). The first and the last letter of a
+    word are never touched. Case follows Unicode: "ß" in capitals is "SS".
+
+    Examples
+    --------
+    >>> Perturbation("typos", 0.3).apply("What is the capital of Germany?", "q1")
+    'What is the cpatil of Glrmany?'
+    >>> Perturbation("upper").apply("Größe in 3 cm?\nA. klein", "q1")
+    'GRÖSSE IN 3 CM?\nA. KLEIN'
+    """
+
+    kind: str
+    probability: float | None = None
+    templates: Sequence[str] = ()
+    edits: Sequence[str] = EDITS
+    protect: Sequence[str] = ()
+    patterns: Sequence[str] = (WITH_DIGITS, OPTION_LETTERS)
+    seed: int = DEFAULT_SEED
+    _compiled: tuple[re.Pattern[str], ...] = field(
+        default=(), init=False, repr=False, compare=False
+    )
+
+    def __post_init__(self) -> None:
+        set_ = object.__setattr__
+        _validate.choice(self.kind, "kind", KINDS)
+        usual = {"typos": 0.05, "whitespace": 0.2}.get(self.kind, 1.0)
+        given = usual if self.probability is None else self.probability
+        set_(self, "probability", _validate.number(given, "probability", low=0.0, high=1.0))
+        for name in ("templates", "edits", "protect", "patterns"):
+            set_(self, name, _texts(getattr(self, name), name))
+        for edit in self.edits:
+            _validate.choice(edit, "edits", EDITS)
+        if not self.edits:
+            raise InvalidInputError(f"`edits` is empty; name some of {', '.join(EDITS)}")
+        if bool(self.templates) != (self.kind == "paraphrase"):
+            raise InvalidInputError(
+                f"`templates` is {list(self.templates)!r:.60}; a paraphrase needs some, "
+                "other kinds take none"
+            )
+        for template in self.templates:
+            if template.count(_TEXT) != 1:
+                raise InvalidInputError(f"the template {template!r:.60} must hold {_TEXT} once")
+        set_(self, "seed", resolve_seed(self.seed))
+        words = "|".join(re.escape(word) for word in self.protect)
+        patterns = [compiled(one, f"patterns[{at}]") for at, one in enumerate(self.patterns)]
+        if words:
+            patterns.append(re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE))
+        set_(self, "_compiled", tuple(patterns))
+
+    @property
+    def name(self) -> str:
+        """What tables call it: its kind, and the probability where it is not 1."""
+        return perturbation_name(self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        given = {name: getattr(self, name) for name in ("kind", "probability", "seed")}
+        listed = {name: list(getattr(self, name)) for name in ("protect", "patterns")}
+        own = {"typos": "edits", "paraphrase": "templates"}.get(self.kind)
+        return {**given, **listed, **({} if own is None else {own: list(getattr(self, own))})}
+
+    def apply(self, text: str, unit_id: str) -> str:
+        """Return the text as this unit is asked it.
+
+        Parameters
+        ----------
+        text : str
+            Of the question.
+        unit_id : str
+            What the changes are drawn for.
+
+        Returns
+        -------
+        str
+            Changed, or the text itself where nothing was drawn.
+        """
+        drawn = random.Random(derive_seed(self.seed, "perturbation", self.kind, unit_id))  # noqa: S311
+        draw = drawn.random  # of the generator only this is promised to stay the same
+        if self.kind == "paraphrase":
+            return self._paraphrased(text, draw)
+        text = unicodedata.normalize("NFC", text)
+        unit = _BLANKS if self.kind == "whitespace" else _WORD
+        change = self._change(text, draw)
+        kept = self._protected(text)
+        pieces, end = [], 0
+        for match in unit.finditer(text):
+            start, stop = match.span()
+            safe = 1 in kept[start:stop]
+            pieces += [text[end:start], match[0] if safe else change(match[0])]
+            end = stop
+        return "".join([*pieces, text[end:]])
+
+    def _paraphrased(self, text: str, draw: Callable[[], float]) -> str:
+        if draw() >= float(self.probability or 0.0):
+            return text
+        template = self.templates[int(draw() * len(self.templates))]
+        return template.replace(_TEXT, text)
+
+    def _change(self, text: str, draw: Callable[[], float]) -> Callable[[str], str]:
+        """Return what becomes of a word, or of the blanks between two."""
+        p = float(self.probability or 0.0)
+        if self.kind == "typos":
+            letters = sorted({sign for sign in text.lower() if sign.isalpha()})
+            return lambda word: _with_typos(word, letters, self.edits, p, draw)
+        if self.kind == "whitespace":
+            return lambda blanks: blanks + " \t\n"[int(draw() * 3)] if draw() < p else blanks
+        cased: Callable[[str], str] = getattr(str, self.kind.replace("_", ""))
+        return lambda word: cased(word) if draw() < p else word
+
+    def _protected(self, text: str) -> bytearray:
+        """Return a 1 for each character that is left alone."""
+        kept = bytearray(len(text))
+        for pattern in self._compiled:
+            for match in pattern.finditer(text):
+                start, stop = match.span()
+                kept[start:stop] = b"\1" * (stop - start)
+        return kept
+
+
+def perturbation_name(told: Mapping[str, Any]) -> str:
+    """Return the name of a perturbation from what `Perturbation.to_dict` said about it."""
+    share = told.get("probability")
+    return str(told["kind"]) if share in (None, 1.0) else f"{told['kind']}({share:g})"
+
+
+def _texts(given: Any, name: str) -> tuple[str, ...]:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise InvalidTypeError(f"`{name}` is {given!r:.60}; it must be a list of texts")
+    for at, text in enumerate(given):
+        if not isinstance(text, str) or not text:
+            raise InvalidTypeError(f"{name}[{at}] is {text!r:.60}; it must be a text")
+    return tuple(given)
+
+
+def _with_typos(
+    word: str, letters: Sequence[str], edits: Sequence[str], p: float, draw: Callable[[], float]
+) -> str:
+    """Return a word with its inner letters edited, each with probability p."""
+    if len(word) < _SHORTEST:
+        return word
+    signs, last = list(word), len(word) - 1
+    for at in range(1, last):
+        if draw() >= p or not signs[at].isalpha():
+            continue
+        edit = edits[int(draw() * len(edits))]
+        if edit == "delete":
+            signs[at] = ""
+        elif edit == "transpose":
+            other = at + 1 if at + 1 < last else at - 1
+            if signs[other].isalpha():
+                signs[at], signs[other] = signs[other], signs[at]
+        else:
+            before = signs[at] if edit == "insert" else ""
+            signs[at] = before + _letter(signs[at], letters, draw)
+    return "".join(signs)
+
+
+def _letter(sign: str, letters: Sequence[str], draw: Callable[[], float]) -> str:
+    """Return another letter of the text, in the case of the one that stands there."""
+    others = [letter for letter in letters if letter != sign.lower()]
+    if not others:
+        return sign
+    letter = others[int(draw() * len(others))]
+    capital = letter.upper()
+    return capital if sign.isupper() and len(capital) == 1 else letter
+
+
+def perturbed(task: BaseTask[SubjectT], perturbation: Perturbation) -> BaseTask[SubjectT]:
+    """Return a task that asks the same questions, put differently.
+
+    Parameters
+    ----------
+    task : BaseTask
+        Any; it stays as it is. One that is perturbed already is perturbed further.
+    perturbation : Perturbation
+        What changes. Words in the task's ``PERTURBATION_UNMODIFIABLE_WORDS`` are protected too.
+
+    Returns
+    -------
+    BaseTask
+        Of the same name, version, units and content hashes, so that `compare_runs` pairs its runs
+        with those of the task. Texts of questions change, in examples as well; which examples are
+        drawn, cues, answers and choices that are scored do not. `describe`, and with it the
+        manifest of a run, says how it is perturbed.
+
+    Raises
+    ------
+    InvalidTypeError
+        If it is no task, or no perturbation.
+    InvalidInputError
+        When samples are made, if the task writes its requests itself instead of by the hooks for
+        questions.
+
+    Examples
+    --------
+    >>> from eval_toolkit.tasks import CompletionSpec, Prompt, Task
+    >>> task = Task("quiz", Prompt(instruction="{q}"), CompletionSpec(answer="a"),
+    ...     rows=[{"q": "Capital of Italy?", "a": "Rome"}])
+    >>> loud = perturbed(task, Perturbation("upper"))
+    >>> loud.samples()[0].messages[0].content, loud.samples()[0].id == task.samples()[0].id
+    ('CAPITAL OF ITALY?', True)
+    """
+    if not isinstance(task, BaseTask):
+        raise InvalidTypeError(f"`task` is {task!r:.80}; it must be a task")
+    if not isinstance(perturbation, Perturbation):
+        raise InvalidTypeError(f"`perturbation` is {perturbation!r:.80}; it must be a Perturbation")
+    words = getattr(task, "PERTURBATION_UNMODIFIABLE_WORDS", None) or ()
+    chosen = replace(perturbation, protect=(*perturbation.protect, *words))
+    made: Any = copy.copy(task)
+    if not isinstance(task, _Perturbed):
+        made.__class__ = type(f"Perturbed{type(task).__name__}", (_Perturbed, type(task)), {})
+    made._plain = task._plain if isinstance(task, _Perturbed) else task
+    made._perturbations = (*getattr(task, "_perturbations", ()), chosen)
+    made._set_prompts()  # rendered examples are not shared
+    return made  # type: ignore[no-any-return]
+
+
+class _Perturbed(BaseTask[Any]):
+    """What a perturbed task does differently from the class it is made of."""
+
+    _plain: BaseTask[Any]
+    _perturbations: tuple[Perturbation, ...]
+
+    def _create_samples(self, item: dict[str, Any], index: int, subject: str) -> list[Sample]:
+        made = super()._create_samples(item, index, subject)
+        if any(sample.parts or sample.text is not None for sample in made):
+            raise InvalidInputError(
+                f"task {self.NAME!r} writes the texts of its requests itself; they cannot be "
+                "perturbed"
+            )
+        return made
+
+    def _get_instruction_messages(self, item: dict[str, Any]) -> list[Message]:
+        unit_id, _ = identity_of(item, self.ID_FIELD)
+        return [
+            self._put(message, unit_id if at == 0 else f"{unit_id}#{at}")
+            for at, message in enumerate(super()._get_instruction_messages(item))
+        ]
+
+    def _put(self, message: Message, unit_id: str) -> Message:
+        if message.role is not Role.USER:
+            return message
+        text = message.content
+        for perturbation in self._perturbations:
+            text = perturbation.apply(text, unit_id)
+        return replace(message, content=text)
+
+    def _sample_fewshot_examples(self, item: dict[str, Any]) -> list[dict[str, Any]]:
+        # The plain task draws them: a question that is put differently still is the same question.
+        return self._plain._sample_fewshot_examples(item)
+
+    def _draws_examples(self) -> bool:
+        return self._plain._draws_examples()
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            **self._plain.describe(),
+            "prompt_fingerprint": self.prompt_fingerprint(),
+            "perturbations": [one.to_dict() for one in self._perturbations],
+        }
+
+    @property
+    def data_notes(self) -> list[str]:
+        notes = super().data_notes
+        if self.prompt_fingerprint() == self._plain.prompt_fingerprint():
+            notes.append("the perturbation changes none of the prompts that were looked at")
+        return notes
