@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 PIP := $(BIN)/python -m pip --quiet
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo demo-llm model test test-slow test-hf test-install check lint types layers bench clean
+.PHONY: help setup demo demo-llm model test test-slow test-hf test-interop test-install check lint types layers bench clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -56,7 +56,7 @@ demo-llm: model ## a real language model: multiple choice, open answers, two pro
 	@$(BIN)/eval-toolkit compare $(DEMO)/zero-shot $(DEMO)/three-shot
 
 test: $(VENV)/dev.stamp ## the tests (fast ones; under 8 minutes)
-	$(BIN)/python -m pytest -q -n 2 -m "not slow"
+	$(BIN)/python -m pytest -q -n 2 -m "not slow" --ignore=tests/interop
 
 test-slow: $(VENV)/dev.stamp ## coverage and error-rate simulations
 	$(BIN)/python -m pytest -q -m slow -s
@@ -68,6 +68,9 @@ test-slow: $(VENV)/dev.stamp ## coverage and error-rate simulations
 
 test-hf: .venv-hf/stamp model ## the transformers model, and the embedded one against it (1.2 GB)
 	PYTHONPATH=src .venv-hf/bin/python -m pytest -q tests/hf
+
+test-interop: $(VENV)/dev.stamp .venv-peers/stamp ## lm-eval's task files against lm-eval itself
+	$(BIN)/python -m pytest -q tests/interop
 
 test-install: $(VENV)/dev.stamp ## the wheel in fresh environments, with and without a compiler
 	tests/install/check.sh

@@ -273,3 +273,28 @@ class TestNames:
         assert one.messages == two.messages
         assert one.possible_completions == two.possible_completions == (" a", " b")
         assert one.ground_truth == " b"
+
+    def test_hellaswag_loses_its_marks(self) -> None:
+        # What is in brackets goes as lm-eval 0.4.13's own cleaning takes it out (run on these texts).
+        row = {
+            "activity_label": "Removing ice from car",
+            "ctx": "Then, the man writes over the snow. [header] How [title] Scrape [step] it. then",
+            "endings": [", the man adds wax.", "[substeps] a person board.", "up.", "down."],
+            "label": "2",
+        }
+        sample = load_task("hellaswag", rows={"validation": [row]}).samples()[0]
+        assert sample.messages[0].content == (
+            "Removing ice from car: Then, the man writes over the snow. How. Scrape it. then"
+        )
+        assert sample.possible_completions[1] == " a person board."
+        assert sample.ground_truth == " up."
+
+    def test_truthfulqa_mc2_has_several_true_choices(self) -> None:
+        row = {"question": "Is the sky blue?", "mc2_targets": {"Yes": 1, "By day": 1, "No": 0}}
+        sample = load_task("truthfulqa_mc2", rows=[row]).samples()[0]
+        assert sample.ground_truth == (" Yes", " By day")
+
+    def test_mmlu_has_subjects(self) -> None:
+        row = {"question": "2 + 2?", "choices": ["3", "4"], "answer": 1, "subject": "arithmetic"}
+        sample = load_task("mmlu", rows=[row]).samples()[0]
+        assert (sample.subject, sample.ground_truth) == ("arithmetic", " B")

@@ -35,6 +35,7 @@ from eval_toolkit.tasks.types import (
     Item,
     Loglikelihood,
     Message,
+    Part,
     RawCompletion,
     RawLoglikelihood,
     ResponseType,
@@ -43,15 +44,45 @@ from eval_toolkit.tasks.types import (
 )
 
 if TYPE_CHECKING:
+    from eval_toolkit.tasks.lm_eval import LmEvalGroup, LmEvalTask, load_lm_eval_task
     from eval_toolkit.tasks.measuring import measure
+    from eval_toolkit.tasks.overlaps import (
+        Contamination,
+        ContaminationEffect,
+        ItemOverlap,
+        contamination,
+    )
+    from eval_toolkit.tasks.pairing import judge_pairs
+    from eval_toolkit.tasks.perturbations import Perturbation, perturbed
+    from eval_toolkit.tasks.perturbed_runs import Robustness, RobustnessCell, robustness
     from eval_toolkit.tasks.planning import estimate, plan_jobs
-    from eval_toolkit.tasks.running import measure_run, run_task
+    from eval_toolkit.tasks.positions import (
+        PositionBias,
+        PositionDifference,
+        PositionResult,
+        position_bias,
+    )
+    from eval_toolkit.tasks.remeasuring import judge_run, measure_run
+    from eval_toolkit.tasks.rotating import rotated, run_rotations
+    from eval_toolkit.tasks.running import run_task
+    from eval_toolkit.tasks.shots import FewshotLeakage, SharedQuestion, fewshot_leakage
+    from eval_toolkit.tasks.stopping import Decision, UntilDecided, UntilWidth
+    from eval_toolkit.tasks.suites import (
+        Aggregate,
+        Leaf,
+        Suite,
+        SuiteRun,
+        SuiteValue,
+        load_suite,
+        run_suite,
+    )
     from eval_toolkit.tasks.taskrun import TaskRun
 
 __all__ = [
     "CHATML",
     "LLAMA3",
     "NO_SUBJECT",
+    "Aggregate",
     "BPBStyle",
     "BaseTask",
     "ChatTemplate",
@@ -59,37 +90,70 @@ __all__ = [
     "ClozeStyle",
     "Completion",
     "CompletionSpec",
+    "Contamination",
+    "ContaminationEffect",
     "DataSpec",
+    "Decision",
+    "FewshotLeakage",
     "FieldSpec",
     "Item",
+    "ItemOverlap",
     "JinjaTemplate",
+    "Leaf",
+    "LmEvalGroup",
+    "LmEvalTask",
     "Loglikelihood",
     "MCCompletionStyle",
     "MCStyle",
     "Message",
+    "Part",
+    "Perturbation",
+    "PositionBias",
+    "PositionDifference",
+    "PositionResult",
     "Prompt",
     "RawCompletion",
     "RawLoglikelihood",
     "ResponseType",
+    "Robustness",
+    "RobustnessCell",
     "Role",
     "Sample",
+    "SharedQuestion",
+    "Suite",
+    "SuiteRun",
+    "SuiteValue",
     "Task",
     "TaskInfo",
     "TaskRun",
     "Template",
+    "UntilDecided",
+    "UntilWidth",
     "answer_key_to_index",
     "available_tasks",
     "check_turns",
+    "contamination",
     "estimate",
+    "fewshot_leakage",
     "format_mc_prompt",
     "format_prompt",
     "joined_choice",
+    "judge_pairs",
+    "judge_run",
     "letters",
+    "load_lm_eval_task",
+    "load_suite",
     "load_task",
     "measure",
     "measure_run",
+    "perturbed",
     "plan_jobs",
+    "position_bias",
     "read_task_file",
+    "robustness",
+    "rotated",
+    "run_rotations",
+    "run_suite",
     "run_task",
 ]
 
@@ -97,9 +161,23 @@ __all__ = [
 __getattr__ = names_on_use(
     __name__,
     {
+        "lm_eval": ("LmEvalGroup", "LmEvalTask", "load_lm_eval_task"),
         "measuring": ("measure",),
         "planning": ("estimate", "plan_jobs"),
-        "running": ("measure_run", "run_task"),
+        "positions": ("PositionBias", "PositionDifference", "PositionResult", "position_bias"),
+        "rotating": ("rotated", "run_rotations"),
+        "overlaps": ("Contamination", "ContaminationEffect", "ItemOverlap", "contamination"),
+        "pairing": ("judge_pairs",),
+        "perturbations": ("Perturbation", "perturbed"),
+        "perturbed_runs": ("Robustness", "RobustnessCell", "robustness"),
+        "remeasuring": ("judge_run", "measure_run"),
+        "running": ("run_task",),
+        "shots": ("FewshotLeakage", "SharedQuestion", "fewshot_leakage"),
+        "stopping": ("Decision", "UntilDecided", "UntilWidth"),
+        "suites": (
+            *("Aggregate", "Leaf", "Suite", "SuiteRun", "SuiteValue"),
+            *("load_suite", "run_suite"),
+        ),
         "taskrun": ("TaskRun",),
     },
 )

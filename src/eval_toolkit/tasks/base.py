@@ -8,6 +8,7 @@ from typing import Any
 from eval_toolkit import _validate
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, InvalidTypeError
+from eval_toolkit.messages import Message, Role
 from eval_toolkit.protocols import Grader
 from eval_toolkit.responses import ResponseType
 from eval_toolkit.seeds import DEFAULT_SEED, resolve_seed
@@ -16,7 +17,7 @@ from eval_toolkit.tasks.hooks import TaskPrompts, place_of
 from eval_toolkit.tasks.identity import in_order
 from eval_toolkit.tasks.prompts import Formatter, format_prompt, joined_choice
 from eval_toolkit.tasks.subjects import subject_name
-from eval_toolkit.tasks.types import NO_SUBJECT, Item, Sample
+from eval_toolkit.tasks.types import NO_SUBJECT, Item, Part, Sample
 
 __all__ = ["BaseTask"]
 
@@ -90,6 +91,8 @@ class BaseTask(TaskPrompts[SubjectT]):
 
     stop_sequences: Sequence[str] | None = None
     max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -226,19 +229,53 @@ class BaseTask(TaskPrompts[SubjectT]):
         messages = tuple(self.construct_prompt(item))
         choices: Any = self._get_possible_completions(item)
         truth: Any = self._get_ground_truth(item)
+        parts: tuple[Part, ...] = ()
         if self.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
             choices, truth = self._scored(item, choices, truth, messages[-1].content)
-        known: dict[str, Any] = {"id": str(index), "subject": subject, "index": index}
-        if isinstance(item, Item):
-            known = {**_identity(item), "group": item.group}
+            parts = self._parts(item, messages, len(choices))
         sample = Sample(
             messages=messages,
             ground_truth=truth,
             possible_completions=choices,
             context=self._get_context(item),
-            **known,
+            parts=parts,
+            **self._known(item, index, subject),
         )
         return [sample]
+
+    def _known(self, item: dict[str, Any], index: int, subject: str) -> dict[str, Any]:
+        """Return what a sample of an item is known by."""
+        if isinstance(item, Item):
+            return {**_identity(item), "group": item.group}
+        return {"id": str(index), "subject": subject, "index": index}
+
+    def _get_contexts(self, item: dict[str, Any]) -> tuple[list[str], str] | None:
+        """Return the question once per choice, and the text that is scored after each of them.
+
+        None, the default, scores the choices themselves after one question.
+        """
+        return None
+
+    def _parts(
+        self, item: dict[str, Any], messages: tuple[Message, ...], n_choices: int
+    ) -> tuple[Part, ...]:
+        """Return a request per choice where each choice has a question of its own."""
+        found = self._get_contexts(item)
+        if found is None:
+            return ()
+        questions, ending = found
+        if len(questions) != n_choices:
+            raise InvalidInputError(
+                f"{place_of(item)}: there are {len(questions)} questions for {n_choices} choices; "
+                "_get_contexts must give one per choice"
+            )
+        if self.shuffle_choices:
+            questions = [questions[at] for at in self._choice_order(item, n_choices)]
+        asked = max(at for at, turn in enumerate(messages) if turn.role is Role.USER)
+        return tuple(
+            Part((*messages[:asked], Message(Role.USER, question)), (ending,))
+            for question in questions
+        )
 
     def _scored(
         self, item: dict[str, Any], choices: Any, truth: Any, prompt_end: str
@@ -293,6 +330,7 @@ class BaseTask(TaskPrompts[SubjectT]):
                 [message.to_dict() for message in sample.messages],
                 sample.possible_completions,
                 sample.ground_truth,
+                *sample.as_asked().values(),
             ]
             for item in first
             for sample in self._samples_of(item)

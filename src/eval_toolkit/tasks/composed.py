@@ -16,7 +16,7 @@ from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.hooks import place_of
 from eval_toolkit.tasks.prompts import joined_choice
 from eval_toolkit.tasks.styles import STYLES, TaskStyler
-from eval_toolkit.tasks.templates import FieldSpec, Template, text_of
+from eval_toolkit.tasks.templates import FieldSpec, Template, text_of, without_brackets
 from eval_toolkit.tasks.types import NO_SUBJECT, Item
 
 __all__ = ["ChoicesSpec", "CompletionSpec", "DataSpec", "Prompt", "Task"]
@@ -101,6 +101,9 @@ class Prompt:
         "mc" (options with letters, letters are scored), "mc_completion" (same, the text is
         generated), "cloze" (texts are scored), "bpb" (the right text alone is scored). By name it
         adds to the instruction nothing but the options.
+    without_brackets : bool, default False
+        Take marks such as "[step]" out of the question and the choices; " [title]" ends a
+        sentence.
 
     Examples
     --------
@@ -114,6 +117,7 @@ class Prompt:
     initial: str = ""
     target: str | None = None
     style: str | TaskStyler | None = None
+    without_brackets: bool = False
 
     def __post_init__(self) -> None:
         for text in (self.instruction, self.cue, self.system, self.initial, self.target or ""):
@@ -363,7 +367,8 @@ class Task(BaseTask[str]):
         return (Message(Role.USER, question), Message(Role.ASSISTANT, ending))
 
     def _rendered(self, text: str, item: dict[str, Any]) -> str:
-        return Template(text).render(item) if text else ""
+        rendered = Template(text).render(item) if text else ""
+        return without_brackets(rendered) if self._prompt.without_brackets else rendered
 
     def _get_raw_question(self, item: dict[str, Any]) -> str:
         return self._rendered(self._prompt.instruction, item)
@@ -401,7 +406,10 @@ class Task(BaseTask[str]):
         # Several hooks ask this about one row after the other; rows of the data do not change.
         last, found = self._last_right
         if last is not item or not isinstance(item, Item):
-            found = self._response.right(item)
+            texts, right = self._response.right(item)
+            if self._prompt.without_brackets:
+                texts = [without_brackets(text) for text in texts]
+            found = texts, right
             self._last_right = (item, found)
         texts, right = found
         return list(texts), list(right)

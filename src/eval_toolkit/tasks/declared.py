@@ -44,7 +44,7 @@ _KEYS: Mapping[str, Mapping[str, str]] = {
         "answer_is": _TEXT,
         "blank": _TEXT,
         "answer_map": _MAP,
-        "shuffle_choices": _BOOL,
+        **dict.fromkeys(("shuffle_choices", "without_brackets"), _BOOL),
     },
     "decoding": {"stop": _TEXTS, "max_tokens": _INT},
 }
@@ -144,7 +144,7 @@ class Declaration:
         )
 
     def _prompt(self) -> Prompt:
-        texts = ("instruction", "cue", "system", "initial", "target", "style")
+        texts = ("instruction", "cue", "system", "initial", "target", "style", "without_brackets")
         return Prompt(**{name: self.prompt[name] for name in texts if name in self.prompt})
 
     def _response(self) -> CompletionSpec | ChoicesSpec:

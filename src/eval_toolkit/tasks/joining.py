@@ -1,10 +1,15 @@
 """One answer per attempt, from however many requests it took."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from eval_toolkit.runner import Outcome
+from eval_toolkit.responses import RawLoglikelihood, Usage
+from eval_toolkit.runner import Job, Outcome
 
-__all__ = ["joined"]
+__all__ = ["PART", "joined"]
+
+PART = "part:"
+"""Begins the step of a request that is one of several of an attempt; its number follows."""
 
 
 def joined(outcomes: Iterable[Outcome]) -> dict[tuple[str, int], Outcome]:
@@ -13,7 +18,9 @@ def joined(outcomes: Iterable[Outcome]) -> dict[tuple[str, int], Outcome]:
     Parameters
     ----------
     outcomes : iterable of Outcome
-        In any order. Those with a ``step`` are parts of an attempt and answer it in no way alone.
+        In any order. Those with a step ``part:<number>`` are put together: their numbers one after
+        the other, or the error of the first that failed. Those with any other step answer an
+        attempt in no way.
 
     Returns
     -------
@@ -22,15 +29,65 @@ def joined(outcomes: Iterable[Outcome]) -> dict[tuple[str, int], Outcome]:
 
     Examples
     --------
-    >>> from eval_toolkit.requests import GenerateRequest
-    >>> from eval_toolkit.responses import RawCompletion
-    >>> from eval_toolkit.runner import Job
-    >>> answered = Outcome(Job("q1", 1, GenerateRequest("Capital?")), RawCompletion("Rome"))
-    >>> list(joined([answered]))
-    [('q1', 1)]
+    >>> from eval_toolkit.requests import LoglikelihoodRequest
+    >>> parts = [
+    ...     Outcome(
+    ...         Job("q1", 1, LoglikelihoodRequest(text, (" fits.",)), f"part:{at}"),
+    ...         RawLoglikelihood([number], [" fits."]),
+    ...     )
+    ...     for at, (text, number) in enumerate([("The trophy", -3.0), ("The box", -1.0)])
+    ... ]
+    >>> joined(parts)["q1", 1].response.loglikelihoods
+    [-3.0, -1.0]
     """
-    return {
-        (outcome.job.unit_id, outcome.job.attempt): outcome
-        for outcome in outcomes
-        if not outcome.job.step
-    }
+    whole: dict[tuple[str, int], Outcome] = {}
+    parts: dict[tuple[str, int], list[Outcome]] = {}
+    for outcome in outcomes:
+        job = outcome.job
+        if not job.step:
+            whole[job.unit_id, job.attempt] = outcome
+        elif job.step.startswith(PART):
+            parts.setdefault((job.unit_id, job.attempt), []).append(outcome)
+    return whole | {key: _together(found) for key, found in parts.items()}
+
+
+def _together(found: Sequence[Outcome]) -> Outcome:
+    """Return the parts of one attempt as one outcome, with the request of the first."""
+    parts = sorted(found, key=lambda part: int(part.job.step.removeprefix(PART)))
+    first = parts[0]
+    job = Job(first.job.unit_id, first.job.attempt, first.job.request)
+    for part in parts:
+        error = part.error or getattr(part.response, "error", None)
+        if error is not None:
+            return Outcome(job, error=error, reused=part.reused)
+    answers: list[Any] = [part.response for part in parts]
+    usages = [answer.usage for answer in answers]
+    response = RawLoglikelihood(
+        [number for answer in answers for number in answer.loglikelihoods],
+        [
+            text
+            for part, answer in zip(parts, answers, strict=True)
+            for text in answer.choices or part.job.request.continuations  # type: ignore[union-attr]
+        ],
+        n_tokens=_all_of(answers, "n_tokens"),
+        is_greedy=_all_of(answers, "is_greedy"),
+        prompt=answers[0].prompt,
+        prompt_tokens=answers[0].prompt_tokens,
+        usage=Usage(
+            prompt_tokens=sum(usage.prompt_tokens for usage in usages),
+            completion_tokens=sum(usage.completion_tokens for usage in usages),
+            cost=sum(usage.cost for usage in usages),
+            latency_s=sum(usage.latency_s for usage in usages),
+            tries=max(usage.tries for usage in usages),
+            cached=all(usage.cached for usage in usages),
+        ),
+    )
+    return Outcome(job, response, reused=all(part.reused for part in parts))
+
+
+def _all_of(answers: Sequence[Any], name: str) -> list[Any] | None:
+    """Return what every answer says of its choices, or None where one says nothing."""
+    told = [getattr(answer, name) for answer in answers]
+    if any(values is None for values in told):
+        return None
+    return [value for values in told for value in values]

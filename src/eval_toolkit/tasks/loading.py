@@ -2,6 +2,7 @@
 
 import difflib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from eval_toolkit.tasks.declared import Declaration, read_declaration, read_task
 __all__ = ["TaskInfo", "available_tasks", "load_task"]
 
 _FOLDERS = ("builtin", "definitions")
+_OUR_TABLES = {"prompt", "graders", "decoding"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +99,8 @@ def load_task(name: str | Path, **options: Any) -> BaseTask[Any]:
     Parameters
     ----------
     name : str or path
-        A name of `available_tasks` (whatever its case, ``-`` and ``_``), a TOML or YAML file, a
-        Python file (``tasks.py``, or ``tasks.py:MyTask`` where it holds several), or
+        A name of `available_tasks` (whatever its case, ``-`` and ``_``), a TOML or YAML file of
+        ours, a YAML file of lm-eval (see `load_lm_eval_task`), a Python file (``tasks.py``, or ``tasks.py:MyTask`` where it holds several), or
         ``package.module:MyTask``.
     **options
         Of the task: ``data``, ``rows``, ``num_fewshot``, ``seed``, ``subjects`` …
@@ -123,8 +125,10 @@ def load_task(name: str | Path, **options: Any) -> BaseTask[Any]:
     """
     text = str(name)
     options = {key: value for key, value in options.items() if value is not None}
-    if text.lower().endswith((".toml", ".yaml", ".yml")):
+    if text.lower().endswith(".toml"):
         return read_task_file(text, **options)
+    if text.lower().endswith((".yaml", ".yml")):
+        return _from_yaml(Path(text), options)
     path, is_python, attribute = text.rpartition(".py")
     if is_python and (not attribute or attribute[0] == ":"):
         return _made(text, _task_class(Path(f"{path}.py"), attribute[1:]), options)
@@ -138,6 +142,26 @@ def load_task(name: str | Path, **options: Any) -> BaseTask[Any]:
     near = difflib.get_close_matches(_plain(text), known, n=1, cutoff=0.5)
     hint = f"did you mean {known[near[0]]!r}?" if near else f"there are {', '.join(known.values())}"
     raise PluginError(f"there is no task {text!r}; {hint}")
+
+
+def _from_yaml(file: Path, options: Mapping[str, Any]) -> BaseTask[Any]:
+    """Return the task of a YAML file, whichever of the two formats it has."""
+    from eval_toolkit.tasks.lm_eval.files import is_lm_eval, read_yaml
+    from eval_toolkit.tasks.lm_eval.loading import load_lm_eval_task
+
+    payload = read_yaml(file)
+    if isinstance(payload, Mapping) and not (_OUR_TABLES & payload.keys() or is_lm_eval(payload)):
+        raise InvalidInputError(
+            f"{file}: is neither a task of ours (tables task and prompt) nor one of lm-eval (keys "
+            f"task, dataset_path, doc_to_text …); it has {', '.join(map(str, payload)) or 'no key'}"
+        )
+    if not is_lm_eval(payload):
+        return read_task_file(file, **options)
+    known = inspect.signature(load_lm_eval_task).parameters
+    for name in options:
+        if name not in known or name == "path":
+            raise InvalidInputError(f"{file}: a task of lm-eval has no option {name!r}")
+    return load_lm_eval_task(file, **options)
 
 
 def _plain(name: str) -> str:

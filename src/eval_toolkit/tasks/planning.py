@@ -13,8 +13,9 @@ from eval_toolkit.responses import ResponseType
 from eval_toolkit.runner import Job
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
 from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.joining import PART
 from eval_toolkit.tasks.prompts import Formatter, check_formatter, format_prompt
-from eval_toolkit.tasks.types import Sample
+from eval_toolkit.tasks.types import Part, Sample
 
 __all__ = ["Decoding", "Estimate", "default_formatter", "estimate", "formatter_name", "plan_jobs"]
 
@@ -71,16 +72,16 @@ class Decoding:
                     )
             return cls()
         texts: Any = () if stop is None else stop  # no tuple of it: one text has letters
-        said = cls(
-            temperature=0.0 if temperature is None else temperature,
-            top_p=top_p,
-            max_tokens=max_tokens,
-            stop=texts,
-        )
-        texts = (task.stop_sequences or ()) if stop is None else said.stop
-        limit = task.max_tokens if max_tokens is None else said.max_tokens
+        heat = 0.0 if temperature is None else temperature
+        said = cls(temperature=heat, top_p=top_p, max_tokens=max_tokens, stop=texts)
+        own: dict[str, Any] = {
+            "temperature": task.temperature or 0.0 if temperature is None else said.temperature,
+            "top_p": task.top_p if top_p is None else said.top_p,
+            "max_tokens": task.max_tokens if max_tokens is None else said.max_tokens,
+            "stop": (task.stop_sequences or ()) if stop is None else said.stop,
+        }
         try:
-            return replace(said, max_tokens=limit, stop=texts)
+            return replace(said, **own)
         except InvalidInputError as error:
             raise InvalidInputError(f"task {task.NAME!r}: {error}") from None
 
@@ -136,7 +137,7 @@ def plan_jobs(
     attempts: int = 1,
     seed: int = DEFAULT_SEED,
 ) -> list[Job]:
-    """Return the requests of a task: one per sample and attempt.
+    """Return the requests of a task: one per sample and attempt, or one per part of a sample.
 
     Parameters
     ----------
@@ -157,7 +158,8 @@ def plan_jobs(
     Returns
     -------
     list of Job
-        In the order of samples, then attempts.
+        In the order of samples, then attempts. Parts of one attempt have the steps ``part:0``,
+        ``part:1`` …, which `joining.joined` puts together again.
 
     Raises
     ------
@@ -183,10 +185,9 @@ def plan_jobs(
     jobs = []
     for sample in samples:
         try:
-            requests = _requests(task, sample, form, how, attempts, seed)
+            jobs += _jobs(task, sample, form, how, attempts, seed)
         except InvalidInputError as error:
             raise InvalidInputError(f"sample {sample.id!r}: {error}") from error
-        jobs += [Job(sample.id, number, request) for number, request in enumerate(requests, 1)]
     return jobs
 
 
@@ -200,29 +201,49 @@ def _checked_attempts(task: BaseTask[Any], attempts: int) -> int:
     return attempts
 
 
-def _requests(
+def _jobs(
     task: BaseTask[Any],
     sample: Sample,
     formatter: Formatter,
     decoding: Decoding,
     attempts: int,
     seed: int,
-) -> list[Request]:
-    prompt = format_prompt(sample.messages, formatter)
+) -> list[Job]:
+    if sample.parts:
+        return [
+            Job(sample.id, 1, _part_request(part, formatter), f"{PART}{at}")
+            for at, part in enumerate(sample.parts)
+        ]
+    prompt: Any = sample.text
+    if prompt is None or formatter != "plain":
+        prompt = format_prompt(sample.messages, formatter)
     if task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
-        return [LoglikelihoodRequest(prompt, sample.possible_completions or ())]
+        return [Job(sample.id, 1, LoglikelihoodRequest(prompt, sample.possible_completions or ()))]
     drawn = decoding.temperature > 0.0
     return [
-        GenerateRequest(
-            prompt,
-            max_tokens=decoding.max_tokens,
-            temperature=decoding.temperature,
-            top_p=decoding.top_p,
-            stop=decoding.stop,
-            seed=derive_seed(seed, "decoding", sample.id, attempt) % _SEED_LIMIT if drawn else None,
+        Job(
+            sample.id,
+            attempt,
+            GenerateRequest(
+                prompt,
+                max_tokens=decoding.max_tokens,
+                temperature=decoding.temperature,
+                top_p=decoding.top_p,
+                stop=decoding.stop,
+                seed=derive_seed(seed, "decoding", sample.id, attempt) % _SEED_LIMIT
+                if drawn
+                else None,
+            ),
         )
         for attempt in range(1, attempts + 1)
     ]
+
+
+def _part_request(part: Part, formatter: Formatter) -> LoglikelihoodRequest:
+    prompt = part.prompt
+    if not isinstance(prompt, str):
+        prompt = format_prompt(prompt, formatter)
+    return LoglikelihoodRequest(prompt, part.continuations, rolling=part.rolling)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

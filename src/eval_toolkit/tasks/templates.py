@@ -11,10 +11,12 @@ from typing import Any
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.tasks.hooks import place_of
 
-__all__ = ["FieldSpec", "Template", "field_value", "text_of"]
+__all__ = ["FieldSpec", "Template", "field_value", "text_of", "without_brackets"]
 
 _TOKEN = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _MISSING: Any = object()
+_MARK = re.compile(r"\[[^\[\]]*\]")
+_BLANKS = re.compile(r" {2,}")
 _MAPPINGS = (dict, Mapping)
 """A dict is told at once, any other mapping by asking its class."""
 
@@ -74,6 +76,18 @@ def _follow(row: Any, steps: tuple[str, ...]) -> Any:
         else:
             return _MISSING
     return value
+
+
+def without_brackets(text: str) -> str:
+    """Return a text without marks in brackets, as WikiHow's articles have them.
+
+    Examples
+    --------
+    >>> without_brackets("How to tie a tie [title] Cross the ends. [step] Pull [substeps] it.")
+    'How to tie a tie. Cross the ends. Pull it.'
+    """
+    text = _MARK.sub("", text.replace(" [title]", ". "))
+    return _BLANKS.sub(" ", text)
 
 
 def text_of(value: Any, what: str) -> str:

@@ -20,6 +20,7 @@ __all__ = [
     "Item",
     "Loglikelihood",
     "Message",
+    "Part",
     "RawCompletion",
     "RawLoglikelihood",
     "ResponseType",
@@ -49,6 +50,45 @@ class Item(dict[str, Any]):
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """One of several requests that together answer a sample: a prompt of its own, and what is scored.
+
+    Parameters
+    ----------
+    prompt : str or sequence of Message
+        A text is sent as it is; messages take the form of the run's prompts.
+    continuations : sequence of str
+        What is scored after it.
+    rolling : bool, default False
+        Score whole texts from their first token on; the prompt is "" then.
+
+    Examples
+    --------
+    >>> Part("The trophy does not fit because the trophy", (" is too big.",)).rolling
+    False
+    """
+
+    prompt: str | tuple[Message, ...]
+    continuations: tuple[str, ...]
+    rolling: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.prompt, str):
+            object.__setattr__(self, "prompt", read_messages(self.prompt))
+        texts = _texts(self.continuations, "part", "continuations")
+        object.__setattr__(self, "continuations", texts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        prompt = self.prompt
+        return {
+            "prompt": prompt if isinstance(prompt, str) else [turn.to_dict() for turn in prompt],
+            "continuations": list(self.continuations),
+            "rolling": self.rolling,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """One question to a model: the prompt, what may be answered, and what is right.
 
@@ -72,6 +112,11 @@ class Sample:
         Samples of one group are not independent (a passage, a prompt family).
     index : int
         Row in the data, counted from 0.
+    text : str, optional
+        The prompt as the one text that the task writes itself; what the formatter "plain" sends.
+    parts : sequence of Part
+        Where one request does not do: the requests whose numbers, one after the other, belong to
+        ``possible_completions``.
 
     Examples
     --------
@@ -89,6 +134,8 @@ class Sample:
     content_hash: str = ""
     group: str | None = None
     index: int = 0
+    text: str | None = None
+    parts: tuple[Part, ...] = ()
 
     def __post_init__(self) -> None:
         place = f"sample {self.id!r}"
@@ -98,6 +145,7 @@ class Sample:
         set_(self, "ground_truth", _truth(self.ground_truth, place))
         if self.possible_completions is not None:
             set_(self, "possible_completions", _texts(self.possible_completions, place))
+        set_(self, "parts", tuple(self.parts))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types; the context only where it is one."""
@@ -113,7 +161,13 @@ class Sample:
             "content_hash": self.content_hash,
             "group": self.group,
             "index": self.index,
+            **self.as_asked(),
         }
+
+    def as_asked(self) -> dict[str, Any]:
+        """Return text and parts, where there are any, in plain JSON types."""
+        asked: dict[str, Any] = {} if self.text is None else {"text": self.text}
+        return {**asked, "parts": [part.to_dict() for part in self.parts]} if self.parts else asked
 
 
 def _truth(given: Any, place: str) -> str | tuple[str, ...] | None:

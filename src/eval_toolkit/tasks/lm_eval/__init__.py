@@ -1,0 +1,7 @@
+"""Task files of lm-eval: read without it, with the prompts, requests and scores it would have."""
+
+from eval_toolkit.tasks.lm_eval.groups import LmEvalGroup
+from eval_toolkit.tasks.lm_eval.loading import load_lm_eval_task
+from eval_toolkit.tasks.lm_eval.task import LmEvalTask
+
+__all__ = ["LmEvalGroup", "LmEvalTask", "load_lm_eval_task"]

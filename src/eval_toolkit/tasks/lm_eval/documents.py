@@ -1,0 +1,169 @@
+"""The documents of an lm-eval task: where they are, and what its own code makes of them."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.tasks.lm_eval.config import TaskConfig
+
+__all__ = ["Documents", "data_of", "processed", "typed_rows"]
+
+_FILES = ("json", "csv", "parquet")
+_CELLS: Mapping[str, Any] = {"True": True, "False": False, "true": True, "false": False}
+
+
+def data_of(config: TaskConfig) -> Any:
+    """Return where a task's own data are: files beside it, or a dataset of the hub.
+
+    Parameters
+    ----------
+    config : TaskConfig
+        Its ``dataset_path``, and ``data_files`` where that is the name of a file format.
+
+    Returns
+    -------
+    str, mapping of split to path, or None
+        As `BaseTask` takes ``data``.
+
+    Raises
+    ------
+    InvalidInputError
+        If a format is named and no files.
+    """
+    if config.custom_dataset is not None or config.dataset_path not in _FILES:
+        return config.dataset_path
+    files = config.dataset_kwargs.get("data_files")
+    if isinstance(files, (str, list)):
+        files = {"train": files}
+    if not isinstance(files, Mapping) or not files:
+        raise InvalidInputError(
+            f"{config.path}: dataset_path is {config.dataset_path!r}; name the files in "
+            "dataset_kwargs.data_files, or give `data`"
+        )
+    return {str(split): _beside(given, config) for split, given in files.items()}
+
+
+def _beside(given: Any, config: TaskConfig) -> str:
+    """Return a file's path: beside the task where it is there, else as it stands."""
+    if isinstance(given, list) and len(given) == 1:
+        given = given[0]
+    if not isinstance(given, str):
+        raise InvalidInputError(f"{config.path}: data_files has {given!r:.60}; name one file each")
+    beside = config.path.parent / given
+    return str(beside if beside.exists() else Path(given))
+
+
+def typed_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows of a CSV file with numbers where a whole column is of numbers.
+
+    Examples
+    --------
+    >>> typed_rows([{"a": "1", "b": "x"}, {"a": "2", "b": "3"}])
+    [{'a': 1, 'b': 'x'}, {'a': 2, 'b': '3'}]
+    """
+    kinds = {name: _kind([row.get(name) for row in rows]) for row in rows[:1] for name in row}
+    return [{name: kinds.get(name, _as_is)(value) for name, value in row.items()} for row in rows]
+
+
+def _as_is(value: Any) -> Any:
+    return value
+
+
+def _kind(cells: Sequence[Any]) -> Callable[[Any], Any]:
+    for read in (int, float, _CELLS.__getitem__):
+        try:
+            for cell in cells:
+                if not isinstance(cell, str):
+                    return _as_is
+                read(cell)
+        except (ValueError, KeyError):
+            continue
+        return read
+    return _as_is
+
+
+class Documents(list[dict[str, Any]]):
+    """Rows with the few methods of the ``datasets`` library that ``process_docs`` mostly calls.
+
+    Examples
+    --------
+    >>> Documents([{"a": 1}]).map(lambda doc: {"b": doc["a"] + 1})
+    [{'a': 1, 'b': 2}]
+    """
+
+    @property
+    def column_names(self) -> list[str]:
+        """The columns of the first row."""
+        return list(self[0]) if self else []
+
+    features = column_names
+
+    def map(
+        self,
+        function: Callable[[dict[str, Any]], Mapping[str, Any]],
+        remove_columns: Iterable[str] | str | None = None,
+        **_: Any,
+    ) -> "Documents":
+        """Return every row with what a function says about it."""
+        gone = {remove_columns} if isinstance(remove_columns, str) else set(remove_columns or ())
+        return Documents(
+            {
+                **{name: value for name, value in row.items() if name not in gone},
+                **function(dict(row)),
+            }
+            for row in self
+        )
+
+    def filter(self, function: Callable[[dict[str, Any]], bool], **_: Any) -> "Documents":
+        """Return the rows a function holds for."""
+        return Documents(row for row in self if function(row))
+
+    def select(self, indices: Iterable[int]) -> "Documents":
+        """Return the rows at some places."""
+        return Documents(self[at] for at in indices)
+
+    def rename_column(self, old: str, new: str) -> "Documents":
+        """Return the rows with a column under another name."""
+        return Documents(
+            {new if name == old else name: value for name, value in row.items()} for row in self
+        )
+
+    def remove_columns(self, names: Iterable[str] | str) -> "Documents":
+        """Return the rows without some columns."""
+        gone = {names} if isinstance(names, str) else set(names)
+        return Documents({n: v for n, v in row.items() if n not in gone} for row in self)
+
+
+def processed(
+    rows: Sequence[Mapping[str, Any]], function: Callable[[Any], Any] | None, config: TaskConfig
+) -> list[dict[str, Any]]:
+    """Return rows as the task's own ``process_docs`` leaves them.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        As they were read.
+    function : callable, optional
+        Of the task; None changes nothing.
+    config : TaskConfig
+        For messages.
+
+    Returns
+    -------
+    list of dict
+        Rows.
+
+    Raises
+    ------
+    InvalidInputError
+        If the function fails.
+    """
+    if function is None:
+        return [dict(row) for row in rows]
+    try:
+        return [dict(row) for row in function(Documents(dict(row) for row in rows))]
+    except Exception as error:  # code of the task, which may fail in any way
+        raise InvalidInputError(
+            f"{config.path}: process_docs fails: {type(error).__name__}: {error}"
+        ) from error

@@ -1,0 +1,210 @@
+"""YAML files of lm-eval: what they include, and the Python functions they name."""
+
+import functools
+import importlib.util
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit._hashing import sha256_file
+from eval_toolkit._optional import require
+from eval_toolkit.errors import InvalidInputError, MissingFileError, PluginError
+
+__all__ = ["Function", "is_lm_eval", "merged", "read_config", "read_yaml"]
+
+_SIGNS = ("task", "group", "include", "dataset_path", "doc_to_text", "doc_to_target", "output_type")
+"""Keys of which such a file has at least one; in a file of ours ``task`` is a table."""
+_NOT_INCLUDED = ("task_list",)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A Python function that a file names by ``!function``; loaded where code is allowed."""
+
+    folder: Path
+    """Of the file that names it."""
+    name: str
+    """As "module.function"."""
+
+    @property
+    def file(self) -> Path:
+        """The Python file it stands in."""
+        module = self.name.rpartition(".")[0]
+        return self.folder / f"{module.replace('.', '/')}.py"
+
+    def load(self) -> Any:
+        """Run the file beside the task and return the function.
+
+        Raises
+        ------
+        PluginError
+            If the file is not there or fails, or has no such function.
+        """
+        module, _, name = self.name.rpartition(".")
+        if not module or not self.file.is_file():
+            raise PluginError(f"!function {self.name}: there is no file {self.file}")
+        loaded = _module(self.file, sha256_file(self.file))
+        if name not in loaded:
+            raise PluginError(f"!function {self.name}: {self.file} has no {name!r}")
+        return loaded[name]
+
+    def describe(self) -> dict[str, str]:
+        """Return name and hash of the code, for a manifest."""
+        there = self.file.is_file()
+        return {"function": self.name, "sha256": sha256_file(self.file) if there else ""}
+
+
+@functools.lru_cache(maxsize=64)
+def _module(file: Path, digest: str) -> dict[str, Any]:
+    """Return what a Python file defines; it is run once, and again when it changes."""
+    spec = importlib.util.spec_from_file_location(f"_eval_toolkit_lm_eval_{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise PluginError(f"{file}: cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # the file may fail in any way
+        raise PluginError(
+            f"{file}: importing it failed: {type(error).__name__}: {error}"
+        ) from error
+    return vars(module)
+
+
+def is_lm_eval(payload: Any) -> bool:
+    """Return whether what a YAML file holds is a task or group of lm-eval.
+
+    Parameters
+    ----------
+    payload : object
+        As `read_yaml` returned it.
+
+    Returns
+    -------
+    bool
+        False for tasks of ours, whose ``task`` is a table, and for anything else.
+
+    Examples
+    --------
+    >>> is_lm_eval({"task": "arc_easy", "dataset_path": "allenai/ai2_arc"})
+    True
+    >>> is_lm_eval({"task": {"name": "arc"}, "prompt": {"instruction": "{question}"}})
+    False
+    """
+    if not isinstance(payload, Mapping) or isinstance(payload.get("task"), Mapping):
+        return False
+    return any(sign in payload for sign in _SIGNS)
+
+
+def read_yaml(file: Path) -> Any:
+    """Return what one YAML file holds, with a `Function` for every ``!function``.
+
+    Raises
+    ------
+    MissingFileError
+        If the file is not there.
+    InvalidInputError
+        If it is not YAML, or not UTF-8.
+    MissingExtraError
+        Without pyyaml.
+    """
+    if not file.is_file():
+        raise MissingFileError(f"{file}: no such file")
+    yaml = require("yaml", feature=f"the task file {file.name}", extra="yaml")
+    try:
+        return yaml.load(file.read_text("utf-8"), Loader=_loader(file.parent))
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"{file}: byte {error.start} is not UTF-8") from None
+    except yaml.YAMLError as error:
+        raise InvalidInputError(f"{file}: not YAML: {' '.join(str(error).split())}") from None
+
+
+@functools.lru_cache(maxsize=64)
+def _loader(folder: Path) -> Any:
+    """Return a safe loader that also knows ``!function``."""
+    from yaml import SafeLoader
+
+    class Loader(SafeLoader):  # type: ignore[misc]
+        pass
+
+    def function(loader: Any, node: Any) -> Function:
+        return Function(folder, str(loader.construct_scalar(node)))
+
+    Loader.add_constructor("!function", function)
+    return Loader
+
+
+def read_config(path: str | Path, *, allow_code: bool = False) -> dict[str, Any]:
+    """Return the keys of a file and of all that it includes; its own keys win.
+
+    Parameters
+    ----------
+    path : path
+        A YAML file; ``include`` names others, relative to it, whose keys come first.
+    allow_code : bool, default False
+        Load the Python functions that it names. Their files are run.
+
+    Returns
+    -------
+    dict
+        Keys as they are in YAML; lists and tables are replaced, never merged.
+
+    Raises
+    ------
+    InvalidInputError
+        If it includes itself, or names functions and code is not allowed.
+    """
+    file = Path(path).expanduser()
+    config = merged(file)
+    named = dict(_functions(config, ""))
+    if named and not allow_code:
+        listed = ", ".join(f"{key}: {function.name}" for key, function in named.items())
+        (first, function), *_ = named.items()
+        raise InvalidInputError(
+            f"{file}: needs the Python of {function.file.name} ({listed}); pass allow_code=True to "
+            f"run it, or write {first} without !function"
+        )
+    loaded: dict[str, Any] = _with_code(config)
+    if named:
+        loaded["_functions"] = {key: function.describe() for key, function in named.items()}
+    return loaded
+
+
+def merged(file: Path, chain: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """Return the keys of a file and of all that it includes, with functions as `Function`."""
+    here = file.resolve()
+    if here in chain:
+        names = " includes ".join(one.name for one in (*chain[chain.index(here) :], here))
+        raise InvalidInputError(f"{chain[0]}: {names}")
+    payload = read_yaml(file)
+    if not isinstance(payload, dict):
+        raise InvalidInputError(f"{file}: holds {payload!r:.60}; it must hold keys")
+    own = {str(key): value for key, value in payload.items()}
+    included = own.pop("include", [])
+    config: dict[str, Any] = {}
+    for one in included if isinstance(included, list) else [included]:
+        if not isinstance(one, str):
+            raise InvalidInputError(f"{file}: include is {one!r:.60}; it must name a file")
+        part = merged(file.parent / one, (*chain, here))
+        config.update({key: value for key, value in part.items() if key not in _NOT_INCLUDED})
+    return {**config, **own}
+
+
+def _functions(value: Any, place: str) -> Iterator[tuple[str, Function]]:
+    """Yield every function below a value, and the key it stands under."""
+    if isinstance(value, Function):
+        yield place, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _functions(inner, f"{place}.{key}" if place else str(key))
+    elif isinstance(value, list):
+        for at, inner in enumerate(value):
+            yield from _functions(inner, f"{place}[{at}]")
+
+
+def _with_code(value: Any) -> Any:
+    if isinstance(value, Function):
+        return value.load()
+    if isinstance(value, dict):
+        return {key: _with_code(inner) for key, inner in value.items()}
+    return [_with_code(inner) for inner in value] if isinstance(value, list) else value

@@ -1,0 +1,328 @@
+"""What of an answer is graded: lm-eval's filters, one function after the other.
+
+Each works on the list of answers to one document. A run here grades one attempt at a time, so the
+list has one answer; a majority vote is left to the metric, which sees all attempts.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eval_toolkit._contained import Contained, Limits, Overrun
+from eval_toolkit._contained.patterns import PATTERN_LIMIT, SECONDS, is_simple, take_out
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.graders.texts import compiled
+
+__all__ = ["NO_FILTER", "Pipeline", "read_pipelines"]
+
+NO_FILTER = "none"
+"""Name of the pipeline of a task without filters; its metrics have no suffix."""
+_NUMBER = r"#### (\-?[0-9\.\,]+)"
+_INVALID = "[invalid]"
+_TAGGED = re.compile(r"\('([^']*)', '([^']*)'\)")
+_PUNCTUATION = re.compile(r"[^\w\s]|_")
+_ENTITY = re.compile(r"\b(PER|LOC|ORG|DATE):\s*([^$]+)")
+_ENTITIES = {
+    "PER": ("person", "people", "persons", "per"),
+    "LOC": ("location", "counties", "places", "country", "continent", "loc"),
+    "ORG": ("organization", "company", "org"),
+    "DATE": ("time", "date"),
+}
+_LABEL = re.compile(rf"\b({'|'.join(name for names in _ENTITIES.values() for name in names)})\s*:")
+_CODE_OF = {name: code for code, names in _ENTITIES.items() for name in names}
+
+
+_FIND_ALL = Contained("re:findall", Limits(seconds=SECONDS, memory_mb=512))
+"""For patterns that may never end on a text a model wrote."""
+
+
+def _near(text: str, group: int) -> str:
+    """Return what a pattern sees of a text: its beginning, or its end where that is asked for."""
+    return text[:PATTERN_LIMIT] if group >= 0 else text[-PATTERN_LIMIT:]
+
+
+def _found(search: re.Pattern[str], text: str) -> list[Any]:
+    if is_simple(search.pattern, search.flags):
+        return search.findall(text)
+    try:
+        return list(_FIND_ALL(search.pattern, text, search.flags))
+    except Overrun:  # the text made it so: nothing is found in it
+        return []
+
+
+def _pick(search: re.Pattern[str], text: Any, group: int) -> str | None:
+    """Return a match, or None: of several groups the first that is not empty."""
+    found = _found(search, _near(text, group)) if isinstance(text, str) else []
+    if not -len(found) <= group < len(found):
+        return None
+    match = found[group]
+    if isinstance(match, (tuple, list)):
+        match = next((part for part in match if part), None)
+    return None if match is None else str(match).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class _Regex:
+    """The group_select-th match of a pattern, else the fallback."""
+
+    regex_pattern: str = _NUMBER
+    group_select: int = 0
+    fallback: str = _INVALID
+    _search: Any = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_search", compiled(self.regex_pattern, "regex_pattern"))
+
+    def __call__(self, answers: Any, doc: Mapping[str, Any]) -> Any:
+        found = [_pick(self._search, answer, self.group_select) for answer in answers]
+        return [self.fallback if one is None else one for one in found]
+
+
+@dataclass(frozen=True, slots=True)
+class _ChoiceRegex:
+    """A pattern, else the text of a choice (which stands for its letter), else a letter."""
+
+    regex_pattern: str = _NUMBER
+    group_select: int = 0
+    fallback: str = _INVALID
+    ignore_case: bool = False
+    ignore_punctuation: bool = False
+    regexes_to_ignore: Sequence[str] | None = None
+    _search: Any = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_search", compiled(self.regex_pattern, "regex_pattern"))
+
+    def __call__(self, answers: Any, doc: Mapping[str, Any]) -> Any:
+        if not isinstance(doc.get("choices"), (list, tuple)):
+            raise InvalidInputError("multi_choice_regex needs the column 'choices', a list")
+        texts = [self._bare(str(choice).strip()) for choice in doc["choices"]]
+        letters = [chr(ord("A") + at) for at in range(len(texts))]
+        named = {text: f"({letter})" for text, letter in zip(texts, letters, strict=True)}
+        longest = sorted(map(re.escape, texts), key=len, reverse=True)
+        by_text = re.compile("|".join(longest))
+        by_letter = re.compile(rf":[\s]*({'|'.join(letters)})")
+        return [self._one(answer, by_text, named, by_letter) for answer in answers]
+
+    def _one(
+        self,
+        answer: Any,
+        by_text: re.Pattern[str],
+        named: Mapping[str, str],
+        by_letter: re.Pattern[str],
+    ) -> str:
+        found = _pick(self._search, answer, self.group_select)
+        if found:
+            return found
+        found = _pick(by_text, self._bare(str(answer)), self.group_select)
+        if found:
+            return named.get(found, found)
+        found = _pick(by_letter, answer, self.group_select)
+        return f"({found})" if found else self.fallback
+
+    def _bare(self, text: str) -> str:
+        if self.regexes_to_ignore:
+            text = take_out(text, tuple(map(re.compile, self.regexes_to_ignore)))
+        if self.ignore_case:
+            text = text.lower()
+        return _without_punctuation(text) if self.ignore_punctuation else text
+
+
+def _without_punctuation(text: str) -> str:
+    import unicodedata
+
+    def kept(match: re.Match[str]) -> str:
+        return "" if unicodedata.category(match[0]).startswith("P") else match[0]
+
+    return _PUNCTUATION.sub(kept, text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tags:
+    """The tags of a list of (word, tag) pairs that the answer writes."""
+
+    regex_pattern: str = ""
+    group_select: int = 0
+    fallback: Sequence[str] | None = None
+
+    def __call__(self, answers: Any, doc: Mapping[str, Any]) -> Any:
+        found = [[tag for _, tag in _TAGGED.findall(_near(text, 0))] for text in answers]
+        return [tags or list(self.fallback or ["invalid"]) for tags in found]
+
+
+@dataclass(frozen=True, slots=True)
+class _Each:
+    """A function of each answer."""
+
+    function: Callable[[Any], Any]
+
+    def __call__(self, answers: Any, doc: Mapping[str, Any]) -> Any:
+        return [self.function(answer) for answer in answers]
+
+
+@dataclass(frozen=True, slots=True)
+class _Map:
+    """What a table says of each answer."""
+
+    mapping_dict: Mapping[Any, Any] | None = None
+    default_value: Any = None
+
+    def __call__(self, answers: Any, doc: Mapping[str, Any]) -> Any:
+        return [(self.mapping_dict or {}).get(answer, self.default_value) for answer in answers]
+
+
+@dataclass(frozen=True, slots=True)
+class _First:
+    """The first answer itself, no longer a list."""
+
+    def __call__(self, answers: Any, doc: Mapping[str, Any]) -> Any:
+        return answers[0] if len(answers) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _FirstK:
+    """Of many answers the first k; which attempts those are is for the metric to say."""
+
+    k: int
+
+    def __call__(self, answers: Any, doc: Mapping[str, Any]) -> Any:
+        return answers[: self.k]
+
+
+@dataclass(frozen=True, slots=True)
+class _Vote:
+    """A majority vote, which the metric takes."""
+
+    def __call__(self, answers: Any, doc: Mapping[str, Any]) -> Any:
+        return answers
+
+
+@dataclass(frozen=True, slots=True)
+class _Custom:
+    """A function of the task's own; it is given lists of answers and of documents."""
+
+    filter_fn: Callable[[Any, Any], Any]
+
+    def __call__(self, answers: Any, doc: Mapping[str, Any]) -> Any:
+        return next(iter(self.filter_fn([answers], [dict(doc)])))
+
+
+def _spans(text: str) -> str:
+    """Return the named entities of an answer as "per: Ann $ loc: Rome"."""
+    text = _LABEL.sub(lambda match: f"{_CODE_OF[match[1]]}:", _near(text, 0).lower())
+    text = text.replace("$$", "$").rstrip("$").replace("\n", "$").strip()
+    return " $ ".join(
+        f"{code.lower()}: {name.strip()}"
+        for code, names in _ENTITY.findall(text)
+        for name in names.split(",")
+        if name.strip().lower() != "none"
+    )
+
+
+_FILTERS: Mapping[str, Callable[..., Any]] = {
+    "take_first": _First,
+    "take_first_k": _FirstK,
+    "majority_vote": _Vote,
+    "regex": _Regex,
+    "multi_choice_regex": _ChoiceRegex,
+    "regex_pos": _Tags,
+    "remove_whitespace": lambda: _Each(str.strip),
+    "lowercase": lambda: _Each(str.lower),
+    "uppercase": lambda: _Each(str.upper),
+    "map": _Map,
+    "format_span": lambda: _Each(_spans),
+    "custom": _Custom,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Filters in a row, under the name that follows their metrics.
+
+    Examples
+    --------
+    >>> (made,) = read_pipelines(
+    ...     [{"name": "strict", "filter": [{"function": "regex"}, {"function": "take_first"}]}],
+    ...     "generate_until", [],
+    ... )
+    >>> made.apply("9 * 2 = 18 #### 18", {}), made.suffix
+    ('18', '@strict')
+    """
+
+    name: str
+    steps: tuple[Any, ...]
+
+    @property
+    def suffix(self) -> str:
+        """What follows the name of a metric."""
+        return "" if self.name == NO_FILTER else f"@{self.name}"
+
+    @property
+    def votes(self) -> bool:
+        """Whether the answers of several attempts are voted on."""
+        return any(isinstance(step, _Vote) for step in self.steps)
+
+    def n_votes(self, repeats: int) -> int:
+        """Return how many attempts have a vote."""
+        return min([repeats, *(step.k for step in self.steps if isinstance(step, _FirstK))])
+
+    def apply(self, answer: Any, doc: Mapping[str, Any]) -> Any:
+        """Return what is graded: a text, mostly, or a list where nothing takes the first."""
+        value: Any = [answer]
+        for step in self.steps:
+            value = step(value, doc)
+        return value
+
+
+def read_pipelines(given: Any, output_type: str, problems: list[str]) -> tuple[Pipeline, ...]:
+    """Return the pipelines of a task; what cannot be served is added to the problems.
+
+    Parameters
+    ----------
+    given : list or None
+        The task's ``filter_list``.
+    output_type : str
+        Log-likelihoods have nothing to filter.
+    problems : list of str
+        Told what is wrong.
+
+    Returns
+    -------
+    tuple of Pipeline
+        At least one, unless there is a problem.
+    """
+    if given is None:
+        return (Pipeline(NO_FILTER, (_First(),)),)
+    if not isinstance(given, list) or not all(
+        isinstance(one, Mapping) and isinstance(one.get("filter"), list) for one in given
+    ):
+        problems.append("filter_list, which must be a list of name and filter")
+        return ()
+    made = []
+    for at, one in enumerate(given):
+        steps = [
+            _step(step, f"filter_list[{at}].filter[{n}]", problems)
+            for n, step in enumerate(one["filter"])
+        ]
+        if output_type != "generate_until" and not all(isinstance(step, _First) for step in steps):
+            problems.append(f"filter_list[{at}]: {output_type} has no texts to filter")
+        made.append(Pipeline(str(one.get("name", NO_FILTER)), tuple(steps)))
+    names = [pipeline.name for pipeline in made]
+    problems += [
+        f"filter_list, where {name!r} stands twice" for name in {*names} if names.count(name) > 1
+    ]
+    return tuple(made)
+
+
+def _step(given: Any, place: str, problems: list[str]) -> Any:
+    name = given.get("function") if isinstance(given, Mapping) else None
+    if not isinstance(name, str) or name not in _FILTERS:
+        problems.append(f"{place}, the filter {name!r}")
+        return _First()
+    options = {key: value for key, value in given.items() if key != "function"}
+    try:
+        return _FILTERS[name](**options)
+    except (TypeError, InvalidInputError) as error:
+        problems.append(f"{place}, the filter {name!r} ({error})")
+        return _First()

@@ -1,0 +1,149 @@
+"""The grader of an lm-eval task: its filters, then its metrics, a column for each."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.graders.base import COMPLETIONS, LOGLIKELIHOODS, ColumnInfo, Grade
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.responses import ResponseType
+from eval_toolkit.tasks.lm_eval.config import TaskConfig
+from eval_toolkit.tasks.lm_eval.filters import Pipeline
+from eval_toolkit.tasks.lm_eval.scores import Choices, Score, Text, of_values, score_of
+
+__all__ = ["LmEvalGrader", "graders_of"]
+
+_WORDS = re.compile(r"\s+")
+
+
+def graders_of(config: TaskConfig, n_classes: int = 2) -> list["LmEvalGrader"]:
+    """Return the one grader of a task.
+
+    Parameters
+    ----------
+    config : TaskConfig
+        Its filters and metrics.
+    n_classes : int, default 2
+        Choices of the document that has most.
+
+    Returns
+    -------
+    list of LmEvalGrader
+        One.
+    """
+    made: list[tuple[Pipeline, tuple[Score, ...]]] = []
+    for pipeline in config.pipelines:
+        votes = pipeline.n_votes(config.repeats) if pipeline.votes else 0
+        scores = tuple(
+            of_values(metric, pipeline.suffix, _from_table(metric.name))
+            if config.process_results is not None
+            else score_of(
+                metric, config.output_type, pipeline.suffix, n_classes=n_classes, votes=votes
+            )
+            for metric in config.metrics
+        )
+        made.append((pipeline, scores))
+    return [LmEvalGrader(tuple(made), config)]
+
+
+def _from_table(name: str) -> Any:
+    """Return what reads one metric of those that ``process_results`` returned."""
+
+    def value(table: Mapping[str, Any]) -> Any:
+        if name not in table:
+            raise InvalidInputError(f"process_results gives no {name!r}; it gives {list(table)}")
+        return table[name]
+
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class LmEvalGrader:
+    """Filters and metrics of an lm-eval task.
+
+    A column has the name of its metric, followed by ``@`` and the name of the filters where a task
+    has some. It reads the document, the answer and the choices from the sample's context.
+    """
+
+    scores: tuple[tuple[Pipeline, tuple[Score, ...]], ...]
+    config: TaskConfig = field(repr=False)
+    name: str = "lm_eval"
+
+    @property
+    def response_types(self) -> tuple[ResponseType, ...]:
+        """Texts, or numbers of choices."""
+        texts = self.config.output_type == "generate_until"
+        return COMPLETIONS if texts else LOGLIKELIHOODS
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return f"1+{self.config.digest[:16]}"
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        return {
+            column: info
+            for _, scores in self.scores
+            for score in scores
+            for column, info in score.columns.items()
+        }
+
+    def metrics(self) -> list[MetricSpec]:
+        """Return the metrics that are no means of a column."""
+        return [spec for _, scores in self.scores for score in scores for spec in score.metrics()]
+
+    def grade(self, response: Any) -> Mapping[str, float | Grade]:
+        """Return the columns of every pipeline."""
+        grades: dict[str, float | Grade] = {}
+        for pipeline, scores in self.scores:
+            facts = self._facts(response, pipeline)
+            for score in scores:
+                try:
+                    grades.update(score.grade(facts))
+                except InvalidInputError as error:  # the document lacks what this metric needs
+                    grades.update(dict.fromkeys(score.columns, Grade.error(str(error))))
+        return grades
+
+    def _facts(self, response: Any, pipeline: Pipeline) -> Any:
+        """Return what the scores of this kind of task read."""
+        known = response.context
+        if not isinstance(known, Mapping) or "doc" not in known:
+            raise InvalidInputError("the sample has no document of an lm-eval task")
+        kind, own = self.config.output_type, self.config.process_results
+        if kind == "generate_until":
+            answer = pipeline.apply(response.completion, known["doc"])
+            return own(known["doc"], [answer]) if own else Text(answer, known["references"])
+        numbers, greedy = response.loglikelihoods, response.is_greedy
+        if own:
+            told = greedy or [False] * len(numbers)
+            pairs = list(zip(numbers, told, strict=True))
+            return own(known["doc"], numbers if kind == "loglikelihood_rolling" else pairs)
+        if kind == "multiple_choice":
+            return _choices(numbers, greedy, known)
+        if not math.isfinite(numbers[0]):
+            raise InvalidInputError("the model finds the text impossible")
+        if kind == "loglikelihood":
+            return (numbers[0], None if greedy is None else greedy[0])
+        text = known["text"]
+        return (numbers[0], float(len(_WORDS.split(text))), float(len(text.encode("utf-8"))))
+
+
+def _choices(
+    numbers: Sequence[float], greedy: Sequence[bool] | None, known: Mapping[str, Any]
+) -> Choices:
+    texts, n = known["choices"], len(known["choices"])
+    if max(numbers[:n]) == -math.inf:
+        raise InvalidInputError("the model finds every choice impossible")
+    wrong = [at for at in known["right"] if not 0 <= at < n]
+    if wrong or not known["right"]:
+        raise InvalidInputError(
+            f"the target is {known['target']!r:.60}, which is none of the {n} choices; the label "
+            "may be hidden"
+        )
+    return Choices(
+        numbers[:n], None if greedy is None else greedy[:n], texts, known["right"], numbers[n:]
+    )

@@ -1,0 +1,134 @@
+"""The metrics an lm-eval task names, checked against those that can be had."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["MetricConfig", "read_metrics"]
+
+_DEFAULT = {
+    "generate_until": ("exact_match",),
+    "multiple_choice": ("acc", "acc_norm"),
+    "loglikelihood": ("perplexity", "acc"),
+    "loglikelihood_rolling": ("word_perplexity", "byte_perplexity", "bits_per_byte"),
+}
+_MEAN = ("mean", "nanmean")
+_OWN_AGGREGATION = {
+    "f1": "f1",
+    "mcc": "matthews_corrcoef",
+    "brier_score": "brier_score",
+    "perplexity": "perplexity",
+    "word_perplexity": "weighted_perplexity",
+    "byte_perplexity": "weighted_perplexity",
+    "bits_per_byte": "bits_per_byte",
+    **{name: name for name in ("bleu", "chrf", "chrf++", "ter")},
+}
+"""Of metrics that are no mean over documents."""
+_OF_TYPE = {
+    "generate_until": ("exact_match", "bleu", "chrf", "chrf++", "ter"),
+    "multiple_choice": (
+        *("acc", "acc_norm", "acc_bytes", "acc_mutual_info", "exact_match"),
+        *("f1", "mcc", "brier_score"),
+    ),
+    "loglikelihood": ("perplexity", "acc"),
+    "loglikelihood_rolling": ("word_perplexity", "byte_perplexity", "bits_per_byte"),
+}
+_LOWER = ("brier_score", "perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "ter")
+_ABOUT = ("metric", "aggregation", "higher_is_better", "hf_evaluate", "weight_by_size")
+_MATCH = ("regexes_to_ignore", "ignore_case", "ignore_punctuation", "ignore_numbers")
+_OF_VALUES = (*_MEAN, "perplexity", "weighted_perplexity", "bits_per_byte")
+"""How the values of a task's own function can be brought together."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricConfig:
+    """One entry of a task's ``metric_list``."""
+
+    name: str
+    aggregation: str = "mean"
+    higher_is_better: bool = True
+    options: Mapping[str, Any] = field(default_factory=dict)
+    function: Callable[..., Any] | None = None
+    """A metric of the task's own, given ``references`` and ``predictions``."""
+
+
+def read_metrics(
+    config: Mapping[str, Any], output_type: str, problems: list[str]
+) -> tuple[MetricConfig, ...]:
+    """Return the metrics of a task; what cannot be had is added to the problems.
+
+    Parameters
+    ----------
+    config : mapping
+        The task's keys.
+    output_type : str
+        Which decides what metrics there are.
+    problems : list of str
+        Told what is wrong.
+
+    Returns
+    -------
+    tuple of MetricConfig
+        The type's default metrics where none are named.
+
+    Examples
+    --------
+    >>> problems = []
+    >>> _ = read_metrics({"metric_list": [{"metric": "rouge"}]}, "generate_until", problems)
+    >>> problems
+    ["metric_list[0], the metric 'rouge' (there are exact_match, bleu, chrf, chrf++, ter)"]
+    """
+    given = config.get("metric_list")
+    if given is None:
+        return tuple(_metric({"metric": name}) for name in _DEFAULT[output_type])
+    if not isinstance(given, list) or not all(isinstance(one, Mapping) for one in given):
+        problems.append("metric_list, which must be a list of tables")
+        return ()
+    own = config.get("process_results") is not None
+    for at, one in enumerate(given):
+        problem = _own_problem(one) if own else _problem(one, output_type)
+        if problem:
+            problems.append(f"metric_list[{at}], {problem}")
+    return tuple(_metric(one) for one in given)
+
+
+def _metric(given: Mapping[str, Any]) -> MetricConfig:
+    named = given.get("metric")
+    function = named if callable(named) else None
+    name = str(getattr(named, "__name__", named))
+    up = given.get("higher_is_better")
+    return MetricConfig(
+        name,
+        str(given.get("aggregation") or _OWN_AGGREGATION.get(name, "mean")),
+        name not in _LOWER if up is None else bool(up),
+        {key: value for key, value in given.items() if key not in _ABOUT},
+        function,
+    )
+
+
+def _own_problem(given: Mapping[str, Any]) -> str:
+    """Return what is wrong with a metric whose values a function of the task makes."""
+    aggregation = given.get("aggregation") or "mean"
+    if aggregation in _OF_VALUES:
+        return ""
+    shown = getattr(aggregation, "__name__", aggregation)
+    return f"the aggregation {shown!r} of {given.get('metric')!r}"
+
+
+def _problem(given: Mapping[str, Any], output_type: str) -> str:
+    name, known = given.get("metric"), _OF_TYPE[output_type]
+    aggregation = given.get("aggregation")
+    if callable(name):
+        return _own_problem(given) if output_type == "generate_until" else "a function as metric"
+    if given.get("hf_evaluate"):
+        return f"the metric {name!r} of the library evaluate"
+    if name not in known:
+        return f"the metric {name!r} (there are {', '.join(known)})"
+    allowed = (_OWN_AGGREGATION[name],) if name in _OWN_AGGREGATION else _MEAN
+    if aggregation is not None and aggregation not in allowed:
+        shown = getattr(aggregation, "__name__", aggregation)
+        return f"the aggregation {shown!r} of {name!r} (there is {', '.join(allowed)})"
+    options = [key for key in given if key not in _ABOUT]
+    if name == "exact_match" and output_type == "generate_until":
+        options = [key for key in options if key not in _MATCH]
+    return f"the option {options[0]!r} of {name!r}" if options else ""

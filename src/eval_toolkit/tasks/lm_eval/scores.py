@@ -1,0 +1,420 @@
+"""The numbers of lm-eval's metrics: of one document, and what the sums over documents make.
+
+A metric that is a mean over documents has one column. One that is not (F1, perplexity, BLEU) keeps
+the columns whose sums it is made of, so that it has an interval like any other.
+"""
+
+import math
+import re
+import string
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit import metric_specs as ms
+from eval_toolkit._contained import Overrun
+from eval_toolkit._contained.patterns import take_out
+from eval_toolkit._validate import FloatArray
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.graders.base import KEPT, RATE, ColumnInfo, Grade
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.responses import Completion
+from eval_toolkit.tasks.lm_eval.metrics import MetricConfig
+
+__all__ = ["Choices", "Score", "Text", "score_of"]
+
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_NO_DIGITS = str.maketrans("", "", string.digits)
+_POSITIVE = (0.0, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a model thinks of the choices of one document, and which are right."""
+
+    numbers: Sequence[float]
+    is_greedy: Sequence[bool] | None
+    texts: Sequence[str]
+    right: Sequence[int]
+    alone: Sequence[float] = ()
+    """The log-likelihood of each choice after nothing, where that was asked."""
+
+    def hit(self, numbers: Sequence[float]) -> float:
+        """Return 1 if the choice with the largest number is right; of equal ones the first."""
+        return float(max(range(len(numbers)), key=numbers.__getitem__) in self.right)
+
+    def per(self, length: Callable[[str], int]) -> list[float]:
+        """Return each log-likelihood over the length of its choice."""
+        pairs = zip(self.numbers, self.texts, strict=True)
+        return [number / (length(text) or 1) for number, text in pairs]
+
+    @property
+    def chosen(self) -> int:
+        """The likeliest choice."""
+        return max(range(len(self.numbers)), key=self.numbers.__getitem__)
+
+    @property
+    def gold(self) -> int:
+        """The right choice, where there is one."""
+        if len(self.right) != 1:
+            raise InvalidInputError(f"{len(self.right)} choices are right; the metric needs one")
+        return self.right[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What the filters made of an answer, and the references."""
+
+    answer: Any
+    references: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A metric: the columns it fills, and what is made of their sums where it is no mean."""
+
+    name: str
+    columns: Mapping[str, ColumnInfo]
+    values: Callable[[Any], Sequence[float | Grade] | Mapping[str, float | Grade]]
+    of_sums: Callable[[FloatArray], FloatArray] | None = None
+    higher_is_better: bool = True
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+    specs: Sequence[MetricSpec] = field(default=())
+
+    def grade(self, facts: Any) -> dict[str, float | Grade]:
+        """Return the columns of one document."""
+        found = self.values(facts)
+        if isinstance(found, Mapping):
+            return dict(found)
+        return dict(zip(self.columns, found, strict=True))
+
+    def metrics(self) -> list[MetricSpec]:
+        """Return the metric, unless it is the mean of its column."""
+        if self.of_sums is None:
+            return list(self.specs)
+        up, bounds = self.higher_is_better, self.bounds
+        return [
+            ms.from_sums(
+                self.name, list(self.columns), self.of_sums, higher_is_better=up, bounds=bounds
+            )
+        ]
+
+
+def score_of(
+    metric: MetricConfig, output_type: str, suffix: str, *, n_classes: int = 2, votes: int = 0
+) -> Score:
+    """Return how a metric of a task is computed.
+
+    Parameters
+    ----------
+    metric : MetricConfig
+        One entry of the task's list.
+    output_type : str
+        Of the task.
+    suffix : str
+        Of the pipeline of filters, after every name.
+    n_classes : int, default 2
+        Choices of the document that has most, for a correlation of labels.
+    votes : int, default 0
+        Attempts whose answers are voted on; 0 for no vote.
+
+    Returns
+    -------
+    Score
+        Of `Choices` for multiple choice, of a pair of number and greediness for log-likelihoods,
+        of number, words and bytes for whole texts, of `Text` for answers.
+
+    Examples
+    --------
+    >>> score = score_of(MetricConfig("acc_norm"), "multiple_choice", "")
+    >>> score.grade(Choices([-4.0, -3.0], None, ["Rome", "Ur"], [0]))
+    {'acc_norm': 1.0}
+    """
+    if output_type == "generate_until":
+        return _text_score(metric, suffix, votes)
+    if output_type == "multiple_choice":
+        return _choice_score(metric, suffix, n_classes)
+    if metric.name == "acc":
+        return Score(f"acc{suffix}", {f"acc{suffix}": RATE}, _greedy)
+    return _perplexity(metric.name, output_type, suffix)
+
+
+# --- log-likelihoods ----------------------------------------------------------------------------
+
+
+def _greedy(facts: tuple[float, bool | None]) -> list[float | Grade]:
+    told = facts[1]
+    return [_untold() if told is None else float(told)]
+
+
+def _untold() -> Grade:
+    return Grade.skipped("the model does not say what it would have generated")
+
+
+def _perplexity(name: str, output_type: str, suffix: str) -> Score:
+    """Return a perplexity, or bits per byte: of sums, never a mean of ratios."""
+    over = {"perplexity": "documents", "word_perplexity": "words"}.get(name, "bytes")
+    place = {"words": 1, "bytes": 2}.get(over)
+    columns = dict.fromkeys((f"loglikelihood{suffix}", f"{over}{suffix}"), KEPT)
+
+    def values(facts: Sequence[Any]) -> list[float]:
+        return [facts[0], 1.0 if place is None else facts[place]]
+
+    of_sums = _bits if name == "bits_per_byte" else _exponential
+    low = 0.0 if name == "bits_per_byte" else 1.0
+    return Score(f"{name}{suffix}", columns, values, of_sums, False, (low, math.inf))
+
+
+def _exponential(sums: FloatArray) -> FloatArray:
+    return np.exp(-sums[:, 0] / sums[:, 1])
+
+
+def _bits(sums: FloatArray) -> FloatArray:
+    return -sums[:, 0] / sums[:, 1] / math.log(2)
+
+
+# --- multiple choice ----------------------------------------------------------------------------
+
+
+def _brier(facts: Choices) -> list[float]:
+    top = max(facts.numbers)
+    shares = np.exp(np.asarray(facts.numbers) - top)
+    shares /= shares.sum()
+    shares[facts.gold] -= 1.0
+    return [float((shares**2).sum())]
+
+
+def _exact_choice(facts: Choices) -> list[float | Grade]:
+    greedy = facts.is_greedy
+    return [_untold() if greedy is None else float(any(greedy[at] for at in facts.right))]
+
+
+_HITS: Mapping[str, Callable[[Choices], Sequence[float | Grade]]] = {
+    "acc": lambda facts: [facts.hit(facts.numbers)],
+    "acc_norm": lambda facts: [facts.hit(facts.per(len))],
+    "acc_bytes": lambda facts: [facts.hit(facts.per(lambda text: len(text.encode("utf-8"))))],
+    "acc_mutual_info": lambda facts: [
+        facts.hit([a - b for a, b in zip(facts.numbers, facts.alone, strict=True)])
+    ],
+    "exact_match": _exact_choice,
+}
+
+
+def _choice_score(metric: MetricConfig, suffix: str, n_classes: int) -> Score:
+    name = f"{metric.name}{suffix}"
+    if metric.name in _HITS:
+        info = replace(RATE, higher_is_better=metric.higher_is_better)
+        return Score(name, {name: info}, _HITS[metric.name])
+    if metric.name == "brier_score":
+        info = ColumnInfo(metric.higher_is_better, (0.0, 2.0))
+        return Score(name, {name: info}, _brier)
+    up = metric.higher_is_better
+    if metric.name == "f1":
+        kept = dict.fromkeys((f"{name}_both", f"{name}_chosen", f"{name}_gold"), KEPT)
+        return Score(name, kept, _f1_counts, _f1, up, (0.0, 1.0))
+    labels = [f"{part}_{at}" for part in ("gold", "chosen") for at in range(n_classes)]
+    kept = dict.fromkeys([f"{name}_right", *(f"{name}_{label}" for label in labels)], KEPT)
+
+    def values(facts: Choices) -> list[float]:
+        gold, chosen = facts.gold, facts.chosen
+        counts = [float(gold == chosen)]
+        counts += [float(at == gold) for at in range(n_classes)]
+        return counts + [float(at == chosen) for at in range(n_classes)]
+
+    return Score(name, kept, values, _correlation, up, (-1.0, 1.0))
+
+
+def _f1_counts(facts: Choices) -> list[float]:
+    if len(facts.texts) > 2:
+        raise InvalidInputError(f"f1 is of two classes; there are {len(facts.texts)} choices")
+    gold, chosen = facts.gold, facts.chosen
+    return [float(gold == chosen == 1), float(chosen == 1), float(gold == 1)]
+
+
+def _f1(sums: FloatArray) -> FloatArray:
+    return 2.0 * sums[:, 0] / (sums[:, 1] + sums[:, 2])
+
+
+def _correlation(sums: FloatArray) -> FloatArray:
+    """Return Matthews' correlation of any number of classes (Gorodkin 2004)."""
+    n_classes = (sums.shape[1] - 1) // 2
+    right, gold, chosen = sums[:, 0], sums[:, 1 : 1 + n_classes], sums[:, 1 + n_classes :]
+    n = gold.sum(axis=1)
+    together = right * n - (gold * chosen).sum(axis=1)
+    of_gold = n**2 - (gold**2).sum(axis=1)
+    of_chosen = n**2 - (chosen**2).sum(axis=1)
+    spread = np.sqrt(of_gold * of_chosen)
+    # Where all are of one class there is no correlation; sklearn and lm-eval call that 0.
+    return np.where(spread > 0, together / np.where(spread > 0, spread, 1.0), 0.0)
+
+
+# --- texts --------------------------------------------------------------------------------------
+
+
+def _text_score(metric: MetricConfig, suffix: str, votes: int) -> Score:
+    name = f"{metric.name}{suffix}"
+    if metric.function is not None:
+        return _own_score(metric, suffix)
+    if metric.name == "exact_match":
+        rules = _rules(metric.options)
+        info = replace(RATE, higher_is_better=metric.higher_is_better)
+
+        def matched(facts: Text) -> list[float]:
+            return [_share(facts, rules)]
+
+        return _voted(name, rules, votes) if votes else Score(name, {name: info}, matched)
+    return _corpus_score(metric, name)
+
+
+def _rules(options: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """Return what makes two texts comparable; anything else is compared as it is."""
+    patterns = tuple(map(re.compile, options.get("regexes_to_ignore") or ()))
+
+    def apply(text: Any) -> Any:
+        if not isinstance(text, str):
+            return text
+        text = take_out(text, patterns) if patterns else text
+        if options.get("ignore_case"):
+            text = text.lower()
+        if options.get("ignore_punctuation"):
+            text = text.translate(_NO_PUNCTUATION)
+        return text.translate(_NO_DIGITS) if options.get("ignore_numbers") else text
+
+    return apply
+
+
+def _share(facts: Text, rules: Callable[[Any], Any]) -> float:
+    """Return whether an answer is one of the references; of several answers the share that is."""
+    answers = facts.answer if isinstance(facts.answer, list) else [facts.answer]
+    truths = [rules(truth) for truth in facts.references]
+    right = [_is_one_of(answer, truths, rules) for answer in answers]
+    return sum(right) / len(right) if right else 0.0
+
+
+def _is_one_of(answer: Any, truths: Sequence[Any], rules: Callable[[Any], Any]) -> bool:
+    try:
+        said = rules(answer)
+    except Overrun:  # the answer is such that a pattern does not end on it: no reference is
+        return False
+    return any(_same(said, truth) for truth in truths)
+
+
+def _same(answer: Any, truth: Any) -> bool:
+    # A number that a table made of the answer is compared with the number the reference writes.
+    return bool(answer == (truth if isinstance(answer, str) else _like(answer, truth)))
+
+
+def _like(answer: Any, truth: Any) -> Any:
+    try:
+        return type(answer)(truth)
+    except (TypeError, ValueError):
+        return truth
+
+
+def _voted(name: str, rules: Callable[[Any], Any], votes: int) -> Score:
+    """Return the share of documents whose most frequent answer is right."""
+    from eval_toolkit.graders.base import answer_code
+
+    each, answer = f"{name}_each", f"{name}_answer"
+
+    def values(facts: Text) -> list[float]:
+        said = facts.answer[0] if isinstance(facts.answer, list) else facts.answer
+        return [_share(facts, rules), answer_code(str(said))]
+
+    spec = replace(ms.maj_at_k(each, votes, answer=answer), name=name)
+    kept = {each: replace(RATE, metric=False), answer: KEPT}
+    return Score(name, kept, values, specs=(spec,))
+
+
+def _corpus_score(metric: MetricConfig, name: str) -> Score:
+    """Return BLEU, chrF or TER of all texts; the scores of single texts are kept."""
+    from eval_toolkit.graders.translation import Bleu, ChrF, Ter
+
+    of_text = f"{name}_text"
+    grader: Bleu | ChrF | Ter
+    if metric.name == "bleu":
+        grader = Bleu(name=of_text)
+    elif metric.name == "ter":
+        grader = Ter(name=of_text)
+    else:
+        grader = ChrF(name=of_text, word_order=2 if metric.name == "chrf++" else 0)
+    corpus: Any = grader.metrics()[0]
+    columns = {column: replace(info, metric=False) for column, info in grader.columns().items()}
+
+    def values(facts: Text) -> Mapping[str, float | Grade]:
+        answer = facts.answer[0] if isinstance(facts.answer, list) else facts.answer
+        truths = [str(truth) for truth in facts.references]
+        graded: Mapping[str, float | Grade] = grader.grade(
+            Completion(str(answer), ground_truth=truths)
+        )
+        return graded
+
+    up = metric.higher_is_better
+    return Score(name, columns, values, specs=(replace(corpus, name=name, higher_is_better=up),))
+
+
+# --- functions of the task's own ----------------------------------------------------------------
+
+
+def _own_score(metric: MetricConfig, suffix: str) -> Score:
+    """Return a metric whose values a function of the task makes of references and predictions."""
+    function = metric.function
+    if function is None:
+        raise InvalidInputError(f"the metric {metric.name!r} has no function")
+
+    def values(facts: Text) -> Any:
+        found = [
+            function(references=[truth], predictions=[facts.answer], **metric.options)
+            for truth in facts.references
+        ]
+        numbers = [one[metric.name] if isinstance(one, Mapping) else one for one in found]
+        return max(numbers) if len(numbers) > 1 else numbers[0]
+
+    return of_values(metric, suffix, values)
+
+
+def of_values(metric: MetricConfig, suffix: str, values: Callable[[Any], Any]) -> Score:
+    """Return a metric of values that code of the task makes: numbers, or pairs to be divided.
+
+    Parameters
+    ----------
+    metric : MetricConfig
+        Says how they are brought together.
+    suffix : str
+        Of the pipeline.
+    values : callable
+        From whatever is graded to a number, or to a pair.
+
+    Returns
+    -------
+    Score
+        With one column, or with the two whose sums it is made of.
+
+    Examples
+    --------
+    >>> of_values(MetricConfig("words"), "", len).grade("abc")
+    {'words': 3.0}
+    """
+    name = f"{metric.name}{suffix}"
+    if metric.aggregation in ("mean", "nanmean"):
+        info = ColumnInfo(metric.higher_is_better)
+        return Score(name, {name: info}, lambda facts: [_number(values(facts), name)])
+    kept = dict.fromkeys((f"{name}_sum", f"{name}_over"), KEPT)
+    single = metric.aggregation == "perplexity"
+
+    def pair(facts: Any) -> list[float]:
+        found = values(facts)
+        return [float(found), 1.0] if single else [float(found[0]), float(found[1])]
+
+    of_sums = _bits if metric.aggregation == "bits_per_byte" else _exponential
+    return Score(name, kept, pair, of_sums, metric.higher_is_better, _POSITIVE)
+
+
+def _number(value: Any, name: str) -> float | Grade:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return Grade.error(f"{name} is {value!r:.60}; it must be a number")
+    return number if math.isfinite(number) else Grade.skipped(f"{name} is {number}")

@@ -1,0 +1,208 @@
+"""What of a document is meant: a column, a Jinja template, a constant, or a function."""
+
+import ast
+import functools
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.tasks.hooks import place_of
+
+__all__ = ["choices_of", "rendered", "resolved", "target_of", "text_of"]
+
+
+def rendered(template: str, row: Mapping[str, Any], what: str) -> str:
+    r"""Return a Jinja template with the columns of a row in it, run in a sandbox.
+
+    Parameters
+    ----------
+    template : str
+        It may use ``regex_replace(pattern, replacement)`` beside Jinja's own filters. The newline
+        at its end stays; a column that is not there is an error.
+    row : mapping
+        A document.
+    what : str
+        Which key of the task it is, for the error.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Raises
+    ------
+    InvalidInputError
+        If the template is broken, or the row does not fit it.
+
+    Examples
+    --------
+    >>> rendered("Q: {{question|trim}}\nA:", {"question": " Why? "}, "doc_to_text")
+    'Q: Why?\nA:'
+    """
+    from jinja2 import TemplateError
+
+    place = f"{place_of(row)}: {what}"
+    try:
+        text: str = _compiled(template).render(dict(row))
+    except TemplateError as error:
+        raise InvalidInputError(
+            f"{place}: {error}; the columns are {', '.join(map(repr, row))}"
+        ) from error
+    except Exception as error:  # a template calls methods of the values, which fail in any way
+        raise InvalidInputError(f"{place} fails: {type(error).__name__}: {error}") from error
+    return text
+
+
+@functools.lru_cache(maxsize=512)
+def _compiled(text: str) -> Any:
+    return _environment().from_string(text)
+
+
+@functools.cache
+def _environment() -> Any:
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    made = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+    made.filters["regex_replace"] = _regex_replace
+    return made
+
+
+def _regex_replace(text: str, pattern: str, repl: str, count: int = 0) -> str:
+    return re.sub(pattern, repl, text, count=count)
+
+
+def resolved(given: str | None, row: Mapping[str, Any], what: str) -> str:
+    """Return a text that a column name or a template stands for; "" for none."""
+    if not given:
+        return ""
+    return str(row[given]) if given in row else rendered(given, row, what)
+
+
+def text_of(given: Any, row: Mapping[str, Any], *, has_choices: bool) -> str | int:
+    """Return the question of a document, or the number of the right context.
+
+    Parameters
+    ----------
+    given : str, int or callable
+        The task's ``doc_to_text``. A column is taken as it is.
+    row : mapping
+        A document.
+    has_choices : bool
+        Whether the task has ``doc_to_choice``: a template that writes a number means one then.
+
+    Returns
+    -------
+    str or int
+        A number where the choices are alternative contexts.
+
+    Examples
+    --------
+    >>> text_of("Q: {{q}}", {"q": "Why?"}, has_choices=False)
+    'Q: Why?'
+    """
+    value = given(row) if callable(given) else given
+    if isinstance(value, str) and not callable(given):
+        value = row[value] if value in row else _number_or_text(value, row, has_choices)
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise InvalidInputError(
+            f"{place_of(row)}: doc_to_text is {value!r:.60}; it must give a text"
+        )
+    return value
+
+
+def _number_or_text(template: str, row: Mapping[str, Any], has_choices: bool) -> str | int:
+    text = rendered(template, row, "doc_to_text")
+    return int(text) if has_choices and text.isdecimal() else text
+
+
+def target_of(given: Any, row: Mapping[str, Any], *, has_choices: bool) -> Any:
+    """Return the answer of a document: a text, the number of a choice, or a list of either.
+
+    Parameters
+    ----------
+    given : str, int, list or callable
+        The task's ``doc_to_target``.
+    row, has_choices
+        As in `text_of`.
+
+    Returns
+    -------
+    object
+        A template that writes a list is read as one.
+
+    Examples
+    --------
+    >>> target_of("{{label}}", {"label": 1}, has_choices=True)
+    1
+    >>> target_of("{{answers}}", {"answers": ["a", "b"]}, has_choices=False)
+    ['a', 'b']
+    """
+    if callable(given):
+        return given(row)
+    if not isinstance(given, str):
+        return given
+    if given in row:
+        return row[given]
+    text = rendered(given, row, "doc_to_target")
+    if has_choices and text.isdecimal():
+        return int(text)
+    if len(text) >= 2 and text[0] == "[" and text[-1] == "]":
+        try:
+            return ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return text
+    return text
+
+
+def choices_of(given: Any, row: Mapping[str, Any]) -> list[str]:
+    """Return the choices of a document.
+
+    Parameters
+    ----------
+    given : str, list, dict or callable
+        The task's ``doc_to_choice``: a column, a template that writes a Python list, the choices
+        themselves, or a table whose values they are.
+    row : mapping
+        A document.
+
+    Returns
+    -------
+    list of str
+        At least one.
+
+    Raises
+    ------
+    InvalidInputError
+        If it gives no list of texts.
+
+    Examples
+    --------
+    >>> choices_of("{{[a, b]}}", {"a": "yes", "b": "no"})
+    ['yes', 'no']
+    """
+    value = given(row) if callable(given) else given
+    if isinstance(value, str) and not callable(given):
+        value = row[value] if value in row else _literal(rendered(value, row, "doc_to_choice"), row)
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if not isinstance(value, (list, tuple)) or not value:
+        raise InvalidInputError(
+            f"{place_of(row)}: doc_to_choice is {value!r:.60}; it must give a list of texts"
+        )
+    for at, text in enumerate(value):
+        if not isinstance(text, str):
+            raise InvalidInputError(
+                f"{place_of(row)}: doc_to_choice[{at}] is {text!r:.60}; it must be text"
+            )
+    return list(value)
+
+
+def _literal(text: str, row: Mapping[str, Any]) -> Any:
+    try:
+        return ast.literal_eval(text)  # constants alone, nothing is run
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        raise InvalidInputError(
+            f"{place_of(row)}: doc_to_choice writes {text!r:.60}; it must write a Python list"
+        ) from None

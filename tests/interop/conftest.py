@@ -1,0 +1,3 @@
+"""What pytest must not import here: a script for another environment."""
+
+collect_ignore = ["expected.py"]

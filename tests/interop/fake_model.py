@@ -1,0 +1,20 @@
+"""A model that answers by hashing what it is asked: the same on both sides, and nobody's."""
+
+import hashlib
+from collections.abc import Sequence
+
+
+def _number(*parts: str) -> int:
+    text = "\x1f".join(parts)
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:6], "big")
+
+
+def loglikelihood(context: str, continuation: str) -> tuple[float, bool]:
+    """Return a log-likelihood that grows with length, and whether the text is the greedy one."""
+    number = _number(context, continuation)
+    return -(1.0 + number % 1000 / 100.0) * (1 + len(continuation) / 40.0), number % 3 == 0
+
+
+def completion(context: str, answers: Sequence[str]) -> str:
+    """Return one of the answers."""
+    return answers[_number(context) % len(answers)]
