@@ -46,7 +46,8 @@ WHOLE_MODULES = (
 MODULES = (
     *WHOLE_MODULES,
     *("metric_specs", "op_metric_specs", "seeds"),
-    *("graders", "messages", "models", "plugins", "requests", "responses", "runner", "tasks"),
+    *("graders", "judges", "messages", "models", "plugins", "requests", "responses", "runner"),
+    "tasks",
 )
 
 # The calibration module's variant returns None on one class; the root has the metric.

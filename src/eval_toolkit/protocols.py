@@ -243,7 +243,13 @@ class Model(Protocol):
 
 @runtime_checkable
 class Grader(Protocol):
-    """A response to numbers: pure, so that it can be run again over stored responses."""
+    """A response to numbers: pure, so that it can be run again over stored responses.
+
+    Four more members are used where they are there: ``columns()`` (how each column is to be read),
+    ``response_types`` (what it can grade), ``metrics()`` (metrics of its columns that are no means,
+    from `metric_specs.from_sums` or `on_columns`) and ``answer(response)`` (the answer as a text,
+    which votes in maj@k; None where there is none).
+    """
 
     @property
     def name(self) -> str:

@@ -15,7 +15,7 @@ from eval_toolkit.graders import (
     find_letter,
     find_number,
 )
-from eval_toolkit.graders.extraction import read_number
+from eval_toolkit.graders.extraction import numbers, read_number
 from eval_toolkit.graders.texts import PATTERN_LIMIT
 from eval_toolkit.responses import Completion
 
@@ -366,3 +366,29 @@ def test_letters_of_references():
         LetterMatch(4).grade(Completion("B", ground_truth="Rome"))
     with pytest.raises(InvalidInputError, match="26 letters"):
         LetterMatch(27)
+
+
+LONG = 30_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "12 " + "x" * LONG,  # none at the end
+        "x" * LONG + " 12",
+        "7" * LONG,
+        "1 2 3 " * (LONG // 6),
+        "1, " * LONG + "25 000",
+        "-" + "1,234," * (LONG // 6) + "5",
+        "1/2 " * LONG + "3 1/2",
+        "a" * 10_010 + "12345" + "b" * 19_995,  # the end begins within it
+        "a" * 10_000 + " -1,2345.5" + "b" * 19_996,
+        "x" * 9_990 + r" \frac{1}{2}" + "x" * 19_998,
+        "5 " + "x" * (20_000 - 500) + " y" * 100,
+        "^" * LONG,
+    ],
+)
+def test_the_last_number_of_a_long_text_is_that_of_the_whole(text):
+    whole = numbers._last_token(text)
+    expected = None if whole is None else numbers._value(whole)
+    assert find_number(text, "last") == expected

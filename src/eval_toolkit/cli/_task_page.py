@@ -44,12 +44,25 @@ def task_page(task: BaseTask[Any], done: TaskRun, *, asks: bool = True) -> Page:
         f"task {task.NAME}, model {config['model']['name']}: {_counted(done, config)}",
         f"{100 * config['confidence']:g} % intervals, seed {config['seed']}",
     ]
+    if done.stopping is not None:
+        lead.append(_stopped(done.stopping))
     tables = [_overall(done.card)]
     if done.card.slices:
         tables.append(_by_subject(done.card))
     if done.n_errors:
         tables.append(_errors(done.card))
     return Page(f"{task.NAME}", done.to_dict(), lead, tables, _notes(done, asks))
+
+
+def _stopped(told: Mapping[str, Any]) -> str:
+    """Say why the run ended where it did, and what that saved."""
+    used, total = told["n_used"], told["n_total"]
+    if used == total:
+        return f"not stopped early: {told['reason']}"
+    return (
+        f"stopped early, {used:,} of {total:,} samples count, {told['n_saved']:,} saved: "
+        f"{told['reason']}; the intervals hold at every look"
+    )
 
 
 def _counted(done: TaskRun, config: Mapping[str, Any]) -> str:
@@ -106,12 +119,17 @@ def _errors(card: Scorecard) -> Table:
             name,
             f"{100 * cell.details['error_rate']:.2f} %",
             *_under(cell.details),
+            _in_any_case(cell.details.get("bounds_ci")),
         ]
         for name, cell in card.items()
         if "error_rate" in cell.details
     ]
-    header = ["metric", "failed", "left out", "as zero", "at worst", "at best"]
+    header = ["metric", "failed", "left out", "as zero", "at worst", "at best", "in any case"]
     return Table(header, rows, "failed samples")
+
+
+def _in_any_case(ends: list[float] | None) -> str:
+    return "" if ends is None else f"[{ends[0]:.3f}, {ends[1]:.3f}]"
 
 
 def _under(details: Mapping[str, Any]) -> list[str]:
@@ -122,7 +140,7 @@ def _under(details: Mapping[str, Any]) -> list[str]:
 
 
 def _notes(done: TaskRun, asks: bool) -> list[str]:
-    notes = [_took(done), *done.notes]
+    notes = [_took(done), *map(_judged, done.judges.items()), *done.notes]
     n_failed, of = done.n_failed_requests, f"of {len(done.records):,} samples"
     if n_failed:
         again = "; the same command asks again" if asks and not done.n_replayed else ""
@@ -137,6 +155,19 @@ def _notes(done: TaskRun, asks: bool) -> list[str]:
     if done.run is not None:
         notes.append(f"run {done.run.path}")
     return notes
+
+
+def _judged(judge: tuple[str, Mapping[str, Any]]) -> str:
+    """Return who judged, and what it took."""
+    name, told = judge
+    usage = told["usage_now"]
+    parts = [f"judge {name} ({told['model']}): {told['n_asked']:,} requests asked"]
+    parts += [f"{told['n_reused']:,} verdicts were there"] if told["n_reused"] else []
+    parts += [f"{told['n_failed_requests']:,} failed"] if told["n_failed_requests"] else []
+    tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
+    parts += [f"{tokens:,} tokens"] if tokens else []
+    parts += [f"cost {usage['cost']:.4g}"] if usage.get("cost") else []
+    return ", ".join(parts)
 
 
 def _took(done: TaskRun) -> str:

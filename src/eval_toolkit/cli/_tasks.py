@@ -1,7 +1,7 @@
 """Options that say which task, which of its items and with how many examples."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -9,39 +9,65 @@ import click
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.loading import load_task
 
-__all__ = ["load_chosen_task", "task_options"]
+__all__ = ["load_chosen_task", "task_options", "whole_task_options", "with_perturbations"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-_OPTIONS = (
-    click.option("--data", metavar="PATH", help="The task's data: a file, a folder, a pattern."),
-    click.option("--limit", type=click.IntRange(1), help="Items per subject."),
-    click.option("--fewshot", "num_fewshot", type=click.IntRange(0), metavar="K",
-                 help="Examples before each question."),
-    click.option("--subject", "subjects", multiple=True, help="Only this subject. Repeatable."),
-    click.option("--order", type=click.Choice(["shuffled", "file"]), default="shuffled",
-                 show_default=True, help="Which items a limit takes."),
-    click.option("--shuffle-choices", is_flag=True, default=None, help="Draw the choices' order."),
-    click.option("--revision", help="Commit of a dataset of the hub."),
-    click.option("--seed", type=click.IntRange(0), help="Of examples, order and draws; 42."),
-)  # fmt: skip
+_OPTIONS = {
+    "data": click.option("--data", metavar="PATH",
+                         help="The task's data: a file, a folder, a pattern."),
+    "limit": click.option("--limit", type=click.IntRange(1), help="Items per subject."),
+    "num_fewshot": click.option("--fewshot", "num_fewshot", type=click.IntRange(0), metavar="K",
+                                help="Examples before each question."),
+    "subjects": click.option("--subject", "subjects", multiple=True,
+                             help="Only this subject. Repeatable."),
+    "order": click.option("--order", type=click.Choice(["shuffled", "file"]), default="shuffled",
+                          show_default=True, help="Which items a limit takes."),
+    "shuffle_choices": click.option("--shuffle-choices", is_flag=True, default=None,
+                                    help="Draw the choices' order."),
+    "revision": click.option("--revision", help="Commit of a dataset of the hub."),
+    "seed": click.option("--seed", type=click.IntRange(0),
+                         help="Of examples, order and draws; 42."),
+}  # fmt: skip
+_OF_ITEMS = ("limit", "order")
 
 
 def task_options(command: _Command) -> _Command:
-    """Add the options of a task; the command gets them as ``options``."""
+    """Add the options of a task and its items; the command gets them as ``options``."""
+    return _with(command, _OPTIONS)
 
+
+def whole_task_options(command: _Command) -> _Command:
+    """Add the options of a task whose items are known: all there are, or those of a run."""
+    return _with(command, [name for name in _OPTIONS if name not in _OF_ITEMS])
+
+
+def _with(command: _Command, names: Iterable[str]) -> _Command:
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        names = ("data", "limit", "num_fewshot", "subjects", "order", "shuffle_choices")
-        options = {name: kwargs.pop(name) for name in (*names, "revision", "seed")}
+        options = {name: kwargs.pop(name) for name in names}
         options["subjects"] = list(options["subjects"]) or None
         return command(*args, options=options, **kwargs)
 
     decorated: Any = wrapped
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
+    for name in reversed(list(names)):
+        decorated = _OPTIONS[name](decorated)
     return decorated  # type: ignore[no-any-return]
 
 
 def load_chosen_task(name: str, options: dict[str, Any]) -> BaseTask[Any]:
     """Return the task; ``limit`` and ``order`` are of its samples, not of itself."""
-    return load_task(name, **{k: v for k, v in options.items() if k not in ("limit", "order")})
+    return load_task(name, **{k: v for k, v in options.items() if k not in _OF_ITEMS})
+
+
+def with_perturbations(task: BaseTask[Any], given: Sequence[str]) -> BaseTask[Any]:
+    """Return the task with its questions changed as ``KIND`` or ``KIND=PROBABILITY`` says."""
+    from eval_toolkit.tasks.perturbations import Perturbation, perturbed
+
+    for text in given:
+        kind, equals, share = text.partition("=")
+        try:
+            probability = float(share) if equals else None
+        except ValueError:
+            raise click.UsageError(f"--perturb {text}: {share!r} is no number") from None
+        task = perturbed(task, Perturbation(kind, probability, seed=task.seed))
+    return task

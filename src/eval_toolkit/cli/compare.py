@@ -364,7 +364,7 @@ def _page(result: RunComparison, lead: Sequence[str], sampling: Sampling) -> Pag
     notes = [f"{cell.metric}, {cell.slice}: {cell.reason}" for cell in result.cells if cell.reason]
     table = _table(result.cells)
     lines = [*lead, f"B - A, {sampling}"]
-    counted = [*result.left_out, *result.without_value]
+    counted = [*result.notes, *result.left_out, *result.without_value]
     return Page("B - A", payload, lines, [table], [*counted, *alone, *changes, *notes])
 
 

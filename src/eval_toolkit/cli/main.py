@@ -41,6 +41,10 @@ _COMMANDS = {
         "eval_toolkit.cli.gate:gate",
         "Hold a run to its claims: exit 1 when one of severity error fails.",
     ),
+    "judge": (
+        "eval_toolkit.cli.judge:judge",
+        "Let models judge stored answers, and see how far they agree with people.",
+    ),
     "leaderboard": (
         "eval_toolkit.cli.leaderboard:leaderboard",
         "Rank systems by their runs on the same tasks: ranks, intervals, who may be best.",
@@ -50,6 +54,10 @@ _COMMANDS = {
         "Which models there are; fetch the embedded one; prove an endpoint.",
     ),
     "plan": ("eval_toolkit.cli.plan:plan", "Say how many rows or samples you need."),
+    "robustness": (
+        "eval_toolkit.cli.robustness:robustness",
+        "Say what typos, case and other words cost: perturbed runs against the plain one.",
+    ),
     "run": (
         "eval_toolkit.cli.run:run",
         "Put TASK to a model: every answer is kept, every number has an interval.",
@@ -62,6 +70,10 @@ _COMMANDS = {
     "split": (
         "eval_toolkit.cli.split:split",
         "Split a file into parts: stratified, by group or by time.",
+    ),
+    "suite": (
+        "eval_toolkit.cli.suite:suite",
+        "Put every task of a suite to a model: a run per task, means over tasks with intervals.",
     ),
     "tasks": (
         "eval_toolkit.cli.tasks:tasks",

@@ -2,25 +2,38 @@
 
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
+from eval_toolkit.cli._plan_models import attempts, labels, variance
+from eval_toolkit.cli._planning import (
+    Above,
+    Between,
+    Share,
+    answer,
+    assumptions,
+    clusters,
+    confidence_option,
+    groups_options,
+    percent,
+    power_option,
+    width_option,
+    within,
+)
 from eval_toolkit.cli._rows import Wanted, read_predictions
-from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.cli._show import Output, Page
 from eval_toolkit.errors import InfeasibleError
 from eval_toolkit.inference import SampleSize, bootstrap_ci, n_for_power, n_for_width, roc_auc_sd
 from eval_toolkit.inference._distributions import critical_value
 
 __all__ = ["plan"]
 
-_Between = click.FloatRange(0, 1, min_open=True, max_open=True)
-_Share = click.FloatRange(0, 1)
-_Above = click.FloatRange(0, min_open=True)
-_NOT_ASSUMED = ("as_json", "out")
+_disagree = click.option(
+    "--disagree", type=Share, help="Share of rows on which the two differ (0/1 values)."
+)
 
 
 @click.group()
@@ -28,60 +41,18 @@ def plan() -> None:
     """Say how many rows or samples you need."""
 
 
-def _groups(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of rows that come in groups."""
-    size = click.option(
-        "--group-size",
-        type=click.FloatRange(1),
-        default=1.0,
-        help="Mean number of rows per group, where rows come in groups.",
-    )
-    correlation = click.option(
-        "--group-correlation",
-        type=_Share,
-        default=0.0,
-        help="How alike the rows of one group are, from 0 to 1.",
-    )
-    return size(correlation(command))
-
-
-def _clusters(groups: dict[str, Any]) -> dict[str, Any]:
-    """Return those options under the library's names."""
-    return {"cluster_size": groups["group_size"], "icc": groups["group_correlation"]}
-
-
-_confidence = click.option(
-    "--confidence",
-    type=_Between,
-    default=0.95,
-    show_default=True,
-    help="Confidence of the interval; the level of a test is 1 minus it.",
-)
-_power = click.option(
-    "--power",
-    type=_Between,
-    default=0.8,
-    show_default=True,
-    help="Probability of success where the assumptions hold.",
-)
-_width = click.option(
-    "--width",
-    required=True,
-    type=_Above,
-    help="Full width of the interval, from the low to the high end.",
-)
-_disagree = click.option(
-    "--disagree", type=_Share, help="Share of rows on which the two differ (0/1 values)."
-)
+plan.add_command(attempts)
+plan.add_command(labels)
+plan.add_command(variance)
 
 
 @plan.command()
-@_width
+@width_option
 @click.option(
-    "--expected", type=_Share, default=0.5, show_default=True, help="Rate you expect; 0.5 is worst."
+    "--expected", type=Share, default=0.5, show_default=True, help="Rate you expect; 0.5 is worst."
 )
-@_confidence
-@_groups
+@confidence_option
+@groups_options
 @output_options("json")
 def rate(width: float, expected: float, confidence: float, output: Output, **groups: Any) -> None:
     """Plan for the interval of a rate: accuracy, recall, exact match, attack success.
@@ -89,15 +60,15 @@ def rate(width: float, expected: float, confidence: float, output: Output, **gro
     \b
     eval-toolkit plan rate --width 0.1 --expected 0.9
     """  # noqa: D301
-    size = n_for_width(width, proportion=expected, confidence=confidence, **_clusters(groups))
-    _answer(size, f"to know a rate near {expected:g} {_within(width, confidence)}", output)
+    size = n_for_width(width, proportion=expected, confidence=confidence, **clusters(groups))
+    answer(size, f"to know a rate near {expected:g} {within(width, confidence)}", output)
 
 
 @plan.command()
-@_width
-@click.option("--sd", required=True, type=_Above, help="Standard deviation of one value.")
-@_confidence
-@_groups
+@width_option
+@click.option("--sd", required=True, type=Above, help="Standard deviation of one value.")
+@confidence_option
+@groups_options
 @output_options("json")
 def mean(width: float, sd: float, confidence: float, output: Output, **groups: Any) -> None:
     """Plan for the interval of a mean of real values: a reward, a judge's score.
@@ -105,16 +76,16 @@ def mean(width: float, sd: float, confidence: float, output: Output, **groups: A
     \b
     eval-toolkit plan mean --width 0.2 --sd 1.1
     """  # noqa: D301
-    size = n_for_width(width, sd=sd, confidence=confidence, **_clusters(groups))
-    _answer(size, f"to know the mean {_within(width, confidence)}", output)
+    size = n_for_width(width, sd=sd, confidence=confidence, **clusters(groups))
+    answer(size, f"to know the mean {within(width, confidence)}", output)
 
 
 @plan.command()
-@_width
-@click.option("--expected", required=True, type=_Between, help="ROC-AUC you expect.")
-@click.option("--positives", required=True, type=_Between, help="Share of positive rows.")
-@_confidence
-@_groups
+@width_option
+@click.option("--expected", required=True, type=Between, help="ROC-AUC you expect.")
+@click.option("--positives", required=True, type=Between, help="Share of positive rows.")
+@confidence_option
+@groups_options
 @output_options("json")
 def auc(
     width: float,
@@ -130,23 +101,23 @@ def auc(
     eval-toolkit plan auc --width 0.05 --expected 0.85 --positives 0.1
     """  # noqa: D301
     size = n_for_width(
-        width, sd=roc_auc_sd(expected, positives), confidence=confidence, **_clusters(groups)
+        width, sd=roc_auc_sd(expected, positives), confidence=confidence, **clusters(groups)
     )
-    words = f"to know a ROC-AUC near {expected:g} {_within(width, confidence)}"
-    _answer(size, f"{words}, {_percent(positives)} of them positive", output)
+    words = f"to know a ROC-AUC near {expected:g} {within(width, confidence)}"
+    answer(size, f"{words}, {percent(positives)} of them positive", output)
 
 
 @plan.command()
 @click.option("--effect", type=float, help="Difference to be found, as 0.03.")
 @click.option("--rows", type=click.IntRange(2), help="Or: the rows you have; what can they show?")
 @_disagree
-@click.option("--expected", type=_Share, help="Rate of the first system (0/1 values).")
-@click.option("--sd", type=_Above, help="Standard deviation of one value, or of the differences.")
+@click.option("--expected", type=Share, help="Rate of the first system (0/1 values).")
+@click.option("--sd", type=Above, help="Standard deviation of one value, or of the differences.")
 @click.option("--correlation", type=click.FloatRange(-1, 1), help="Of the two systems' values.")
 @click.option("--different-rows", is_flag=True, help="The two are evaluated on different rows.")
-@_power
-@_confidence
-@_groups
+@power_option
+@confidence_option
+@groups_options
 @output_options("json")
 def difference(
     effect: float | None,
@@ -176,16 +147,16 @@ def difference(
             correlation=assumed["correlation"],
             alpha=1.0 - assumed["confidence"],
             power=assumed["power"],
-            **_clusters(assumed),
+            **clusters(assumed),
         )
 
     where = "on different rows, for each system" if different_rows else "on the same rows"
-    chance = f"with a chance of {_percent(assumed['power'])}"
+    chance = f"with a chance of {percent(assumed['power'])}"
     if effect is not None:
-        _answer(needed(effect), f"to find a difference of {effect:g} {where}, {chance}", output)
+        answer(needed(effect), f"to find a difference of {effect:g} {where}, {chance}", output)
         return
     smallest = _smallest_effect(rows or 0, needed, _largest_effect(assumed))
-    payload = {"question": "difference", "assumed": _assumed(), "effect": smallest}
+    payload = {"question": "difference", "assumed": assumptions(), "effect": smallest}
     lead = f"{rows:,} rows show a difference of {smallest:.3g} {where}, {chance}."
     output.emit(Page("Plan", payload, [lead]))
 
@@ -230,13 +201,13 @@ def _smallest_effect(rows: int, needed: Callable[[float], SampleSize], largest: 
 
 @plan.command("no-worse")
 @click.option(
-    "--margin", required=True, type=_Above, help="How much worse still counts as no worse."
+    "--margin", required=True, type=Above, help="How much worse still counts as no worse."
 )
 @_disagree
-@click.option("--sd", type=_Above, help="Standard deviation of the differences (real values).")
-@_power
-@_confidence
-@_groups
+@click.option("--sd", type=Above, help="Standard deviation of the differences (real values).")
+@power_option
+@confidence_option
+@groups_options
 @output_options("json")
 def no_worse(
     margin: float,
@@ -258,14 +229,14 @@ def no_worse(
     if (disagree is None) == (sd is None):
         raise click.UsageError("give --disagree (0/1 values) or --sd (real values)")
     spread = sd if disagree is None else math.sqrt(disagree)
-    size = n_for_power(margin, sd=spread, alpha=1.0 - confidence, power=power, **_clusters(groups))
+    size = n_for_power(margin, sd=spread, alpha=1.0 - confidence, power=power, **clusters(groups))
     words = f"to show that one system is at most {margin:g} worse than an equal one"
-    _answer(size, f"{words}, with a chance of {_percent(power)}", output)
+    answer(size, f"{words}, with a chance of {percent(power)}", output)
 
 
 @plan.command()
 @click.argument("preds", nargs=-1, required=True, metavar="PREDS...")
-@_width
+@width_option
 @click.option("--metric", default="roc_auc", show_default=True, help="Any metric that score knows.")
 @column_options(by=False)
 @sampling_options(methods=False)
@@ -307,37 +278,4 @@ def pilot(
     size = n_for_width(width, sd=sd, confidence=sampling.confidence)
     unit = "rows" if found.groups is None else "groups of rows"
     words = f"like these {units:,}, which give {spec.name} {ci:.3f}, to know it"
-    _answer(size, f"{words} {_within(width, sampling.confidence)}", output, unit, found.rows.files)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:g} %"
-
-
-def _within(width: float, confidence: float) -> str:
-    return f"to a {_percent(confidence)} interval of width {width:g}"
-
-
-def _assumed() -> dict[str, Any]:
-    """Return the options of the command that runs, those given or by default."""
-    given = click.get_current_context().params
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in given.items()
-        if name not in _NOT_ASSUMED and value is not None and value != ()
-    }
-
-
-def _answer(
-    size: SampleSize,
-    words: str,
-    output: Output,
-    unit: str = "rows",
-    inputs: Sequence[Path] = (),
-) -> None:
-    context, assumed = click.get_current_context(), _assumed()
-    groups = f" in {size.n_groups:,} groups" if size.design_effect > 1.0 else ""
-    payload = {"question": context.info_name, "assumed": assumed, **size.to_dict()}
-    rows = [[name.replace("_", " "), str(value)] for name, value in assumed.items()]
-    lead = [f"{size.n:,} {unit}{groups} {words}."]
-    output.emit(Page("Plan", payload, lead, [Table(["assumed", "value"], rows)]), inputs=inputs)
+    answer(size, f"{words} {within(width, sampling.confidence)}", output, unit, found.rows.files)

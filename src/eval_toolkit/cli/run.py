@@ -18,13 +18,15 @@ from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._progress import ProgressBar
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._task_page import estimate_page, task_page
-from eval_toolkit.cli._tasks import load_chosen_task, task_options
+from eval_toolkit.cli._tasks import load_chosen_task, task_options, with_perturbations
 from eval_toolkit.cli._text import in_options, one_line, say
 from eval_toolkit.errors import ArtifactError, ModelError
 from eval_toolkit.protocols import Model
+from eval_toolkit.runs import Run
 from eval_toolkit.runs.open import JOURNAL
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.running import TaskRun, estimate, measure_run, run_task
+from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
 
 __all__ = ["run"]
 
@@ -74,6 +76,50 @@ class _Asking:
     type=click.IntRange(1),
     metavar="K",
     help="Report pass@K over the attempts. Repeatable.",
+)
+@click.option(
+    "--pass-hat",
+    multiple=True,
+    type=click.IntRange(1),
+    metavar="K",
+    help="Report pass^K: all of K attempts are right. Repeatable.",
+)
+@click.option(
+    "--maj-at",
+    multiple=True,
+    type=click.IntRange(1),
+    metavar="K",
+    help="Report maj@K: the answer that most of K attempts give is right. Repeatable.",
+)
+@click.option(
+    "--perturb",
+    "perturbations",
+    multiple=True,
+    metavar="KIND[=P]",
+    help="Ask with typos, upper, lower, swap_case or whitespace in the questions. Repeatable.",
+)
+@click.option(
+    "--until-width",
+    type=click.FloatRange(0, min_open=True),
+    metavar="W",
+    help="Stop once the interval of the (first) metric is no wider than W.",
+)
+@click.option(
+    "--until-decided",
+    is_flag=True,
+    help="Stop once it is clear whether this is better or worse than --against.",
+)
+@click.option(
+    "--against", type=click.Path(exists=True, file_okay=False), metavar="RUN", help="See above."
+)
+@click.option(
+    "--until-metric", metavar="NAME", help="What --until-width and --until-decided look at."
+)
+@click.option(
+    "--margin",
+    type=click.FloatRange(0),
+    metavar="D",
+    help="Differences up to D do not matter to --until-decided.",
 )
 @click.option(
     "--on-error",
@@ -150,7 +196,8 @@ def run(
     if measure is not None:
         _refuse_with_measure(context)
     asking = _asking(given, options)
-    chosen = load_chosen_task(task, options)
+    until = _until(given)
+    chosen = with_perturbations(load_chosen_task(task, options), given["perturbations"])
     if measure is not None:
         done = measure_run(measure, chosen, out=out, **asking.graded)
         _tell(output, chosen, done, asks=False)
@@ -170,6 +217,7 @@ def run(
             loaded,
             folder,
             on_progress=bar,
+            until=until,
             **asking.asked,
             **asking.graded,
             **asking.engine,
@@ -191,12 +239,32 @@ def _asking(given: dict[str, Any], options: dict[str, Any]) -> _Asking:
         graded={
             "graders": list(given["graders"]) or None,
             "pass_at": given["pass_at"],
+            "pass_hat": given["pass_hat"],
+            "maj_at": given["maj_at"],
             "on_error": given["on_error"],
             "max_error_rate": given["max_error_rate"],
             "confidence": given["confidence"],
         },
         engine={name: given[name] for name in ("concurrency", "cache", "replay")},
     )
+
+
+def _until(given: dict[str, Any]) -> UntilWidth | UntilDecided | None:
+    """Return the rule that may end the run early."""
+    width, against = given["until_width"], given["against"]
+    if given["until_decided"] != (against is not None):
+        raise click.UsageError("--until-decided and --against RUN go together")
+    if width is not None and against is not None:
+        raise click.UsageError("give --until-width or --until-decided, not both")
+    if given["margin"] is not None and against is None:
+        raise click.UsageError("--margin is for --until-decided")
+    if width is not None:
+        return UntilWidth(width, given["until_metric"])
+    if against is not None:
+        return UntilDecided(Run.open(against), given["until_metric"], given["margin"] or 0.0)
+    if given["until_metric"] is not None:
+        raise click.UsageError("--until-metric is for --until-width and --until-decided")
+    return None
 
 
 def _loaded(choose: Callable[..., ModelChoice], model: str, asking: _Asking) -> Model:
@@ -215,8 +283,8 @@ def _refuse_odd_folders(out: str | None, no_store: bool) -> None:
 
 _WITH_MEASURE = {
     *("task", "measure", "out", "no_store", "as_json", "as_md", "quiet"),
-    *("graders", "pass_at", "on_error", "max_error_rate", "confidence"),
-    *("data", "num_fewshot", "subjects", "shuffle_choices", "revision", "seed"),
+    *("graders", "pass_at", "pass_hat", "maj_at", "on_error", "max_error_rate", "confidence"),
+    *("data", "num_fewshot", "subjects", "shuffle_choices", "revision", "seed", "perturbations"),
 }
 """What grades answers, and what names the task that was run; the rest asks for answers."""
 

@@ -6,6 +6,7 @@ import click
 
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.cli._task_check import check
 from eval_toolkit.cli._tasks import load_chosen_task, task_options
 from eval_toolkit.cli._text import one_line, say
 from eval_toolkit.tasks.base import BaseTask
@@ -20,6 +21,9 @@ __all__ = ["tasks"]
 @click.group()
 def tasks() -> None:
     """Which tasks there are; what one is made of; what its prompts look like."""
+
+
+tasks.add_command(check)
 
 
 @tasks.command("list")

@@ -9,11 +9,25 @@ from typing import TYPE_CHECKING
 
 from eval_toolkit._optional import names_on_use
 from eval_toolkit.graders.base import ColumnInfo, Grade
-from eval_toolkit.graders.choices import BitsPerByte, ChoiceAccuracy, ProbabilityMass
+from eval_toolkit.graders.choices import (
+    BitsPerByte,
+    ChoiceAccuracy,
+    ChoicePosition,
+    ProbabilityMass,
+)
 from eval_toolkit.graders.loading import available_graders, default_graders, load_grader
 from eval_toolkit.graders.texts import ExactMatch, TextRules, TokenF1
 
 if TYPE_CHECKING:
+    from eval_toolkit.graders.answers import WithAnswer, with_answers
+    from eval_toolkit.graders.choice_calibration import ChoiceCalibration, choice_reliability
+    from eval_toolkit.graders.choice_scores import (
+        ConfidenceWeightedAccuracy,
+        DistributionalCorrectnessScore,
+        TernaryScore,
+    )
+    from eval_toolkit.graders.code import CodeTests, find_code
+    from eval_toolkit.graders.drop import Drop, drop_answer
     from eval_toolkit.graders.extraction import (
         LetterMatch,
         NumberMatch,
@@ -21,30 +35,108 @@ if TYPE_CHECKING:
         find_letter,
         find_number,
     )
+    from eval_toolkit.graders.formats import CsvFormat, Placeholders, PostscriptFormat
+    from eval_toolkit.graders.ifeval import IFEval
+    from eval_toolkit.graders.json_format import JsonFormat
+    from eval_toolkit.graders.languages import LanguageConsistency, LanguageMatch, detect_language
+    from eval_toolkit.graders.lengths import (
+        LengthControl,
+        LengthRatio,
+        UnitCount,
+        count_paragraphs,
+        count_sentences,
+        count_words,
+    )
+    from eval_toolkit.graders.mathematics import MathMatch, find_math_answers, normal_form
+    from eval_toolkit.graders.percentages import ExponentialSimilarity
+    from eval_toolkit.graders.repetition import RepeatedText
+    from eval_toolkit.graders.rouge import Rouge
+    from eval_toolkit.graders.translation import Bleu, ChrF, Ter
 
 __all__ = [
     "BitsPerByte",
+    "Bleu",
     "ChoiceAccuracy",
+    "ChoiceCalibration",
+    "ChoicePosition",
+    "ChrF",
+    "CodeTests",
     "ColumnInfo",
+    "ConfidenceWeightedAccuracy",
+    "CsvFormat",
+    "DistributionalCorrectnessScore",
+    "Drop",
     "ExactMatch",
+    "ExponentialSimilarity",
     "Grade",
+    "IFEval",
+    "JsonFormat",
+    "LanguageConsistency",
+    "LanguageMatch",
+    "LengthControl",
+    "LengthRatio",
     "LetterMatch",
+    "MathMatch",
     "NumberMatch",
+    "Placeholders",
+    "PostscriptFormat",
     "ProbabilityMass",
     "RegexMatch",
+    "RepeatedText",
+    "Rouge",
+    "Ter",
+    "TernaryScore",
     "TextRules",
     "TokenF1",
+    "UnitCount",
+    "WithAnswer",
     "available_graders",
+    "choice_reliability",
+    "count_paragraphs",
+    "count_sentences",
+    "count_words",
     "default_graders",
+    "detect_language",
+    "drop_answer",
+    "find_code",
     "find_letter",
+    "find_math_answers",
     "find_number",
     "load_grader",
+    "normal_form",
+    "with_answers",
 ]
 
 # Its patterns take longer to compile than most tasks to load.
 __getattr__ = names_on_use(
     __name__,
     {
+        "answers": ("WithAnswer", "with_answers"),
+        "choice_calibration": ("ChoiceCalibration", "choice_reliability"),
+        "choice_scores": (
+            "ConfidenceWeightedAccuracy",
+            "DistributionalCorrectnessScore",
+            "TernaryScore",
+        ),
+        "code": ("CodeTests", "find_code"),
+        "drop": ("Drop", "drop_answer"),
         "extraction": ("LetterMatch", "NumberMatch", "RegexMatch", "find_letter", "find_number"),
+        "formats": ("CsvFormat", "Placeholders", "PostscriptFormat"),
+        "ifeval": ("IFEval",),
+        "json_format": ("JsonFormat",),
+        "languages": ("LanguageConsistency", "LanguageMatch", "detect_language"),
+        "lengths": (
+            "LengthControl",
+            "LengthRatio",
+            "UnitCount",
+            "count_paragraphs",
+            "count_sentences",
+            "count_words",
+        ),
+        "mathematics": ("MathMatch", "find_math_answers", "normal_form"),
+        "percentages": ("ExponentialSimilarity",),
+        "repetition": ("RepeatedText",),
+        "rouge": ("Rouge",),
+        "translation": ("Bleu", "ChrF", "Ter"),
     },
 )

@@ -6,36 +6,26 @@ from typing import Any
 
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import KEPT, ColumnInfo, Grade, answer_code, columns_of
-from eval_toolkit.graders.extraction import (
-    LetterMatch,
-    NumberMatch,
-    RegexMatch,
-    find_letter,
-    find_number,
-)
 from eval_toolkit.graders.loading import load_grader
-from eval_toolkit.graders.texts import ExactMatch, TextRules
 from eval_toolkit.protocols import Grader
-from eval_toolkit.responses import Completion
 
 __all__ = ["WithAnswer", "with_answers"]
 
 _NO_ANSWER = Grade.skipped("no answer was found to vote with")
-_KNOWN = (ExactMatch, LetterMatch, NumberMatch, RegexMatch)
 
 
 def _has_answer(grader: Any) -> bool:
-    return callable(getattr(grader, "answer", None)) or isinstance(grader, _KNOWN)
+    return callable(getattr(grader, "answer", None))
 
 
 @dataclass(frozen=True, slots=True)
 class WithAnswer:
     """A grader that also keeps a code of the answer it found, in the column ``<name>_answer``.
 
-    Answers with one code are one answer: the number for `NumberMatch`, the letter for
+    Answers with one code are one answer. What it is the grader's method ``answer(response)`` says,
+    a text, or None where there is none: the number for `NumberMatch`, the letter for
     `LetterMatch`, what was found for `RegexMatch`, the text after its rules for `ExactMatch`, the
-    text of the choice for `ChoiceAccuracy`. Of any other grader it is what its method
-    ``answer(response)`` returns, a text, or None where there is none.
+    text of the choice for `ChoiceAccuracy`.
 
     Parameters
     ----------
@@ -49,6 +39,7 @@ class WithAnswer:
 
     Examples
     --------
+    >>> from eval_toolkit.responses import Completion
     >>> grader = WithAnswer("number_match")
     >>> one, other = (grader.grade(Completion(text, ground_truth="8")) for text in ("8", "so 8.0"))
     >>> one["number_match_answer"] == other["number_match_answer"]
@@ -92,38 +83,9 @@ class WithAnswer:
 
     def grade(self, response: Any) -> Mapping[str, float | Grade]:
         """Return the grader's grades and the code of the answer."""
-        found = _answer(self.grader, response)
-        code = _NO_ANSWER if found is None else answer_code(found)
+        found = self.grader.answer(response)
+        code = _NO_ANSWER if found is None else answer_code(str(found))
         return {**self.grader.grade(response), f"{self.name}_answer": code}
-
-
-def _answer(grader: Any, response: Any) -> str | None:
-    """Return what a grader takes for the answer, as a text; None where there is none."""
-    if callable(getattr(grader, "answer", None)):
-        given = grader.answer(response)
-        return None if given is None else str(given)
-    if isinstance(grader, ExactMatch):
-        rules = TextRules(
-            grader.ignore_case,
-            grader.ignore_punctuation,
-            grader.ignore_articles,
-            grader.ignore_whitespace,
-            grader.ignore,
-        )
-        return rules.apply(response.completion) or None
-    if isinstance(grader, NumberMatch):
-        number = find_number(response.completion, grader.where)
-        return None if number is None else str(number)
-    if isinstance(grader, LetterMatch):
-        return find_letter(response.completion, grader.n_choices or _n_choices(response))
-    found = grader.find(response.completion)
-    return None if found is None else str(found).strip()
-
-
-def _n_choices(response: Completion) -> int | None:
-    context = response.context if isinstance(response.context, Mapping) else {}
-    choices = context.get("choices")
-    return len(choices) if isinstance(choices, (list, tuple)) and 2 <= len(choices) <= 26 else None
 
 
 def with_answers(graders: Iterable[Grader]) -> list[Grader]:
@@ -146,7 +108,7 @@ def with_answers(graders: Iterable[Grader]) -> list[Grader]:
 
     Examples
     --------
-    >>> from eval_toolkit.graders import TokenF1
+    >>> from eval_toolkit.graders import ExactMatch, TokenF1
     >>> [list(grader.columns()) for grader in with_answers([ExactMatch(), TokenF1()])]
     [['exact_match', 'exact_match_answer'], ['f1']]
     """

@@ -4,7 +4,7 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eval_toolkit._validate import integer
 from eval_toolkit.errors import MissingColumnError, UndefinedMetricError
@@ -18,10 +18,8 @@ from eval_toolkit.graders.choices import (
     right_choices,
     suffix,
 )
-
-if TYPE_CHECKING:
-    from eval_toolkit.protocols import MetricSpec
-    from eval_toolkit.scorecards import Records
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.scorecards import Records
 
 __all__ = ["ChoiceCalibration", "choice_reliability"]
 
@@ -119,7 +117,7 @@ class ChoiceCalibration:
 
 
 def choice_reliability(
-    records: "Records",
+    records: Records,
     *,
     normalise: str = "none",
     n_bins: int = 10,
@@ -156,7 +154,6 @@ def choice_reliability(
 
     Examples
     --------
-    >>> from eval_toolkit.scorecards import Records
     >>> sure, right = [0.9, 0.8, 0.4, 0.3], [1, 1, 1, 0]
     >>> columns = {"choice_confidence": sure, "choice_confidence_right": right}
     >>> bins = choice_reliability(Records.from_columns(columns), n_bins=2)

@@ -16,25 +16,69 @@ from eval_toolkit.responses import ResponseType
 __all__ = ["available_graders", "default_graders", "fitting_graders", "load_grader"]
 
 _HERE = "eval_toolkit.graders"
+_JUDGES = "eval_toolkit.judges"
 _OURS = {
     "accuracy": f"{_HERE}.choices:ChoiceAccuracy",
     "accuracy_norm_bytes": f"{_HERE}.choices:ChoiceAccuracy",
     "accuracy_norm_chars": f"{_HERE}.choices:ChoiceAccuracy",
     "accuracy_norm_tokens": f"{_HERE}.choices:ChoiceAccuracy",
     "bits_per_byte": f"{_HERE}.choices:BitsPerByte",
+    "bleu": f"{_HERE}.translation:Bleu",
+    "character_count": f"{_HERE}.lengths:UnitCount",
+    "choice_confidence": f"{_HERE}.choice_calibration:ChoiceCalibration",
+    "choice_position": f"{_HERE}.choices:ChoicePosition",
+    "chrf": f"{_HERE}.translation:ChrF",
+    "code_pass": f"{_HERE}.code:CodeTests",
+    "confidence_weighted_accuracy": f"{_HERE}.choice_scores:ConfidenceWeightedAccuracy",
+    "csv_format": f"{_HERE}.formats:CsvFormat",
+    "distributional_correctness_score": f"{_HERE}.choice_scores:DistributionalCorrectnessScore",
+    "drop": f"{_HERE}.drop:Drop",
     "exact_match": f"{_HERE}.texts:ExactMatch",
+    "exponential_similarity": f"{_HERE}.percentages:ExponentialSimilarity",
     "f1": f"{_HERE}.texts:TokenF1",
     "f1_plain": f"{_HERE}.texts:TokenF1",
+    "ifeval": f"{_HERE}.ifeval:IFEval",
+    "json_format": f"{_HERE}.json_format:JsonFormat",
+    "judge": f"{_JUDGES}.judge:Judge",
+    "keywords": f"{_JUDGES}.keywords:KeywordJudge",
+    "language_consistency": f"{_HERE}.languages:LanguageConsistency",
+    "language_match": f"{_HERE}.languages:LanguageMatch",
+    "length_control": f"{_HERE}.lengths:LengthControl",
+    "length_ratio": f"{_HERE}.lengths:LengthRatio",
     "letter_match": f"{_HERE}.extraction:LetterMatch",
+    "math_match": f"{_HERE}.mathematics:MathMatch",
     "number_match": f"{_HERE}.extraction:NumberMatch",
+    "panel": f"{_JUDGES}.panel:Panel",
+    "paragraph_count": f"{_HERE}.lengths:UnitCount",
+    "placeholders": f"{_HERE}.formats:Placeholders",
+    "postscript_format": f"{_HERE}.formats:PostscriptFormat",
     "probability_mass": f"{_HERE}.choices:ProbabilityMass",
+    "probability_mass_norm_bytes": f"{_HERE}.choices:ProbabilityMass",
+    "probability_mass_norm_chars": f"{_HERE}.choices:ProbabilityMass",
+    "probability_mass_norm_tokens": f"{_HERE}.choices:ProbabilityMass",
+    "raw_language_consistency": f"{_HERE}.languages:LanguageConsistency",
+    "refusal_phrases": f"{_JUDGES}.keywords:Refusal",
     "regex_match": f"{_HERE}.extraction:RegexMatch",
+    "repeated_text": f"{_HERE}.repetition:RepeatedText",
+    "rouge": f"{_HERE}.rouge:Rouge",
+    "sentence_count": f"{_HERE}.lengths:UnitCount",
+    "ter": f"{_HERE}.translation:Ter",
+    "ternary_score": f"{_HERE}.choice_scores:TernaryScore",
+    "word_count": f"{_HERE}.lengths:UnitCount",
 }
-_PRESET = {
+_PRESET: dict[str, dict[str, Any]] = {
     "accuracynormbytes": {"normalise": "bytes"},
     "accuracynormchars": {"normalise": "characters"},
     "accuracynormtokens": {"normalise": "tokens"},
+    "charactercount": {"unit": "characters"},
     "f1plain": {"normalise": "plain"},
+    "paragraphcount": {"unit": "paragraphs"},
+    "probabilitymassnormbytes": {"normalise": "bytes"},
+    "probabilitymassnormchars": {"normalise": "characters"},
+    "probabilitymassnormtokens": {"normalise": "tokens"},
+    "rawlanguageconsistency": {"raw": True},
+    "sentencecount": {"unit": "sentences"},
+    "wordcount": {"unit": "words"},
 }
 """What a name already says, by the name without its underscores."""
 
@@ -104,8 +148,8 @@ def fitting_graders(response_type: ResponseType) -> list[str]:
 
     Examples
     --------
-    >>> fitting_graders(ResponseType.LOGLIKELIHOODS)[-1]
-    'probability_mass'
+    >>> fitting_graders(ResponseType.LOGLIKELIHOODS)[0]
+    'accuracy'
     """
     return [
         name

@@ -1,9 +1,9 @@
 """Graders of generated texts: exact match and token F1, and how texts are made comparable.
 
-Patterns that the caller gives run on model output. Python's ``re`` has no time limit, so they see
-at most the last `PATTERN_LIMIT` characters of a text: a pattern that takes quadratic time stays
-bearable. One that backtracks exponentially, such as ``(a+)+$``, does not; such patterns must not be
-used on text that others write.
+Patterns that the caller gives run on model output. They see at most the last `PATTERN_LIMIT`
+characters of a text. A pattern that could take long on some text, such as ``(a+)+$``, runs in a
+worker process and is stopped after a second: the text then counts as one in which nothing was found,
+and the column ``<name>_timed_out`` says so. Graders with such a pattern have that column.
 """
 
 import re
@@ -14,10 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from eval_toolkit._contained.errors import Overrun
+from eval_toolkit._contained.patterns import PATTERN_LIMIT, is_simple, take_out
 from eval_toolkit._validate import choice
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import (
     COMPLETIONS,
+    KEPT,
     RATE,
     ColumnInfo,
     Grade,
@@ -27,9 +30,6 @@ from eval_toolkit.graders.base import (
 from eval_toolkit.responses import Completion
 
 __all__ = ["PATTERN_LIMIT", "ExactMatch", "TextRules", "TokenF1", "compiled"]
-
-PATTERN_LIMIT = 20_000
-"""A caller's pattern sees at most so many characters of a text, its last ones."""
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
 _ASCII_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -58,7 +58,8 @@ class TextRules:
     ignore_whitespace : bool, default True
         Any white space counts as one blank.
     ignore : sequence of str
-        Patterns whose matches are taken out first, in order; see the module on their cost.
+        Patterns whose matches are taken out first, in order, of the end of a text alone; see
+        `eval_toolkit.graders.texts` on patterns that take long.
 
     Examples
     --------
@@ -82,12 +83,31 @@ class TextRules:
         patterns = [compiled(one, f"ignore[{at}]") for at, one in enumerate(self.ignore)]
         object.__setattr__(self, "_patterns", tuple(patterns))
 
+    @property
+    def may_overrun(self) -> bool:
+        """Whether there is a pattern that could take too long on some text."""
+        return not all(is_simple(one.pattern, one.flags) for one in self._patterns)
+
     def apply(self, text: str) -> str:
-        """Return the text without what does not count."""
+        """Return the text without what does not count.
+
+        Parameters
+        ----------
+        text : str
+            Any text.
+
+        Returns
+        -------
+        str
+            What is to be compared.
+
+        Raises
+        ------
+        RuntimeError
+            If a pattern of ``ignore`` takes too long on it.
+        """
         if self._patterns:
-            text = text[-PATTERN_LIMIT:]
-            for pattern in self._patterns:
-                text = pattern.sub("", text)
+            text = take_out(text, self._patterns)
         if not text.isascii():
             text = unicodedata.normalize("NFC", text)
         if self.ignore_case:
@@ -97,6 +117,19 @@ class TextRules:
         if self.ignore_articles:
             text = _ARTICLES.sub(" ", text)
         return " ".join(text.split()) if self.ignore_whitespace else text.strip()
+
+
+def applied(rules: TextRules, response: Completion) -> list[str]:
+    """Return the references by the rules; one that takes too long is a mistake of the task."""
+    try:
+        return [rules.apply(truth) for truth in references(response)]
+    except Overrun as error:
+        raise InvalidInputError(f"`ignore` does not end on a reference: {error}") from error
+
+
+def timed_out_columns(name: str, may_overrun: bool) -> dict[str, ColumnInfo]:
+    """Return the column that says whether a pattern took too long, where one could."""
+    return {f"{name}_timed_out": KEPT} if may_overrun else {}
 
 
 def without_punctuation(text: str) -> str:
@@ -154,13 +187,24 @@ class ExactMatch:
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return what is filled and how it is to be read."""
-        return {self.name: RATE}
+        return {self.name: RATE, **timed_out_columns(self.name, self._rules.may_overrun)}
+
+    def answer(self, response: Completion) -> str | None:
+        """Return the text that is compared; None where nothing is left, or it takes too long."""
+        try:
+            return self._rules.apply(response.completion) or None
+        except Overrun:
+            return None
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
         """Return 1 if any reference agrees."""
-        text = self._rules.apply(response.completion)
-        right = any(text == self._rules.apply(truth) for truth in references(response))
-        return {self.name: float(right)}
+        truths = applied(self._rules, response)
+        late = dict.fromkeys(timed_out_columns(self.name, self._rules.may_overrun), 0.0)
+        try:
+            right = self._rules.apply(response.completion) in truths
+        except Overrun:  # the text made a pattern take too long
+            return {self.name: 0.0, **dict.fromkeys(late, 1.0)}
+        return {self.name: float(right), **late}
 
 
 _PLAIN = TextRules(ignore_case=True)

@@ -84,6 +84,8 @@ if TYPE_CHECKING:
         ppi_mean,
         rogan_gladen,
     )
+    from eval_toolkit.inference.leaderboards import RankedSystem, Ranking, SystemPair, rank_systems
+    from eval_toolkit.inference.missing import MissingBounds, bounded_mean, missing_bounds
     from eval_toolkit.inference.multiplicity import (
         CorrectionMethod,
         bonferroni_correct,
@@ -123,6 +125,8 @@ if TYPE_CHECKING:
         ThresholdFn,
         paired_bootstrap_op_point_diff,
     )
+    from eval_toolkit.inference.rotations import RotationTest, rotation_test
+    from eval_toolkit.inference.sequences import ConfidenceSequence, confidence_sequence
     from eval_toolkit.inference.variance import (
         Purchase,
         VarianceComponents,
@@ -138,6 +142,7 @@ __all__ = [
     "AttemptsDesign",
     "BootstrapCI",
     "ClusteredOLS",
+    "ConfidenceSequence",
     "CorrectedDifference",
     "CorrectedRate",
     "CorrectedTResult",
@@ -155,15 +160,20 @@ __all__ = [
     "McNemarResult",
     "MeanSE",
     "MetricFn",
+    "MissingBounds",
     "NonInferiorityResult",
     "PairedBootstrapCI",
     "PairedMeanResult",
     "Plan",
     "ProportionInterval",
     "Purchase",
+    "RankedSystem",
+    "Ranking",
+    "RotationTest",
     "SampleSize",
     "ScorerComparison",
     "SignFlipResult",
+    "SystemPair",
     "ThresholdFn",
     "ThresholdedMetricFn",
     "VarianceComponents",
@@ -178,11 +188,13 @@ __all__ = [
     "bonferroni_correct",
     "bootstrap_ci",
     "bootstrap_p_value",
+    "bounded_mean",
     "clopper_pearson_interval",
     "cluster_bootstrap_ci",
     "cluster_robust_se",
     "clustered_rate",
     "compare_scorers",
+    "confidence_sequence",
     "correct_p_values",
     "corrected_difference",
     "corrected_rate",
@@ -208,6 +220,7 @@ __all__ = [
     "mcnemar_test",
     "mde_from_ci",
     "mean_se",
+    "missing_bounds",
     "n_for_power",
     "n_for_width",
     "non_inferiority_from_paired",
@@ -222,8 +235,10 @@ __all__ = [
     "percentile_interval",
     "plan_labels",
     "ppi_mean",
+    "rank_systems",
     "roc_auc_sd",
     "rogan_gladen",
+    "rotation_test",
     "rows_plan",
     "sign_flip_test",
     "stratified_cluster_bootstrap_ci",
@@ -238,6 +253,25 @@ __all__ = [
 __getattr__ = names_on_use(
     __name__,
     {
+        "sequences": (
+            "ConfidenceSequence",
+            "confidence_sequence",
+        ),
+        "rotations": (
+            "RotationTest",
+            "rotation_test",
+        ),
+        "missing": (
+            "MissingBounds",
+            "bounded_mean",
+            "missing_bounds",
+        ),
+        "leaderboards": (
+            "RankedSystem",
+            "Ranking",
+            "SystemPair",
+            "rank_systems",
+        ),
         "agreement": ("alpha_interval", "clustered_rate", "kappa_interval"),
         "attempts": ("AttemptsDesign",),
         "bootstrap": ("bootstrap_ci", "cluster_bootstrap_ci"),

@@ -336,7 +336,7 @@ class _Suite:
             )
         return total / len(self.parts)
 
-    def _prior(self, n_draws: int, generator: np.random.Generator) -> FloatArray:
+    def _prior(self, n_draws: int, generator: "np.random.Generator") -> FloatArray:
         """Return rates drawn from the prior: sticks of a Dirichlet process of mass 2."""
         breaks = generator.beta(1.0, 2.0, size=(n_draws, _STICKS))
         left = np.cumprod(1.0 - breaks, axis=1)

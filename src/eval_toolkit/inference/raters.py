@@ -181,9 +181,7 @@ def judge_agreement(
     both = judged & labelled
     if not both.any():
         raise InvalidInputError("no unit has a verdict and a human label; nothing to compare")
-    keys = None
-    if groups is not None:
-        keys = _validate.group_codes(groups, len(both))[0][both]
+    keys = None if groups is None else _validate.group_codes(groups, len(both))[0][both]
     verdicts, truths = verdicts[both], truths[both]
     codes, classes = _classes(verdicts, truths, labels)
     predicted, true = codes[: len(verdicts)], codes[len(verdicts) :]
@@ -194,25 +192,14 @@ def judge_agreement(
     kappa = _or_reason(
         reasons,
         lambda: kappa_interval(
-            predicted,
-            true,
-            weights=weights,
-            labels=range(size),
-            groups=keys,
-            confidence=confidence,
+            predicted, true, weights=weights, labels=range(size), groups=keys, confidence=confidence
         ),
     )
     rated = [predicted, true] if level in ("nominal", "ordinal") else [verdicts, truths]
+    draws = {"confidence": confidence, "n_resamples": n_resamples, "seed": seed}
     alpha = _or_reason(
         reasons,
-        lambda: alpha_interval(
-            rated,
-            level=level,
-            groups=keys,
-            confidence=confidence,
-            n_resamples=n_resamples,
-            seed=seed,
-        ),
+        lambda: alpha_interval(rated, level=level, groups=keys, **draws),  # type: ignore[arg-type]
     )
     shares = _shares(predicted == target, true == target, keys, confidence, known=target >= 0)
     return JudgeAgreement(

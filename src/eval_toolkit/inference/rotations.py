@@ -148,7 +148,9 @@ def _positions(content: IntArray) -> FloatArray:
     return np.stack([(positions == p).sum(axis=(1, 2)) for p in range(k)], axis=1).astype(float)
 
 
-def _permuted(content: IntArray, n_permutations: int, generator: np.random.Generator) -> FloatArray:
+def _permuted(
+    content: IntArray, n_permutations: int, generator: "np.random.Generator"
+) -> FloatArray:
     """Return picks per position under random orders of each unit's contents."""
     at_once = max(1, _AT_ONCE // content.size)
     parts = []

@@ -66,7 +66,16 @@ if TYPE_CHECKING:
     from eval_toolkit.tasks.rotating import rotated, run_rotations
     from eval_toolkit.tasks.running import run_task
     from eval_toolkit.tasks.shots import FewshotLeakage, SharedQuestion, fewshot_leakage
-    from eval_toolkit.tasks.stopping import Decision, UntilDecided, UntilWidth
+    from eval_toolkit.tasks.stopping import (
+        Asked,
+        Decision,
+        UntilDecided,
+        UntilWidth,
+        Watch,
+        ask_until,
+        stopped_card,
+        stopped_cell,
+    )
     from eval_toolkit.tasks.suites import (
         Aggregate,
         Leaf,
@@ -83,6 +92,7 @@ __all__ = [
     "LLAMA3",
     "NO_SUBJECT",
     "Aggregate",
+    "Asked",
     "BPBStyle",
     "BaseTask",
     "ChatTemplate",
@@ -129,7 +139,9 @@ __all__ = [
     "Template",
     "UntilDecided",
     "UntilWidth",
+    "Watch",
     "answer_key_to_index",
+    "ask_until",
     "available_tasks",
     "check_turns",
     "contamination",
@@ -155,6 +167,8 @@ __all__ = [
     "run_rotations",
     "run_suite",
     "run_task",
+    "stopped_card",
+    "stopped_cell",
 ]
 
 # A prompt can be built without loading what runs and measures.
@@ -173,7 +187,10 @@ __getattr__ = names_on_use(
         "remeasuring": ("judge_run", "measure_run"),
         "running": ("run_task",),
         "shots": ("FewshotLeakage", "SharedQuestion", "fewshot_leakage"),
-        "stopping": ("Decision", "UntilDecided", "UntilWidth"),
+        "stopping": (
+            *("Asked", "Decision", "UntilDecided", "UntilWidth", "Watch"),
+            *("ask_until", "stopped_card", "stopped_cell"),
+        ),
         "suites": (
             *("Aggregate", "Leaf", "Suite", "SuiteRun", "SuiteValue"),
             *("load_suite", "run_suite"),

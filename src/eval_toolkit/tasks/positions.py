@@ -183,7 +183,13 @@ def position_bias(
 
     Examples
     --------
-    See `PositionBias`.
+    >>> columns = {"choice_position": [0, 1] * 6, "choice_position_n": [2] * 12}
+    >>> records = [
+    ...     Records.from_columns({**columns, "choice_position_right": [right] * 12})
+    ...     for right in (0, 1)
+    ... ]
+    >>> [one.picked.value for one in position_bias(records).positions]
+    [0.5, 0.5]
     """
     confidence = _validate.fraction(confidence, "confidence")
     picks = _Picks.of([_records(run, at) for at, run in enumerate(_listed(runs))])

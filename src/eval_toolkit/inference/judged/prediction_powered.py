@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from eval_toolkit import _validate
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference._distributions import critical_value
+from eval_toolkit.inference._distributions import critical_value, negligible
 from eval_toolkit.inference.judged.reading import Judged, read_judged
 from eval_toolkit.inference.judged.results import CorrectedRate
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
@@ -140,8 +140,7 @@ def ppi_mean(
         found = powered_mean(data, share, pseudo, weights=chance, small=small_sample)
     low, high = found.bounds(level, student=small_sample)
     value, low, high, reason = _inside(found.value, low, high, rate=data.is_rate)
-    few = data.n_labels < _FEW_LABELS
-    notes = [reason, f"only {data.n_labels} human labels" if few else "", _no_gain(data)]
+    notes = [reason, *_notes(data, found)]
     return CorrectedRate(
         value=value,
         ci_low=low,
@@ -258,35 +257,30 @@ def _over_strata(
     *,
     small: bool,
 ) -> Powered:
-    names: NDArray[Any] = np.asarray(strata)
+    """Return the strata's means, each by its share of the units."""
     n_strata = int(codes.max()) + 1
     pseudo = replace(pseudo, count=pseudo.count / n_strata)  # two units in all, not in each
-    values, centres, variances, dfs, shares = [], [], [], [], []
+    found, sizes = [], np.bincount(codes)
     for code in range(n_strata):
-        inside = codes == code
-        part = data.take(inside)
+        part = data.take(codes == code)
         if part.n_labels < 2:
-            name = names[int(np.argmax(inside))]
+            names: NDArray[Any] = np.asarray(strata)
             raise UndefinedMetricError(
-                f"a stratified correction is undefined: stratum {str(name)!r} has "
-                f"{part.n_labels} human labels; each needs at least two"
+                f"a stratified correction is undefined: stratum {str(names[codes == code][0])!r} "
+                f"has {part.n_labels} human labels; each needs at least two"
             )
         part.check_random()
-        found = powered_mean(part, lam, pseudo, small=small)
-        shares.append(part.n / data.n)
-        values.append(found.value)
-        centres.append(found.centre)
-        variances.append(found.variance)
-        dfs.append(found.df)
-    share, value = np.array(shares), np.array(values)
-    total = float(share @ value)
-    each = share**2 * np.array(variances)
+        found.append(powered_mean(part, lam, pseudo, small=small))
+    value, centre, variance, df = np.array(
+        [(part.value, part.centre, part.variance, part.df) for part in found]
+    ).T
+    share = sizes / data.n
+    total, each = float(share @ value), share**2 * variance
     # How many units fell into each stratum is luck too.
     luck = float(share @ (value - total) ** 2) / data.n
-    df = float(each.sum()) ** 2 / max(float((each**2 / np.array(dfs)).sum()), 1e-300)
-    df = df if each.sum() > 0.0 else float(data.n_labels - len(dfs))
-    centre = float(share @ np.array(centres))
-    return Powered(total, centre, float(each.sum()) + luck, df, 0.0)
+    by_labels = float(each.sum())
+    freedom = by_labels**2 / float((each**2 / df).sum()) if by_labels > 0.0 else float(df.sum())
+    return Powered(total, float(share @ centre), by_labels + luck, freedom, 0.0)
 
 
 def _weights(weights: ArrayLike, data: Judged) -> FloatArray:
@@ -316,6 +310,12 @@ def _inside(
     return value, min(value, max(0.0, low)), max(value, min(1.0, high)), reason
 
 
-def _no_gain(data: Judged) -> str:
-    whole = data.n_labels == data.n
-    return "every unit has a human label, so the judge adds nothing" if whole else ""
+def _notes(data: Judged, found: Powered) -> list[str]:
+    """Return what to know before the number is used."""
+    scale = float(np.abs(data.human[data.labelled]).max())
+    said = {
+        f"only {data.n_labels} human labels": data.n_labels < _FEW_LABELS,
+        "every unit has a human label, so the judge adds nothing": data.n_labels == data.n,
+        "zero spread: the labels do not vary": negligible(math.sqrt(found.variance), scale),
+    }
+    return [note for note, holds in said.items() if holds]

@@ -1,0 +1,96 @@
+"""What a contained process may use up; set by the process itself, with the standard library alone."""
+
+import math
+import sys
+from dataclasses import asdict, dataclass
+from typing import Any
+
+resource: Any
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
+
+__all__ = ["Limits", "hold"]
+
+_MB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of a contained process.
+
+    Parameters
+    ----------
+    seconds : float, default 5.0
+        Wall clock of one call.
+    memory_mb : int, optional
+        Address space of the process; None for no limit.
+    file_mb : int, default 16
+        The longest file it may write.
+    open_files : int, default 64
+        At most so many at once.
+    sealed : bool, default False
+        Whether it also goes without network, without new processes and without writing files
+        outside its folder, as far as the system offers this without privileges.
+
+    Examples
+    --------
+    >>> Limits(seconds=1.0).memory_mb
+    1024
+    >>> "time" in Limits().applied
+    True
+    """
+
+    seconds: float = 5.0
+    memory_mb: int | None = 1024
+    file_mb: int = 16
+    open_files: int = 64
+    sealed: bool = False
+
+    @property
+    def applied(self) -> tuple[str, ...]:
+        """The limits that this platform can hold a process to; time is one everywhere.
+
+        macOS accepts a limit of memory and does not keep to it. What seals a process is Linux's;
+        whether this one could be sealed is known once it runs.
+        """
+        if resource is None:
+            return ("time",)
+        memory = ("memory",) if self.memory_mb and sys.platform != "darwin" else ()
+        return ("time", *memory, "file size", "open files")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return asdict(self)
+
+
+def hold(limits: Limits, *, cpu_seconds: float | None = None, processes: int | None = None) -> None:
+    """Set the limits of this process, where the platform has them; there is no way back.
+
+    Parameters
+    ----------
+    limits : Limits
+        All but the time, which whoever waits keeps.
+    cpu_seconds : float, optional
+        Time of the processor over the whole life of the process.
+    processes : int, optional
+        How many its user may have, threads counted; none more where that is 0. Root may have any.
+    """
+    if resource is None:
+        return
+    wanted = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_FSIZE: limits.file_mb * _MB,
+        resource.RLIMIT_NOFILE: limits.open_files,
+    }
+    if limits.memory_mb and sys.platform != "darwin":
+        wanted[resource.RLIMIT_AS] = limits.memory_mb * _MB
+    if cpu_seconds is not None:
+        wanted[resource.RLIMIT_CPU] = math.ceil(cpu_seconds)
+    if processes is not None:
+        wanted[resource.RLIMIT_NPROC] = processes
+    for what, most in wanted.items():
+        _, hard = resource.getrlimit(what)
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(what, (most, most))

@@ -1,0 +1,84 @@
+"""The worker's side: run as a file by a bare interpreter, which is told where to import from.
+
+The first message names the function and the limits and is answered once the function can be
+called; each further one holds arguments and is answered by a result. A closed pipe is the end.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+_GRACE = 1.0
+"""Seconds after which a worker ends itself, should its caller not be there to do it."""
+
+
+def main() -> None:
+    """Answer calls until the caller is gone."""
+    inbox, outbox = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)  # what the function prints is no answer
+    sys.path[:] = os.environ.pop("EVAL_TOOLKIT_PATH").split(os.pathsep)
+    from eval_toolkit._contained import wire
+
+    target, told = wire.read(inbox)
+    reply: dict[str, Any]
+    try:
+        function = _ready(target, told)
+        reply = {"result": None}
+    except BaseException as error:
+        reply = {"failed": [type(error).__name__, str(error)]}
+    wire.write(outbox, reply)
+    if "failed" in reply:
+        return
+    while True:
+        try:
+            arguments = wire.read(inbox)
+        except EOFError:
+            return
+        reply = _called(function, arguments, told["seconds"] + _GRACE)
+        try:
+            wire.write(outbox, reply)
+        except (TypeError, ValueError) as error:  # the result is no JSON
+            wire.write(outbox, {"failed": [type(error).__name__, str(error)]})
+        if "overrun" in reply:
+            return
+
+
+def _ready(target: str, told: dict[str, Any]) -> Callable[..., Any]:
+    """Return the function, after what it needs is imported and the limits hold."""
+    from eval_toolkit._contained.isolation import drop_privileges, forbid, leave
+    from eval_toolkit._contained.limits import Limits, hold
+
+    limits = Limits(**told)
+    module, _, name = target.partition(":")
+    function = getattr(import_module(module), name)
+    hold(limits)
+    if limits.sealed:
+        leave(os.getcwd())  # noqa: PTH109 - as it was given
+        drop_privileges()
+        forbid()
+    return function  # type: ignore[no-any-return]
+
+
+def _called(function: Callable[..., Any], arguments: list[Any], seconds: float) -> dict[str, Any]:
+    # The default action of the alarm ends the process, also in the midst of C code.
+    timer = getattr(signal, "setitimer", None)
+    try:
+        if timer:
+            timer(signal.ITIMER_REAL, seconds)
+        return {"result": function(*arguments)}
+    except MemoryError:
+        return {"overrun": "memory"}
+    except BaseException as error:
+        return {"failed": [type(error).__name__, str(error)[:1000]]}
+    finally:
+        if timer:
+            timer(signal.ITIMER_REAL, 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Asking models from the command line: where answers are kept, a bar, and nothing lost at a stop."""
+
+import contextlib
+import errno
+import functools
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit.cli._exit import EXIT_FAILED
+from eval_toolkit.cli._progress import ProgressBar
+from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._text import in_options, one_line, say
+from eval_toolkit.errors import ArtifactError, ModelError
+from eval_toolkit.runs.open import JOURNAL
+
+__all__ = ["Asked", "asking_options", "kept_folder", "progress_bar", "resumable"]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_RUNS = Path("runs")
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How a command asks, counts, keeps and prints, apart from what it asks."""
+
+    counted: dict[str, Any]
+    """What the library takes for failures and intervals."""
+    engine: dict[str, Any]
+    """How many at once and through which cache; none of it changes a result."""
+    output: Output
+    out: str | None
+    stored: bool
+    quiet: bool
+
+    def folder(self, name: str, told: Mapping[str, Any]) -> Path | None:
+        """Return where to keep what is asked: as said, or where the same command finds it."""
+        if not self.stored:
+            return None
+        return Path(self.out) if self.out else kept_folder(name, told)
+
+
+_OPTIONS = (
+    click.option("--on-error", type=click.Choice(["exclude", "as_zero"]), default="exclude",
+                 show_default=True, help="What a failed sample counts as."),
+    click.option("--max-error-rate", default=0.0, show_default=True, type=click.FloatRange(0, 1),
+                 help="Failed samples that are put up with; above it the exit code is 3."),
+    click.option("--confidence", default=0.95, show_default=True, help="Of the intervals.",
+                 type=click.FloatRange(0, 1, min_open=True, max_open=True)),
+    click.option("--concurrency", type=click.IntRange(1), help="Requests at once."),
+    click.option("--cache", type=click.Path(dir_okay=False), help="SQLite file of earlier answers."),
+    click.option("--out", type=click.Path(file_okay=False), metavar="FOLDER",
+                 help="Where verdicts are kept; run again to go on. By default below runs/."),
+    click.option("--no-store", is_flag=True, help="Write nothing."),
+    click.option("--json", "as_json", is_flag=True, help="Print strict JSON."),
+    click.option("--md", "as_md", is_flag=True, help="Print Markdown."),
+    click.option("--quiet", is_flag=True, help="No progress on standard error."),
+)  # fmt: skip
+
+
+def asking_options(command: _Command) -> _Command:
+    """Add what commands that ask have in common; the command gets ``asked``."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        flags = {form: kwargs.pop(f"as_{form}") for form in ("json", "md")}
+        out, no_store = kwargs.pop("out"), kwargs.pop("no_store")
+        if out is not None and not out.strip():
+            raise click.UsageError("--out is empty; name a folder")
+        if out is not None and no_store:
+            raise click.UsageError("give --out or --no-store, not both")
+        names = ("on_error", "max_error_rate", "confidence")
+        asked = Asked(
+            counted={name: kwargs.pop(name) for name in names},
+            engine={name: kwargs.pop(name) for name in ("concurrency", "cache")},
+            output=Output.of(flags, None),
+            out=out,
+            stored=not no_store,
+            quiet=kwargs.pop("quiet"),
+        )
+        return command(*args, asked=asked, **kwargs)
+
+    decorated: Any = wrapped
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+def kept_folder(name: str, told: Mapping[str, Any]) -> Path:
+    """Return a folder that the same command finds again, and another command does not.
+
+    Parameters
+    ----------
+    name : str
+        What it is called after, for people.
+    told : mapping
+        All that decides the answers, in JSON types.
+    """
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:80]
+    return _RUNS / f"{plain}-{sha256_text(canonical_json(told))[:8]}"
+
+
+@contextlib.contextmanager
+def progress_bar(quiet: bool) -> Iterator[ProgressBar | None]:
+    """Yield what shows progress on standard error, None where nobody wants it."""
+    if quiet or sys.stderr is None:
+        yield None
+        return
+    with ProgressBar() as bar:
+        yield bar
+
+
+@contextlib.contextmanager
+def resumable(folder: Path | None) -> Iterator[None]:
+    """Say that nothing is lost when asking stops."""
+    try:
+        yield
+    except (KeyboardInterrupt, ModelError, ArtifactError) as stop:
+        failed = isinstance(stop, ModelError) or _disk_failed(stop)
+        if isinstance(stop, ArtifactError) and not failed:
+            raise
+        if failed:
+            say(f"error: {in_options(' '.join(one_line(stop).split()))}", err=True)
+        if folder is not None and (folder / JOURNAL).exists():
+            say(f"what was answered is kept in {folder}; the same command goes on", err=True)
+        if failed:
+            raise click.exceptions.Exit(EXIT_FAILED) from stop
+        raise
+
+
+def _disk_failed(error: BaseException | None) -> bool:
+    """Return whether the disk gave out: that is no fault of the input."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _DISK:
+            return True
+        error = error.__cause__
+    return False

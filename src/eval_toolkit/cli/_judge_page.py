@@ -1,0 +1,86 @@
+"""What a judge said about two runs: who won, and whether the place decided."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from eval_toolkit.cli import _task_page
+from eval_toolkit.cli._show import Page, Table
+from eval_toolkit.runs import Run
+from eval_toolkit.scorecards import MetricResult
+from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.taskrun import TaskRun
+
+__all__ = ["pairs_page"]
+
+_NO_BIAS = 0.5
+_ROWS = {
+    "win": "A wins, a tie is half",
+    "tie": "ties",
+    "consistent": "both orders agree",
+    "first_position": "the first answer shown wins",
+}
+
+
+def pairs_page(task: BaseTask[Any], done: TaskRun, runs: Sequence[Run]) -> Page:
+    """Return who won, how often the orders agreed, and whether the place decided."""
+    config = done.results["config"]
+    sides = [
+        f"{side} is {config['runs'][side.lower()]['model']} ({run.path})"
+        for side, run in zip("AB", runs, strict=True)
+    ]
+    ((_, judged),) = done.judges.items()
+    orders = "both orders" if "consistent" in done.card else "one order each"
+    lead = [
+        ", ".join(sides),
+        (
+            f"task {task.NAME}: {len(done.records):,} pairs, judged by {judged['model']} in "
+            f"{orders}; {100 * config['confidence']:g} % intervals"
+        ),
+    ]
+    rows = [
+        [words, *_cells(done.card[name]), _meaning(name, done.card[name])]
+        for name, words in _ROWS.items()
+        if name in done.card
+    ]
+    header = ["", "share", "interval", "n", "errors", "says"]
+    tables = [Table(header, rows)]
+    if done.card.slices:
+        by_subject = [
+            [subject, *_cells(part["win"]), _meaning("win", part["win"])]
+            for subject, part in done.card.slices.items()
+        ]
+        title = "A wins, by subject"
+        tables.append(Table(["subject", *header[1:]], by_subject, title))
+    return Page(f"{task.NAME}: A against B", done.to_dict(), lead, tables, _notes(done))
+
+
+def _cells(cell: MetricResult) -> list[str]:
+    if cell.value is None:
+        return [cell.status, "", str(cell.n_units or 0), str(cell.n_errors)]
+    interval = "" if cell.ci is None else f"[{cell.ci.ci_low:.3f}, {cell.ci.ci_high:.3f}]"
+    return [f"{cell.value:.3f}", interval, str(cell.n_units or 0), str(cell.n_errors)]
+
+
+def _meaning(name: str, cell: MetricResult) -> str:
+    """Return in words on which side of one half the interval lies."""
+    if name not in ("win", "first_position") or cell.ci is None:
+        return cell.reason or ""
+    above, below = {
+        "win": ("A is better", "B is better"),
+        "first_position": ("the judge prefers the first", "the judge prefers the second"),
+    }[name]
+    if cell.ci.ci_low > _NO_BIAS:
+        return above
+    if cell.ci.ci_high < _NO_BIAS:
+        return below
+    return "not told apart" if name == "win" else "no bias shown"
+
+
+def _notes(done: TaskRun) -> list[str]:
+    notes = [*map(_task_page._judged, done.judges.items()), *done.notes]
+    if done.n_errors:
+        notes.append(f"{done.n_errors:,} of {len(done.records):,} pairs have no verdict")
+        notes += _task_page._why(done)
+    if done.run is not None:
+        notes.append(f"run {done.run.path}")
+    return notes

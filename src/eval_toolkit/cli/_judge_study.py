@@ -1,0 +1,180 @@
+"""``eval-toolkit judge study``: how a judge agrees with people, and the rate put right."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from eval_toolkit.analysis import JudgeStudy, judge_study
+from eval_toolkit.cli._judged import Judged, LabelPlans, judged_options, label_plans
+from eval_toolkit.cli._options import Sampling, output_options, sampling_options
+from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.cli._text import in_options
+from eval_toolkit.inference import BootstrapCI, CorrectedRate, ProportionInterval
+
+__all__ = ["METHODS", "study"]
+
+METHODS = ("ppi++", "ppi", "rogan-gladen", "labels-only", "raw")
+_WORDS = {
+    "ppi++": "verdicts on all, put right by the labels",
+    "ppi": "the same, the judge at full weight",
+    "rogan-gladen": "put right by sensitivity and specificity",
+    "labels-only": "people alone, the judge ignored",
+    "raw": "the verdicts taken for the truth",
+}
+_AGREEMENT = {
+    "agreement": "same label",
+    "kappa": "kappa, agreement beyond chance",
+    "alpha": "Krippendorff's alpha",
+    "sensitivity": "sensitivity, of people's positives",
+    "specificity": "specificity, of people's negatives",
+    "precision": "precision, of the judge's positives",
+    "negative_precision": "the same of its negatives",
+    "bias": "bias, judge minus people",
+}
+_MOST_CLASSES = 8
+"""More make no table that anybody reads."""
+
+
+@click.command()
+@judged_options
+@click.option(
+    "--method",
+    type=click.Choice(METHODS),
+    default="ppi++",
+    show_default=True,
+    help="The estimate you report; choose before you look.",
+)
+@click.option(
+    "--by-verdict",
+    is_flag=True,
+    help="Labels were bought by verdict: so many of the judge's positives and negatives.",
+)
+@click.option(
+    "--width",
+    type=click.FloatRange(0, min_open=True),
+    help="Full width of the interval you want; by default one that more labels can give.",
+)
+@sampling_options(methods=False)
+@output_options("json", "md", "html")
+def study(
+    judged: Judged,
+    method: Any,
+    by_verdict: bool,
+    width: float | None,
+    sampling: Sampling,
+    output: Output,
+) -> None:
+    """Compare a judge's verdicts with people's labels, and correct its rate by them.
+
+    FILE (CSV, TSV, JSONL, JSON, Parquet) has a row per answer with the judge's verdict, and
+    people's label on a random part of them. Of a RUN, --judge names a column, and --labels a file
+    with unit_id and the labels.
+
+    \b
+    eval-toolkit judge study verdicts.csv --judge refusal --human label
+    eval-toolkit judge study runs/mine --judge refusal --labels people.csv --human label
+    """  # noqa: D301
+    found = judge_study(
+        judged.records,
+        judge=judged.judge,
+        human=judged.human,
+        method=method,
+        by_verdict=by_verdict,
+        confidence=sampling.confidence,
+        n_resamples=sampling.n_resamples,
+        seed=sampling.seed,
+    )
+    next_labels = None
+    if found.n_labels < found.n_records:
+        next_labels = label_plans(judged, width, sampling.confidence)
+    output.emit(_Told(judged, found, next_labels, sampling).page(), inputs=judged.files)
+
+
+@dataclass(frozen=True)
+class _Told:
+    """A study, and how it is told."""
+
+    judged: Judged
+    found: JudgeStudy
+    next_labels: LabelPlans | None
+    sampling: Sampling
+
+    def page(self) -> Page:
+        """Return the rate, the agreement behind it, and what labels to buy."""
+        found, plans = self.found, self.next_labels
+        lead = [
+            (
+                f"judge {found.judge!r}, people {found.human!r}: {found.n_records:,} verdicts, "
+                f"{found.n_labels:,} of them with a label"
+            ),
+            f"by {found.corrected.method}: {found.corrected:.3f}, {_against_raw(found)}",
+        ]
+        tables = [self._rates(), self._agreement()]
+        if len(found.agreement.labels) <= _MOST_CLASSES:
+            tables.append(self._confusion())
+        if plans is not None and plans.plans:
+            tables.append(plans.table())
+        payload = {**found.to_dict(), "next_labels": plans and plans.to_dict()}
+        return Page("judge study", payload, lead, tables, self._notes())
+
+    def _rates(self) -> Table:
+        chosen = self.found.corrected.method
+        names = [chosen, *(name for name in self.found.estimates if name != chosen)]
+        rows = [[name, *_rate(self.found.estimates[name]), _WORDS[name]] for name in names]
+        return Table(["method", "rate", "interval", "width", "what it is"], rows, "the rate")
+
+    def _agreement(self) -> Table:
+        rows = [
+            [words, *_share(getattr(self.found.agreement, name))]
+            for name, words in _AGREEMENT.items()
+            if getattr(self.found.agreement, name) is not None
+        ]
+        return Table(
+            ["", "value", "interval", "n"], rows, "agreement, where people and judge both spoke"
+        )
+
+    def _confusion(self) -> Table:
+        agreement = self.found.agreement
+        names = [_label(label) for label in agreement.labels]
+        rows = [
+            [f"people {name}", *map(str, counts)]
+            for name, counts in zip(names, agreement.table, strict=True)
+        ]
+        return Table(["", *(f"judge {name}" for name in names)], rows, "who said what")
+
+    def _notes(self) -> list[str]:
+        found = self.found
+        notes = [str(self.sampling), *self.judged.notes]
+        if found.n_unjudged:
+            notes.append(f"left out: {found.n_unjudged:,} without a verdict")
+        reasons = dict.fromkeys([found.corrected.reason, found.agreement.reason])
+        notes += [reason for reason in reasons if reason]
+        notes += [f"no {name}: {in_options(why)}" for name, why in found.skipped.items()]
+        if self.next_labels is not None:
+            notes += map(in_options, self.next_labels.notes())
+        return notes
+
+
+def _against_raw(found: JudgeStudy) -> str:
+    raw, chosen = found.corrected.raw, found.corrected
+    if chosen.method == "raw":
+        return "which says nothing about the judge's errors"
+    where = "inside" if chosen.ci_low <= raw <= chosen.ci_high else "outside"
+    return f"the judge's own {raw:.3f} lies {where} its interval"
+
+
+def _rate(rate: CorrectedRate) -> list[str]:
+    return [f"{rate.value:.3f}", f"[{rate.ci_low:.3f}, {rate.ci_high:.3f}]", f"{rate.width:.3f}"]
+
+
+def _share(found: ProportionInterval | BootstrapCI) -> list[str]:
+    if isinstance(found, BootstrapCI):
+        return [f"{found.point_estimate:.3f}", f"[{found.ci_low:.3f}, {found.ci_high:.3f}]", ""]
+    if found.proportion is None or found.low is None or found.high is None:
+        return ["", "", str(found.n)]
+    return [f"{found.proportion:.3f}", f"[{found.low:.3f}, {found.high:.3f}]", str(found.n)]
+
+
+def _label(label: Any) -> str:
+    return f"{label:g}" if isinstance(label, float) else str(label)

@@ -1,0 +1,351 @@
+"""Verdicts of a judge beside human labels: read from files and runs, and what labels to buy."""
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import numpy as np
+
+from eval_toolkit import _tables
+from eval_toolkit.cli._rows import IDS, Rows, named_column, read_rows
+from eval_toolkit.cli._show import Table
+from eval_toolkit.errors import EvalToolkitError, InvalidInputError
+from eval_toolkit.inference import LabelPlan, LabelRule, plan_labels
+from eval_toolkit.runs import Run
+from eval_toolkit.scorecards import Records
+
+__all__ = ["LABEL_RULES", "Judged", "LabelPlans", "judged_options", "label_plans"]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_ATTEMPT = "attempt"
+_SHOWN = 5
+LABEL_RULES: tuple[LabelRule, ...] = ("ppi++", "by-verdict", "rogan-gladen", "labels-only")
+_ANY = 1e9
+"""A half-width that one label gives."""
+_DRAWN = {
+    "ppi++": "at random from all; the judge helps",
+    "by-verdict": "by verdict (then say --by-verdict)",
+    "rogan-gladen": "a set of its own",
+    "labels-only": "at random from all, the judge ignored",
+}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Records with a column of verdicts and one of human labels, and where they were read."""
+
+    records: Records
+    judge: str
+    human: str
+    files: tuple[Path, ...]
+    notes: tuple[str, ...] = ()
+
+
+_OPTIONS = (
+    click.option("--judge", required=True, metavar="COLUMN", help="The judge's verdicts."),
+    click.option("--human", required=True, metavar="COLUMN",
+                 help="People's labels, empty where there is none."),
+    click.option("--labels", metavar="FILE", type=click.Path(exists=True, dir_okay=False),
+                 help="Where the human labels are, if not beside the verdicts; joined on --id."),
+    click.option("--id", "key", metavar="COLUMN",
+                 help="What tells rows apart; else unit_id, row_id or id."),
+    click.option("--group", metavar="COLUMN",
+                 help="Rows that are not independent share a group; a run knows its own."),
+    click.option("--positive", metavar="LABEL", multiple=True,
+                 help="Label that counts as 1, where labels are words; all others are 0. "
+                 "Repeatable."),
+)  # fmt: skip
+
+
+def judged_options(command: _Command) -> _Command:
+    """Add SOURCE and what its columns mean; the command gets ``judged``."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        names = ("source", "judge", "human", "labels", "key", "group", "positive")
+        return command(*args, judged=_read(**{name: kwargs.pop(name) for name in names}), **kwargs)
+
+    decorated: Any = wrapped
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return click.argument("source", metavar="FILE|RUN", type=click.Path(exists=True))(decorated)  # type: ignore[no-any-return]
+
+
+def _read(
+    source: str,
+    judge: str,
+    human: str,
+    labels: str | None,
+    key: str | None,
+    group: str | None,
+    positive: Sequence[str],
+) -> Judged:
+    if labels is None and judge == human:
+        raise click.UsageError("--judge and --human name one column; people and judge are two")
+    if Path(source).is_dir():
+        if group is not None:
+            raise click.UsageError("--group is for files; a run knows its own")
+        return _of_run(source, judge, human, labels, key, positive)
+    file = Path(source)
+    have = _tables.column_names(file)
+    own = [judge] if labels else [judge, human]
+    for name, option in zip([*own, group], ("--judge", "--human", "--group"), strict=False):
+        if name is not None:
+            named_column(file, have, name, (), option)
+    found = _key(file, have, key, needed=labels is not None)
+    rows = read_rows(file, texts=[name for name in (*own, group, found) if name])
+    ids = None if found is None else _all_there(rows, found)
+    beside = _joined(labels, human, key, ids, None, str(file)) if labels else None
+    columns = [(rows, judge), (rows, human) if beside is None else (beside.rows, human)]
+    verdicts, truths = _numbers(columns, positive)
+    if beside is not None:
+        truths = beside.spread(truths)
+        human = human if human != judge else f"{human} of {labels}"
+    records = Records.from_columns(
+        {judge: verdicts, human: truths},
+        unit_id=ids,
+        group=None if group is None else _all_there(rows, group),
+    )
+    files = (file, *([Path(labels)] if labels else []))
+    return Judged(records, judge, human, files, beside.notes if beside else ())
+
+
+def _of_run(
+    source: str,
+    judge: str,
+    human: str,
+    labels: str | None,
+    key: str | None,
+    positive: Sequence[str],
+) -> Judged:
+    run = Run.open(source)
+    if len(run.subjects) != 1:
+        raise InvalidInputError(
+            f"{source}: holds {len(run.subjects)} sets of records; a study reads a run of one"
+        )
+    records = run.records(*run.subjects[0])
+    if judge not in records.columns:
+        have = ", ".join(map(repr, records.columns))
+        raise InvalidInputError(f"{source}: there is no column {judge!r} (--judge); it has {have}")
+    if labels is None:
+        if human not in records.columns:
+            raise InvalidInputError(
+                f"{source}: there is no column {human!r} (--human); if people's labels are in a "
+                "file, name it with --labels"
+            )
+        return Judged(records, judge, human, (run.path,))
+    ids = records.unit_id.astype(str).tolist()
+    beside = _joined(labels, human, key, ids, records.attempt.tolist(), source)
+    (truths,) = _numbers([(beside.rows, human)], positive)
+    name = human if human not in records.columns else f"{human} of {labels}"
+    given = Records.from_columns(
+        {name: beside.spread(truths)}, unit_id=ids, attempt=records.attempt, group=records.group
+    )
+    both = Records(
+        unit_id=records.unit_id,
+        content_hash=records.content_hash,
+        group=records.group,
+        attempt=records.attempt,
+        slices=records.slices,
+        columns={judge: records.columns[judge], name: given.columns[name]},
+        status={judge: records.status[judge], name: given.status[name]},
+        reason={judge: records.reason[judge], name: given.reason[name]},
+    )
+    return Judged(both, judge, name, (run.path, Path(labels)), beside.notes)
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """A file of labels, and which of its rows belongs to each record."""
+
+    rows: Rows
+    at: list[int | None]
+    notes: tuple[str, ...]
+
+    def spread(self, values: Sequence[float | None]) -> list[float | None]:
+        """Return the label of each record, None where the file has none."""
+        return [None if row is None else values[row] for row in self.at]
+
+
+def _joined(
+    labels: str,
+    human: str,
+    key: str | None,
+    ids: Sequence[str] | None,
+    attempts: Sequence[int] | None,
+    source: str,
+) -> _Beside:
+    """Find the row of labels of every record, by id, and by attempt where the file has one."""
+    file = Path(labels)
+    have = _tables.column_names(file)
+    named_column(file, have, human, (), "--human")
+    found = _key(file, have, key, needed=True)
+    several = attempts is not None and _ATTEMPT in have
+    texts = [human, str(found), *([_ATTEMPT] if several else [])]
+    rows = read_rows(file, texts=dict.fromkeys(texts))
+    tries = _all_there(rows, _ATTEMPT) if several else [""] * len(rows)
+    place: dict[tuple[str, str], int] = {}
+    for row, one in enumerate(zip(_all_there(rows, str(found)), tries, strict=True)):
+        if one in place:
+            raise InvalidInputError(
+                f"{rows.where(row)}: {found!r} is {one[0]!r} like row {place[one] + 1}; one label "
+                "for each"
+            )
+        place[one] = row
+    of = [str(attempt) for attempt in attempts or ()] if several else [""] * len(ids or ())
+    keys = list(zip(ids or (), of, strict=True))
+    if len(set(keys)) < len(keys):
+        raise InvalidInputError(
+            f"{source}: holds several answers to one {found}; {labels} does not say which it "
+            f"labels: add a column {_ATTEMPT!r}"
+        )
+    at = [place.get(one) for one in keys]
+    known = len(place) - len(set(place) - set(keys))
+    if not known:
+        raise InvalidInputError(
+            f"{labels}: none of its {found!r} is in {source}; the first is {next(iter(place))[0]!r}"
+        )
+    left = len(place) - known
+    return _Beside(rows, at, (f"{left:,} labels of units that are not there",) if left else ())
+
+
+def _key(file: Path, have: Sequence[str], asked: str | None, *, needed: bool) -> str | None:
+    if asked is None and not needed and not any(name in have for name in IDS):
+        return None
+    return named_column(file, have, asked, IDS, "--id")
+
+
+def _all_there(rows: Rows, column: str) -> list[str]:
+    values: list[str | None] = rows.columns[column].tolist()
+    for row, value in enumerate(values):
+        if value is None:
+            raise InvalidInputError(f"{rows.where(row)}: {column!r} is missing; every row needs it")
+    return [str(value) for value in values]
+
+
+def _numbers(
+    columns: Sequence[tuple[Rows, str]], positive: Sequence[str]
+) -> list[list[float | None]]:
+    """Return columns of texts as numbers: a column that has a positive label as 1 and 0."""
+    wanted = set(positive)
+    texts = [rows.columns[name].tolist() for rows, name in columns]
+    there = {text for column in texts for text in column if text is not None}
+    for label in positive:
+        if label not in there:
+            shown = ", ".join(map(repr, sorted(there)[:_SHOWN]))
+            raise InvalidInputError(f"--positive {label!r} is no label; there are {shown}, …")
+    found = []
+    for (rows, name), column in zip(columns, texts, strict=True):
+        if wanted & set(column):
+            found.append([None if text is None else float(text in wanted) for text in column])
+        else:
+            found.append([_number(rows, name, row, text) for row, text in enumerate(column)])
+    return found
+
+
+def _number(rows: Rows, name: str, row: int, text: str | None) -> float | None:
+    if text is None:
+        return None
+    if text.lower() in ("true", "false"):
+        return float(text.lower() == "true")
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InvalidInputError(
+            f"{rows.where(row)}: {name!r} is {text!r}, which is no number; where labels are words, "
+            "say which counts as 1: --positive LABEL"
+        )
+    return number
+
+
+# --- labels to buy --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LabelPlans:
+    """How many labels an interval of one width takes, by every way to draw and use them."""
+
+    width: float
+    plans: Mapping[str, LabelPlan]
+    left_out: Mapping[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "width": self.width,
+            "plans": {name: plan.to_dict() for name, plan in self.plans.items()},
+            "left_out": dict(self.left_out),
+        }
+
+    def table(self) -> Table:
+        """Return a line per method."""
+        rows = [
+            [
+                name,
+                f"{2.0 * plan.half_width_now:.3f}",
+                f"{2.0 * plan.half_width_best:.3f}",
+                f"{plan.n_labels:,}",
+                f"{plan.n_more:,}",
+                _how(plan),
+            ]
+            for name, plan in self.plans.items()
+        ]
+        header = ["method", "width now", "at best", "labels in all", "to buy", "how they are drawn"]
+        return Table(header, rows, f"labels for an interval of width {self.width:.3g}")
+
+    def notes(self) -> list[str]:
+        """Say which methods have no plan."""
+        return [f"no plan by {name}: {reason}" for name, reason in self.left_out.items()]
+
+
+def _how(plan: LabelPlan) -> str:
+    split = ", ".join(f"{count:,} {name}" for name, count in plan.buy.items())
+    return _DRAWN[plan.method] + (f": {split}" if split else "")
+
+
+def label_plans(
+    judged: Judged,
+    width: float | None,
+    confidence: float,
+    methods: Sequence[LabelRule] = LABEL_RULES,
+) -> LabelPlans:
+    """Return the plans that exist for the data, and why others do not.
+
+    Without a width it is the one between what there is now and what labels on every row would
+    give, so that there is a plan.
+    """
+    records = judged.records
+    given = records.status[judged.judge] == "ok"
+    labelled = records.status[judged.human] == "ok"
+    human = np.where(labelled, records.columns[judged.human], np.nan)[given]
+    groups = records.group[given].astype(str)
+    together = groups if len(np.unique(groups)) < len(groups) else None
+
+    def planned(method: LabelRule, half_width: float) -> LabelPlan:
+        verdicts = records.columns[judged.judge][given]
+        options: dict[str, Any] = {"method": method, "groups": together, "confidence": confidence}
+        return plan_labels(verdicts, human, half_width=half_width, **options)
+
+    plans: dict[str, LabelPlan] = {}
+    left_out: dict[str, str] = {}
+    for method in methods:
+        try:
+            known = planned(method, _ANY)
+        except EvalToolkitError as error:
+            left_out[method] = str(error)
+            continue
+        width = width or known.half_width_now + known.half_width_best
+        if 2.0 * known.half_width_best > width:
+            left_out[method] = (
+                f"even with every row labelled the width is {2.0 * known.half_width_best:.3g}; "
+                "evaluate more rows"
+            )
+        else:
+            plans[method] = planned(method, width / 2.0)
+    return LabelPlans(width or 0.0, plans, left_out)

@@ -1,0 +1,110 @@
+"""What the commands of ``plan`` share: assumptions as options, and an answer in a sentence."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.inference import SampleSize
+
+__all__ = [
+    "Above",
+    "Between",
+    "Share",
+    "answer",
+    "assumptions",
+    "clusters",
+    "confidence_option",
+    "groups_options",
+    "percent",
+    "power_option",
+    "width_option",
+    "within",
+]
+
+Between = click.FloatRange(0, 1, min_open=True, max_open=True)
+Share = click.FloatRange(0, 1)
+Above = click.FloatRange(0, min_open=True)
+_NOT_ASSUMED = ("as_json", "as_md", "out")
+
+
+def groups_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of rows that come in groups."""
+    size = click.option(
+        "--group-size",
+        type=click.FloatRange(1),
+        default=1.0,
+        help="Mean number of rows per group, where rows come in groups.",
+    )
+    correlation = click.option(
+        "--group-correlation",
+        type=Share,
+        default=0.0,
+        help="How alike the rows of one group are, from 0 to 1.",
+    )
+    return size(correlation(command))
+
+
+def clusters(groups: dict[str, Any]) -> dict[str, Any]:
+    """Return those options under the library's names."""
+    return {"cluster_size": groups["group_size"], "icc": groups["group_correlation"]}
+
+
+confidence_option = click.option(
+    "--confidence",
+    type=Between,
+    default=0.95,
+    show_default=True,
+    help="Confidence of the interval; the level of a test is 1 minus it.",
+)
+power_option = click.option(
+    "--power",
+    type=Between,
+    default=0.8,
+    show_default=True,
+    help="Probability of success where the assumptions hold.",
+)
+width_option = click.option(
+    "--width",
+    required=True,
+    type=Above,
+    help="Full width of the interval, from the low to the high end.",
+)
+
+
+def percent(share: float) -> str:
+    """Return a share in percent."""
+    return f"{100 * share:g} %"
+
+
+def within(width: float, confidence: float) -> str:
+    """Say which interval is wanted."""
+    return f"to a {percent(confidence)} interval of width {width:g}"
+
+
+def assumptions() -> dict[str, Any]:
+    """Return the options of the command that runs, those given or by default."""
+    given = click.get_current_context().params
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in given.items()
+        if name not in _NOT_ASSUMED and value is not None and value != ()
+    }
+
+
+def answer(
+    size: SampleSize,
+    words: str,
+    output: Output,
+    unit: str = "rows",
+    inputs: Sequence[Path] = (),
+) -> None:
+    """Print a number of rows and what was assumed."""
+    context, assumed = click.get_current_context(), assumptions()
+    groups = f" in {size.n_groups:,} groups" if size.design_effect > 1.0 else ""
+    payload = {"question": context.info_name, "assumed": assumed, **size.to_dict()}
+    rows = [[name.replace("_", " "), str(value)] for name, value in assumed.items()]
+    lead = [f"{size.n:,} {unit}{groups} {words}."]
+    output.emit(Page("Plan", payload, lead, [Table(["assumed", "value"], rows)]), inputs=inputs)

@@ -1,0 +1,284 @@
+"""``eval-toolkit tasks check``: items that a model may have seen, in a corpus or in its prompt."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from eval_toolkit import _tables
+from eval_toolkit.cli._exit import EvidenceSaysNo
+from eval_toolkit.cli._options import output_options
+from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.cli._tasks import load_chosen_task, whole_task_options
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.tasks.base import BaseTask
+
+if TYPE_CHECKING:
+    from eval_toolkit.scorecards import MetricResult
+    from eval_toolkit.tasks.overlaps import Contamination, ContaminationEffect
+    from eval_toolkit.tasks.shots import FewshotLeakage
+
+__all__ = ["check"]
+
+_PARTS = ("question", "choices", "answer")
+_SHOWN = 10
+
+
+@click.command()
+@click.argument("task")
+@whole_task_options
+@click.option(
+    "--corpus",
+    multiple=True,
+    metavar="PATH",
+    help="Texts that a model may have learned from: txt, CSV, TSV, JSONL, Parquet. Repeatable.",
+)
+@click.option("--corpus-text", default="text", show_default=True, help="Column of CORPUS tables.")
+@click.option(
+    "--ngram", default=13, show_default=True, type=click.IntRange(1), help="Words in a run."
+)
+@click.option(
+    "--threshold",
+    default=0.5,
+    show_default=True,
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Share of an item's word runs that the corpus must have.",
+)
+@click.option(
+    "--part",
+    "parts",
+    multiple=True,
+    type=click.Choice(_PARTS),
+    help="What of an item is looked for; all by default. Repeatable.",
+)
+@click.option(
+    "--similar",
+    default=0.9,
+    show_default=True,
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Similarity from which an example asks the same as an item.",
+)
+@click.option(
+    "--run",
+    "run",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="RUN",
+    help="Say what the items found in the corpus did to the results of this run.",
+)
+@click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
+@output_options("json", "md")
+def check(
+    task: str,
+    options: dict[str, Any],
+    corpus: Sequence[str],
+    parts: Sequence[str],
+    similar: float,
+    run: str | None,
+    strict: bool,
+    output: Output,
+    **looking: Any,
+) -> None:
+    """Check whether a model may know the items of TASK: from a corpus, or from the examples.
+
+    Items in the corpus, and items that their own prompt asks and answers among its examples, are
+    errors and exit with 1; examples that ask another's question are warnings.
+
+    \b
+    eval-toolkit tasks check gsm8k --data test.jsonl --corpus pile/*.jsonl --fewshot 5
+    """  # noqa: D301
+    from eval_toolkit.tasks.shots import fewshot_leakage
+
+    chosen = load_chosen_task(task, options)
+    if not corpus and not chosen.num_fewshot:
+        raise click.UsageError("give --corpus to look in, or --fewshot as in the run")
+    if run is not None and not corpus:
+        raise click.UsageError("--run goes with --corpus")
+    files = _tables.expand_paths(corpus) if corpus else []
+    found = _Found(
+        chosen,
+        _in_corpus(chosen, files, parts or _PARTS, **looking) if files else None,
+        fewshot_leakage(chosen, threshold=similar) if chosen.num_fewshot else None,
+    )
+    effects = [] if run is None or found.corpus is None else _effects(found.corpus, run)
+    inputs: list[str | Path] = [*files, *([] if run is None else [run])]
+    output.emit(found.page(effects), inputs=inputs)
+    if found.count("error") or (strict and found.count("warning")):
+        raise EvidenceSaysNo
+
+
+def _in_corpus(
+    task: BaseTask[Any],
+    files: Sequence[Path],
+    parts: Sequence[str],
+    *,
+    ngram: int,
+    threshold: float,
+    corpus_text: str,
+) -> "Contamination":
+    from eval_toolkit.leakage import NgramContaminationCheck
+    from eval_toolkit.tasks.overlaps import contamination
+
+    looked = NgramContaminationCheck(
+        list(files), n=ngram, threshold=threshold, reference_col=corpus_text
+    )
+    return contamination(task, looked, parts=parts)
+
+
+def _effects(found: "Contamination", path: str) -> list["ContaminationEffect"]:
+    """Return what the flagged items did to every metric that is a mean of a column."""
+    from eval_toolkit.runs import Run
+
+    run = Run.open(path)
+    if len(run.subjects) != 1:
+        raise InvalidInputError(f"{path}: is no run of a task; --run reads one")
+    (subject,) = run.subjects
+    records = run.records(*subject)
+    metrics = run.results["by_slice"][subject[0]]["by_scorer"][subject[1]]
+    return [found.effect(records, name) for name in metrics if name in records.columns]
+
+
+@dataclass(frozen=True)
+class _Finding:
+    """One line of the report."""
+
+    name: str
+    severity: str
+    n: int
+    of: int
+    words: str
+
+    @property
+    def row(self) -> list[str]:
+        """What the table says; nothing found among no items is no good news."""
+        state = self.severity if self.n else "ok" if self.of else "skipped"
+        return [self.name, state, f"{self.n:,}", f"{self.of:,}", self.words]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What was looked at, and what was found."""
+
+    task: BaseTask[Any]
+    corpus: "Contamination | None"
+    shots: "FewshotLeakage | None"
+
+    def findings(self) -> list[_Finding]:
+        """Return a line for every question that was asked."""
+        lines = []
+        if (corpus := self.corpus) is not None:
+            judged = sum(item.n_grams > 0 for item in corpus.items)
+            words = f"at least {corpus.threshold:g} of their runs of {corpus.n} words"
+            n = len(corpus.flagged_ids)
+            lines.append(_Finding("items in the corpus", "error", n, judged, words))
+        if (shots := self.shots) is not None:
+            shown, leaked = len(shots.shown_ids), len(shots.leaked_ids)
+            said = f"by chance about {shots.n_answer_in_other_shots:,}"
+            rows = (
+                ("items that their own prompt asks", "error", shown, "as one of its examples"),
+                ("items that other prompts ask", "warning", leaked - shown, "as an example"),
+                ("answers said by own examples", "info", len(shots.answer_in_shots), said),
+            )
+            lines += [_Finding(*row[:3], shots.n_items, row[3]) for row in rows]
+        return lines
+
+    def count(self, severity: str) -> int:
+        """Return how many items were found at a severity."""
+        return sum(line.n for line in self.findings() if line.severity == severity)
+
+    def page(self, effects: Sequence["ContaminationEffect"]) -> Page:
+        """Return the findings, the items behind them, and what they did to a run."""
+        rows = [line.row for line in self.findings()]
+        tables = [Table(["check", "severity", "items", "of", "found"], rows)]
+        tables += [table for table in (self._overlaps(), self._pairs()) if table.rows]
+        if effects:
+            tables.append(_effect_table(effects))
+        payload = {
+            "task": self.task.NAME,
+            "has_errors": self.count("error") > 0,
+            "corpus": self.corpus and self.corpus.to_dict(),
+            "fewshot": self.shots and self.shots.to_dict(),
+            "effects": [effect.to_dict() for effect in effects],
+        }
+        return Page(f"task {self.task.NAME}", payload, self._lead(), tables, self._notes())
+
+    def _lead(self) -> list[str]:
+        looked = [] if self.corpus is None else [f"{self.corpus.n_reference_texts:,} texts"]
+        if self.shots is not None:
+            looked.append(f"{self.shots.n_examples:,} examples")
+        n = len(self.corpus.items) if self.corpus is not None else self._n_items()
+        return [f"task {self.task.NAME}: {n:,} items, looked for in {' and '.join(looked)}"]
+
+    def _n_items(self) -> int:
+        return 0 if self.shots is None else self.shots.n_items
+
+    def _overlaps(self) -> Table:
+        known = [] if self.corpus is None else self.corpus.items
+        touched = sorted(
+            (item for item in known if item.n_found),
+            key=lambda one: (-(one.share or 0), one.unit_id),
+        )
+        rows = [
+            [
+                item.unit_id,
+                f"{item.share:.2f}",
+                ", ".join(f"{part} {n} of {of}" for part, (n, of) in item.by_part.items() if of),
+                "found" if item.flagged else "below the threshold",
+            ]
+            for item in touched[:_SHOWN]
+        ]
+        more = f", the first {_SHOWN} of {len(touched):,}" if len(touched) > _SHOWN else ""
+        return Table(["item", "share", "word runs", "verdict"], rows, f"in the corpus{more}")
+
+    def _pairs(self) -> Table:
+        known = () if self.shots is None else self.shots.shared
+        ordered = sorted(known, key=lambda pair: (not pair.shown, -pair.similarity, pair.unit_id))
+        rows = [
+            [pair.unit_id, pair.example_id, f"{pair.similarity:.2f}", "yes" if pair.shown else "no"]
+            for pair in ordered[:_SHOWN]
+        ]
+        more = f", the first {_SHOWN} of {len(known):,}" if len(known) > _SHOWN else ""
+        header = ["item", "example", "similarity", "in its own prompt"]
+        return Table(header, rows, f"examples that ask the same{more}")
+
+    def _notes(self) -> list[str]:
+        notes = []
+        if (corpus := self.corpus) is not None:
+            short = sum(not item.n_grams for item in corpus.items)
+            if short:
+                notes.append(
+                    f"not looked for: {short:,} items without a run of {corpus.n} words; a smaller "
+                    "--ngram takes them in"
+                )
+            if corpus.flagged_ids:
+                notes.append("wording that all prompts share counts too: read what was found")
+            if corpus.rate.ci is not None:
+                ci = corpus.rate.ci
+                notes.append(
+                    f"rate in the corpus {corpus.rate.value:.3f} [{ci.ci_low:.3f}, {ci.ci_high:.3f}]"
+                )
+        else:
+            notes.append("not checked: a corpus (--corpus)")
+        if self.shots is None:
+            notes.append("not checked: examples, the task is asked without (--fewshot)")
+        return notes
+
+
+def _effect_table(effects: Sequence["ContaminationEffect"]) -> Table:
+    rows = [
+        [
+            effect.column,
+            *(_cell(getattr(effect, name)) for name in ("overall", "clean", "dirty", "inflation")),
+        ]
+        for effect in effects
+    ]
+    header = ["metric", "all items", "without those found", "those found alone", "all − without"]
+    return Table(header, rows, "what they did to the run")
+
+
+def _cell(cell: "MetricResult") -> str:
+    if cell.value is None:
+        return cell.status
+    interval = "" if cell.ci is None else f" [{cell.ci.ci_low:.3f}, {cell.ci.ci_high:.3f}]"
+    return f"{cell.value:.3f}{interval}"

@@ -1,0 +1,208 @@
+"""`CodeTests`: whether a program that a model wrote passes its tests. Runs it, contained.
+
+The program runs in a process that may use so much time and memory, has a folder and an environment
+of its own, starts no other process, and has no network and nowhere else to write where the system
+offers that to an ordinary user. Linux mostly does; the column ``code_pass_offline`` says whether a
+program was without network. This is containment, not a jail: a program can read what its user can
+read. Run models that you do not trust at all on a machine that has nothing to lose.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from eval_toolkit._contained.errors import Overrun
+from eval_toolkit._validate import integer, number
+from eval_toolkit.errors import EvalToolkitError, InvalidInputError
+from eval_toolkit.graders.base import COMPLETIONS, KEPT, RATE, ColumnInfo, Grade, options_version
+from eval_toolkit.graders.context import told
+from eval_toolkit.responses import Completion
+
+__all__ = ["CodeTests", "find_code"]
+
+_FENCE = re.compile(r"^[ ]{0,3}(?:`{3,}|~{3,})[ \t]*([\w+.-]*)[ \t]*$", re.MULTILINE)
+_BEGINS_CODE = re.compile(r"\s*\n?(?:[ \t]+\S|(?:async def|def|from|import|class)\s|@\w)")
+_UNINDENTED = re.compile(r"^[^\s#]", re.MULTILINE)
+_FENCES = 201
+"""At most so many are looked at: a hundred blocks, and what may have closed one before them."""
+_GRACE = 5.0
+"""Seconds beyond its limit after which a program's worker is given up itself."""
+
+
+def find_code(text: str, function: str = "") -> str:
+    r"""Return the Python code in a text: of a fenced block where there is one, else the text.
+
+    Parameters
+    ----------
+    text : str
+        What a model wrote. A fence that closes what the prompt has opened ends the code; one that
+        is not closed goes to the end.
+    function : str
+        Of several blocks the first that defines it counts, else the first.
+
+    Returns
+    -------
+    str
+        Code, or what should have been.
+
+    Examples
+    --------
+    >>> find_code("Sure!\n```python\ndef one():\n    return 1\n```\nEnjoy.")
+    'def one():\n    return 1\n'
+    >>> find_code("    return 1\n```\nThat was it.")
+    '    return 1\n'
+    """
+    fences = list(islice(_FENCE.finditer(text), _FENCES))
+    if not fences:
+        return text
+    before = text[: fences[0].start()]
+    if len(fences) % 2 and not fences[0][1] and _BEGINS_CODE.match(before):
+        return before
+    ends = [fence.start() for fence in fences[1::2]] + [len(text)]
+    blocks = [text[fence.end() + 1 : end] for fence, end in zip(fences[::2], ends, strict=False)]
+    return next((block for block in blocks if function and _defines(block, function)), blocks[0])
+
+
+def _defines(code: str, function: str) -> bool:
+    return re.search(rf"^(?:async )?def {re.escape(function)}\b", code, re.MULTILINE) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class CodeTests:
+    r"""Whether the code in a text passes the tests in the sample's context.
+
+    The context has the tests as ``test`` (a program), or as ``test_list`` (statements) with what is
+    to come before them in ``test_setup_code`` or ``test_imports``. With ``entry_point``, the name of
+    a function, the tests define ``check``, which is called with it, as in HumanEval. With
+    ``prompt``, the text either continues it or defines the function anew. A text that continues it
+    ends at the first line that is not indented.
+
+    A program passes if its last line is reached. Whatever else happens is a wrong answer; where its
+    time ran out ``code_pass_timed_out`` is 1. What a program prints goes nowhere. The module says
+    what it is kept from.
+
+    Parameters
+    ----------
+    seconds : float, default 5.0
+        Wall clock of one program.
+    memory_mb : int, default 1024
+        Address space of one program.
+    packages : bool, default False
+        Whether programs may import what is installed here; else the standard library alone, and
+        the same programs pass on every machine.
+    name : str, default "code_pass"
+        Of the first column; the others begin with it.
+
+    Examples
+    --------
+    >>> tests = {"test": "assert add(1, 2) == 3"}
+    >>> right = Completion("def add(a, b):\n    return a + b", context=tests)
+    >>> wrong = Completion("def add(a, b):\n    exit(0)", context=tests)
+    >>> [CodeTests().grade(answer)["code_pass"] for answer in (right, wrong)]
+    [1.0, 0.0]
+    """
+
+    seconds: float = 5.0
+    memory_mb: int = 1024
+    packages: bool = False
+    name: str = "code_pass"
+    response_types = COMPLETIONS
+
+    def __post_init__(self) -> None:
+        number(self.seconds, "seconds", low=0.1)
+        integer(self.memory_mb, "memory_mb", low=64)
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "1")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        return {self.name: RATE, f"{self.name}_timed_out": KEPT, f"{self.name}_offline": KEPT}
+
+    def program(self, response: Completion) -> str:
+        """Return the program that is run: prompt, code, tests.
+
+        Parameters
+        ----------
+        response : Completion
+            With the tests in its context.
+
+        Returns
+        -------
+        str
+            Python code.
+
+        Raises
+        ------
+        InvalidInputError
+            If the context has no tests, or its entry point is no name.
+        """
+        function = told(response, "entry_point") or ""
+        if function and not str(function).isidentifier():
+            raise InvalidInputError(f"the sample's entry_point is {function!r}; it must be a name")
+        code = _continued(str(told(response, "prompt") or ""), response.completion, str(function))
+        parts = [code, _tests(response), *([f"check({function})"] if function else [])]
+        return "\n".join(parts) + "\n"
+
+    def grade(self, response: Completion) -> Mapping[str, float | Grade]:
+        """Return whether the program passes, whether its time ran out, and whether it was offline."""
+        program = self.program(response)
+        try:
+            ended = self._run(program)
+        except Overrun as overrun:  # it has ended its worker, or made it wait
+            ended = {"passed": False, "timed_out": overrun.kind == "time"}
+        offline = ended.get("offline", Grade.skipped("the program ended the process that ran it"))
+        return {
+            self.name: float(ended["passed"]),
+            f"{self.name}_timed_out": float(ended["timed_out"]),
+            f"{self.name}_offline": offline if isinstance(offline, Grade) else float(offline),
+        }
+
+    def _run(self, program: str) -> dict[str, Any]:
+        # Starting processes is left to those who grade code.
+        from eval_toolkit._contained import Contained, Limits
+
+        if not hasattr(os, "fork"):
+            raise EvalToolkitError("code is run on Linux and macOS alone; this system has no fork")
+        limits = Limits(self.seconds, self.memory_mb)
+        worker = Limits(self.seconds + _GRACE, None, limits.file_mb, limits.open_files)
+        run = Contained("eval_toolkit._contained.programs:run_program", worker)
+        return dict(run(program, limits.to_dict(), self.packages))
+
+
+def _continued(prompt: str, text: str, function: str) -> str:
+    """Return prompt and code as one program."""
+    code = find_code(text, function)
+    if not prompt:
+        return code
+    if function and _defines(code, function):
+        # What stands before the function in the prompt, imports and helpers, is part of it.
+        stub = re.search(rf"^(?:async )?def {re.escape(function)}\b", prompt, re.MULTILINE)
+        return f"{prompt[: stub.start()] if stub else prompt}\n{code}"
+    if code != text:
+        return f"{prompt}\n{code}"
+    return prompt + _body(code)
+
+
+def _body(code: str) -> str:
+    """Return the indented lines a text begins with; what comes after them is something else."""
+    first = code.lstrip("\n")
+    if not first.startswith((" ", "\t")):
+        return code
+    end = _UNINDENTED.search(code)
+    return code[: end.start()] if end else code
+
+
+def _tests(response: Completion) -> str:
+    whole, several = told(response, "test"), told(response, "test_list")
+    if isinstance(whole, str):
+        return whole
+    if not isinstance(several, (list, tuple)) or not several:
+        raise InvalidInputError("the sample's context has neither 'test' nor 'test_list'")
+    before = told(response, "test_setup_code") or told(response, "test_imports") or ""
+    return "\n".join([*([before] if isinstance(before, str) else before), *several])

@@ -1,0 +1,104 @@
+"""What a sample tells its graders besides the references: its context."""
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from eval_toolkit import _validate
+from eval_toolkit.errors import InvalidInputError
+
+__all__ = ["COMPARISONS", "comparison", "told", "told_or_raise"]
+
+COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    "less than": operator.lt,
+    "at most": operator.le,
+    "exactly": operator.eq,
+    "at least": operator.ge,
+    "more than": operator.gt,
+}
+"""How a number can be compared with ``n``."""
+
+
+def told(response: Any, key: str) -> Any:
+    """Return what the sample's context has under a key; None where it has nothing.
+
+    Parameters
+    ----------
+    response : Completion
+        Its ``context`` is a mapping, or tells nothing.
+    key : str
+        What is wanted.
+
+    Returns
+    -------
+    object
+        As the task gave it.
+
+    Examples
+    --------
+    >>> from eval_toolkit.responses import Completion
+    >>> told(Completion("Hallo", context={"language": "de"}), "language")
+    'de'
+    """
+    context = response.context
+    return context.get(key) if isinstance(context, Mapping) else None
+
+
+def told_or_raise(response: Any, key: str) -> Any:
+    """Return what the sample's context has under a key.
+
+    Parameters
+    ----------
+    response, key
+        As in `told`.
+
+    Returns
+    -------
+    object
+        As the task gave it.
+
+    Raises
+    ------
+    InvalidInputError
+        If it has nothing there.
+
+    Examples
+    --------
+    >>> from eval_toolkit.responses import Completion
+    >>> told_or_raise(Completion("Hallo", context={"language": "de"}), "language")
+    'de'
+    """
+    found = told(response, key)
+    if found is None:
+        raise InvalidInputError(f"the sample's context has no {key!r}; the grader needs it")
+    return found
+
+
+def comparison(response: Any) -> Callable[[float], bool]:
+    """Return the rule that the context gives as ``comparison`` and ``n``.
+
+    Parameters
+    ----------
+    response : Completion
+        With ``{"comparison": "at least", "n": 100}`` in its context, for example.
+
+    Returns
+    -------
+    callable
+        From a number to whether it keeps the rule.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If one of the two is missing, the comparison is unknown or ``n`` is no number.
+
+    Examples
+    --------
+    >>> from eval_toolkit.responses import Completion
+    >>> comparison(Completion("", context={"comparison": "less than", "n": 3}))(3)
+    False
+    """
+    name = str(told_or_raise(response, "comparison"))
+    compare = COMPARISONS[_validate.choice(name, "comparison", tuple(COMPARISONS))]
+    n = _validate.number(told_or_raise(response, "n"), "n")
+    return lambda value: compare(value, n)

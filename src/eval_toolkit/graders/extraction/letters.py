@@ -1,0 +1,173 @@
+"""Letters of choices: the one that a text settles on."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from eval_toolkit._validate import integer
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.graders.base import COMPLETIONS, ColumnInfo, Grade, options_version, references
+from eval_toolkit.graders.extraction.forms import boxed, found_columns, found_grades
+from eval_toolkit.responses import Completion
+
+__all__ = ["LetterMatch", "find_letter"]
+
+_LETTER = r"[(\[*_`$\"' ]{0,4}([A-Z])(?![\w'’])"
+_ANSWER_IS = re.compile(
+    r"(?i:answer|choice|option)(?i: is|:| would be| =)[ :]{0,3}(?i:option |choice )?" + _LETTER
+)
+_OPTION = re.compile(rf"(?i:answer|choice|option)[ ]{_LETTER}")
+_AT_START = re.compile(r"[(\[*_`$\"' \n]{0,8}([A-Z])(?!['’]\w)(?=[)\].:,*_`$\"'\n]|$)")
+_STANDING_OUT = re.compile(
+    r"[(\[*]([A-Z])[)\]*]|(?:^|\n)[ ]{0,3}([A-Z])(?=[.):]|\n|$)|\b([A-Z])[.!]?$"
+)
+_RULED_OUT_BEFORE = re.compile(
+    r"(?i:\bnot|n['’]t|\bnever|\bneither|\bnor|\bexcept|\binstead of|\brather than"
+    r"|\beliminated?|\brule[sd]? out|\bexcluded?)(?i: be| the)?(?i: option| choice| answer)?"
+    r"[(\[*_`$\"' ]{0,4}$"
+)
+_RULED_OUT_AFTER = re.compile(
+    r"[)\]*_`$\"']{0,4} (?i:(?:is|are|was|seems|would be|must be)(?: also| clearly| therefore)? "
+    r"(?:not|wrong|incorrect|false|impossible|ruled out|eliminated|excluded)\b"
+    r"|isn['’]t|can ?not\b|can['’]t|does not\b|doesn['’]t)"
+)
+_BEFORE = 40
+"""Characters before a letter in which it can be ruled out."""
+# "A cat" and "I think" are words of a sentence, "A because" is not.
+_WORD_AFTER = re.compile(
+    r" (?!(?i:because|since|as|and|but|which|for|due|based|given|so|is|not)\b)\w"
+)
+
+
+def find_letter(text: str, n_choices: int | None = None) -> str | None:
+    r"""Return the letter of the choice that a text settles on, or None.
+
+    In this order: ``\boxed{B}``, the last "answer is B" (also "Answer: (B)", "the option is B"), a
+    letter that opens the text ("B", "(B)", "B. Rome"), the last "option B", the last letter that
+    stands out by brackets, on a line of its own, or at the very end. Lower-case letters, words
+    such as "A" and "I" in a sentence, and options that are ruled out ("not (A)", "A is wrong") are
+    not taken.
+
+    Parameters
+    ----------
+    text : str
+        What a model wrote.
+    n_choices : int, optional
+        Later letters are none of the choices. Where it is not known there may be 26, and an "I"
+        that is not marked by brackets or the like is taken for the word.
+
+    Returns
+    -------
+    str or None
+        A capital letter.
+
+    Examples
+    --------
+    >>> find_letter("I think A is wrong. The answer is (C).", 4)
+    'C'
+    >>> find_letter(" B"), find_letter("A cat sat there.")
+    ('B', None)
+    """
+    n = 26 if n_choices is None else integer(n_choices, "n_choices", low=1)
+    stripped = text.strip()
+    box = boxed(stripped)
+    if box and _among(letter := box.replace("\\text", "").strip("{}() ."), n):
+        return letter
+    start = _AT_START.match(stripped)
+    for match in (
+        *reversed([*_ANSWER_IS.finditer(stripped)]),
+        *([start] if start else []),
+        *reversed([*_OPTION.finditer(stripped)]),
+        *reversed([*_STANDING_OUT.finditer(stripped)]),
+    ):
+        at = match.start(match.lastindex or 0)
+        if not _among(stripped[at], n) or _ruled_out(stripped, at):
+            continue
+        if n_choices is None and stripped[at] == "I" and not _marked(stripped, at):
+            continue
+        return stripped[at]
+    return None
+
+
+def _among(letter: str, n: int) -> bool:
+    return len(letter) == 1 and 0 <= ord(letter) - ord("A") < n
+
+
+def _ruled_out(text: str, at: int) -> bool:
+    """Return whether the letter there is not meant: denied, or a word of a sentence."""
+    before = text[max(0, at - _BEFORE) : at]
+    return (
+        _RULED_OUT_BEFORE.search(before) is not None
+        or _RULED_OUT_AFTER.match(text, at + 1) is not None
+        or (text[at] in "AI" and _WORD_AFTER.match(text, at + 1) is not None)
+    )
+
+
+def _marked(text: str, at: int) -> bool:
+    """Return whether a letter is set apart, or all there is."""
+    return len(text) == 1 or (at > 0 and text[at - 1] in "([*_`$")
+
+
+@dataclass(frozen=True, slots=True)
+class LetterMatch:
+    """Whether the letter that a text settles on is that of the right choice.
+
+    Parameters
+    ----------
+    n_choices : int, optional
+        How many choices there are; later letters are not taken for one. By default what the
+        response says: its ``choices``, or those of its ``context`` where that is a mapping; else
+        it is not known, as in `find_letter`.
+    name : str, default "letter_match"
+        Of the column.
+
+    Examples
+    --------
+    >>> LetterMatch(4).grade(Completion("Answer: (B) Rome", ground_truth=" B"))
+    {'letter_match': 1.0, 'letter_match_found': 1.0}
+    """
+
+    n_choices: int | None = None
+    name: str = "letter_match"
+    response_types = COMPLETIONS
+
+    def __post_init__(self) -> None:
+        if self.n_choices is not None and integer(self.n_choices, "n_choices", low=2) > 26:
+            raise InvalidInputError(f"`n_choices` is {self.n_choices}; there are 26 letters")
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "2")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        return found_columns(self.name)
+
+    def answer(self, response: Completion) -> str | None:
+        """Return the letter that is found; None where there is none."""
+        return find_letter(response.completion, self._n(response))
+
+    def _n(self, response: Completion) -> int | None:
+        return _counted(response) if self.n_choices is None else self.n_choices
+
+    def grade(self, response: Completion) -> Mapping[str, float | Grade]:
+        """Return whether it was right, and whether a letter was found."""
+        n = self._n(response)
+        truths = [_letter(truth, n or 26) for truth in references(response)]
+        found = find_letter(response.completion, n)
+        return found_grades(self.name, found is not None, found in truths)
+
+
+def _counted(response: Completion) -> int | None:
+    """Return how many choices the response says there were."""
+    context = response.context if isinstance(response.context, Mapping) else {}
+    choices = getattr(response, "choices", None) or context.get("choices")
+    return len(choices) if isinstance(choices, (list, tuple)) and 2 <= len(choices) <= 26 else None
+
+
+def _letter(truth: str, n: int) -> str:
+    letter = truth.strip(" ().:")
+    if not _among(letter, n):
+        raise InvalidInputError(f"the reference {truth[:80]!r} is not one of the {n} letters")
+    return letter

@@ -1,0 +1,269 @@
+r"""Numbers as models write them: 1,000 and $1000.00, 3 1/2, \frac{1}{2}; after ``####``, in a box."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from eval_toolkit._validate import choice, number
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.graders.base import COMPLETIONS, ColumnInfo, Grade, options_version, references
+from eval_toolkit.graders.extraction.forms import boxed, found_columns, found_grades, hashed
+from eval_toolkit.responses import Completion
+
+__all__ = ["NumberMatch", "find_number", "read_number"]
+
+# First whatever looks like a number is found, with all that hangs together with it, then read
+# strictly: "1,2" is 1.2 to some and two numbers to others, and a wrong value is worse than none.
+# The lengths that are read are bounded, so that no number costs more than a moment to compare.
+_SPACES = " \u00a0\u2007\u2009\u202f"
+_RUN = rf"(?:(?<!\.)\.)?[0-9](?:[0-9]|[.,:/{_SPACES}](?=[0-9]))*"
+_MONEY = r"(?:USD|EUR|GBP|INR|JPY|CNY|RMB|CHF|CAD|AUD|Rs\.?)[ \u00a0]?"
+_COIN = r"[$£€¥₹]"
+# A sign belongs to a number unless something it could be subtracted from stands before it.
+_FRONT = rf"(?:(?<![)\]}}])[-+](?:{_MONEY})?{_COIN}?|{_MONEY}{_COIN}?[-+]?|{_COIN}[-+]?)?"
+_ARGUMENT = r"\s?(?:\{[^{}]{1,100}\}|[0-9])"
+_QUOTIENT = rf"\\[dt]?frac{_ARGUMENT}{_ARGUMENT}"
+_TOKEN = re.compile(
+    # not inside a word, a version or an index: v2, a.2, x_2
+    rf"(?<![^\W_])(?<![^\W_][._])(?<![^\W_]__)(?P<front>{_FRONT})"
+    rf"(?:(?P<run>{_RUN})(?:[eE](?P<power>[-+]?[0-9]{{1,3}})(?![0-9]))?(?:[ ]?(?P<rest>{_QUOTIENT}))?"
+    rf"|(?P<quotient>{_QUOTIENT}))(?:(?=[eE][-+]?[0-9]|(?<=0)[xX][0-9a-fA-F])(?P<odd>))?"
+    # what computes with numbers is none
+    r"|(?P<formula>\\[dt]?frac[^\s$=]{0,200}|\\sqrt(?:\{[^{}]{0,100}\})?|\\(?:pi|log|ln)"
+    r"|\^(?!\{?\\circ)\{?[-+]?\w{0,20})"
+)
+_PLAIN = re.compile(r"(?:[0-9]{1,300}|[0-9]{1,3}(?:,[0-9]{3}){1,20})?(?:\.[0-9]{1,300})?")
+_ARGUMENTS = re.compile(rf"\\[dt]?frac({_ARGUMENT})({_ARGUMENT})")
+_SPLIT = re.compile(rf"[{_SPACES}]")
+_THREE_DIGITS = re.compile(r"[0-9]{3}(?:\.[0-9]{1,300})?")
+_SPACED = re.compile(
+    rf"[1-9][0-9]{{0,2}}([{_SPACES}])[0-9]{{3}}(?:\1[0-9]{{3}}){{0,19}}(?:\.[0-9]{{1,300}})?"
+)
+_LATEX = re.compile(r"\{(,)\}|\\[,!](?=[0-9]{3}(?![0-9]))|\\(?=[$%])")
+r"""``1{,}000`` and ``1\,000`` are one number."""
+_AREA = re.compile(
+    r"(?:\\(?:text|mathrm|mbox)\{[^{}]{1,40}\}|(?<![A-Za-z])(?:[cdkm]?m|ft|in|yd|units?))"
+    r"\s?\^\{?[23](?![0-9])\}?"
+)
+"""Of units such as cm^2 the power is no part of the number."""
+_SLASH = re.compile(r"(?<=[0-9])[ ]?/[ ]?(?=[0-9])")
+_LONGEST = 5_000
+"""No number that is read has more characters."""
+_END, _PART = 20_000, 1_000
+"""Characters at the end of a long text in which the last number is looked for first, and so many of
+them in which something may have begun before."""
+
+
+def read_number(text: str) -> Fraction | None:
+    r"""Return the number that a text is, exactly; None if it is something else.
+
+    Thousands by commas or spaces, the sign of a currency or per cent, ``a/b``, ``3 1/2`` and
+    ``\frac{a}{b}`` are understood; what the sign stands for is left to the reader.
+
+    Parameters
+    ----------
+    text : str
+        The whole of it must be the number.
+
+    Returns
+    -------
+    Fraction or None
+        So that 0.1 is a tenth.
+
+    Examples
+    --------
+    >>> read_number("1,000") == read_number(" $1000.00 ") == 1000
+    True
+    >>> read_number(r"\frac{1}{2}") == read_number("0.5")
+    True
+    >>> read_number("12 apples") is None
+    True
+    """
+    if len(text := text.strip()) > _LONGEST:
+        return None
+    bare = _tidy(text).strip().rstrip(".").strip("$ ").removesuffix("%").rstrip()
+    match = _TOKEN.fullmatch(bare)
+    return None if match is None or _is_list(match) else _value(match)
+
+
+def _tidy(text: str) -> str:
+    return _SLASH.sub("/", _AREA.sub("", _LATEX.sub(r"\1", text.replace("−", "-"))))
+
+
+def _is_list(match: re.Match[str]) -> bool:
+    """Return whether a token is several numbers, the last of which is taken: 1 2 3, 5/6/2024."""
+    run = match["run"] or ""
+    return run.count("/") > 1 or (_SPLIT.search(run) is not None and not _hangs_together(run))
+
+
+def _hangs_together(run: str) -> bool:
+    """Return whether a run with spaces can be one number: 3 1/2, 5 000."""
+    *_, before, last = _SPLIT.split(run)
+    return before.isdecimal() and (
+        last.count("/") == 1 or (len(before) <= 3 and _THREE_DIGITS.fullmatch(last) is not None)
+    )
+
+
+def _value(match: re.Match[str]) -> Fraction | None:
+    """Return the number of a token; None where it is none, or could be one or another."""
+    if match["formula"] is not None or match["odd"] is not None:
+        return None
+    run, quotient = match["run"], match["rest"] or match["quotient"]
+    value = Fraction(0) if run is None else _read_run(run)
+    if value is not None and quotient is not None:
+        part = _quotient(*_ARGUMENTS.fullmatch(quotient).groups())  # type: ignore[union-attr]
+        value = part if run is None else _mixed(run, part)
+    if value is None:
+        return None
+    negative = "-" in match["front"] and not _is_list(match)
+    return (-value if negative else value) * Fraction(10) ** int(match["power"] or 0)
+
+
+def _read_run(run: str) -> Fraction | None:
+    *before, last = _SPLIT.split(run)
+    if not before or not _hangs_together(run):
+        return _quotient(*last.split("/")) if last.count("/") == 1 else _plain(last.split("/")[-1])
+    if "/" in last:
+        return _mixed(before[0], _quotient(*last.split("/"))) if len(before) == 1 else None
+    return _plain(_SPLIT.sub("", run)) if _SPACED.fullmatch(run) else None
+
+
+def _mixed(whole: str, part: Fraction | None) -> Fraction | None:
+    """Return 3 1/2; with anything but a proper fraction it could be a product, or two numbers."""
+    count = _plain(whole) if whole.isdecimal() else None
+    return None if count is None or part is None or not 0 < part < 1 else count + part
+
+
+def _quotient(above: str, below: str) -> Fraction | None:
+    parts = [part.strip().strip("{}").strip() for part in (above, below)]
+    one, other = (_plain(part.removeprefix("-")) for part in parts)
+    if one is None or not other:
+        return None
+    negative = parts[0].startswith("-") != parts[1].startswith("-")
+    return -one / other if negative else one / other
+
+
+def _plain(text: str) -> Fraction | None:
+    return Fraction(text.replace(",", "")) if text and _PLAIN.fullmatch(text) else None
+
+
+def _last(text: str) -> Fraction | None:
+    """Return the last number; None also where the last thing like a number is not certain."""
+    end = _last_token(text[-_END:])
+    # What begins where the end does may be the rest of something; unless it is too long to be read
+    # in any way but by its own end.
+    if len(text) > _END and (end is None or max(end.start(), len(end[0])) < _PART):
+        end = _last_token(text)
+    return None if end is None else _value(end)
+
+
+def _last_token(text: str) -> re.Match[str] | None:
+    found = None
+    for match in _TOKEN.finditer(_tidy(text)):
+        found = match
+    return found
+
+
+_WHERE: Mapping[str, Callable[[str], str | None]] = {
+    "boxed": boxed,
+    "hashes": hashed,
+    "last": str,
+}
+
+
+def find_number(text: str, where: str = "auto") -> Fraction | None:
+    r"""Return the number a text ends in, by one of the usual forms.
+
+    Parameters
+    ----------
+    text : str
+        What a model wrote.
+    where : {"auto", "boxed", "hashes", "last"}, default "auto"
+        In the last ``\boxed{}``, after the last ``####``, or the last number there is; "auto"
+        takes the first of these forms that the text has.
+
+    Returns
+    -------
+    Fraction or None
+        None if there is none in that place, or if what stands there could be read in several ways
+        ("1,2", "10:30", "1.000,50"): a wrong value is worse than none.
+
+    Examples
+    --------
+    >>> find_number("3 apples and 4 more are 7.")
+    Fraction(7, 1)
+    >>> find_number("So #### 1,234") == find_number(r"Thus \boxed{1234}.") == 1234
+    True
+    """
+    forms = _WHERE if where == "auto" else {where: _WHERE[where]}
+    for find in forms.values():
+        place = find(text)
+        if place is not None:
+            value = read_number(place)
+            return _last(place) if value is None else value
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class NumberMatch:
+    """Whether the number in the text equals the number of a reference, as numbers.
+
+    "1,000" equals "1000.0". A reference may be a number, or a worked solution in which it is
+    found the same way.
+
+    Parameters
+    ----------
+    where : {"auto", "boxed", "hashes", "last"}, default "auto"
+        As in `find_number`.
+    tolerance : float, default 0.0
+        Largest difference that counts as equal, relative to the reference.
+    name : str, default "number_match"
+        Of the column.
+
+    Examples
+    --------
+    >>> NumberMatch().grade(Completion("That makes $1,000.", ground_truth="so … #### 1000"))
+    {'number_match': 1.0, 'number_match_found': 1.0}
+    """
+
+    where: str = "auto"
+    tolerance: float = 0.0
+    name: str = "number_match"
+    response_types = COMPLETIONS
+
+    def __post_init__(self) -> None:
+        choice(self.where, "where", ("auto", *_WHERE))
+        number(self.tolerance, "tolerance", low=0.0)
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "2")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        return found_columns(self.name)
+
+    def answer(self, response: Completion) -> str | None:
+        """Return the number that is found; None where there is none."""
+        found = find_number(response.completion, self.where)
+        return None if found is None else str(found)
+
+    def grade(self, response: Completion) -> Mapping[str, float | Grade]:
+        """Return whether it was right, and whether a number was found."""
+        truths = [self._reference(truth) for truth in references(response)]
+        found = find_number(response.completion, self.where)
+        if found is None:
+            return found_grades(self.name, False, False)
+        slack = Fraction(self.tolerance)
+        return found_grades(
+            self.name, True, any(abs(found - truth) <= slack * abs(truth) for truth in truths)
+        )
+
+    def _reference(self, truth: str) -> Fraction:
+        value = read_number(truth)
+        value = find_number(truth) if value is None else value
+        if value is None:
+            raise InvalidInputError(f"the reference {truth[:80]!r} has no number in it")
+        return value

@@ -1,0 +1,112 @@
+"""Answers that a caller's pattern finds."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eval_toolkit._contained.errors import Overrun
+from eval_toolkit._contained.patterns import find_in, is_simple
+from eval_toolkit._validate import choice
+from eval_toolkit.graders.base import COMPLETIONS, ColumnInfo, Grade, options_version
+from eval_toolkit.graders.extraction.forms import found_columns, found_grades
+from eval_toolkit.graders.texts import TextRules, applied, compiled, timed_out_columns
+from eval_toolkit.responses import Completion
+
+__all__ = ["RegexMatch"]
+
+
+@dataclass(frozen=True, slots=True)
+class RegexMatch:
+    r"""Whether what a pattern finds in the text is one of the references.
+
+    Parameters
+    ----------
+    pattern : str
+        What is compared is its first group that took part, or the whole match without groups. It
+        sees the last 20 000 characters. One that could take long is stopped after a second, as
+        `eval_toolkit.graders.texts` says; nothing was found then.
+    which : {"last", "first"}, default "last"
+        Which of several matches counts.
+    ignore_case, ignore_punctuation, ignore : as in `TextRules`
+        For the comparison of what was found; references are not searched.
+    name : str, default "regex_match"
+        Of the column.
+
+    Examples
+    --------
+    >>> grader = RegexMatch(r"answer is (\w+)")
+    >>> grader.grade(Completion("So the answer is Rome.", ground_truth="Rome"))
+    {'regex_match': 1.0, 'regex_match_found': 1.0}
+    """
+
+    pattern: str
+    which: str = "last"
+    ignore_case: bool = False
+    ignore_punctuation: bool = False
+    ignore: Sequence[str] = ()
+    name: str = "regex_match"
+    response_types = COMPLETIONS
+    _search: Any = field(default=None, init=False, repr=False, compare=False)
+    _rules: TextRules = field(default=TextRules(), init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        choice(self.which, "which", ("last", "first"))
+        flags = re.IGNORECASE if self.ignore_case else 0
+        object.__setattr__(self, "_search", compiled(self.pattern, "pattern", flags))
+        rules = TextRules(self.ignore_case, self.ignore_punctuation, ignore=self.ignore)
+        object.__setattr__(self, "ignore", rules.ignore)
+        object.__setattr__(self, "_rules", rules)
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "1")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        return {**found_columns(self.name), **timed_out_columns(self.name, self._may_overrun)}
+
+    @property
+    def _may_overrun(self) -> bool:
+        simple = is_simple(self._search.pattern, self._search.flags)
+        return not simple or self._rules.may_overrun
+
+    def find(self, text: str) -> str | None:
+        """Return what the pattern finds, or None.
+
+        Parameters
+        ----------
+        text : str
+            Any text.
+
+        Returns
+        -------
+        str or None
+            None where nothing is found.
+
+        Raises
+        ------
+        RuntimeError
+            If the pattern takes too long on it.
+        """
+        return find_in(text, self._search, self.which)
+
+    def answer(self, response: Completion) -> str | None:
+        """Return what is found and compared; None where nothing is, or it takes too long."""
+        try:
+            found = self.find(response.completion)
+            return None if found is None else self._rules.apply(found)
+        except Overrun:
+            return None
+
+    def grade(self, response: Completion) -> Mapping[str, float | Grade]:
+        """Return whether it was right, and whether anything was found."""
+        truths = applied(self._rules, response)
+        late = dict.fromkeys(timed_out_columns(self.name, self._may_overrun), 0.0)
+        try:
+            found = self.find(response.completion)
+            right = found is not None and self._rules.apply(found) in truths
+        except Overrun:  # the text made a pattern take too long
+            return {**found_grades(self.name, False, False), **dict.fromkeys(late, 1.0)}
+        return {**found_grades(self.name, found is not None, right), **late}

@@ -1,0 +1,266 @@
+"""Whether a text keeps to a form: CSV, a postscript, placeholders.
+
+The first `TEXT_LIMIT` characters of a text are looked at. The patterns used here look at every
+character a bounded number of times.
+"""
+
+import csv
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+from eval_toolkit._validate import choice, integer
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.graders.base import (
+    COMPLETIONS,
+    KEPT,
+    RATE,
+    ColumnInfo,
+    Grade,
+    options_version,
+)
+from eval_toolkit.graders.context import told
+from eval_toolkit.responses import Completion
+
+__all__ = ["TEXT_LIMIT", "CsvFormat", "Placeholders", "PostscriptFormat"]
+
+TEXT_LIMIT = 250_000
+"""So many characters of a text are looked at, its first ones."""
+
+
+# --- CSV ----------------------------------------------------------------------------------------
+
+_SEPARATORS = (",", ";", "\t", "|")
+
+
+class _Table(NamedTuple):
+    """Lines that follow each other and have as many fields."""
+
+    n_lines: int
+    n_columns: int
+    separator: str
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFormat:
+    r"""Whether a text has a table of separated values in it, with the right separator and columns.
+
+    A table is two or more lines, one after the other, that have two or more fields each and the
+    same number of them; a separator inside double quotes separates nothing, and fields have no line
+    breaks. It is looked for with comma, semicolon, tab, ``|`` and the separator that is wanted; the
+    one with the most lines counts, and of equal ones the wanted one, then the one with the most
+    columns.
+
+    The columns, each 0 or 1: ``<name>_has_csv``, ``<name>_is_separator_respected`` and
+    ``<name>_is_column_count_respected``, which is skipped where no number of columns is wanted. A
+    text without a table has 0 in all.
+
+    Parameters
+    ----------
+    separator : str, optional
+        One character; otherwise the sample's context has it under ``separator``, else a comma is
+        wanted.
+    n_columns : int, optional
+        Otherwise the sample's context may have it under ``n_columns``.
+    name : str, default "csv_format"
+        Of the columns.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If the separator is not one character, or ``n_columns`` is no integer of at least 1.
+
+    Examples
+    --------
+    >>> answer = Completion("Here it is:\ncity;people\nRome;2.8\nBonn;0.3")
+    >>> list(CsvFormat(";", 2).grade(answer).values())
+    [1.0, 1.0, 1.0]
+    """
+
+    separator: str | None = None
+    n_columns: int | None = None
+    name: str = "csv_format"
+    response_types = COMPLETIONS
+
+    def __post_init__(self) -> None:
+        if self.separator is not None:
+            _one_sign(self.separator)
+        if self.n_columns is not None:
+            integer(self.n_columns, "n_columns", low=1)
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "1")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        parts = ("has_csv", "is_separator_respected", "is_column_count_respected")
+        return {f"{self.name}_{part}": RATE for part in parts}
+
+    def grade(self, response: Completion) -> Mapping[str, float | Grade]:
+        """Return what holds of the largest table in the text."""
+        separator, n_columns = self.separator, self.n_columns
+        if separator is None:
+            separator = _one_sign(told(response, "separator") or ",")
+        if n_columns is None and told(response, "n_columns") is not None:
+            n_columns = integer(told(response, "n_columns"), "n_columns", low=1)
+        table = _largest_table(response.completion[:TEXT_LIMIT], separator)
+        grades: tuple[float | Grade, ...] = (
+            float(table is not None),
+            float(table is not None and table.separator == separator),
+            Grade.skipped("the sample says no number of columns")
+            if n_columns is None
+            else float(table is not None and table.n_columns == n_columns),
+        )
+        return dict(zip(self.columns(), grades, strict=True))
+
+
+def _one_sign(separator: str) -> str:
+    if not isinstance(separator, str) or len(separator) != 1 or separator in '"\r\n':
+        raise InvalidInputError(f"`separator` is {separator!r}; it must be one character")
+    return separator
+
+
+def _largest_table(text: str, wanted: str) -> _Table | None:
+    lines = text.splitlines()
+    found = [
+        table
+        for separator in dict.fromkeys((wanted, *_SEPARATORS))
+        for table in _tables(lines, separator)
+    ]
+    return max(
+        found,
+        key=lambda table: (table.n_lines, table.separator == wanted, table.n_columns),
+        default=None,
+    )
+
+
+def _tables(lines: list[str], separator: str) -> list[_Table]:
+    counts = [_n_fields(line, separator) for line in lines]
+    runs = [(n_columns, len(list(run))) for n_columns, run in groupby(counts)]
+    return [_Table(n, n_columns, separator) for n_columns, n in runs if n_columns > 1 and n > 1]
+
+
+def _n_fields(line: str, separator: str) -> int:
+    if '"' not in line:
+        return line.count(separator) + 1
+    try:
+        return len(next(csv.reader([line], delimiter=separator, skipinitialspace=True)))
+    except csv.Error:  # a field that is too long for one
+        return 1
+
+
+# --- postscript ---------------------------------------------------------------------------------
+
+_POSTSCRIPTS = {
+    "P.S.": r"^[ \t>*_]{0,20}p\.[ ]?s\b[.:*_]{0,6}+\s{0,20}+\S",
+    "P.P.S.": r"^[ \t>*_]{0,20}p\.[ ]?p\.[ ]?s\b[.:*_]{0,6}+\s{0,20}+\S",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PostscriptFormat:
+    r"""Whether a text has a postscript: a line that starts with "P.S.", and text behind it.
+
+    Case does not count, and neither does a blank between the letters, a missing last dot, nor what
+    Markdown puts before a line (``>``, ``*``, ``_``).
+
+    Parameters
+    ----------
+    marker : {"P.S.", "P.P.S."}, default "P.S."
+        How the line starts.
+    name : str, default "postscript_format"
+        Of the column.
+
+    Raises
+    ------
+    InvalidInputError
+        If the marker is something else.
+
+    Examples
+    --------
+    >>> PostscriptFormat().grade(Completion("Dear all, …\n\nP.S. Bring cake."))
+    {'postscript_format': 1.0}
+    """
+
+    marker: str = "P.S."
+    name: str = "postscript_format"
+    response_types = COMPLETIONS
+
+    def __post_init__(self) -> None:
+        choice(self.marker, "marker", tuple(_POSTSCRIPTS))
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "1")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        return {self.name: RATE}
+
+    def grade(self, response: Completion) -> Mapping[str, float | Grade]:
+        """Return whether there is one."""
+        text = response.completion[:TEXT_LIMIT]
+        found = re.search(_POSTSCRIPTS[self.marker], text, re.IGNORECASE | re.MULTILINE)
+        return {self.name: float(found is not None)}
+
+
+# --- placeholders -------------------------------------------------------------------------------
+
+_PLACEHOLDER = re.compile(r"\[[^\[\]\n]{1,200}\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholders:
+    """Whether a text has enough placeholders to fill in, such as ``[name]``.
+
+    A placeholder is what stands between square brackets on one line, 1 to 200 characters. How many
+    there are is kept in ``<name>_n``.
+
+    Parameters
+    ----------
+    at_least : int, optional
+        So many are wanted; otherwise the sample's context may have it under ``n``, else one is.
+    name : str, default "placeholders"
+        Of the column.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If ``at_least`` is below 1, or no integer.
+
+    Examples
+    --------
+    >>> Placeholders(2).grade(Completion("Dear [name], come to [place]."))
+    {'placeholders': 1.0, 'placeholders_n': 2.0}
+    """
+
+    at_least: int | None = None
+    name: str = "placeholders"
+    response_types = COMPLETIONS
+
+    def __post_init__(self) -> None:
+        if self.at_least is not None:
+            integer(self.at_least, "at_least", low=1)
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "1")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        return {self.name: RATE, f"{self.name}_n": KEPT}
+
+    def grade(self, response: Completion) -> Mapping[str, float | Grade]:
+        """Return whether there are enough, and how many there are."""
+        wanted = self.at_least
+        if wanted is None:
+            n = told(response, "n")
+            wanted = 1 if n is None else integer(n, "n", low=1)
+        found = len(_PLACEHOLDER.findall(response.completion[:TEXT_LIMIT]))
+        return {self.name: float(found >= wanted), f"{self.name}_n": float(found)}

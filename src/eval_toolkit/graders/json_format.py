@@ -1,0 +1,253 @@
+"""Whether a text is JSON, follows a schema, and says the same as a reference.
+
+JSON is read as I-JSON (RFC 7493) asks: a key that stands twice in an object, a number that no
+double holds and ``NaN`` make it invalid, since readers disagree about them. Nesting beyond
+`DEPTH_LIMIT` and texts of more than `TEXT_LIMIT` characters are invalid too: what a model writes
+must not decide how long reading takes.
+"""
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from eval_toolkit._contained.errors import Overrun
+from eval_toolkit.graders.base import COMPLETIONS, KEPT, RATE, ColumnInfo, Grade, options_version
+from eval_toolkit.graders.context import told
+from eval_toolkit.graders.schemas import follows, schema_text
+from eval_toolkit.responses import Completion
+
+__all__ = ["DEPTH_LIMIT", "TEXT_LIMIT", "JsonFormat", "read_json"]
+
+DEPTH_LIMIT = 100
+"""Arrays and objects may stand so deep inside each other."""
+TEXT_LIMIT = 250_000
+"""A text may have so many characters."""
+
+_PLACES = 100
+"""JSON inside other text is looked for at so many opening brackets."""
+_OPENING = re.compile(r"[\[{]")
+_WHITE_SPACE = " \t\n\r"
+_DIGITS = 310
+"""No double holds an integer with more."""
+
+
+class _TooDeepError(ValueError):
+    """More levels than are read."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice in an object")
+    return found
+
+
+def _float(text: str) -> float | int:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("no double holds the number")
+    # 1 and 1.0 are one number in JSON.
+    return int(value) if value.is_integer() else value
+
+
+def _integer(text: str) -> int:
+    if len(text) > _DIGITS:
+        raise ValueError("no double holds the number")
+    return int(text)
+
+
+def _constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_float=_float, parse_int=_integer, parse_constant=_constant
+)
+
+
+def read_json(text: str) -> Any:
+    """Return the value that a text is as JSON, read as strictly as this module says.
+
+    Parameters
+    ----------
+    text : str
+        White space around the value does not count.
+
+    Returns
+    -------
+    object
+        Plain Python types.
+
+    Raises
+    ------
+    ValueError
+        If it is no JSON, or too deep or too long.
+
+    Examples
+    --------
+    >>> read_json(' {"a": [1, 2.0]} ')
+    {'a': [1, 2]}
+    >>> read_json('{"a": 1, "a": 2}')
+    Traceback (most recent call last):
+        ...
+    ValueError: a key stands twice in an object
+    """
+    if len(text) > TEXT_LIMIT:
+        raise ValueError(f"the text has more than {TEXT_LIMIT} characters")
+    text = text.strip(_WHITE_SPACE)
+    value, end = _read_at(text, 0)
+    if end < len(text):
+        raise ValueError("there is text behind the value")
+    return value
+
+
+def _read_at(text: str, start: int) -> tuple[Any, int]:
+    """Return the value that starts at a place of a text, and where it ends."""
+    try:
+        value, end = _DECODER.raw_decode(text, start)
+    except RecursionError:
+        raise _TooDeepError("the value is nested too deep") from None
+    # The same verdict, however much of the stack the caller has used.
+    if _is_too_deep(value):
+        raise _TooDeepError("the value is nested too deep")
+    return value, end
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEPTH_LIMIT):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return any(isinstance(inner, (dict, list)) for inner in level)
+
+
+def _inside(text: str) -> list[Any]:
+    """Return the longest array or object that stands inside a text, in a list; empty if none."""
+    best: list[Any] = []
+    length = at = 0
+    for _ in range(_PLACES if len(text) <= TEXT_LIMIT else 0):
+        match = _OPENING.search(text, at)
+        if match is None:
+            break
+        start = match.start()
+        try:
+            value, at = _read_at(text, start)
+        except _TooDeepError:  # what stands inside it is no answer either
+            return []
+        except ValueError:
+            at = start + 1
+            continue
+        if at - start > length:
+            best, length = [value], at - start
+    return best
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonFormat:
+    """Whether a text is JSON, nothing but JSON, follows a schema, and equals a reference.
+
+    The columns, each 0 or 1:
+
+    - ``<name>_is_just_json``: the whole text is one JSON value; a code fence is more than that.
+    - ``<name>_is_valid_json``: the text is or has JSON in it. Of several arrays and objects in
+      other text the longest counts, for this and the other columns.
+    - ``<name>_fulfills_schema``: it follows the schema; skipped where there is none. A value on which
+      the check takes too long does not, and ``<name>_timed_out`` is 1.
+    - ``<name>_exact_match``: it is the value of a reference, whatever the order of keys, white
+      space, and 1 or 1.0; skipped where there is none.
+
+    Parameters
+    ----------
+    schema : mapping or str, optional
+        A JSON schema (2020-12 where ``$schema`` does not say otherwise); otherwise the sample's
+        context has it under ``schema``. References to other files are not followed.
+    name : str, default "json_format"
+        Of the columns.
+
+    Raises
+    ------
+    InvalidInputError
+        If the schema is none.
+    MissingExtraError
+        If there is a schema and jsonschema is not installed (extra ``validation``).
+
+    Examples
+    --------
+    >>> grader = JsonFormat({"type": "object", "required": ["city"]})
+    >>> grades = grader.grade(Completion('Sure: {"city": "Rome"}', ground_truth='{"city":"Rome"}'))
+    >>> list(grades.values())
+    [0.0, 1.0, 1.0, 1.0, 0.0]
+    """
+
+    schema: Mapping[str, Any] | str | None = None
+    name: str = "json_format"
+    response_types = COMPLETIONS
+
+    def __post_init__(self) -> None:
+        if self.schema is not None:
+            object.__setattr__(self, "schema", schema_text(self.schema))
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "1")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        parts = ("is_just_json", "is_valid_json", "fulfills_schema", "exact_match")
+        return {**{f"{self.name}_{part}": RATE for part in parts}, f"{self.name}_timed_out": KEPT}
+
+    def grade(self, response: Completion) -> Mapping[str, float | Grade]:
+        """Return what holds of the text."""
+        try:
+            found, alone = [read_json(response.completion)], True
+        except ValueError:
+            found, alone = _inside(response.completion), False
+        late = False
+        try:
+            follows_schema = self._follows(found, response)
+        except Overrun:  # the value made the check take too long
+            follows_schema, late = 0.0, True
+        grades = (
+            float(alone),
+            float(bool(found)),
+            follows_schema,
+            _equals(found, response),
+            float(late),
+        )
+        return dict(zip(self.columns(), grades, strict=True))
+
+    def _follows(self, found: list[Any], response: Completion) -> float | Grade:
+        given = told(response, "schema") if self.schema is None else self.schema
+        if given is None:
+            return Grade.skipped("the sample has no schema")
+        schema = schema_text(given)
+        try:
+            return float(bool(found) and follows(found[0], schema))
+        except Overrun:
+            raise
+        except Exception as failure:  # a reference that leads nowhere, a pattern that is none …
+            kind = type(failure).__name__
+            return Grade.error(f"the schema cannot be checked: {kind}: {failure}"[:300])
+
+
+def _equals(found: list[Any], response: Completion) -> float | Grade:
+    truths = [truth for truth in response.ground_truth_list if truth is not None]
+    if not truths:
+        return Grade.skipped("the sample has no reference")
+    try:
+        wanted = {_canonical(read_json(truth)) for truth in truths}
+    except ValueError as error:
+        return Grade.error(f"the reference is no JSON: {error}"[:300])
+    return float(bool(found) and _canonical(found[0]) in wanted)

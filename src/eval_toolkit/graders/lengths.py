@@ -1,0 +1,303 @@
+"""How long a text is, and whether that is as long as asked.
+
+How words, sentences and paragraphs are counted:
+
+- A **word** is a run of letters, digits and underscores; an apostrophe or a hyphen between two of
+  them joins, so that "don't" and "well-known" are one word each. Scripts without blanks between
+  words, such as Chinese, are counted by their runs.
+- A **sentence** ends at ``.``, ``!`` or ``?`` before white space or the end (closing quotes and
+  brackets may stand between), at ``…`` before a capital letter, at ``。``, ``！`` and ``？``, and at
+  the end of a paragraph. A dot after an abbreviation ("Dr.", "e.g."), after an initial
+  ("J. Smith") and after the number that starts a line ends none.
+- A **paragraph** has text; one or more empty lines stand between two of them.
+- **Characters** are those of the text without white space at its ends.
+
+The first `TEXT_LIMIT` characters of a text are counted.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eval_toolkit._validate import choice, number
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.graders.base import (
+    COMPLETIONS,
+    KEPT,
+    RATE,
+    ColumnInfo,
+    Grade,
+    options_version,
+    references,
+)
+from eval_toolkit.graders.context import comparison, told, told_or_raise
+from eval_toolkit.graders.ifeval import counts
+from eval_toolkit.graders.json_format import read_json
+from eval_toolkit.responses import Completion
+
+__all__ = [
+    "TEXT_LIMIT",
+    "LengthControl",
+    "LengthRatio",
+    "UnitCount",
+    "count_paragraphs",
+    "count_sentences",
+    "count_words",
+]
+
+TEXT_LIMIT = 500_000
+"""So many characters of a text are counted, its first ones."""
+
+_WORD_START = re.compile(r"(?<!\w)(?<!\w['’\-])\w")
+_EMPTY_LINES = re.compile(r"\n[^\S\n]*+\n")
+_ITEM_NUMBER = re.compile(r"^[^\S\n]{0,20}[0-9]{1,3}[.)](?=\s)", re.MULTILINE)
+_WIDE_ENDS = str.maketrans({"。": ". ", "！": "! ", "？": "? "})
+
+
+def count_words(text: str) -> int:
+    """Return how many words a text has, as this module counts them.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+
+    Returns
+    -------
+    int
+        At least 0.
+
+    Examples
+    --------
+    >>> count_words("Don't panic: it's a well-known 42.")
+    6
+    """
+    return len(_WORD_START.findall(text[:TEXT_LIMIT]))
+
+
+def count_sentences(text: str) -> int:
+    """Return how many sentences a text has, as this module counts them.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+
+    Returns
+    -------
+    int
+        At least 0.
+
+    Examples
+    --------
+    >>> count_sentences("Dr. J. Smith paid 3.50 today. Really?! He did")
+    3
+    """
+    text = _ITEM_NUMBER.sub("", text[:TEXT_LIMIT]).translate(_WIDE_ENDS)
+    return sum(map(counts.count_sentences, _EMPTY_LINES.split(text)))
+
+
+def count_paragraphs(text: str) -> int:
+    r"""Return how many paragraphs a text has, as this module counts them.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+
+    Returns
+    -------
+    int
+        At least 0.
+
+    Examples
+    --------
+    >>> count_paragraphs("One\nand the same.\n\n \nTwo.")
+    2
+    """
+    return sum(map(bool, map(str.strip, _EMPTY_LINES.split(text[:TEXT_LIMIT]))))
+
+
+def _count_characters(text: str) -> int:
+    return len(text[:TEXT_LIMIT].strip())
+
+
+_COUNTERS: Mapping[str, Callable[[str], int]] = {
+    "words": count_words,
+    "sentences": count_sentences,
+    "paragraphs": count_paragraphs,
+    "characters": _count_characters,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCount:
+    """Whether a text has as many words, sentences or paragraphs as the sample asks for.
+
+    The sample's context says what is asked: ``comparison`` ("less than", "at most", "exactly",
+    "at least" or "more than") and ``n``. How many there are is kept in ``<name>_n``.
+
+    Parameters
+    ----------
+    unit : {"words", "sentences", "paragraphs", "characters"}, default "words"
+        What is counted; `eval_toolkit.graders.lengths` says how.
+
+    Raises
+    ------
+    InvalidInputError
+        If the unit is something else.
+
+    Examples
+    --------
+    >>> asked = {"comparison": "at least", "n": 3}
+    >>> UnitCount("words").grade(Completion("Rome it is.", context=asked))
+    {'word_count': 1.0, 'word_count_n': 3.0}
+    """
+
+    unit: str = "words"
+    response_types = COMPLETIONS
+
+    def __post_init__(self) -> None:
+        choice(self.unit, "unit", tuple(_COUNTERS))
+
+    @property
+    def name(self) -> str:
+        """``word_count``, ``sentence_count``, ``paragraph_count`` or ``character_count``."""
+        return f"{self.unit.removesuffix('s')}_count"
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "1")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        return {self.name: RATE, f"{self.name}_n": KEPT}
+
+    def grade(self, response: Completion) -> Mapping[str, float | Grade]:
+        """Return whether the number is as asked, and the number."""
+        keeps = comparison(response)
+        n = _COUNTERS[self.unit](response.completion)
+        return {self.name: float(keeps(n)), f"{self.name}_n": float(n)}
+
+
+@dataclass(frozen=True, slots=True)
+class LengthControl:
+    """How far a text is from the length that was asked for.
+
+    What was asked is the reference, as JSON: ``{"unit": "words", "type": "target", "count": 100}``.
+    The unit is one of "words", "sentences", "paragraphs" and "characters", the type "target", "min"
+    or "max". The distance is (length - count) / count; up to a maximum, and from a minimum on, it
+    is 0.
+
+    The columns are ``<name>``, 1 if the distance is within the tolerance (for "target") or 0 (for
+    "min" and "max"), ``<name>_distance`` with its sign, and ``<name>_absolute_distance``.
+
+    Parameters
+    ----------
+    tolerance : float, default 1/6
+        Largest distance from a target that counts as kept.
+    name : str, default "length_control"
+        Of the columns.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If the tolerance is negative, or no number.
+
+    Examples
+    --------
+    >>> asked = '{"unit": "words", "type": "target", "count": 4}'
+    >>> grades = LengthControl().grade(Completion("Rome it is.", ground_truth=asked))
+    >>> list(grades.values())
+    [0.0, -0.25, 0.25]
+    """
+
+    tolerance: float = 1 / 6
+    name: str = "length_control"
+    response_types = COMPLETIONS
+
+    def __post_init__(self) -> None:
+        number(self.tolerance, "tolerance", low=0.0)
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "1")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        return {
+            self.name: RATE,
+            f"{self.name}_distance": ColumnInfo(None, (-1.0, float("inf"))),
+            f"{self.name}_absolute_distance": ColumnInfo(False, (0.0, float("inf"))),
+        }
+
+    def grade(self, response: Completion) -> Mapping[str, float | Grade]:
+        """Return whether the length was kept, and by how much it was not."""
+        asked = _asked(references(response)[0])
+        kind = choice(str(asked.get("type")), "type", ("target", "min", "max"))
+        unit = choice(str(asked.get("unit")), "unit", tuple(_COUNTERS))
+        count = number(asked.get("count", ""), "count", low=0.0, include_low=False)
+        distance = (_COUNTERS[unit](response.completion) - count) / count
+        if kind != "target":
+            distance = max(distance, 0.0) if kind == "max" else min(distance, 0.0)
+        kept = abs(distance) <= (self.tolerance if kind == "target" else 0.0)
+        return dict(zip(self.columns(), (float(kept), distance, abs(distance)), strict=True))
+
+
+def _asked(reference: str) -> Mapping[str, Any]:
+    try:
+        table = read_json(reference)
+    except ValueError:
+        table = None
+    if not isinstance(table, dict):
+        raise InvalidInputError(
+            f"the reference is {reference[:80]!r}; it must be JSON with unit, type and count"
+        )
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class LengthRatio:
+    """How many words a text has for each word of the original that it shortens or rewrites.
+
+    The original is in the sample's context, under ``original``. Where the context also has
+    ``comparison`` and ``n``, as in `UnitCount`, ``<name>_kept`` says whether the ratio keeps to
+    them; it is skipped elsewhere.
+
+    Parameters
+    ----------
+    name : str, default "length_ratio"
+        Of the columns.
+
+    Examples
+    --------
+    >>> asked = {"original": "one two three four", "comparison": "at most", "n": 0.5}
+    >>> LengthRatio().grade(Completion("one two", context=asked))
+    {'length_ratio': 0.5, 'length_ratio_kept': 1.0}
+    """
+
+    name: str = "length_ratio"
+    response_types = COMPLETIONS
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "1")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        return {self.name: ColumnInfo(None, (0.0, float("inf"))), f"{self.name}_kept": RATE}
+
+    def grade(self, response: Completion) -> Mapping[str, float | Grade]:
+        """Return the ratio, and whether it is as asked."""
+        words = count_words(str(told_or_raise(response, "original")))
+        if not words:
+            raise InvalidInputError("`original` in the sample's context has no words")
+        ratio = count_words(response.completion) / words
+        kept: float | Grade = Grade.skipped("the sample asks for no ratio")
+        if told(response, "comparison") is not None:
+            kept = float(comparison(response)(ratio))
+        return {self.name: ratio, f"{self.name}_kept": kept}

@@ -1,0 +1,111 @@
+"""`MathMatch`: whether the answer in a text equals the reference as mathematics."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from eval_toolkit._contained.errors import Overrun
+from eval_toolkit._optional import require
+from eval_toolkit._validate import integer, number
+from eval_toolkit.graders.base import (
+    COMPLETIONS,
+    KEPT,
+    RATE,
+    ColumnInfo,
+    Grade,
+    options_version,
+    references,
+)
+from eval_toolkit.graders.mathematics.answers import find_math_answers, reference_answer
+from eval_toolkit.graders.mathematics.normal import normal_form
+from eval_toolkit.responses import Completion
+
+__all__ = ["MathMatch"]
+
+
+@dataclass(frozen=True, slots=True)
+class MathMatch:
+    r"""Whether the answer in a text equals a reference as mathematics: 1/2, 0.5 and ``\frac12`` do.
+
+    ``math_match`` takes the first answer of `find_math_answers` alone, ``math_match_flex`` any of
+    them. Equal are answers with the same `normal_form`, and those that math-verify finds equal;
+    floating-point numbers agree to six decimals there. It works in a process of its own: an answer
+    such as ``9^{9^{9^9}}`` is stopped there and counts as wrong, and ``math_match_timed_out`` says
+    so. A text without an answer is wrong, and ``math_match_found`` says so. A reference may be an
+    answer, or a worked solution with a box or ``####`` in it.
+
+    Parameters
+    ----------
+    seconds : float, default 5.0
+        For one comparison.
+    memory_mb : int, default 1024
+        Of the process that compares.
+    name : str, default "math_match"
+        Of the first column; the others begin with it.
+
+    Raises
+    ------
+    MissingExtraError
+        Without the extra ``math``.
+
+    Examples
+    --------
+    >>> answer = Completion(r"Thus it is $\boxed{\frac{2}{4}}$.", ground_truth="0.5")
+    >>> MathMatch().grade(answer)["math_match"]
+    1.0
+    """
+
+    seconds: float = 5.0
+    memory_mb: int = 1024
+    name: str = "math_match"
+    response_types = COMPLETIONS
+
+    def __post_init__(self) -> None:
+        number(self.seconds, "seconds", low=0.1)
+        integer(self.memory_mb, "memory_mb", low=256)
+        if find_spec("math_verify") is None:
+            require("math_verify", feature="MathMatch", extra="math")
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "1")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        rates = (self.name, f"{self.name}_flex", f"{self.name}_found")
+        return {**dict.fromkeys(rates, RATE), f"{self.name}_timed_out": KEPT}
+
+    def answer(self, response: Completion) -> str | None:
+        """Return the normal form of the first answer; None where there is none."""
+        answers = find_math_answers(response.completion)
+        return normal_form(answers[0]) if answers else None
+
+    def grade(self, response: Completion) -> Mapping[str, float | Grade]:
+        """Return whether the first answer is right, whether any is, and whether there is one."""
+        golds = [reference_answer(truth) for truth in references(response)]
+        answers = find_math_answers(response.completion)
+        plain = {normal_form(gold) for gold in golds} - {""}
+        right = [normal_form(answer) in plain for answer in answers]
+        timed_out = False
+        for at, answer in enumerate(answers):
+            if any(right[: at + 1]):
+                break  # what comes later changes neither column
+            try:
+                right[at] = self._compare(golds, answer)
+            except Overrun:
+                timed_out = True
+                break
+        first = right[0] if right else False
+        given = (first, any(right), bool(answers), timed_out)
+        return {column: float(value) for column, value in zip(self.columns(), given, strict=True)}
+
+    def _compare(self, golds: list[str], answer: str) -> bool:
+        # Starting processes is left to those who grade mathematics.
+        from eval_toolkit._contained import Contained, Limits
+
+        limits = Limits(self.seconds, self.memory_mb, sealed=True)
+        target = "eval_toolkit.graders.mathematics.verifying:equal"
+        call: Any = Contained(target, limits)
+        return bool(call(golds, answer))

@@ -1,0 +1,35 @@
+"""Whether two answers are mathematically equal; runs in a worker, which alone imports math-verify."""
+
+import logging
+
+import math_verify
+
+__all__ = ["equal"]
+
+# The library warns that it has no time limit; the worker has one.
+logging.getLogger("math_verify").setLevel(logging.ERROR)
+
+
+def equal(golds: list[str], answer: str) -> bool:
+    """Return whether an answer equals one of the references, by `math_verify`.
+
+    Parameters
+    ----------
+    golds : list of str
+        LaTeX or plain, without dollars.
+    answer : str
+        Idem.
+
+    Returns
+    -------
+    bool
+        False also where one of them cannot be read.
+    """
+    read = _parsed(answer)
+    return any(
+        bool(math_verify.verify(_parsed(gold), read, timeout_seconds=None)) for gold in golds
+    )
+
+
+def _parsed(text: str) -> list[object]:
+    return list(math_verify.parse(f"${text.replace('$', '')}$", parsing_timeout=None))

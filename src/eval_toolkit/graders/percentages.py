@@ -1,0 +1,70 @@
+"""How close the number of a text is to that of a reference, both in per cent."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.graders.base import (
+    COMPLETIONS,
+    RATE,
+    ColumnInfo,
+    Grade,
+    options_version,
+    references,
+)
+from eval_toolkit.graders.extraction import find_number
+from eval_toolkit.responses import Completion
+
+__all__ = ["TEXT_LIMIT", "ExponentialSimilarity"]
+
+TEXT_LIMIT = 100_000
+"""A number is looked for in so many characters of a text, its last ones."""
+_FAR = Fraction(10_000)
+"""The similarity is 0 from here on; so large a power of 2 has no double."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialSimilarity:
+    """How close the percentage in a text is to the right one: halved by every ten points.
+
+    2^(-10·|p - q| / 100) of the number p that `find_number` finds in the text and that of the
+    reference, q; the best of several references. A text without a number has 0, and 0 in
+    ``<name>_found``. The number is looked for in the last `TEXT_LIMIT` characters.
+
+    Parameters
+    ----------
+    name : str, default "exponential_similarity"
+        Of the column.
+
+    Examples
+    --------
+    >>> ExponentialSimilarity().grade(Completion("About 60 %", ground_truth="50"))
+    {'exponential_similarity': 0.5, 'exponential_similarity_found': 1.0}
+    """
+
+    name: str = "exponential_similarity"
+    response_types = COMPLETIONS
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "1")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        return {self.name: ColumnInfo(bounds=(0.0, 1.0)), f"{self.name}_found": RATE}
+
+    def grade(self, response: Completion) -> Mapping[str, float | Grade]:
+        """Return the similarity, and whether a number was found."""
+        truths = []
+        for reference in references(response):
+            truth = find_number(reference)
+            if truth is None:
+                raise InvalidInputError(f"the reference {reference[:80]!r} has no number in it")
+            truths.append(truth)
+        found = find_number(response.completion[-TEXT_LIMIT:])
+        if found is None:
+            return {self.name: 0.0, f"{self.name}_found": 0.0}
+        distance = min(_FAR, *(abs(found - truth) for truth in truths))
+        return {self.name: 2.0 ** -(float(distance) / 10), f"{self.name}_found": 1.0}

@@ -1,0 +1,146 @@
+"""ROUGE: how far the words of a text and of a reference agree, one by one, in pairs, in order."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from eval_toolkit._validate import choice
+from eval_toolkit.graders.base import (
+    COMPLETIONS,
+    KEPT,
+    ColumnInfo,
+    Grade,
+    options_version,
+    references,
+)
+from eval_toolkit.responses import Completion
+
+__all__ = ["WORD_LIMIT", "Rouge", "common_subsequence_length"]
+
+WORD_LIMIT = 20_000
+"""So many words of a text are compared, its first ones; the others agree with nothing."""
+
+_ALPHANUMERICS = re.compile(r"[a-z0-9]+")
+_TOKENISERS: Mapping[str, Callable[[str], list[str]]] = {
+    "rouge": lambda text: _ALPHANUMERICS.findall(text.lower()),
+    "whitespace": str.split,
+}
+_MEASURES = ("1", "2", "l", "geometric_mean")
+
+
+def common_subsequence_length(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
+    """Return how many items two sequences have in common in the same order, gaps allowed.
+
+    Every item of the shorter sequence updates all places of the longer one at once: they are the
+    bits of a Python integer, and an addition carries along them.
+
+    Parameters
+    ----------
+    one, other : sequence
+        Of anything that can be compared.
+
+    Returns
+    -------
+    int
+        Length of their longest common subsequence.
+
+    Examples
+    --------
+    >>> common_subsequence_length("the old cat sat".split(), "the cat has sat".split())
+    3
+    """
+    short, long = sorted((one, other), key=len)
+    places: dict[Hashable, int] = dict.fromkeys(short, 0)
+    for at, item in enumerate(long):
+        if item in places:
+            places[item] |= 1 << at
+    every = (1 << len(long)) - 1
+    open_places = every
+    for item in short:
+        hit = open_places & places[item]
+        open_places = ((open_places + hit) | (open_places - hit)) & every
+    return len(long) - open_places.bit_count()
+
+
+@dataclass(frozen=True, slots=True)
+class Rouge:
+    """ROUGE-1, ROUGE-2 and ROUGE-L of a text, and the geometric mean of the three.
+
+    Each is an F1, 2·common / (that of the text + that of the reference): of words, of pairs of
+    neighbouring words, and of the longest common subsequence of words. Words are not stemmed. Of
+    several references the best counts, for each column by itself. A text or a reference without
+    words has 0.
+
+    The first `WORD_LIMIT` words of a text are compared; the rest still counts in its length, so
+    that a text which does not end gains nothing. ``<name>_cut`` is 1 where there was a rest.
+
+    Parameters
+    ----------
+    tokenise : {"whitespace", "rouge"}, default "whitespace"
+        "whitespace" takes what white space separates, as it is. "rouge" takes runs of the letters
+        a to z and digits in the lower-cased text, as rouge-score does: other letters end a word.
+    name : str, default "rouge"
+        The columns are ``<name>_1``, ``<name>_2``, ``<name>_l``, ``<name>_geometric_mean``.
+
+    Raises
+    ------
+    InvalidInputError
+        If ``tokenise`` is something else.
+
+    Examples
+    --------
+    >>> answer = Completion("the old cat sat", ground_truth="the cat has sat")
+    >>> grades = Rouge().grade(answer)
+    >>> grades["rouge_1"], grades["rouge_2"], grades["rouge_l"]
+    (0.75, 0.0, 0.75)
+    """
+
+    tokenise: str = "whitespace"
+    name: str = "rouge"
+    response_types = COMPLETIONS
+
+    def __post_init__(self) -> None:
+        choice(self.tokenise, "tokenise", tuple(_TOKENISERS))
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "1")
+
+    def columns(self) -> Mapping[str, ColumnInfo]:
+        """Return what is filled and how it is to be read."""
+        graded = {f"{self.name}_{part}": ColumnInfo(bounds=(0.0, 1.0)) for part in _MEASURES}
+        return {**graded, f"{self.name}_cut": KEPT}
+
+    def grade(self, response: Completion) -> Mapping[str, float | Grade]:
+        """Return the best of each over the references."""
+        words_of = _TOKENISERS[self.tokenise]
+        words = words_of(response.completion)
+        truths = [words_of(truth) for truth in references(response)]
+        scores = [_scores(words, truth) for truth in truths]
+        cut = any(len(text) > WORD_LIMIT for text in (words, *truths))
+        best = {
+            f"{self.name}_{part}": max(column)
+            for part, column in zip(_MEASURES, zip(*scores, strict=True), strict=True)
+        }
+        return {**best, f"{self.name}_cut": float(cut)}
+
+
+def _scores(words: list[str], truth: list[str]) -> tuple[float, float, float, float]:
+    text, gold = words[:WORD_LIMIT], truth[:WORD_LIMIT]
+    sizes = len(words) + len(truth)
+    pairs = max(len(words) - 1, 0) + max(len(truth) - 1, 0)
+    one = _f1(_common(text, gold), sizes)
+    two = _f1(_common(pairwise(text), pairwise(gold)), pairs)
+    longest = _f1(common_subsequence_length(text, gold), sizes)
+    return one, two, longest, (one * two * longest) ** (1 / 3)
+
+
+def _common(one: Iterable[Hashable], other: Iterable[Hashable]) -> int:
+    return (Counter(one) & Counter(other)).total()
+
+
+def _f1(common: int, sizes: int) -> float:
+    return 2.0 * common / sizes if common else 0.0

@@ -1,0 +1,112 @@
+"""JSON schemas that tasks bring, checked on values that models write.
+
+Most schemas take time that grows with the value. Patterns and ``uniqueItems`` can take much longer
+on some values: schemas with these are checked in a worker process, which is stopped in time.
+"""
+
+import functools
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from eval_toolkit._optional import require
+from eval_toolkit.errors import InvalidInputError
+
+__all__ = ["SECONDS", "follows", "schema_text"]
+
+SECONDS = 2.0
+"""A check in a worker may take so long."""
+
+_FEATURE = "a JSON schema"
+_SLOW = ('"pattern', '"uniqueItems"')
+
+
+def schema_text(given: Any) -> str:
+    """Return a schema, given as a table or as JSON, as the one text that stands for it.
+
+    Parameters
+    ----------
+    given : mapping or str
+        The schema.
+
+    Returns
+    -------
+    str
+        JSON with sorted keys.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is no schema.
+    MissingExtraError
+        If jsonschema is not installed (extra ``validation``).
+
+    Examples
+    --------
+    >>> schema_text({"type": "array", "items": {}})
+    '{"items": {}, "type": "array"}'
+    """
+    try:
+        table = json.loads(given) if isinstance(given, str) else given
+        if not isinstance(table, Mapping):
+            raise TypeError
+        text = json.dumps(table, sort_keys=True)
+    except (ValueError, TypeError, RecursionError):
+        raise InvalidInputError(
+            f"`schema` is {str(given)[:80]!r}; it must be a JSON object"
+        ) from None
+    _validator(text)
+    return text
+
+
+@functools.lru_cache(maxsize=64)
+def _validator(schema: str) -> Any:
+    """Return what checks values against a schema; it fetches nothing from anywhere."""
+    jsonschema = require("jsonschema", feature=_FEATURE, extra="validation")
+    referencing = require("referencing", feature=_FEATURE, extra="validation")
+    table = json.loads(schema)
+    kind = jsonschema.validators.validator_for(table, default=jsonschema.Draft202012Validator)
+    try:
+        kind.check_schema(table)
+    except jsonschema.SchemaError as error:
+        raise InvalidInputError(f"`schema` is no JSON schema: {error.message[:200]}") from None
+    return kind(table, registry=referencing.Registry())
+
+
+def follows(value: Any, schema: str) -> bool:
+    """Return whether a value follows a schema.
+
+    Parameters
+    ----------
+    value : object
+        Plain JSON types.
+    schema : str
+        What `schema_text` returned.
+
+    Returns
+    -------
+    bool
+        Whether it does.
+
+    Raises
+    ------
+    Overrun
+        If the check takes too long.
+    Exception
+        Whatever the schema makes the check raise, such as a reference that leads nowhere.
+
+    Examples
+    --------
+    >>> follows([1, 2], schema_text({"type": "array", "maxItems": 1}))
+    False
+    """
+    if not any(word in schema for word in _SLOW):
+        return _follows(value, schema)
+    from eval_toolkit._contained import Contained, Limits
+
+    check = Contained(f"{__name__}:_follows", Limits(seconds=SECONDS, memory_mb=1024))
+    return bool(check(value, schema))
+
+
+def _follows(value: Any, schema: str) -> bool:
+    return bool(_validator(schema).is_valid(value))
