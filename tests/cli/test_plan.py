@@ -7,8 +7,18 @@ from typing import Any
 
 import pytest
 
-from eval_toolkit.inference import bootstrap_ci, n_for_power, n_for_width
+from eval_toolkit.analysis import variance_study
+from eval_toolkit.inference import (
+    AttemptsDesign,
+    bootstrap_ci,
+    n_for_power,
+    n_for_width,
+    plan_labels,
+)
 from eval_toolkit.metrics import roc_auc
+from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.runs import Run
+from eval_toolkit.tasks import CompletionSpec, Prompt, Task, run_task
 
 Command = Callable[..., tuple[int, str, str]]
 Json = Callable[..., Any]
@@ -144,6 +154,162 @@ class TestPilot:
         code, _, err = command("plan", "pilot", path, "--width", 0.1)
         assert code == 2
         assert err == "error: roc_auc has an interval without width on these rows\n"
+
+
+class TestLabels:
+    JUDGE, HUMAN = [1, 0, 1, 0] * 100, [1, 0, 1, 0, 0, 0, 1, 1] * 5 + [None] * 360
+
+    @pytest.fixture
+    def arguments(self, tmp_path: Path) -> tuple[Any, ...]:
+        lines = [
+            f"{verdict},{'' if label is None else label}"
+            for verdict, label in zip(self.JUDGE, self.HUMAN, strict=True)
+        ]
+        path = tmp_path / "verdicts.csv"
+        path.write_text("\n".join(["verdict,label", *lines]) + "\n")
+        return ("plan", "labels", path, "--judge", "verdict", "--human", "label")
+
+    def test_says_what_the_library_says(self, as_json: Json, arguments: Any) -> None:
+        plans = as_json(*arguments, "--width", 0.16)["plans"]
+        for method in ("ppi++", "by-verdict", "labels-only"):
+            plan = plan_labels(self.JUDGE, self.HUMAN, half_width=0.08, method=method)
+            assert plans[method] == plan.to_dict()
+        assert plans["ppi++"]["n_labels"] == 130  # as in the docstring of plan_labels
+
+    def test_words(self, command: Command, arguments: Any) -> None:
+        code, out, _ = command(*arguments, "--width", 0.16, "--method", "ppi++")
+        assert code == 0
+        assert out.startswith("90 more labels, 130 in all, by ppi++.\n")
+        assert "labels-only" not in out
+
+    def test_more_rows_are_needed(self, command: Command, arguments: Any) -> None:
+        code, out, err = command(*arguments, "--width", 0.01)
+        assert (code, out) == (2, "")
+        assert err.startswith("error: --width 0.01, ppi++: even with every row labelled the width")
+        assert err.count("\n") == 1
+
+
+class TestAttempts:
+    def test_says_what_the_library_says(self, as_json: Json) -> None:
+        told = as_json(
+            *("plan", "attempts", "--effect", 0.03, "--item-sd", 0.15, "--within-sd", 0.35),
+            *("--attempts", 4, "--attempts", 1),
+        )
+        rows = told["designs"]
+        for row, k in zip(rows, (1, 4), strict=True):
+            size = AttemptsDesign(item_sd=0.15, within_sd=0.35, attempts=k).n_for_power(0.03)
+            assert (row["attempts"], row["n"]) == (k, size.n)
+            assert row["n_answers"] == 2 * k * size.n
+
+    def test_a_judges_errors_cost_items(self, as_json: Json) -> None:
+        options = (
+            *("plan", "attempts", "--effect", 0.03, "--item-sd", 0.3, "--expected", 0.7),
+            *("--correlation", 0.9, "--attempts", 4),
+        )
+        (fair,) = as_json(*options)["designs"]
+        (judged,) = as_json(*options, "--sensitivity", 0.9, "--specificity", 0.9)["designs"]
+        assert judged["n"] == 1268  # as in the docstring of AttemptsDesign
+        assert fair["n"] < judged["n"]
+
+    @pytest.mark.parametrize("options", [(), ("--different-items",), ("--one-system",)])
+    def test_what_items_can_show_is_the_inverse(self, as_json: Json, options: Any) -> None:
+        spread = ("--item-sd", 0.2, "--within-sd", 0.4, "--attempts", 2, *options)
+        (row,) = as_json("plan", "attempts", "--items", 400, *spread)["designs"]
+        (back,) = as_json("plan", "attempts", "--effect", row["effect"], *spread)["designs"]
+        assert back["n"] == 400
+
+    def test_words(self, command: Command) -> None:
+        code, out, _ = command(
+            "plan", "attempts", "--effect", 0.03, "--item-sd", 0.15, "--within-sd", 0.35
+        )
+        assert code == 0
+        assert out.startswith(
+            "2,335 items, one attempt each, to find a difference of 0.03 between two systems on "
+            "the same items, with a chance of 80 %.\n"
+        )
+        assert ["8", "466", "7,456"] in [line.split() for line in out.splitlines()]
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ((), "give --effect (items needed) or --items (smallest effect)"),
+            (("--effect", 0.1), "give --within-sd (real values) or --expected (0/1 values)"),
+            (("--effect", 0.1, "--expected", 0.5), "need --correlation"),
+            (
+                ("--effect", 0.1, "--within-sd", 1, "--different-items", "--one-system"),
+                "give --different-items or --one-system, not both",
+            ),
+            (("--effect", 0.1, "--within-sd", 1, "--sensitivity", 0.9), "--judge-sd"),
+        ],
+    )
+    def test_what_is_not_enough(self, command: Command, options: Any, message: str) -> None:
+        code, out, err = command("plan", "attempts", "--item-sd", 0.1, *options)
+        assert (code, out) == (2, "")
+        assert message in err
+
+
+class TestVariance:
+    @pytest.fixture
+    def runs(self, tmp_path: Path) -> list[Path]:
+        """Two runs of three attempts; some items are hard, some are a coin."""
+        task = Task(
+            "coins",
+            Prompt(instruction="{q}"),
+            CompletionSpec(answer="a"),
+            rows=[{"q": f"item {i}", "a": "x"} for i in range(12)],
+            graders=["exact_match"],
+        )
+
+        def answers(shift: int) -> Callable[[Any], str]:
+            def answer(request: Any) -> str:
+                item = int(request.prompt[-1].content.split()[1])
+                return "x" if item < 4 or (item + request.seed + shift) % 3 == 0 else "y"
+
+            return answer
+
+        folders = [tmp_path / name for name in "ab"]
+        for shift, folder in enumerate(folders):
+            run_task(task, ScriptedModel(answers(shift)), folder, attempts=3, temperature=1.0)
+        return folders
+
+    def test_says_what_the_library_says(self, as_json: Json, runs: list[Path]) -> None:
+        told = as_json("plan", "variance", runs[0], "--metric", "exact_match")
+        run = Run.open(runs[0])
+        records = run.records(*run.subjects[0])
+        found = variance_study(records, "exact_match")
+        assert told == {"metric": "exact_match", **found.to_dict()}
+        assert found.levels == {"item": 12, "attempt": 3}
+
+    def test_runs_are_a_source_of_their_own(
+        self, as_json: Json, command: Command, runs: list[Path]
+    ) -> None:
+        named = [f"short={runs[0]}", f"long={runs[1]}"]
+        told = as_json("plan", "variance", *named, "--metric", "exact_match")
+        assert told["levels"] == {"item": 12, "run": 2, "attempt": 3}
+        assert told["n_values"] == 72
+        code, out, _ = command(
+            *("plan", "variance", *named, "--metric", "exact_match", "--cost", "item=1000")
+        )
+        assert code == 0
+        assert "from 12 items, 2 runs, 3 attempts" in out
+        assert "for `plan attempts`: --item-sd " in out
+        assert not out.splitlines()[1].endswith("one more item")  # an item is dear
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (("--metric", "f1"), "there is no column 'f1' (--metric); it has 'exact_match'"),
+            (("--metric", "exact_match", "--by", "prompt"), "have no slice 'prompt'"),
+            (("--metric", "exact_match", "--cost", "item"), "--cost item must be WHAT=NUMBER"),
+            (("--metric", "exact_match", "--cost", "time=3"), "--cost names 'time'"),
+        ],
+    )
+    def test_refuses_in_one_line(
+        self, command: Command, runs: list[Path], options: Any, message: str
+    ) -> None:
+        code, out, err = command("plan", "variance", runs[0], *options)
+        assert (code, out) == (2, "")
+        assert message in err
 
 
 def test_words(command: Command) -> None:

@@ -416,3 +416,43 @@ class TestServers:
             done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
         assert f"{20 - kept} requests asked, {kept} answers were there" in done.stdout
         assert Run.open(tmp_path / "r").manifest["status"] == "complete"
+
+
+class TestStoppingEarly:
+    def test_it_says_why_and_what_it_saved(self, command: Command, task: Path) -> None:
+        arguments = ("run", task, "--model", "scripted:3", "--no-store", "--until-width", 0.9)
+        code, out, _ = command(*arguments)
+        assert code == 0
+        assert "stopped early" in out
+        assert "saved" in out
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            (["--until-decided"], "--until-decided and --against RUN go together"),
+            (["--against", "."], "--until-decided and --against RUN go together"),
+            (["--margin", "0.1"], "--margin is for --until-decided"),
+            (["--until-metric", "x"], "--until-metric is for"),
+            (["--until-width", "0.5", "--order", "file"], "no random sample"),
+            (["--until-width", "0.5", "--until-metric", "nope"], "nope"),
+        ],
+    )
+    def test_options_that_do_not_fit(
+        self, command: Command, task: Path, given: list[str], message: str
+    ) -> None:
+        code, out, err = command("run", task, "--model", "scripted:3", "--no-store", *given)
+        assert (code, out) == (2, "")
+        assert message in err
+
+    def test_perturbed_questions_are_named(self, as_json: Callable[..., Any], task: Path) -> None:
+        told = as_json(
+            *("run", task, "--model", "scripted:3", "--no-store", "--quiet"),
+            *("--perturb", "typos=0.2", "--perturb", "upper"),
+        )
+        described = told["results"]["config"]["task"]["perturbations"]
+        assert [one["kind"] for one in described] == ["typos", "upper"]
+
+    def test_a_perturbation_needs_a_number(self, command: Command, task: Path) -> None:
+        code, _, err = command("run", task, "--model", "scripted:3", "--perturb", "typos=many")
+        assert code == 2
+        assert "'many' is no number" in err

@@ -2,10 +2,29 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.cli.conftest import Command
 from tests.fault_server import FaultServer
+
+from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.tasks import contamination, fewshot_leakage, load_task, run_task
+
+QUIZ = """
+[task]
+name = "quiz"
+data = "data/{split}.jsonl"
+sample_split = "test"
+fewshot_split = "train"
+
+[prompt]
+instruction = "{q}"
+answer = "a"
+
+[graders.exact_match]
+"""
 
 
 def test_list_says_what_comes_along(command: Command, as_json: Callable[..., Any]) -> None:
@@ -66,3 +85,99 @@ def test_models_check_proves_an_endpoint(command: Command) -> None:
     )
     assert code == 1
     assert "no" in out
+
+
+class TestCheck:
+    @pytest.fixture
+    def quiz(self, tmp_path: Path) -> Path:
+        """Six questions; one is in the pool of examples, two are in the corpus."""
+        test = [
+            {
+                "id": f"q{i}",
+                "q": f"Who wrote book number {i} of the long shelf there?",
+                "a": f"w{i}",
+            }
+            for i in range(6)
+        ]
+        train = [
+            {"id": "t0", "q": test[0]["q"].upper(), "a": "w0"},
+            {"id": "t1", "q": "What is two plus two in plain figures?", "a": "4"},
+        ]
+        (tmp_path / "data").mkdir()
+        for split, rows in (("test", test), ("train", train)):
+            lines = "".join(json.dumps(row) + "\n" for row in rows)
+            (tmp_path / "data" / f"{split}.jsonl").write_text(lines)
+        (tmp_path / "quiz.toml").write_text(QUIZ)
+        (tmp_path / "corpus.txt").write_text(f"… {test[1]['q']} {test[2]['q']} and so on")
+        return tmp_path / "quiz.toml"
+
+    def test_items_in_a_corpus_exit_with_1(self, command: Command, quiz: Path) -> None:
+        corpus = quiz.parent / "corpus.txt"
+        code, out, err = command("tasks", "check", quiz, "--corpus", corpus, "--ngram", 8)
+        assert (code, err) == (1, "")
+        lines = [line.split() for line in out.splitlines()]
+        assert ["items", "in", "the", "corpus", "error", "2", "6"] in [line[:7] for line in lines]
+        assert any(line[:2] == ["q1", "1.00"] for line in lines)
+        assert "not checked: examples" in out
+
+    def test_says_what_the_library_says(self, command: Command, quiz: Path) -> None:
+        corpus = quiz.parent / "corpus.txt"
+        code, out, _ = command(
+            *("tasks", "check", quiz, "--corpus", corpus, "--ngram", 8, "--fewshot", 2, "--json")
+        )
+        assert code == 1
+        told = json.loads(out)
+        task = load_task(str(quiz), num_fewshot=2)
+        assert told["corpus"] == contamination(task, corpus, n=8).to_dict()
+        assert told["fewshot"] == fewshot_leakage(task).to_dict()
+        assert told["fewshot"]["shown_ids"] == ["q0"]
+        assert told["has_errors"] is True
+
+    def test_a_corpus_without_the_items_is_fine(self, command: Command, quiz: Path) -> None:
+        other = quiz.parent / "other.csv"
+        other.write_text(
+            "body\nnothing that anybody would ask about in a quiz of any kind at all\n"
+        )
+        arguments = ("tasks", "check", quiz, "--corpus", other, "--corpus-text", "body")
+        code, out, _ = command(*arguments, "--ngram", 8)
+        assert code == 0
+        assert "items in the corpus  ok" in out
+        code, out, _ = command(*arguments)  # the questions have no run of 13 words
+        assert code == 0
+        assert "items in the corpus  skipped" in out
+        assert "not looked for: 6 items without a run of 13 words" in out
+
+    def test_examples_of_other_prompts_are_warnings(self, command: Command, quiz: Path) -> None:
+        def shown(seed: int) -> tuple[str, ...]:
+            return fewshot_leakage(load_task(str(quiz), num_fewshot=1, seed=seed)).shown_ids
+
+        seed = next(seed for seed in range(50) if not shown(seed))
+        arguments = ("tasks", "check", quiz, "--fewshot", 1, "--seed", seed)
+        code, out, _ = command(*arguments)
+        assert code == 0
+        lines = [line.split("  ")[0] for line in out.splitlines() if "warning" in line]
+        assert lines == ["items that other prompts ask"]
+        assert "examples that ask the same" in out
+        assert command(*arguments, "--strict")[0] == 1
+
+    def test_what_they_did_to_a_run(self, command: Command, quiz: Path, tmp_path: Path) -> None:
+        def knows(request: Any) -> str:
+            number = request.prompt[-1].content.split()[4]
+            return f"w{number}" if number in "12" else "nobody"
+
+        run_task(load_task(str(quiz)), ScriptedModel(knows), tmp_path / "r")
+        corpus = quiz.parent / "corpus.txt"
+        arguments = ("tasks", "check", quiz, "--ngram", 8, "--run", tmp_path / "r")
+        code, out, _ = command(*arguments, "--corpus", corpus)
+        assert code == 1
+        (line,) = [line for line in out.splitlines() if line.startswith("exact_match")]
+        values = [part.split()[0] for part in line.split("  ") if part.strip()][1:]
+        assert values == ["0.333", "0.000", "1.000", "0.333"]
+        code, _, err = command(*arguments, "--fewshot", 1)
+        assert code == 2
+        assert "--run goes with --corpus" in err
+
+    def test_nothing_to_look_in(self, command: Command, quiz: Path) -> None:
+        code, out, err = command("tasks", "check", quiz)
+        assert (code, out) == (2, "")
+        assert "give --corpus to look in, or --fewshot as in the run" in err

@@ -173,6 +173,7 @@ def compare_runs(
     slices: Sequence[str] | None = None,
     scorers: Sequence[str] | None = None,
     pairs: Mapping[str, str] | None = None,
+    specs: Sequence[MetricSpec] = (),
     by: str | Sequence[str] | None = None,
     on_mismatch: str = "raise",
     allow_version_change: bool = False,
@@ -196,6 +197,9 @@ def compare_runs(
     pairs : mapping of str to str, optional
         Scorers of A and the scorer of B each is compared with. By default scorers of one name are
         compared, or the only scorer of each run.
+    specs : sequence of MetricSpec
+        Of stored metrics that no name leads back to, such as the BLEU of a corpus
+        (``Bleu().metrics()``); used for those that both runs store.
     by : str or sequence of str, optional
         Parts of the records, such as "subject": each part of each slice is compared as well, in
         cells of the slice "<slice>, <by>=<part>".
@@ -264,7 +268,7 @@ def compare_runs(
     requested = None if metrics is None else _requested(metrics)
     work = []
     for subject in matched.subjects:
-        tasks = stored_tasks(subject) if requested is None else tasks_for(subject, requested)
+        tasks = stored_tasks(subject, specs) if requested is None else tasks_for(subject, requested)
         work.append((subject, tasks))
     for name in part_names(by):
         matched, work = _with_parts(matched, work, name, (first, second))

@@ -206,8 +206,11 @@ def tasks_for(subject: Subject, metrics: Sequence[MetricSpec | str]) -> list[Tas
     return tasks
 
 
-def stored_tasks(subject: Subject) -> list[Task]:
-    """Return a task for every metric that either run stored, or for the records' columns."""
+def stored_tasks(subject: Subject, specs: Sequence[MetricSpec] = ()) -> list[Task]:
+    """Return a task for every metric that either run stored, or for the records' columns.
+
+    ``specs`` are of metrics that a name alone does not lead back to.
+    """
     names = dict.fromkeys(
         name
         for block in (subject.block_a, subject.block_b)
@@ -218,7 +221,13 @@ def stored_tasks(subject: Subject) -> list[Task]:
         columns = subject.records_a.columns
         scored = "label" in columns and "score" in columns
         names = dict.fromkeys(["pr_auc", "roc_auc"] if scored else list(columns))
-    return [_stored_task(name, subject) for name in names]
+    known = {spec.name: spec for spec in specs}
+    return [
+        Task(name, known[name], getattr(known[name], "higher_is_better", True))
+        if name in known
+        else _stored_task(name, subject)
+        for name in names
+    ]
 
 
 def _stored_task(name: str, subject: Subject) -> Task:

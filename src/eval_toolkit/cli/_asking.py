@@ -57,7 +57,7 @@ _OPTIONS = (
     click.option("--concurrency", type=click.IntRange(1), help="Requests at once."),
     click.option("--cache", type=click.Path(dir_okay=False), help="SQLite file of earlier answers."),
     click.option("--out", type=click.Path(file_okay=False), metavar="FOLDER",
-                 help="Where verdicts are kept; run again to go on. By default below runs/."),
+                 help="Where all of it is kept; run again to go on. By default below runs/."),
     click.option("--no-store", is_flag=True, help="Write nothing."),
     click.option("--json", "as_json", is_flag=True, help="Print strict JSON."),
     click.option("--md", "as_md", is_flag=True, help="Print Markdown."),

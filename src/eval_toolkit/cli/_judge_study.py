@@ -65,7 +65,7 @@ def study(
     sampling: Sampling,
     output: Output,
 ) -> None:
-    """Compare a judge's verdicts with people's labels, and correct its rate by them.
+    """Compare a judge with people, and correct its rate.
 
     FILE (CSV, TSV, JSONL, JSON, Parquet) has a row per answer with the judge's verdict, and
     people's label on a random part of them. Of a RUN, --judge names a column, and --labels a file

@@ -93,13 +93,15 @@ def _read(
     file = Path(source)
     have = _tables.column_names(file)
     own = [judge] if labels else [judge, human]
-    for name, option in zip([*own, group], ("--judge", "--human", "--group"), strict=False):
-        if name is not None:
+    for name, option in ((judge, "--judge"), (human, "--human"), (group, "--group")):
+        if name in (*own, group) and name is not None:
             named_column(file, have, name, (), option)
     found = _key(file, have, key, needed=labels is not None)
-    rows = read_rows(file, texts=[name for name in (*own, group, found) if name])
+    tried = _ATTEMPT if labels and _ATTEMPT in have else None
+    rows = read_rows(file, texts=[name for name in (*own, group, found, tried) if name])
     ids = None if found is None else _all_there(rows, found)
-    beside = _joined(labels, human, key, ids, None, str(file)) if labels else None
+    attempts = None if tried is None else _all_there(rows, tried)
+    beside = _joined(labels, human, key, ids, attempts, str(file)) if labels else None
     columns = [(rows, judge), (rows, human) if beside is None else (beside.rows, human)]
     verdicts, truths = _numbers(columns, positive)
     if beside is not None:
@@ -142,18 +144,17 @@ def _of_run(
     beside = _joined(labels, human, key, ids, records.attempt.tolist(), source)
     (truths,) = _numbers([(beside.rows, human)], positive)
     name = human if human not in records.columns else f"{human} of {labels}"
-    given = Records.from_columns(
-        {name: beside.spread(truths)}, unit_id=ids, attempt=records.attempt, group=records.group
-    )
-    both = Records(
-        unit_id=records.unit_id,
-        content_hash=records.content_hash,
-        group=records.group,
+    said = zip(records.columns[judge].tolist(), records.status[judge].tolist(), strict=True)
+    both = Records.from_columns(
+        {
+            judge: [value if status == "ok" else None for value, status in said],
+            name: beside.spread(truths),
+        },
+        unit_id=ids,
         attempt=records.attempt,
-        slices=records.slices,
-        columns={judge: records.columns[judge], name: given.columns[name]},
-        status={judge: records.status[judge], name: given.status[name]},
-        reason={judge: records.reason[judge], name: given.reason[name]},
+        group=records.group,
+        status={judge: records.status[judge].tolist()},
+        reason={judge: records.reason[judge].tolist()},
     )
     return Judged(both, judge, name, (run.path, Path(labels)), beside.notes)
 
@@ -176,7 +177,7 @@ def _joined(
     human: str,
     key: str | None,
     ids: Sequence[str] | None,
-    attempts: Sequence[int] | None,
+    attempts: Sequence[object] | None,
     source: str,
 ) -> _Beside:
     """Find the row of labels of every record, by id, and by attempt where the file has one."""

@@ -116,8 +116,9 @@ def attempts(
     output: Output,
     **assumed: Any,
 ) -> None:
-    """Plan items and attempts at each: what more attempts save, and what a judge's errors cost.
+    """Plan items and attempts at each of them.
 
+    Says what more attempts save, and what a judge's errors cost.
     `plan variance` measures --item-sd and --within-sd on a run with several attempts.
 
     \b
@@ -201,8 +202,9 @@ def variance(
     costs: Sequence[str],
     output: Output,
 ) -> None:
-    """Plan what to buy more of: where the noise of a run comes from, items or attempts.
+    """Plan what to buy more of: items or attempts.
 
+    Says where the noise of a run comes from.
     Several runs on the same items, under other prompts or seeds, are told apart as "run".
 
     \b
@@ -262,7 +264,9 @@ def _costs(given: Sequence[str]) -> dict[str, float]:
 
 
 def _variance_page(found: VarianceComponents, buys: Any, payload: dict[str, Any]) -> Page:
-    counts = ", ".join(f"{count:,} {name}s" for name, count in found.levels.items())
+    counts = ", ".join(
+        f"{count:,} {name}{'s' * (count > 1)}" for name, count in found.levels.items()
+    )
     lead = [
         f"{payload['metric']}: mean {found.mean:.4f}, standard error {found.se():.4f}, from {counts}",
         f"what saves most per cost: one more {buys[0].what}",

@@ -80,13 +80,13 @@ def check(
     output: Output,
     **looking: Any,
 ) -> None:
-    """Check whether a model may know the items of TASK: from a corpus, or from the examples.
+    """Check whether a model may know the items of a task.
 
     Items in the corpus, and items that their own prompt asks and answers among its examples, are
     errors and exit with 1; examples that ask another's question are warnings.
 
     \b
-    eval-toolkit tasks check gsm8k --data test.jsonl --corpus pile/*.jsonl --fewshot 5
+    eval-toolkit tasks check gsm8k --data test.jsonl --corpus 'pile/*.jsonl' --fewshot 5
     """  # noqa: D301
     from eval_toolkit.tasks.shots import fewshot_leakage
 

@@ -146,10 +146,8 @@ def _notes(done: TaskRun, asks: bool) -> list[str]:
         again = "; the same command asks again" if asks and not done.n_replayed else ""
         notes.append(f"{n_failed:,} {of} failed{again}")
     if done.n_errors > n_failed:
-        notes.append(
-            f"{done.n_errors - n_failed:,} {of} were answered but not graded; grade again with "
-            "--measure"
-        )
+        how = "have no verdict" if done.judges else "not graded; grade again with --measure"
+        notes.append(f"{done.n_errors - n_failed:,} {of} were answered but {how}")
     if done.n_errors:
         notes += _why(done)
     if done.run is not None:

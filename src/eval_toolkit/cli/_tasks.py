@@ -27,6 +27,10 @@ _OPTIONS = {
     "revision": click.option("--revision", help="Commit of a dataset of the hub."),
     "seed": click.option("--seed", type=click.IntRange(0),
                          help="Of examples, order and draws; 42."),
+    "allow_code": click.option("--allow-code", is_flag=True, default=None,
+                               help="Run the Python functions that an lm-eval file names."),
+    "lm_eval_shots": click.option("--lm-eval-shots", is_flag=True, default=None,
+                                  help="Draw the examples of an lm-eval file as lm-eval does."),
 }  # fmt: skip
 _OF_ITEMS = ("limit", "order")
 

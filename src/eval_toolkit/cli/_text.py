@@ -35,6 +35,7 @@ _OPTIONS = {
     "`proportion`": "--expected",
     "`correlation`": "--correlation",
     "`effect`": "--effect",
+    "`costs` names": "--cost names",
     "`api_key_env`": "--api-key-env",
     "`base_url`": "--base-url",
 }

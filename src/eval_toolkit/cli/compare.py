@@ -1,5 +1,6 @@
 """``eval-toolkit compare``: B minus A on the same rows, with intervals and p-values."""
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +18,9 @@ from eval_toolkit.cli._blocks import not_probabilities
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
 from eval_toolkit.cli._rows import Parts, Predictions, Wanted, read_predictions
 from eval_toolkit.cli._show import Output, Page, Table
-from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.runs import Run
 
 __all__ = ["compare"]
 
@@ -317,8 +319,10 @@ def _two_runs(
         raise InvalidInputError(
             f"{paths[0]}: --label, --score, --group and --id are for files; a run knows its own"
         )
+    runs = [Run.open(path) for path in paths]
     return compare_runs(
-        *paths,
+        *runs,
+        specs=_grader_specs(runs),
         metrics=[_run_metric(name) for name in metrics] or None,
         by=list(dict.fromkeys(wanted.by)),
         confidence=sampling.confidence,
@@ -326,6 +330,21 @@ def _two_runs(
         seed=sampling.seed,
         **options,
     )
+
+
+def _grader_specs(runs: Sequence[Run]) -> list[MetricSpec]:
+    """Return the metrics of the runs' graders that are no means; of graders without options."""
+    from eval_toolkit.graders import load_grader
+
+    first, second = ((run.manifest.get("config") or {}).get("graders") or {} for run in runs)
+    found: dict[str, MetricSpec] = {}
+    for name, version in dict(first).items():
+        if dict(second).get(name) != version or "+" in str(version):
+            continue
+        with contextlib.suppress(EvalToolkitError):  # a grader of the task's own, or an extra
+            own = getattr(load_grader(name), "metrics", None)
+            found |= {spec.name: spec for spec in (own() if callable(own) else [])}
+    return list(found.values())
 
 
 def _pairs(given: Sequence[str]) -> dict[str, str] | None:

@@ -34,6 +34,8 @@ EXTRAS = {
     "llm": "aiohttp",
     "hf": "transformers",
     "llamacpp": "xllamacpp",
+    "text": "sacrebleu",
+    "math": "math_verify",
 }
 """Each extra and the module that it installs."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "EVAL_TOOLKIT_KERNEL")

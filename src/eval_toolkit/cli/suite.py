@@ -1,15 +1,14 @@
 """``eval-toolkit suite``: every task of a suite put to a model, with means over tasks."""
 
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from eval_toolkit.cli._asking import progress_bar
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._models import ModelChoice, model_options
-from eval_toolkit.cli._progress import ProgressBar
 from eval_toolkit.cli._show import Output, Page, Table
 from eval_toolkit.cli._text import say
 from eval_toolkit.scorecards import MetricResult
@@ -62,7 +61,7 @@ def suite(
         if not quiet:
             say(f"{label}:", err=True)
 
-    with contextlib.nullcontext() if quiet else ProgressBar() as bar:
+    with progress_bar(quiet) as bar:
         done = run_suite(
             read,
             asked,

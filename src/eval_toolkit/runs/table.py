@@ -76,7 +76,7 @@ def _sorted(records: Records) -> Records:
 
 
 def _full(n: int, value: str | None) -> NDArray[Any]:
-    return np.full(n, value, dtype=object)
+    return np.array([value] * n, dtype=object)  # np.full would cut off a NUL at the end
 
 
 def _stacked(arrays: list[NDArray[Any]]) -> NDArray[Any]:

@@ -1,0 +1,63 @@
+"""Options that let a run end early: once an interval is narrow, or two runs are told apart."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+import click
+
+from eval_toolkit.runs import Run
+from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
+
+__all__ = ["Until", "until_options"]
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+Until: TypeAlias = UntilWidth | UntilDecided | None
+_OPTIONS = (
+    click.option("--until-width", type=click.FloatRange(0, min_open=True), metavar="W",
+                 help="Stop once the interval of the (first) metric is no wider than W."),
+    click.option("--until-decided", is_flag=True,
+                 help="Stop once it is clear whether this is better or worse than --against."),
+    click.option("--against", type=click.Path(exists=True, file_okay=False), metavar="RUN",
+                 help="The run that --until-decided compares with, item by item."),
+    click.option("--until-metric", metavar="NAME",
+                 help="What --until-width and --until-decided look at."),
+    click.option("--margin", type=click.FloatRange(0), metavar="D",
+                 help="Differences up to D do not matter to --until-decided."),
+)  # fmt: skip
+_NAMES = ("until_width", "until_decided", "against", "until_metric", "margin")
+
+
+def until_options(command: _Command) -> _Command:
+    """Add the options; the command gets the rule, or None, as ``until``."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return command(*args, until=_rule(*(kwargs.pop(name) for name in _NAMES)), **kwargs)
+
+    decorated: Any = wrapped
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
+
+
+def _rule(
+    width: float | None,
+    decided: bool,
+    against: str | None,
+    metric: str | None,
+    margin: float | None,
+) -> Until:
+    if decided != (against is not None):
+        raise click.UsageError("--until-decided and --against RUN go together")
+    if width is not None and against is not None:
+        raise click.UsageError("give --until-width or --until-decided, not both")
+    if margin is not None and against is None:
+        raise click.UsageError("--margin is for --until-decided")
+    if width is not None:
+        return UntilWidth(width, metric)
+    if against is not None:
+        return UntilDecided(Run.open(against), metric, margin or 0.0)
+    if metric is not None:
+        raise click.UsageError("--until-metric is for --until-width and --until-decided")
+    return None

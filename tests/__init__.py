@@ -1,0 +1,1 @@
+"""The tests; a package, because another by that name may be installed."""
