@@ -10,6 +10,7 @@ from benchmarks import (
     cards,
     command_line,
     embedded,
+    graders,
     inference,
     kernel,
     language_models,
@@ -32,6 +33,7 @@ CASES = {
         command_line,
         language_models,
         embedded,
+        graders,
     )
     for case in module.CASES
 }

@@ -75,7 +75,8 @@ class TestRanks:
         assert [(s.rank_low, s.rank_high) for s in up.systems] == [
             (s.rank_low, s.rank_high) for s in down.systems
         ]
-        assert [s.p_best for s in up.systems] == pytest.approx([s.p_best for s in down.systems])
+        p_best = [s.p_best for s in down.systems]
+        assert [s.p_best for s in up.systems] == pytest.approx(p_best, abs=0.08)
 
     def test_equal_systems_share_everything(self):
         same = np.repeat(PATTERNS[:, :1], 3, axis=1)

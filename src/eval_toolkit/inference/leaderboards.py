@@ -4,8 +4,9 @@ Every system was measured on the same units of the same parts (tasks of a suite)
 counts the same. One set of draws serves all systems, so that what they have in common cancels.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
 from statistics import NormalDist
 from typing import Any, Literal, TypeAlias
@@ -23,6 +24,7 @@ from eval_toolkit.inference.multiplicity import CorrectionMethod, correct_p_valu
 from eval_toolkit.inference.paired_proportions import paired_macro_interval
 from eval_toolkit.inference.paired_tests import mcnemar_from_table
 from eval_toolkit.inference.plans import groups_plan
+from eval_toolkit.inference.rankings import RankedSystem, Ranking, SystemPair
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 from eval_toolkit.seeds import SeedLike, derive_seed, resolve_seed
 
@@ -30,102 +32,11 @@ __all__ = ["RankedSystem", "Ranking", "SystemPair", "rank_systems"]
 
 RankingMethod: TypeAlias = Literal["bootstrap", "bayes"]
 _N_DRAWS = 4000
+_FEW = 8
+"""Patterns are drawn instead of units where there are so many units of each."""
 _STICKS = 40
 """Of the prior's two pseudo-units, (2/3)^40 of one is cut off."""
 _STANDARD = NormalDist()
-
-
-@dataclass(frozen=True, slots=True)
-class RankedSystem:
-    """Where a system stands."""
-
-    name: str
-    value: float
-    """The mean over parts of the means over units."""
-    ci: BootstrapCI | None
-    """Of this system alone."""
-    ci_simultaneous: BootstrapCI | None
-    """So wide that all systems' intervals hold at once."""
-    rank: int
-    """1 is best; equal values have equal ranks."""
-    rank_low: int
-    rank_high: int
-    """All systems' true ranks lie within these bounds at once."""
-    p_best: float
-    """Share of the draws in which no other is better; ties are shared."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
-        intervals = {"ci": self.ci, "ci_simultaneous": self.ci_simultaneous}
-        plain = {k: None if v is None else v.to_dict() for k, v in intervals.items()}
-        names = ("name", "value", "rank", "rank_low", "rank_high", "p_best")
-        return {name: getattr(self, name) for name in names} | plain
-
-
-@dataclass(frozen=True, slots=True)
-class SystemPair:
-    """Two systems against each other."""
-
-    a: str
-    b: str
-    difference: float
-    """Value of A minus value of B."""
-    ci_low: float
-    ci_high: float
-    """All pairs' intervals hold at once."""
-    p_value: float
-    p_adjusted: float
-    p_a_better: float
-    """Share of the draws in which A is the better one; ties are shared."""
-    better: str | None
-    """Which is better by the interval; None where it does not say."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
-        return asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """Systems from best to worst, every pair of them, and what both rest on.
-
-    Examples
-    --------
-    >>> ranking = rank_systems([[[1, 0], [1, 1], [1, 0], [0, 0]]], names=["new", "old"])
-    >>> [system.name for system in ranking.systems]
-    ['new', 'old']
-    """
-
-    systems: tuple[RankedSystem, ...]
-    pairs: tuple[SystemPair, ...]
-    """Each pair once, the better of the two first."""
-    confidence: float
-    adjust: str
-    method: str
-    n_draws: int
-    seed: int
-    n_units: int
-    n_groups: int
-    n_parts: int
-    higher_is_better: bool = True
-
-    @property
-    def best(self) -> tuple[str, ...]:
-        """Systems that no other is shown to beat."""
-        return tuple(system.name for system in self.systems if system.rank_low == 1)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
-        names = (
-            *("confidence", "adjust", "method", "n_draws", "seed"),
-            *("n_units", "n_groups", "n_parts", "higher_is_better"),
-        )
-        return {
-            "systems": [system.to_dict() for system in self.systems],
-            "pairs": [pair.to_dict() for pair in self.pairs],
-            "best": list(self.best),
-            **{name: getattr(self, name) for name in names},
-        }
 
 
 def rank_systems(
@@ -257,7 +168,7 @@ def _standing(system: RankedSystem) -> tuple[int, str]:
     return system.rank, system.name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Suite:
     """The parts, each an array of units by systems."""
 
@@ -290,13 +201,15 @@ class _Suite:
             called, tuple(labels), tuple(arrays), _groups(groups, arrays, labels), 1.0 if up else -1
         )
 
-    @property
+    @functools.cached_property
     def values(self) -> FloatArray:
         return np.asarray(np.mean([part.mean(axis=0) for part in self.parts], axis=0))
 
+    @functools.cached_property
     def is_binary(self) -> bool:
-        return all(bool(np.isin(part, (0.0, 1.0)).all()) for part in self.parts)
+        return all(bool(((part == 0.0) | (part == 1.0)).all()) for part in self.parts)
 
+    @functools.cached_property
     def is_independent(self) -> bool:
         return all(len(np.unique(part)) == len(part) for part in self.groups)
 
@@ -304,22 +217,14 @@ class _Suite:
         """Return the systems' values on resamples: groups drawn within parts, once for all."""
         total = np.zeros((n_draws, len(self.names)))
         for label, part, group in zip(self.labels, self.parts, self.groups, strict=True):
-            plan = groups_plan(group)
-            codes = np.asarray(plan.unit_of_row)
-            sums = np.stack([np.bincount(codes, column) for column in part.T], axis=1)
-            weighed = np.column_stack([sums, np.bincount(codes)])
-            counts = np.empty((plan.count_rows(), LANES), dtype=np.uint8)
             own = derive_seed(seed, "leaderboard", label)
-            for first in range(0, n_draws, LANES):
-                plan.draw(counts, seed=own, first=first)
-                drawn = counts.T.astype(np.float64) @ weighed
-                rows = total[first : first + LANES]
-                rows += (drawn[:, :-1] / drawn[:, -1:])[: len(rows)]
+            drawn = _pattern_draws(part, group, n_draws, own)
+            total += _group_draws(part, group, n_draws, own) if drawn is None else drawn
         return total / len(self.parts)
 
     def posterior(self, n_draws: int, seed: int) -> FloatArray:
         """Return draws of the systems' rates from their posterior."""
-        if not self.is_binary() or not self.is_independent():
+        if not self.is_binary or not self.is_independent:
             raise InvalidInputError(
                 "`method` is 'bayes', which is for right or wrong (0 or 1) of independent units; "
                 "use 'bootstrap'"
@@ -346,6 +251,39 @@ class _Suite:
         for stick in sticks.T:
             rates += stick[:, None] * generator.integers(0, 2, size=rates.shape)
         return rates
+
+
+def _pattern_draws(
+    part: FloatArray, group: NDArray[Any], n_draws: int, seed: int
+) -> FloatArray | None:
+    """Return means on resamples of independent units that have few patterns of values.
+
+    How often each pattern is drawn is all that matters, and far fewer numbers than units.
+    """
+    if len(np.unique(group)) < len(group):
+        return None
+    patterns, counts = np.unique(part, axis=0, return_counts=True)
+    if len(patterns) * _FEW > len(part):
+        return None
+    generator = np.random.default_rng(seed)
+    drawn = generator.multinomial(len(part), counts / len(part), size=n_draws)
+    return np.asarray(drawn @ patterns / len(part))
+
+
+def _group_draws(part: FloatArray, group: NDArray[Any], n_draws: int, seed: int) -> FloatArray:
+    """Return means on resamples of groups: sums over units per unit drawn."""
+    plan = groups_plan(group)
+    codes = np.asarray(plan.unit_of_row)
+    sums = np.stack([np.bincount(codes, column) for column in part.T], axis=1)
+    weighed = np.column_stack([sums, np.bincount(codes)])
+    counts = np.empty((plan.count_rows(), LANES), dtype=np.uint8)
+    means = np.empty((n_draws, part.shape[1]))
+    for first in range(0, n_draws, LANES):
+        plan.draw(counts, seed=seed, first=first)
+        drawn = counts.T.astype(np.float64) @ weighed
+        rows = means[first : first + LANES]
+        rows[:] = (drawn[:, :-1] / drawn[:, -1:])[: len(rows)]
+    return means
 
 
 def _matrix(part: Any, label: str) -> FloatArray:
@@ -418,7 +356,7 @@ class _Bounds:
             between = self.posterior[:, i] - self.posterior[:, j]
             low, high = np.quantile(between, [(1 - level) / 2, (1 + level) / 2]).tolist()
             return low, high
-        if suite.is_binary() and suite.is_independent():
+        if suite.is_binary and suite.is_independent:
             found = paired_macro_interval(self._discordant(i, j), confidence=level)
             return found.ci_low, found.ci_high
         mean = self._difference(i, j)
@@ -430,7 +368,7 @@ class _Bounds:
     def p_value(self, i: int, j: int) -> float:
         """Return the p-value of no difference: McNemar's exact one, or Student's."""
         suite = self.suite
-        if suite.is_binary() and suite.is_independent() and len(suite.parts) == 1:
+        if suite.is_binary and suite.is_independent and len(suite.parts) == 1:
             gained, lost, n = self._discordant(i, j)[0]
             found = mcnemar_from_table([[n - gained - lost, gained], [lost, 0]]).p_value
             return 1.0 if found is None else found
@@ -453,7 +391,7 @@ class _Bounds:
         )
 
     def _labels(self) -> list[NDArray[Any]] | None:
-        if self.suite.is_independent():
+        if self.suite.is_independent:
             return None
         return [
             np.char.add(f"{at}:", part.astype(str)) for at, part in enumerate(self.suite.groups)

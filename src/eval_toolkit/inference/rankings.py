@@ -1,0 +1,102 @@
+"""What a ranking of systems says: where each stands, and every pair of them."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from eval_toolkit.inference.results import BootstrapCI
+
+__all__ = ["RankedSystem", "Ranking", "SystemPair"]
+
+
+@dataclass(frozen=True, slots=True)
+class RankedSystem:
+    """Where a system stands."""
+
+    name: str
+    value: float
+    """The mean over parts of the means over units."""
+    ci: BootstrapCI | None
+    """Of this system alone."""
+    ci_simultaneous: BootstrapCI | None
+    """So wide that all systems' intervals hold at once."""
+    rank: int
+    """1 is best; equal values have equal ranks."""
+    rank_low: int
+    rank_high: int
+    """All systems' true ranks lie within these bounds at once."""
+    p_best: float
+    """Share of the draws in which no other is better; ties are shared."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        intervals = {"ci": self.ci, "ci_simultaneous": self.ci_simultaneous}
+        plain = {k: None if v is None else v.to_dict() for k, v in intervals.items()}
+        names = ("name", "value", "rank", "rank_low", "rank_high", "p_best")
+        return {name: getattr(self, name) for name in names} | plain
+
+
+@dataclass(frozen=True, slots=True)
+class SystemPair:
+    """Two systems against each other."""
+
+    a: str
+    b: str
+    difference: float
+    """Value of A minus value of B."""
+    ci_low: float
+    ci_high: float
+    """All pairs' intervals hold at once."""
+    p_value: float
+    p_adjusted: float
+    p_a_better: float
+    """Share of the draws in which A is the better one; ties are shared."""
+    better: str | None
+    """Which is better by the interval; None where it does not say."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Systems from best to worst, every pair of them, and what both rest on.
+
+    Examples
+    --------
+    >>> from eval_toolkit.inference import rank_systems
+    >>> ranking = rank_systems([[[1, 0], [1, 1], [1, 0], [0, 0]]], names=["new", "old"])
+    >>> [system.name for system in ranking.systems]
+    ['new', 'old']
+    """
+
+    systems: tuple[RankedSystem, ...]
+    pairs: tuple[SystemPair, ...]
+    """Each pair once, the better of the two first."""
+    confidence: float
+    adjust: str
+    method: str
+    n_draws: int
+    seed: int
+    n_units: int
+    n_groups: int
+    n_parts: int
+    higher_is_better: bool = True
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """Systems that no other is shown to beat."""
+        return tuple(system.name for system in self.systems if system.rank_low == 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        names = (
+            *("confidence", "adjust", "method", "n_draws", "seed"),
+            *("n_units", "n_groups", "n_parts", "higher_is_better"),
+        )
+        return {
+            "systems": [system.to_dict() for system in self.systems],
+            "pairs": [pair.to_dict() for pair in self.pairs],
+            "best": list(self.best),
+            **{name: getattr(self, name) for name in names},
+        }
