@@ -151,6 +151,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "bonferroni_correct",
         "bootstrap_ci",
         "bootstrap_p_value",
+        "bounded_macro_mean",
         "bounded_mean",
         "clopper_pearson_interval",
         "cluster_bootstrap_ci",
@@ -265,6 +266,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "Scorecard",
         "scorecard",
         "summarise",
+        "unit_starts",
     ),
     "artifacts": (
         "CsvPredictionReader",

@@ -196,6 +196,7 @@ from eval_toolkit.inference import (
     bonferroni_correct,
     bootstrap_ci,
     bootstrap_p_value,
+    bounded_macro_mean,
     bounded_mean,
     clopper_pearson_interval,
     cluster_bootstrap_ci,
@@ -439,6 +440,7 @@ from eval_toolkit.scorecards import (
     Scorecard,
     scorecard,
     summarise,
+    unit_starts,
 )
 from eval_toolkit.scorers import (
     EstimatorScorer,
@@ -767,6 +769,7 @@ __all__ = [
     "bootstrap_ci",
     "bootstrap_metric_from_predictions",
     "bootstrap_p_value",
+    "bounded_macro_mean",
     "bounded_mean",
     "brier_decomposition",
     "brier_score",
@@ -970,6 +973,7 @@ __all__ = [
     "t_interval",
     "tango_interval",
     "two_level_plan",
+    "unit_starts",
     "validate_manifest",
     "validate_payload",
     "validate_prediction_artifact_ref",

@@ -11,8 +11,10 @@ import pytest
 from eval_toolkit import _tables
 from eval_toolkit import metric_specs as ms
 from eval_toolkit.inference import correct_p_values, paired_bootstrap_diff
-from eval_toolkit.runs import write_run
+from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.runs import Run, write_run
 from eval_toolkit.scorecards import Records
+from eval_toolkit.tasks import CompletionSpec, Prompt, Task, run_task
 
 Command = Callable[..., tuple[int, str, str]]
 Json = Callable[..., Any]
@@ -22,6 +24,20 @@ def part(columns: dict[str, Any], rows: Any, score: str = "score") -> dict[str, 
     """Some rows of a file with one column of scores."""
     kept = {name: columns[name][rows] for name in ("id", "label", "source", "author")}
     return {**kept, "score": columns[score][rows]}
+
+
+def graded(folder: Path, answers: Any, *graders: Any) -> Path:
+    """A run of forty sums, graded."""
+    rows = [{"q": f"{n}", "a": f"the sum is {n}"} for n in range(40)]
+    task = Task(
+        "sums",
+        Prompt(instruction="{q}"),
+        CompletionSpec(answer="a"),
+        rows=rows,
+        graders=list(graders),
+    )
+    run_task(task, ScriptedModel(answers, name="m"), folder)
+    return folder
 
 
 @pytest.fixture
@@ -505,6 +521,56 @@ def failed_runs(tmp_path: Path) -> list[Path]:
         write_run(folder, results=results, manifest={"run_id": name}, records={("q", "m"): records})
         folders.append(folder)
     return folders
+
+
+class TestGraders:
+    @pytest.mark.parametrize("grader", ["chrf", {"grader": "chrf", "word_order": 2}])
+    def test_scores_of_a_corpus_are_compared_by_name_too(
+        self, as_json: Json, tmp_path: Path, grader: Any
+    ) -> None:
+        one = graded(tmp_path / "one", "the sum is 1", grader)
+        two = graded(tmp_path / "two", "2", grader)
+        every = cell(as_json("compare", one, two), "chrf_corpus", "sums")
+        named = cell(as_json("compare", one, two, "--metric", "chrf_corpus"), "chrf_corpus", "sums")
+        assert named == every
+        assert every["status"] == "ok"
+        stored = Run.open(two).results["by_slice"]["sums"]["by_scorer"]["m"]["chrf_corpus"]
+        assert every["value_b"] == pytest.approx(stored["value"])
+
+    def test_interval_and_p_value_on_two_sides_have_a_footnote(
+        self, command: Command, tmp_path: Path
+    ) -> None:
+        def knows(*wrong: int) -> Callable[[Any], str]:
+            def answer(request: Any) -> str:
+                n = int(request.prompt[-1].content)
+                return "?" if n in wrong else f"the sum is {n}"
+
+            return answer
+
+        one = graded(tmp_path / "one", knows(1, 2, 3, 4, 5), "exact_match")
+        two = graded(tmp_path / "two", knows(), "exact_match")
+        code, out, _ = command("compare", one, two)
+        # 5 discordant pairs of 40, all one way: the exact p is 2 / 2**5, Tango's interval starts
+        # above 0.
+        assert code == 0
+        assert "the interval (tango) leaves 0 out and p (mcnemar-exact) is 0.062" in out
+        assert "the verdict goes by p" in out
+        three = graded(tmp_path / "three", knows(1, 2, 3, 4, 5, 6, 7, 8, 9), "exact_match")
+        assert "the verdict goes by p" not in command("compare", three, two)[1]
+
+    def test_nothing_compared_is_not_fine(self, command: Command, tmp_path: Path) -> None:
+        one = graded(tmp_path / "one", "1", "exact_match")
+        two = graded(tmp_path / "two", "1", "f1")
+        code, out, err = command("compare", one, two)
+        assert code == 2
+        assert "skipped" in out
+        assert err.startswith("error: nothing could be compared: exact_match: the records of B")
+
+    def test_a_run_that_is_not_there_is_named(self, command: Command, tmp_path: Path) -> None:
+        one = graded(tmp_path / "one", "1", "exact_match")
+        code, out, err = command("compare", tmp_path / "nope", one)
+        assert (code, out) == (2, "")
+        assert f"{tmp_path / 'nope'}: no such folder" in err
 
 
 class TestFailures:

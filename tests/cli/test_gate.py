@@ -9,8 +9,10 @@ from xml.etree import ElementTree as Xml
 import numpy as np
 import pytest
 
+from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.runs import write_run
 from eval_toolkit.scorecards import Records
+from eval_toolkit.tasks import CompletionSpec, Prompt, Task, run_task
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -119,6 +121,33 @@ class TestBaseline:
         assert "> -0.05" in out
         better = make_run(tmp_path / "runs" / "better", lift=3.0)
         assert command("gate", run, "--claims", file, "--baseline", better)[0] == 1
+
+    def test_metrics_of_graders_are_compared(self, command: Command, tmp_path: Path) -> None:
+        task = Task(
+            "sums",
+            Prompt(instruction="{q}"),
+            CompletionSpec(answer="a"),
+            rows=[{"q": f"{n}", "a": f"the sum is {n}"} for n in range(40)],
+            graders=["number_match", "chrf"],
+        )
+        for name, said in (("old", "the sum is 1"), ("new", "the sum is 2"), ("bad", "?")):
+            run_task(task, ScriptedModel(said, name="m"), tmp_path / name)
+        base = {"slice": "sums", "scorer": "m"}
+        file = claims(
+            tmp_path,
+            {"name": "right", **base, "metric": "number_match", "non_inferior_by": 0.2},
+            {"name": "alike", **base, "metric": "chrf_corpus", "non_inferior_by": 5.0},
+        )
+        code, out, _ = command(
+            "gate", tmp_path / "new", "--claims", file, "--baseline", tmp_path / "old"
+        )
+        assert code == 0, out
+        code, out, _ = command(
+            "gate", tmp_path / "bad", "--claims", file, "--baseline", tmp_path / "old"
+        )
+        assert code == 1
+        failed = [line.split()[1] for line in out.splitlines() if line.startswith("FAIL")]
+        assert failed == ["alike"]  # 1 right of 40 is not much to lose
 
     def test_it_must_be_given(self, command: Command, run: Path, tmp_path: Path) -> None:
         code, out, err = command("gate", run, "--claims", claims(tmp_path, self.claim()))

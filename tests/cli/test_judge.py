@@ -7,10 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 
 from eval_toolkit.analysis import judge_study
+from eval_toolkit.cli._models import model_options
 from eval_toolkit.inference import plan_labels
 from eval_toolkit.judges import RUBRICS
 from eval_toolkit.models.scripted import ScriptedModel
@@ -137,6 +139,44 @@ class TestRun:
         assert code == 3
         assert "20 × unparsable verdict" in out
         assert command(*arguments, "--no-store", "--max-error-rate", 1)[0] == 0
+
+    def test_judges_of_one_name_are_numbered(
+        self, as_json: Json, answered: Path, task: Path
+    ) -> None:
+        told = as_json(
+            *("judge", "run", answered, "--task", task, "--no-store", "--quiet", "--rule", "mean"),
+            *("--judge", "scripted:Yes", "--judge", "scripted:No"),
+        )
+        assert list(told["judges"]) == ["correctness_scripted", "correctness_scripted_2"]
+        cells = told["results"]["by_slice"]["sums"]["by_scorer"]["three"]
+        assert cells["correctness"]["value"] == 0.5
+
+    def test_options_of_http_are_for_judges_that_it_reaches(self) -> None:
+        chosen: list[Any] = []
+
+        @click.command()
+        @model_options
+        def probe(choose: Any) -> None:
+            names = ["scripted:Yes", "openai:m", "openai:n{base_url='http://b/v1', max_tries=2}"]
+            chosen.extend(choose(name, among=names) for name in names)
+            chosen.append(choose("scripted:{x}"))
+
+        probe.main(["--base-url", "http://a/v1"], standalone_mode=False)
+        assert [(one.name, one.options) for one in chosen] == [
+            ("scripted:Yes", {}),
+            ("openai:m", {"base_url": "http://a/v1"}),
+            ("openai:n", {"base_url": "http://b/v1", "max_tries": 2}),
+            ("scripted:{x}", {"base_url": "http://a/v1"}),
+        ]
+
+    def test_a_rubric_without_a_part_is_known_by_its_file(
+        self, command: Command, answered: Path, task: Path, tmp_path: Path
+    ) -> None:
+        (tmp_path / "r.toml").write_text('name = "r"\ncriteria = "x"\n')
+        arguments = ("--task", task, "--judge", "scripted:Yes", "--rubric", tmp_path / "r.toml")
+        code, _, err = command("judge", "run", answered, *arguments)
+        assert code == 2
+        assert err == f"error: {tmp_path / 'r.toml'}: the rubric has no 'verdict'\n"
 
     def test_several_judges_are_a_panel(self, as_json: Json, answered: Path, task: Path) -> None:
         found = as_json(
@@ -416,7 +456,13 @@ class TestStudy:
         code, out, err = command(*arguments)
         assert (code, out) == (2, "")
         assert "Say --by-verdict if labels were bought by verdict" in err
-        assert command(*arguments, "--by-verdict")[0] == 0
+        code, out, _ = command(*arguments, "--by-verdict")
+        assert code == 0
+        assert "precision" in out
+        assert "sensitivity" not in out.replace("put right by sensitivity", "")
+        assert "no labels-only: method 'labels-only' needs labels of a random part" in out
+        assert "by verdict (then say --by-verdict)" in out
+        assert "at random from all" not in out
 
     def test_an_unreachable_width_is_said(self, command: Command, arguments: Any) -> None:
         code, out, _ = command(*arguments, "--width", 0.01)

@@ -42,9 +42,49 @@ def test_prints_ranks_pairs_and_how_they_were_made(command: Command, runs: list[
 
 
 def test_names_tell_systems_apart(as_json: Json, runs: list[str]) -> None:
-    told = as_json("leaderboard", f"one={runs[0]}", f"two={runs[1]}", "--bayes", "--draws", 200)
+    told = as_json("leaderboard", f"one={runs[0]}", f"two={runs[1]}", "--bayes", "--draws", 2000)
     assert {system["name"] for system in told["ranking"]["systems"]} == {"one", "two"}
     assert told["ranking"]["method"] == "bayes"
+
+
+def test_folders_of_suites_are_their_runs(command: Command, as_json: Json, tmp_path: Path) -> None:
+    rows = [f'{{"q": "{n}", "a": "{n % 2}"}}' for n in range(10)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    declared = 'data = "rows.jsonl"\n[prompt]\ninstruction = "{q}"\nanswer = "a"\n'
+    for name in ("one", "two"):
+        text = f'[task]\nname = "{name}"\n{declared}[graders.exact_match]\n'
+        (tmp_path / f"{name}.toml").write_text(text)
+    (tmp_path / "s.toml").write_text('name = "s"\ntasks = ["one.toml", "two.toml"]\n')
+    for answer in "01":
+        out = tmp_path / "suites" / answer
+        asked = ("--model", f"scripted:{answer}", "--out", out, "--quiet")
+        assert command("suite", tmp_path / "s.toml", *asked)[0] == 0
+    options = ("--draws", 200, "--seed", 1)
+    named = {answer: sorted((tmp_path / "suites" / answer).iterdir()) for answer in "01"}
+    assert any(path.name == "suite.json" for path in named["0"])
+    folders = as_json("leaderboard", *(f"{a}={tmp_path}/suites/{a}" for a in "01"), *options)
+    matched = as_json("leaderboard", *(f"{a}={p}" for a in "01" for p in named[a]), *options)
+    assert folders == matched
+    assert [task["task"] for task in folders["tasks"]] == ["one", "two"]
+
+
+def test_a_majority_is_ranked_and_a_corpus_score_is_not(
+    as_json: Json, command: Command, tmp_path: Path
+) -> None:
+    rows = [{"q": f"{n}", "a": str(n % 3)} for n in range(12)]
+    declared = '[task]\nname = "digits"\n[prompt]\ninstruction = "{q}"\nanswer = "a"\n'
+    declared += "[graders.exact_match]\n[graders.chrf]\n"
+    (tmp_path / "digits.toml").write_text(declared)
+    task = load_task(str(tmp_path / "digits.toml"), rows=rows)
+    options: dict[str, Any] = {"attempts": 3, "maj_at": [3], "temperature": 1.0}
+    for answer in "01":
+        run_task(task, ScriptedModel(answer, name=answer), tmp_path / answer, **options)
+    runs = [tmp_path / answer for answer in "01"]
+    told = as_json("leaderboard", *runs, "--metric", "exact_match_maj@3", "--draws", 200)
+    assert told["tasks"][0]["values"] == {"0": 4 / 12, "1": 4 / 12}
+    code, _, err = command("leaderboard", *runs, "--metric", "chrf_corpus")
+    assert code == 2
+    assert "'chrf_corpus' is no mean over units, and means are ranked" in err
 
 
 @pytest.mark.parametrize(
@@ -54,6 +94,8 @@ def test_names_tell_systems_apart(as_json: Json, runs: list[str]) -> None:
         (["RUN0"], "a leaderboard needs two systems"),
         (["RUN0", "RUN1", "--metric", "f1"], "has no column 'f1'; all have exact_match"),
         (["RUN0", "nowhere"], "nowhere"),
+        (["RUN0", "RUN0"], "name the systems, NAME=RUN"),
+        (["RUN0", "RUN1", "--task", "nope"], "error: --task: no run has 'nope'"),
     ],
 )
 def test_refuses_in_one_line(

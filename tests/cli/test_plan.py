@@ -293,6 +293,7 @@ class TestVariance:
         assert code == 0
         assert "from 12 items, 2 runs, 3 attempts" in out
         assert "for `plan attempts`: --item-sd " in out
+        assert "without --correlation it would take --item-sd as that of their differences" in out
         assert not out.splitlines()[1].endswith("one more item")  # an item is dear
 
     @pytest.mark.parametrize(
@@ -302,6 +303,9 @@ class TestVariance:
             (("--metric", "exact_match", "--by", "prompt"), "have no slice 'prompt'"),
             (("--metric", "exact_match", "--cost", "item"), "--cost item must be WHAT=NUMBER"),
             (("--metric", "exact_match", "--cost", "time=3"), "--cost names 'time'"),
+            (("--metric", "exact_match", "--cost", "item=nan"), "a cost is a finite number"),
+            (("--metric", "exact_match", "--cost", "item=inf"), "a cost is a finite number"),
+            (("--metric", "exact_match", "--cost", "item=-1"), "a cost is a finite number"),
         ],
     )
     def test_refuses_in_one_line(

@@ -65,6 +65,49 @@ def test_names_and_metrics(as_json: Json, runs: dict[str, str]) -> None:
     assert {cell["metric"] for cell in told["cells"]} == {"exact_match"}
 
 
+def test_the_plain_run_is_plain(command: Command, runs: dict[str, str]) -> None:
+    code, out, err = command("robustness", runs["upper"], runs["plain"])
+    assert (code, out) == (2, "")
+    assert "was asked with upper; RUN is the one of the plain questions" in err
+    code, out, err = command("robustness", runs["plain"], runs["plain"])
+    assert (code, out) == (2, "")
+    assert "is the plain run itself" in err
+
+
+def test_what_else_differs_is_noted(as_json: Json, runs: dict[str, str], tmp_path: Path) -> None:
+    task = Task(
+        "echo",
+        Prompt(instruction="{q}"),
+        CompletionSpec(answer="a"),
+        rows=[{"q": f"Say {i}", "a": str(i)} for i in range(40)],
+        graders=["exact_match"],
+    )
+    loud = perturbed(task, Perturbation("upper"))
+    run_task(loud, ScriptedModel("7", name="scripted"), tmp_path / "other")
+    run_task(task, ScriptedModel(answer), tmp_path / "again")
+    told = as_json("robustness", runs["plain"], tmp_path / "other", tmp_path / "again")
+    other, again = told["notes"]
+    assert "other has another model than the plain run" in other
+    assert "again does not say that it was perturbed" in again
+    assert as_json("robustness", runs["plain"], runs["upper"])["notes"] == []
+
+
+def test_scores_of_a_corpus_are_compared(as_json: Json, tmp_path: Path) -> None:
+    task = Task(
+        "echo",
+        Prompt(instruction="{q}"),
+        CompletionSpec(answer="a"),
+        rows=[{"q": f"Say {i}", "a": f"the number {i}"} for i in range(12)],
+        graders=[{"grader": "chrf", "word_order": 2}],
+    )
+    for name, one in (("plain", task), ("upper", perturbed(task, Perturbation("upper")))):
+        run_task(one, ScriptedModel("the number 1"), tmp_path / name)
+    for more in ((), ("--metric", "chrf_corpus")):
+        told = as_json("robustness", tmp_path / "plain", tmp_path / "upper", *more)
+        (found,) = (cell for cell in told["cells"] if cell["metric"] == "chrf_corpus")
+        assert (found["status"], found["delta"]) == ("ok", 0.0)
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [

@@ -125,6 +125,29 @@ class TestPage:
         assert cells["number_match"]["n_units"] == 20
         assert found["n_requests"] == 60
 
+    def test_attempts_are_the_task_s_own_unless_told(
+        self, as_json: Callable[..., Any], tmp_path: Path
+    ) -> None:
+        (tmp_path / "test.jsonl").write_text('{"q": "2 + 2?", "a": "4"}\n')
+        file = tmp_path / "votes.yaml"
+        file.write_text(
+            "task: votes\ndataset_path: json\ndataset_kwargs: {data_files: {test: test.jsonl}}\n"
+            'test_split: test\ndoc_to_text: "{{q}}"\ndoc_to_target: "{{a}}"\nrepeats: 3\n'
+        )
+        asked = ("run", file, "--model", "scripted:4", "--no-store")
+        assert as_json(*asked)["n_requests"] == 3
+        assert as_json(*asked, "--attempts", 1)["n_requests"] == 1
+        assert as_json(*asked, "--dry-run")["n_requests"] == 3
+
+    def test_dry_run_counts_judges(self, as_json: Any, command: Command, task: Path) -> None:
+        judge = "judge{rubric='correctness', model='scripted:Yes', votes=3, temperature=1.0}"
+        asked = ("run", task, "--dry-run", "--grader", judge, "--grader", "f1")
+        told = as_json(*asked)
+        assert told["judges"] == {"correctness": 3 * told["n_requests"]}
+        out = command(*asked, "--until-width", 0.1)[1]
+        assert "requests to the judge correctness" in out
+        assert "at most: the rule that may end the run early is not foreseen" in out
+
     def test_dry_run_counts_with_the_models_own_limit_and_prices(
         self, command: Command, as_json: Callable[..., Any], task: Path, server: FaultServer
     ) -> None:
@@ -272,7 +295,7 @@ class TestRefusals:
             ),
             (
                 ("capitals_open", "--model", "scripted:x", "--pass-at", "5"),
-                "error: --pass-at is 5, but each sample has 1 attempts; ask for at least 5",
+                "error: --pass-at is 5, but each sample has 1 attempts; say --attempts 5",
             ),
             (
                 ("capitals", "--model", "openai:m", "--api-key-env", "NOT_SET_ANYWHERE"),

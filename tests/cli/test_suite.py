@@ -41,12 +41,28 @@ def test_running_again_asks_nothing(as_json: Json, suite: Path, tmp_path: Path) 
     assert first["tasks"]["two"]["n_units"] == 4
 
 
-def test_a_limit_holds_where_the_file_is_silent(as_json: Json, suite: Path, tmp_path: Path) -> None:
-    told = as_json(
-        *("suite", suite, "--model", "scripted:1", "--limit", 6, "--quiet"),
-        *("--out", tmp_path / "out"),
-    )
-    assert [task["n_units"] for task in told["tasks"].values()] == [6, 4]
+def test_a_limit_that_is_typed_holds_whatever_the_file_says(
+    as_json: Json, suite: Path, tmp_path: Path
+) -> None:
+    inner = '[[tasks]]\nname = "inner"\ntasks = [{task = "two.toml", limit = 3}]\n'
+    suite.write_text('name = "s"\nlimit = 8\n[[tasks]]\ntask = "one.toml"\n' + inner)
+    asked = ("suite", suite, "--model", "scripted:1", "--quiet", "--out")
+    plain = as_json(*asked, tmp_path / "plain")
+    assert [task["n_units"] for task in plain["tasks"].values()] == [8, 3]
+    told = as_json(*asked, tmp_path / "out", "--limit", 6)
+    assert [task["n_units"] for task in told["tasks"].values()] == [6, 6]
+
+
+def test_a_mean_that_cannot_be_had_exits_with_3(
+    command: Command, suite: Path, tmp_path: Path
+) -> None:
+    aggregate = '[[aggregates]]\nname = "m"\nsources = [{task = "one.toml", metric = "bleu"}]\n'
+    suite.write_text('name = "s"\ntasks = ["one.toml"]\n' + aggregate.replace("one.toml", "one"))
+    asked = ("suite", suite, "--model", "scripted:1", "--quiet", "--out", tmp_path / "out")
+    code, out, _ = command(*asked)
+    assert code == 3
+    assert "one has no metric 'bleu'" in out
+    assert "suite s, 1 task, scripted" in out
 
 
 def test_a_mistake_in_the_file_is_one_line(command: Command, suite: Path) -> None:

@@ -133,6 +133,21 @@ class TestCheck:
         assert told["fewshot"]["shown_ids"] == ["q0"]
         assert told["has_errors"] is True
 
+    def test_a_folder_is_a_corpus(self, command: Command, quiz: Path) -> None:
+        corpus = quiz.parent / "corpus"
+        (corpus / "below").mkdir(parents=True)
+        (quiz.parent / "corpus.txt").rename(corpus / "below" / "a.txt")
+        (corpus / "empty.txt").write_text("")
+        (corpus / "README.md").write_text("what this is")
+        code, out, err = command("tasks", "check", quiz, "--corpus", corpus, "--ngram", 8)
+        assert (code, err) == (1, "")
+        assert "2      6" in out
+        assert f"not read in {corpus}: 1 files of other kinds, such as README.md" in out
+        (corpus / "below" / "a.txt").unlink()
+        code, _, err = command("tasks", "check", quiz, "--corpus", corpus)
+        assert code == 2
+        assert "there is no txt, CSV, TSV, JSONL or Parquet file" in err
+
     def test_a_corpus_without_the_items_is_fine(self, command: Command, quiz: Path) -> None:
         other = quiz.parent / "other.csv"
         other.write_text(

@@ -41,6 +41,8 @@ SLOWER = {
     "10 MB of digits": "7" * MEGABYTES_10,
     "10 MB of boxes": r"\boxed{" * (MEGABYTES_10 // 7),
     "10 MB of fences": "```\n" * (MEGABYTES_10 // 4),
+    "a fence and 10 MB of blanks": "```" + " " * MEGABYTES_10 + "!",
+    "10 MB of blanks and a fence": " " * MEGABYTES_10 + "\n```",
     "regex bomb in an answer": rf"\boxed{{{REGEX_BOMB}}}",
     "factorial": r"\boxed{99999999999!}",
     "tower in Python": "9**9**9**9",

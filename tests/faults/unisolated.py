@@ -8,7 +8,7 @@ from eval_toolkit._contained import programs
 def without_namespaces(source: str, told: dict[str, Any]) -> dict[str, Any]:
     """Run a program as where namespaces are refused."""
     programs._LEFT[:] = [False]
-    return programs.run_program(source, told)
+    return programs.run_program([source], told)
 
 
 def without_anything(source: str, told: dict[str, Any]) -> dict[str, Any]:

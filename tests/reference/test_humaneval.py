@@ -50,6 +50,13 @@ def test_every_canonical_solution_passes_as_a_reply_of_a_chat_model(problems):
     assert done.card["code_pass"].value == 1.0
 
 
+def test_a_chat_api_that_strips_its_texts_is_no_hindrance(problems):
+    task = load_task("humaneval", data=problems)
+    model = solver(task, lambda sample: sample.ground_truth.strip())
+    done = run_task(task, model, graders=[CodeTests(indented=True)])
+    assert done.card["code_pass"].value == 1.0
+
+
 def test_no_empty_solution_passes(problems):
     task = load_task("humaneval", data=problems)
     done = run_task(task, solver(task, lambda sample: "    pass\n"))

@@ -170,6 +170,30 @@ class TestRecordsOfAnyKind:
         study = judge_study(records, judge="judge", human="human", by_verdict=True)
         assert set(study.estimates) == {"ppi++", "ppi", "raw"}
 
+    def test_what_labels_bought_by_verdict_do_not_show(self) -> None:
+        """So many that nobody would see it in the shares: it is the design that counts."""
+        rng = np.random.default_rng(6)
+        truth = rng.random(1000) < 0.2
+        verdicts = np.where(truth, rng.random(1000) < 0.8, rng.random(1000) < 0.1)
+        human = [None] * 1000
+        for verdict, count in ((True, 20), (False, 40)):
+            for row in rng.permutation(np.flatnonzero(verdicts == verdict))[:count]:
+                human[row] = float(truth[row])
+        records = Records.from_columns({"judge": verdicts.astype(float), "human": human})
+        study = judge_study(records, judge="judge", human="human", by_verdict=True)
+        assert set(study.estimates) == {"ppi++", "ppi", "raw"}
+        for method in ("rogan-gladen", "labels-only"):
+            assert "needs labels of a random part of the units" in study.skipped[method]
+            assert method not in study.estimates["raw"].widths
+            with pytest.raises(InvalidInputError, match="needs labels of a random part"):
+                judge_study(records, judge="judge", human="human", by_verdict=True, method=method)
+        agreement = study.agreement
+        gone = ("agreement", "kappa", "alpha", "sensitivity", "specificity", "bias")
+        assert [getattr(agreement, name) for name in gone] == [None] * 6
+        assert (agreement.precision.n, agreement.negative_precision.n) == (20, 40)
+        assert "labels were bought by verdict" in agreement.reason
+        json.dumps(study.to_dict(), allow_nan=False)
+
     def test_what_is_not_there(self) -> None:
         with pytest.raises(MissingColumnError, match="no column 'people'"):
             judge_study(self.records(), judge="judge", human="people")

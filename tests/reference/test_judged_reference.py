@@ -43,12 +43,40 @@ def test_large_sample_interval_equals_ppi_py(lam, confidence) -> None:
         assert ours.ci_high == pytest.approx(high.item(), abs=1e-10)
 
 
-def test_point_of_0_1_values_equals_ppi_py_with_pseudo_units_too() -> None:
+@pytest.mark.parametrize("lam", [1.0, 0.5, 0.0])
+def test_point_of_0_1_values_equals_ppi_py_with_pseudo_units_too(lam) -> None:
     rng = np.random.default_rng(2)
     for _ in range(60):
         judge, known = study(rng, 150, 40, binary=True)
-        point = ppi_mean_pointestimate(known[:40], judge[:40], judge[40:]).item()
-        assert ppi_mean(judge, known).value == pytest.approx(point, abs=1e-10)
+        point = ppi_mean_pointestimate(known[:40], judge[:40], judge[40:], lam=lam).item()
+        assert ppi_mean(judge, known, lam=lam).value == pytest.approx(point, abs=1e-10)
+
+
+def test_lambda_of_many_labels_is_that_of_ppi_py() -> None:
+    rng = np.random.default_rng(8)
+    judge, known = study(rng, 20_000, 5000, binary=False)
+    ours, theirs = ppi_mean(judge, known), ppi_mean(judge, known, small_sample=False)
+    assert ours.lam == pytest.approx(theirs.lam, abs=0.02)
+    assert ours.value == pytest.approx(theirs.value, abs=1e-3)
+    assert ours.width == pytest.approx(theirs.width, rel=0.01)
+
+
+def test_lambda_of_a_unit_is_that_of_the_other_units_labels() -> None:
+    """By hand: the slope of the others, leaning by five labels to that of equal scales."""
+    rng = np.random.default_rng(9)
+    judge, known = study(rng, 60, 12, binary=False)
+    human, others = known[:12], judge[12:]
+    estimates, shares = [], []
+    for unit in range(12):
+        y, f = np.delete(human, unit), np.delete(judge[:12], unit)
+        scale = min(1.0, np.sqrt((y @ y) / (f @ f)))
+        lean = 5.0 * others.var()
+        slope = ((y - y.mean()) @ (f - f.mean()) + lean * scale) / (11 * f.var() + lean)
+        shares.append(min(1.0, max(0.0, slope)) * 48 / 60)
+        estimates.append(human[unit] - shares[-1] * (judge[unit] - others.mean()))
+    ours = ppi_mean(judge, known)
+    assert ours.value == pytest.approx(np.mean(estimates))
+    assert ours.lam == pytest.approx(np.mean(shares))
 
 
 def test_weights_equal_ppi_py_where_the_judge_does_not_count() -> None:

@@ -12,6 +12,7 @@ from scipy import stats
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference import (
     AttemptsDesign,
+    clustered_rate,
     corrected_difference,
     corrected_rate,
     kappa_interval,
@@ -19,6 +20,7 @@ from eval_toolkit.inference import (
     rogan_gladen,
 )
 from eval_toolkit.inference.judged.error_rates import rogan_gladen_of
+from eval_toolkit.inference.judged.prediction_powered import BINARY, powered_mean
 from eval_toolkit.inference.judged.reading import read_judged
 
 SEED = 20_260_101
@@ -78,6 +80,77 @@ def test_corrected_rates_cover(interval, setting) -> None:
 @pytest.mark.parametrize("setting", FULL)
 def test_corrected_rates_cover_everywhere(interval, setting) -> None:
     assert coverage(interval, setting, 3000) >= at_least(LEAST, 3000)
+
+
+GRADES = np.arange(1.0, 6.0)
+SKEWED = np.array([0.03, 0.02, 0.02, 0.03, 0.9])
+
+
+def skewed_grades(rng, n):
+    """Nine of ten at the top; the judge is off by one in a tenth of the units."""
+    human = rng.choice(GRADES, n, p=SKEWED)
+    off = np.clip(human + rng.choice([-1, 1], n), 1, 5)
+    return human, np.where(rng.random(n) < 0.9, human, off)
+
+
+def skewed_scores(rng, n):
+    human = rng.beta(0.3, 3.0, n)
+    return human, np.clip(human + rng.normal(0.0, 0.1, n), 0.0, 1.0)
+
+
+def skewed_by_a_factor(rng, n):
+    human = rng.beta(0.3, 3.0, n)
+    return human, np.clip(human * rng.uniform(0.5, 1.5, n), 0.0, 1.0)
+
+
+SCORES = {
+    "grades": (skewed_grades, float(GRADES @ SKEWED)),
+    "scores": (skewed_scores, 0.3 / 3.3),
+    "factor": (skewed_by_a_factor, 0.3 / 3.3),
+}
+
+
+def of_scores(kind, n_labels, n_runs, n=600):
+    """Return the share of intervals that cover, and the bias in standard errors of its mean."""
+    draw, truth = SCORES[kind]
+    rng = np.random.default_rng([SEED, n_labels])
+    hits, errors = 0, []
+    for _ in range(n_runs):
+        human, judge = draw(rng, n)
+        ci = by_ppi(judge, np.where(np.arange(n) < n_labels, human, np.nan))
+        if ci is None:
+            continue
+        hits += ci.ci_low <= truth <= ci.ci_high
+        errors.append(ci.value - truth)
+    return hits / len(errors), np.mean(errors) / np.std(errors) * math.sqrt(len(errors))
+
+
+@pytest.mark.parametrize("n_labels", [30, 100])
+@pytest.mark.parametrize("kind", SCORES)
+def test_skewed_scores_cover_without_bias(kind, n_labels) -> None:
+    covered, bias = of_scores(kind, n_labels, 400)
+    assert covered >= at_least(LEAST, 400)
+    # One λ from all labels is off by 4 to 11 of these.
+    assert abs(bias) < 3.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_labels", [30, 50, 100])
+@pytest.mark.parametrize("kind", SCORES)
+def test_skewed_scores_cover_everywhere(kind, n_labels) -> None:
+    covered, bias = of_scores(kind, n_labels, 3000)
+    assert covered >= at_least(LEAST, 3000)
+    assert abs(bias) < 3.5
+
+
+def test_rare_values_make_no_bias() -> None:
+    rng = np.random.default_rng(SEED + 5)
+    values = []
+    for _ in range(800):
+        judge, human = judged(rng, 600, 0.05, 0.98, 0.98, 50)
+        values.append(powered_mean(read_judged(judge, human, None), None, BINARY).value)
+    # One λ from all labels is off by 0.4 of the spread, eleven of these.
+    assert abs(np.mean(values) - 0.05) < 3.5 * np.std(values) / math.sqrt(800)
 
 
 def test_the_large_sample_interval_does_not_cover_where_errors_are_rare() -> None:
@@ -207,6 +280,33 @@ def test_kappa_covers(setting) -> None:
 @pytest.mark.parametrize("setting", KAPPA_FULL)
 def test_kappa_covers_everywhere(setting) -> None:
     assert kappa_coverage(setting, 2000, "adjusted") >= at_least(LEAST, 2000)
+
+
+@pytest.mark.parametrize(
+    ("n_groups", "size", "wrong", "shared"),
+    [(20, 10, 0.05, True), (10, 20, 0.1, True), (40, 5, 0.1, True), (40, 5, 0.1, False)],
+)
+def test_kappa_of_clusters_covers(n_groups, size, wrong, shared) -> None:
+    """Errors of a whole cluster: most draws show few of them, or none."""
+    rng = np.random.default_rng([SEED, n_groups, size])
+    groups, n_runs, hits = np.arange(n_groups).repeat(size), 300, 0
+    for _ in range(n_runs):
+        human = rng.random(n_groups * size) < 0.5
+        errors = rng.random(n_groups)[groups] if shared else rng.random(n_groups * size)
+        ci = kappa_interval(human ^ (errors < wrong), human, groups=groups)
+        hits += ci.ci_low <= 1 - 2 * wrong <= ci.ci_high
+    assert hits / n_runs >= at_least(LEAST, n_runs)
+
+
+@pytest.mark.parametrize(("n_groups", "size"), [(5, 10), (8, 10), (10, 30)])
+def test_a_share_of_few_clusters_covers(n_groups, size) -> None:
+    rng = np.random.default_rng([SEED, n_groups])
+    groups, n_runs, hits = np.arange(n_groups).repeat(size), 2000, 0
+    for _ in range(n_runs):
+        rates = rng.beta(1.0, 1.0, n_groups)  # a correlation of 1/3 within clusters
+        ci = clustered_rate(rng.random(len(groups)) < rates[groups], groups)
+        hits += ci.low <= 0.5 <= ci.high
+    assert hits / n_runs >= at_least(LEAST, n_runs)
 
 
 def test_the_textbook_interval_of_kappa_does_not_cover_near_one() -> None:

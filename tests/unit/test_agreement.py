@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
 
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference import (
     agreement_matrix,
     alpha_interval,
+    cluster_robust_se,
     clustered_rate,
     judge_agreement,
     kappa_interval,
@@ -72,6 +75,14 @@ class TestKappaInterval:
         width = copied.ci_high - copied.ci_low
         assert width == pytest.approx(once.ci_high - once.ci_low, rel=0.06)
         assert copied.n_groups == 60
+
+    def test_agreement_everywhere_counts_by_cluster(self) -> None:
+        votes, groups = np.repeat([0, 1] * 5, 50), np.repeat(np.arange(10), 50)
+        grouped, units = kappa_interval(votes, votes, groups=groups), kappa_interval(votes, votes)
+        # Ten clusters, not 500 units: as wide as ten units and Student's t make it.
+        assert grouped.ci_low < 0.7
+        assert grouped.ci_low < kappa_interval([0, 1] * 5, [0, 1] * 5).ci_low
+        assert units.ci_low > 0.98
 
     def test_bootstrap_is_near_the_closed_form_and_seeded(self) -> None:
         rng = np.random.default_rng(2)
@@ -138,6 +149,13 @@ class TestAlpha:
         assert grouped.ci_high - grouped.ci_low > 1.7 * (alone.ci_high - alone.ci_low)
         assert (grouped.n_units, grouped.n_groups) == (200, 40)
 
+    def test_total_disagreement_has_an_interval_of_some_width(self) -> None:
+        ci = alpha_interval([[0, 1] * 20, [1, 0] * 20])
+        assert ci.point_estimate == pytest.approx(-0.975)
+        # 40 units without agreement: 1 − 0.025^(1/40) of all may yet agree.
+        assert ci.ci_high == pytest.approx(-0.975 + (1 - 0.025 ** (1 / 40)) * 1.975)
+        assert ci.ci_low == -1.0
+
     def test_perfect_agreement_is_bounded_from_below(self) -> None:
         ci = alpha_interval([[1, 2] * 10, [1, 2] * 10])
         # 20 units without disagreement: 0.025^(1/20) by the exact rule of a bound.
@@ -152,8 +170,18 @@ class TestClusteredRate:
         hits = np.arange(40) < 12
         copied = clustered_rate(np.repeat(hits, 6), np.repeat(np.arange(40), 6))
         once = wilson_interval(12, 40)
-        assert copied.low == pytest.approx(once.low, abs=0.005)
-        assert copied.high == pytest.approx(once.high, abs=0.005)
+        # Student's t with 39 degrees of freedom makes a little.
+        assert copied.low == pytest.approx(once.low, abs=0.01)
+        assert copied.high == pytest.approx(once.high, abs=0.01)
+
+    def test_few_clusters_are_worth_less(self) -> None:
+        # Korn and Graubard: n over the design effect, times (z / t) squared.
+        hits = np.repeat([True, True, False, True, False], 8)
+        found = clustered_rate(hits, np.repeat(np.arange(5), 8))
+        spread = cluster_robust_se(hits.astype(float), np.repeat(np.arange(5), 8)) ** 2
+        worth = 0.6 * 0.4 / spread * (stats.norm.ppf(0.975) / stats.t.ppf(0.975, 4)) ** 2
+        expected = proportion_confint(0.6 * worth, worth, method="wilson")
+        assert (found.low, found.high) == pytest.approx(expected)
 
     def test_unanimous_units_count_by_cluster(self) -> None:
         all_right = clustered_rate(np.ones(50, dtype=bool), np.repeat(np.arange(5), 10))

@@ -444,7 +444,10 @@ def test_custom_metrics_skip_until_their_spec_is_given(tmp_path):
     a = make_run(tmp_path, "a", {("t", "s"): records(scores(1))}, specs=(), blocks=custom)
     (cell,) = compare_runs(a, a).cells
     assert (cell.metric, cell.status) == ("spread", "skipped")
-    assert cell.reason == "spread is not a metric of the library; pass its spec in `metrics`"
+    assert (
+        cell.reason
+        == "the runs do not store how spread is made; in Python pass its spec in `metrics`"
+    )
     (cell,) = compare_runs(a, a, metrics=[Spread()], n_resamples=20).cells
     assert (cell.status, cell.delta) == ("ok", 0.0)
 

@@ -72,9 +72,22 @@ class TestAttempts:
             assert design.n_for_power(effect).n <= 500
             assert design.n_for_power(0.99 * effect).n > 500
 
+    def test_a_fall_counts_where_there_is_no_room_above(self) -> None:
+        low, high = (
+            AttemptsDesign(item_sd=0.2, proportion=p, correlation=0.5) for p in (0.05, 0.95)
+        )
+        assert high.mde(50) == pytest.approx(low.mde(50))
+        assert high.n_for_power(-high.mde(50)).n <= 50
+
+    def test_all_right_can_only_fall(self) -> None:
+        design = AttemptsDesign(item_sd=0.0, proportion=1.0, correlation=0.0)
+        assert design.n_for_power(-design.mde(50)).n <= 50
+
     def test_too_few_items_show_nothing(self) -> None:
         design = AttemptsDesign(item_sd=0.2, proportion=0.9, correlation=0.2)
-        with pytest.raises(InfeasibleError, match="2 items show no effect"):
+        with pytest.raises(
+            InfeasibleError, match=r"2 items show no effect.*neither a rise nor a fall"
+        ):
             design.mde(2)
 
 
@@ -122,6 +135,9 @@ class TestJudge:
             "above 1",
         ),
         ({"proportion": 0.99, "correlation": 0.5, "item_sd": 0.4}, "vary by at most 0.0995"),
+        ({"within_sd": 0.1, "cluster_size": -3.0, "icc": 0.5}, "`cluster_size` is -3"),
+        ({"within_sd": 0.1, "cluster_size": 0.0}, "`cluster_size` is 0"),
+        ({"within_sd": 0.1, "cluster_size": 5.0, "icc": 2.0}, "`icc` is 2"),
         ({"within_sd": 0.1, "design": "crossed"}, "`design` is 'crossed'"),
         ({"within_sd": 0.1, "design": "independent", "correlation": 0.1}, "no meaning"),
     ],

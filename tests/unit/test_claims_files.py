@@ -112,10 +112,6 @@ def test_every_form_is_read(claims):
             "`severity` is 'fatal'; it must be \"err",
         ),
         (HEAD + "no_errors = true\n" + HEAD + "no_leakage = true\n", "claim 2 ('a'): another"),
-        (
-            HEAD + 'slice = "t"\nscorer = "s"\nmetric = "reward"\nnon_inferior_by = 0.1\n',
-            "whether 'reward' is better high or low is not known; add higher_is_better",
-        ),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line_with_file_and_claim(claims, text, message):
@@ -274,7 +270,7 @@ def test_a_margin_is_compared_with_the_bound_of_candidate_minus_baseline(tmp_pat
     assert not outcome(-bound * 0.9999).passed
 
 
-def test_a_column_needs_its_direction_said(tmp_path):
+def test_the_direction_of_a_column_is_said_by_claim_or_run(tmp_path):
     old = make_run(tmp_path, "old", noise=0.1, column=lambda y: 0.2 + 0.1 * y)
     new = make_run(tmp_path, "new", noise=0.1, column=lambda y: 0.6 + 0.1 * y)
     cell = CELL.replace("pr_auc", "toxicity") + "non_inferior_by = 0.05\n"
@@ -282,6 +278,13 @@ def test_a_column_needs_its_direction_said(tmp_path):
     high = load_claims_text(tmp_path, HEAD + cell + "higher_is_better = true\n")
     assert not evaluate_gate(new, low, old).claims[0].passed
     assert evaluate_gate(new, high, old).claims[0].passed
+    silent = load_claims_text(tmp_path, HEAD + cell)
+    assert not evaluate_gate(new, silent, old).claims[0].passed  # the runs store: less is better
+    assert evaluate_gate(old, silent, new).claims[0].passed
+    for run in (old, new):
+        del run.results["by_slice"]["test"]["by_scorer"]["guard"]["toxicity"]
+    with pytest.raises(InvalidInputError, match="'toxicity' is better high or low is not known"):
+        evaluate_gate(new, silent, old)
 
 
 def test_scorers_of_other_names_are_paired_when_said(tmp_path):

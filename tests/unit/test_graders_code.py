@@ -1,5 +1,7 @@
 """Code in texts, the programs made of it, and what they are graded."""
 
+import time
+
 import pytest
 
 from eval_toolkit.errors import InvalidInputError
@@ -38,6 +40,10 @@ def passed(text, context=TESTS, **options):
         ("def f():\n    return 1\n```\n```\nmore\n```", "def f():\n    return 1\n"),
         ("Use this:\n```\nx = 1", "x = 1"),
         ("x = '```'", "x = '```'"),  # no fence: it does not stand alone
+        ("\n \n\tx = 1\n```\nDone.", "\n \n\tx = 1\n"),
+        ("Done:\n```", ""),
+        ("```  python \t\nx = 1\n```", "x = 1\n"),
+        ("\ufeffx = 1", "x = 1"),  # as a file that begins with this mark is read
     ],
 )
 def test_find_code(text, code):
@@ -48,6 +54,17 @@ def test_of_several_blocks_the_one_with_the_function_counts():
     text = "```bash\npip install x\n```\nthen\n```python\ndef f():\n    pass\n```"
     assert find_code(text, "f") == "def f():\n    pass\n"
     assert find_code(text) == "pip install x\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["```" + " " * 10**6 + "!", " " * 10**6 + "\n```", "\n" * 10**6 + "x\n```", "`" * 10**6 + "!"],
+    ids=["blanks after a fence", "blanks before one", "empty lines", "a long fence"],
+)
+def test_code_is_found_in_time_that_grows_with_the_text(text):
+    start = time.process_time()
+    find_code(text)
+    assert time.process_time() - start < 2.0  # 0.05 s; in squares it would be an hour
 
 
 class TestPrograms:
@@ -73,6 +90,25 @@ class TestPrograms:
 
     def test_a_block_may_hold_the_body_alone(self):
         assert passed("```python\n    return x / 2\n```", CHECK) == 1.0
+
+    def test_an_indent_that_was_taken_away_is_put_back_where_asked_for(self):
+        body = "y = x\n    return y / 2"
+        assert passed(body, CHECK) == 0.0
+        assert passed(body, CHECK, indented=True) == 1.0
+        for whole in (f"    {body}", "def half(x):\n    return x / 2\n", "```\nreturn x / 2\n```"):
+            assert passed(whole, CHECK, indented=True) == 1.0
+        assert passed(ADD, indented=True) == 1.0  # no prompt to continue
+
+    def test_code_and_tests_are_two_programs(self):
+        assert CodeTests().programs(Completion(ADD, context=TESTS)) == (ADD, TESTS["test"])
+        code, tests = CodeTests().programs(Completion("    return x / 2", context=CHECK))
+        assert code == CHECK["prompt"] + "    return x / 2"
+        assert tests.endswith("\ncheck(half)")
+
+    def test_functions_of_code_and_tests_see_each_other(self):
+        context = {"test": "def three():\n    return add(1, 2)\nassert three() == 3"}
+        assert passed(ADD, context) == 1.0
+        assert passed("def add(a, b):\n    return three.__code__ and a + b", context) == 1.0
 
     def test_a_list_of_tests(self):
         context = {
@@ -114,10 +150,19 @@ class TestPrograms:
         "import os\nos._exit = os.write = lambda *_: None\n",
         "import sys\nsys.modules['os'] = None\n",
         "import builtins\nbuiltins.exec = builtins.compile = None\n",
+        "import builtins\nbuiltins.exec = builtins.compile = lambda *_, **__: None\n",
+        # What the tests would continue, were they part of the same text.
+        "def add(a, b):\n    return 0\nif 0: \\",
+        "x = lambda: \\",
+        'x = """',
+        "x = (",
     ],
 )
-def test_success_is_not_to_be_had_without_the_tests(code):
-    assert passed(code) == 0.0
+@pytest.mark.parametrize(
+    "test", ["assert add(1, 2) == 3", "check(add)", '"""\nassert False', "\nassert add(1, 2) == 3"]
+)
+def test_success_is_not_to_be_had_without_the_tests(code, test):
+    assert passed(code, {"test": test}) == 0.0
 
 
 class TestColumns:
@@ -136,7 +181,7 @@ class TestColumns:
     def test_a_program_that_takes_its_worker_along_is_wrong(self, monkeypatch):
         from eval_toolkit._contained import Overrun
 
-        def lost(self, program):
+        def lost(self, programs):
             raise Overrun("crash", "ended with code -9")
 
         monkeypatch.setattr(CodeTests, "_run", lost)
@@ -145,8 +190,8 @@ class TestColumns:
         assert isinstance(grades["code_pass_offline"], Grade)
 
     def test_the_version_names_the_options(self):
-        assert CodeTests().version == "1"
-        assert CodeTests(seconds=3.0).version == "1+seconds=3.0"
+        assert CodeTests().version == "2"
+        assert CodeTests(seconds=3.0).version == "2+seconds=3.0"
         assert load_grader("code_pass{packages=true}").packages
 
 

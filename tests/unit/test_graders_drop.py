@@ -27,7 +27,16 @@ def drop(text, truth=None, **context):
         ("Rome, Bonn, Oslo", "Rome", (0.33, 0.0)),
         ("Rome, Rome", "Rome", (0.5, 0.0)),  # the same spans, but not as many
         ("", "Rome", (0.0, 0.0)),
-        ("the", "a", (1.0, 1.0)),  # nothing is left of either
+        # A reference of articles or punctuation alone keeps them, and the text does for it.
+        ("the", "a", (0.0, 0.0)),
+        ("", "a", (0.0, 0.0)),
+        ("A.", "a", (1.0, 1.0)),
+        ("?", "a", (0.0, 0.0)),
+        ("?", "!", (0.0, 0.0)),
+        ("!", "!", (1.0, 1.0)),
+        ("a, the Rome", "Rome, A", (1.0, 1.0)),
+        ("the, the Rome", "Rome, A", (0.5, 0.0)),
+        ("answer a", "a", (0.67, 0.0)),
     ],
 )
 def test_by_hand(text, truth, expected):
@@ -56,6 +65,11 @@ def test_answers_of_the_data():
     assert drop_answer({"number": "", "spans": ["a", "b"]}) == ("a", "b")
     date = {"day": "", "month": "May", "year": "1999"}
     assert drop_answer({"number": "", "date": date, "spans": []}) == ("May 1999",)
+
+
+def test_each_answer_is_compared_by_its_own_rules():
+    assert drop("the", ["Rome", "a"]) == (0.0, 0.0)
+    assert drop("the Rome", ["a", "Rome"]) == (1.0, 1.0)
 
 
 def test_empty_answers_are_left_out_and_none_at_all_is_a_mistake():

@@ -118,6 +118,43 @@ class TestJson:
         found = as_json(f'"{"a" * 40}b"', schema=bomb)
         assert (found["fulfills_schema"], found["timed_out"]) == (0.0, 1.0)
 
+    def test_a_schema_that_refers_to_itself_is_stopped_and_counted(self, monkeypatch):
+        sides = {side: {"$ref": "#/$defs/expr"} for side in ("left", "right")}
+        node = {"type": "object", "required": ["op", *sides]}
+        parts = [{**node, "properties": {"op": {"const": op}, **sides}} for op in ("add", "mul")]
+        schema = {
+            "$ref": "#/$defs/expr",
+            "$defs": {"expr": {"oneOf": [{"type": "integer"}, *parts]}},
+        }
+
+        def answer(depth):
+            value = 1
+            for _ in range(depth):
+                value = {"op": "mul", "left": value, "right": 1}
+            return as_json(json.dumps(value), schema=schema)
+
+        assert answer(3)["fulfills_schema"] == 1.0
+        monkeypatch.setattr(schemas, "SECONDS", 0.3)
+        found = answer(30)  # twice the time with every level
+        assert (found["fulfills_schema"], found["timed_out"]) == (0.0, 1.0)
+
+    def test_values_of_any_depth_that_is_read_are_checked_to_the_bottom(self):
+        node = {"properties": {"a": {"$ref": "#/$defs/node"}}, "type": "object"}
+        around = {"allOf": [{"allOf": [{"allOf": [node]}]}]}
+        schema = {"$ref": "#/$defs/node", "$defs": {"node": around}}
+        depth = DEPTH_LIMIT - 1
+        for bottom, follows in (("{}", 1.0), ("1", 0.0)):
+            found = as_json('{"a":' * depth + bottom + "}" * depth, schema=schema)
+            assert (found["fulfills_schema"], found["timed_out"]) == (follows, 0.0)
+
+    def test_a_value_that_leads_a_schema_in_a_circle_does_not_follow_it(self):
+        schema = {"properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"$ref": "#/$defs/b"}}}
+        assert as_json('{"b": 1}', schema=schema)["fulfills_schema"] == 1.0
+        assert as_json('{"a": 1}', schema=schema)["fulfills_schema"] == 0.0
+        assert (
+            as_json("1", schema={"$ref": "#"})["fulfills_schema"] == "error"
+        )  # whatever the value
+
     def test_without_jsonschema_only_schemas_are_missing(self, monkeypatch):
         def missing(module, **told):
             raise MissingExtraError(f"install {told['extra']}")

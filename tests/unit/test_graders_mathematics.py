@@ -54,6 +54,11 @@ EQUAL = [
     (r"\text{(A)}", "A"),
     (r"\text{blue}", "blue"),
     ("1/3", "0.3333333"),  # six decimals
+    (r"25\text{ cm}^2", "25"),
+    (r"25\text{ cm}^2", r"25\text{ cm}^{2}"),
+    (r"3 \text{ or } 5", "5, 3"),
+    (r"3 \text{ or } 5", "3 or 5"),
+    (r"3\text{ cm by }4\text{ cm}", r"3 \text{ cm by } 4"),
 ]
 DIFFERENT = [
     ("(1,2)", "(2,1)"),
@@ -67,6 +72,11 @@ DIFFERENT = [
     ("x+1", "x-1"),
     (r"\infty", r"-\infty"),
     (r"\sqrt{2}", "2"),
+    ("3", r"3 \text{ or } 5"),
+    (r"3 \text{ or } 5", "3"),
+    (r"3 \text{ and } 7", r"3 \text{ and } 4"),
+    (r"x = 2 \text{ and } y = 5", r"x = 2 \text{ and } y = 3"),
+    ("10", r"10 \text{ inches by } 4"),
 ]
 
 
@@ -97,6 +107,17 @@ def test_different_answers(truth, answer):
         (r"Thus \[ y = 4 \]", ["y = 4"]),
         (r"Thus \( y \), where $z$ is given, is \( 4 \)", ["4"]),
         (r"first $5$ then \boxed{6}", ["6", "5"]),
+        # "final answer" in prose is no place
+        ("$\\boxed{7}$\n\nThe final answer has been simplified.", ["7"]),
+        (r"So $\boxed{7}$. I double-checked the final answer and it is right.", ["7"]),
+        (r"\boxed{7} is the final answer. It has 1 digit.", ["7"]),
+        (r"So \boxed{7}. The final answer is right.", ["7", "right"]),
+        (r"By \boxed{1} we have it. Final answer: 7", ["7", "1"]),
+        ("Now the final answer:\n$3 + 4 = 7$, so\n$\\boxed{7}$", ["7", "3 + 4 = 7"]),
+        ("The final answer is blue.", ["blue"]),
+        ("Final Answer\n\n12", ["12"]),
+        ("x\nThe answer is $7$ and not $8$.", ["7", "8"]),
+        ("The answer is that $x$ equals $7$.", ["7"]),
         ("42", ["42"]),
         ("I am not sure.\nSorry.", []),
         ("", []),
@@ -160,6 +181,8 @@ def test_any_of_several_references_will_do():
         (r"\left( 1, \right)", "(1,)"),
         (r"\sqrt3", r"\sqrt{3}"),
         (r"12\text{ feet}", "12"),
+        (r"12\text{ feet}^2", "12"),
+        (r"12 \text{ or } 13 \text{ feet}", "12or13"),
         (r"\text{June 20}", "June 20"),
         (r"45^{\circ}", "45"),
         (r"\$1,234.50", "1234.50"),
@@ -203,8 +226,21 @@ class TestLimits:
         )
         subprocess.run([sys.executable, "-c", code], check=True)
 
+    def test_a_reference_that_does_not_end_is_a_mistake_of_the_task(self):
+        with pytest.raises(InvalidInputError, match=r"the reference '9\^.*takes too long"):
+            grades("5", "9^{9^{9^{9^9}}}", seconds=1.0)
+
+    def test_the_other_references_count_nevertheless(self):
+        found = grades("5", ["9^{9^{9^{9^9}}}", "2+3"], seconds=1.0)
+        assert (found["math_match"], found["math_match_timed_out"]) == (1.0, 0.0)
+
 
 class TestMistakes:
+    @pytest.mark.parametrize("truth", ["", " ", "$$", r"\boxed{}", ["5", ""]])
+    def test_an_empty_reference(self, truth):
+        with pytest.raises(InvalidInputError, match="has no answer in it"):
+            grades("5", truth)
+
     def test_no_reference(self):
         with pytest.raises(InvalidInputError, match="no reference"):
             grades("5", None)
@@ -222,5 +258,5 @@ class TestMistakes:
 
     def test_by_name(self):
         grader = load_grader("math_match", seconds=2.0)
-        assert grader.version == "1+seconds=2.0"
+        assert grader.version == "2+seconds=2.0"
         assert next(iter(grader.columns())) == "math_match"

@@ -287,8 +287,10 @@ class TestContext:
         file.write_text(
             '[task]\nname = "t"\ncontext = ["tests", "hint"]\n[prompt]\ninstruction = "{q}"\n'
         )
-        (sample,) = load_task(file, rows=[{"q": "x", "tests": [1, 2]}]).samples()
-        assert sample.context == {"tests": [1, 2], "hint": None}
+        rows = [{"q": "x", "tests": [1, 2]}, {"q": "y", "tests": [], "hint": "z"}]
+        first, second = load_task(file, rows=rows).samples(order="file")
+        assert first.context == {"tests": [1, 2], "hint": None}
+        assert second.context == {"tests": [], "hint": "z"}
 
     def test_a_task_that_names_none_has_none(self) -> None:
         task = Task("t", Prompt(instruction="{q}"), CompletionSpec(), rows=[{"q": "x"}])

@@ -284,6 +284,19 @@ class TestJudgingPairsOfRuns:
         done = judge_pairs(tmp_path / "a", tmp_path / "b", sums(4), PairJudge(Bench()))
         assert len(done.records) == 8
         assert done.card["win"].n_units == 4
+        assert done.notes == ("1 of 3 attempts of A left out",)
+
+    def test_a_run_before_itself_and_other_prompts_are_remarked_on(self, runs):
+        class Other(Sums):
+            def _get_instruction_text(self, item):
+                return f"What is {item['a']} + {item['b']}? Be brief."
+
+        rows = [{"id": str(i), "a": i, "b": i * i} for i in range(N)]
+        itself = judge_pairs(runs[0], runs[0], sums(), PairJudge(Bench()))
+        assert itself.notes == ("A and B are the same answers",)
+        said = "was asked with other prompts than the task has now, which the judge is shown"
+        done = judge_pairs(*runs, Other(rows=rows), PairJudge(Bench()))
+        assert done.notes == (f"A {said}", f"B {said}")
 
     def test_what_is_no_pair_judge_is_refused(self, runs):
         with pytest.raises(InvalidTypeError, match="must be a PairJudge"):

@@ -1,12 +1,14 @@
 """Judges inside runs: asked once, kept with the answers, read again without asking."""
 
 import json
+import sys
 
 import pytest
 
 from eval_toolkit.artifacts import validate_payload
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError, ModelError
-from eval_toolkit.judges import Judge, Panel, Refusal
+from eval_toolkit.graders import Grade
+from eval_toolkit.judges import Judge, PairJudge, Panel, Refusal, Rubric
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.responses import RawCompletion, ResponseType, Usage
 from eval_toolkit.runner import read_outcomes
@@ -202,6 +204,14 @@ class TestAsking:
         task = Choose(rows=[{"a": 1, "b": 1}])
         with pytest.raises(InvalidInputError, match="'correctness' grades completions"):
             run_task(task, model(), graders=[judge(silent())])
+
+    def test_a_judge_of_pairs_is_refused_before_anything_is_asked(self):
+        adder = model()
+        with pytest.raises(
+            InvalidInputError, match=r"'pair' compares .* two runs; use judge_pairs"
+        ):
+            run_task(sums(), adder, graders=["exact_match", PairJudge(silent())])
+        assert adder.n_calls == 0
 
     def test_a_phrase_judge_needs_nobody(self):
         done = run_task(sums(), model("I cannot add."), graders=[Refusal()])
@@ -409,6 +419,94 @@ class TestJudgingARun:
             tmp_path / "r", sums(), graders=[judge(silent()), Judge("refusal", second.model)]
         )
         assert (both.card["correctness"].value, both.card["refusal"].value) == (9 / 12, 0.0)
+
+    def test_in_place_nothing_that_the_run_measures_is_lost(self, tmp_path):
+        """Review of 0.9: f1_plain and pass@2 were gone after one judge, the judge after another."""
+        graders = ["f1_plain", "exact_match{ignore_case=true}"]
+        counted = {"pass_at": [2], "pass_hat": [2], "maj_at": [1], "confidence": 0.9}
+        run_task(
+            sums(), model(), tmp_path / "r", graders=graders, attempts=2, temperature=1, **counted
+        )
+        had = Run.open(tmp_path / "r").manifest["config"]
+        before = measure_run(tmp_path / "r", sums(), graders=graders, **counted).card
+        first, second = Bench(mumbles=[3], fails=[4]), judge(Bench(lambda _: "yes"), "refusal")
+        judge_run(tmp_path / "r", sums(), [judge(first)], tmp_path / "r", give_up_after=None)
+        first.asked = []
+        done = judge_run(tmp_path / "r", sums(), [second], tmp_path / "r")
+        assert first.asked == []  # stored verdicts are read, failed ones too
+        assert set(before) < set(done.card)
+        assert {name: done.card[name] for name in before} == dict(before)
+        assert {"correctness", "correctness_pass@2", "refusal", "refusal_pass^2"} < set(done.card)
+        assert done.card["correctness"].n_errors == 4
+        config = Run.open(tmp_path / "r").manifest["config"]
+        assert list(config["graders"]) == ["f1_plain", "exact_match", "correctness", "refusal"]
+        for name in ("pass_at", "pass_hat", "maj_at", "confidence", "on_error", "attempts"):
+            assert config[name] == had[name], name
+
+    def test_in_place_a_panel_stays(self, tmp_path):
+        pairs = [
+            Panel([judge(name=f"{name}{who}") for who in "zab"], rule, name)
+            for name, rule in (("p", "mean"), ("q", "majority"))
+        ]
+        was = run_task(sums(), model(), tmp_path / "r", graders=["exact_match", *pairs]).card
+        done = judge_run(tmp_path / "r", sums(), [judge(name="new")], tmp_path / "r")
+        assert {name: done.card[name] for name in was} == dict(was)
+        assert "new" in done.card
+
+    def test_a_judge_that_does_not_chat_stays(self, tmp_path):
+        asked = ScriptedModel("yes", name="texts")
+        asked.speaks_chat = False
+        run_task(sums(), model(), tmp_path / "r", graders=[Judge("refusal", asked)])
+        done = judge_run(tmp_path / "r", sums(), [judge()], tmp_path / "r")
+        assert (done.card["refusal"].value, done.card["correctness"].n_errors) == (1.0, 0)
+
+    def test_what_cannot_be_made_again_is_named(self, tmp_path):
+        class Own:
+            name, version = "own", "3"
+
+            def grade(self, response):
+                return {"own": Grade(1.0)}
+
+        rubric = Rubric("mine", "Is it?", {"labels": {"yes": 1, "no": 0}})
+        mine = judge(Bench(lambda _: "yes", "kind"), rubric)
+        for name, grader in (("own", Own()), ("mine", mine)):
+            out = tmp_path / name
+            run_task(sums(), model(), out, graders=["exact_match", grader])
+            before = files(out)
+            with pytest.raises(
+                ArtifactError, match=f"measured by '{name}' .* cannot be made again"
+            ):
+                judge_run(out, sums(), [judge(silent())], out)
+            assert files(out) == before
+        done = judge_run(
+            tmp_path / "own", sums(), [judge()], tmp_path / "own", graders=["exact_match", Own()]
+        )
+        assert set(done.card) == {"exact_match", "own", "correctness"}
+        mine.asked.asked.clear()
+        done = judge_run(tmp_path / "mine", sums(), [mine, judge()], tmp_path / "mine")
+        assert set(done.card) == {"exact_match", "mine", "correctness"}
+        assert mine.asked.asked == []
+
+    def test_a_name_in_a_file_imports_nothing(self, tmp_path):
+        class Named:
+            name, version = "antigravity:fly", "1"
+
+            def grade(self, response):
+                return {"x": 1.0}
+
+        run_task(sums(), model(), tmp_path / "r", graders=[Named()])
+        with pytest.raises(ArtifactError, match="cannot be made again"):
+            judge_run(tmp_path / "r", sums(), [judge(silent())])
+        assert "antigravity" not in sys.modules
+
+    def test_a_task_s_own_graders_are_made_by_the_task(self, tmp_path):
+        class Own(Sums):
+            METRICS = ["number_match{where='last'}", {"grader": "exact_match", "name": "em"}]  # noqa: RUF012
+
+        task = Own(rows=[{"a": i, "b": i} for i in range(3)])
+        run_task(task, model(), tmp_path / "r")
+        done = judge_run(tmp_path / "r", task, [judge()], tmp_path / "r")
+        assert {"number_match", "em", "correctness"} < set(done.card)
 
     def test_elsewhere_keeps_the_verdicts_of_other_judges(self, tmp_path):
         run_task(sums(), model(), tmp_path / "r", graders=[judge()])

@@ -115,9 +115,34 @@ class TestRanks:
             assert pair.p_adjusted >= pair.p_value
         assert ranking.best
 
-    def test_a_constant_difference_is_a_matter_of_signs(self):
-        ranking = rank_systems([np.array([[0.5, 0.25]] * 6)], n_draws=100)
-        assert ranking.pairs[0].p_value == 2.0**-5
+    @pytest.mark.parametrize(
+        ("parts", "groups", "p_value"),
+        [
+            ([np.array([[0.5, 0.25]] * 6)], None, 2.0**-5),
+            ([[[0.5, 0.4], [0.5, 0.4]]], None, 0.5),
+            ([[[1, 0], [1, 0], [1, 0]]], [["g", "g", "h"]], 0.5),
+            # differences of 0.1 that only rounding tells apart
+            ([[[0.9, 0.8], [0.8, 0.7], [0.7, 0.6]], [[0.9, 0.8], [0.8, 0.7]]], None, 2.0**-4),
+        ],
+    )
+    def test_a_constant_difference_is_a_matter_of_signs(self, parts, groups, p_value):
+        ranking = rank_systems(parts, groups=groups, n_draws=100)
+        pair = ranking.pairs[0]
+        assert pair.p_value == p_value
+        assert (pair.ci_low, pair.ci_high, pair.better) == (None, None, None)
+        assert [(s.rank_low, s.rank_high) for s in ranking.systems] == [(1, 2), (1, 2)]
+
+    def test_intervals_stay_inside_the_bounds(self):
+        values = [[[0.5, 0.4], [0.6, 0.5]]]
+        inside = rank_systems(values, bounds=(0.0, 1.0), n_draws=100).systems[0].ci
+        assert (inside.ci_low, inside.ci_high) == (0.0, 1.0)
+        assert (inside.n_units, inside.n_groups) == (2, 2)
+
+    def test_rates_of_groups_that_agree_have_an_interval(self):
+        right = np.repeat([[1, 0], [1, 0], [1, 1], [1, 0], [1, 1]], 4, axis=0)
+        ranking = rank_systems([right], groups=[np.repeat(np.arange(5), 4)], n_draws=100)
+        ci = ranking.systems[0].ci
+        assert ci.ci_low < 0.7 < ci.ci_high == 1.0
 
     def test_to_dict_is_plain(self):
         told = rank_systems([PATTERNS], n_draws=100).to_dict()
@@ -264,6 +289,10 @@ class TestLeaderboard:
         runs = [stored(tmp_path, "a", [1, 0]), stored(tmp_path, "b", [1, 1])]
         with pytest.raises(InvalidInputError, match=message):
             leaderboard(runs, **options)
+
+    def test_runs_that_used_all_their_units_need_no_note(self, tmp_path):
+        runs = [stored(tmp_path, "a", [1, 0]), stored(tmp_path, "b", [1, 1])]
+        assert leaderboard(runs).to_dict()["notes"] == []
 
     def test_one_run_is_no_board(self, tmp_path):
         run = stored(tmp_path, "a", [1, 0])

@@ -13,7 +13,16 @@ from eval_toolkit.errors import InvalidInputError, MissingFileError, PluginError
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.responses import RawLoglikelihood
-from eval_toolkit.tasks import LmEvalTask, load_lm_eval_task, load_task, plan_jobs, run_task
+from eval_toolkit.tasks import (
+    LmEvalTask,
+    estimate,
+    load_lm_eval_task,
+    load_task,
+    plan_jobs,
+    run_task,
+)
+from eval_toolkit.tasks.lm_eval import files
+from eval_toolkit.tasks.lm_eval.files import read_yaml
 from eval_toolkit.tasks.planning import Decoding
 
 CHOICE = """
@@ -555,11 +564,20 @@ class TestTexts:
             "  - {name: maj, filter: [{function: majority_vote}, {function: take_first}]}\n"
         )
         task = load_lm_eval_task(write(text), rows=[{"q": "?", "a": "4"}])
-        done = run_task(
-            task, ScriptedModel(["4", "5", "4"]), formatter="plain", attempts=task.attempts
-        )
+        assert estimate(task).n_requests == 3
+        done = run_task(task, ScriptedModel(["4", "5", "4"]), formatter="plain")
+        assert (done.n_requests, done.results["config"]["attempts"]) == (3, 3)
         assert done.card["exact_match@maj"].value == 1.0
         assert done.card["exact_match@first"].value == pytest.approx(2 / 3)
+        one = run_task(task, ScriptedModel("4"), formatter="plain", attempts=1)
+        assert one.n_requests == 1
+        assert one.card["exact_match@maj"].reason == (
+            "no unit has a value: 0 errors, 1 skipped; at most 1 of 3 attempts have one"
+        )
+
+    def test_log_likelihoods_are_asked_for_once(self, write: Write) -> None:
+        task = load_lm_eval_task(write(CHOICE + "repeats: 3\n"), rows=ROWS)
+        assert run_task(task, scored(-1.0, -2.0)).n_requests == len(ROWS)
 
     def test_a_pattern_that_would_not_end_counts_as_nothing_found(self, write: Write) -> None:
         more = "filter_list: [{name: f, filter: [{function: regex, regex_pattern: '(a+)+$'}, {function: take_first}]}]\n"
@@ -572,6 +590,28 @@ class TestTexts:
         )
         said = "#### 4 " + "spam " * 2_000_000
         assert self.grade(write, more, said) == {"exact_match@f": 1.0, "exact_match@g": 0.0}
+
+
+class TestYaml:
+    @pytest.mark.parametrize("loader", ["CSafeLoader", "SafeLoader"])
+    def test_either_loader_reads_the_same(
+        self, write: Write, monkeypatch: pytest.MonkeyPatch, loader: str
+    ) -> None:
+        yaml = pytest.importorskip("yaml")
+        if not hasattr(yaml, loader):
+            pytest.skip(f"pyyaml was built without {loader}")
+        if loader == "SafeLoader":
+            monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
+        path = write("a: [1, 0x1F, yes, '1', 2026-01-02]\nb: !function utils.go\n")
+        files._loader.cache_clear()
+        read = read_yaml(path)
+        assert [str(one) for one in read["a"]] == ["1", "31", "True", "1", "2026-01-02"]
+        assert (read["b"].name, read["b"].folder) == ("utils.go", path.parent)
+        assert issubclass(files._loader(path.parent), getattr(yaml, loader))
+        for text in ("a: [", "a: !!python/object/apply:os.getcwd []", "a: \x00"):
+            with pytest.raises(InvalidInputError, match="not YAML"):
+                read_yaml(write(text))
+        files._loader.cache_clear()
 
 
 class TestData:
@@ -660,6 +700,16 @@ class TestGroups:
         write(CHOICE, "quiz.yaml")
         path = write("group: g\ntask: [{task: quiz, description: 'Say: '}]\n", "g.yaml")
         assert prompts(load_lm_eval_task(path, rows={"quiz": ROWS}))[0] == "Say: Q: number 0?\nA:"
+
+    def test_tasks_of_different_numbers_of_attempts(self, write: Write) -> None:
+        write(TEXT.replace("quiz", "one", 1), "one.yaml")
+        write(TEXT.replace("quiz", "many", 1) + "repeats: 4\n", "many.yaml")
+        group = write("group: both\ntask: [one, many]\n", "both.yaml")
+        rows = {name: [{"q": "?", "a": "4"}] for name in ("one", "many")}
+        with pytest.raises(InvalidInputError, match="differ in attempts; run them one by one"):
+            load_lm_eval_task(group, rows=rows)
+        write(TEXT.replace("quiz", "one", 1) + "repeats: 4\n", "one.yaml")
+        assert run_task(load_lm_eval_task(group, rows=rows), ScriptedModel("4")).n_requests == 8
 
     def test_tasks_that_ask_for_different_things(self, write: Write) -> None:
         write(CHOICE.replace("quiz", "a", 1), "a.yaml")

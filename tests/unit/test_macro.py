@@ -61,8 +61,14 @@ class TestStandardError:
         result = macro_mean([[1.5], [0.5, 2.5, 1.0], [0.25, 0.75]])
         assert "1 parts of one unit take their spread" in result.reason
         assert result.se is not None
-        assert macro_mean([[1.5], [0.5]]).se is None
-        assert "no part has two" in macro_mean([[1.5], [0.5]]).reason
+        assert macro_mean([[1.5]]).se is None
+        assert "no part has two" in macro_mean([[1.5]]).reason
+
+    def test_where_every_part_is_one_unit_parts_are_the_spread(self) -> None:
+        values = [0.2, 0.9, 0.4, 0.5]
+        result = macro_mean([[value] for value in values])
+        assert result.se == pytest.approx(np.std(values, ddof=1) / 2.0)
+        assert "the spread is that between parts" in result.reason
 
 
 class TestInterval:

@@ -14,7 +14,7 @@ from eval_toolkit.messages import Message, Role
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.responses import Completion, ErrorInfo, RawCompletion, RawLoglikelihood
 from eval_toolkit.runner import Job, Outcome
-from eval_toolkit.scorecards import Records, summarise
+from eval_toolkit.scorecards import Records, Scorecard, summarise
 from eval_toolkit.tasks.measuring import build_response, grader_columns, measure, with_reply
 from eval_toolkit.tasks.reporting import by_slice, task_metrics, task_scorecard
 from eval_toolkit.tasks.types import NO_SUBJECT, Sample
@@ -439,3 +439,36 @@ def test_macro_standard_error_of_25_subjects_of_100_coin_flips():
     card = task_scorecard(records_of(values, subject=subject, unit_id=ids), task_metrics(RIGHT))
     assert card["right_macro"].details["standard_error"] == pytest.approx(0.010, abs=1e-4)
     assert card["right_macro"].n_units == 2500
+
+
+class TestBoundsInAnyCase:
+    """What holds whatever failed attempts would have been is never narrower than what is shown."""
+
+    @staticmethod
+    def card(subjects: list[str] | None = None) -> Scorecard:
+        n = 20
+        values: list[float | None] = [1.0] * (3 * n)
+        values[7] = None
+        status = ["error" if value is None else "ok" for value in values]
+        records = Records.from_columns(
+            {"right": values},
+            unit_id=[f"u{i:02d}" for i in range(n) for _ in range(3)],
+            attempt=[1, 2, 3] * n,
+            status={"right": status},
+            slices={} if subjects is None else {"subject": subjects},
+        )
+        return task_scorecard(records, [ms.mean_of("right", bounds=(0.0, 1.0))])
+
+    def test_of_several_attempts(self) -> None:
+        cell = self.card()["right"]
+        low, high = cell.details["bounds_ci"]
+        assert low <= cell.ci.ci_low
+        assert high >= cell.ci.ci_high
+
+    def test_of_the_mean_over_subjects(self) -> None:
+        card = self.card(["a"] * 30 + ["b"] * 30)
+        for cell in (card["right"], card["right_macro"], card.slices["a"]["right"]):
+            low, high = cell.details["bounds_ci"]
+            assert low <= cell.details["worst"]
+            assert high >= cell.details["best"]
+            assert low < 0.95

@@ -181,3 +181,13 @@ class TestMeanOf:
         ):
             with pytest.raises(InvalidInputError, match="needs records with that column"):
                 use()
+
+
+@pytest.mark.parametrize("bounds", [(1.0, 0.0), (0.5, 0.5), (float("nan"), 1.0)])
+def test_bounds_are_the_smaller_before_the_larger(bounds: Any) -> None:
+    for made in (
+        lambda: ms.mean_of("reward", bounds=bounds),
+        lambda: ms.ratio_of("share", "hits", "words", bounds=bounds),
+    ):
+        with pytest.raises(InvalidInputError, match=r"`bounds` is .* the smallest value and then"):
+            made()

@@ -15,10 +15,13 @@ from eval_toolkit.tasks import (
     BaseTask,
     ChoicesSpec,
     CompletionSpec,
+    MCCompletionStyle,
+    MCStyle,
     Prompt,
     ResponseType,
     Sample,
     Task,
+    rotated,
     run_task,
 )
 from eval_toolkit.tasks.perturbations import EDITS, KINDS, Perturbation, perturbed
@@ -215,7 +218,71 @@ class TestTasks:
         )
         (sample,) = perturbed(task, Perturbation("lower")).samples()
         assert sample.possible_completions == (" A", " B")
-        assert sample.messages[0].content.startswith("which river?\nA. rhine\nB. elbe")
+        assert sample.messages[0].content.startswith("which river?\nA. Rhine\nB. Elbe")
+
+    @pytest.mark.parametrize("style", ["mc_completion", MCCompletionStyle(question_prefix="Q: ")])
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_a_choice_that_is_copied_is_right_as_before(self, kind: str, style: Any) -> None:
+        """Review of 0.9: a model that copies the right option had 0.17 with typos, 0 in capitals."""
+        rows = [
+            {"q": f"Which city is number {i}?", "c": ["London town", "Paris city"], "a": i % 2}
+            for i in range(12)
+        ]
+        task = Task(
+            "mcc",
+            Prompt(instruction="{q}", style=style),
+            ChoicesSpec(choices="c", answer="a", answer_is="index"),
+            rows={"test": rows, "train": rows},
+            num_fewshot=1,
+        )
+
+        def copies(request: Any) -> str:
+            question = [turn.content for turn in request.prompt if turn.role == "user"][-1]
+            at = int(re.findall(r"(\d+)", question)[0]) % 2
+            return re.findall(r"^[AB]\. (.*)$", question, re.MULTILINE)[at]
+
+        changed = perturbed(task, made(kind, 0.3 if kind == "typos" else 1.0))
+        assert run_task(changed, ScriptedModel(copies)).card["exact_match"].value == 1.0
+        for before, after in zip(task.samples(), changed.samples(), strict=True):
+            assert after.messages != before.messages
+            assert after.ground_truth == before.ground_truth
+
+    def test_a_styled_task_that_writes_its_own_text_is_changed_as_a_whole(self) -> None:
+        class Own(BaseTask[str]):
+            NAME = "own"
+            TASK_STYLER = MCStyle()
+
+            def _get_instruction_text(self, item: dict[str, Any]) -> str:
+                return str(item["q"])
+
+            def _get_choices(self, item: dict[str, Any]) -> list[str]:
+                return ["x", "y"]
+
+            def _get_correct_index(self, item: dict[str, Any]) -> int:
+                return 0
+
+        task = perturbed(Own(rows=[{"q": "a river"}]), Perturbation("upper"))
+        assert task.samples()[0].messages[0].content == "A RIVER"
+
+    def test_rotated_tasks_are_perturbed_and_perturbed_ones_rotated(self) -> None:
+        task = Task(
+            "mc",
+            Prompt(instruction="{q}", style="mc"),
+            ChoicesSpec(choices="c", answer="a", answer_is="index"),
+            rows=[{"q": "Which river?", "c": ["Rhine", "Elbe"], "a": 0}],
+        )
+        upper = Perturbation("upper")
+        both = [perturbed(rotated(task, 1), upper), rotated(perturbed(task, upper), 1)]
+        for made_of in both:
+            (sample,) = made_of.samples()
+            assert sample.messages[0].content.startswith("WHICH RIVER?\nA. Elbe\nB. Rhine")
+            assert sample.ground_truth == " B"
+            told = made_of.describe()
+            assert (told["rotate_choices"], told["perturbations"][0]["kind"]) == (1, "upper")
+            assert made_of.data_notes == []
+        assert both[0].describe() == both[1].describe()
+        twice = perturbed(both[1], Perturbation("lower"))
+        assert twice.samples()[0].messages[0].content.startswith("which river?\nA. Elbe")
 
     def test_perturbations_add_up(self) -> None:
         twice = perturbed(

@@ -1,13 +1,19 @@
 """Position bias: rotated tasks, the test by permutation, and the report of models that are known."""
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
+from eval_toolkit.errors import (
+    ArtifactError,
+    InvalidInputError,
+    InvalidTypeError,
+    UndefinedMetricError,
+)
 from eval_toolkit.inference import tango_interval
 from eval_toolkit.inference.rotations import rotation_test
 from eval_toolkit.models.scripted import ScriptedModel
@@ -268,6 +274,12 @@ class TestPartsOfIt:
         runs = [picks([0, 0], [r % 2, (3 - r) % 3], [2, 3]) for r in range(2)]
         assert position_bias(runs).n_left_out == 1
 
+    def test_runs_may_be_paths(self, tmp_path: Path) -> None:
+        runs = run_rotations(quiz(8), always(0), tmp_path)
+        paths = [tmp_path / f"rotation-{by}" for by in range(4)]
+        assert position_bias(paths).to_dict() == position_bias(runs).to_dict()
+        assert position_bias(list(map(str, paths))).biased
+
     def test_groups_are_drawn_and_flipped_together(self) -> None:
         rng = np.random.default_rng(3)
         group = [f"g{i // 4}" for i in range(48)]
@@ -291,8 +303,12 @@ class TestPartsOfIt:
             position_bias([first])
         with pytest.raises(InvalidTypeError, match="a list of runs"):
             position_bias(first)  # type: ignore[arg-type]
+        with pytest.raises(InvalidTypeError, match="a list of runs"):
+            position_bias("folder")
         with pytest.raises(InvalidTypeError, match=r"runs\[1\]"):
-            position_bias([first, "folder"])  # type: ignore[list-item]
+            position_bias([first, 3])  # type: ignore[list-item]
+        with pytest.raises(ArtifactError, match="no such folder"):
+            position_bias([first, "folder"])
         plain = run_task(quiz(4), always(0), graders=["accuracy"])
         with pytest.raises(InvalidInputError, match="grader 'choice_position'"):
             position_bias([plain, plain])

@@ -2,14 +2,18 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
+from eval_toolkit.analysis.units import UnitValues
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.scorecards import Records
+from eval_toolkit.metric_specs import mean_of
+from eval_toolkit.scorecards import Records, summarise, unit_starts
+from eval_toolkit.tasks.drawing import known_values
 
 
 def lines(records: Records) -> list[tuple[Any, ...]]:
@@ -116,6 +120,36 @@ class TestFromColumns:
         mask = records.slices["s"] == "u"
         assert lines(records.take(mask)) == [lines(records)[0], lines(records)[2]]
         assert records.take([1]).unit_id.tolist() == ["b"]
+
+    def test_taken_in_any_order_they_are_sorted(self) -> None:
+        records = Records.from_columns({"x": range(8)}, unit_id=list("aabbccdd"))
+        for rows in ([5, 0, 4, 1], [-4, 1, 5, 0]):
+            assert lines(records.take(rows)) == [lines(records)[at] for at in (0, 1, 4, 5)]
+
+    def test_attempts_taken_apart_are_still_of_one_unit(self) -> None:
+        ids = [f"{unit:02d}" for unit in range(20) for _ in range(2)]
+        records = Records.from_columns({"x": [1.0, 1, 0, 0] * 10}, unit_id=ids)
+        apart = records.take(np.r_[0:40:2, 1:40:2])
+        assert dict(summarise(apart, [mean_of("x")])) == dict(summarise(records, [mean_of("x")]))
+
+
+class TestUnitStarts:
+    def test_each_unit_has_one(self) -> None:
+        assert unit_starts(np.array(["a", "a", "b", "c", "c"], object)).tolist() == [0, 2, 3]
+        assert unit_starts(np.zeros(0, object)).tolist() == []
+
+    def test_units_in_several_places_are_refused(self) -> None:
+        """Only what was put together by hand can be like that."""
+        records = Records.from_columns({"x": [1, 2, 3]}, unit_id=["a", "b", "c"])
+        unsorted = replace(records, unit_id=records.unit_id[[2, 0, 1]])
+        for use in (
+            lambda: unit_starts(unsorted.unit_id),
+            lambda: summarise(unsorted, [mean_of("x")]),
+            lambda: known_values(unsorted, mean_of("x", bounds=(0.0, 3.0))),
+            lambda: UnitValues.of(unsorted),
+        ):
+            with pytest.raises(InvalidInputError, match="not sorted by unit"):
+                use()
 
 
 class TestRefusals:
@@ -263,6 +297,7 @@ class TestForeignTypes:
             ([-4], r"rows\[0\] is -4; there are 3 records"),
             ([True, False], r"`rows` is a mask of shape \(2,\); there are 3 records"),
             ([0.5], "`rows` must hold positions or be a mask"),
+            ([0, 2, -1], r"rows\[2\] is 2 again; a record may be taken once"),
         ],
     )
     def test_take(self, rows: Any, message: str) -> None:

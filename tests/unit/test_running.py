@@ -137,7 +137,7 @@ def test_a_run_in_a_folder(tmp_path):
     assert manifest["versioned_objects"] == {
         "task:Sums": "1",
         "grader:exact_match": "1",
-        "grader:f1": "1",
+        "grader:f1": "2",
     }
     assert manifest["config"]["decoding"] == {
         "temperature": 0.0,

@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
-from eval_toolkit.analysis import compare_runs
-from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.analysis import compare_runs, leaderboard
+from eval_toolkit.cli.main import cli
+from eval_toolkit.errors import InvalidInputError, ModelError
 from eval_toolkit.judges import Judge
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.tasks import (
@@ -17,6 +19,8 @@ from eval_toolkit.tasks import (
     measure_run,
     run_task,
 )
+from eval_toolkit.tasks.perturbations import Perturbation, perturbed
+from eval_toolkit.tasks.perturbed_runs import robustness
 
 
 class Words(BaseTask[str]):
@@ -104,6 +108,18 @@ class TestWidth:
         assert done.results["stopping"]["n_used"] < 1000
         assert done.judges[judge.name]["n_asked"] == done.n_asked
 
+    def test_few_are_asked_beyond_the_last_that_counts(self):
+        done = run_task(words(), ScriptedModel("x"), until=UntilWidth(0.5), concurrency=1)
+        assert done.n_asked <= done.stopping["n_used"] + 8
+        assert done.stopping["n_saved"] == 1000 - done.n_asked
+
+    def test_failures_in_a_row_count_over_parts(self):
+        def answer(request: Any) -> str:
+            raise ValueError("no")
+
+        with pytest.raises(ModelError, match="failed in a row"):
+            run_task(words(), ScriptedModel(answer), until=UntilWidth(0.2), concurrency=1)
+
     def test_the_order_of_the_file_is_refused(self):
         with pytest.raises(InvalidInputError, match="no random sample"):
             run_task(words(), ScriptedModel("x"), until=UntilWidth(0.1), order="file")
@@ -119,6 +135,19 @@ class TestDecided:
         assert told["verdict"] == "worse"
         assert told["n_used"] < 500
         assert told["interval"]["ci_high"] < 0.0
+
+    def test_samples_that_the_other_run_lacks_are_counted(self, tmp_path: Path):
+        run_task(words(200, 100), ScriptedModel("x"), tmp_path / "a", limit=50)
+        rule = UntilDecided(tmp_path / "a")
+        done = run_task(words(200, 100), ScriptedModel("x"), tmp_path / "b", until=rule)
+        assert done.results["stopping"]["n_total"] == 50
+        assert any(note.startswith("150 samples are not in the run") for note in done.notes)
+
+    def test_a_run_is_not_compared_with_itself(self, tmp_path: Path):
+        run_task(words(20, 10), ScriptedModel("x"), tmp_path / "a")
+        rule = UntilDecided(tmp_path / "a")
+        with pytest.raises(InvalidInputError, match="the run's own folder"):
+            run_task(words(20, 10), ScriptedModel("x"), tmp_path / "a", until=rule)
 
     def test_no_difference_goes_to_the_end(self, tmp_path: Path):
         task = words(200, 100)
@@ -136,3 +165,49 @@ class TestDecided:
         run_task(task, ScriptedModel("y"), tmp_path / "b", until=rule)
         comparison = compare_runs(tmp_path / "a", tmp_path / "b")
         assert any("stopped early" in line for line in comparison.notes)
+
+    def test_a_leaderboard_says_that_a_run_was_stopped(self, tmp_path: Path):
+        task = words(1000, 700)
+        run_task(task, ScriptedModel("x", name="first"), tmp_path / "a")
+        rule = UntilDecided(tmp_path / "a")
+        run_task(task, ScriptedModel("y", name="second"), tmp_path / "b", until=rule)
+        (note,) = leaderboard([tmp_path / "a", tmp_path / "b"], n_draws=2000).notes
+        assert note.startswith("words: second was stopped early, after ")
+        shown = CliRunner().invoke(cli, ["leaderboard", *(str(tmp_path / one) for one in "ab")])
+        assert note in " ".join(shown.output.split())
+
+    def test_robustness_says_that_a_run_was_stopped(self, tmp_path: Path):
+        task = words(1000, 700)
+        run_task(task, ScriptedModel("x"), tmp_path / "a", until=UntilWidth(0.12))
+        run_task(perturbed(task, Perturbation("upper")), ScriptedModel("x"), tmp_path / "b")
+        found = robustness(tmp_path / "a", [tmp_path / "b"])
+        assert [note.partition(", after")[0] for note in found.notes] == [
+            "the plain run was stopped early"
+        ]
+        assert found.to_dict()["notes"] == list(found.notes)
+        shown = CliRunner().invoke(cli, ["robustness", *(str(tmp_path / one) for one in "ab")])
+        assert found.notes[0] in " ".join(shown.output.split())
+
+
+class TestSubjects:
+    class Parts(Words):
+        SUBJECTS = ("a", "b", "c")
+
+    @pytest.mark.parametrize("sizes", [(500, 500, 3), (1000, 1, 3)])
+    def test_each_planned_subject_has_its_row_on_disk(self, tmp_path: Path, sizes: tuple[int, ...]):
+        rows = [
+            {"q": f"{name} {i}", "a": "y" if name == "c" else "x", "subject": name}
+            for name, n in zip("abc", sizes, strict=True)
+            for i in range(n)
+        ]
+        task = self.Parts(rows=rows)
+        done = run_task(task, ScriptedModel("x"), tmp_path / "r", until=UntilWidth(0.1))
+        strata = done.run.results["by_slice"]["words"]["strata"]
+        assert list(strata) == ["subject=a", "subject=b", "subject=c"]
+        assert strata["subject=c"]["n"] == 0
+        (cells,) = strata["subject=c"]["by_scorer"].values()
+        assert cells["exact_match"]["reason"] == "not reached before the run stopped"
+        macro = done.card["exact_match_macro"]
+        assert macro.value < 0.9
+        assert "of 3 subjects not reached" in macro.reason
+        assert measure_run(done.run, task).card == done.card

@@ -15,7 +15,7 @@ from eval_toolkit.runner import Job, run_jobs
 from eval_toolkit.runs import write_run
 from eval_toolkit.scorecards import Records, summarise
 from eval_toolkit.tasks import BaseTask, Sample, plan_jobs
-from eval_toolkit.tasks.drawing import Drawn, in_drawn_order, known_values
+from eval_toolkit.tasks.drawing import Drawn, in_drawn_order, known_values, looks
 from eval_toolkit.tasks.measuring import measure
 from eval_toolkit.tasks.reporting import task_scorecard
 from eval_toolkit.tasks.stopping import (
@@ -137,7 +137,7 @@ class TestDraws:
 
     def test_a_group_counts_when_all_of_it_is_there(self):
         given = in_drawn_order(samples(12, group_of=lambda n: n // 4), 1)
-        watch = UntilWidth(0.5).watch(given, [RIGHT], seed=1)
+        watch = UntilWidth(0.5, scope="benchmark").watch(given, [RIGHT], seed=1)
         assert watch.look(records(given[:7])).n_used == 4
 
 
@@ -166,7 +166,7 @@ class TestKnownValues:
 
 class TestUntilWidth:
     def test_it_stops_at_the_first_unit_that_makes_the_interval_narrow_enough(self):
-        watch = UntilWidth(0.2).watch(samples(1000), [RIGHT])
+        watch = UntilWidth(0.2, scope="benchmark").watch(samples(1000), [RIGHT])
         decision = watch.look(records(watch.samples))
         values = [right(sample) for sample in watch.samples]
         lower, upper = confidence_sequence(values, n_total=1000)
@@ -177,19 +177,19 @@ class TestUntilWidth:
         assert "not more than 0.2" in decision.reason
 
     def test_more_answers_do_not_change_the_decision(self):
-        watch = UntilWidth(0.2).watch(samples(1000), [RIGHT])
+        watch = UntilWidth(0.2, scope="benchmark").watch(samples(1000), [RIGHT])
         decision = watch.look(records(watch.samples))
         for n in (decision.n_used, decision.n_used + 1, 700):
             assert watch.look(records(watch.samples[:n])) == decision
         assert not watch.look(records(watch.samples[: decision.n_used - 1])).stop
 
     def test_answers_after_a_gap_do_not_count(self):
-        watch = UntilWidth(0.2).watch(samples(1000), [RIGHT])
+        watch = UntilWidth(0.2, scope="benchmark").watch(samples(1000), [RIGHT])
         with_gap = (*watch.samples[:50], *watch.samples[51:])
         assert watch.look(records(with_gap)).n_used == 50
 
     def test_nothing_is_decided_before_the_first_unit(self):
-        watch = UntilWidth(0.2).watch(samples(10), [RIGHT])
+        watch = UntilWidth(0.2, scope="benchmark").watch(samples(10), [RIGHT])
         decision = watch.look(records(watch.samples[3:]))
         assert (decision.stop, decision.n_used, decision.interval) == (False, 0, None)
 
@@ -208,7 +208,7 @@ class TestUntilWidth:
         assert used[0] < 0.8 * used[1]
 
     def test_missing_grades_widen_the_interval_by_what_they_could_be(self):
-        watch = UntilWidth(0.001).watch(samples(400), [RIGHT])
+        watch = UntilWidth(0.001, scope="benchmark").watch(samples(400), [RIGHT])
         some, failed = watch.samples[:200], set(watch.samples[:200:10])
         whole = watch.look(records(some)).interval
         holed = watch.look(failing(some, failed)).interval
@@ -220,23 +220,36 @@ class TestUntilWidth:
 
     def test_values_in_no_random_order_do_not_stop_it(self):
         """The interval may shrink to nothing before it is seen to be contradicted."""
-        watch = UntilWidth(0.05).watch(samples(400), [RIGHT])
+        watch = UntilWidth(0.05, scope="benchmark").watch(samples(400), [RIGHT])
         late = set(watch.samples[20:])
         decision = watch.look(records(watch.samples[:200], lambda s: right(s, 0.9) * (s in late)))
         assert not decision.stop
 
+    def test_values_that_contradict_every_mean_are_named_from_then_on(self):
+        watch = UntilWidth(0.001, scope="benchmark").watch(samples(400), [RIGHT])
+        late = set(watch.samples[60:])
+        made = records(watch.samples[:200], lambda s: float(s in late))
+        found = looks(watch.drawn, watch.known(made), (0.0, 1.0), confidence=0.95, whole=False)
+        assert 60 < found.n_sound < 100
+        assert found.at(found.n_sound).reason == ""
+        assert "are they in random order?" in found.at(found.n_sound + 1).reason
+        assert found.high[found.n_sound] - found.low[found.n_sound] == 1.0
+        assert "are they in random order?" in watch.look(made).interval.reason
+        cell = stopped_cell(summarise(made, [RIGHT])["right"], made, RIGHT, watch, watch.look(made))
+        assert "are they in random order?" in cell.reason
+
     def test_the_mean_over_subjects_can_be_watched(self):
         given = samples(300, subjects=3)[:-1]
-        watch = UntilWidth(0.3, "right_macro").watch(given, [RIGHT])
+        watch = UntilWidth(0.3, "right_macro", "benchmark").watch(given, [RIGHT])
         decision = watch.look(records(watch.samples))
         assert (decision.metric, decision.stop) == ("right_macro", True)
         assert 0 < decision.n_used < 299
-        full = replace(watch, rule=UntilWidth(1e-9)).look(records(watch.samples))
+        full = replace(watch, rule=UntilWidth(1e-9, scope="benchmark")).look(records(watch.samples))
         card = summarise(records(given), [RIGHT], by="subject", macro=True)
         assert full.interval.point_estimate == pytest.approx(card["right_macro"].value, abs=1e-9)
 
     def test_the_decision_is_plain(self):
-        watch = UntilWidth(0.2).watch(samples(300), [RIGHT])
+        watch = UntilWidth(0.2, scope="benchmark").watch(samples(300), [RIGHT])
         told = json.loads(json.dumps(watch.look(records(watch.samples)).to_dict()))
         assert told["n_used"] + told["n_saved"] == told["n_total"] == 300
         assert told["interval"]["n_units"] == told["n_used"]
@@ -268,10 +281,10 @@ class TestUntilWidth:
         with pytest.raises(InvalidInputError, match="`scope`"):
             UntilWidth(0.1, scope="world")
         with pytest.raises(InvalidInputError, match="samples"):
-            UntilWidth(0.1).watch([], [RIGHT])
+            UntilWidth(0.1, scope="benchmark").watch([], [RIGHT])
 
     def test_records_without_the_column(self):
-        watch = UntilWidth(0.1).watch(samples(10), [RIGHT])
+        watch = UntilWidth(0.1, scope="benchmark").watch(samples(10), [RIGHT])
         other = Records.from_columns({"f1": [1.0]}, unit_id=["q0000"])
         with pytest.raises(InvalidInputError, match="no column 'right'"):
             watch.look(other)
@@ -377,7 +390,7 @@ class TestAskUntil:
         task = quiz()
         given = task.samples()
         spec = ms.mean_of("exact_match", bounds=(0.0, 1.0))
-        watch = UntilWidth(0.2).watch(given, [spec], seed=task.seed)
+        watch = UntilWidth(0.2, scope="benchmark").watch(given, [spec], seed=task.seed)
         jobs = plan_jobs(task, given, attempts=attempts)
         model = model or ScriptedModel("yes")
         return ask_until(
@@ -405,7 +418,7 @@ class TestAskUntil:
         assert len(asked.outcomes) == 3 * (asked.decision.n_used + asked.n_beyond)
 
     def test_samples_without_a_job_are_named(self):
-        watch = UntilWidth(0.2).watch(samples(2), [RIGHT])
+        watch = UntilWidth(0.2, scope="benchmark").watch(samples(2), [RIGHT])
         job = Job("q0000", 1, GenerateRequest("?"))
         with pytest.raises(InvalidInputError, match="lack the sample 'q0001'"):
             ask_until(watch, [job], list, lambda part, outcomes: records(part))
@@ -421,7 +434,9 @@ class TestAskUntil:
 
 class TestStoppedCells:
     def stopped(self, rule=None, subjects=3, **columns):
-        watch = (rule or UntilWidth(0.25)).watch(samples(900, subjects=subjects), [RIGHT])
+        watch = (rule or UntilWidth(0.25, scope="benchmark")).watch(
+            samples(900, subjects=subjects), [RIGHT]
+        )
         decision = watch.look(records(watch.samples))
         counted = watch.counted(decision)
         return watch, decision, records(counted, **{k: v(counted) for k, v in columns.items()})
@@ -460,6 +475,76 @@ class TestStoppedCells:
             assert cell.ci.n_units == cell.n_units == 300 - cell.details["n_saved"]
             assert cell.ci.ci_high - cell.ci.ci_low > 0.25
 
+    def test_nothing_of_a_fixed_number_is_left(self):
+        watch = UntilWidth(0.3, scope="benchmark").watch(samples(900), [RIGHT])
+        failed = set(watch.samples[::15])
+        decision = watch.look(failing(watch.samples, failed))
+        counted = watch.counted(decision)
+        assert 0 < len(counted) < 900
+        made = failing(counted, failed)
+        card = task_scorecard(made, [RIGHT])
+        assert {"standard_error", "bounds_ci"} <= set(card["right"].details)
+        told = stopped_card(card, made, [RIGHT], watch, decision)["right"]
+        assert not {"standard_error", "bounds_ci"} & set(told.details)
+        assert told.details["worst"] == card["right"].details["worst"]
+
+    def unreached(self, sizes, metrics=(RIGHT,)):
+        """A run that stops before the last subject, whose answers would all have been wrong."""
+        names = [name for name, n in sizes.items() for _ in range(n)]
+        given = [
+            replace(sample, subject=name)
+            for sample, name in zip(samples(len(names)), names, strict=True)
+        ]
+        watch = UntilWidth(0.1, scope="benchmark").watch(given, [RIGHT], seed=1)
+
+        def value(sample):
+            return float(sample.subject != names[-1])
+
+        def made(some):
+            return records(some, value, length=[2.0] * len(some))
+
+        decision = watch.look(made(watch.samples))
+        counted = watch.counted(decision)
+        assert names[-1] not in {sample.subject for sample in counted}
+        kept = made(counted)
+        return stopped_card(task_scorecard(kept, metrics), kept, metrics, watch, decision)
+
+    def test_a_subject_that_was_not_reached_has_its_cells(self):
+        card = self.unreached({"a": 400, "b": 400, "c": 3})
+        assert list(card.slices) == ["a", "b", "c"]
+        cell = card.slices["c"]["right"]
+        assert (cell.status, cell.value, cell.n_units) == ("skipped", None, 0)
+        assert cell.reason == "not reached before the run stopped"
+        assert (cell.details["n_planned"], cell.details["n_saved"]) == (3, 3)
+        assert card.slices["a"]["right"].value == 1.0
+
+    def test_the_mean_over_subjects_stands_for_those_not_reached_too(self):
+        """Nothing is known of the third: (1 + 1 + ½) / 3, and everything is possible."""
+        cell = self.unreached({"a": 400, "b": 400, "c": 3})["right_macro"]
+        assert cell.value == pytest.approx(2.5 / 3, abs=0.01)
+        assert cell.ci.point_estimate == cell.value
+        assert cell.ci.ci_low <= 2 / 3 <= cell.ci.ci_high
+        assert "1 of 3 subjects not reached before the run stopped" in cell.reason
+        assert "the value is estimated for all" in cell.reason
+
+    def test_where_one_subject_alone_was_reached_all_have_their_cells(self):
+        card = self.unreached({"a": 900, "b": 3})
+        assert list(card.slices) == ["a", "b"]
+        assert card.slices["a"]["right"].details["n_planned"] == 900
+        assert card.slices["b"]["right"].status == "skipped"
+        cell = card["right_macro"]
+        assert cell.value == pytest.approx(1.5 / 2, abs=0.01)
+        assert (cell.details["by"], cell.details["n_parts"]) == ("subject", 1)
+        assert "1 of 2 subjects not reached" in cell.reason
+
+    def test_a_mean_without_bounds_over_subjects_not_all_reached_is_skipped(self):
+        metrics = (RIGHT, ms.mean_of("length"))
+        card = self.unreached({"a": 400, "b": 400, "c": 3}, metrics)
+        assert card["length"].value == 2.0
+        cell = card["length_macro"]
+        assert (cell.status, cell.value, cell.ci) == ("skipped", None, None)
+        assert cell.reason.startswith("1 of 3 subjects not reached")
+
     def test_a_comparison_gives_each_metric_its_own_interval(self, tmp_path):
         old = run_of(tmp_path, records(samples(900), lambda s: right(s, 0.3)))
         watch = UntilDecided(old).watch(samples(900), [RIGHT])
@@ -470,7 +555,7 @@ class TestStoppedCells:
         assert cell.ci != decision.interval  # that is of the difference
 
     def test_nothing_measured_stays_nothing(self):
-        watch = UntilWidth(0.1).watch(samples(20), [RIGHT])
+        watch = UntilWidth(0.1, scope="benchmark").watch(samples(20), [RIGHT])
         made = failing(watch.samples, watch.samples)
         decision = watch.look(made)
         cell = stopped_cell(summarise(made, [RIGHT])["right"], made, RIGHT, watch, decision)

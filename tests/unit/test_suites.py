@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eval_toolkit.analysis import leaderboard
-from eval_toolkit.errors import InvalidInputError, ModelError
+from eval_toolkit.errors import InvalidInputError, ModelError, PluginError
 from eval_toolkit.inference import macro_mean
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.tasks import BaseTask, ResponseType
@@ -136,6 +136,40 @@ class TestRunning:
         value = run_suite(Suite("s", tasks, {}, [wanted]), ScriptedModel("x")).aggregates["m"]
         assert (value.value, value.ci_low) == (0.5, None)
         assert "no interval" in value.reason
+
+    def test_items_that_two_tasks_share_are_not_two_items(self, tmp_path: Path):
+        # Equal answers to equal items: the mean of both is as uncertain as either.
+        task = words("w", 60, 43)
+        suite = Suite("s", [Leaf(task, "a"), Leaf(task, "b")])
+        inside = run_suite(suite, ScriptedModel("x"), tmp_path).aggregates["s"]
+        nowhere = run_suite(suite, ScriptedModel("x")).aggregates["s"]
+        assert inside == nowhere
+        alone = run_suite(Suite("s", [task]), ScriptedModel("x")).aggregates["s"]
+        assert inside.standard_error == pytest.approx(alone.standard_error, rel=0.02)
+
+    def test_the_confidence_of_a_suite_is_that_of_its_means(self):
+        suite = Suite("s", [words("a", 40, 30), words("b", 10, 2)], {"confidence": 0.5})
+        assert run_suite(suite, ScriptedModel("x")).aggregates["s"].confidence == 0.5
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"graders": ["accuracy"]}, "grades log-likelihoods"),
+            ({"graders": ["nope"]}, "nope"),
+            ({"pass_at": [5]}, "attempts"),
+            ({"limit": -1}, "limit"),
+            ({"order": "x"}, "order"),
+            ({"formatter": "zzz"}, "zzz"),
+            ({"top_p": 7.0}, "top_p"),
+        ],
+    )
+    def test_mistakes_are_found_before_anything_is_asked(self, settings, message):
+        def answer(request: Any) -> str:
+            raise AssertionError("asked")
+
+        suite = Suite("s", [words("a", 4, 2), Leaf(words("b", 4, 2), settings=settings)])
+        with pytest.raises((InvalidInputError, PluginError), match=message):
+            run_suite(suite, ScriptedModel(answer))
 
     def test_running_again_asks_nothing(self, tmp_path: Path):
         suite = Suite("s", [words("a", 5, 3), words("b", 4, 2)])

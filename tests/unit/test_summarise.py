@@ -374,6 +374,39 @@ class TestNothingMeasured:
                 states.count("skipped"),
             )
 
+    @pytest.mark.parametrize(
+        ("states", "reasons", "why"),
+        [
+            (["skipped"] * 2, ["no tokens", "no tokens"], "0 errors, 2 skipped; no tokens"),
+            (["error", "skipped"], ["timeout", "no tokens"], "1 errors, 1 skipped; timeout"),
+            (["error"] * 3, ["b", "a", "b"], "3 errors, 0 skipped; most often: b"),
+        ],
+    )
+    def test_it_says_why(self, states: list[str], reasons: list[str], why: str) -> None:
+        n = len(states)
+        records = Records.from_columns(
+            {"score": [None] * n, "label": [1] * n},
+            status={"score": states},
+            reason={"score": reasons},
+            slices={"part": ["x"] * n},
+        )
+        ratio = ms.from_sums("ratio", ["score", "label"], lambda sums: sums[:, 0] / sums[:, 1])
+        metrics = [ms.mean_of("score"), ms.pr_auc, ratio]
+        card = summarise(records, metrics, by="part", macro=True)
+        for name in ("score", "pr_auc", "ratio"):
+            assert card[name].reason == f"no unit has a value: {why}"
+        assert card["score_macro"].reason == f"no part has a value: {why}"
+
+    def test_too_few_attempts_are_said(self) -> None:
+        records = Records.from_columns(
+            {"x": [1, 0, 1]}, unit_id=["a", "a", "b"], status={"x": ["ok"] * 3}
+        )
+        cell = summarise(records, [ms.pass_at_k("x", 64)])["x_pass@64"]
+        assert (cell.status, cell.reason) == (
+            "skipped",
+            "no unit has a value: 0 errors, 3 skipped; at most 2 of 64 attempts have one",
+        )
+
     def test_a_slice_in_which_everything_failed_has_its_cell(self) -> None:
         records = Records.from_columns(
             {"x": [1, 0, None, None]},

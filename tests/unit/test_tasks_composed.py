@@ -252,6 +252,22 @@ class TestTask:
         with pytest.raises(InvalidInputError, match="split 'test', row 2: there is no field 'q'"):
             task.samples()
 
+    def test_a_context_field_that_no_row_has_is_named(self) -> None:
+        def task(*fields: str, **options: Any) -> Task:
+            rows = [{"q": "1?", "a": "1"}, {"q": "2?", "a": "2", "n": 5}]
+            spec = DataSpec(context_fields=fields, **options)
+            return Task(
+                "t", Prompt(instruction="{q}"), CompletionSpec(answer="a"), data=spec, rows=rows
+            )
+
+        for options in ({}, {"subject_field": "q"}):
+            with pytest.raises(
+                MissingColumnError, match=r"no row has the field 'nope', .* are 'q', 'a', .*'n'"
+            ):
+                task("n", "nope", **options).samples()
+            found = {str(one.ground_truth): one.context for one in task("n", **options).samples()}
+            assert found == {"1": {"n": None}, "2": {"n": 5}}
+
     def test_where_the_data_are(self, tmp_path: Any) -> None:
         (tmp_path / "dev.csv").write_text("key;q;p;s\n1;a;g;law\n2;b;g;art\n")
         spec = DataSpec(

@@ -124,8 +124,12 @@ class _Worker:
     def _asked(self, message: Any, seconds: float) -> Any:
         target = self.contained.target
         try:
+            packed = wire.packed(message)
+        except (TypeError, ValueError) as error:  # nothing was sent, and the worker waits on
+            raise Failed(f"{target} cannot be called: {error}") from None
+        try:
             with _deadline(self, seconds) as wait:
-                wire.write(self._to, message)
+                wire.send(self._to, packed)
                 reply = wire.read(self._from, wait)
         except (EOFError, ConnectionError, ValueError):
             raise self._ended() from None

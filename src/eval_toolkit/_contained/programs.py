@@ -2,9 +2,13 @@
 
 Each runs in a fork of the worker, with a folder, a process group and limits of its own. It has
 passed if the last line of it was reached: only then is a token sent that was drawn for it. Leaving
-early, printing, or closing what is open sends none. A program that searches the memory of its own
-interpreter for the token could find it; nothing that runs tests and tested code in one process can
-prevent that.
+early, printing, or closing what is open sends none. Its parts, such as code and the tests of it, are
+compiled one by one before any of them runs, so that none can take in the text of the next.
+
+A program that wants to cheat still can: it finds the token in a variable of the frame that called
+it, or makes objects that are equal to everything. Nothing that runs tests and tested code in one
+interpreter can prevent that. This holds what goes wrong by itself, not a model that knows how it is
+graded.
 """
 
 import os
@@ -31,13 +35,13 @@ _LEFT: list[bool] = []
 """Whether this worker could leave network and files behind; tried once."""
 
 
-def run_program(source: str, told: dict[str, Any], packages: bool = False) -> dict[str, Any]:
+def run_program(sources: list[str], told: dict[str, Any], packages: bool = False) -> dict[str, Any]:
     """Run a program in a fork of this process; for workers alone.
 
     Parameters
     ----------
-    source : str
-        Python code.
+    sources : list of str
+        Python code: parts that run one after the other in one module.
     told : dict
         Limits, as `Limits.to_dict` returns them.
     packages : bool
@@ -61,7 +65,7 @@ def run_program(source: str, told: dict[str, Any], packages: bool = False) -> di
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        _run(source, limits, packages, folder, writing, token)
+        _run(sources, limits, packages, folder, writing, token)
     os.close(writing)
     try:
         heard, timed_out = _heard(reading, limits.seconds, len(token))
@@ -104,10 +108,10 @@ def _ended(child: int) -> int:
 
 
 def _run(
-    source: str, limits: Limits, packages: bool, folder: Path, writing: int, token: bytes
+    sources: list[str], limits: Limits, packages: bool, folder: Path, writing: int, token: bytes
 ) -> NoReturn:
     # Taken before the program can put its own in their place.
-    tell, stop = os.write, os._exit
+    tell, stop, run = os.write, os._exit, exec
     try:
         module = _prepared(packages, folder, writing)
         tell(writing, _OFFLINE if _restrained(limits) or _LEFT[0] else _ONLINE)
@@ -115,7 +119,9 @@ def _run(
         tell(writing, f"{type(error).__name__}: {error}".encode()[:500])
         stop(2)
     try:
-        exec(compile(source, f"{_NAME}.py", "exec", dont_inherit=True), module.__dict__)  # noqa: S102
+        parts = [compile(one, f"{_NAME}.py", "exec", dont_inherit=True) for one in sources]
+        for part in parts:
+            run(part, module.__dict__)
     except BaseException:
         stop(1)
     tell(writing, token)

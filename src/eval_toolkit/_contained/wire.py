@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["MOST", "read", "write"]
+__all__ = ["MOST", "packed", "read", "send", "write"]
 
 MOST = 256 * 1024 * 1024
 """Bytes of the longest message."""
@@ -14,14 +14,24 @@ _LENGTH = struct.Struct("!I")
 _AT_ONCE = 1 << 20
 
 
-def write(stream: int, message: Any) -> None:
-    """Write a message to a pipe; whatever is no JSON raises before anything is written."""
+def packed(message: Any) -> bytes:
+    """Return a message as it is sent; ValueError or TypeError where it cannot be."""
     body = json.dumps(message).encode("ascii")
     if len(body) > MOST:
         raise ValueError(f"a message of {len(body)} bytes is too long")
-    rest = memoryview(_LENGTH.pack(len(body)) + body)
+    return _LENGTH.pack(len(body)) + body
+
+
+def send(stream: int, message: bytes) -> None:
+    """Write what `packed` returned to a pipe."""
+    rest = memoryview(message)
     while rest:
         rest = rest[os.write(stream, rest) :]
+
+
+def write(stream: int, message: Any) -> None:
+    """Write a message to a pipe; whatever is no JSON raises before anything is written."""
+    send(stream, packed(message))
 
 
 def read(stream: int, wait: Callable[[], None] = lambda: None) -> Any:

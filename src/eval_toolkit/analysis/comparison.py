@@ -34,7 +34,7 @@ from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
-__all__ = ["RunComparison", "compare_records", "compare_runs", "opened_run"]
+__all__ = ["RunComparison", "compare_records", "compare_runs", "opened_run", "stopped_note"]
 
 _Work: TypeAlias = list[tuple[Subject, list[Task]]]
 
@@ -199,7 +199,7 @@ def compare_runs(
         compared, or the only scorer of each run.
     specs : sequence of MetricSpec
         Of stored metrics that no name leads back to, such as the BLEU of a corpus
-        (``Bleu().metrics()``); used for those that both runs store.
+        (``Bleu().metrics()``; `graders.stored.stored_metrics` has those of two runs).
     by : str or sequence of str, optional
         Parts of the records, such as "subject": each part of each slice is compared as well, in
         cells of the slice "<slice>, <by>=<part>".
@@ -268,7 +268,10 @@ def compare_runs(
     requested = None if metrics is None else _requested(metrics)
     work = []
     for subject in matched.subjects:
-        tasks = stored_tasks(subject, specs) if requested is None else tasks_for(subject, requested)
+        if requested is None:
+            tasks = stored_tasks(subject, specs)
+        else:
+            tasks = tasks_for(subject, requested, specs)
         work.append((subject, tasks))
     for name in part_names(by):
         matched, work = _with_parts(matched, work, name, (first, second))
@@ -283,17 +286,17 @@ def compare_runs(
         only_in_a=matched.only_in_a,
         only_in_b=matched.only_in_b,
         version_changes=changes,
-        notes=tuple(filter(None, (_stopped("A", first), _stopped("B", second)))),
+        notes=tuple(filter(None, (stopped_note(first, "A"), stopped_note(second, "B")))),
     )
 
 
-def _stopped(side: str, run: Run) -> str:
+def stopped_note(run: Run, name: str) -> str:
     """Say that a rule ended a run; intervals of a fixed number of units do not allow for it."""
     told = run.results.get("stopping")
     if not told or told["n_used"] == told["n_total"]:
         return ""
     return (
-        f"{side} was stopped early, after {told['n_used']} of {told['n_total']} units "
+        f"{name} was stopped early, after {told['n_used']} of {told['n_total']} units "
         f"({told['reason']}); the intervals and p-values here do not allow for that"
     )
 

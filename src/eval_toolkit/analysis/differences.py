@@ -139,6 +139,21 @@ class RunDifference:
             return "different"
         return "better" if (self.delta > 0.0) == self.higher_is_better else "worse"
 
+    @property
+    def disagreement(self) -> str:
+        """What to know where interval and p-value, two methods, are on different sides of a border."""
+        if self.p_value is None or self.ci_low is None or self.ci_high is None:
+            return ""
+        level = round(1.0 - self.confidence, 12)
+        apart = not self.ci_low <= 0.0 <= self.ci_high
+        if apart == (self.p_value <= level):
+            return ""
+        said = "leaves 0 out" if apart else "holds 0"
+        return (
+            f"the interval ({self.method}) {said} and p ({self.test}) is {self.p_value:.3f}: two "
+            "methods, apart at the border; the verdict goes by p"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
         names = [name for name in self.__dataclass_fields__ if name != "samples"]

@@ -1,23 +1,23 @@
 """A judge study: one column of verdicts, one of human labels, and what the rate really is."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit._validate import BoolArray
-from eval_toolkit.errors import EvalToolkitError, InvalidInputError, MissingColumnError
+from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.inference import (
     CorrectedRate,
     CorrectionRule,
     JudgeAgreement,
     VarianceComponents,
-    corrected_rate,
     judge_agreement,
     variance_components,
 )
+from eval_toolkit.inference.judged.rates import rates_by_method
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPLES
 from eval_toolkit.metrics.agreement import KappaWeights, MeasurementLevel
 from eval_toolkit.scorecards import Records
@@ -25,7 +25,10 @@ from eval_toolkit.seeds import SeedLike
 
 __all__ = ["JudgeStudy", "judge_study", "variance_study"]
 
-_RULES: tuple[CorrectionRule, ...] = ("ppi++", "ppi", "rogan-gladen", "labels-only", "raw")
+_BY_VERDICT = (
+    "labels were bought by verdict: of the agreement, only precision and negative precision speak "
+    "for all records"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +101,8 @@ def judge_study(
     method : {"ppi++", "ppi", "rogan-gladen", "labels-only", "raw"}, default "ppi++"
         As in `corrected_rate`; all others are shown beside it.
     by_verdict : bool, default False
-        Whether labels were bought by verdict, so many of the judge's positives and negatives.
+        Whether labels were bought by verdict, so many of the judge's positives and negatives. See
+        the notes.
     weights : {None, "linear", "quadratic"}, default None
         For kappa, where grades have an order.
     level : {"nominal", "ordinal", "interval", "ratio"}, default "nominal"
@@ -127,8 +131,10 @@ def judge_study(
 
     Notes
     -----
-    Agreement is that on the labelled records; with labels bought by verdict it is the agreement
-    there, not that of all records.
+    Agreement is that on the labelled records. With labels bought by verdict these are no random
+    part of all: of each verdict they are, so precision and negative precision remain. Agreement,
+    kappa, alpha, sensitivity, specificity and bias are None, and there is no rate by Rogan and
+    Gladen or by the labels alone.
 
     Examples
     --------
@@ -155,25 +161,19 @@ def judge_study(
         seed=seed,
         **options,
     )
-    options["strata"] = given if by_verdict else None
-    estimates: dict[str, CorrectedRate] = {}
-    skipped: dict[str, str] = {}
-    for rule in _RULES:
-        designed = rule in ("ppi++", "ppi")
-        chosen = options if designed else {**options, "strata": None}
-        try:
-            estimates[rule] = corrected_rate(given, truths, method=rule, **chosen)
-        except EvalToolkitError as error:
-            if rule == method:
-                raise
-            skipped[rule] = str(error)
+    if by_verdict:
+        agreement = _within_verdicts(agreement)
+        options["strata"] = given
+    estimates, missing = rates_by_method(given, truths, **options)
+    if method in missing:
+        raise missing[method]
     return JudgeStudy(
         judge=judge,
         human=human,
         agreement=agreement,
         corrected=estimates[method],
         estimates=estimates,
-        skipped=skipped,
+        skipped={rule: str(error) for rule, error in missing.items()},
         n_records=len(given),
         n_labels=estimates[method].n_labels,
         n_unjudged=int((~judged).sum()),
@@ -197,7 +197,8 @@ def variance_study(
     Returns
     -------
     VarianceComponents
-        As `variance_components` gives; units are its "item".
+        As `variance_components` gives; units are its "item". Groups of units do not count: the
+        standard errors are those of independent units.
 
     Raises
     ------
@@ -228,6 +229,20 @@ def variance_study(
         values[measured],
         records.unit_id[measured].astype(str),
         factors={name: records.slices[name][measured].astype(str) for name in factors},
+    )
+
+
+def _within_verdicts(agreement: JudgeAgreement) -> JudgeAgreement:
+    """Return what holds where the labels of each verdict are random, but not those of all."""
+    return replace(
+        agreement,
+        agreement=None,
+        kappa=None,
+        alpha=None,
+        sensitivity=None,
+        specificity=None,
+        bias=None,
+        reason="; ".join(filter(None, (agreement.reason, _BY_VERDICT))),
     )
 
 

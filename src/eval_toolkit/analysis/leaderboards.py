@@ -1,5 +1,6 @@
 """Runs of several systems on the same tasks, ranked: which is best, and how sure is that."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,8 @@ import numpy as np
 
 from eval_toolkit import _validate
 from eval_toolkit._validate import FloatArray
-from eval_toolkit.analysis.comparison import opened_run
+from eval_toolkit.analysis.comparison import opened_run, stopped_note
+from eval_toolkit.analysis.subjects import unit_metric
 from eval_toolkit.analysis.units import UnitValues
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.leaderboards import RankedSystem, Ranking, RankingMethod, rank_systems
@@ -52,6 +54,8 @@ class Leaderboard:
     tasks: tuple[TaskUnits, ...]
     left_out: tuple[str, ...] = field(default=())
     """Tasks that not every system ran, and units that not every system measured, in words."""
+    notes: tuple[str, ...] = field(default=())
+    """What a reader should know before the ranks, such as that a run was stopped early."""
 
     @property
     def systems(self) -> tuple[RankedSystem, ...]:
@@ -80,6 +84,7 @@ class Leaderboard:
             "ranking": self.ranking.to_dict(),
             "tasks": [task.to_dict() for task in self.tasks],
             "left_out": list(self.left_out),
+            "notes": list(self.notes),
         }
 
 
@@ -104,7 +109,8 @@ def leaderboard(
         Each run has the results of a system (its scorer: the model) on a task (its slice). A
         mapping gives systems names of its own, where two have the same.
     metrics : str or mapping of task to str, optional
-        The column that is averaged; each task's first metric by default.
+        The column that is averaged, or pass@k, pass^k or maj@k of one; each task's first metric
+        by default.
     tasks : sequence of str, optional
         Which to count; by default all that every system has.
     on_mismatch : {"raise", "drop"}, default "raise"
@@ -116,7 +122,8 @@ def leaderboard(
     -------
     Leaderboard
         Every task counts the same, on the units that all systems have measured. Attempts at a
-        unit are averaged first. Groups of units are resampled together.
+        unit are averaged first. Groups of units are resampled together. Intervals are those of a
+        number of units that was fixed beforehand; ``notes`` name the runs that a rule stopped.
 
     Raises
     ------
@@ -157,15 +164,21 @@ def leaderboard(
             "systems (name them with a mapping where their names are the same)"
         )
     chosen, left_out = _common_tasks(table, tasks)
-    parts, groups, told, directions = {}, {}, [], {}
+    parts, groups, told, notes, directions = {}, {}, [], [], {}
+    rates = True
     for task in chosen:
         entries = [table[name][task] for name in names]
         metric = _metric(task, metrics, names, entries)
         common = _common(task, metric, names, entries, on_mismatch)
         parts[task], groups[task] = common.values, common.groups
+        rates = rates and all(entry.is_rate(metric) for entry in entries)
         directions[task] = entries[0].higher_is_better(metric)
         means = dict(zip(names, common.values.mean(axis=0).tolist(), strict=True))
         told.append(TaskUnits(task, metric, len(common.values), common.n_left_out, means))
+        notes += [
+            stopped_note(entry.run, f"{task}: {name}")
+            for name, entry in zip(names, entries, strict=True)
+        ]
         if common.n_left_out:
             left_out.append(f"{task}: {common.n_left_out} units that not every system measured")
     if len(set(directions.values())) > 1:
@@ -179,6 +192,7 @@ def leaderboard(
         names=names,
         groups=groups,
         higher_is_better=directions[chosen[0]],
+        bounds=(0.0, 1.0) if rates else (-math.inf, math.inf),
         method=method,
         adjust=adjust,
         confidence=confidence,
@@ -186,7 +200,7 @@ def leaderboard(
         seed=seed,
         rng=rng,
     )
-    return Leaderboard(ranking, tuple(told), tuple(left_out))
+    return Leaderboard(ranking, tuple(told), tuple(left_out), tuple(filter(None, notes)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +209,13 @@ class _Entry:
 
     records: Records
     cells: Mapping[str, Any]
-    where: str
+    run: Run
+
+    def is_rate(self, metric: str) -> bool:
+        """Whether the column holds right or wrong; means over attempts lie between."""
+        measured = self.records.status[metric] == "ok"
+        values = self.records.columns[metric][measured]
+        return bool(((values == 0.0) | (values == 1.0)).all())
 
     def metrics(self) -> list[str]:
         """Return the metrics that are means of a column of the records."""
@@ -215,13 +235,11 @@ def _table(runs: Any) -> dict[str, dict[str, _Entry]]:
             of_system = table.setdefault(system, {})
             if task in of_system:
                 raise InvalidInputError(
-                    f"{system!r} has {task!r} in {of_system[task].where} and in {run.path}; give "
+                    f"{system!r} has {task!r} in {of_system[task].run.path} and in {run.path}; give "
                     "one of them, or name the systems with a mapping"
                 )
             block = run.results.get("by_slice", {}).get(task, {}).get("by_scorer", {})
-            of_system[task] = _Entry(
-                run.records(task, scorer), block.get(scorer, {}), str(run.path)
-            )
+            of_system[task] = _Entry(run.records(task, scorer), block.get(scorer, {}), run)
     return table
 
 
@@ -277,11 +295,13 @@ def _metric(
             raise InvalidInputError(f"{task!r}: no metric that every system has is a mean")
         return shared[0]
     for name, entry in zip(names, entries, strict=True):
-        if given not in entry.records.columns:
-            raise InvalidInputError(
-                f"{task!r}: {name!r} has no column {given!r}; all have "
-                f"{', '.join(shared) or 'none in common'}"
-            )
+        if unit_metric(given, entry.records, entry.cells) is None:
+            have = f"all have {', '.join(shared) or 'none in common'}"
+            if given in entry.cells:
+                raise InvalidInputError(
+                    f"{task!r}: {given!r} is no mean over units, and means are ranked; {have}"
+                )
+            raise InvalidInputError(f"{task!r}: {name!r} has no column {given!r}; {have}")
     return given
 
 
@@ -297,6 +317,7 @@ def _common(
 ) -> _Common:
     """Return units by systems, over the units that all have measured."""
     sides = [UnitValues.of(entry.records) for entry in entries]
+    specs = [unit_metric(metric, entry.records, entry.cells) for entry in entries]
     ids = sides[0].ids
     for side in sides[1:]:
         ids = np.intersect1d(ids, side.ids, assume_unique=True)
@@ -312,7 +333,10 @@ def _common(
             f"({int(differs.sum())} of {len(ids)} units differ); leave them out with "
             "on_mismatch='drop'"
         )
-    columns = [side.values(metric) for side in sides]
+    columns = [
+        side.values(metric if spec is None else spec.column, spec)
+        for side, spec in zip(sides, specs, strict=True)
+    ]
     values = np.stack([v[rows] for (v, _), rows in zip(columns, at, strict=True)], axis=1)
     there = np.stack([m[rows] for (_, m), rows in zip(columns, at, strict=True)], axis=1)
     keep = there.all(axis=1) & ~differs

@@ -22,6 +22,7 @@ __all__ = [
     "matched_subjects",
     "stored_tasks",
     "tasks_for",
+    "unit_metric",
 ]
 
 _OF_ATTEMPTS = re.compile(r"(.+)_(pass@|pass\^|maj@)([1-9][0-9]*)")
@@ -193,16 +194,23 @@ def _listed(known: _Known) -> str:
     return ", ".join(f"{slice_name}/{scorer}" for slice_name, scorer in known) or "nothing"
 
 
-def tasks_for(subject: Subject, metrics: Sequence[MetricSpec | str]) -> list[Task]:
-    """Return what the caller asked for, as tasks on the subject's records."""
+def tasks_for(
+    subject: Subject, metrics: Sequence[MetricSpec | str], specs: Sequence[MetricSpec] = ()
+) -> list[Task]:
+    """Return what the caller asked for, as tasks on the subject's records.
+
+    ``specs`` are of names that do not lead back to a metric by themselves.
+    """
+    known = {spec.name: spec for spec in specs}
     tasks = []
     for metric in metrics:
-        if not isinstance(metric, str):
-            tasks.append(Task(metric.name, metric, getattr(metric, "higher_is_better", None)))
-        elif metric in subject.block_a or metric in subject.block_b:
-            tasks.append(_stored_task(metric, subject))
+        given = known.get(metric, metric) if isinstance(metric, str) else metric
+        if not isinstance(given, str):
+            tasks.append(Task(given.name, given, getattr(given, "higher_is_better", None)))
+        elif given in subject.block_a or given in subject.block_b:
+            tasks.append(_stored_task(given, subject))
         else:
-            tasks.append(_named_task(metric, subject))
+            tasks.append(_named_task(given, subject))
     return tasks
 
 
@@ -235,7 +243,7 @@ def _stored_task(name: str, subject: Subject) -> Task:
     try:
         return _named_task(name, subject)
     except InvalidInputError:
-        reason = f"{name} is not a metric of the library; pass its spec in `metrics`"
+        reason = f"the runs do not store how {name} is made; in Python pass its spec in `metrics`"
         return Task(name, None, None, None, reason)
 
 
@@ -288,6 +296,21 @@ def _record_task(name: str, subject: Subject) -> Task | None:
         else:
             spec = (ms.pass_at_k if match[2] == "pass@" else ms.pass_hat_k)(column, k)
     return Task(name, spec, direction, macro_by=by if plain != name else None)
+
+
+def unit_metric(name: str, records: Records, cells: Mapping[str, Any]) -> ms.ColumnSpec | None:
+    """Return the metric of a name as a mean of one value per unit; None where it is none.
+
+    Examples
+    --------
+    >>> records = Records.from_columns({"right": [1.0, 0.0], "words": [3.0, 4.0]})
+    >>> unit_metric("right_pass@1", records, {}).column, unit_metric("bleu_corpus", records, {})
+    ('right', None)
+    """
+    task = _record_task(name, Subject("", "", "", records, None, cells))
+    if task is None or task.macro_by is not None:
+        return None
+    return task.spec if isinstance(task.spec, ms.ColumnSpec) else None
 
 
 def _pooled_task(name: str, details: Mapping[str, Any]) -> Task:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.metric_specs import ColumnSpec
-from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards import Records, unit_starts
 from eval_toolkit.scorecards.reduction import voted
 
 __all__ = ["CommonUnits", "UnitValues", "common_units"]
@@ -28,10 +28,8 @@ class UnitValues:
     @classmethod
     def of(cls, records: Records) -> "UnitValues":
         """Return the units of records that are sorted by unit."""
-        ids, starts = np.unique(records.unit_id.astype(str), return_index=True)
-        if len(starts) and not (np.diff(starts) > 0).all():
-            raise InvalidInputError("records must be sorted by unit; make them with from_columns")
-        return cls(records, starts.astype(np.int64), ids)
+        starts = unit_starts(records.unit_id)
+        return cls(records, starts, records.unit_id[starts].astype(str))
 
     def values(self, column: str, spec: ColumnSpec | None = None) -> tuple[FloatArray, BoolArray]:
         """Return one value from each unit's measured attempts, and which units have one.

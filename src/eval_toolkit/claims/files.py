@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit.analysis import higher_is_better
-from eval_toolkit.claims.paths import MetricPath, shown
+from eval_toolkit.claims.paths import MetricPath
 from eval_toolkit.claims.reports import Severity
 from eval_toolkit.errors import InvalidInputError
 
@@ -154,8 +153,8 @@ def load_claims(path: str | Path) -> list[Claim]:
         may be a list of keys for a nested one.
     ``slice``, ``scorer``, ``metric``, ``non_inferior_by = 0.01``
         Against a baseline run: the loss is shown to be less than 0.01. ``higher_is_better`` for
-        metrics the library does not know, ``baseline_scorer`` where the baseline's has another
-        name. Fails when units of the baseline have no value in the run, unless
+        metrics whose direction neither the library nor the run knows, ``baseline_scorer`` where
+        the baseline's has another name. Fails when units of the baseline have no value in the run, unless
         ``allow_missing = true``.
     ``slice``, ``min_n``, ``min_positive``, ``min_negative``
         Enough rows; one or more of the three.
@@ -228,15 +227,7 @@ def _claim(table: Any) -> Claim:
             hint = f"did you mean {near[0]!r}?" if near else f"the keys are {', '.join(_KEYS)}"
             raise InvalidInputError(f"there is no key {key!r}; {hint}")
     _check_form(table)
-    claim = Claim(**{key: _READERS[key](value, key) for key, value in table.items()})
-    if claim.non_inferior_by is not None and claim.higher_is_better is None:
-        known = higher_is_better(shown(claim.metric or ""))
-        if known is None:
-            raise InvalidInputError(
-                f"whether {shown(claim.metric or '')!r} is better high or low is not known; add "
-                "higher_is_better = true or false"
-            )
-    return claim
+    return Claim(**{key: _READERS[key](value, key) for key, value in table.items()})
 
 
 def _check_form(table: Mapping[str, Any]) -> None:

@@ -24,6 +24,7 @@ from eval_toolkit.errors import (
     MissingColumnError,
 )
 from eval_toolkit.inference import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPLES
+from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
@@ -35,6 +36,7 @@ def evaluate_gate(
     claims: str | Path | Sequence[Claim | ClaimSpec],
     baseline: Run | str | Path | None = None,
     *,
+    specs: Sequence[MetricSpec] = (),
     allow_version_change: bool = False,
     confidence: float = DEFAULT_CONFIDENCE,
     n_resamples: int = DEFAULT_N_RESAMPLES,
@@ -51,6 +53,9 @@ def evaluate_gate(
         A claims file, what `load_claims` made of one, or specs.
     baseline : Run or path, optional
         The run that ``non_inferior_by`` claims compare with, unit by unit.
+    specs : sequence of MetricSpec
+        Of metrics that no name leads back to, for comparisons with the baseline, as in
+        `compare_runs`.
     allow_version_change : bool, default False
         Compare with the baseline although a scorer, task or metric has another version in it.
     confidence, n_resamples, seed, rng
@@ -64,8 +69,8 @@ def evaluate_gate(
     Raises
     ------
     InvalidInputError
-        If the claims are unusable, a claim needs a baseline and there is none, or versions differ
-        and that was not allowed.
+        If the claims are unusable, a claim needs a baseline and there is none, versions differ and
+        that was not allowed, or neither claim nor run says which direction is better.
     ArtifactError
         If a run is not complete or was altered.
 
@@ -87,15 +92,16 @@ def evaluate_gate(
     against = None if baseline is None else opened_run(baseline, "baseline")
     compare = functools.partial(
         compare_runs,
+        specs=specs,
         allow_version_change=allow_version_change,
         confidence=confidence,
         n_resamples=n_resamples,
         seed=resolve_seed(seed, rng),
     )
-    specs = []
+    made = []
     for claim in wanted:
         if isinstance(claim, ClaimSpec):
-            specs.append(claim)
+            made.append(claim)
             continue
         if claim.non_inferior_by is None:
             gate = claim_gate(claim)
@@ -105,8 +111,8 @@ def evaluate_gate(
             )
         else:
             gate = _non_inferiority_gate(claim, against, candidate, compare)
-        specs.append(ClaimSpec(claim.name, (gate,), description=claim.description))
-    return evaluate_claims(candidate.results, specs, manifest=candidate.manifest)
+        made.append(ClaimSpec(claim.name, (gate,), description=claim.description))
+    return evaluate_claims(candidate.results, made, manifest=candidate.manifest)
 
 
 def _checked(claims: Sequence[Claim | ClaimSpec]) -> list[Claim | ClaimSpec]:
@@ -209,16 +215,21 @@ def _non_inferiority_gate(
     except (MissingColumnError, ArtifactError) as error:
         reason = str(error)
         return verdict_gate(name, lambda r, m: (False, reason, {}), severity=claim.severity)
-    verdict = _non_inferior(claim, comparison[slice_name, before, metric])
+    verdict = _non_inferior(claim, comparison[slice_name, before, metric], comparison.notes)
     return verdict_gate(name, lambda r, m: verdict, severity=claim.severity)
 
 
-def _non_inferior(claim: Claim, cell: RunDifference) -> Verdict:
+def _non_inferior(claim: Claim, cell: RunDifference, notes: Sequence[str]) -> Verdict:
     margin = claim.non_inferior_by or 0.0
     better_high = claim.higher_is_better
     if better_high is None:
         better_high = cell.higher_is_better
-    evidence = {**cell.to_dict(), "margin": margin, "higher_is_better": better_high}
+    evidence: dict[str, Any] = {
+        **cell.to_dict(),
+        "margin": margin,
+        "higher_is_better": better_high,
+        **({"notes": list(notes)} if notes else {}),
+    }
     where = f"{cell.metric} of {claim.scorer!r} on {cell.slice!r}"
     if cell.status != "ok":
         return False, f"{where} cannot be compared: {cell.status}: {cell.reason}", evidence
@@ -226,6 +237,11 @@ def _non_inferior(claim: Claim, cell: RunDifference) -> Verdict:
         return False, f"{where} cannot be compared: {cell.reason}", evidence
     if cell.n_folds_failed:
         return False, f"{where} cannot be compared: {cell.reason}", evidence
+    if better_high is None:
+        raise InvalidInputError(
+            f"claim {claim.name!r}: whether {cell.metric!r} is better high or low is not known; "
+            "add higher_is_better = true or false"
+        )
     missing = _missing(cell)
     if missing and not claim.allow_missing:
         remedy = "score them, or write allow_missing = true if they are left out on purpose"
@@ -236,7 +252,7 @@ def _non_inferior(claim: Claim, cell: RunDifference) -> Verdict:
     )
     end = "lower" if better_high else "upper"
     new = f"{cell.n_only_b} units are new in this run and not compared" if cell.n_only_b else ""
-    remarks = "; ".join(filter(None, [cell.reason, missing, new]))
+    remarks = "; ".join(filter(None, [cell.reason, missing, new, *notes]))
     message = (
         f"{where}: {cell.value_a:.6g} in the baseline, {cell.value_b:.6g} now, difference "
         f"{cell.delta:+.6g} on {cell.n_units} units; its {end} bound is {bound:+.6g} and must be "

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from eval_toolkit.analysis import JudgeStudy, judge_study
-from eval_toolkit.cli._judged import Judged, LabelPlans, judged_options, label_plans
+from eval_toolkit.cli._judged import LABEL_RULES, Judged, LabelPlans, judged_options, label_plans
 from eval_toolkit.cli._options import Sampling, output_options, sampling_options
 from eval_toolkit.cli._show import Output, Page, Table
 from eval_toolkit.cli._text import in_options
@@ -29,7 +29,7 @@ _AGREEMENT = {
     "sensitivity": "sensitivity, of people's positives",
     "specificity": "specificity, of people's negatives",
     "precision": "precision, of the judge's positives",
-    "negative_precision": "the same of its negatives",
+    "negative_precision": "right among the judge's negatives",
     "bias": "bias, judge minus people",
 }
 _MOST_CLASSES = 8
@@ -87,7 +87,8 @@ def study(
     )
     next_labels = None
     if found.n_labels < found.n_records:
-        next_labels = label_plans(judged, width, sampling.confidence)
+        rules = ("by-verdict",) if by_verdict else LABEL_RULES
+        next_labels = label_plans(judged, width, sampling.confidence, rules)
     output.emit(_Told(judged, found, next_labels, sampling).page(), inputs=judged.files)
 
 

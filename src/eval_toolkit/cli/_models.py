@@ -13,7 +13,7 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.models.loading import load_model
 from eval_toolkit.protocols import Model
 
-__all__ = ["ModelChoice", "model_options", "read_arguments"]
+__all__ = ["ModelChoice", "is_http", "model_options", "read_arguments"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -59,10 +59,13 @@ def model_options(command: _Command) -> _Command:
         options = {name: value for name, value in given.items() if value is not None}
         if (prices := kwargs.pop("prices")) is not None:
             options["prices"] = _prices(prices)
-        options |= read_arguments(kwargs.pop("model_args"))
+        arguments = read_arguments(kwargs.pop("model_args"))
 
-        def choose(name: str, **more: Any) -> ModelChoice:
-            return ModelChoice(name, {**more, **options})
+        def choose(given: str, among: Sequence[str] = (), **more: Any) -> ModelChoice:
+            """Return a model; among several, options of HTTP are of those that HTTP reaches."""
+            name, own = _with_options(given)
+            apart = any(map(is_http, among)) and not is_http(name)
+            return ModelChoice(name, {**more, **({} if apart else options), **arguments, **own})
 
         return command(*args, choose=choose, **kwargs)
 
@@ -76,6 +79,24 @@ def model_options(command: _Command) -> _Command:
     for option in reversed(_HTTP):
         decorated = option(decorated)
     return decorated  # type: ignore[no-any-return]
+
+
+def is_http(name: str) -> bool:
+    """Return whether a model is asked over HTTP."""
+    return name.startswith("openai:")
+
+
+def _with_options(text: str) -> tuple[str, dict[str, Any]]:
+    """Return a model's name and the options behind it, as in ``openai:m{max_tries=3}``."""
+    name, brace, rest = text.partition("{")
+    if not brace or not is_http(name):  # a scripted answer may hold braces of its own
+        return text, {}
+    try:
+        return name, tomllib.loads(f"options = {{{rest}")["options"]
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInputError(
+            f"{text}: the options are no TOML table such as {{base_url='URL'}}: {error}"
+        ) from None
 
 
 def _prices(text: str) -> tuple[float, float]:

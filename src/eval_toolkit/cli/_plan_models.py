@@ -260,6 +260,8 @@ def _costs(given: Sequence[str]) -> dict[str, float]:
             costs[name] = float(number)
         except ValueError:
             raise InvalidInputError(f"--cost {text} must be WHAT=NUMBER, as item=0.5") from None
+        if not (math.isfinite(costs[name]) and costs[name] >= 0.0):
+            raise InvalidInputError(f"--cost {text}: a cost is a finite number, 0 or more")
     return costs
 
 
@@ -292,7 +294,8 @@ def _variance_page(found: VarianceComponents, buys: Any, payload: dict[str, Any]
         *([found.reason] if found.reason else []),
         (
             f"for `plan attempts`: --item-sd {spread['item']:.3g} --within-sd "
-            f"{spread['attempt']:.3g} --correlation (of the two systems' item means)"
+            f"{spread['attempt']:.3g} --correlation R, R that of the two systems' item means; "
+            "without --correlation it would take --item-sd as that of their differences"
         ),
     ]
     return Page("Plan", payload, lead, tables, notes)

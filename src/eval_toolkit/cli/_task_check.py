@@ -1,7 +1,8 @@
 """``eval-toolkit tasks check``: items that a model may have seen, in a corpus or in its prompt."""
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ __all__ = ["check"]
 
 _PARTS = ("question", "choices", "answer")
 _SHOWN = 10
+_TEXTS = re.compile(r"\.(txt|csv|tsv|jsonl|ndjson|json|parquet|pq)(\.gz)?$")
+"""Names of files that a folder of texts is searched for."""
 
 
 @click.command()
@@ -33,7 +36,8 @@ _SHOWN = 10
     "--corpus",
     multiple=True,
     metavar="PATH",
-    help="Texts that a model may have learned from: txt, CSV, TSV, JSONL, Parquet. Repeatable.",
+    help="Texts that a model may have learned from: txt, CSV, TSV, JSONL, Parquet, or a folder of "
+    "such files. Repeatable.",
 )
 @click.option("--corpus-text", default="text", show_default=True, help="Column of CORPUS tables.")
 @click.option(
@@ -95,7 +99,7 @@ def check(
         raise click.UsageError("give --corpus to look in, or --fewshot as in the run")
     if run is not None and not corpus:
         raise click.UsageError("--run goes with --corpus")
-    files = _tables.expand_paths(corpus) if corpus else []
+    files, other = _corpus_files(corpus)
     found = _Found(
         chosen,
         _in_corpus(chosen, files, parts or _PARTS, **looking) if files else None,
@@ -103,9 +107,30 @@ def check(
     )
     effects = [] if run is None or found.corpus is None else _effects(found.corpus, run)
     inputs: list[str | Path] = [*files, *([] if run is None else [run])]
-    output.emit(found.page(effects), inputs=inputs)
+    page = found.page(effects)
+    output.emit(replace(page, notes=[*page.notes, *other]), inputs=inputs)
     if found.count("error") or (strict and found.count("warning")):
         raise EvidenceSaysNo
+
+
+def _corpus_files(given: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """Return the files of a corpus, and in words those of its folders that are not read."""
+    files: list[Path] = []
+    notes = []
+    for path in given:
+        if not Path(path).is_dir():
+            files += _tables.expand_paths(path)
+            continue
+        there = sorted(one for one in Path(path).rglob("*") if one.is_file() and one.stat().st_size)
+        texts = [one for one in there if _TEXTS.search(one.name.lower())]
+        if not texts:
+            raise InvalidInputError(f"{path}: there is no txt, CSV, TSV, JSONL or Parquet file")
+        files += texts
+        if len(there) > len(texts):
+            left = next(one for one in there if one not in texts)
+            n = len(there) - len(texts)
+            notes.append(f"not read in {path}: {n:,} files of other kinds, such as {left.name}")
+    return files, notes
 
 
 def _in_corpus(

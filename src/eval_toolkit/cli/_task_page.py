@@ -1,9 +1,12 @@
 """What a run of a task looks like: overall, by subject, and what errors could change."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eval_toolkit.cli._show import Page, Table
+from eval_toolkit.cli._text import number
+from eval_toolkit.graders import load_grader
+from eval_toolkit.judges.asking import judges_in
 from eval_toolkit.scorecards import MetricResult, Scorecard
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.planning import Estimate
@@ -15,8 +18,14 @@ _SHOWN_BY_SUBJECT = 3
 """Metrics in the table of subjects; the others are in --json."""
 
 
-def estimate_page(task: BaseTask[Any], planned: Estimate) -> Page:
-    """Return what a run would ask."""
+def estimate_page(
+    task: BaseTask[Any],
+    planned: Estimate,
+    graders: Sequence[str] | None = None,
+    *,
+    stops: bool = False,
+) -> Page:
+    """Return what a run would ask, its judges included; ``stops`` says that a rule may end it."""
     most = planned.completion_tokens
     rows = [
         ["samples", f"{planned.n_samples:,}"],
@@ -27,14 +36,19 @@ def estimate_page(task: BaseTask[Any], planned: Estimate) -> Page:
     if planned.cost is not None:
         what = "of the prompts alone" if most is None else "at most"
         rows.append([f"cost, {what}", f"{planned.cost:.4g}"])
+    made = task.graders() if graders is None else [load_grader(one) for one in graders]
+    judges = {
+        judge.name: planned.n_requests * getattr(judge, "votes", 1) for judge in judges_in(made)
+    }
+    rows += [[f"requests to the judge {name}", f"{n:,}"] for name, n in judges.items()]
+    notes = [f"tokens: {planned.how}"]
+    if judges:
+        notes.append("tokens and cost of judges come on top; they depend on the answers")
+    if stops:
+        notes.append("at most: the rule that may end the run early is not foreseen")
     lead = [f"task {task.NAME}: this would be asked; nothing was"]
-    return Page(
-        "dry run",
-        {"task": task.NAME, **planned.to_dict()},
-        lead,
-        [Table(["", ""], rows)],
-        [f"tokens: {planned.how}"],
-    )
+    payload = {"task": task.NAME, **planned.to_dict(), **({"judges": judges} if judges else {})}
+    return Page("dry run", payload, lead, [Table(["", ""], rows)], notes)
 
 
 def task_page(task: BaseTask[Any], done: TaskRun, *, asks: bool = True) -> Page:
@@ -45,7 +59,7 @@ def task_page(task: BaseTask[Any], done: TaskRun, *, asks: bool = True) -> Page:
         f"{100 * config['confidence']:g} % intervals, seed {config['seed']}",
     ]
     if done.stopping is not None:
-        lead.append(_stopped(done.stopping))
+        lead.append(_stopped(done.stopping, config["until"]["scope"]))
     tables = [_overall(done.card)]
     if done.card.slices:
         tables.append(_by_subject(done.card))
@@ -54,14 +68,17 @@ def task_page(task: BaseTask[Any], done: TaskRun, *, asks: bool = True) -> Page:
     return Page(f"{task.NAME}", done.to_dict(), lead, tables, _notes(done, asks))
 
 
-def _stopped(told: Mapping[str, Any]) -> str:
-    """Say why the run ended where it did, and what that saved."""
-    used, total = told["n_used"], told["n_total"]
+def _stopped(told: Mapping[str, Any], scope: str) -> str:
+    """Say why the run ended where it did, what that saved, and what its intervals are of."""
+    used, total, beyond = told["n_used"], told["n_total"], told["n_beyond"]
+    of = "" if scope == "population" else ", of the score on exactly these items,"
+    held = f"the intervals{of} hold at every look"
     if used == total:
-        return f"not stopped early: {told['reason']}"
+        return f"not stopped early: {told['reason']}; {held}"
+    late = f" ({beyond:,} more were under way and are kept)" if beyond else ""
     return (
-        f"stopped early, {used:,} of {total:,} samples count, {told['n_saved']:,} saved: "
-        f"{told['reason']}; the intervals hold at every look"
+        f"stopped early, {used:,} of {total:,} samples count{late}, {told['n_saved']:,} saved: "
+        f"{told['reason']}; {held}"
     )
 
 
@@ -87,9 +104,9 @@ def _overall(card: Scorecard) -> Table:
     rows = [
         [
             name,
-            _number(cell.value),
+            number(cell.value),
             _interval(cell),
-            _number(cell.details.get("standard_error")),
+            number(cell.details.get("standard_error")),
             "" if cell.n_units is None else f"{cell.n_units:,}",
             str(cell.n_errors),
             *([said[name]] if any(said.values()) else []),
@@ -129,14 +146,14 @@ def _errors(card: Scorecard) -> Table:
 
 
 def _in_any_case(ends: list[float] | None) -> str:
-    return "" if ends is None else f"[{ends[0]:.3f}, {ends[1]:.3f}]"
+    return "" if ends is None else f"[{number(ends[0])}, {number(ends[1])}]"
 
 
 def _under(details: Mapping[str, Any]) -> list[str]:
     """Return the value under each policy; where only some exist, the others have no bound."""
     found = [details.get(policy) for policy in ("exclude", "as_zero", "worst", "best")]
     none = "" if all(value is None for value in found) else "unbounded"
-    return [_number(found[0]), *(_number(value) or none for value in found[1:])]
+    return [number(found[0]), *(number(value) or none for value in found[1:])]
 
 
 def _notes(done: TaskRun, asks: bool) -> list[str]:
@@ -202,15 +219,11 @@ def _why(done: TaskRun) -> list[str]:
     return [f"{count:,} × {why}" for why, count in common]
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
-
-
 def _interval(cell: MetricResult) -> str:
-    return "" if cell.ci is None else f"[{cell.ci.ci_low:.3f}, {cell.ci.ci_high:.3f}]"
+    return "" if cell.ci is None else f"[{number(cell.ci.ci_low)}, {number(cell.ci.ci_high)}]"
 
 
 def _with_interval(cell: MetricResult) -> str:
     if cell.value is None or cell.status != "ok":
         return cell.status
-    return f"{cell.value:.3f} {_interval(cell)}".rstrip()
+    return f"{number(cell.value)} {_interval(cell)}".rstrip()

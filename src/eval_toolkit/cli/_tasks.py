@@ -33,6 +33,7 @@ _OPTIONS = {
                                   help="Draw the examples of an lm-eval file as lm-eval does."),
 }  # fmt: skip
 _OF_ITEMS = ("limit", "order")
+_OF_LM_EVAL = ("allow_code", "lm_eval_shots")
 
 
 def task_options(command: _Command) -> _Command:
@@ -60,18 +61,27 @@ def _with(command: _Command, names: Iterable[str]) -> _Command:
 
 def load_chosen_task(name: str, options: dict[str, Any]) -> BaseTask[Any]:
     """Return the task; ``limit`` and ``order`` are of its samples, not of itself."""
+    for option in _OF_LM_EVAL:
+        if options.get(option) and not name.lower().endswith((".yaml", ".yml")):
+            raise click.UsageError(f"--{option.replace('_', '-')} is for YAML files of lm-eval")
     return load_task(name, **{k: v for k, v in options.items() if k not in _OF_ITEMS})
 
 
 def with_perturbations(task: BaseTask[Any], given: Sequence[str]) -> BaseTask[Any]:
     """Return the task with its questions changed as ``KIND`` or ``KIND=PROBABILITY`` says."""
-    from eval_toolkit.tasks.perturbations import Perturbation, perturbed
+    from eval_toolkit.cli._names import nearest
+    from eval_toolkit.tasks.perturbations import KINDS, Perturbation, perturbed
 
+    kinds = [kind for kind in KINDS if kind != "paraphrase"]  # which needs templates
     for text in given:
         kind, equals, share = text.partition("=")
+        if kind not in kinds:
+            raise click.UsageError(f"--perturb {text}: {nearest(kind, kinds)}")
         try:
             probability = float(share) if equals else None
         except ValueError:
             raise click.UsageError(f"--perturb {text}: {share!r} is no number") from None
+        if probability is not None and not 0.0 <= probability <= 1.0:
+            raise click.UsageError(f"--perturb {text}: a share lies between 0 and 1")
         task = perturbed(task, Perturbation(kind, probability, seed=task.seed))
     return task

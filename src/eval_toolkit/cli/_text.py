@@ -2,50 +2,100 @@
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
 
-__all__ = ["in_options", "one_line", "reader_may_go", "say"]
+__all__ = ["in_options", "number", "one_line", "reader_may_go", "say"]
 
-# What the library's errors advise, and the option that does it.
-_OPTIONS = {
+# What the library advises a caller, and what the reader of a command can do.
+_PHRASES = {
     "quoting=False takes": "--no-quoting takes",
     "pass overwrite=True": "say --overwrite",
     "with `pairs`": "with --pair A=B",
-    "`header` is": "--header is",
-    "`by`": "--by",
-    "`formatter` is": "--format is",
-    "`pass_at` is": "--pass-at is",
-    "`attempts` is": "--attempts is",
-    "`temperature` is": "--temperature is",
-    "set `temperature`": "set --temperature",
-    "`votes` is": "--votes is",
-    "`human`": "--human",
+    "set `num_fewshot`": "set --fewshot",
     "Pass `strata` (the verdicts, if labels were bought by verdict) or `weights` "
     "(1 / chance of a label)": "Say --by-verdict if labels were bought by verdict",
-    "set `num_fewshot`": "set --fewshot",
-    "`item_sd`": "--item-sd",
-    "`within_sd`": "--within-sd",
-    "`judge_sd`": "--judge-sd",
-    "`sensitivity`": "--sensitivity",
-    "`specificity`": "--specificity",
-    "`proportion`": "--expected",
-    "`correlation`": "--correlation",
-    "`effect`": "--effect",
     "`costs` names": "--cost names",
-    "`api_key_env`": "--api-key-env",
-    "`base_url`": "--base-url",
+    "attempts; ask for at least ": "attempts; say --attempts ",
+    "give one of them another `name`": "name one of them otherwise, as in bleu{name='other'}, "
+    "if `graders show` lists that option, or leave it out",
+    "name them with a mapping where": "name them, NAME=RUN, where",
+    "name the systems with a mapping": "name the systems, NAME=RUN",
+    "`method` is 'bayes', which": "--bayes",
+    "use 'bootstrap'": "leave it out",
+    "give it numbers by a mapping or a callable": "TEXT answers open questions alone",
 }
+_PAIRS = " Pair scorers of different names with `pairs`"
+# Arguments of the library whose options have another name.
+_OTHER_NAMES = {
+    "width": "--until-width",
+    "metric": "--until-metric",
+    "metrics": "--metric",
+    "half_width": "--width",
+    "proportion": "--expected",
+    "reference": "--corpus",
+    "judges": "--judge",
+}
+_ARGUMENT = re.compile(r"`(\w+)`")
+_SET = re.compile(r"pass (\w+)=True|\b(\w+)='([^']*)'|option '(\w+)'")
 
 
-def in_options(message: str) -> str:
-    """Return the library's advice in the words of the command line."""
-    for argument, option in _OPTIONS.items():
-        message = message.replace(argument, option)
-    return message
+def in_options(message: str, command: click.Command | None = None) -> str:
+    """Return the library's advice in the words of a command, by default the one that is running.
+
+    An argument in backticks becomes the option that the command has for it.
+
+    Examples
+    --------
+    >>> command = click.Command("x", params=[click.Option(["--pass-hat"]), click.Option(["--on-x"])])
+    >>> in_options("`pass_hat` is 4; leave them out with on_x='drop'", command)
+    '--pass-hat is 4; leave them out with --on-x drop'
+    """
+    context = click.get_current_context(silent=True)
+    command = command or (context.command if context else None)
+    options = _options_of(command)
+    if "pairs" not in options:
+        message = message.replace(_PAIRS, "")
+    for phrase, said in _PHRASES.items():
+        message = message.replace(phrase, said)
+
+    def given(match: re.Match[str]) -> str:
+        flag, name, value, refused = match.groups()
+        option = options.get(flag or name or refused)
+        if option is None:
+            return match[0]
+        return f"say {option}" if flag else option if refused else f"{option} {value}"
+
+    message = _ARGUMENT.sub(lambda found: options.get(found[1], found[0]), message)
+    return _SET.sub(given, message)
+
+
+def _options_of(command: click.Command | None) -> dict[str, str]:
+    """Return the option of a command that stands for an argument of the library."""
+    if command is None:
+        return {}
+    own = {
+        str(parameter.name): max(parameter.opts, key=len)
+        for parameter in command.params
+        if isinstance(parameter, click.Option)
+    }
+    others = {name: option for name, option in _OTHER_NAMES.items() if option in own.values()}
+    return others | own
+
+
+def number(value: float | None, sign: str = "", digits: int = 3) -> str:
+    """Return a number with some digits, or nothing; what differs by rounding errors reads the same.
+
+    Examples
+    --------
+    >>> number(0.1 + 0.2 - 0.2995, digits=3), number(0.0005, digits=3), number(-1e-9, "+")
+    ('0.001', '0.001', '+0.000')
+    """
+    return "" if value is None else f"{round(value, 12):{sign}z.{digits}f}"
 
 
 def one_line(text: object) -> str:

@@ -22,10 +22,13 @@ _OPTIONS = (
                  help="The run that --until-decided compares with, item by item."),
     click.option("--until-metric", metavar="NAME",
                  help="What --until-width and --until-decided look at."),
+    click.option("--until-scope", type=click.Choice(["population", "benchmark"]),
+                 default="population", show_default=True,
+                 help="Intervals of items like these, or of the score on exactly these items."),
     click.option("--margin", type=click.FloatRange(0), metavar="D",
                  help="Differences up to D do not matter to --until-decided."),
 )  # fmt: skip
-_NAMES = ("until_width", "until_decided", "against", "until_metric", "margin")
+_NAMES = ("until_width", "until_decided", "against", "until_metric", "until_scope", "margin")
 
 
 def until_options(command: _Command) -> _Command:
@@ -46,6 +49,7 @@ def _rule(
     decided: bool,
     against: str | None,
     metric: str | None,
+    scope: str,
     margin: float | None,
 ) -> Until:
     if decided != (against is not None):
@@ -55,9 +59,9 @@ def _rule(
     if margin is not None and against is None:
         raise click.UsageError("--margin is for --until-decided")
     if width is not None:
-        return UntilWidth(width, metric)
+        return UntilWidth(width, metric, scope)
     if against is not None:
-        return UntilDecided(Run.open(against), metric, margin or 0.0)
+        return UntilDecided(Run.open(against), metric, margin or 0.0, scope)
     if metric is not None:
         raise click.UsageError("--until-metric is for --until-width and --until-decided")
     return None

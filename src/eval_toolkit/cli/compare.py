@@ -1,6 +1,5 @@
 """``eval-toolkit compare``: B minus A on the same rows, with intervals and p-values."""
 
-import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,11 +17,12 @@ from eval_toolkit.cli._blocks import not_probabilities
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
 from eval_toolkit.cli._rows import Parts, Predictions, Wanted, read_predictions
 from eval_toolkit.cli._show import Output, Page, Table
-from eval_toolkit.errors import EvalToolkitError, InvalidInputError
+from eval_toolkit.cli._text import number
+from eval_toolkit.errors import InvalidInputError, MissingFileError
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
 
-__all__ = ["compare"]
+__all__ = ["compare", "refuse_nothing"]
 
 DEFAULT_METRICS = ("pr_auc", "roc_auc", "brier")
 _HASH = "content hash"
@@ -87,6 +87,7 @@ def compare(
             pairs=_pairs(pairs),
         )
         output.emit(_page(result, [f"A is run {result.run_a}, B is run {result.run_b}"], sampling))
+        refuse_nothing(result.cells)
         return
     if pairs:
         raise click.UsageError("--pair is for runs; of files, name the scores: --score a --score b")
@@ -94,9 +95,18 @@ def compare(
     pair = (
         _one_file(sides[0], wanted) if len(sides) == 1 else _two_files(sides, wanted, on_mismatch)
     )
-    page = _page(_compared(pair, specs, sampling), pair.lead(), sampling)
+    result = _compared(pair, specs, sampling)
+    page = _page(result, pair.lead(), sampling)
     page = replace(page, payload={**page.payload, "pairing": pair.to_dict()})
     output.emit(page, inputs=[file for side in sides for file in _tables.expand_paths(side)])
+    refuse_nothing(result.cells)
+
+
+def refuse_nothing(cells: Sequence[RunDifference]) -> None:
+    """Raise if not one metric could be compared: a script must not read that as fine."""
+    if not any(cell.status == "ok" for cell in cells):
+        why = f": {cells[0].metric}: {cells[0].reason}" if cells else ""
+        raise InvalidInputError(f"nothing could be compared{why}")
 
 
 @dataclass(frozen=True)
@@ -313,38 +323,30 @@ def _two_runs(
     **options: Any,
 ) -> RunComparison:
     """Compare two runs; the options are those of `compare_runs`."""
+    for path in paths:
+        if not Path(path).exists():
+            raise MissingFileError(f"{path}: no such folder")
     if len(paths) != 2 or not all(Path(path).is_dir() for path in paths):
         raise InvalidInputError("compare two files or the folders of two runs")
     if replace(wanted, by=()) != Wanted():
         raise InvalidInputError(
             f"{paths[0]}: --label, --score, --group and --id are for files; a run knows its own"
         )
+    from eval_toolkit.graders.stored import stored_metrics
+
     runs = [Run.open(path) for path in paths]
+    specs = stored_metrics(runs)
+    known = {spec.name for spec in specs}
     return compare_runs(
         *runs,
-        specs=_grader_specs(runs),
-        metrics=[_run_metric(name) for name in metrics] or None,
+        specs=specs,
+        metrics=[name if name in known else _run_metric(name) for name in metrics] or None,
         by=list(dict.fromkeys(wanted.by)),
         confidence=sampling.confidence,
         n_resamples=sampling.n_resamples,
         seed=sampling.seed,
         **options,
     )
-
-
-def _grader_specs(runs: Sequence[Run]) -> list[MetricSpec]:
-    """Return the metrics of the runs' graders that are no means; of graders without options."""
-    from eval_toolkit.graders import load_grader
-
-    first, second = ((run.manifest.get("config") or {}).get("graders") or {} for run in runs)
-    found: dict[str, MetricSpec] = {}
-    for name, version in dict(first).items():
-        if dict(second).get(name) != version or "+" in str(version):
-            continue
-        with contextlib.suppress(EvalToolkitError):  # a grader of the task's own, or an extra
-            own = getattr(load_grader(name), "metrics", None)
-            found |= {spec.name: spec for spec in (own() if callable(own) else [])}
-    return list(found.values())
 
 
 def _pairs(given: Sequence[str]) -> dict[str, str] | None:
@@ -380,7 +382,12 @@ def _page(result: RunComparison, lead: Sequence[str], sampling: Sampling) -> Pag
         f"version of {name}: {old} in A, {new} in B"
         for name, (old, new) in (result.version_changes or {}).items()
     ]
-    notes = [f"{cell.metric}, {cell.slice}: {cell.reason}" for cell in result.cells if cell.reason]
+    notes = [
+        f"{cell.metric}, {cell.slice}: {remark}"
+        for cell in result.cells
+        for remark in (cell.reason, cell.disagreement)
+        if remark
+    ]
     table = _table(result.cells)
     lines = [*lead, f"B - A, {sampling}"]
     counted = [*result.notes, *result.left_out, *result.without_value]
@@ -400,12 +407,12 @@ def _table(cells: Sequence[RunDifference]) -> Table:
             *([cell.scorer] if by_scorer else []),
             cell.metric,
             str(cell.n_units),
-            _number(cell.value_a),
-            _number(cell.value_b),
-            _number(cell.delta, "+"),
+            number(cell.value_a),
+            number(cell.value_b),
+            number(cell.delta, "+"),
             ""
             if cell.ci_low is None
-            else f"[{_number(cell.ci_low, '+')}, {_number(cell.ci_high, '+')}]",
+            else f"[{number(cell.ci_low, '+')}, {number(cell.ci_high, '+')}]",
             _p_value(cell.p_value),
             *([_p_value(cell.p_adjusted)] if by_slice else []),
             cell.verdict,
@@ -415,10 +422,6 @@ def _table(cells: Sequence[RunDifference]) -> Table:
     return Table(header, rows)
 
 
-def _number(value: float | None, sign: str = "") -> str:
-    return "" if value is None else f"{value:{sign}.3f}"
-
-
 def _p_value(value: float | None) -> str:
     """Return a p-value; one that rounds to nothing is not nothing."""
-    return "<0.001" if value is not None and value < 0.0005 else _number(value)
+    return "<0.001" if value is not None and value < 0.0005 else number(value)

@@ -13,6 +13,7 @@ from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output, Page, Table, refuse_target, writing
 from eval_toolkit.cli._text import one_line, say
+from eval_toolkit.graders.stored import stored_metrics
 from eval_toolkit.runs import Run
 
 __all__ = ["gate"]
@@ -61,7 +62,14 @@ def gate(
     eval-toolkit gate runs/r7 --claims claims.toml --baseline runs/r6 --junit gate.xml
     """  # noqa: D301
     candidate = Run.open(run)
-    report = evaluate_gate(candidate, claims, baseline, allow_version_change=allow_version_change)
+    against = None if baseline is None else Run.open(baseline)
+    report = evaluate_gate(
+        candidate,
+        claims,
+        against,
+        specs=[] if against is None else stored_metrics([against, candidate]),
+        allow_version_change=allow_version_change,
+    )
     page = _page(candidate.run_id, report)
 
     def write_junit() -> None:

@@ -5,16 +5,18 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from eval_toolkit.cli._asking import Asked, asking_options, progress_bar, resumable
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._judge_page import pairs_page
 from eval_toolkit.cli._judge_study import study
-from eval_toolkit.cli._models import ModelChoice, model_options
+from eval_toolkit.cli._models import ModelChoice, is_http, model_options
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output, Page, Table
 from eval_toolkit.cli._task_page import task_page
 from eval_toolkit.cli._tasks import load_chosen_task, whole_task_options, with_perturbations
+from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.judges import RUBRICS, Judge, PairJudge, Panel, Rubric
 from eval_toolkit.protocols import Model
 from eval_toolkit.runs import Run
@@ -50,6 +52,11 @@ _max_tokens = click.option(
 )
 
 
+_perturb = click.option(
+    "--perturb", "perturbations", multiple=True, metavar="KIND[=P]", help="As it was asked."
+)
+
+
 @judge.command()
 @click.argument("run", type=_RUN, metavar="RUN")
 @_task
@@ -59,7 +66,8 @@ _max_tokens = click.option(
     required=True,
     multiple=True,
     metavar="MODEL",
-    help="Who judges: openai:NAME, … (`models list`). Several are a panel.",
+    help="Who judges: openai:NAME, … (`models list`), with options of its own as in "
+    "\"openai:NAME{base_url='URL'}\". Several are a panel.",
 )
 @click.option(
     "--rubric",
@@ -90,12 +98,10 @@ _max_tokens = click.option(
     "graders",
     multiple=True,
     metavar="NAME",
-    help="Beside the judges, instead of the task's. Repeatable.",
+    help="Beside the judges, instead of the run's. Repeatable.",
 )
 @whole_task_options
-@click.option(
-    "--perturb", "perturbations", multiple=True, metavar="KIND[=P]", help="As the run was asked."
-)
+@_perturb
 @model_options
 @asking_options
 def run(
@@ -112,15 +118,15 @@ def run(
 ) -> None:
     """Let a model judge the stored answers of a run.
 
-    The model that answered is not asked again. Every verdict is kept with its prompt; one that cannot be read is an error, never a number.
-    Killed at any moment, the same command goes on. --out RUN adds the verdicts to the run itself.
+    The model that answered is not asked again. Every verdict is kept with its prompt; one that
+    cannot be read is an error, never a number. Killed at any moment, the same command goes on. --out RUN adds the verdicts to the run itself.
 
     \b
     eval-toolkit judge run runs/mine --task my.toml --judge openai:m --rubric correctness
     """  # noqa: D301
     chosen = with_perturbations(load_chosen_task(task, options), perturbations)
     source = Run.open(run)
-    asking = [_loaded(choose, model, asked) for model in dict.fromkeys(models)]
+    asking = [_loaded(choose, model, asked, among=models) for model in dict.fromkeys(models)]
     asked_rubrics = dict.fromkeys(rubrics or ["correctness"])
     judges = [_judge(_rubric(name), asking, **voting) for name in asked_rubrics]
     folder = asked.folder(
@@ -139,7 +145,7 @@ def run(
             folder,
             graders=list(graders) or None,
             on_progress=bar,
-            **asked.counted,
+            **_said(asked.counted),
             **asked.engine,
         )
     asked.output.emit(task_page(chosen, done, asks=False))
@@ -181,6 +187,7 @@ def run(
     help="What to do with items of one id whose content differs.",
 )
 @whole_task_options
+@_perturb
 @model_options
 @asking_options
 def pairs(
@@ -194,6 +201,7 @@ def pairs(
     temperature: float,
     max_tokens: int,
     on_mismatch: str,
+    perturbations: Sequence[str],
     options: dict[str, Any],
     choose: Callable[..., ModelChoice],
     asked: Asked,
@@ -206,7 +214,7 @@ def pairs(
     \b
     eval-toolkit judge pairs runs/old runs/new --task my.toml --judge openai:m
     """  # noqa: D301
-    chosen = load_chosen_task(task, options)
+    chosen = with_perturbations(load_chosen_task(task, options), perturbations)
     runs = Run.open(run_a), Run.open(run_b)
     told: dict[str, Any] = {} if criteria is None else {"criteria": criteria}
     asking = PairJudge(
@@ -268,9 +276,14 @@ def rubrics(output: Output) -> None:
 
 def _rubric(given: str) -> Rubric:
     """Return a ready rubric by name, or the one that a file holds."""
-    if given.lower().endswith(_FILES):
-        return Rubric.of(read_tables(Path(given)))
-    return Rubric.of(given)
+    if not given.lower().endswith(_FILES):
+        return Rubric.of(given)
+    tables = read_tables(Path(given))
+    try:
+        return Rubric.of(tables)
+    except InvalidInputError as error:
+        said = str(error).replace(f"the rubric {dict(tables)!r:.60}", "the rubric")
+        raise InvalidInputError(f"{given}: {said}") from None
 
 
 def _judge(rubric: Rubric, models: Sequence[Model], rule: str, **options: Any) -> Judge | Panel:
@@ -278,7 +291,7 @@ def _judge(rubric: Rubric, models: Sequence[Model], rule: str, **options: Any) -
     if len(models) == 1:
         return Judge(rubric, models[0], rule=rule, **options)
     # A judge's name stands in the step of its requests, which has colons of its own.
-    names = [f"{rubric.name}_{model.name}".replace(":", "-") for model in models]
+    names = _numbered([f"{rubric.name}_{model.name}".replace(":", "-") for model in models])
     members = [
         Judge(rubric, one, name=name, rule=rule, **options)
         for name, one in zip(names, models, strict=True)
@@ -286,11 +299,32 @@ def _judge(rubric: Rubric, models: Sequence[Model], rule: str, **options: Any) -
     return Panel(members, rule=rule, name=rubric.name)
 
 
-def _loaded(choose: Callable[..., ModelChoice], model: str, asked: Asked) -> Model:
+def _numbered(names: Sequence[str]) -> list[str]:
+    """Return names that differ: the second of one name is "name_2"."""
+    return [
+        name if names[:at].count(name) == 0 else f"{name}_{names[:at].count(name) + 1}"
+        for at, name in enumerate(names)
+    ]
+
+
+def _loaded(
+    choose: Callable[..., ModelChoice], model: str, asked: Asked, among: Sequence[str] = ()
+) -> Model:
     """Return who judges; one that limits itself is told how many requests are wanted at once."""
     wanted = asked.engine["concurrency"]
-    told = {"concurrency": wanted} if wanted and model.startswith("openai:") else {}
-    return choose(model, **told).load()
+    told = {"concurrency": wanted} if wanted and is_http(model) else {}
+    return choose(model, among=among, **told).load()
+
+
+def _said(counted: dict[str, Any]) -> dict[str, Any]:
+    """Return what was typed; the rest is as the run that is judged has it."""
+    context = click.get_current_context()
+    typed = ParameterSource.COMMANDLINE
+    return {
+        name: value
+        for name, value in counted.items()
+        if context.get_parameter_source(name) is typed
+    }
 
 
 def _answered_by(run: Run) -> str:

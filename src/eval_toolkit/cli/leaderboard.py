@@ -1,14 +1,18 @@
 """``eval-toolkit leaderboard``: several systems on the same tasks, ranked with intervals."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
 from eval_toolkit.analysis import Leaderboard
 from eval_toolkit.analysis import leaderboard as ranked
+from eval_toolkit.artifacts import read_json
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.runs.folder import MANIFEST
+from eval_toolkit.tasks.suites.running import SUITE_FILE
 
 __all__ = ["leaderboard"]
 
@@ -47,8 +51,8 @@ def leaderboard(
 ) -> None:
     """Rank systems by their runs on the same tasks: ranks, intervals, who may be best.
 
-    Each RUN is a folder of `run` or `score`. Every task counts the same, on the items that all
-    systems answered. NAME=RUN gives a system a name of its own, also for several runs.
+    Each RUN is a folder of `run`, `score` or `suite`. Every task counts the same, on the items that
+    all systems answered. NAME=RUN gives a system a name of its own, also for several runs.
     """
     board = ranked(
         _named(runs),
@@ -64,14 +68,25 @@ def leaderboard(
 def _named(runs: Sequence[str]) -> Any:
     """Return a list of runs, or where any has a name, the runs of each name."""
     if not any("=" in run for run in runs):
-        return list(runs)
+        return [path for run in runs for path in _runs_of(run)]
     named: dict[str, list[str]] = {}
     for run in runs:
         name, equals, path = run.partition("=")
         if not equals or not name or not path:
             raise click.UsageError(f"{run!r}: name every run (NAME=RUN), or none")
-        named.setdefault(name, []).append(path)
+        named.setdefault(name, []).extend(_runs_of(path))
     return named
+
+
+def _runs_of(given: str) -> list[str]:
+    """Return a run as it is, the finished runs of a suite, and nothing for a suite's own file."""
+    path = Path(given)
+    if path.name == SUITE_FILE and path.is_file():  # a pattern took it in with the runs beside it
+        return []
+    if (path / MANIFEST).exists() or not (path / SUITE_FILE).is_file():
+        return [given]
+    tasks = read_json(path / SUITE_FILE)["tasks"].values()
+    return [str(path / task["path"]) for task in tasks if task["path"] is not None]
 
 
 def _page(board: Leaderboard) -> Page:
@@ -122,6 +137,7 @@ def _page(board: Leaderboard) -> Page:
             ),
         ],
         notes=[
+            *board.notes,
             *(f"left out: {line}" for line in board.left_out),
             f"metrics: {', '.join(f'{task.task} {task.metric}' for task in board.tasks)}",
             (

@@ -41,6 +41,10 @@ _COMMANDS = {
         "eval_toolkit.cli.gate:gate",
         "Hold a run to its claims: exit 1 when one of severity error fails.",
     ),
+    "graders": (
+        "eval_toolkit.cli.graders:graders",
+        "Which graders there are; what one can be told, needs and fills.",
+    ),
     "judge": (
         "eval_toolkit.cli.judge:judge",
         "Let models judge stored answers, and see how far they agree with people.",
@@ -54,6 +58,10 @@ _COMMANDS = {
         "Which models there are; fetch the embedded one; prove an endpoint.",
     ),
     "plan": ("eval_toolkit.cli.plan:plan", "Say how many rows or samples you need."),
+    "positions": (
+        "eval_toolkit.cli.positions:positions",
+        "Ask TASK with its choices in every position: picks and accuracy by position, with a test.",
+    ),
     "robustness": (
         "eval_toolkit.cli.robustness:robustness",
         "Say what typos, case and other words cost: perturbed runs against the plain one.",
@@ -138,7 +146,8 @@ def main(args: Sequence[str] | None = None) -> None:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         _fail("interrupted", EXIT_INTERRUPTED)
     except EvalToolkitError as error:
-        _fail(f"error: {in_options(' '.join(one_line(error).split()))}", EXIT_USAGE)
+        said = in_options(" ".join(one_line(error).split()), _command(args))
+        _fail(f"error: {said}", EXIT_USAGE)
     except SystemExit as stop:
         # click and rich exit with 1 when the reader of help or of a demo has gone; 1 means "the
         # evidence says no". Commands that have a verdict print through `say` and go on.
@@ -146,6 +155,21 @@ def main(args: Sequence[str] | None = None) -> None:
     except Exception as error:
         _fail(f"unexpected {type(error).__name__}: {one_line(error)}", EXIT_FAILED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _command(args: Sequence[str] | None) -> click.Command:
+    """Return the command that arguments name, to speak of its options."""
+    found: click.Command = cli
+    for name in sys.argv[1:] if args is None else args:
+        inner = (
+            found.get_command(click.Context(found), name)
+            if isinstance(found, click.Group)
+            else None
+        )
+        if inner is None:
+            break
+        found = inner
+    return found
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -1,6 +1,7 @@
 """``eval-toolkit robustness``: runs of perturbed questions against the run of the plain ones."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -8,8 +9,13 @@ import click
 from eval_toolkit.cli._names import nearest
 from eval_toolkit.cli._options import Sampling, output_options, sampling_options
 from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.cli._text import number
+from eval_toolkit.cli.compare import refuse_nothing
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.graders.stored import stored_metrics
+from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
+from eval_toolkit.tasks.perturbations import perturbation_name
 from eval_toolkit.tasks.perturbed_runs import WORST, Robustness, RobustnessCell
 from eval_toolkit.tasks.perturbed_runs import robustness as compared
 
@@ -52,28 +58,36 @@ def robustness(
     \b
     eval-toolkit robustness runs/plain runs/typos runs/upper --metric exact_match
     """  # noqa: D301
-    plain = Run.open(run)
+    plain, others = Run.open(run), _opened(perturbed)
     _check_stored(plain, metrics)
+    _refuse_not_plain(plain, others)
     found = compared(
         plain,
-        _named(perturbed),
-        metrics=list(metrics) or None,
+        others,
+        metrics=_wanted([plain, *_each(others)], metrics),
         adjust=adjust,
         confidence=sampling.confidence,
         n_resamples=sampling.n_resamples,
         seed=sampling.seed,
     )
+    found = replace(found, notes=(*found.notes, *_other_differences(plain, _each(others))))
     inputs = [run, *(given.partition("=")[2] or given for given in perturbed)]
     output.emit(_page(found, sampling), inputs=inputs)
+    refuse_nothing([cell.difference for cell in found.cells])
 
 
-def _check_stored(run: Run, metrics: Sequence[str]) -> None:
-    """Raise for a metric that the run has not."""
-    stored = {
+def _stored(run: Run) -> dict[str, None]:
+    """Return the names of a run's metrics."""
+    return {
         name: None
         for slice_name, scorer in run.subjects
         for name in run.results["by_slice"][slice_name]["by_scorer"][scorer]
     }
+
+
+def _check_stored(run: Run, metrics: Sequence[str]) -> None:
+    """Raise for a metric that the run has not."""
+    stored = _stored(run)
     for name in metrics:
         if name not in stored:
             raise InvalidInputError(
@@ -81,17 +95,74 @@ def _check_stored(run: Run, metrics: Sequence[str]) -> None:
             )
 
 
-def _named(given: Sequence[str]) -> dict[str, str] | list[str]:
-    """Return a list of runs, or where they have names, the run of each."""
+def _wanted(runs: Sequence[Run], metrics: Sequence[str]) -> list[MetricSpec | str] | None:
+    """Return what is compared: names, and the specs of those that no name leads back to."""
+    specs = {spec.name: spec for spec in stored_metrics(runs)}
+    if not metrics and not specs:
+        return None
+    names = metrics or list(dict.fromkeys(name for run in runs for name in _stored(run)))
+    return [specs.get(name, name) for name in names]
+
+
+def _opened(given: Sequence[str]) -> dict[str, Run] | list[Run]:
+    """Return the runs, or where they have names, the run of each."""
     if not any("=" in text for text in given):
-        return list(given)
-    named: dict[str, str] = {}
+        return [Run.open(path) for path in given]
+    named: dict[str, Run] = {}
     for text in given:
         name, _, path = text.partition("=")
         if not name or not path or name in named:
             raise click.UsageError(f"{text!r}: name every run (NAME=RUN) differently, or none")
-        named[name] = path
+        named[name] = Run.open(path)
     return named
+
+
+def _each(runs: dict[str, Run] | list[Run]) -> list[Run]:
+    return list(runs.values()) if isinstance(runs, dict) else runs
+
+
+def _config(run: Run) -> Mapping[str, Any]:
+    return run.manifest.get("config") or {}
+
+
+def _perturbed_by(run: Run) -> list[str]:
+    told = (_config(run).get("task") or {}).get("perturbations") or ()
+    return [perturbation_name(one) for one in told]
+
+
+def _refuse_not_plain(plain: Run, others: dict[str, Run] | list[Run]) -> None:
+    """Raise if the plain run is perturbed itself, or is among the others."""
+    if by := _perturbed_by(plain):
+        raise InvalidInputError(
+            f"{plain.path}: was asked with {' and '.join(by)}; RUN is the one of the plain questions"
+        )
+    for other in _each(others):
+        if other.path.resolve() == plain.path.resolve():
+            raise InvalidInputError(f"{other.path}: is the plain run itself")
+
+
+def _other_differences(plain: Run, others: Sequence[Run]) -> list[str]:
+    """Say where a run differs from the plain one in more than its perturbation, or in less."""
+    notes = []
+    for other in others:
+        differ = [what for what, read in _SAME.items() if read(other) != read(plain)]
+        if differ:
+            notes.append(
+                f"{other.path} has another {' and another '.join(differ)} than the plain run; "
+                "that counts as the perturbation's doing here"
+            )
+        elif _config(other).get("task") and not _perturbed_by(other):
+            notes.append(f"{other.path} does not say that it was perturbed")
+    return notes
+
+
+_SAME: dict[str, Callable[[Run], Any]] = {
+    "model": lambda run: _config(run).get("model"),
+    "number of examples": lambda run: (_config(run).get("task") or {}).get("num_fewshot"),
+    "decoding": lambda run: _config(run).get("decoding"),
+    "format": lambda run: _config(run).get("formatter"),
+}
+"""What a perturbed run has in common with the plain one."""
 
 
 def _page(found: Robustness, sampling: Sampling) -> Page:
@@ -111,16 +182,17 @@ def _page(found: Robustness, sampling: Sampling) -> Page:
         title = "the worst of all runs, item by item"
         tables.append(Table([*header[1:], "worst", "difference", "interval"], rows, title))
     reasons = {
-        f"{cell.perturbation}, {cell.difference.metric}: {cell.difference.reason}": None
+        f"{cell.perturbation}, {cell.difference.metric}: {remark}": None
         for cell in found.cells
-        if cell.difference.reason
+        for remark in (cell.difference.reason, cell.difference.disagreement)
+        if remark
     }
     notes = ["the worst is never better than the plain run; it is no test"] if worst else []
     lead = [
         f"plain run {found.run} against {', '.join(found.perturbations)}",
         f"perturbed − plain on the same items, {sampling}",
     ]
-    return Page("robustness", found.to_dict(), lead, tables, [*notes, *reasons])
+    return Page("robustness", found.to_dict(), lead, tables, [*found.notes, *notes, *reasons])
 
 
 def _row(cell: RobustnessCell, by_slice: bool) -> list[str]:
@@ -131,18 +203,14 @@ def _row(cell: RobustnessCell, by_slice: bool) -> list[str]:
         *([found.slice] if by_slice else []),
         found.metric,
         str(found.n_units),
-        _number(found.value_a),
-        _number(found.value_b),
-        _number(found.delta, "+"),
-        "" if low is None else f"[{_number(low, '+')}, {_number(high, '+')}]",
+        number(found.value_a),
+        number(found.value_b),
+        number(found.delta, "+"),
+        "" if low is None else f"[{number(low, '+')}, {number(high, '+')}]",
     ]
-
-
-def _number(value: float | None, sign: str = "") -> str:
-    return "" if value is None else f"{value:{sign}.3f}"
 
 
 def _p_value(cell: RobustnessCell) -> str:
     """Return a p-value; one that rounds to nothing is not nothing."""
     value = cell.difference.p_adjusted
-    return "<0.001" if value is not None and value < 0.0005 else _number(value)
+    return "<0.001" if value is not None and value < 0.0005 else number(value)

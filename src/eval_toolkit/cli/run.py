@@ -16,6 +16,7 @@ from eval_toolkit.cli._tasks import load_chosen_task, task_options, with_perturb
 from eval_toolkit.cli._until import Until, until_options
 from eval_toolkit.protocols import Model
 from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.planning import attempts_of
 from eval_toolkit.tasks.running import TaskRun, estimate, measure_run, run_task
 
 __all__ = ["run"]
@@ -38,7 +39,7 @@ class _Asking:
 @click.option("--model", metavar="MODEL", help="embedded, openai:NAME, … (`models list`).")
 @task_options
 @click.option(
-    "--attempts", default=1, show_default=True, type=click.IntRange(1), help="Tries at each sample."
+    "--attempts", type=click.IntRange(1), help="Tries at each sample; the task's number by default."
 )
 @click.option(
     "--format",
@@ -55,7 +56,8 @@ class _Asking:
     "graders",
     multiple=True,
     metavar="NAME",
-    help="Instead of the task's: exact_match, f1, number_match, … Repeatable.",
+    help="Instead of the task's: exact_match, f1, \"number_match{where='boxed'}\", … with their "
+    "options (`graders list`). Repeatable.",
 )
 @click.option(
     "--pass-at",
@@ -83,7 +85,8 @@ class _Asking:
     "perturbations",
     multiple=True,
     metavar="KIND[=P]",
-    help="Ask with typos, upper, lower, swap_case or whitespace in the questions. Repeatable.",
+    help="Ask with typos, upper, lower, swap_case or whitespace in the questions. Repeatable: one "
+    "after the other on the same text.",
 )
 @until_options
 @model_options
@@ -129,13 +132,15 @@ def run(
         done = measure_run(measure, chosen, out=asked.out, **asking.graded)
         _tell(asked.output, chosen, done, asks=False)
         return
+    asking.asked["attempts"] = attempts_of(chosen, asking.asked["attempts"])
     loaded = None if model is None else _loaded(choose, model, asking)
     if loaded is None and asking.engine["replay"] is None and not dry_run:
         raise click.UsageError("say which --model to ask, or --replay a stored run")
     if dry_run:
         names = ("limit", "order", "attempts", "formatter", "max_tokens")
         planned = estimate(chosen, loaded, **{name: asking.asked[name] for name in names})
-        asked.output.emit(estimate_page(chosen, planned))
+        graders = asking.graded["graders"]
+        asked.output.emit(estimate_page(chosen, planned, graders, stops=until is not None))
         return
     folder = asked.folder(*_kept_under(chosen, loaded, asking))
     with progress_bar(asked.quiet) as bar, resumable(folder):

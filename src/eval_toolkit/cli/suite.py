@@ -1,6 +1,7 @@
 """``eval-toolkit suite``: every task of a suite put to a model, with means over tasks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ from eval_toolkit.cli._asking import progress_bar
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._show import Output, Page, Table
-from eval_toolkit.cli._text import say
+from eval_toolkit.cli._text import in_options, number, say
 from eval_toolkit.scorecards import MetricResult
-from eval_toolkit.tasks.suites import SuiteRun, SuiteValue, load_suite, run_suite
+from eval_toolkit.tasks.suites import Leaf, Suite, SuiteRun, SuiteValue, load_suite, run_suite
 
 __all__ = ["suite"]
 
@@ -20,7 +21,7 @@ __all__ = ["suite"]
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--model", required=True, metavar="MODEL", help="embedded, openai:NAME, …")
-@click.option("--limit", type=click.IntRange(1), help="Items per subject, where FILE is silent.")
+@click.option("--limit", type=click.IntRange(1), help="Items per subject, whatever FILE says.")
 @click.option("--concurrency", type=click.IntRange(1), help="Requests at once.")
 @model_options
 @click.option("--cache", type=click.Path(dir_okay=False), help="SQLite file of earlier answers.")
@@ -48,14 +49,16 @@ def suite(
     """Put every task of a suite to a model: a run per task, means over tasks with intervals.
 
     FILE is TOML or YAML with `name`, `tasks`, settings and `aggregates`. The same command goes on
-    where it was. A task whose model fails does not stop the others; exit code 3 says that one did.
+    where it was. A task whose model fails does not stop the others; exit code 3 says that one did,
+    or that a mean over tasks could not be had.
     """
     output = Output.of({"json": as_json, "md": as_md}, None)
     read = load_suite(file)
     told = {"concurrency": concurrency} if concurrency and model.startswith("openai:") else {}
     asked = choose(model, **told).load()
     folder = Path(out) if out else Path("runs") / f"{read.name}-{asked.name}".replace("/", "-")
-    settings: dict[str, Any] = {} if limit is None else {"limit": limit}
+    if limit is not None:
+        read = _told(read, {"limit": limit})
 
     def begin(label: str, task: Any) -> None:
         if not quiet:
@@ -70,11 +73,22 @@ def suite(
             concurrency=concurrency,
             on_task=begin,
             on_progress=bar,
-            **settings,
         )
     output.emit(_page(done))
-    if done.failed:
+    if done.failed or any(one.value is None for one in done.aggregates.values()):
         raise click.exceptions.Exit(EXIT_FAILED)
+
+
+def _told(suite: Suite, settings: Mapping[str, Any]) -> Suite:
+    """Return a suite in which settings hold whatever it says itself: what is typed counts more."""
+    tasks: list[Any] = []
+    for one in suite.tasks:
+        if isinstance(one, Suite):
+            tasks.append(_told(one, settings))
+        else:
+            leaf = one if isinstance(one, Leaf) else Leaf(one)
+            tasks.append(replace(leaf, settings={**leaf.settings, **settings}))
+    return replace(suite, tasks=tasks)
 
 
 def _page(done: SuiteRun) -> Page:
@@ -82,7 +96,7 @@ def _page(done: SuiteRun) -> Page:
         [
             label,
             name,
-            _number(cell.value),
+            number(cell.value, digits=4),
             _interval(cell),
             str(cell.n_units or 0),
             str(run.n_errors),
@@ -92,27 +106,32 @@ def _page(done: SuiteRun) -> Page:
     ]
     rows += [[label, "failed", "", "", "", ""] for label in done.failures]
     means = [
-        [name, one.method, _number(one.value), _ends(one), str(one.n_units), one.reason]
+        [name, one.method, number(one.value, digits=4), _ends(one), str(one.n_units), one.reason]
         for name, one in done.aggregates.items()
     ]
     tables = [Table(["task", "metric", "value", "95 % interval", "items", "errors"], rows)]
     if means:
-        header = ["over tasks", "", "value", "95 % interval", "items", ""]
+        header = ["over tasks", "how", "value", "95 % interval", "items", "remark"]
         tables.append(Table(header, means, "means over tasks"))
     return Page(
         title=f"suite {done.name}",
         payload=done.to_dict(),
-        lead=[f"suite {done.name}, {len(done.runs)} tasks, {done.model}"],
+        lead=[f"suite {done.name}, {_counted(done)}, {done.model}"],
         tables=tables,
         notes=[
-            *(f"{label} was not finished: {reason}" for label, reason in done.failures.items()),
+            *(
+                f"{label} was not finished: {in_options(reason)}"
+                for label, reason in done.failures.items()
+            ),
             *([f"runs: {done.path}"] if done.path else []),
         ],
     )
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
+def _counted(done: SuiteRun) -> str:
+    n = len(done.runs) + len(done.failures)
+    tasks = "1 task" if n == 1 else f"{n} tasks"
+    return f"{tasks}, {len(done.failures)} not finished" if done.failures else tasks
 
 
 def _interval(cell: MetricResult) -> str:

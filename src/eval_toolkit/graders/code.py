@@ -4,7 +4,9 @@ The program runs in a process that may use so much time and memory, has a folder
 of its own, starts no other process, and has no network and nowhere else to write where the system
 offers that to an ordinary user. Linux mostly does; the column ``code_pass_offline`` says whether a
 program was without network. This is containment, not a jail: a program can read what its user can
-read. Run models that you do not trust at all on a machine that has nothing to lose.
+read. Run models that you do not trust at all on a machine that has nothing to lose. Nor is a pass
+proof against a program that sets out to cheat: it shares an interpreter with its tests, and can
+reach whatever calls them.
 """
 
 import os
@@ -23,9 +25,12 @@ from eval_toolkit.responses import Completion
 
 __all__ = ["CodeTests", "find_code"]
 
-_FENCE = re.compile(r"^[ ]{0,3}(?:`{3,}|~{3,})[ \t]*([\w+.-]*)[ \t]*$", re.MULTILINE)
-_BEGINS_CODE = re.compile(r"\s*\n?(?:[ \t]+\S|(?:async def|def|from|import|class)\s|@\w)")
+# What is taken is not given back: blanks without end would be tried in every way.
+_FENCE = re.compile(r"^[ ]{0,3}(?:`{3,}+|~{3,}+)[ \t]*+([\w+.-]*+)[ \t]*+$", re.MULTILINE)
+_BEGINS_CODE = re.compile(r"\s*+(?:(?<=[ \t])\S|(?:async def|def|from|import|class)\s|@\w)")
 _UNINDENTED = re.compile(r"^[^\s#]", re.MULTILINE)
+_INDENT = re.compile(r"[ \t]*")
+_BYTE_ORDER_MARK = "\ufeff"
 _FENCES = 201
 """At most so many are looked at: a hundred blocks, and what may have closed one before them."""
 _GRACE = 5.0
@@ -55,6 +60,7 @@ def find_code(text: str, function: str = "") -> str:
     >>> find_code("    return 1\n```\nThat was it.")
     '    return 1\n'
     """
+    text = text.removeprefix(_BYTE_ORDER_MARK)
     fences = list(islice(_FENCE.finditer(text), _FENCES))
     if not fences:
         return text
@@ -80,9 +86,10 @@ class CodeTests:
     ``prompt``, the text either continues it or defines the function anew. A text that continues it
     ends at the first line that is not indented.
 
-    A program passes if its last line is reached. Whatever else happens is a wrong answer; where its
-    time ran out ``code_pass_timed_out`` is 1. What a program prints goes nowhere. The module says
-    what it is kept from.
+    Prompt and code are one program and the tests another, which runs after it in the same module. An
+    answer passes if the last line of the tests is reached. Whatever else happens is a wrong answer;
+    where its time ran out ``code_pass_timed_out`` is 1. What a program prints goes nowhere. The
+    module says what it is kept from.
 
     Parameters
     ----------
@@ -93,6 +100,10 @@ class CodeTests:
     packages : bool, default False
         Whether programs may import what is installed here; else the standard library alone, and
         the same programs pass on every machine.
+    indented : bool, default False
+        Whether a text that continues the prompt is indented like the prompt's last line where it
+        does not begin with a blank, since what served the model has stripped it. HumanEval as it was
+        published takes such a text for what it is, a syntax error.
     name : str, default "code_pass"
         Of the first column; the others begin with it.
 
@@ -108,6 +119,7 @@ class CodeTests:
     seconds: float = 5.0
     memory_mb: int = 1024
     packages: bool = False
+    indented: bool = False
     name: str = "code_pass"
     response_types = COMPLETIONS
 
@@ -118,14 +130,14 @@ class CodeTests:
     @property
     def version(self) -> str:
         """Changes when the numbers may."""
-        return options_version(self, "1")
+        return options_version(self, "2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return what is filled and how it is to be read."""
         return {self.name: RATE, f"{self.name}_timed_out": KEPT, f"{self.name}_offline": KEPT}
 
-    def program(self, response: Completion) -> str:
-        """Return the program that is run: prompt, code, tests.
+    def programs(self, response: Completion) -> tuple[str, str]:
+        """Return what is run: prompt and code, then the tests.
 
         Parameters
         ----------
@@ -134,8 +146,8 @@ class CodeTests:
 
         Returns
         -------
-        str
-            Python code.
+        tuple of str
+            Two programs in Python.
 
         Raises
         ------
@@ -145,15 +157,16 @@ class CodeTests:
         function = told(response, "entry_point") or ""
         if function and not str(function).isidentifier():
             raise InvalidInputError(f"the sample's entry_point is {function!r}; it must be a name")
-        code = _continued(str(told(response, "prompt") or ""), response.completion, str(function))
-        parts = [code, _tests(response), *([f"check({function})"] if function else [])]
-        return "\n".join(parts) + "\n"
+        prompt = str(told(response, "prompt") or "")
+        code = _continued(prompt, response.completion, str(function), self.indented)
+        call = f"\ncheck({function})" if function else ""
+        return code, _tests(response) + call
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
         """Return whether the program passes, whether its time ran out, and whether it was offline."""
-        program = self.program(response)
+        programs = self.programs(response)
         try:
-            ended = self._run(program)
+            ended = self._run(programs)
         except Overrun as overrun:  # it has ended its worker, or made it wait
             ended = {"passed": False, "timed_out": overrun.kind == "time"}
         offline = ended.get("offline", Grade.skipped("the program ended the process that ran it"))
@@ -163,7 +176,7 @@ class CodeTests:
             f"{self.name}_offline": offline if isinstance(offline, Grade) else float(offline),
         }
 
-    def _run(self, program: str) -> dict[str, Any]:
+    def _run(self, programs: tuple[str, str]) -> dict[str, Any]:
         # Starting processes is left to those who grade code.
         from eval_toolkit._contained import Contained, Limits
 
@@ -172,21 +185,23 @@ class CodeTests:
         limits = Limits(self.seconds, self.memory_mb)
         worker = Limits(self.seconds + _GRACE, None, limits.file_mb, limits.open_files)
         run = Contained("eval_toolkit._contained.programs:run_program", worker)
-        return dict(run(program, limits.to_dict(), self.packages))
+        return dict(run(programs, limits.to_dict(), self.packages))
 
 
-def _continued(prompt: str, text: str, function: str) -> str:
+def _continued(prompt: str, text: str, function: str, indented: bool) -> str:
     """Return prompt and code as one program."""
     code = find_code(text, function)
+    whole = code == text.removeprefix(_BYTE_ORDER_MARK)
     if not prompt:
         return code
     if function and _defines(code, function):
         # What stands before the function in the prompt, imports and helpers, is part of it.
         stub = re.search(rf"^(?:async )?def {re.escape(function)}\b", prompt, re.MULTILINE)
         return f"{prompt[: stub.start()] if stub else prompt}\n{code}"
-    if code != text:
-        return f"{prompt}\n{code}"
-    return prompt + _body(code)
+    if indented and code[:1].strip():
+        last = prompt.rstrip().rpartition("\n")[2]
+        code = f"{_INDENT.match(last)[0]}{code}"  # type: ignore[index]
+    return prompt + _body(code) if whole else f"{prompt}\n{code}"
 
 
 def _body(code: str) -> str:

@@ -30,6 +30,9 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _BETWEEN_SPANS = re.compile(r",(?!(?<=[0-9],)[0-9]{3}(?![0-9]))")
 """A comma, unless it separates thousands."""
+_Rules = tuple[str, ...]
+_RULES: tuple[_Rules, ...] = (("punctuation", "articles"), ("punctuation",), ())
+"""What is left out: DROP's own rules, and those for spans of which they leave nothing."""
 
 
 def drop_answer(answer: Mapping[str, Any] | Sequence[str]) -> tuple[str, ...]:
@@ -80,10 +83,12 @@ class Drop:
     looked at then. The best answer counts, for each column by itself.
 
     A span is split at blanks and hyphens; its tokens lose case, punctuation (unless they are
-    numbers) and English articles, and numbers are written alike. Exact match wants the same spans
-    and as many of them. F1 is that of the sets of tokens, 0 where the span of the answer has
-    numbers and none of them is in the text's; spans are paired so that the sum is largest, divided
-    by the larger number of spans, and rounded to two decimals.
+    numbers) and English articles, and numbers are written alike. A span of an answer of which
+    nothing would be left, such as "A", keeps its articles, and if need be its punctuation; so does
+    the text when it is compared with it. Exact match wants the same spans and as many of them. F1
+    is that of the sets of tokens, 0 where the span of the answer has numbers and none of them is in
+    the text's; spans are paired so that the sum is largest, divided by the larger number of spans,
+    and rounded to two decimals.
 
     The first `TEXT_LIMIT` characters of a text are read.
 
@@ -101,7 +106,7 @@ class Drop:
     @property
     def version(self) -> str:
         """Changes when the numbers may."""
-        return options_version(self, "1")
+        return options_version(self, "2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return what is filled and how it is to be read."""
@@ -109,13 +114,15 @@ class Drop:
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
         """Return the best F1 and whether any answer agrees."""
-        text = _normal(_BETWEEN_SPANS.split(response.completion[:TEXT_LIMIT]))
-        golds = [_normal(answer) for answer in _answers(response)]
+        spans = _BETWEEN_SPANS.split(response.completion[:TEXT_LIMIT])
+        golds = [[_wanted(span) for span in answer] for answer in _answers(response)]
+        text = {
+            rules: [_normal(span, rules) for span in spans]
+            for rules in {rules for gold in golds for rules, _ in gold}
+        }
         return {
             "drop_f1": max(_f1(text, gold) for gold in golds),
-            "drop_exact_match": float(
-                any(len(text) == len(gold) and set(text) == set(gold) for gold in golds)
-            ),
+            "drop_exact_match": float(any(_agree(text, gold) for gold in golds)),
         }
 
 
@@ -133,17 +140,26 @@ def _answers(response: Completion) -> list[Sequence[str]]:
     return answers
 
 
-def _normal(spans: Sequence[str]) -> list[str]:
-    return [" ".join(filter(None, map(_token, _BETWEEN_TOKENS.split(span)))) for span in spans]
+def _wanted(span: str) -> tuple[_Rules, str]:
+    """Return the rules by which a span of an answer is compared, and what they leave of it."""
+    read = [(rules, _normal(span, rules)) for rules in _RULES]
+    return next((one for one in read if one[1]), read[0])
 
 
-def _token(token: str) -> str:
+def _normal(span: str, rules: _Rules) -> str:
+    tokens = (_token(token, rules) for token in _BETWEEN_TOKENS.split(span))
+    return " ".join(filter(None, tokens))
+
+
+def _token(token: str, rules: _Rules) -> str:
     token = token.lower()
-    if not _is_number(token):
+    if "punctuation" in rules and not _is_number(token):
         token = token.translate(_PUNCTUATION)
     if _is_number(token):
         token = str(float(token))
-    return " ".join(_ARTICLES.sub(" ", token).split())
+    if "articles" in rules:
+        token = _ARTICLES.sub(" ", token)
+    return " ".join(token.split())
 
 
 def _is_number(token: str) -> bool:
@@ -154,14 +170,25 @@ def _is_number(token: str) -> bool:
     return True
 
 
-def _f1(text: list[str], gold: list[str]) -> float:
+def _agree(text: Mapping[_Rules, list[str]], gold: list[tuple[_Rules, str]]) -> bool:
+    """Return whether a text has the spans of an answer, no others, and as many."""
+    found = {rules: {span for by, span in gold if by == rules} for rules in text}
+    columns = zip(
+        *([span in found[by] for span in spans] for by, spans in text.items()), strict=True
+    )
+    same = [any(column) for column in columns]
+    return len(same) == len(gold) and all(same) and all(span in text[by] for by, span in gold)
+
+
+def _f1(text: Mapping[_Rules, list[str]], gold: list[tuple[_Rules, str]]) -> float:
     from scipy.optimize import linear_sum_assignment
 
-    mine, wanted = [set(span.split()) for span in text], [set(span.split()) for span in gold]
-    numbers = [{token for token in bag if _is_number(token)} for bag in wanted]
-    scores = np.zeros((len(wanted), len(mine)))
-    for row, (bag, must) in enumerate(zip(wanted, numbers, strict=True)):
-        for column, said in enumerate(mine):
+    mine = {rules: [set(span.split()) for span in spans] for rules, spans in text.items()}
+    wanted = [(rules, set(span.split())) for rules, span in gold]
+    scores = np.zeros((len(gold), len(next(iter(text.values())))))
+    for row, (rules, bag) in enumerate(wanted):
+        must = {token for token in bag if _is_number(token)}
+        for column, said in enumerate(mine[rules]):
             if not must or must & said:
                 scores[row, column] = _bag_f1(said, bag)
     total = scores[linear_sum_assignment(scores, maximize=True)].sum()

@@ -3,7 +3,7 @@
 import difflib
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, PluginError
@@ -203,10 +203,36 @@ def load_grader(given: str | Mapping[str, Any] | Grader, **options: Any) -> Grad
                 f"{given!r} is no grader; it needs `name`, `version` and `grade(response)`"
             )
         return given
-    name, told = _name_and_options(given)
+    name, told = name_and_options(given)
     plain = "".join(sign for sign in name.lower() if sign not in " -_")
     preset = _PRESET.get(plain, {})
     return _made(name, load_plugin("graders", name, _OURS), {**preset, **told, **options})
+
+
+def required_options(grader: Any) -> list[str]:
+    """Return the options that a class of graders has no default for.
+
+    Parameters
+    ----------
+    grader : type
+        A dataclass, as our graders are.
+
+    Returns
+    -------
+    list of str
+        In order.
+
+    Examples
+    --------
+    >>> from eval_toolkit.graders import RegexMatch
+    >>> required_options(RegexMatch), required_options(ExactMatch)
+    (['pattern'], [])
+    """
+    return [
+        item.name
+        for item in fields(grader)
+        if item.init and item.default is MISSING and item.default_factory is MISSING
+    ]
 
 
 def _is_grader(given: Any) -> bool:
@@ -214,7 +240,14 @@ def _is_grader(given: Any) -> bool:
     return isinstance(given, Grader) and not isinstance(given, type)
 
 
-def _name_and_options(text: str) -> tuple[str, dict[str, Any]]:
+def name_and_options(text: str) -> tuple[str, dict[str, Any]]:
+    """Return a name and the options behind it.
+
+    Examples
+    --------
+    >>> name_and_options("number_match{where='boxed'}")
+    ('number_match', {'where': 'boxed'})
+    """
     name, brace, rest = text.partition("{")
     if not brace:
         return text, {}
@@ -239,6 +272,12 @@ def _made(name: str, found: Any, options: Mapping[str, Any]) -> Grader:
             near = difflib.get_close_matches(unknown[0], known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known) or 'none'}"
             raise InvalidInputError(f"grader {name!r} has no option {unknown[0]!r}; {hint}")
+        lacking = [option for option in required_options(found) if option not in options]
+        if lacking:
+            example = ", ".join(f"{option}=…" for option in lacking)
+            raise InvalidInputError(
+                f"grader {name!r}: needs {' and '.join(lacking)}, as in {name}{{{example}}}"
+            )
     if not callable(found):
         raise PluginError(f"grader {name!r}: {found!r} is neither a grader nor makes one")
     try:

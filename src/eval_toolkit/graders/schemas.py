@@ -1,11 +1,14 @@
 """JSON schemas that tasks bring, checked on values that models write.
 
 Most schemas take time that grows with the value. Patterns and ``uniqueItems`` can take much longer
-on some values: schemas with these are checked in a worker process, which is stopped in time.
+on some values, and a schema that refers to itself can take twice as long for every level of them:
+schemas with patterns, ``uniqueItems`` or references are checked in a worker process, which is
+stopped in time.
 """
 
 import functools
 import json
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,11 +17,13 @@ from eval_toolkit.errors import InvalidInputError
 
 __all__ = ["SECONDS", "follows", "schema_text"]
 
-SECONDS = 2.0
-"""A check in a worker may take so long."""
+SECONDS = 10.0
+"""A check in a worker may take so long; the longest array of numbers that is read takes two."""
 
 _FEATURE = "a JSON schema"
-_SLOW = ('"pattern', '"uniqueItems"')
+_SLOW = ('"pattern', '"uniqueItems"', '"$ref"', '"$dynamicRef"', '"$recursiveRef"')
+_FRAMES = 10_000
+"""Deep enough for any value that is read, a hundred for each of its levels."""
 
 
 def schema_text(given: Any) -> str:
@@ -104,8 +109,17 @@ def follows(value: Any, schema: str) -> bool:
         return _follows(value, schema)
     from eval_toolkit._contained import Contained, Limits
 
-    check = Contained(f"{__name__}:_follows", Limits(seconds=SECONDS, memory_mb=1024))
+    check = Contained(f"{__name__}:_follows_in_worker", Limits(seconds=SECONDS, memory_mb=1024))
     return bool(check(value, schema))
+
+
+def _follows_in_worker(value: Any, schema: str) -> bool:
+    sys.setrecursionlimit(_FRAMES)
+    try:
+        return _follows(value, schema)
+    except RecursionError:
+        _follows(None, schema)  # a schema that goes in circles whatever the value raises again
+        return False
 
 
 def _follows(value: Any, schema: str) -> bool:

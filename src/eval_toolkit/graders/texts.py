@@ -209,6 +209,7 @@ class ExactMatch:
 
 _PLAIN = TextRules(ignore_case=True)
 _SQUAD = TextRules(ignore_case=True, ignore_punctuation=True, ignore_articles=True)
+_WITH_ARTICLES = TextRules(ignore_case=True, ignore_punctuation=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +218,9 @@ class TokenF1:
 
     F1 is 2·common / (words of the text + words of the reference), common counted with
     multiplicity. A text and a reference that are both empty agree; one of them alone does not.
+    SQuAD's rules leave nothing of a reference such as "A" or "?". Where they would, it is compared
+    with its articles, and where that is nothing either with its punctuation too: no empty text
+    agrees with it.
 
     Parameters
     ----------
@@ -244,7 +248,7 @@ class TokenF1:
     @property
     def version(self) -> str:
         """Changes when the numbers may."""
-        return options_version(self, "1")
+        return options_version(self, "2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return what is filled and how it is to be read."""
@@ -252,11 +256,12 @@ class TokenF1:
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
         """Return the best F1 over the references."""
-        rules = _SQUAD if self.normalise == "squad" else _PLAIN
-        words = rules.apply(response.completion).split()
-        return {
-            self.name: max(_f1(words, rules.apply(truth).split()) for truth in references(response))
-        }
+        rules = (_SQUAD, _WITH_ARTICLES, _PLAIN) if self.normalise == "squad" else (_PLAIN,)
+        scores = []
+        for truth in references(response):
+            by = next((one for one in rules if one.apply(truth)), rules[0])
+            scores.append(_f1(by.apply(response.completion).split(), by.apply(truth).split()))
+        return {self.name: max(scores)}
 
 
 def _f1(words: list[str], reference: list[str]) -> float:

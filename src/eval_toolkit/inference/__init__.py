@@ -85,7 +85,12 @@ if TYPE_CHECKING:
         rogan_gladen,
     )
     from eval_toolkit.inference.leaderboards import RankedSystem, Ranking, SystemPair, rank_systems
-    from eval_toolkit.inference.missing import MissingBounds, bounded_mean, missing_bounds
+    from eval_toolkit.inference.missing import (
+        MissingBounds,
+        bounded_macro_mean,
+        bounded_mean,
+        missing_bounds,
+    )
     from eval_toolkit.inference.multiplicity import (
         CorrectionMethod,
         bonferroni_correct,
@@ -188,6 +193,7 @@ __all__ = [
     "bonferroni_correct",
     "bootstrap_ci",
     "bootstrap_p_value",
+    "bounded_macro_mean",
     "bounded_mean",
     "clopper_pearson_interval",
     "cluster_bootstrap_ci",
@@ -263,6 +269,7 @@ __getattr__ = names_on_use(
         ),
         "missing": (
             "MissingBounds",
+            "bounded_macro_mean",
             "bounded_mean",
             "missing_bounds",
         ),

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -91,7 +92,8 @@ def kappa_interval(
     The standard error is that of [1]_ (statsmodels gives the same); with groups it is multiplied
     by what clustering adds to the sum of the units' influences. Where two raters nearly always
     agree the plain interval is far too narrow: at a kappa of 0.95 and 50 units it covers 40 %,
-    the adjusted one at least 93 % (``tests/statistics``).
+    the adjusted one at least 93 % (``tests/statistics``). Its pseudo-units stand beside as many
+    units as the clustered ones are worth: beside the clusters where no unit shows a disagreement.
 
     References
     ----------
@@ -122,14 +124,18 @@ def kappa_interval(
     counts = np.bincount(cells, minlength=n_classes**2).reshape(n_classes, n_classes)
     table: FloatArray = counts.astype(np.float64)
     point, influence = _kappa_and_influence(table, penalty)
-    centre, se = point, _se(table, influence)
-    factor = 1.0 if groups is None else _clustering(influence.ravel()[cells], se, groups)
+    centre, se, n_groups = point, _se(table, influence), None
+    worth = float(len(cells))
+    if groups is not None:
+        _, n_groups = _validate.group_codes(groups, len(cells))
+        wider = max(se, cluster_robust_se(influence.ravel()[cells], groups))
+        worth = worth * (se / wider) ** 2 if se > 0.0 else float(n_groups)
+        se = wider
     if method == "adjusted":
-        padded = table + np.float64(_PSEUDO_UNITS / n_classes**2)
+        padded = table * (worth / len(cells)) + _PSEUDO_UNITS / n_classes**2
         centre, influence = _kappa_and_influence(padded, penalty)
         se = _se(padded, influence)
-    _, n_groups = (cells, None) if groups is None else _validate.group_codes(groups, len(cells))
-    reach = critical_value(level, None if n_groups is None else n_groups - 1) * se * factor
+    reach = critical_value(level, None if n_groups is None else n_groups - 1) * se
     return BootstrapCI(
         point,
         min(point, max(-1.0, centre - reach)),
@@ -186,7 +192,8 @@ def alpha_interval(
     Notes
     -----
     Units are drawn, so that the uncertainty of the chance agreement counts too. Where raters never
-    disagree the lower end is exact: the share of units that may yet be rated at chance.
+    disagree the lower end is exact: the share of units that may yet be rated at chance. Where they
+    disagree alike on every unit, as large a share may yet agree, or be twice as far apart.
 
     Examples
     --------
@@ -203,7 +210,14 @@ def alpha_interval(
         codes, _ = _validate.group_codes(groups, n_units)
         plan = groups_plan(codes[alpha.rated])
     statistic = SumsStatistic("krippendorff_alpha", _columns(alpha.parts), alpha.values, (0.0, 1.0))
-    return _bootstrapped(statistic, plan, n_resamples, confidence, seed)
+    found = _bootstrapped(statistic, plan, n_resamples, confidence, seed)
+    if found.ci_low < found.ci_high:
+        return found
+    unseen = 1.0 - ((1.0 - confidence) / 2.0) ** (1.0 / (found.n_groups or len(alpha.rated)))
+    reach = unseen * (1.0 - found.point_estimate)
+    return replace(
+        found, ci_low=max(-1.0, found.point_estimate - reach), ci_high=found.point_estimate + reach
+    )
 
 
 def clustered_rate(
@@ -227,8 +241,9 @@ def clustered_rate(
 
     Notes
     -----
-    n over the design effect, at most n [1]_; the number of clusters where all units are alike,
-    since nothing then shows how alike those of one cluster are.
+    n over the design effect, less for an effect known from few clusters (by (z/t)², t with as many
+    degrees of freedom as clusters less one), at most n [1]_; the number of clusters where all units
+    are alike, since nothing then shows how alike those of one cluster are.
 
     References
     ----------
@@ -236,9 +251,10 @@ def clustered_rate(
 
     Examples
     --------
-    >>> rate = clustered_rate(np.array([True, True, False, False]), ["a", "a", "b", "b"])
+    >>> hits = np.array([True, True, False, True]).repeat(5)
+    >>> rate = clustered_rate(hits, np.arange(4).repeat(5))
     >>> rate.n, rate.n_groups, round(rate.low, 2)
-    (4, 2, 0.05)
+    (20, 4, 0.13)
     """
     n, k = len(hits), int(hits.sum())
     if groups is None or n == 0:
@@ -247,7 +263,8 @@ def clustered_rate(
     share, worth = k / n, float(n_groups)
     if 0 < k < n and n_groups > 1:
         spread = cluster_robust_se(hits.astype(np.float64), groups) ** 2
-        worth = min(float(n), share * (1.0 - share) / spread) if spread > 0.0 else float(n)
+        sure = (critical_value(confidence) / critical_value(confidence, n_groups - 1)) ** 2
+        worth = min(float(n), sure * share * (1.0 - share) / spread) if spread > 0.0 else float(n)
     low, high = wilson_bounds(share * worth, worth, confidence)
     return ProportionInterval(low, high, confidence, k, n, "wilson, groups", n_groups)
 
@@ -294,8 +311,3 @@ def _kappa_and_influence(table: FloatArray, penalty: FloatArray) -> tuple[float,
 
 def _se(table: FloatArray, influence: FloatArray) -> float:
     return math.sqrt(float((table * influence**2).sum())) / float(table.sum())
-
-
-def _clustering(influence: FloatArray, se: float, groups: ArrayLike) -> float:
-    """Return by how much clusters widen a standard error; at least 1."""
-    return max(1.0, cluster_robust_se(influence, groups) / se) if se > 0.0 else 1.0

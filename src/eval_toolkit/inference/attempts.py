@@ -1,6 +1,7 @@
 """Power before spending: items, attempts at each of them, and a judge that errs."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,6 +96,7 @@ class AttemptsDesign:
         _validate.choice(self.design, "design", ("paired", "independent", "one-sample"))
         _validate.number(self.item_sd, "item_sd", low=0.0)
         _validate.number(self.judge_sd, "judge_sd", low=0.0)
+        sized(1.0, self.cluster_size, self.icc, "")  # it checks both
         for name in ("sensitivity", "specificity"):
             _validate.number(getattr(self, name), name, low=0.0, high=1.0)
         for k in _both(self.attempts):
@@ -230,7 +232,7 @@ class AttemptsDesign:
         return sized(n, self.cluster_size, self.icc, method, 2 if two else 1)
 
     def mde(self, n: int, *, alpha: float = 0.05, power: float = 0.8) -> float:
-        """Return the smallest true effect that ``n`` items show with the given power.
+        """Return the smallest true rise that ``n`` items show with the given power; else the fall.
 
         Parameters
         ----------
@@ -244,12 +246,17 @@ class AttemptsDesign:
         Returns
         -------
         float
-            Positive.
+            Positive: the size of a rise, or of a fall where the items show no rise.
 
         Raises
         ------
         InfeasibleError
             If so few items show nothing under these assumptions.
+
+        Notes
+        -----
+        Of 0/1 values a share near 1 leaves no room above. A fall of the same size as a rise may
+        take more items or fewer; `n_for_power` takes either sign.
 
         Examples
         --------
@@ -257,17 +264,29 @@ class AttemptsDesign:
         0.03
         """
         items = _validate.integer(n, "n", low=1)
-        high = _HUGE_EFFECT * math.sqrt(self.variance())
+        most = _HUGE_EFFECT * math.sqrt(self.variance())
+        rooms = (most, most)
         if self.proportion is not None:
-            high = 1.0 - self.proportion
-        if high <= 0.0 or self.n_for_power(high, alpha=alpha, power=power).n > items:
-            raise InfeasibleError(f"{items} items show no effect under these assumptions")
-        low = 0.0
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + high)
-            enough = self.n_for_power(middle, alpha=alpha, power=power).n <= items
-            low, high = (low, middle) if enough else (middle, high)
-        return high
+            rooms = (1.0 - self.proportion, self.proportion)
+
+        def enough(effect: float) -> bool:
+            return self.n_for_power(effect, alpha=alpha, power=power).n <= items
+
+        for furthest in (rooms[0], -rooms[1]):
+            if furthest != 0.0 and enough(furthest):
+                return abs(_nearest(enough, furthest))
+        raise InfeasibleError(
+            f"{items} items show no effect under these assumptions, neither a rise nor a fall"
+        )
+
+
+def _nearest(enough: Callable[[float], bool], far: float) -> float:
+    """Return the effect nearest to zero that is enough, by bisection from one that is."""
+    near = 0.0
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (near + far)
+        near, far = (near, middle) if enough(middle) else (middle, far)
+    return far
 
 
 def _both(value: Any) -> tuple[Any, Any]:

@@ -5,8 +5,9 @@ counts the same. One set of draws serves all systems, so that what they have in 
 """
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import NormalDist
 from typing import Any, Literal, TypeAlias
@@ -18,7 +19,8 @@ from eval_toolkit import _validate
 from eval_toolkit._kernel import LANES
 from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.inference._distributions import critical_value, upper_tail
+from eval_toolkit.inference._distributions import critical_value, negligible, upper_tail
+from eval_toolkit.inference.agreement import clustered_rate
 from eval_toolkit.inference.macro import MacroMean, macro_mean
 from eval_toolkit.inference.multiplicity import CorrectionMethod, correct_p_values
 from eval_toolkit.inference.paired_proportions import paired_macro_interval
@@ -45,6 +47,7 @@ def rank_systems(
     names: Sequence[str] | None = None,
     groups: Sequence[ArrayLike] | Mapping[str, ArrayLike] | None = None,
     higher_is_better: bool = True,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
     method: RankingMethod = "bootstrap",
     adjust: CorrectionMethod = "holm",
     confidence: float = DEFAULT_CONFIDENCE,
@@ -64,6 +67,9 @@ def rank_systems(
         Group of each unit, part by part; a group lies within its part.
     higher_is_better : bool, default True
         Whether rank 1 has the largest value.
+    bounds : tuple of float
+        Smallest and largest possible value, where known; 0 and 1 where no other occurs. Intervals
+        of systems stay inside.
     method : {"bootstrap", "bayes"}, default "bootstrap"
         See Notes; "bayes" is for right or wrong of independent units, and meant for few of them.
     adjust : {"holm", "bh", "by", "hochberg", "bonferroni", "none"}, default "holm"
@@ -71,7 +77,8 @@ def rank_systems(
     confidence : float, default 0.95
         Of every interval, and of all ranks together.
     n_draws : int, default 4000
-        Resamples, or draws from the posterior.
+        Resamples (at least 100), or draws from the posterior (at least 2000: their quantiles at
+        the joint level are the intervals).
     seed, rng : int, Generator, …, default 42
         Two spellings of one argument.
 
@@ -92,6 +99,9 @@ def rank_systems(
     standardised deviation over systems (over pairs) sets the level at which the intervals of
     single systems (pairs) hold all at once. A system's true rank is at least 1 plus the number of
     systems whose interval of the difference says they are better, and likewise from below [1]_.
+    Where differences do not vary nothing is said about them, whatever they are. The p-values are
+    of single tests (McNemar's exact one, or Student's), corrected by ``adjust``; at the border
+    they and the intervals may disagree. Draws of resamples depend on the order of the units.
 
     "bayes" draws from the posterior of a Dirichlet process: each unit's pattern of right and wrong
     over the systems counts once, and all patterns together count as two units before any is seen.
@@ -114,19 +124,19 @@ def rank_systems(
     [('a', 1, 2), ('b', 1, 2), ('c', 3, 3)]
     """
     level = _validate.fraction(confidence, "confidence")
-    n_draws = _validate.integer(n_draws, "n_draws", low=100)
     _validate.choice(method, "method", ("bootstrap", "bayes"))
+    n_draws = _validate.integer(n_draws, "n_draws", low=2000 if method == "bayes" else 100)
     number = resolve_seed(seed, rng)
-    suite = _Suite.of(parts, groups, names, higher_is_better)
+    suite = _Suite.of(parts, groups, names, higher_is_better, bounds)
     draws = suite.posterior(n_draws, number) if method == "bayes" else suite.draws(n_draws, number)
     deviations = draws - (draws.mean(axis=0) if method == "bayes" else suite.values)
     pairs = list(combinations(range(len(suite.names)), 2))
     between = np.stack([deviations[:, i] - deviations[:, j] for i, j in pairs], axis=1)
     level_systems = _joint_level(deviations, level)
     level_pairs = _joint_level(between, level)
-    bounds = _Bounds(suite, draws if method == "bayes" else None)
-    compared = [bounds.pair(i, j, level_pairs) for i, j in pairs]
-    p_values = np.array([bounds.p_value(i, j) for i, j in pairs])
+    ends_of = _Bounds(suite, draws if method == "bayes" else None)
+    compared = [ends_of.pair(i, j, level_pairs) for i, j in pairs]
+    p_values = np.array([ends_of.p_value(i, j) for i, j in pairs])
     adjusted = correct_p_values(p_values, method=adjust)
     beaten = np.zeros((len(suite.names), len(suite.names)), dtype=np.bool_)
     for (i, j), (low, high) in zip(pairs, compared, strict=True):
@@ -137,8 +147,8 @@ def rank_systems(
         RankedSystem(
             name,
             float(suite.values[at]),
-            bounds.system(at, level),
-            bounds.system(at, level_systems, level),
+            ends_of.system(at, level),
+            ends_of.system(at, level_systems, level),
             *ranks[at],
             float(p_best[at]),
         )
@@ -177,9 +187,17 @@ class _Suite:
     parts: tuple[FloatArray, ...]
     groups: tuple[NDArray[Any], ...]
     sign: float
+    bounds: tuple[float, float]
 
     @classmethod
-    def of(cls, parts: Any, groups: Any, names: Sequence[str] | None, up: bool) -> "_Suite":
+    def of(
+        cls,
+        parts: Any,
+        groups: Any,
+        names: Sequence[str] | None,
+        up: bool,
+        bounds: tuple[float, float],
+    ) -> "_Suite":
         labels = list(parts) if isinstance(parts, Mapping) else [str(i) for i in range(len(parts))]
         given = [parts[label] for label in labels] if isinstance(parts, Mapping) else list(parts)
         if not given:
@@ -198,7 +216,12 @@ class _Suite:
         if len(called) != k or len(set(called)) != k:
             raise InvalidInputError(f"`names` must hold {k} different names, got {called!r}")
         return cls(
-            called, tuple(labels), tuple(arrays), _groups(groups, arrays, labels), 1.0 if up else -1
+            called,
+            tuple(labels),
+            tuple(arrays),
+            _groups(groups, arrays, labels),
+            1.0 if up else -1.0,
+            bounds,
         )
 
     @functools.cached_property
@@ -334,23 +357,33 @@ class _Bounds:
             )
         else:
             columns = [part[:, at] for part in suite.parts]
-            found = macro_mean(columns, groups=self._labels(), confidence=level).ci
+            found = self._closed_form(columns, level)
             if found is None:
                 return None
             made = found
+        n_groups = sum(len(np.unique(part)) for part in suite.groups)
+        made = replace(made, n_units=sum(map(len, suite.parts)), n_groups=n_groups)
         if nominal is None:
             return made
-        return BootstrapCI(
-            made.point_estimate,
-            made.ci_low,
-            made.ci_high,
-            nominal,
-            made.n_resamples,
-            f"{made.method}, simultaneous",
-        )
+        return replace(made, confidence=nominal, method=f"{made.method}, simultaneous")
+
+    def _closed_form(self, columns: list[FloatArray], level: float) -> BootstrapCI | None:
+        """Return the interval of a mean over parts, inside the bounds of the values."""
+        suite = self.suite
+        if suite.is_binary and not suite.is_independent and len(columns) == 1:
+            rate = clustered_rate(columns[0] == 1.0, suite.groups[0], level)
+            if rate.low is None or rate.high is None:
+                return None
+            point = float(columns[0].mean())
+            return BootstrapCI(point, rate.low, rate.high, level, 0, rate.method)
+        found = macro_mean(columns, groups=self._labels(), confidence=level).ci
+        if found is None:
+            return None
+        low, high = (0.0, 1.0) if suite.is_binary else suite.bounds
+        return replace(found, ci_low=max(low, found.ci_low), ci_high=min(high, found.ci_high))
 
     def pair(self, i: int, j: int, level: float) -> tuple[float, float]:
-        """Return the interval of a difference; without spread it is the difference itself."""
+        """Return the interval of a difference; without spread nothing is known."""
         suite = self.suite
         if self.posterior is not None:
             between = self.posterior[:, i] - self.posterior[:, j]
@@ -360,9 +393,9 @@ class _Bounds:
             found = paired_macro_interval(self._discordant(i, j), confidence=level)
             return found.ci_low, found.ci_high
         mean = self._difference(i, j)
-        if mean.se is None:
-            return -np.inf, np.inf
-        reach = critical_value(level, mean.df) * mean.se if mean.se > 0.0 else 0.0
+        if mean.se is None or _is_flat(mean):
+            return -math.inf, math.inf
+        reach = critical_value(level, mean.df) * mean.se
         return mean.mean - reach, mean.mean + reach
 
     def p_value(self, i: int, j: int) -> float:
@@ -375,7 +408,7 @@ class _Bounds:
         mean = self._difference(i, j)
         if mean.se is None or mean.mean == 0.0:
             return 1.0
-        if mean.se == 0.0:  # every unit differs by as much: a matter of signs alone
+        if _is_flat(mean):  # every unit differs by as much: a matter of signs alone
             return float(min(1.0, 2.0 ** (1 - mean.n_groups)))
         return float(min(1.0, 2.0 * upper_tail(abs(mean.mean) / mean.se, mean.df)))
 
@@ -396,6 +429,10 @@ class _Bounds:
         return [
             np.char.add(f"{at}:", part.astype(str)) for at, part in enumerate(self.suite.groups)
         ]
+
+
+def _is_flat(mean: MacroMean) -> bool:
+    return mean.se is not None and negligible(mean.se, max(1.0, abs(mean.mean)))
 
 
 def _joint_level(deviations: FloatArray, confidence: float) -> float:
@@ -456,8 +493,8 @@ def _pair(
         suite.names[i],
         suite.names[j],
         float(between) + 0.0,
-        low,
-        high,
+        low if math.isfinite(low) else None,
+        high if math.isfinite(high) else None,
         p_value,
         p_adjusted,
         float(wins[0]),

@@ -11,7 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from eval_toolkit import _validate
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.inference._distributions import critical_value, normal_quantile
+from eval_toolkit.inference._distributions import (
+    critical_value,
+    negligible,
+    normal_quantile,
+)
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
 __all__ = ["MacroMean", "macro_mean"]
@@ -83,8 +87,10 @@ def macro_mean(
     -----
     Parts are taken as given, not as drawn from more parts. For 0/1 values of independent units the
     interval is the adjusted Wald interval of a linear combination of proportions [1]_, which
-    covers well where parts are small or unanimous; otherwise Student's t with Welch's degrees of
-    freedom. A part of one unit takes its spread from the others.
+    covers well where parts are few or unanimous. Of many small parts its variance falls short, as
+    it divides by n and not by n − 1: there the unbiased one takes its place. Otherwise it is
+    Student's t with Welch's degrees of freedom. A part of one unit takes its spread from the others; where every part is one, from
+    the differences between parts, which is more than its own.
 
     References
     ----------
@@ -110,14 +116,14 @@ def macro_mean(
     independent = n_groups == n_units
     binary = all(bool(np.isin(part, (0.0, 1.0)).all()) for part in values)
     ci = None
-    if binary and independent:
-        ci = _adjusted_wald(values, mean, confidence)
-        reason = ""
-    elif se is not None and se > 0.0:
+    if se is not None and not negligible(se, max(float(np.abs(part).max()) for part in values)):
         half = critical_value(confidence, df) * se
         ci = BootstrapCI(mean, mean - half, mean + half, confidence, 0, "t, macro")
     elif not reason:
         reason = "the values do not vary within parts"
+    if binary and independent:
+        ci = _adjusted_wald(values, mean, variance or 0.0, confidence)
+        reason = "" if reason.startswith("the values") else reason
     return MacroMean(mean, se, ci, len(values), n_units, n_groups, df, reason)
 
 
@@ -156,7 +162,7 @@ def _variance(
             sums[name] = sums.get(name, 0.0) + deviation
         shares.append((float(np.sum(deviations**2)), n))
     if not shares:
-        return None, 0.0, "no part has two independent units, so the spread is not known"
+        return _spread_between(values, labels, n_parts)
     known = float(sum(total * total for total in sums.values()))
     lone = n_parts - len(shares)
     reason = ""
@@ -169,7 +175,20 @@ def _variance(
     return known, df, reason
 
 
-def _adjusted_wald(values: Sequence[FloatArray], mean: float, confidence: float) -> BootstrapCI:
+def _spread_between(
+    values: Sequence[FloatArray], labels: Sequence[NDArray[Any]], n_parts: int
+) -> tuple[float | None, float, str]:
+    """Return the variance where every part is one unit or group: from their differences."""
+    if n_parts < 2 or len(np.unique(np.concatenate(labels))) < n_parts:
+        return None, 0.0, "no part has two independent units, so the spread is not known"
+    means = np.array([part.mean() for part in values])
+    reason = "every part is one unit; the spread is that between parts"
+    return float(means.var(ddof=1)) / n_parts, float(n_parts - 1), reason
+
+
+def _adjusted_wald(
+    values: Sequence[FloatArray], mean: float, unbiased: float, confidence: float
+) -> BootstrapCI:
     """Return the interval of a mean of proportions, with 4 pseudo-observations over all parts."""
     k = len(values)
     n = np.array([len(part) for part in values], dtype=np.float64)
@@ -177,7 +196,8 @@ def _adjusted_wald(values: Sequence[FloatArray], mean: float, confidence: float)
     z = normal_quantile(0.5 + confidence / 2)
     extra = z * z / k
     shares = (successes + extra / 2) / (n + extra)
-    half = z * math.sqrt(float(np.sum(shares * (1 - shares) / (n + extra)))) / k
+    variance = float(np.sum(shares * (1 - shares) / (n + extra))) / k**2
+    half = z * math.sqrt(max(variance, unbiased) if k > 1 else variance)
     centre = float(shares.mean())
     return BootstrapCI(
         mean,

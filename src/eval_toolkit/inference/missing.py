@@ -1,6 +1,7 @@
 """What is known of a mean when some outcomes are missing, and nothing is assumed about them."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, SupportsIndex
 
@@ -11,13 +12,16 @@ from eval_toolkit import _validate
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference._distributions import critical_value, upper_tail
-from eval_toolkit.inference.means import mean_se
+from eval_toolkit.inference.macro import macro_mean
+from eval_toolkit.inference.means import MeanSE, mean_se
 from eval_toolkit.inference.proportions import wilson_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 
-__all__ = ["MissingBounds", "bounded_mean", "missing_bounds"]
+__all__ = ["MissingBounds", "bounded_macro_mean", "bounded_mean", "missing_bounds"]
 
 _HALVINGS = 60
+_ADDED = 2
+"""Units at either bound, as Agresti and Coull add them to rates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class MissingBounds:
     n_missing: int
     confidence: float
     method: str
-    """"wilson" or "t", by Imbens and Manski's critical value."""
+    """"wilson", "t" or "macro", by Imbens and Manski's critical value."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -89,7 +93,9 @@ def missing_bounds(
     The interval reaches from C standard errors below the lower bound to C above the upper. The
     mean can be near one of them only, so C falls from the two-sided critical value (nothing is
     missing) to the one-sided (the region is wide) [2]_. For right or wrong of independent units
-    both ends are Wilson's instead, for other values C is scaled up as Student's t is.
+    both ends are Wilson's instead. For other values C is scaled up as Student's t is, and each end
+    is the farther of that and the same with two units added at either bound, so that values (or
+    groups) that all agree do not claim certainty.
 
     References
     ----------
@@ -175,6 +181,57 @@ def bounded_mean(
     )
 
 
+def bounded_macro_mean(
+    low: Sequence[ArrayLike],
+    high: Sequence[ArrayLike],
+    *,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    groups: Sequence[ArrayLike] | None = None,
+    confidence: float = DEFAULT_CONFIDENCE,
+) -> MissingBounds:
+    """Bound the mean over parts, each counting the same, of values that lie between two.
+
+    Parameters
+    ----------
+    low, high : sequence of array-like
+        As in `bounded_mean`, part by part.
+    bounds, confidence
+        As in `missing_bounds`.
+    groups : sequence of array-like, optional
+        As in `macro_mean`.
+
+    Returns
+    -------
+    MissingBounds
+        Its ends are those of `macro_mean` at Imbens and Manski's level.
+
+    Examples
+    --------
+    >>> found = bounded_macro_mean([[1, 0, 0], [1, 1]], [[1, 0, 1], [1, 1]])
+    >>> round(found.low, 3), round(found.high, 3)
+    (0.667, 0.833)
+    """
+    level = _validate.fraction(confidence, "confidence")
+    means = [macro_mean(parts, groups=groups) for parts in (low, high)]
+    spread = max(mean.se or 0.0 for mean in means)
+    single = _single_level(means[1].mean - means[0].mean, spread, level)
+    below = macro_mean(low, groups=groups, confidence=single).ci
+    above = macro_mean(high, groups=groups, confidence=single).ci
+    lows, highs = (np.concatenate([np.asarray(p, dtype=float) for p in x]) for x in (low, high))
+    known = lows == highs
+    return MissingBounds(
+        low=means[0].mean,
+        high=means[1].mean,
+        ci_low=bounds[0] if below is None else max(bounds[0], below.ci_low),
+        ci_high=bounds[1] if above is None else min(bounds[1], above.ci_high),
+        observed=None,
+        n=len(lows),
+        n_missing=int((~known).sum()),
+        confidence=level,
+        method="macro",
+    )
+
+
 def _check(values: FloatArray, lost: int, bottom: float, top: float) -> None:
     if not (math.isfinite(bottom) and math.isfinite(top) and bottom < top):
         raise InvalidInputError(
@@ -211,11 +268,28 @@ def _student_ends(
     n = len(lows) if groups is None else _validate.group_codes(groups, len(lows))[1]
     if n < 2:
         return bounds
-    errors = [mean_se(one, groups=groups) for one in (lows, highs)]
-    width = errors[1].mean - errors[0].mean
-    single = _single_level(width, max(one.se for one in errors), level)
+    plain = [mean_se(one, groups=groups) for one in (lows, highs)]
+    width = plain[1].mean - plain[0].mean
+    padded = [_padded(one, groups, bounds) for one in (lows, highs)]
+    single = _single_level(width, max(one.se for one in (*plain, *padded)), level)
     factor = critical_value(single, n - 1)
-    return errors[0].mean - factor * errors[0].se, errors[1].mean + factor * errors[1].se
+    return (
+        min(one.mean - factor * one.se for one in (plain[0], padded[0])),
+        max(one.mean + factor * one.se for one in (plain[1], padded[1])),
+    )
+
+
+def _padded(values: FloatArray, groups: ArrayLike | None, bounds: tuple[float, float]) -> MeanSE:
+    """Return the mean with two units, or groups of the usual size, added at either bound."""
+    if groups is None:
+        return mean_se(np.concatenate([values, np.repeat(bounds, _ADDED)]))
+    codes, n_groups = _validate.group_codes(groups, len(values))
+    size = max(1, round(len(values) / n_groups))
+    added = n_groups + np.repeat(np.arange(2 * _ADDED), size)
+    return mean_se(
+        np.concatenate([values, np.repeat(bounds, _ADDED * size)]),
+        groups=np.concatenate([codes, added]),
+    )
 
 
 def _single_level(width: float, spread: float, level: float) -> float:

@@ -12,8 +12,10 @@ from typing import SupportsIndex
 import numpy as np
 
 from eval_toolkit import _validate
+from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference._distributions import critical_value
+from eval_toolkit.inference.macro import macro_mean
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
 __all__ = ["paired_macro_interval", "tango_interval"]
@@ -114,7 +116,8 @@ def paired_macro_interval(
     -----
     The textbook interval after z²/4 units of either discordant kind were added, divided evenly
     among the parts: for one part that of [1]_, who add one; for several as [2]_ do it for
-    proportions that are not paired.
+    proportions that are not paired. Of many small parts that variance falls short; the unbiased
+    one within parts (`macro_mean`) takes its place where it is larger.
 
     References
     ----------
@@ -136,7 +139,10 @@ def paired_macro_interval(
     total = n + 2.0 * extra
     up, down = (gained + extra) / total, (lost + extra) / total
     centre = float((up - down).mean())
-    reach = z * math.sqrt(float(((up + down - (up - down) ** 2) / total).sum())) / len(n)
+    spread = math.sqrt(float(((up + down - (up - down) ** 2) / total).sum())) / len(n)
+    if len(parts) > 1:
+        spread = max(spread, macro_mean(_differences(gained, lost, n)).se or 0.0)
+    reach = z * spread
     return BootstrapCI(
         point,
         min(point, max(-1.0, centre - reach)),
@@ -146,6 +152,12 @@ def paired_macro_interval(
         "adjusted-wald-paired, macro",
         n_units=int(n.sum()),
     )
+
+
+def _differences(gained: FloatArray, lost: FloatArray, n: FloatArray) -> list[FloatArray]:
+    """Return the differences of each part's units: 1, −1 and 0."""
+    counts = np.stack([gained, lost, n - gained - lost], axis=1).astype(np.int64)
+    return [np.repeat([1.0, -1.0, 0.0], part) for part in counts]
 
 
 def _counts(n_01: SupportsIndex, n_10: SupportsIndex, n: SupportsIndex) -> tuple[int, int, int]:

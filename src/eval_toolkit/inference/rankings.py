@@ -43,9 +43,9 @@ class SystemPair:
     b: str
     difference: float
     """Value of A minus value of B."""
-    ci_low: float
-    ci_high: float
-    """All pairs' intervals hold at once."""
+    ci_low: float | None
+    ci_high: float | None
+    """All pairs' intervals hold at once; None where the differences do not vary."""
     p_value: float
     p_adjusted: float
     p_a_better: float

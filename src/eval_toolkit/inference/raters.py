@@ -37,8 +37,8 @@ class JudgeAgreement:
     3
     """
 
-    agreement: ProportionInterval
-    """Share of units with the same label."""
+    agreement: ProportionInterval | None
+    """Share of units with the same label. None where the labelled units do not speak for all."""
     kappa: BootstrapCI | None
     """Cohen's: agreement beyond chance. None where undefined; ``reason`` says why."""
     alpha: BootstrapCI | None

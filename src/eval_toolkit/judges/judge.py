@@ -8,7 +8,7 @@ from eval_toolkit import _validate
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders.base import COMPLETIONS, KEPT, ColumnInfo, Grade
-from eval_toolkit.judges.prompts import judge_messages
+from eval_toolkit.judges.prompts import MAX_CHARS, judge_messages
 from eval_toolkit.judges.rubrics import Rubric
 from eval_toolkit.judges.voting import RULES, agreement, combined
 from eval_toolkit.messages import Message
@@ -21,6 +21,7 @@ from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
 __all__ = [
     "Judge",
     "check_name",
+    "checked_max_chars",
     "column_names",
     "made_model",
     "prompt_for",
@@ -50,6 +51,11 @@ def check_name(name: Any) -> None:
     """Raise unless a judge's name can stand in a step and in a column."""
     if not isinstance(name, str) or not name.strip() or ":" in name:
         raise InvalidInputError(f"`name` is {name!r}; it must be a name without ':'")
+
+
+def checked_max_chars(given: Any) -> int | None:
+    """Return how much of an answer is shown, or raise."""
+    return None if given is None else _validate.integer(given, "max_chars", low=1)
 
 
 def made_model(model: Any, options: Mapping[str, Any]) -> Model:
@@ -112,6 +118,8 @@ class Judge:
         Of the draws.
     model_options : mapping, optional
         Passed to what makes the model, where it is given by name.
+    max_chars : int or None, default 100000
+        Of an answer that is shown: a longer one loses its middle, and the prompt says how much.
 
     Raises
     ------
@@ -141,6 +149,7 @@ class Judge:
     max_tokens: int | None = 512
     seed: int = DEFAULT_SEED
     model_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    max_chars: int | None = MAX_CHARS
     response_types = COMPLETIONS
     _rubric: Rubric = field(init=False, repr=False, compare=False)
     _asked: Model = field(init=False, repr=False, compare=False)
@@ -154,6 +163,7 @@ class Judge:
         set_(self, "votes", _validate.integer(self.votes, "votes", low=1))
         _validate.choice(self.rule, "rule", RULES)
         set_(self, "seed", _validate.integer(self.seed, "seed"))
+        set_(self, "max_chars", checked_max_chars(self.max_chars))
         asked = GenerateRequest("", max_tokens=self.max_tokens, temperature=self.temperature)
         set_(self, "temperature", asked.temperature)
         if self.votes > 1 and self.temperature == 0.0:
@@ -183,6 +193,7 @@ class Judge:
             "rule": self.rule,
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
+            "max_chars": self.max_chars,
             "seed": self.seed,
         }
 
@@ -233,7 +244,12 @@ class Judge:
         """
         rubric = self._rubric
         messages = judge_messages(
-            response, rubric.system, rubric.user, rubric.criteria, rubric.verdict.asked
+            response,
+            rubric.system,
+            rubric.user,
+            rubric.criteria,
+            rubric.verdict.asked,
+            max_chars=self.max_chars,
         )
         prompt = prompt_for(self._asked, messages)
         drawn = self.temperature > 0.0

@@ -9,8 +9,21 @@ from eval_toolkit import _validate
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import COMPLETIONS, RATE, ColumnInfo, Grade
-from eval_toolkit.judges.judge import check_name, made_model, prompt_for, reading_of, step_of
-from eval_toolkit.judges.prompts import PAIR_FIELDS, SYSTEM, check_template, pair_messages
+from eval_toolkit.judges.judge import (
+    check_name,
+    checked_max_chars,
+    made_model,
+    prompt_for,
+    reading_of,
+    step_of,
+)
+from eval_toolkit.judges.prompts import (
+    MAX_CHARS,
+    PAIR_FIELDS,
+    SYSTEM,
+    check_template,
+    pair_messages,
+)
 from eval_toolkit.judges.verdicts import Labels, VerdictFormat
 from eval_toolkit.protocols import Model
 from eval_toolkit.requests import GenerateRequest
@@ -99,7 +112,7 @@ class PairJudge:
         What two orders that disagree come to.
     system, user : str
         Templates as in `Rubric`, with ``{answer_a}`` and ``{answer_b}`` for the answers.
-    temperature, max_tokens, seed, model_options
+    temperature, max_tokens, seed, model_options, max_chars
         As in `Judge`.
 
     Raises
@@ -133,6 +146,7 @@ class PairJudge:
     max_tokens: int | None = 512
     seed: int = DEFAULT_SEED
     model_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    max_chars: int | None = MAX_CHARS
     response_types = COMPLETIONS
     _asked: Model = field(init=False, repr=False, compare=False)
 
@@ -150,6 +164,7 @@ class PairJudge:
         asked = GenerateRequest("", max_tokens=self.max_tokens, temperature=self.temperature)
         object.__setattr__(self, "temperature", asked.temperature)
         object.__setattr__(self, "seed", _validate.integer(self.seed, "seed"))
+        object.__setattr__(self, "max_chars", checked_max_chars(self.max_chars))
 
     @property
     def asked(self) -> Model:
@@ -173,6 +188,7 @@ class PairJudge:
             "inconsistent": self.inconsistent,
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
+            "max_chars": self.max_chars,
             "seed": self.seed,
         }
 
@@ -226,7 +242,8 @@ class PairJudge:
         seed = None
         if self.temperature > 0.0:
             seed = derive_seed(self.seed, "judge", self.name, a.id, a.attempt, order) % 2**31
-        messages = pair_messages(first, second, self.system, self.user, self.criteria, _FORM)
+        told = (self.system, self.user, self.criteria, _FORM)
+        messages = pair_messages(first, second, *told, max_chars=self.max_chars)
         return GenerateRequest(
             prompt_for(self._asked, messages),
             max_tokens=self.max_tokens,

@@ -2,12 +2,23 @@
 
 A reply that says two things has no verdict, and neither has one that says nothing: both are errors,
 with the words that were there. Numbers come from the reply alone.
+
+A word is read in the first and in the last line of a reply, whatever its case and markup:
+
+- A line says a word that stands alone in it: it begins the line or a sentence, or follows a colon
+  or a dash, and a sign or the end of the line comes after it. "Yes, it does", "It does. Yes." and
+  "Verdict: yes" say yes; "No doubt" and "not yes" say nothing.
+- A short reply with no other word of the list in it also says what follows "the answer is", "the
+  verdict is", "I'd say" and the like: "The answer is yes."
+- Another word of the list before a sign, with two words or fewer in front of it, speaks against
+  what the line says: "Yes (or no)", "No, wait, yes" and "Yes/no" have no verdict.
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from eval_toolkit import _validate
@@ -24,8 +35,26 @@ _MOST_OBJECTS = 500
 _MARKUP = " \t*_`\"'“”‘’()[]"
 _CLOSING = "*_`\"'”’)]"
 _ENDS = ".,:;!?"
-_ALONE = re.compile(rf"\s*$|[{_ENDS}]|\s+[-–—(]")
+_AFTER = re.compile(rf"\s*$|[{_ENDS}]|\s*[/–—]|\s+[-(]")
 """What follows a word that is the verdict: nothing, a sign, a dash with a blank before it."""
+_BEFORE = re.compile(r"(?:^|[.:;!?–—]|(?:^|\s)-)$")
+"""What it follows: nothing, the end of a sentence, a colon, a dash."""
+_LEADING = re.compile(r"[^.,:;!?()\[\]/–—]*$")
+"""The words since the last sign."""
+_IS_SAID = re.compile(
+    r"(?:(?:so|thus|hence|therefore|overall) )?(?:the |my |our )?"
+    r"(?:final |overall |correct |right |short |best )?"
+    r"(?:answer|verdict|judge?ment|decision|conclusion|assessment|evaluation|rating|label|result)"
+    r" (?:is|would be|should be)"
+    r"|(?:so )?i(?:['’]d| would)? (?:say|answer|reply)"
+)
+"""What may stand before a verdict in a short reply."""
+_SHORT_REPLY = 25
+"""Words of a reply that is one verdict and little else."""
+_NEAR = 80
+"""Characters around a word that are looked at."""
+_FEW = 2
+"""Words between a sign and a word that speaks against the verdict."""
 _IN_BRACKETS = re.compile(r"\[\[([^\[\]]{1,100})\]\]")
 _NUMBER = re.compile(r"[-+]?\d{1,12}(?:\.\d{1,12})?")
 _WHERE = ("label", "json", "brackets", "tag")
@@ -96,18 +125,41 @@ class Labels:
                 return self.numbers[word]
         raise _UnreadableError(f"it is none of {', '.join(self.numbers)}")
 
-    def in_line(self, line: str) -> str | None:
-        """Return the word that a line begins with, or that follows a colon in it."""
-        for text in (line, line.partition(":")[2]):
-            start = text.lstrip(_MARKUP)
-            for word in sorted(self.numbers, key=len, reverse=True):
-                if start[: len(word)].casefold() != word:
-                    continue
-                rest = start[len(word) :].lstrip(_CLOSING)
-                # "No doubt about it" is no "no": a word that stands alone is followed by a sign.
-                if _ALONE.match(rest):
-                    return word
-        return None
+    def said_in(self, reply: str) -> list[str]:
+        """Return the words that a reply says, and those that speak against them.
+
+        Parameters
+        ----------
+        reply : str
+            Its first and its last line are read.
+
+        Returns
+        -------
+        list of str
+            Empty where it says nothing; words of different numbers where it says two things.
+
+        Examples
+        --------
+        >>> labels = Labels({"yes": 1, "no": 0})
+        >>> labels.said_in("Yes, no doubt."), labels.said_in("Yes (or no)")
+        (['yes'], ['yes', 'no'])
+        """
+        lines = [" ".join(line.casefold().split()) for line in reply.strip().splitlines()]
+        lines = [line for line in lines if line]
+        find = _words(tuple(self.numbers)).finditer
+        short = len(reply.split()) <= _SHORT_REPLY
+        alone = len({self.numbers[place[0]] for line in lines for place in find(line)}) == 1
+        found: list[str] = []
+        for line in dict.fromkeys(lines[:1] + lines[-1:]):
+            said, against = [], []
+            for place in find(line):
+                stands = _stands(line, *place.span())
+                if stands == "alone" or (stands == "told" and short and alone):
+                    said.append(place[0])
+                elif stands:
+                    against.append(place[0])
+            found += [*said, *against] if said else []
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -184,7 +236,7 @@ class VerdictFormat:
     Parameters
     ----------
     where : {"label", "json", "brackets", "tag"}
-        "label": a word that the first or last line begins with, or that follows a colon in it.
+        "label": a word that stands alone in the first or last line, by the rules above.
         "json": the fields of an object. "brackets": ``[[7]]``. "tag": ``<name>7</name>``.
     fields : mapping of str to Labels or Scale
         What is read, by name. "label" and "brackets" have one field.
@@ -254,12 +306,12 @@ class VerdictFormat:
             One per field, "ok" or "error".
         """
         part = text[-READ_LIMIT:]
-        objects = list(_objects(part)) if self.where == "json" else []
-        return {name: self._read(name, part, objects) for name in self.fields}
+        pairs = [pair for one in _objects(part) for pair in one] if self.where == "json" else []
+        return {name: self._read(name, part, pairs) for name in self.fields}
 
-    def _read(self, name: str, text: str, objects: list[dict[str, Any]]) -> Grade:
+    def _read(self, name: str, text: str, pairs: list[tuple[str, Any]]) -> Grade:
         try:
-            found = self._found(name, text, objects)
+            found = self._found(name, text, pairs)
             numbers = {self.fields[name].read(value) for value in found}
             if len(numbers) > 1:
                 raise _UnreadableError("it gives two verdicts")
@@ -267,16 +319,14 @@ class VerdictFormat:
         except _UnreadableError as why:
             return Grade.error(f"unparsable verdict: {why}: {short_cut(text)}")
 
-    def _found(self, name: str, text: str, objects: list[dict[str, Any]]) -> list[Any]:
+    def _found(self, name: str, text: str, pairs: list[tuple[str, Any]]) -> list[Any]:
         """Return what stands in the places where a verdict may stand."""
         reading = self.fields[name]
         if isinstance(reading, Labels) and self.where == "label":
-            lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-            words = [reading.in_line(line) for line in dict.fromkeys(lines[:1] + lines[-1:])]
-            found: list[Any] = [word for word in words if word is not None]
+            found: list[Any] = list(reading.said_in(text))
             missing = f"neither its first nor its last line says {reading.asked}"
         elif self.where == "json":
-            found = [one[name] for one in objects if name in one]
+            found = [value for key, value in pairs if key == name]
             missing = f"there is no JSON object with {name!r}"
         elif self.where == "tag":
             found = re.findall(rf"<{name}>([^<>]{{1,100}})</{name}>", text, re.IGNORECASE)
@@ -356,9 +406,29 @@ def _plain(word: Any) -> str:
     return str(word).strip(_MARKUP + _ENDS + "\n").casefold()
 
 
-def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """Yield the outermost JSON objects in a text; what cannot be read is passed over."""
-    decoder = json.JSONDecoder()
+@lru_cache(maxsize=64)
+def _words(words: tuple[str, ...]) -> re.Pattern[str]:
+    """Return what finds some words in a line, the longest first; parts of numbers are none."""
+    longest = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
+    return re.compile(rf"(?<!\w)(?<!\d[.,:/])(?:{longest})(?!\w)(?!(?<=\d)[.,:/]\d)")
+
+
+def _stands(line: str, start: int, end: int) -> str:
+    """Return how a word stands in a line: "alone", "told", "near" a sign, or not at all."""
+    if not _AFTER.match(line[end : end + _NEAR].lstrip(_CLOSING)):
+        return ""  # "No doubt about it" is no "no"
+    before = line[max(0, start - _NEAR) : start].rstrip(_MARKUP)
+    if _BEFORE.search(before):
+        return "alone"
+    leading = _LEADING.findall(before)[0].strip(_MARKUP)
+    if _IS_SAID.fullmatch(leading):
+        return "told"
+    return "near" if len(leading.split()) <= _FEW else ""
+
+
+def _objects(text: str) -> Iterator[list[tuple[str, Any]]]:
+    """Yield the outermost JSON objects in a text as pairs: a key may stand there twice."""
+    decoder = json.JSONDecoder(object_pairs_hook=list)
     at = text.find("{")
     for _ in range(_MOST_OBJECTS):
         if at < 0:
@@ -367,9 +437,8 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
         try:
             found, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
-            found = None
-        if isinstance(found, dict):
-            yield found
+            found = []  # what cannot be read is passed over
+        yield found
         at = text.find("{", end)
 
 

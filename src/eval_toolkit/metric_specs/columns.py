@@ -13,7 +13,7 @@ from eval_toolkit.inference.calibration_statistics import score_itself
 from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.statistics import ColumnMean, Statistic
 
-__all__ = ["ColumnSpec", "maj_at_k", "mean_of", "pass_at_k", "pass_hat_k"]
+__all__ = ["ColumnSpec", "check_bounds", "maj_at_k", "mean_of", "pass_at_k", "pass_hat_k"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,9 @@ class ColumnSpec:
     """Whether all of them must succeed."""
     answer: str | None = None
     """Column with a code of each attempt's answer: of `maj_at_k`, where attempts vote."""
+
+    def __post_init__(self) -> None:
+        check_bounds(self.bounds)
 
     def of_attempts(self, n: IntArray, n_correct: IntArray) -> tuple[FloatArray, BoolArray]:
         """Return one value per unit from its attempts, and which units have enough of them."""
@@ -115,7 +118,7 @@ def mean_of(
     Raises
     ------
     InvalidInputError
-        If the name is empty.
+        If the name is empty, or the bounds are not the smaller before the larger.
 
     Examples
     --------
@@ -212,6 +215,20 @@ def maj_at_k(column: str, k: int, *, answer: str) -> ColumnSpec:
     k = _validate.integer(k, "k", low=1)
     name = f"{_column_name(column)}_maj@{k}"
     return ColumnSpec(name, column, True, (0.0, 1.0), k, answer=_column_name(answer))
+
+
+def check_bounds(bounds: tuple[float, float]) -> None:
+    """Raise unless bounds are the smallest value and a larger one; either may be infinite.
+
+    Examples
+    --------
+    >>> check_bounds((0.0, float("inf")))
+    """
+    low, high = bounds
+    if not low < high:
+        raise InvalidInputError(
+            f"`bounds` is {bounds!r}; it must be the smallest value and then the largest"
+        )
 
 
 def _column_name(column: str) -> str:

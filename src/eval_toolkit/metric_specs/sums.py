@@ -10,7 +10,7 @@ import numpy as np
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.column_sums import NumberedColumn, SumsFn, SumsStatistic, values_of_sums
-from eval_toolkit.metric_specs.columns import ColumnSpec
+from eval_toolkit.metric_specs.columns import ColumnSpec, check_bounds
 from eval_toolkit.metric_specs.scores import SCORED, ScoreSpec
 from eval_toolkit.protocols import MetricSpec
 
@@ -48,6 +48,9 @@ class SumsSpec:
     higher_is_better: bool = True
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """Smallest and largest possible value, where known."""
+
+    def __post_init__(self) -> None:
+        check_bounds(self.bounds)
 
     def of_sums(self, sums: Any) -> FloatArray:
         """Return the value of each line of sums, NaN where it does not exist."""
@@ -99,7 +102,7 @@ def ratio_of(
     Raises
     ------
     InvalidInputError
-        If a name is empty.
+        If a name is empty, or the bounds are not the smaller before the larger.
 
     Examples
     --------
@@ -142,7 +145,8 @@ def from_sums(
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If a name is empty, there are no columns, or the function cannot be called.
+        If a name is empty, there are no columns, the function cannot be called, or the bounds are
+        not the smaller before the larger.
 
     Examples
     --------

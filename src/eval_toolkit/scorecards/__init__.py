@@ -5,8 +5,8 @@ rollouts). Both return the same cells.
 """
 
 from eval_toolkit.scorecards.cells import MetricResult, Scorecard
-from eval_toolkit.scorecards.records import Records
+from eval_toolkit.scorecards.records import Records, unit_starts
 from eval_toolkit.scorecards.score import scorecard
 from eval_toolkit.scorecards.summary import summarise
 
-__all__ = ["MetricResult", "Records", "Scorecard", "scorecard", "summarise"]
+__all__ = ["MetricResult", "Records", "Scorecard", "scorecard", "summarise", "unit_starts"]

@@ -12,7 +12,7 @@ from eval_toolkit._hashing import content_hash, unit_ids
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["Records"]
+__all__ = ["Records", "unit_starts"]
 
 Strings = NDArray[Any]
 _STATUSES = ("ok", "skipped", "error")
@@ -193,8 +193,32 @@ class Records:
         )
 
     def take(self, rows: ArrayLike) -> "Records":
-        """Return the records at these positions or under this mask."""
+        """Return the records at these positions or under this mask.
+
+        Parameters
+        ----------
+        rows : array-like of int or of bool
+            Positions, each once and in any order, or a mask.
+
+        Returns
+        -------
+        Records
+            Sorted by unit and attempt, as all records are.
+
+        Raises
+        ------
+        InvalidInputError
+            If a position is not there or comes twice, or the mask is of another length.
+
+        Examples
+        --------
+        >>> records = Records.from_columns({"correct": [1, 0, 1]}, unit_id=["a", "b", "c"])
+        >>> records.take([2, 0]).unit_id.tolist()
+        ['a', 'c']
+        """
         at = _positions(rows, len(self))
+        if at.dtype != np.bool_:
+            at = at[np.lexsort((self.attempt[at], self.unit_id[at]))]
         return Records(
             self.unit_id[at],
             self.content_hash[at],
@@ -205,6 +229,39 @@ class Records:
             {name: state[at] for name, state in self.status.items()},
             {name: why[at] for name, why in self.reason.items()},
         )
+
+
+def unit_starts(unit_id: NDArray[Any]) -> IntArray:
+    """Return where each unit's records start.
+
+    Parameters
+    ----------
+    unit_id : ndarray of str
+        Of records: sorted.
+
+    Returns
+    -------
+    ndarray of int
+        The position of each unit's first record; no unit comes twice.
+
+    Raises
+    ------
+    InvalidInputError
+        If the units are not sorted, so that a unit may lie in several places.
+
+    Examples
+    --------
+    >>> records = Records.from_columns({"correct": [1, 0, 1]}, unit_id=["b", "a", "b"])
+    >>> unit_starts(records.unit_id).tolist()
+    [0, 1]
+    """
+    before, after = unit_id[:-1], unit_id[1:]
+    if (after < before).any():
+        raise InvalidInputError(
+            "the records are not sorted by unit; make them with Records.from_columns"
+        )
+    starts = np.concatenate(([True], after != before))[: len(unit_id)]
+    return np.flatnonzero(starts).astype(np.int64)
 
 
 def _told_apart(
@@ -231,6 +288,12 @@ def _positions(rows: ArrayLike, n: int) -> NDArray[Any]:
     if outside.any():
         row = int(np.argmax(outside))
         raise InvalidInputError(f"rows[{row}] is {at[row]}; there are {n} records")
+    at = np.where(at < 0, at + n, at)
+    again = np.setdiff1d(np.arange(len(at)), np.unique(at, return_index=True)[1])
+    if len(again):
+        raise InvalidInputError(
+            f"rows[{again[0]}] is {at[again[0]]} again; a record may be taken once"
+        )
     return at
 
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,23 +13,21 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
 from eval_toolkit.metric_specs import ColumnSpec, SumsSpec
 from eval_toolkit.metric_specs.scores import SCORED
-from eval_toolkit.scorecards.records import Records
+from eval_toolkit.scorecards.records import Records, unit_starts
 from eval_toolkit.scorecards.score import Intervals
 
 __all__ = ["REDUCERS", "Options", "Units", "pooled", "reduce_attempts", "value_of_failure", "voted"]
 
-_Starts: TypeAlias = NDArray[np.int64]
 
-
-def _medians(values: FloatArray, starts: _Starts) -> FloatArray:
+def _medians(values: FloatArray, starts: IntArray) -> FloatArray:
     return np.array([np.median(part) for part in np.split(values, starts[1:])])
 
 
-def _means(values: FloatArray, starts: _Starts) -> FloatArray:
+def _means(values: FloatArray, starts: IntArray) -> FloatArray:
     return np.asarray(np.add.reduceat(values, starts) / np.diff(np.append(starts, len(values))))
 
 
-REDUCERS: dict[str, Callable[[FloatArray, _Starts], FloatArray]] = {
+REDUCERS: dict[str, Callable[[FloatArray, IntArray], FloatArray]] = {
     "mean": _means,
     "median": _medians,
     "max": np.maximum.reduceat,
@@ -146,7 +144,7 @@ def reduce_attempts(
     counted = _counted(records, columns, options, failed_is, columns == SCORED)
     values, n_skipped = counted.values, counted.n_skipped
     unit_id = records.unit_id[counted.rows]
-    starts = _starts(unit_id)
+    starts = unit_starts(unit_id)
     if isinstance(spec, ColumnSpec) and spec.k is not None:
         n = np.diff(np.append(starts, len(unit_id)))
         passed, enough = _together(values[spec.column], records, counted.rows, starts, n, spec)
@@ -162,15 +160,10 @@ def pooled(records: Records, columns: tuple[str, ...], options: Options) -> Unit
     """Take every attempt as a row of its own; the attempts at a unit are drawn together."""
     counted = _counted(records, columns, options, 0.0, True)
     groups = records.group[counted.rows]
-    n_units = len(_starts(records.unit_id[counted.rows]))
+    n_units = len(unit_starts(records.unit_id[counted.rows]))
     return Units(
         counted.values, groups, _plan(groups), counted.n_errors, counted.n_skipped, n_units
     )
-
-
-def _starts(unit_id: NDArray[Any]) -> _Starts:
-    starts = np.flatnonzero(np.concatenate(([True], unit_id[1:] != unit_id[:-1])))
-    return starts[: len(unit_id)]
 
 
 def _plan(groups: NDArray[Any]) -> Plan:
@@ -182,8 +175,8 @@ def _together(
     values: FloatArray,
     records: Records,
     rows: BoolArray,
-    starts: _Starts,
-    n: _Starts,
+    starts: IntArray,
+    n: IntArray,
     spec: ColumnSpec,
 ) -> tuple[FloatArray, BoolArray]:
     """Return pass@k, pass^k or maj@k per unit; the attempts must be right or wrong."""
@@ -252,7 +245,7 @@ def voted(
     return spec.of_votes(values[measured], answers, np.cumsum(n) - n, n)
 
 
-def _per_unit(values: FloatArray, starts: _Starts, options: Options) -> FloatArray:
+def _per_unit(values: FloatArray, starts: IntArray, options: Options) -> FloatArray:
     if len(starts) == len(values):
         return values
     return np.asarray(REDUCERS[options.reduce](values, starts), dtype=np.float64)

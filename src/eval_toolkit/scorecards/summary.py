@@ -1,5 +1,6 @@
 """`summarise`: records of any kind to cells. Attempts are reduced to units, groups are resampled."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -155,7 +156,9 @@ def summarise(
     for spec in specs if macro else ():
         if isinstance(spec, ColumnSpec):
             reduced = [reduce_attempts(part, (spec.column,), options, spec) for part in parts]
-            cells[f"{spec.name}_macro"] = _macro_cell(reduced, spec, options, str(by))
+            there = any(part.n_units for part in reduced)
+            why = "" if there else _why(records, (spec.column,), spec)
+            cells[f"{spec.name}_macro"] = _macro_cell(reduced, spec, options, str(by), why)
     return Scorecard(cells, slices)
 
 
@@ -168,27 +171,50 @@ def _cells(
     for spec in specs:
         if isinstance(spec, ColumnSpec):
             units = reduce_attempts(records, (spec.column,), options, spec)
-            cells[spec.name] = _mean_cell(units, spec, options)
+            why = "" if units.n_units else _why(records, (spec.column,), spec)
+            cells[spec.name] = _mean_cell(units, spec, options, why)
         elif isinstance(spec, SumsSpec):
             units = reduce_attempts(records, spec.columns, options, spec)
-            cells[spec.name] = _sums_cell(units, spec, options)
+            why = "" if units.n_units else _why(records, spec.columns)
+            cells[spec.name] = _sums_cell(units, spec, options, why)
         else:
             columns = spec.columns if isinstance(spec, ScoreSpec) else SCORED
             scored.setdefault(columns, []).append(spec)
     for columns, sharing in scored.items():
         own = columns == SCORED
         units = (reduce_attempts if own else pooled)(records, columns, options)
-        cells.update(_scored_cells(units, columns, sharing, options))
+        why = "" if units.n_units else _why(records, columns)
+        cells.update(_scored_cells(units, columns, sharing, options, why))
     return {spec.name: cells[spec.name] for spec in specs}
+
+
+def _why(records: Records, columns: Sequence[str], spec: MetricSpec | None = None) -> str:
+    """Return why nothing has a value, to be put behind the counts: the reason given most often."""
+    k = spec.k if isinstance(spec, ColumnSpec) else None
+    told: Counter[str] = Counter()
+    for status in ("error", "skipped"):
+        for column in columns:
+            told.update(records.reason[column][records.status[column] == status].tolist())
+        told.pop("", None)
+        if told:
+            break
+    if told:
+        reason, n = told.most_common(1)[0]
+        return f"; {reason}" if n == told.total() else f"; most often: {reason}"
+    if k is None:
+        return ""
+    there = records.unit_id[records.status[columns[0]] == "ok"].astype(str)
+    most = int(np.unique(there, return_counts=True)[1].max(initial=0))
+    return f"; at most {most} of {k} attempts have one"
 
 
 def _counted(cell: MetricResult, units: Units) -> MetricResult:
     return replace(cell, n_errors=units.n_errors, n_skipped=units.n_skipped)
 
 
-def _nothing(units: Units) -> MetricResult:
+def _nothing(units: Units, why: str) -> MetricResult:
     """Return the cell of a slice in which nothing could be measured."""
-    reason = f"no unit has a value: {units.n_errors} errors, {units.n_skipped} skipped"
+    reason = f"no unit has a value: {units.n_errors} errors, {units.n_skipped} skipped{why}"
     status = "error" if units.n_errors else "skipped"
     return _counted(MetricResult(None, status, reason, n_units=0, n_groups=0), units)  # type: ignore[arg-type]
 
@@ -205,11 +231,11 @@ def _unbounded(n_errors: int, spec: ColumnSpec | SumsSpec) -> MetricResult:
 
 
 def _scored_cells(
-    units: Units, columns: tuple[str, str], specs: Sequence[MetricSpec], options: Options
+    units: Units, columns: tuple[str, str], specs: Sequence[MetricSpec], options: Options, why: str
 ) -> dict[str, MetricResult]:
     """Return the cells of metrics of labels and scores, which share their draws."""
     if units.plan.n_rows == 0:
-        return {spec.name: _nothing(units) for spec in specs}
+        return {spec.name: _nothing(units, why) for spec in specs}
     label, score = columns
     given = units.values[label]
     if not np.isin(given, (0.0, 1.0)).all():
@@ -242,13 +268,13 @@ def _noted(cell: MetricResult, note: str) -> MetricResult:
     return replace(cell, reason="; ".join(part for part in (note, cell.reason) if part))
 
 
-def _mean_cell(units: Units, spec: ColumnSpec, options: Options) -> MetricResult:
+def _mean_cell(units: Units, spec: ColumnSpec, options: Options, why: str) -> MetricResult:
     """Return the mean over units: closed form where there is one, the bootstrap otherwise."""
     if _is_unbounded(units.n_errors, spec, options):
         return _counted(_unbounded(units.n_errors, spec), units)
     values = units.values[spec.column]
     if len(values) == 0:
-        return _nothing(units)
+        return _nothing(units, why)
     binary = bool(np.isin(values, (0.0, 1.0)).all())
     if options.method in (*_PROPORTION_METHODS, "t"):
         ci, reason = _closed_form(
@@ -278,13 +304,13 @@ class _Bound:
         return self.statistic.point(Ranked(np.asarray(y_true) == 1, np.asarray(y_score)))
 
 
-def _sums_cell(units: Units, spec: SumsSpec, options: Options) -> MetricResult:
+def _sums_cell(units: Units, spec: SumsSpec, options: Options, why: str) -> MetricResult:
     """Return a function of sums over units, by the bootstrap over groups."""
     if _is_unbounded(units.n_errors, spec, options):
         return _counted(_unbounded(units.n_errors, spec), units)
     n = units.plan.n_rows
     if n == 0:
-        return _nothing(units)
+        return _nothing(units, why)
     columns = [units.values[column] for column in spec.columns]
     bound = _Bound(spec.statistic_of(columns))
     labels = np.zeros(n, dtype=np.bool_)
@@ -322,7 +348,7 @@ def _described(
 
 
 def _macro_cell(
-    parts: Sequence[Units], spec: ColumnSpec, options: Options, by: str
+    parts: Sequence[Units], spec: ColumnSpec, options: Options, by: str, why: str
 ) -> MetricResult:
     """Return the mean over parts; parts without a value are left out and counted."""
     there = [part for part in parts if len(part.values[spec.column])]
@@ -331,7 +357,7 @@ def _macro_cell(
         return replace(_unbounded(n_errors, spec), n_errors=n_errors, n_skipped=n_skipped)
     if not there:
         status = "error" if n_errors else "skipped"
-        reason = f"no part has a value: {n_errors} errors, {n_skipped} skipped"
+        reason = f"no part has a value: {n_errors} errors, {n_skipped} skipped{why}"
         return MetricResult(
             None,
             status,  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from eval_toolkit.tasks.prompts import Formatter, format_prompt, joined_choice
 from eval_toolkit.tasks.subjects import subject_name
 from eval_toolkit.tasks.types import NO_SUBJECT, Item, Part, Sample
 
-__all__ = ["BaseTask"]
+__all__ = ["BaseTask", "derived"]
 
 _FINGERPRINTED = 8
 """Units whose prompts are part of a task's fingerprint."""
@@ -93,6 +93,8 @@ class BaseTask(TaskPrompts[SubjectT]):
     max_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
+    attempts: int = 1
+    """Tries at each sample, where a run does not say how many."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -390,6 +392,42 @@ class BaseTask(TaskPrompts[SubjectT]):
                 prompt = "\n".join(f"[{turn.role.value}] {turn.content}" for turn in prompt)
             lines += ["", f"## Prompt ({formatter})", "", "```text", prompt, "```"]
         return "\n".join([*lines, ""])
+
+
+def derived(task: BaseTask[SubjectT], kind: type, **state: Any) -> Any:
+    """Return a copy of a task in which a class comes before the task's own; its data are shared.
+
+    Parameters
+    ----------
+    task : BaseTask
+        Stays as it is.
+    kind : type
+        What is done differently.
+    **state
+        Attributes of the copy.
+
+    Returns
+    -------
+    BaseTask
+        By the same name; nothing that the task has rendered is used.
+
+    Examples
+    --------
+    >>> class Quiz(BaseTask[str]):
+    ...     NAME = "Quiz"
+    ...     RESPONSE_TYPE = ResponseType.COMPLETION
+    >>> class Loud:
+    ...     def _get_system_prompt_text(self, item):
+    ...         return self.words
+    >>> derived(Quiz(rows=[{"q": "?"}]), Loud, words="LOUD")._get_system_prompt_text({})
+    'LOUD'
+    """
+    own = type(task)
+    names = {"__module__": own.__module__, "__qualname__": own.__qualname__}
+    made: Any = object.__new__(type(own.__name__, (kind, own), names))
+    made.__dict__.update(task.__dict__, **state)
+    made._set_prompts()
+    return made
 
 
 def _identity(item: Item, n: int = 1) -> dict[str, Any]:

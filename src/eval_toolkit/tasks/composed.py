@@ -1,13 +1,13 @@
 """A task put together from parts: where the data are, the prompt, what is asked for, graders."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from eval_toolkit._validate import choice as one_of
-from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.messages import Message, Role
 from eval_toolkit.responses import ResponseType
 from eval_toolkit.seeds import DEFAULT_SEED
@@ -17,7 +17,7 @@ from eval_toolkit.tasks.hooks import place_of
 from eval_toolkit.tasks.prompts import joined_choice
 from eval_toolkit.tasks.styles import STYLES, TaskStyler
 from eval_toolkit.tasks.templates import FieldSpec, Template, text_of, without_brackets
-from eval_toolkit.tasks.types import NO_SUBJECT, Item
+from eval_toolkit.tasks.types import NO_SUBJECT, Item, Sample
 
 __all__ = ["ChoicesSpec", "CompletionSpec", "DataSpec", "Prompt", "Task"]
 
@@ -45,7 +45,7 @@ class DataSpec:
         Files of labels beside the files of rows, as "{stem}-labels.lst".
     context_fields : sequence of str
         Fields that graders read beside the reference, such as the tests of a program: a sample's
-        ``context`` holds them by name, None where an item has none.
+        ``context`` holds them by name, None where an item has none. At least one item has each.
     pattern_field, pattern : str
         A field with a whole question in it, and a regular expression that takes it apart: its named
         groups are fields of the item. Items without that field have theirs already.
@@ -346,6 +346,29 @@ class Task(BaseTask[str]):
                     )
                 item.update(found.groupdict())
         return items
+
+    def iterate_samples(
+        self, num_samples: int | None = None, *, order: str = "shuffled"
+    ) -> Iterator[Sample]:
+        """Yield the samples one by one; as `samples` returns them."""
+        self._check_context_fields()
+        yield from super().iterate_samples(num_samples, order=order)
+
+    def _check_context_fields(self) -> None:
+        """Raise if graders are to read a field that no row has."""
+        missing = dict.fromkeys(self._context_fields)
+        fields: dict[str, None] = {}
+        for subject in self.subjects:
+            for item in self._items(subject, self.SAMPLE_SPLIT) if missing else ():
+                fields.update(dict.fromkeys(item))
+                missing = {name: None for name in missing if name not in item}
+                if not missing:
+                    return
+        if missing:
+            raise MissingColumnError(
+                f"task {self.NAME!r}: no row has the field {next(iter(missing))!r}, which `context` "
+                f"names; the fields are {', '.join(map(repr, fields))}"
+            )
 
     def _get_contexts(self, item: dict[str, Any]) -> tuple[list[str], str] | None:
         blank = self._response.blank if isinstance(self._response, ChoicesSpec) else ""

@@ -11,7 +11,7 @@ from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.inference.sequences import ConfidenceSequence
 from eval_toolkit.metric_specs import ColumnSpec
-from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards import Records, unit_starts
 from eval_toolkit.seeds import derive_seed
 from eval_toolkit.tasks.types import Sample
 
@@ -68,6 +68,10 @@ class Drawn:
     The mean over all units is the mean over draws of ``middle + Σ share × (value − middle)``, where
     the shares of a draw say how many units it stands for. So groups of any sizes, and subjects that
     count the same, become values of one kind, in bounds that the largest draw sets.
+
+    The sizes of groups and subjects are those that are planned, also where the units stand for
+    others like them. Nothing could be said otherwise: a group that is rare and large may never be
+    drawn, and moves the mean over units as far as it likes.
     """
 
     ids: tuple[str, ...]
@@ -137,6 +141,11 @@ def known_values(records: Records, spec: ColumnSpec) -> dict[str, tuple[float, f
         looked at together, so may the unit. That holds whatever failures count as in the results:
         they may come in bursts, which is no random order.
 
+    Raises
+    ------
+    InvalidInputError
+        If the records are not sorted by unit.
+
     Examples
     --------
     >>> records = Records.from_columns(
@@ -145,7 +154,8 @@ def known_values(records: Records, spec: ColumnSpec) -> dict[str, tuple[float, f
     >>> known_values(records, ColumnSpec("right", "right", bounds=(0.0, 1.0)))
     {'a': (1.0, 1.0), 'b': (0.0, 1.0)}
     """
-    ids, starts = np.unique(records.unit_id.astype(str), return_index=True)
+    starts = unit_starts(records.unit_id)
+    ids = records.unit_id[starts].astype(str)
     n = np.diff(np.append(starts, len(records)))
     there = records.status[spec.column] == "ok"
     low, high = (np.where(there, records.columns[spec.column], bound) for bound in spec.bounds)
@@ -172,6 +182,10 @@ class Looks:
     drawn: Drawn
     confidence: float
     method: str
+    n_sound: int
+    """Draws before the values contradict every mean; all, if they come in random order."""
+    reason: str
+    """Of the intervals after them."""
 
     def __len__(self) -> int:
         return len(self.low)
@@ -187,6 +201,7 @@ class Looks:
             self.method,
             n_units=self.drawn.n_units(n_draws),
             n_groups=n_draws,
+            reason=self.reason if n_draws > self.n_sound else "",
         )
 
 
@@ -211,7 +226,8 @@ def looks(
     confidence : float
         Chance that the mean is inside all the way.
     whole : bool
-        Whether the mean is that of all units that may be drawn, else of where they come from.
+        Whether the mean is that of all units that may be drawn, else the one to be expected of
+        others like them, in groups and subjects of the same sizes.
 
     Returns
     -------
@@ -231,19 +247,29 @@ def looks(
     method = "betting sequence without replacement" if whole else "betting sequence"
     if n == 0:
         none = np.zeros(0)
-        return Looks(none, none, none, drawn, confidence, method)
+        return Looks(none, none, none, drawn, confidence, method, 0, "")
     pairs = np.array([known[unit] for unit in drawn.ids[: drawn.n_units(n)]])
     least, most = (drawn.values(pairs[:, side], bounds) for side in (0, 1))
 
+    n_sound, reason = n, ""
+
     def sequence(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return ConfidenceSequence(
+        nonlocal n_sound, reason
+        made = ConfidenceSequence(
             bounds=drawn.bounds(bounds),
             confidence=confidence,
             n_total=len(drawn) if whole else None,
-        ).update(values)
+        )
+        low, high = made.update(values)
+        if made.interval.reason:  # an interval grows but once: when no mean is left
+            grown = np.flatnonzero(np.diff(high - low) > 1e-9 * (high[0] - low[0]))
+            n_sound = min(n_sound, *(grown + 1).tolist())
+            reason = made.interval.reason
+        return low, high
 
     low, high = sequence(least)
     if not np.array_equal(least, most):
         high = np.maximum(sequence(most)[1], low)
     means = np.cumsum((least + most) / 2.0) / np.arange(1, n + 1)
-    return Looks(np.clip(low, *bounds), np.clip(high, *bounds), means, drawn, confidence, method)
+    low, high = np.clip(low, *bounds), np.clip(high, *bounds)
+    return Looks(low, high, means, drawn, confidence, method, n_sound, reason)

@@ -40,8 +40,9 @@ class Ended:
         return stopped_card(card, records, metrics, self.watch, self.decision)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
-        return {**self.decision.to_dict(), "n_beyond": self.n_beyond}
+        """Return plain JSON types; samples that were under way when the rule held are not saved."""
+        told = self.decision.to_dict()
+        return {**told, "n_beyond": self.n_beyond, "n_saved": told["n_saved"] - self.n_beyond}
 
     @classmethod
     def stored(

@@ -88,7 +88,8 @@ def judge_pairs(
         ``win`` is the win rate of A with ties as halves, ``tie`` the share of ties, ``consistent``
         how often both orders agree, and ``first_position`` how often the first answer shown wins
         where there is a winner: without bias 0.5. Each has its interval. Attempts are paired by
-        their number; a pair with a failed answer is an error, and is not judged.
+        their number; a pair with a failed answer is an error, and is not judged. ``notes`` say what
+        was left out, and where a run was asked with other prompts than the judge is shown.
 
     Raises
     ------
@@ -183,7 +184,8 @@ class _Pairing:
         """Pair the answers of two runs by unit, content and attempt."""
         samples, notes = _common_samples(runs, task, on_mismatch)
         found = [joined(apart(outcomes_of(run))[0]) for run in runs]
-        attempts = range(1, min(run.manifest["config"]["attempts"] for run in runs) + 1)
+        tries = [int(run.manifest["config"]["attempts"]) for run in runs]
+        attempts = range(1, min(tries) + 1)
         answers: dict[Attempt, tuple[Any, Any]] = {}
         for sample in samples:
             for attempt in attempts:
@@ -204,6 +206,7 @@ class _Pairing:
             **told,
         }
         settings: dict[str, Any] = redact_secrets(sanitize_for_json(config))
+        notes = (*notes, *_left_out(tries), *_doubts(runs, settings))
         return cls(task, judge, samples, answers, settings, notes)
 
     def jobs(self) -> list[Job]:
@@ -324,6 +327,28 @@ class _Pairing:
             "task": task,
             "notes": list(self.notes),
         }
+
+
+def _left_out(tries: Sequence[int]) -> list[str]:
+    """Return notes about attempts at each unit that the other run does not have."""
+    both = min(tries)
+    return [
+        f"{n - both} of {n} attempts of {side} left out"
+        for side, n in zip("AB", tries, strict=True)
+        if n > both
+    ]
+
+
+def _doubts(runs: tuple[Run, Run], config: Mapping[str, Any]) -> list[str]:
+    """Return notes about runs that are one, or were asked otherwise than the judge is told."""
+    a, b = (config["runs"][side]["responses_sha256"] for side in "ab")
+    same = ["A and B are the same answers"] if a == b else []
+    now = config["task"].get("prompt_fingerprint")
+    return same + [
+        f"{side} was asked with other prompts than the task has now, which the judge is shown"
+        for side, run in zip("AB", runs, strict=True)
+        if run.manifest["config"]["task"].get("prompt_fingerprint") != now
+    ]
 
 
 def _known(run: Run) -> dict[str, Any]:

@@ -18,8 +18,9 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders.texts import compiled
 from eval_toolkit.messages import Message, Role
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed, resolve_seed
-from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.base import BaseTask, derived
 from eval_toolkit.tasks.dataset import SubjectT
+from eval_toolkit.tasks.hooks import TaskPrompts
 from eval_toolkit.tasks.identity import identity_of
 from eval_toolkit.tasks.types import Sample
 
@@ -253,8 +254,15 @@ def perturbed(task: BaseTask[SubjectT], perturbation: Perturbation) -> BaseTask[
     BaseTask
         Of the same name, version, units and content hashes, so that `compare_runs` pairs its runs
         with those of the task. Texts of questions change, in examples as well; which examples are
-        drawn, cues, answers and choices that are scored do not. `describe`, and with it the
-        manifest of a run, says how it is perturbed.
+        drawn, cues, answers and choices do not, whether choices are scored or shown by a style:
+        an answer that repeats one is right as before. `describe`, and with it the manifest of a
+        run, says how it is perturbed.
+
+    Notes
+    -----
+    A task without a style is one text to us. Where its answers are to be copied from it, such as
+    parts of a passage, they change there too: compare with a grader that allows for that, or
+    ``protect`` words.
 
     Raises
     ------
@@ -279,12 +287,12 @@ def perturbed(task: BaseTask[SubjectT], perturbation: Perturbation) -> BaseTask[
         raise InvalidTypeError(f"`perturbation` is {perturbation!r:.80}; it must be a Perturbation")
     words = getattr(task, "PERTURBATION_UNMODIFIABLE_WORDS", None) or ()
     chosen = replace(perturbation, protect=(*perturbation.protect, *words))
-    made: Any = copy.copy(task)
-    if not isinstance(task, _Perturbed):
-        made.__class__ = type(f"Perturbed{type(task).__name__}", (_Perturbed, type(task)), {})
-    made._plain = task._plain if isinstance(task, _Perturbed) else task
-    made._perturbations = (*getattr(task, "_perturbations", ()), chosen)
-    made._set_prompts()  # rendered examples are not shared
+    if isinstance(task, _Perturbed):
+        made: Any = copy.copy(task)
+        made._perturbations = (*task._perturbations, chosen)
+        made._set_prompts()  # rendered examples are not shared
+    else:
+        made = derived(task, _Perturbed, _plain=task, _perturbations=(chosen,))
     return made  # type: ignore[no-any-return]
 
 
@@ -305,18 +313,27 @@ class _Perturbed(BaseTask[Any]):
 
     def _get_instruction_messages(self, item: dict[str, Any]) -> list[Message]:
         unit_id, _ = identity_of(item, self.ID_FIELD)
+        question = self._styled_question(item)
         return [
-            self._put(message, unit_id if at == 0 else f"{unit_id}#{at}")
+            self._put(message, unit_id if at == 0 else f"{unit_id}#{at}", question)
             for at, message in enumerate(super()._get_instruction_messages(item))
         ]
 
-    def _put(self, message: Message, unit_id: str) -> Message:
+    def _styled_question(self, item: dict[str, Any]) -> str:
+        """Return the question that a style puts choices below; "" where it is not known."""
+        own = type(self)._get_raw_question is not TaskPrompts._get_raw_question
+        return self._get_raw_question(item) if self.TASK_STYLER is not None and own else ""
+
+    def _put(self, message: Message, unit_id: str, question: str) -> Message:
         if message.role is not Role.USER:
             return message
-        text = message.content
+        # Choices are what is answered with: they stay.
+        before, text, after = message.content.partition(question or message.content)
+        if not text:
+            before, text = "", message.content
         for perturbation in self._perturbations:
             text = perturbation.apply(text, unit_id)
-        return replace(message, content=text)
+        return replace(message, content=f"{before}{text}{after}")
 
     def _sample_fewshot_examples(self, item: dict[str, Any]) -> list[dict[str, Any]]:
         # The plain task draws them: a question that is put differently still is the same question.

@@ -10,7 +10,7 @@ import numpy as np
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit.analysis import RunComparison, RunDifference, compare_records, compare_runs
-from eval_toolkit.analysis.comparison import opened_run
+from eval_toolkit.analysis.comparison import opened_run, stopped_note
 from eval_toolkit.analysis.units import UnitValues
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.inference import (
@@ -54,6 +54,8 @@ class Robustness:
     """How the p-values of a metric were corrected for the number of perturbations."""
     confidence: float
     seed: int
+    notes: tuple[str, ...] = ()
+    """What a reader should know before the cells, such as that a run was stopped early."""
 
     def __getitem__(self, key: tuple[str, str]) -> RunDifference:
         """Return the difference of the perturbation and metric, where one slice has them."""
@@ -83,6 +85,7 @@ class Robustness:
             "confidence": self.confidence,
             "seed": self.seed,
             "cells": self.rows(),
+            "notes": list(self.notes),
         }
 
 
@@ -119,7 +122,9 @@ def robustness(
         columns also the worst: each unit counts with its worst value over the plain and all
         perturbed runs, so for right or wrong it is the rate of units that are right however they
         are asked. That is never better than the plain value and not tested. Where answers are
-        drawn at random, part of it is chance: more runs make it worse by themselves.
+        drawn at random, part of it is chance: more runs make it worse by themselves. Intervals
+        are those of a number of units that was fixed beforehand; ``notes`` name the runs that a
+        rule stopped.
 
     Raises
     ------
@@ -162,6 +167,7 @@ def robustness(
         adjust,
     )
     worst = _worst_cells(plain, list(named.values()), compared.values(), options)
+    notes = [stopped_note(one, name) for name, one in [("the plain run", plain), *named.items()]]
     first = next(iter(compared.values()))
     return Robustness(
         run=plain.run_id,
@@ -170,6 +176,7 @@ def robustness(
         adjust=adjust,
         confidence=first.confidence,
         seed=number,
+        notes=tuple(filter(None, notes)),
     )
 
 

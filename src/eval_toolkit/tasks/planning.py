@@ -17,7 +17,15 @@ from eval_toolkit.tasks.joining import PART
 from eval_toolkit.tasks.prompts import Formatter, check_formatter, format_prompt
 from eval_toolkit.tasks.types import Part, Sample
 
-__all__ = ["Decoding", "Estimate", "default_formatter", "estimate", "formatter_name", "plan_jobs"]
+__all__ = [
+    "Decoding",
+    "Estimate",
+    "attempts_of",
+    "default_formatter",
+    "estimate",
+    "formatter_name",
+    "plan_jobs",
+]
 
 _SEED_LIMIT = 2**31
 """Servers take seeds of 32 bits with a sign."""
@@ -134,7 +142,7 @@ def plan_jobs(
     *,
     formatter: Formatter | None = None,
     decoding: Decoding | None = None,
-    attempts: int = 1,
+    attempts: int | None = None,
     seed: int = DEFAULT_SEED,
 ) -> list[Job]:
     """Return the requests of a task: one per sample and attempt, or one per part of a sample.
@@ -149,8 +157,8 @@ def plan_jobs(
         As in `prompts.format_prompt`; `default_formatter` by default.
     decoding : Decoding, optional
         How to answer; the task's own settings by default.
-    attempts : int, default 1
-        Tries at each sample.
+    attempts : int, optional
+        Tries at each sample; the task's own number by default.
     seed : int, default 42
         Of the run. Where answers are drawn (temperature above 0) each attempt at each sample has
         a seed of its own, which no other sample changes.
@@ -179,7 +187,7 @@ def plan_jobs(
     >>> [job.key for job in plan_jobs(task, task.samples(), attempts=2)]
     [('one', 1, ''), ('one', 2, '')]
     """
-    attempts = _checked_attempts(task, attempts)
+    attempts = attempts_of(task, attempts)
     form = default_formatter(task) if formatter is None else check_formatter(formatter)
     how = Decoding.of(task) if decoding is None else decoding
     jobs = []
@@ -191,8 +199,37 @@ def plan_jobs(
     return jobs
 
 
-def _checked_attempts(task: BaseTask[Any], attempts: int) -> int:
-    attempts = _validate.integer(attempts, "attempts", low=1)
+def attempts_of(task: BaseTask[Any], attempts: int | None = None) -> int:
+    """Return how many tries at each sample there are: as many as asked for, or the task's own.
+
+    Parameters
+    ----------
+    task : BaseTask
+        What is asked.
+    attempts : int, optional
+        As asked for.
+
+    Returns
+    -------
+    int
+        1 or more.
+
+    Raises
+    ------
+    InvalidInputError
+        If log-likelihoods are asked for several times.
+
+    Examples
+    --------
+    >>> class Quiz(BaseTask[str]):
+    ...     NAME = "Quiz"
+    ...     RESPONSE_TYPE = ResponseType.COMPLETION
+    ...     attempts = 4
+    >>> attempts_of(Quiz(rows=[{"q": "?"}])), attempts_of(Quiz(rows=[{"q": "?"}]), 1)
+    (4, 1)
+    """
+    given = task.attempts if attempts is None else attempts
+    attempts = _validate.integer(given, "attempts", low=1)
     if attempts > 1 and task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
         raise InvalidInputError(
             f"`attempts` is {attempts}, but {task.NAME!r} asks for log-likelihoods, which are the "
@@ -278,7 +315,7 @@ def estimate(
     *,
     limit: int | None = None,
     order: str = "shuffled",
-    attempts: int = 1,
+    attempts: int | None = None,
     formatter: Formatter | None = None,
     max_tokens: int | None = None,
 ) -> Estimate:
@@ -318,11 +355,11 @@ def estimate(
     >>> estimate(Quiz(rows=[{"q": "What is 1 + 1?", "a": "2"}])).to_dict()
     {'n_samples': 1, 'n_requests': 1, 'prompt_tokens': 4, 'completion_tokens': 8, 'how': 'one token per 4 characters', 'cost': None}
     """
-    attempts = _checked_attempts(task, attempts)
+    attempts = attempts_of(task, attempts)
     samples = task.samples(limit, order=order)
     decoding = Decoding.of(task, max_tokens=max_tokens)
     form = default_formatter(task, model) if formatter is None else formatter
-    jobs = plan_jobs(task, samples, formatter=form, decoding=decoding)  # of the first attempts
+    jobs = plan_jobs(task, samples, formatter=form, decoding=decoding, attempts=1)
     count: Callable[[str], int] | None = getattr(model, "count_tokens", None)
     texts = [_text(job.request) for job in jobs]
     if count is None:

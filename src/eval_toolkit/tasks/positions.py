@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from eval_toolkit import _validate
 from eval_toolkit import metric_specs as ms
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit.analysis.comparison import opened_run
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.graders.choices import ChoicePosition
 from eval_toolkit.inference import mcnemar_test, paired_mean_diff, sign_flip_test
@@ -143,7 +145,7 @@ class PositionBias:
 
 
 def position_bias(
-    runs: Sequence[TaskRun | Run | Records],
+    runs: Sequence[TaskRun | Run | str | Path | Records],
     *,
     confidence: float = DEFAULT_CONFIDENCE,
     n_permutations: int = 4999,
@@ -153,7 +155,7 @@ def position_bias(
 
     Parameters
     ----------
-    runs : sequence of TaskRun, Run or Records
+    runs : sequence of TaskRun, Run, path or Records
         Rotation 0, 1, 2 … of one task, as `run_rotations` returns them, with the columns of
         `graders.ChoicePosition`.
     confidence : float, default 0.95
@@ -222,7 +224,7 @@ def position_bias(
 
 
 def _listed(runs: Any) -> list[Any]:
-    if isinstance(runs, (TaskRun, Run, Records)) or not isinstance(runs, Sequence):
+    if isinstance(runs, (TaskRun, Run, Records, str)) or not isinstance(runs, Sequence):
         raise InvalidTypeError("`runs` must be a list of runs, one per rotation")
     if len(runs) < 2:
         raise InvalidInputError(f"`runs` has {len(runs)} rotations; positions need two or more")
@@ -232,13 +234,14 @@ def _listed(runs: Any) -> list[Any]:
 def _records(run: Any, at: int) -> Records:
     if isinstance(run, TaskRun):
         run = run.records
-    elif isinstance(run, Run):
+    elif isinstance(run, (Run, str, Path)):
+        run = opened_run(run, f"runs[{at}]")
         subjects = run.subjects
         if len(subjects) != 1:
             raise InvalidInputError(f"runs[{at}] has {len(subjects)} tasks; it must have one")
         run = run.records(*subjects[0])
     if not isinstance(run, Records):
-        raise InvalidTypeError(f"runs[{at}] is {run!r:.80}; it must be a run or records")
+        raise InvalidTypeError(f"runs[{at}] is {run!r:.80}; it must be a run, a path or records")
     for column in ChoicePosition().columns():
         if column not in run.columns:
             raise InvalidInputError(

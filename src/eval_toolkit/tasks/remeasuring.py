@@ -11,9 +11,11 @@ from typing import Any
 
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
+from eval_toolkit.graders import load_grader
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
-from eval_toolkit.judges.asking import apart, is_judge, judge_of
+from eval_toolkit.judges.asking import apart, is_judge, judge_of, judges_in
 from eval_toolkit.models.cache import ResponseCache
+from eval_toolkit.protocols import Grader
 from eval_toolkit.provenance import redact_secrets
 from eval_toolkit.runner import Journal, Outcome, Progress, RunOutcomes, read_entries
 from eval_toolkit.runner.stored import RESPONSES
@@ -21,6 +23,7 @@ from eval_toolkit.runs import Run, open_run
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.ended import Ended
 from eval_toolkit.tasks.judging import asker, refuse_unjudged, with_verdicts
+from eval_toolkit.tasks.restoring import stored_graders
 from eval_toolkit.tasks.storing import (
     StoredRun,
     model_digest,
@@ -170,9 +173,12 @@ def judge_run(
     out: str | Path | None = None,
     *,
     graders: Sequence[GraderLike] | None = None,
-    on_error: str = "exclude",
+    pass_at: Sequence[int] | None = None,
+    pass_hat: Sequence[int] | None = None,
+    maj_at: Sequence[int] | None = None,
+    on_error: str | None = None,
     max_error_rate: float = 0.0,
-    confidence: float = DEFAULT_CONFIDENCE,
+    confidence: float | None = None,
     cache: ResponseCache | str | Path | None = None,
     concurrency: int | None = None,
     give_up_after: int | None = 50,
@@ -192,8 +198,12 @@ def judge_run(
         Where to store answers, verdicts and results; the run's own folder adds to it. Killed there,
         the same call goes on. Without a folder nothing is written.
     graders : sequence of Grader, str or mapping, optional
-        Grade beside the judges; the task's own by default.
-    on_error, max_error_rate, confidence, cache, concurrency, give_up_after, on_progress
+        Grade beside the judges. By default those that the run is measured by, with its judges'
+        stored verdicts, so that nothing is lost: they are made again from the task, from their
+        names and options, and from what is stored of judges of ready rubrics.
+    pass_at, pass_hat, maj_at, on_error, confidence
+        As in `run_task`; those of the run by default.
+    max_error_rate, cache, concurrency, give_up_after, on_progress
         As in `run_task`.
 
     Returns
@@ -204,7 +214,8 @@ def judge_run(
     Raises
     ------
     ArtifactError
-        As in `measure_run`, and if ``out`` holds another run.
+        As in `measure_run`, if ``out`` holds another run, or if a grader or judge of the run cannot
+        be made again: pass it.
     InvalidInputError
         If one of ``judges`` asks nobody.
     ModelError
@@ -235,21 +246,24 @@ def judge_run(
     source = opened_task_run(run, task)
     if isinstance(judges, (str, bytes)) or not isinstance(judges, Sequence) or not judges:
         raise InvalidTypeError(f"`judges` is {judges!r:.80}; it must be a list of judges")
-    chosen = [*(task.graders() if graders is None else graders), *judges]
+    asked = [_judging(judge) for judge in judges]
+    names = {grader.name for grader in asked} | {judge.name for judge in judges_in(asked)}
+    kept = [] if graders is not None else stored_graders(source, task, names)
+    config = source.manifest["config"]
+    counted = {"pass_at": pass_at, "pass_hat": pass_hat, "maj_at": maj_at}
+    told = {"on_error": on_error, "confidence": confidence}
     again = _Again.of(
         source,
         task,
-        chosen,
-        pass_at=(),
-        pass_hat=(),
-        maj_at=(),
-        on_error=on_error,
-        confidence=confidence,
+        [*(kept if graders is None else graders), *asked],
+        **{name: config.get(name, ()) if ks is None else ks for name, ks in counted.items()},
+        **{name: config[name] if one is None else one for name, one in told.items()},
         max_error_rate=max_error_rate,
     )
-    for judge in again.measuring.graders[-len(judges) :]:
-        if not is_judge(judge):
-            raise InvalidInputError(f"{judge.name!r} asks nobody; give it to measure_run")
+    before = judges_in(kept)
+    refuse_unjudged(source, task, again.samples, again.outcomes, before)
+    there = {judge.name for judge in before}
+    waiting = [judge for judge in again.measuring.judges if judge.name not in there]
     with ExitStack() as stack:
         asking = asker(
             cache,
@@ -263,13 +277,20 @@ def judge_run(
         def ask(journal: Journal | None, finished: Any) -> RunOutcomes:
             known = {**read_entries(source.table(RESPONSES)), **(finished or {})}
             answers, verdicts = apart(again.outcomes)
-            chosen = again.measuring.judges
-            found = with_verdicts(task, again.samples, answers, chosen, asking, journal, known)
-            names = {judge.name for judge in chosen}
+            found = with_verdicts(task, again.samples, answers, waiting, asking, journal, known)
+            names = {judge.name for judge in waiting}
             others = [one for one in verdicts if judge_of(one.job.step) not in names]
             return replace(found, outcomes=(*found.outcomes, *others))
 
         return again.measured(out, ask)
+
+
+def _judging(given: GraderLike) -> Grader:
+    """Return a judge, or raise if it asks nobody."""
+    judge = load_grader(given)
+    if not is_judge(judge):
+        raise InvalidInputError(f"{judge.name!r} asks nobody; give it to measure_run")
+    return judge
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from eval_toolkit import metric_specs as ms
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import ColumnInfo
-from eval_toolkit.inference.missing import bounded_mean
+from eval_toolkit.inference.missing import bounded_macro_mean, bounded_mean
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.protocols import Grader, MetricSpec
-from eval_toolkit.scorecards import MetricResult, Records, Scorecard, summarise
+from eval_toolkit.scorecards import MetricResult, Records, Scorecard, summarise, unit_starts
 from eval_toolkit.scorecards.reduction import value_of_failure, voted
 
 __all__ = ["by_slice", "task_metrics", "task_scorecard"]
@@ -167,15 +167,19 @@ def task_scorecard(
 
 
 def _with(cell: MetricResult, told: Mapping[str, Any]) -> MetricResult:
-    return replace(cell, details={**cell.details, **told})
+    """Return the cell with what is told; what holds in any case holds in the case of its own."""
+    details = {**cell.details, **told}
+    ends = details.get("bounds_ci")
+    if ends is not None and cell.ci is not None:
+        details["bounds_ci"] = [min(ends[0], cell.ci.ci_low), max(ends[1], cell.ci.ci_high)]
+    return replace(cell, details=details)
 
 
 def _under_policies(
     records: Records, spec: ColumnSpec, several: bool, confidence: float
 ) -> dict[str, dict[str, Any]]:
     """Return, over all ("") and per subject, the error rate and the value under each policy."""
-    ids = records.unit_id
-    starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
+    starts = unit_starts(records.unit_id)
     subjects = records.slices[_SUBJECT].astype(str) if several else np.full(len(records), "")
     failed = records.status[spec.column] == "error"
     told: dict[str, dict[str, Any]] = {"": {"error_rate": float(failed.mean())}}
@@ -202,7 +206,35 @@ def _under_policies(
         for name in told.keys() - {_MACRO}:
             mine = subjects[starts] == name if name else np.ones(len(starts), dtype=np.bool_)
             told[name]["bounds_ci"] = _bounds_ci(ends, mine, groups, spec.bounds, confidence)
+        if several:
+            parts = [subjects[starts] == name for name in np.unique(subjects).tolist()]
+            told[_MACRO]["bounds_ci"] = _macro_bounds_ci(
+                ends, parts, groups, spec.bounds, confidence
+            )
     return told
+
+
+def _macro_bounds_ci(
+    ends: Mapping[str, tuple[FloatArray, BoolArray]],
+    parts: Sequence[BoolArray],
+    groups: NDArray[Any],
+    bounds: tuple[float, float],
+    confidence: float,
+) -> list[float] | None:
+    """Return the same of the mean over parts."""
+    there = ends["worst"][1] & ends["best"][1]
+    kept = [part & there for part in parts if (part & there).any()]
+    if len(kept) < 2:
+        return None
+    low, high = (op(ends["worst"][0], ends["best"][0]) for op in (np.minimum, np.maximum))
+    found = bounded_macro_mean(
+        [low[part] for part in kept],
+        [high[part] for part in kept],
+        bounds=bounds,
+        groups=[groups[part] for part in kept],
+        confidence=confidence,
+    )
+    return [found.ci_low, found.ci_high]
 
 
 def _bounds_ci(

@@ -9,7 +9,7 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders.choices import ChoicePosition
 from eval_toolkit.protocols import Model
 from eval_toolkit.responses import ResponseType
-from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.base import BaseTask, derived
 from eval_toolkit.tasks.running import run_task
 from eval_toolkit.tasks.taskrun import TaskRun
 
@@ -99,15 +99,10 @@ def rotated(task: BaseTask[Any], by: int) -> BaseTask[Any]:
         raise InvalidInputError(f"task {task.NAME!r} is rotated already; rotate the task itself")
     if by == 0:
         return task
-    kind = type(task)
-    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    made: Any = object.__new__(type(kind.__name__, (_Rotated, kind), names))
-    made.__dict__.update(task.__dict__)  # a copy of the task, and the data are read once
-    made.rotation, made._was_shuffled = by, task.shuffle_choices
-    made.shuffle_choices = True  # asks for the order of choices, which is ours
-    made._set_prompts()  # nothing rendered for the other order may be used
-    rotated_task: BaseTask[Any] = made
-    return rotated_task
+    # Shuffled, it asks for the order of choices, which is ours.
+    state = {"rotation": by, "_was_shuffled": task.shuffle_choices, "shuffle_choices": True}
+    made: BaseTask[Any] = derived(task, _Rotated, **state)
+    return made
 
 
 def run_rotations(

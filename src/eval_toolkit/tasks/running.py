@@ -1,18 +1,19 @@
 """Running a task: ask what is not answered yet, measure, summarise, store."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from eval_toolkit import _validate
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.artifacts import read_json, sanitize_for_json
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
+from eval_toolkit.judges.asking import Asker
 from eval_toolkit.models.cache import ResponseCache
 from eval_toolkit.protocols import Model
 from eval_toolkit.provenance import redact_secrets
@@ -26,6 +27,7 @@ from eval_toolkit.tasks.ended import Ended, asked_until
 from eval_toolkit.tasks.judging import asker, cached, with_verdicts
 from eval_toolkit.tasks.planning import (
     Decoding,
+    attempts_of,
     default_formatter,
     estimate,
     formatter_name,
@@ -36,9 +38,13 @@ from eval_toolkit.tasks.remeasuring import check_place, check_task, greedy_again
 from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
 from eval_toolkit.tasks.storing import StoredRun
 from eval_toolkit.tasks.taskrun import GraderLike, Measuring, TaskRun
+from eval_toolkit.tasks.types import Sample
+from eval_toolkit.tasks.watching import Watch
 
 __all__ = ["TaskRun", "estimate", "measure_run", "plan_jobs", "run_task"]
 
+_SMALLEST_PART = 8
+"""Samples that a run which may stop asks about before it looks."""
 _BATCHING = ("batch_size", "max_batch_tokens")
 """What a model that works in batches has; it may move the last digits of its numbers."""
 
@@ -50,7 +56,7 @@ def run_task(
     *,
     limit: int | None = None,
     order: str = "shuffled",
-    attempts: int = 1,
+    attempts: int | None = None,
     formatter: Formatter | None = None,
     temperature: float | None = None,
     top_p: float | None = None,
@@ -88,8 +94,8 @@ def run_task(
         Items per subject.
     order : {"shuffled", "file"}
         Whether a limit takes items at random or from the beginning.
-    attempts : int, default 1
-        Tries at each sample.
+    attempts : int, optional
+        Tries at each sample; the task's own number by default, which is 1 unless it says more.
     formatter : str, ChatTemplate or callable, optional
         As in `prompts.format_prompt`; messages for models that chat, plain text for
         log-likelihoods, and with ``replay`` what the stored run was asked with.
@@ -168,7 +174,8 @@ def run_task(
     check_place(cache, "cache", ResponseCache, NoneType)
     check_place(replay, "replay", NoneType)
     _check_telling(run_id, on_progress)
-    attempts = _validate.integer(attempts, "attempts", low=1)
+    _check_against(until, out)
+    attempts = attempts_of(task, attempts)
     measuring = Measuring.of(
         task, graders, pass_at, pass_hat, maj_at, on_error, confidence, max_error_rate, attempts
     )
@@ -177,73 +184,117 @@ def run_task(
     )
     with ExitStack() as stack:
         asked = _asked(model, cache, replay, stack)
-        form = _recorded_form(replay) if formatter is None else formatter
-        form = default_formatter(task, asked) if form is None else form
+        given = _recorded_form(replay) if formatter is None else formatter
+        form = default_formatter(task, asked) if given is None else given
         number = resolve_seed(task.seed if seed is None else seed)
         samples = task.samples(limit, order=order)
         jobs = plan_jobs(
             task, samples, formatter=form, decoding=decoding, attempts=attempts, seed=number
         )
-        watch = None
-        if until is not None:
-            watch = until.watch(
-                samples, measuring.metrics(), seed=task.seed, order=order, confidence=confidence
-            )
-        description = dict(asked.describe())
+        watched: dict[str, Any] = {"seed": task.seed, "order": order, "confidence": confidence}
+        asking = _Asking(
+            task=task,
+            model=asked,
+            measuring=measuring,
+            samples=samples,
+            jobs=jobs,
+            watch=None if until is None else until.watch(samples, measuring.metrics(), **watched),
+            asker=partial(asker, cache, replay, stack),
+            concurrency=concurrency,
+            on_progress=on_progress,
+            give_up_after=give_up_after,
+        )
+        told = {"formatter": formatter_name(form), "decoding": decoding.to_dict(), "seed": number}
+        told |= {"limit": limit, "order": order, "attempts": attempts}
+        settings = asking.settings(told, until)
+        notes = (*task.data_notes, *greedy_again(decoding.temperature, attempts))
+        notes += _fewer(asking.watch, samples)
+        if out is None:
+            done = asking.measured(settings, run_id or task.NAME, notes)
+        else:
+            digest = sha256_text(canonical_json(dict(asked.describe())))
+            stored = StoredRun(Path(out), task, measuring, settings, samples, run_id, digest, notes)
+            done = stored.run(jobs, asking.ask, _engine(None if replay else model, concurrency))
+        return done if replay is None else _replayed(done)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asking:
+    """What a run asks, whom, and how."""
+
+    task: BaseTask[Any]
+    model: Model
+    measuring: Measuring
+    samples: Sequence[Sample]
+    jobs: Sequence[Job]
+    watch: Watch | None
+    asker: Callable[..., Asker]
+    """Makes what asks judges."""
+    concurrency: int | None
+    on_progress: Callable[[Progress], object] | None
+    give_up_after: int | None
+
+    def settings(
+        self, told: Mapping[str, Any], until: UntilWidth | UntilDecided | None
+    ) -> dict[str, Any]:
+        """Return the configuration of the run, without secrets."""
         config = {
             "kind": "task",
-            "task": task.describe(),
-            "model": {"name": asked.name, "description": description},
-            "formatter": formatter_name(form),
-            "decoding": decoding.to_dict(),
-            "seed": number,
-            "limit": limit,
-            "order": order,
-            "attempts": attempts,
-            **measuring.to_dict(),
+            "task": self.task.describe(),
+            "model": {"name": self.model.name, "description": dict(self.model.describe())},
+            **told,
+            **self.measuring.to_dict(),
             **({} if until is None else {"until": until.to_dict()}),
         }
         settings: dict[str, Any] = redact_secrets(sanitize_for_json(config))
-        notes = (*task.data_notes, *greedy_again(decoding.temperature, attempts))
+        return settings
 
-        # Parts at least as large as the failures in a row after which asking stops.
-        at_once = max(_at_once(asked, concurrency), give_up_after or 1)
+    def ask(
+        self, journal: Journal | None = None, finished: Any = None
+    ) -> tuple[RunOutcomes, Ended | None]:
+        """Ask what is not answered yet: everything, or until the rule that watches is content."""
+        if self.watch is None:
+            return self._part(self.jobs, journal, finished, self.give_up_after), None
+        in_a_row = 0
+
+        def part(some: Sequence[Job]) -> RunOutcomes:
+            # Failures in a row go on from one part to the next.
+            nonlocal in_a_row
+            left = None if self.give_up_after is None else max(1, self.give_up_after - in_a_row)
+            answers = self._part(some, journal, finished, left)
+            states = [outcome.ok for outcome in answers][::-1]
+            in_a_row = states.index(True) if True in states else in_a_row + len(states)
+            return answers
+
+        at_once = max(_at_once(self.model, self.concurrency), _SMALLEST_PART)
+        records_of = self.measuring.records_of(self.task)
+        return asked_until(self.watch, self.jobs, part, records_of, at_once)
+
+    def _part(
+        self, some: Sequence[Job], journal: Journal | None, finished: Any, give_up: int | None
+    ) -> RunOutcomes:
+        """Ask some jobs, and judges about the answers."""
         how: dict[str, Any] = {
-            "concurrency": concurrency,
-            "on_progress": on_progress,
-            "give_up_after": give_up_after,
+            "concurrency": self.concurrency,
+            "on_progress": self.on_progress,
+            "give_up_after": give_up,
         }
+        answers = run_jobs(some, self.model, journal=journal, finished=finished, **how)
+        judges = self.measuring.judges
+        if not judges:
+            return answers
+        units = {job.unit_id for job in some}
+        about = [sample for sample in self.samples if sample.id in units]
+        asking = self.asker(**how)
+        return with_verdicts(self.task, about, answers, judges, asking, journal, finished)
 
-        def ask(
-            journal: Journal | None = None, finished: Any = None
-        ) -> tuple[RunOutcomes, Ended | None]:
-            def part(some: Sequence[Job]) -> RunOutcomes:
-                answers = run_jobs(some, asked, journal=journal, finished=finished, **how)
-                if not measuring.judges:
-                    return answers
-                units = {job.unit_id for job in some}
-                about = [sample for sample in samples if sample.id in units]
-                asking = asker(cache, replay, stack, **how)
-                return with_verdicts(
-                    task, about, answers, measuring.judges, asking, journal, finished
-                )
-
-            if watch is None:
-                return part(jobs), None
-            return asked_until(watch, jobs, part, measuring.records_of(task), at_once)
-
-        if out is not None:
-            digest = sha256_text(canonical_json(description))
-            stored = StoredRun(Path(out), task, measuring, settings, samples, run_id, digest, notes)
-            done = stored.run(jobs, ask, _engine(None if replay else model, concurrency))
-        else:
-            started = time.monotonic()
-            outcomes, ended = ask()
-            name = run_id or task.NAME
-            done = measuring.measured(task, samples, outcomes, settings, name, ended)
-            notes += outcomes.notes
-            done = replace(done, elapsed_s=time.monotonic() - started, notes=notes)
-        return done if replay is None else _replayed(done)
+    def measured(self, settings: Mapping[str, Any], name: str, notes: tuple[str, ...]) -> TaskRun:
+        """Return what is found where nothing is stored."""
+        started = time.monotonic()
+        outcomes, ended = self.ask()
+        done = self.measuring.measured(self.task, self.samples, outcomes, settings, name, ended)
+        elapsed_s = time.monotonic() - started
+        return replace(done, elapsed_s=elapsed_s, notes=(*notes, *outcomes.notes))
 
 
 def _replayed(done: TaskRun) -> TaskRun:
@@ -259,6 +310,18 @@ def _check_telling(run_id: Any, on_progress: Any) -> None:
         raise InvalidInputError(f"`run_id` is {run_id!r:.80}; it must be a name")
     if on_progress is not None and not callable(on_progress):
         raise InvalidTypeError(f"`on_progress` is {on_progress!r:.80}; it must be callable")
+
+
+def _check_against(until: UntilWidth | UntilDecided | None, out: str | Path | None) -> None:
+    against = getattr(until, "against", None)
+    if against is not None and out is not None and Path(out).resolve() == against.path.resolve():
+        raise InvalidInputError(f"`against` is {out}, the run's own folder; choose another")
+
+
+def _fewer(watch: Watch | None, samples: Sequence[Sample]) -> tuple[str, ...]:
+    """Say that a rule leaves samples out which the other run does not have."""
+    left = 0 if watch is None else len(samples) - len(watch.samples)
+    return (f"{left:,} samples are not in the run to compare with, and are not asked",) * (left > 0)
 
 
 def _recorded_form(replay: str | Path | None) -> str | None:

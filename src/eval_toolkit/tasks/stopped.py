@@ -3,12 +3,19 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard
 from eval_toolkit.tasks.drawing import Drawn, known_values, looks
 from eval_toolkit.tasks.watching import MACRO, Decision, Watch, is_bounded
 
 __all__ = ["stopped_card", "stopped_cell"]
+
+_OF_FIXED_NUMBER = ("standard_error", "bounds_ci")
+"""What cells say that does not hold at a number of units that was not fixed beforehand."""
+_OF_REACHED = ("exclude", "as_zero", "worst", "best")
+"""Means over the subjects that were reached."""
+_NOT_REACHED = "not reached before the run stopped"
 
 
 def stopped_cell(
@@ -44,8 +51,10 @@ def stopped_cell(
     -------
     MetricResult
         The same value; the interval is that of a confidence sequence, whatever metric the rule
-        watched, and None with a reason where there is none. ``details`` hold ``n_planned``,
-        ``n_saved`` and why it ``stopped``, and no standard error, which is of a fixed number.
+        watched, and None with a reason where there is none. Of a mean over subjects that were not
+        all reached, the value is that of the draws, which stand for all of them; without bounds it
+        is skipped. ``details`` hold ``n_planned``, ``n_saved`` and why it ``stopped``, and neither
+        a standard error nor ``bounds_ci``, which are of a fixed number.
 
     Examples
     --------
@@ -56,7 +65,7 @@ def stopped_cell(
     >>> from eval_toolkit.tasks.types import Sample
     >>> samples = [Sample(f"q{n}", "", [Message("user", "?")]) for n in range(1000)]
     >>> right = ms.mean_of("right", bounds=(0.0, 1.0))
-    >>> watch = UntilWidth(0.1).watch(samples, [right])
+    >>> watch = UntilWidth(0.1, scope="benchmark").watch(samples, [right])
     >>> ids = [sample.id for sample in watch.samples[:80]]
     >>> records = Records.from_columns({"right": [1] * 80}, unit_id=ids)
     >>> decision = watch.look(records)
@@ -66,31 +75,43 @@ def stopped_cell(
     >>> f"{cell:.2f}", f"{told:.2f}", told.details["n_saved"]
     ('1.00 [0.94, 1.00]', '1.00 [0.90, 1.00]', 936)
     """
-    kept = {name: value for name, value in cell.details.items() if name != "standard_error"}
     samples = [one for one in watch.samples if subject is None or one.subject == subject]
-    n_used = sum(subject is None or one.subject == subject for one in watch.counted(decision))
+    reached = [one for one in watch.counted(decision) if subject is None or one.subject == subject]
+    planned, there = ({one.subject for one in given} for given in (samples, reached))
+    lacking = len(planned - there) if macro else 0
+    gone = (*_OF_FIXED_NUMBER, *(_OF_REACHED if lacking else ()))
     details = {
-        **kept,
+        **{name: value for name, value in cell.details.items() if name not in gone},
         "n_planned": len(samples),
-        "n_saved": len(samples) - n_used,
+        "n_saved": len(samples) - len(reached),
         "stopped": decision.reason,
     }
-    ci, value = None, cell.value
-    if is_bounded(spec) and n_used and value is not None:
-        drawn = Drawn.of(samples, macro=macro)
-        found = looks(
-            drawn,
-            known_values(records, spec),
-            spec.bounds,
-            confidence=watch.confidence,
-            whole=watch.whole,
-        )
-        ci = replace(found.at(len(found)), point_estimate=value)
-    reason = cell.reason
-    if ci is None and cell.status == "ok":
+    cell = replace(cell, ci=None, details=details)
+    left = f"{lacking} of {len(planned)} subjects {_NOT_REACHED}" if lacking else ""
+    if cell.value is None:
+        return _noted(cell, left)
+    if not is_bounded(spec):
+        if lacking:
+            return _noted(replace(cell, value=None, status="skipped"), left)
         said = f"the run was stopped by a rule, and {spec.name} has no interval that allows for it"
-        reason = "; ".join(filter(None, (said, reason)))
-    return replace(cell, ci=ci, reason=reason, details=details)
+        return _noted(cell, said)
+    found = looks(
+        Drawn.of(samples, macro=macro),
+        known_values(records, spec),
+        spec.bounds,
+        confidence=watch.confidence,
+        whole=watch.whole,
+    )
+    ci, value = found.at(len(found)), cell.value
+    if lacking:
+        value = min(max(ci.point_estimate, ci.ci_low), ci.ci_high)
+        left += ", the value is estimated for all"
+    cell = replace(cell, value=value, ci=replace(ci, point_estimate=value))
+    return _noted(cell, left, ci.reason)
+
+
+def _noted(cell: MetricResult, *said: str) -> MetricResult:
+    return replace(cell, reason="; ".join(filter(None, (*said, cell.reason))))
 
 
 def stopped_card(
@@ -112,7 +133,8 @@ def stopped_card(
     Returns
     -------
     Scorecard
-        Over all, by subject, and over subjects.
+        Over all, by subject, and over subjects. A subject of which no unit was reached has its
+        cells, skipped.
 
     Examples
     --------
@@ -123,7 +145,7 @@ def stopped_card(
     >>> from eval_toolkit.tasks.types import Sample
     >>> samples = [Sample(f"q{n}", "", [Message("user", "?")]) for n in range(40)]
     >>> right = ms.mean_of("right", bounds=(0.0, 1.0))
-    >>> watch = UntilWidth(0.1).watch(samples, [right])
+    >>> watch = UntilWidth(0.1, scope="benchmark").watch(samples, [right])
     >>> records = Records.from_columns({"right": [1] * 40}, unit_id=[s.id for s in samples])
     >>> decision = watch.look(records)
     >>> counted = records.take(
@@ -133,6 +155,7 @@ def stopped_card(
     >>> card["right"].ci.method
     'betting sequence without replacement'
     """
+    card = _with_all_subjects(card, metrics, watch, decision)
 
     def cells(part: Mapping[str, MetricResult], subject: str | None) -> dict[str, MetricResult]:
         made = dict(part)
@@ -146,3 +169,22 @@ def stopped_card(
 
     parts = {name: Scorecard(cells(part, name)) for name, part in card.slices.items()}
     return Scorecard(cells(card, None), parts)
+
+
+def _with_all_subjects(
+    card: Scorecard, metrics: Sequence[MetricSpec], watch: Watch, decision: Decision
+) -> Scorecard:
+    """Return a card that has each planned subject, reached or not, and the means over them."""
+    planned = sorted({one.subject for one in watch.samples})
+    if len(planned) < 2:
+        return card
+    cells, parts = dict(card), dict(card.slices)
+    if not parts:  # all that counts is of one subject
+        parts = {watch.counted(decision)[0].subject: card}
+        for spec in metrics:
+            if isinstance(spec, ColumnSpec):
+                about = {"by": "subject", "n_parts": 1, "higher_is_better": spec.higher_is_better}
+                cells[f"{spec.name}{MACRO}"] = replace(card[spec.name], details=about)
+    none = MetricResult(None, "skipped", _NOT_REACHED, n_units=0, n_groups=0)
+    blank = Scorecard({spec.name: none for spec in metrics})
+    return Scorecard(cells, {name: parts.get(name, blank) for name in planned})

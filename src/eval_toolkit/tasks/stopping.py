@@ -58,9 +58,10 @@ class UntilWidth:
     metric : str, optional
         A mean with bounds, or ``<metric>_macro`` for the mean over subjects; the first of the
         task's by default.
-    scope : {"benchmark", "population"}, default "benchmark"
-        Whether the interval is of the score that this run would end with, had it asked all planned
-        units, or of the score on all items like these.
+    scope : {"population", "benchmark"}, default "population"
+        Whether the intervals are of the score to be expected with other items like these, in as
+        many groups and subjects of the same sizes, as all our intervals are, or of the score that
+        this run would end with, had it asked all planned units: that one is known at the end.
 
     Raises
     ------
@@ -70,12 +71,12 @@ class UntilWidth:
     Examples
     --------
     >>> UntilWidth(0.02).to_dict()
-    {'rule': 'until_width', 'width': 0.02, 'metric': None, 'scope': 'benchmark'}
+    {'rule': 'until_width', 'width': 0.02, 'metric': None, 'scope': 'population'}
     """
 
     width: float
     metric: str | None = None
-    scope: str = "benchmark"
+    scope: str = "population"
 
     def __post_init__(self) -> None:
         width = _validate.number(self.width, "width", low=0.0, include_low=False)
@@ -170,8 +171,10 @@ class UntilDecided:
     Notes
     -----
     The difference is this run less the other, unit by unit, by a confidence sequence: where there
-    is none, the chance of ever calling one is at most 1 − confidence. A run that reaches the last
-    unit undecided stops there.
+    is none in the scope, the chance of ever calling one is at most 1 − confidence. In a population
+    the sizes of groups are those that are planned. Where groups of other sizes could have come
+    instead, and a model is better in large ones, the mean over items is another, and nothing is
+    said of it. A run that reaches the last unit undecided stops there.
 
     Examples
     --------

@@ -272,7 +272,7 @@ def ask_until(
     >>> from eval_toolkit.responses import RawCompletion
     >>> from eval_toolkit.tasks.stopping import UntilWidth
     >>> samples = [Sample(f"q{n}", "", [Message("user", "?")], "yes") for n in range(1000)]
-    >>> watch = UntilWidth(0.1).watch(samples, [ms.mean_of("right", bounds=(0.0, 1.0))])
+    >>> watch = UntilWidth(0.1, scope="benchmark").watch(samples, [ms.mean_of("right", bounds=(0.0, 1.0))])
     >>> jobs = [Job(sample.id, 1, GenerateRequest("?")) for sample in samples]
     >>> def ask(part):
     ...     return [Outcome(job, RawCompletion("yes")) for job in part]

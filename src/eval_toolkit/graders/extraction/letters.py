@@ -14,7 +14,14 @@ __all__ = ["LetterMatch", "find_letter"]
 
 _LETTER = r"[(\[*_`$\"' ]{0,4}([A-Z])(?![\w'’])"
 _ANSWER_IS = re.compile(
-    r"(?i:answer|choice|option)(?i: is|:| would be| =)[ :]{0,3}(?i:option |choice )?" + _LETTER
+    r"(?:(?i:answer|choice|option)(?i: is|:| would be| =)[ :]{0,3}(?i:option |choice )?"
+    rf"|<(?i:answer|choice|option)>\s{{0,3}}){_LETTER}"
+)
+_CLOSING = r"[)\]*_`$\"']{0,4}"
+_IS_RIGHT = re.compile(
+    rf"\b([A-Z]){_CLOSING} (?i:is|must be|has to be|would be)"
+    r"(?i: clearly| therefore| thus| indeed)?(?i: the| our| my)?(?i: only| most| best| single)? "
+    r"(?i:correct|right|best|answer|choice|option)\b"
 )
 _OPTION = re.compile(rf"(?i:answer|choice|option)[ ]{_LETTER}")
 _AT_START = re.compile(r"[(\[*_`$\"' \n]{0,8}([A-Z])(?!['’]\w)(?=[)\].:,*_`$\"'\n]|$)")
@@ -23,14 +30,21 @@ _STANDING_OUT = re.compile(
 )
 _RULED_OUT_BEFORE = re.compile(
     r"(?i:\bnot|n['’]t|\bnever|\bneither|\bnor|\bexcept|\binstead of|\brather than"
-    r"|\beliminated?|\brule[sd]? out|\bexcluded?)(?i: be| the)?(?i: option| choice| answer)?"
+    r"|\beliminated?|\brule[sd]? out|\bexcluded?|\bif|\bwhether)(?i: be| the)?"
+    r"(?i: option| choice| answer)?"
     r"[(\[*_`$\"' ]{0,4}$"
 )
 _RULED_OUT_AFTER = re.compile(
-    r"[)\]*_`$\"']{0,4} (?i:(?:is|are|was|seems|would be|must be)(?: also| clearly| therefore)? "
+    rf"{_CLOSING} (?i:(?:is|are|was|seems|would be|must be)(?: also| clearly| therefore)? "
     r"(?:not|wrong|incorrect|false|impossible|ruled out|eliminated|excluded)\b"
     r"|isn['’]t|can ?not\b|can['’]t|does not\b|doesn['’]t)"
 )
+# "A and B" settles on neither, but in "A and B is wrong" another sentence begins.
+_AND = rf"{_CLOSING},? (?:and|or|&) (?i:option |choice )?[(\[*_`$\"']{{0,4}}"
+_PAIR_ENDS = rf"{_CLOSING}(?:[.,;:!?\n]|$| (?i:are|were|both)\b)"
+_FIRST_OF_TWO = re.compile(rf"{_AND}[A-Z]{_PAIR_ENDS}")
+_SECOND_OF_TWO = re.compile(rf"\b[A-Z]{_AND}$")
+_ENDS_A_PAIR = re.compile(_PAIR_ENDS)
 _BEFORE = 40
 """Characters before a letter in which it can be ruled out."""
 # "A cat" and "I think" are words of a sentence, "A because" is not.
@@ -42,11 +56,12 @@ _WORD_AFTER = re.compile(
 def find_letter(text: str, n_choices: int | None = None) -> str | None:
     r"""Return the letter of the choice that a text settles on, or None.
 
-    In this order: ``\boxed{B}``, the last "answer is B" (also "Answer: (B)", "the option is B"), a
-    letter that opens the text ("B", "(B)", "B. Rome"), the last "option B", the last letter that
+    In this order: ``\boxed{B}``, the last "answer is B" (also "Answer: (B)", "the option is B",
+    ``<answer>B</answer>``), a letter that opens the text ("B", "(B)", "B. Rome"), the last "B is
+    correct" (also "the right answer", "the best choice"), the last "option B", the last letter that
     stands out by brackets, on a line of its own, or at the very end. Lower-case letters, words
-    such as "A" and "I" in a sentence, and options that are ruled out ("not (A)", "A is wrong") are
-    not taken.
+    such as "A" and "I" in a sentence, options that are ruled out ("not (A)", "A is wrong") and two
+    of them at once ("both A and B") are not taken.
 
     Parameters
     ----------
@@ -77,6 +92,7 @@ def find_letter(text: str, n_choices: int | None = None) -> str | None:
     for match in (
         *reversed([*_ANSWER_IS.finditer(stripped)]),
         *([start] if start else []),
+        *reversed([*_IS_RIGHT.finditer(stripped)]),
         *reversed([*_OPTION.finditer(stripped)]),
         *reversed([*_STANDING_OUT.finditer(stripped)]),
     ):
@@ -94,11 +110,13 @@ def _among(letter: str, n: int) -> bool:
 
 
 def _ruled_out(text: str, at: int) -> bool:
-    """Return whether the letter there is not meant: denied, or a word of a sentence."""
+    """Return whether the letter there is not meant: denied, one of two, or a word of a sentence."""
     before = text[max(0, at - _BEFORE) : at]
     return (
         _RULED_OUT_BEFORE.search(before) is not None
         or _RULED_OUT_AFTER.match(text, at + 1) is not None
+        or _FIRST_OF_TWO.match(text, at + 1) is not None
+        or (_SECOND_OF_TWO.search(before) and _ENDS_A_PAIR.match(text, at + 1)) is not None
         or (text[at] in "AI" and _WORD_AFTER.match(text, at + 1) is not None)
     )
 
@@ -138,7 +156,7 @@ class LetterMatch:
     @property
     def version(self) -> str:
         """Changes when the numbers may."""
-        return options_version(self, "2")
+        return options_version(self, "3")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return what is filled and how it is to be read."""

@@ -10,19 +10,29 @@ __all__ = ["find_math_answers", "reference_answer"]
 
 _LONGEST = 500
 """Characters; what is longer is no answer."""
-_FINAL = re.compile(r"(?i)final answer")
+_LINE, _PHRASES = 2_000, 20
+"""Characters of a line, and phrases from the end of a text, that are looked at."""
+_MARKS = r"[*_: \t\r]{0,20}+"
+_FINAL = re.compile(rf"(?i)final answer[*_ ]{{0,9}}(?:(?:is|are|would be)\b|[:=]){_MARKS}(?=[^\n])")
+_HEADING = re.compile(rf"(?i)final answer[*_ ]{{0,9}}(?:is|are|would be)?{_MARKS}\n")
 _ANSWER_IS = re.compile(r"(?i)\banswer(?: is|:)")
 _LEADING = re.compile(r"[\s:*_#]{0,20}(?:(?i:is|would be|are|=)\b)?[\s:*_]{0,20}")
+_ANYTHING, _MATHEMATICS = re.compile(""), re.compile(r"[0-9$\\]")
 _DOLLARS = re.compile(r"(?<!\\)\$\$?")
+_ONE = r"(?:\$\$?(?:[^$\\]|\\.){1,500}\$\$?|\\\(.{1,500}?\\\)|\\\[.{1,500}?\\\])"
+_SEVERAL = re.compile(rf"(?s){_ONE}(?:,?(?: and| or)? {_ONE}){{0,9}}")
+_DELIMITER = re.compile(r"(?<!\\)(?:\$\$?|\\[()\[\]])")
 _BRACKETS = ((r"\(", r"\)"), (r"\[", r"\]"))
 
 
 def find_math_answers(text: str) -> list[str]:
     r"""Return what may be the answer in a text, the likeliest first, each once.
 
-    In this order: what follows the last "final answer", the last ``\boxed{}``, what follows the last
-    ``####``, what follows the last "answer is", the last formula between dollars (or ``\(…\)``,
-    ``\[…\]``), and a text of one line as it is.
+    In this order: what follows the last "final answer is" (or "final answer:") on its line, if there
+    is mathematics in it, the last ``\boxed{}``, the line below the last "final answer", what follows
+    the last ``####``, what follows the last "answer is", the last formula between dollars (or
+    ``\(…\)``, ``\[…\]``), and a text of one line as it is. Of a place that begins with a formula, or
+    with several by "and", "or" or commas, what comes after them is no part of the answer.
 
     Parameters
     ----------
@@ -44,8 +54,9 @@ def find_math_answers(text: str) -> list[str]:
     []
     """
     places: tuple[Callable[[str], str | None], ...] = (
-        lambda text: _after(text, _FINAL),
+        lambda text: _after(text, _FINAL, _MATHEMATICS),
         boxed,
+        lambda text: _after(text, _HEADING),
         hashed,
         lambda text: _after(text, _ANSWER_IS),
         _formula,
@@ -74,16 +85,15 @@ def reference_answer(truth: str) -> str:
     return _inner(truth)
 
 
-def _after(text: str, phrase: re.Pattern[str]) -> str | None:
-    """Return the line that follows the last such phrase."""
-    last = None
-    for match in phrase.finditer(text):
-        last = match
-    if last is None:
-        return None
-    start = _LEADING.match(text, last.end())
-    line = text[start.end() if start else last.end() :].partition("\n")[0]
-    return line.partition(". I hope")[0]
+def _after(text: str, phrase: re.Pattern[str], wanted: re.Pattern[str] = _ANYTHING) -> str | None:
+    """Return the line that follows the last such phrase, of those that have what is wanted."""
+    for match in reversed(deque(phrase.finditer(text), maxlen=_PHRASES)):
+        leading = _LEADING.match(text, match.end())
+        start = leading.end() if leading else match.end()
+        line = text[start : start + _LINE].partition("\n")[0].partition(". I hope")[0]
+        if wanted.search(line):
+            return line
+    return None
 
 
 def _formula(text: str) -> str | None:
@@ -103,7 +113,10 @@ def _bare(text: str) -> str | None:
 
 def _inner(place: str) -> str:
     """Return an answer without what stands around it; "" for what cannot be one."""
-    box = boxed(place)
-    inner = _formula(place) if box is None else box
+    inner = boxed(place)
+    if inner is None and (first := _SEVERAL.match(place)):
+        inner = _DELIMITER.sub("", first[0])
+    elif inner is None:
+        inner = _formula(place)
     answer = (place if inner is None else inner).strip().rstrip(".").strip("*_$ \t\n")
     return answer if len(answer) <= _LONGEST else ""

@@ -8,6 +8,7 @@ from typing import Any
 from eval_toolkit._contained.errors import Overrun
 from eval_toolkit._optional import require
 from eval_toolkit._validate import integer, number
+from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import (
     COMPLETIONS,
     KEPT,
@@ -33,12 +34,13 @@ class MathMatch:
     floating-point numbers agree to six decimals there. It works in a process of its own: an answer
     such as ``9^{9^{9^9}}`` is stopped there and counts as wrong, and ``math_match_timed_out`` says
     so. A text without an answer is wrong, and ``math_match_found`` says so. A reference may be an
-    answer, or a worked solution with a box or ``####`` in it.
+    answer, or a worked solution with a box or ``####`` in it. One that is empty, or that cannot be
+    compared with 0 in time either, is a mistake of the task: an error, and no wrong answer.
 
     Parameters
     ----------
     seconds : float, default 5.0
-        For one comparison.
+        For one comparison with one reference.
     memory_mb : int, default 1024
         Of the process that compares.
     name : str, default "math_match"
@@ -70,7 +72,7 @@ class MathMatch:
     @property
     def version(self) -> str:
         """Changes when the numbers may."""
-        return options_version(self, "1")
+        return options_version(self, "2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return what is filled and how it is to be read."""
@@ -84,28 +86,49 @@ class MathMatch:
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
         """Return whether the first answer is right, whether any is, and whether there is one."""
-        golds = [reference_answer(truth) for truth in references(response)]
+        golds = [_gold(truth) for truth in references(response)]
         answers = find_math_answers(response.completion)
         plain = {normal_form(gold) for gold in golds} - {""}
         right = [normal_form(answer) in plain for answer in answers]
         timed_out = False
         for at, answer in enumerate(answers):
-            if any(right[: at + 1]):
-                break  # what comes later changes neither column
-            try:
-                right[at] = self._compare(golds, answer)
-            except Overrun:
-                timed_out = True
-                break
+            if timed_out or any(right[: at + 1]):
+                break  # what comes later changes neither column, or would take as long
+            right[at], timed_out = self._compared(golds, answer)
         first = right[0] if right else False
         given = (first, any(right), bool(answers), timed_out)
         return {column: float(value) for column, value in zip(self.columns(), given, strict=True)}
 
-    def _compare(self, golds: list[str], answer: str) -> bool:
+    def _compared(self, golds: list[str], answer: str) -> tuple[bool, bool]:
+        """Return whether an answer equals a reference, and else whether it took too long."""
+        late = []
+        for gold in golds:
+            try:
+                if self._equal(gold, answer):
+                    return True, False
+            except Overrun:
+                late.append(gold)
+        for gold in late:
+            try:
+                self._equal(gold, "0")
+            except Overrun:
+                raise InvalidInputError(
+                    f"the reference {gold[:80]!r} takes too long to be compared even with 0"
+                ) from None
+        return False, bool(late)
+
+    def _equal(self, gold: str, answer: str) -> bool:
         # Starting processes is left to those who grade mathematics.
         from eval_toolkit._contained import Contained, Limits
 
         limits = Limits(self.seconds, self.memory_mb, sealed=True)
         target = "eval_toolkit.graders.mathematics.verifying:equal"
         call: Any = Contained(target, limits)
-        return bool(call(golds, answer))
+        return bool(call(gold, answer))
+
+
+def _gold(truth: str) -> str:
+    answer = reference_answer(truth)
+    if not answer:
+        raise InvalidInputError(f"the reference {truth[:80]!r} has no answer in it")
+    return answer

@@ -1,7 +1,8 @@
 r"""The normal form of a LaTeX answer, by which equal spellings are equal texts.
 
 The rules are those usual for the MATH benchmark: no white space, no ``\left`` and ``\right``, one
-kind of fraction, braces where LaTeX lets them be left out, no units, no ``x =`` before the answer.
+kind of fraction, braces where LaTeX lets them be left out, no unit at the end, no ``x =`` before the
+answer. Words in the midst of it, as in ``3 \text{ or } 5``, are part of the answer.
 """
 
 import re
@@ -13,8 +14,8 @@ _DROPPED = re.compile(
     r"|\^\{?\\circ\}?|\\circ|°|~|\s+"
 )
 _FRACTION = re.compile(r"\\[dtc]frac(?![A-Za-z])")
-_TEXT = re.compile(r"\\(?:text|mbox|textbf|textit|textrm)\{")
-_WHOLE_TEXT = re.compile(r"\\(?:text|mbox|textbf|textit|textrm)\{([^{}]*)\}")
+_TEXT = re.compile(r"\\(?:text|mbox|textbf|textit|textrm)\{([^{}]*)\}")
+_UNIT = re.compile(rf"(?<=.){_TEXT.pattern}(?:\^\{{?[23]\}}?)?$")
 _ROOT = re.compile(r"\\sqrt([^\W_])")
 _ABOVE = re.compile(r"\\frac([^\W_])")
 _BELOW = re.compile(r"\\frac(\{[^{}]*\})([^\W_])")
@@ -43,13 +44,14 @@ def normal_form(answer: str) -> str:
     True
     >>> normal_form(r"5\text{ cm}"), normal_form("1,000"), normal_form(r"\text{blue}")
     ('5', '1000', 'blue')
+    >>> normal_form(r"3 \text{ or } 5")
+    '3or5'
     """
     text = answer.strip().rstrip(".")
-    if whole := _WHOLE_TEXT.fullmatch(text):
+    if whole := _TEXT.fullmatch(text):
         return " ".join(whole[1].split()).strip("()")
-    if (unit := _TEXT.search(text)) and unit.start():
-        text = text[: unit.start()]
-    text = _FRACTION.sub(r"\\frac", _DROPPED.sub("", text))
+    text = _TEXT.sub(r"\1", _UNIT.sub("", _DROPPED.sub("", text)))
+    text = _FRACTION.sub(r"\\frac", text)
     left, equals, right = text.partition("=")
     if equals and len(left) <= 2 and "=" not in right:
         text = right

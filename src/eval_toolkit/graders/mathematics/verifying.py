@@ -10,12 +10,12 @@ __all__ = ["equal"]
 logging.getLogger("math_verify").setLevel(logging.ERROR)
 
 
-def equal(golds: list[str], answer: str) -> bool:
-    """Return whether an answer equals one of the references, by `math_verify`.
+def equal(gold: str, answer: str) -> bool:
+    """Return whether an answer equals a reference, by `math_verify`.
 
     Parameters
     ----------
-    golds : list of str
+    gold : str
         LaTeX or plain, without dollars.
     answer : str
         Idem.
@@ -25,10 +25,7 @@ def equal(golds: list[str], answer: str) -> bool:
     bool
         False also where one of them cannot be read.
     """
-    read = _parsed(answer)
-    return any(
-        bool(math_verify.verify(_parsed(gold), read, timeout_seconds=None)) for gold in golds
-    )
+    return bool(math_verify.verify(_parsed(gold), _parsed(answer), timeout_seconds=None))
 
 
 def _parsed(text: str) -> list[object]:

@@ -98,7 +98,7 @@ def rogan_gladen(
     -------
     CorrectedRate
         Inside [0, 1]; a value that was clipped, and a judge too weak to say anything, are named in
-        ``reason``.
+        ``reason``. The weak one has no ``se``.
 
     Raises
     ------
@@ -188,7 +188,7 @@ def _corrected(
         ci_high=max(value, min(1.0, high)),
         confidence=confidence,
         method=METHOD,
-        se=se * factor,
+        se=None if se is None else se * factor,
         raw=seen.rate,
         n_units=counts[1],
         n_labels=counts[3] + counts[5],
@@ -199,12 +199,11 @@ def _corrected(
 
 def _interval(
     shares: _Shares, z: float, factor: float, same_units: bool
-) -> tuple[float, float, float, str]:
-    """Return bounds, standard error, and a remark where the judge is too weak."""
+) -> tuple[float, float, float | None, str]:
+    """Return bounds, standard error, and a remark where the judge is too weak to have one."""
     by_se, by_sp = shares.spreads
     if shares.skill <= factor * math.sqrt(by_se + by_sp):
-        weak = "the labels do not show that the judge is better than chance"
-        return 0.0, 1.0, math.sqrt(shares.variance(same_units=same_units)), weak
+        return 0.0, 1.0, None, "the labels do not show that the judge is better than chance"
     theta, se = shares.corrected, math.sqrt(shares.variance(same_units=same_units))
     centre = theta + 2.0 * z * z * (theta * by_se - (1.0 - theta) * by_sp)
     return centre - factor * se, centre + factor * se, se, ""

@@ -12,7 +12,13 @@ from eval_toolkit import _validate
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InfeasibleError, InvalidInputError
 from eval_toolkit.inference._distributions import critical_value
-from eval_toolkit.inference.judged.prediction_powered import BINARY, NO_PSEUDO, powered_mean
+from eval_toolkit.inference.judged.prediction_powered import (
+    BINARY,
+    NO_PSEUDO,
+    SWAPPED,
+    powered_mean,
+    pseudo_units,
+)
 from eval_toolkit.inference.judged.reading import Judged, read_judged
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 
@@ -84,7 +90,8 @@ def plan_labels(
     judge : array-like of shape (n,)
         The judge's verdict or score of every unit.
     human : array-like of shape (n,)
-        Human labels of a random pilot, None or NaN elsewhere; 20 or more are advisable.
+        Human labels of a random pilot, None or NaN elsewhere; 20 or more are advisable. For
+        "by-verdict" they may have been bought by verdict already.
     half_width : float
         Of the interval you want, from the estimate to an end.
     method : {"ppi++", "by-verdict", "rogan-gladen", "labels-only"}, default "ppi++"
@@ -102,7 +109,8 @@ def plan_labels(
     Raises
     ------
     InvalidInputError
-        If arrays are unusable, or the method needs 0/1 verdicts and labels.
+        If arrays are unusable, the method needs 0/1 verdicts and labels, or labels were not chosen
+        at random.
     UndefinedMetricError
         If there are fewer than two labels.
     InfeasibleError
@@ -134,7 +142,8 @@ def plan_labels(
     wanted = _validate.number(half_width, "half_width", low=0.0, include_low=False)
     _validate.choice(method, "method", _RULES)
     data = read_judged(judge, human, groups)
-    data.check_random()
+    if method != "by-verdict":
+        data.check_random()
     if method in ("by-verdict", "rogan-gladen") and not data.binary:
         raise InvalidInputError(f"method {method!r} needs 0/1 verdicts and labels; use 'ppi++'")
     pilot = _PILOTS[method](data)
@@ -178,7 +187,7 @@ def _design_effect(data: Judged) -> float:
     """Return by how much clusters multiply the variance, in the pilot."""
     if data.groups is None:
         return 1.0
-    pseudo = BINARY if data.is_rate else NO_PSEUDO
+    pseudo = pseudo_units(data)
     alone = Judged(data.judge, data.human, data.labelled, None)
     plain = powered_mean(alone, None, pseudo)
     clustered = powered_mean(data, plain.lam, pseudo)
@@ -200,10 +209,12 @@ def _moments(data: Judged) -> tuple[float, float, float]:
 def _random(data: Judged) -> _Pilot:
     by_human, by_judge, together = _moments(data)
     known = together**2 / by_judge if by_judge > 0.0 and together > 0.0 else 0.0
+    unseen = 0.0 if data.is_rate else float(SWAPPED.count * SWAPPED.judge @ SWAPPED.judge) * known
 
     def variance(n: int) -> float:
         # What the judge knows of the labels is known from all units, the rest from labels.
-        return (by_human - known * (1.0 - n / data.n)) / n
+        rest = 1.0 - n / data.n
+        return (by_human - known * rest + unseen * rest**2 / n) / n
 
     return _Pilot(variance, data.n, lambda n: {}, {})
 

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from typing import Literal, SupportsFloat, TypeAlias
+from typing import Literal, SupportsFloat, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,8 +13,8 @@ from eval_toolkit.inference._distributions import upper_tail
 from eval_toolkit.inference.agreement import clustered_rate
 from eval_toolkit.inference.judged.error_rates import rogan_gladen_of
 from eval_toolkit.inference.judged.prediction_powered import (
-    NO_PSEUDO,
     PAIRED,
+    SWAPPED,
     powered_mean,
     ppi_mean,
 )
@@ -23,11 +23,11 @@ from eval_toolkit.inference.judged.results import CorrectedDifference, Corrected
 from eval_toolkit.inference.means import t_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 
-__all__ = ["CorrectionRule", "corrected_difference", "corrected_rate"]
+__all__ = ["CorrectionRule", "corrected_difference", "corrected_rate", "rates_by_method"]
 
 CorrectionRule: TypeAlias = Literal["ppi++", "ppi", "rogan-gladen", "labels-only", "raw"]
 
-_RULES: tuple[CorrectionRule, ...] = ("ppi++", "ppi", "rogan-gladen", "labels-only", "raw")
+_RULES: tuple[CorrectionRule, ...] = get_args(CorrectionRule)
 
 
 def corrected_rate(
@@ -54,9 +54,9 @@ def corrected_rate(
         Units that are not independent.
     strata : array-like of shape (n,), optional
         Parts in which labels were drawn at random, each at its own rate; the verdicts, if labels
-        were bought by verdict. For "ppi++" and "ppi".
+        were bought by verdict. For "ppi++" and "ppi"; "raw" reads no labels.
     weights : array-like of shape (n,), optional
-        1 / chance of a human label, read where there is one. For "ppi++" and "ppi".
+        1 / chance of a human label, read where there is one. For the same methods.
     confidence : float, default 0.95
         Two-sided confidence.
 
@@ -75,7 +75,8 @@ def corrected_rate(
 
     Notes
     -----
-    "ppi++" (`ppi_mean`) is right for any judge and never much wider than the labels alone. "ppi"
+    "ppi++" (`ppi_mean`, which says what it covers) is right on average for any judge and never much
+    wider than the labels alone. "ppi"
     is the same with λ = 1. "rogan-gladen" (`rogan_gladen`) goes by sensitivity and specificity;
     it is for calibration sets from elsewhere, on random labels of the same units it is wider.
     "labels-only" ignores the judge. "raw" takes the verdicts for the truth; its interval says
@@ -92,15 +93,30 @@ def corrected_rate(
     >>> human = np.where(np.arange(1000) < 100, truth, np.nan)
     >>> result = corrected_rate(judge, human)
     >>> round(result.raw, 2), f"{result:.2f}", result.narrowest
-    (0.35, '0.28 [0.22, 0.36]', 'ppi++')
+    (0.35, '0.29 [0.22, 0.36]', 'ppi++')
     """
     _validate.choice(method, "method", _RULES)
+    found, missing = rates_by_method(
+        judge, human, groups=groups, strata=strata, weights=weights, confidence=confidence
+    )
+    if method in missing:
+        raise missing[method]
+    return found[method]
+
+
+def rates_by_method(
+    judge: ArrayLike,
+    human: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    strata: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    confidence: float = DEFAULT_CONFIDENCE,
+) -> tuple[dict[str, CorrectedRate], dict[str, EvalToolkitError]]:
+    """Return the rate by every method there is for the data, and why there is no other."""
     level = _validate.fraction(confidence, "confidence")
     data = read_judged(judge, human, groups)
-    designed = strata is not None or weights is not None
-    if designed and method not in ("ppi++", "ppi"):
-        name = "strata" if strata is not None else "weights"
-        raise InvalidInputError(f"method {method!r} takes no `{name}`; use 'ppi++' or 'ppi'")
+    design = "strata" if strata is not None else "weights" if weights is not None else ""
 
     def by(rule: CorrectionRule) -> CorrectedRate:
         if rule == "raw":
@@ -115,21 +131,25 @@ def corrected_rate(
                 weights=weights,
                 confidence=level,
             )
+        if design:
+            raise InvalidInputError(
+                f"method {rule!r} needs labels of a random part of the units and takes no "
+                f"`{design}`; use 'ppi++' or 'ppi'"
+            )
         data.check_random()
         return (
             rogan_gladen_of(data, level) if rule == "rogan-gladen" else _simple(data, rule, level)
         )
 
-    chosen = by(method)
-    widths: dict[str, float] = {method: chosen.width}
+    found: dict[str, CorrectedRate] = {}
+    missing: dict[str, EvalToolkitError] = {}
     for rule in _RULES:
-        if rule in (method, "raw") or (designed and not rule.startswith("ppi")):
-            continue
         try:
-            widths[rule] = by(rule).width
-        except EvalToolkitError:  # that one does not exist for these data
-            continue
-    return _with_widths(chosen, widths)
+            found[rule] = by(rule)
+        except EvalToolkitError as error:  # that one does not exist for these data
+            missing[rule] = error
+    widths = {rule: rate.width for rule, rate in found.items()}
+    return {rule: _with_widths(rate, widths) for rule, rate in found.items()}, missing
 
 
 def corrected_difference(
@@ -202,7 +222,7 @@ def corrected_difference(
     )
     data.check_random()
     binary = first.binary and second.binary
-    found = powered_mean(data, share, PAIRED if binary else NO_PSEUDO)
+    found = powered_mean(data, share, PAIRED if binary else SWAPPED)
     low, high = found.bounds(level)
     if binary:
         low, high = max(-1.0, low), min(1.0, high)
@@ -255,4 +275,5 @@ def _simple(data: Judged, rule: str, confidence: float) -> CorrectedRate:
 def _with_widths(chosen: CorrectedRate, widths: dict[str, float]) -> CorrectedRate:
     corrected = {rule: width for rule, width in widths.items() if rule != "raw"}
     narrowest = min(corrected, key=corrected.__getitem__) if corrected else ""
-    return replace(chosen, narrowest=narrowest, widths=widths)
+    shown = widths if chosen.method == "raw" else corrected
+    return replace(chosen, narrowest=narrowest, widths=shown)

@@ -69,8 +69,7 @@ class Judged:
         """Raise if the verdicts of labelled units are not like those of all units."""
         if self.n_labels == self.n or float(self.judge.std()) == 0.0:
             return
-        counted = self.binary_judge and self.groups is None
-        p_value = self._share_p_value() if counted else self._rank_p_value()
+        p_value = self._share_p_value() if self.groups is None else self._rank_p_value()
         if p_value < _NOT_BY_CHANCE:
             there, rest = self.judge[self.labelled].mean(), self.judge[~self.labelled].mean()
             raise InvalidInputError(
@@ -80,13 +79,22 @@ class Judged:
             )
 
     def _share_p_value(self) -> float:
-        """Return how unlikely so many, or so few, positive verdicts are among the labelled."""
+        """Return how unlikely so many, or so few, high verdicts are among the labelled.
+
+        High is at or above a cut: the deciles, the lowest and the highest one there is. The
+        smallest p-value counts as often as there are cuts, so that it holds for any spread.
+        """
         from scipy.special import bdtr, bdtrc
 
-        share, hits = float(self.judge.mean()), int(self.judge[self.labelled].sum())
-        fewer = float(bdtr(hits, self.n_labels, share))
-        more = float(bdtrc(hits - 1, self.n_labels, share)) if hits else 1.0
-        return 2.0 * min(fewer, more)
+        levels = np.unique(self.judge)
+        deciles = np.quantile(self.judge, np.arange(0.1, 0.95, 0.1), method="inverted_cdf")
+        cuts = np.unique(np.concatenate([deciles, levels[[1, -1]]]))
+        cuts = cuts[cuts > levels[0]]
+        high = self.judge[:, None] >= cuts
+        share, hits = high.mean(axis=0), high[self.labelled].sum(axis=0)
+        fewer = bdtr(hits, self.n_labels, share)
+        more = np.where(hits > 0, bdtrc(np.maximum(hits - 1, 0), self.n_labels, share), 1.0)
+        return 2.0 * len(cuts) * float(np.minimum(fewer, more).min())
 
     def _rank_p_value(self) -> float:
         """Return how unlikely the mean rank of the labelled units is.

@@ -121,10 +121,10 @@ def read_yaml(file: Path) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _loader(folder: Path) -> Any:
-    """Return a safe loader that also knows ``!function``."""
-    from yaml import SafeLoader
+    """Return a safe loader that also knows ``!function``; the one in C where there is one."""
+    import yaml
 
-    class Loader(SafeLoader):  # type: ignore[misc]
+    class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
         pass
 
     def function(loader: Any, node: Any) -> Function:

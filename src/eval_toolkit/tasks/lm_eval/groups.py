@@ -216,6 +216,17 @@ class _GroupSource:
         return {"path": None, "revision": None, "sha256": whole, "files": files}
 
 
+_SHARED = (
+    "RESPONSE_TYPE",
+    "stop_sequences",
+    "max_tokens",
+    "temperature",
+    "top_p",
+    "attempts",
+)
+"""What the tasks of a group have in common, since they are asked together."""
+
+
 class LmEvalGroup(BaseTask[str]):
     """Tasks of lm-eval that are run together; made by `load_lm_eval_task`.
 
@@ -237,7 +248,8 @@ class LmEvalGroup(BaseTask[str]):
     Raises
     ------
     InvalidInputError
-        If some generate text and others do not, or they decode differently.
+        If some generate text and others do not, they decode differently, or need different numbers
+        of attempts.
     """
 
     def __init__(
@@ -253,7 +265,7 @@ class LmEvalGroup(BaseTask[str]):
         self.tasks = {task.NAME: task for task in tasks}
         first = tasks[0]
         for task in tasks[1:]:
-            for what in ("RESPONSE_TYPE", "stop_sequences", "max_tokens", "temperature", "top_p"):
+            for what in _SHARED:
                 if getattr(task, what) != getattr(first, what):
                     raise InvalidInputError(
                         f"the tasks {first.NAME!r} and {task.NAME!r} of the group {name!r} differ "
@@ -262,16 +274,12 @@ class LmEvalGroup(BaseTask[str]):
         self.RESPONSE_TYPE = first.RESPONSE_TYPE
         self.stop_sequences, self.max_tokens = first.stop_sequences, first.max_tokens
         self.temperature, self.top_p = first.temperature, first.top_p
+        self.attempts = first.attempts
         self.SUBJECTS = list(self.tasks)
         self.SAMPLE_SPLIT, self.FEWSHOT_SPLIT = first.SAMPLE_SPLIT, first.FEWSHOT_SPLIT
         self.PRIMARY_METRICS = list(primary) or None
         super().__init__(first.num_fewshot, rows=[], seed=seed)
         self._source = _GroupSource(self.tasks)
-
-    @property
-    def attempts(self) -> int:
-        """How many attempts the files ask for, at most."""
-        return max(task.attempts for task in self.tasks.values())
 
     def _items(self, subject: Any, split: str) -> list[Item]:
         task = self.tasks[str(subject)]

@@ -110,6 +110,7 @@ class LmEvalTask(BaseTask[str]):
             self.max_tokens = config.generation.max_tokens
             self.temperature = config.generation.temperature
             self.top_p = config.generation.top_p
+            self.attempts = config.repeats
         given = rows is not None or data is not None
         if not given and config.custom_dataset is not None:
             rows = {
@@ -141,11 +142,6 @@ class LmEvalTask(BaseTask[str]):
             return _SAMPLES
         splits = (config.fewshot.split, config.training_split, config.validation_split)
         return next((split for split in splits if split), config.sample_split)
-
-    @property
-    def attempts(self) -> int:
-        """How many attempts the file asks for; ``repeats`` there."""
-        return self.config.repeats
 
     # --- documents ------------------------------------------------------------------------------
 

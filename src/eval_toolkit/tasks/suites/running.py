@@ -21,9 +21,10 @@ from eval_toolkit.protocols import Model
 from eval_toolkit.runner import Progress
 from eval_toolkit.scorecards import MetricResult, Scorecard
 from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.planning import Decoding, estimate
 from eval_toolkit.tasks.running import run_task
 from eval_toolkit.tasks.suites.declared import OF_RUNS, Aggregate, Leaf, Suite, made_task
-from eval_toolkit.tasks.taskrun import TaskRun
+from eval_toolkit.tasks.taskrun import Measuring, TaskRun
 
 __all__ = ["SuiteRun", "SuiteValue", "run_suite"]
 
@@ -144,13 +145,15 @@ def run_suite(
         raise InvalidTypeError(f"`suite` is {suite!r:.80}; it must be a Suite (load_suite)")
     leaves = list(Suite(suite.name, [suite], defaults).leaves())
     tasks = [made_task(leaf) for leaf in leaves]
+    for leaf, task in zip(leaves, tasks, strict=True):
+        _check(leaf, task, model)
     places = _places(leaves, out)
     runs: dict[str, TaskRun] = {}
     failures: dict[str, str] = {}
     for leaf, task, place in zip(leaves, tasks, places, strict=True):
         if on_task is not None:
             on_task(leaf.name, task)
-        options = {name: leaf.settings[name] for name in OF_RUNS if name in leaf.settings}
+        options = _run_options(leaf)
         try:
             runs[leaf.name] = run_task(
                 task,
@@ -164,7 +167,8 @@ def run_suite(
         except ModelError as error:
             failures[leaf.name] = " ".join(str(error).split())
     wanted = list(suite.all_aggregates()) or _default(suite.name, leaves, runs)
-    confidence = _validate.fraction(defaults.get("confidence", DEFAULT_CONFIDENCE), "confidence")
+    said = {**defaults, **suite.settings}.get("confidence", DEFAULT_CONFIDENCE)
+    confidence = _validate.fraction(said, "confidence")
     aggregates = {one.name: _aggregated(one, runs, failures, confidence) for one in wanted}
     folder = None if out is None else Path(out)
     done = SuiteRun(
@@ -178,6 +182,34 @@ def run_suite(
     if folder is not None:
         write_json_strict(done.to_dict(), folder / SUITE_FILE)
     return done
+
+
+def _run_options(leaf: Leaf) -> dict[str, Any]:
+    return {name: leaf.settings[name] for name in OF_RUNS if name in leaf.settings}
+
+
+_ASKING = ("limit", "order", "attempts", "formatter", "max_tokens")
+_DECODING = ("temperature", "top_p", "max_tokens", "stop")
+_COUNTING = ("pass_at", "pass_hat", "maj_at", "on_error", "confidence", "max_error_rate")
+
+
+def _check(leaf: Leaf, task: BaseTask[Any], model: Model) -> None:
+    """Raise what a run of the task would, before anything is asked."""
+    given = _run_options(leaf)
+    counting: dict[str, Any] = {
+        **dict.fromkeys(("pass_at", "pass_hat", "maj_at"), ()),
+        "on_error": "exclude",
+        "confidence": DEFAULT_CONFIDENCE,
+        "max_error_rate": 0.0,
+        **{name: given[name] for name in _COUNTING if name in given},
+    }
+    attempts = given.get("attempts") or 1
+    try:
+        Measuring.of(task, given.get("graders"), attempts=attempts, **counting)
+        Decoding.of(task, **{name: given[name] for name in _DECODING if name in given})
+        estimate(task, model, **{name: given[name] for name in _ASKING if name in given})
+    except InvalidInputError as error:
+        raise type(error)(f"task {leaf.name!r}: {error}") from error
 
 
 def _places(leaves: Sequence[Leaf], out: str | Path | None) -> list[Path | None]:
@@ -289,5 +321,7 @@ def _unit_values(run: TaskRun, metric: str, cell: MetricResult) -> tuple[Any, An
     kept = values[there]
     if not len(kept) or not math.isclose(float(kept.mean()), cell.value or 0.0, abs_tol=1e-9):
         return None  # errors count as zero, say: the cell knows more than the column
+    # Items of one set of data are the same items in every task that asks about them.
+    data = (run.results["config"]["task"].get("dataset") or {}).get("sha256")
     groups = records.group[units.starts].astype(str)[there]
-    return kept, np.char.add(f"{run.results['run_id']}:", groups)
+    return kept, np.char.add(f"{data or run.results['run_id']}:", groups)

@@ -1,0 +1,220 @@
+"""``eval-toolkit graders``: which there are, what each can be told, needs and fills."""
+
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import Any
+
+import click
+
+from eval_toolkit.cli._options import output_options
+from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.errors import EvalToolkitError, InvalidInputError
+from eval_toolkit.graders import available_graders, load_grader
+from eval_toolkit.graders.base import columns_of
+from eval_toolkit.graders.loading import name_and_options, required_options
+from eval_toolkit.plugins import load_plugin
+from eval_toolkit.responses import ResponseType
+
+__all__ = ["graders"]
+
+_OF = {ResponseType.COMPLETION: "texts", ResponseType.LOGLIKELIHOODS: "choices"}
+_BETTER = {True: "more", False: "less", None: ""}
+_ENTRY = re.compile(r"^(\w+(?:, \w+)*)(?: : .*)?$")
+
+
+@click.group()
+def graders() -> None:
+    """Which graders there are; what one can be told, needs and fills."""
+
+
+@graders.command("list")
+@output_options("json", "md")
+def list_(output: Output) -> None:
+    """List the graders that come along and those of installed packages."""
+    found = [_Grader.of(name) for name in available_graders()]
+    rows = [
+        [
+            one.name,
+            one.kinds,
+            ", ".join(option.shown for option in one.options),
+            one.summary or one.problem,
+        ]
+        for one in found
+    ]
+    notes = [
+        "* must be given; options stand behind the name: --grader \"number_match{where='boxed'}\"",
+        "`graders show NAME` says what each means and which columns it fills",
+    ]
+    payload = {"graders": [one.to_dict() for one in found]}
+    header = ["grader", "of", "options", "what it says"]
+    output.emit(Page("graders", payload, (), [Table(header, rows)], notes))
+
+
+@graders.command()
+@click.argument("name")
+@output_options("json", "md")
+def show(name: str, output: Output) -> None:
+    """Say what grader NAME is: options with defaults, what samples must hold, columns, metrics.
+
+    \b
+    eval-toolkit graders show word_count
+    eval-toolkit graders show "chrf{word_order=2}"
+    """  # noqa: D301
+    one = _Grader.of(name)
+    if one.problem and not one.options:
+        raise InvalidInputError(one.problem)
+    options = [[o.name, o.value_shown, o.meaning] for o in one.options]
+    value = "value" if "{" in name else "default"
+    columns = [
+        [column, "kept, not averaged" if not info.metric else "", _BETTER[info.higher_is_better]]
+        for column, info in one.columns.items()
+    ]
+    columns += [[metric, "of all samples together", up] for metric, up in one.metrics.items()]
+    tables = [
+        Table(["option", value, "what it says"], options, "options") if options else None,
+        Table(["column or metric", "", "better"], columns, "fills") if columns else None,
+    ]
+    page = Page(
+        f"grader {one.name}",
+        one.to_dict(),
+        [f"{one.name}, of {one.kinds or 'what a task asks for'}", *one.description.split("\n")],
+        [table for table in tables if table is not None],
+        [f"columns: {one.problem}"] if one.problem else [],
+    )
+    output.emit(page)
+
+
+@dataclass(frozen=True)
+class _Option:
+    """An option of a grader."""
+
+    name: str
+    required: bool
+    value: Any
+    """By default, or as it was given."""
+    meaning: str
+
+    @property
+    def shown(self) -> str:
+        """The name, with a star where it must be given."""
+        return f"{self.name}*" if self.required else self.name
+
+    @property
+    def value_shown(self) -> str:
+        """The value; nothing that was not given can be shown."""
+        return "must be given" if self.value is MISSING else repr(self.value)
+
+
+@dataclass(frozen=True)
+class _Grader:
+    """What a grader says about itself."""
+
+    name: str
+    kinds: str
+    """What it grades."""
+    description: str
+    options: tuple[_Option, ...]
+    columns: Mapping[str, Any]
+    metrics: Mapping[str, str]
+    problem: str = ""
+    """Why the columns are not known."""
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of its description."""
+        return self.description.split("\n")[0].partition(". ")[0].rstrip(".")
+
+    @classmethod
+    def of(cls, text: str) -> "_Grader":
+        """Read the class that a name stands for, and the grader if the name is enough for one."""
+        name, _ = name_and_options(text)
+        try:
+            found = load_plugin("graders", name, available_graders())
+        except EvalToolkitError as error:
+            return cls(name, "", "", (), {}, {}, str(error))
+        about, meanings = _read(inspect.getdoc(found) or "")
+        made, problem = None, ""
+        try:
+            made = load_grader(text)
+        except EvalToolkitError as error:
+            problem = str(error)
+        options = _options(found, made, meanings)
+        if made is None:
+            return cls(name, _kinds(found), about, options, {}, {}, problem)
+        own = getattr(made, "metrics", None)
+        metrics = {
+            spec.name: _BETTER[getattr(spec, "higher_is_better", None)]
+            for spec in (own() if callable(own) else ())
+        }
+        return cls(name, _kinds(made), about, options, columns_of(made), metrics)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "name": self.name,
+            "of": self.kinds,
+            "description": self.description,
+            "options": [
+                {
+                    "name": option.name,
+                    "required": option.required,
+                    "value": None if option.value is MISSING else _plain(option.value),
+                    "meaning": option.meaning,
+                }
+                for option in self.options
+            ],
+            "columns": {
+                column: {"metric": info.metric, "higher_is_better": info.higher_is_better}
+                for column, info in self.columns.items()
+            },
+            "metrics": list(self.metrics),
+            "problem": self.problem,
+        }
+
+
+def _kinds(grader: Any) -> str:
+    kinds = getattr(grader, "response_types", None)
+    return ", ".join(_OF[ResponseType(kind)] for kind in kinds) if isinstance(kinds, tuple) else ""
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (bool, int, float, str, type(None))) else repr(value)
+
+
+def _options(found: Any, made: Any, meanings: Mapping[str, str]) -> tuple[_Option, ...]:
+    """Return the options of a class of graders; a name may set one, and that is its default."""
+    if not (is_dataclass(found) and isinstance(found, type)):
+        return ()
+    options = []
+    for item in fields(found):
+        if not item.init:
+            continue
+        make = item.default_factory
+        default = item.default if make is MISSING else make()
+        value = default if made is None else getattr(made, item.name)
+        required = item.name in required_options(found)
+        options.append(_Option(item.name, required, value, meanings.get(item.name, "")))
+    return tuple(options)
+
+
+def _read(text: str) -> tuple[str, dict[str, str]]:
+    """Return what a docstring says before its parameters, and about each of them."""
+    about, _, rest = text.partition("\n\nParameters\n")
+    about = re.split(r"\n\n\w+\n-+\n", about)[0]
+    meanings: dict[str, str] = {}
+    names: list[str] = []
+    for line in re.split(r"\n\n\w+\n-+\n", rest)[0].splitlines():
+        entry = _ENTRY.match(line)
+        if entry:
+            names = entry[1].split(", ")
+        elif line.startswith(" "):
+            for name in names:
+                meanings[name] = f"{meanings.get(name, '')} {line.strip()}".strip()
+    paragraphs = [" ".join(part.split()) for part in re.split(r"\n\n|\n(?=- )", about)]
+    return _unmarked("\n".join(paragraphs)), {n: _unmarked(m) for n, m in meanings.items()}
+
+
+def _unmarked(text: str) -> str:
+    return text.replace("``", "").replace("`", "")

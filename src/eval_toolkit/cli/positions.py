@@ -1,0 +1,101 @@
+"""``eval-toolkit positions``: whether a model picks choices for where they stand."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from eval_toolkit.cli._asking import Asked, asking_options, progress_bar, resumable
+from eval_toolkit.cli._exit import EXIT_FAILED
+from eval_toolkit.cli._models import ModelChoice, model_options
+from eval_toolkit.cli._show import Page, Table
+from eval_toolkit.cli._tasks import load_chosen_task, task_options
+from eval_toolkit.scorecards import MetricResult
+from eval_toolkit.tasks import PositionBias, position_bias, run_rotations
+from eval_toolkit.tasks.base import BaseTask
+
+__all__ = ["positions"]
+
+
+@click.command()
+@click.argument("task")
+@click.option("--model", required=True, metavar="MODEL", help="embedded, openai:NAME, …")
+@task_options
+@model_options
+@asking_options
+def positions(
+    task: str,
+    model: str,
+    options: dict[str, Any],
+    choose: Callable[..., ModelChoice],
+    asked: Asked,
+) -> None:
+    """Ask TASK with its choices in every position: picks and accuracy by position, with a test.
+
+    Every item is asked once per position, each a run in a folder of its own below --out.
+
+    \b
+    eval-toolkit positions capitals --model embedded --limit 5
+    """  # noqa: D301
+    items = {name: options.pop(name) for name in ("limit", "order")}
+    chosen = load_chosen_task(task, options)
+    loaded = choose(model).load()
+    told = {"task": chosen.describe(), "model": dict(loaded.describe()), "order": items["order"]}
+    folder = asked.folder(f"{chosen.NAME}-{loaded.name}-positions", told)
+    with progress_bar(asked.quiet) as bar, resumable(folder):
+        runs = run_rotations(
+            chosen,
+            loaded,
+            folder,
+            on_progress=bar,
+            **items,
+            **asked.counted,
+            **asked.engine,
+        )
+    found = position_bias(runs, confidence=asked.counted["confidence"], seed=chosen.seed)
+    asked.output.emit(_page(chosen, loaded.name, found, None if folder is None else str(folder)))
+    if any(run.too_many_errors for run in runs):
+        raise click.exceptions.Exit(EXIT_FAILED)
+
+
+def _page(task: BaseTask[Any], model: str, found: PositionBias, folder: str | None) -> Page:
+    gap, percent = found.difference, f"{100 * found.confidence:g}"
+    matter = "positions matter" if found.biased else "positions are not seen to matter"
+    between = "" if gap.ci_low is None else f" [{gap.ci_low:.3f}, {gap.ci_high:.3f}]"
+    rows = [
+        [one.label, _shown(one.picked), f"{one.expected:.3f}", _shown(one.accuracy)]
+        for one in found.positions
+    ]
+    together = [
+        ["accuracy over all positions", _shown(found.accuracy)],
+        ["same choice wherever it stands", _shown(found.consistency)],
+        [f"accuracy at {gap.best} less at {gap.worst}", f"{gap.value:.3f}{between}"],
+    ]
+    left = [f"{found.n_left_out} items without a pick in every position are left out"]
+    return Page(
+        title=f"positions of {task.NAME}",
+        payload=found.to_dict(),
+        lead=[
+            (
+                f"task {task.NAME}, model {model}: {found.n_units} items in every position; "
+                f"{percent} % intervals"
+            ),
+            f"{matter} (p = {found.test.p_value:.4f})",
+        ],
+        tables=[
+            Table(["position", "picked", "if even", "accuracy where right"], rows),
+            Table(["", ""], together, "over all positions"),
+        ],
+        notes=[
+            *(left if found.n_left_out else []),
+            "the largest difference was picked after the fact; its interval allows for that",
+            *([f"runs: {folder}"] if folder else []),
+        ],
+    )
+
+
+def _shown(cell: MetricResult) -> str:
+    if cell.value is None:
+        return cell.status
+    ends = "" if cell.ci is None else f" [{cell.ci.ci_low:.3f}, {cell.ci.ci_high:.3f}]"
+    return f"{cell.value:.3f}{ends}"

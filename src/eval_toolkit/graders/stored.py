@@ -1,0 +1,110 @@
+"""From what a run stores about its graders back to them, and to their metrics that are no means."""
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eval_toolkit.errors import EvalToolkitError
+from eval_toolkit.graders.loading import load_grader
+from eval_toolkit.protocols import Grader, MetricSpec
+from eval_toolkit.runs import Run
+
+__all__ = ["grader_of_version", "stored_metrics"]
+
+_OPTION = re.compile(r"\+(?=\w+=)")
+
+
+def grader_of_version(name: str, version: str) -> Grader | None:
+    """Return the grader of a name and a version as `options_version` writes it.
+
+    Parameters
+    ----------
+    name : str
+        One of `available_graders`; a module is not imported on a file's word.
+    version : str
+        Its number and the options that are not as by default.
+
+    Returns
+    -------
+    Grader or None
+        None if it cannot be made, or has another version today.
+
+    Examples
+    --------
+    >>> grader_of_version("exact_match", "1+ignore_case=True").ignore_case
+    True
+    >>> grader_of_version("exact_match", "0") is None
+    True
+    """
+    if ":" in name:
+        return None
+    try:
+        made = load_grader(name, **_options(version))
+    except (EvalToolkitError, ValueError, SyntaxError, RecursionError):
+        return None
+    return made if (made.name, str(made.version)) == (name, version) else None
+
+
+def _options(version: str) -> dict[str, Any]:
+    """Return the options that a version spells out; a text among them may hold "+x=" itself."""
+    options = {}
+    parts = _OPTION.split(version)[1:]
+    while parts:
+        key, _, text = parts.pop(0).partition("=")
+        while parts and not _is_literal(text):
+            text += f"+{parts.pop(0)}"
+        options[key] = ast.literal_eval(text)
+    return options
+
+
+def _is_literal(text: str) -> bool:
+    try:
+        ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return False
+    return True
+
+
+def stored_metrics(runs: Sequence[Run]) -> list[MetricSpec]:
+    """Return the metrics of the runs' graders that are no means of a column.
+
+    They are what `compare_runs` and `evaluate_gate` take as ``specs``: the BLEU of a corpus cannot
+    be had from its name alone.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        Graders count that all of them have, in one version.
+
+    Returns
+    -------
+    list of MetricSpec
+        Each once. Graders that a name and options do not lead back to have none here: those of a
+        task's own code, of lm-eval files, and those whose extra is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.runs import write_run
+    >>> results = {"schema_version": "v1", "run_id": "r", "config": {}, "by_slice": {}}
+    >>> told = {"run_id": "r", "config": {"graders": {"chrf": "1+word_order=2", "f1": "2"}}}
+    >>> run = write_run(tempfile.mkdtemp() + "/r", results=results, manifest=told)
+    >>> [metric.name for metric in stored_metrics([run])]
+    ['chrf_corpus']
+    """
+    told = [_graders(run) for run in runs]
+    found: dict[str, MetricSpec] = {}
+    for name, version in (told[0] if told else {}).items():
+        if any(other.get(name) != version for other in told):
+            continue
+        own = getattr(grader_of_version(name.partition("(")[0], str(version)), "metrics", None)
+        found |= {spec.name: spec for spec in (own() if callable(own) else ())}
+    return list(found.values())
+
+
+def _graders(run: Run) -> Mapping[str, Any]:
+    """Return the versions of a run's graders by name; a run of scores has none."""
+    config = run.manifest.get("config")
+    graders = config.get("graders") if isinstance(config, Mapping) else None
+    return graders if isinstance(graders, Mapping) else {}

@@ -1,0 +1,153 @@
+"""What a run measures, made again from its configuration: adding to a run drops nothing of it."""
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from eval_toolkit.errors import ArtifactError, EvalToolkitError, ModelError
+from eval_toolkit.graders.base import columns_of
+from eval_toolkit.graders.stored import grader_of_version
+from eval_toolkit.judges import Judge, Panel
+from eval_toolkit.judges.asking import apart, judge_of
+from eval_toolkit.judges.voting import RULES
+from eval_toolkit.protocols import Grader
+from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.responses import RawCompletion, RawLoglikelihood
+from eval_toolkit.runs import Run
+from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.storing import outcomes_of
+
+__all__ = ["stored_graders"]
+
+
+def stored_graders(run: Run, task: BaseTask[Any], without: Container[str] = ()) -> list[Grader]:
+    """Return the graders and judges that a run was measured by; nobody is asked.
+
+    Parameters
+    ----------
+    run : Run
+        Of the task.
+    task : BaseTask
+        Its own graders are looked at first; then names and options, and what is stored of judges.
+    without : container of str
+        Names that are not needed.
+
+    Returns
+    -------
+    list of Grader
+        Of the names and versions that are stored. Judges among them read stored verdicts only.
+
+    Raises
+    ------
+    ArtifactError
+        If one of them cannot be made again, by its name.
+    """
+    told: Mapping[str, Any] = run.manifest["config"]["graders"]
+    makers = (_Own(task.graders()), _ByName(), _Judges(run))
+    made = []
+    for label, version in told.items():
+        name = label.partition("(")[0]
+        if label in without or name in without:
+            continue
+        candidates = (one for maker in makers for one in maker.candidates(name, str(version)))
+        grader = next((one for one in candidates if _is(one, label, str(version))), None)
+        if grader is None:
+            raise ArtifactError(
+                f"{run.path}: the run is measured by {label!r} (version {str(version)!r:.60}), "
+                "which cannot be made again from what is stored; pass it: among `judges` if it is "
+                "one, else name in `graders` all that is to grade"
+            )
+        made.append(grader)
+    return made
+
+
+def _is(grader: Any, label: str, version: str) -> bool:
+    name, _, columns = label.partition("(")
+    same = not columns or columns == ", ".join(columns_of(grader)) + ")"
+    return bool(same and grader.name == name and str(grader.version) == version)
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """The graders that the task itself has."""
+
+    graders: Sequence[Grader]
+
+    def candidates(self, name: str, version: str) -> list[Any]:
+        return list(self.graders)
+
+
+class _ByName:
+    """Graders that are made from a name, and from the options that a version spells out."""
+
+    def candidates(self, name: str, version: str) -> list[Any]:
+        made = grader_of_version(name, version)
+        return [] if made is None else [made]
+
+
+class _Judges:
+    """Judges of ready rubrics and their panels, as a configuration describes them."""
+
+    def __init__(self, run: Run) -> None:
+        config = run.manifest["config"]
+        described: Mapping[str, Any] = config.get("judges") or {}
+        texts = _asked_in_texts(run) if described else set()
+        self.judges: dict[str, Judge] = {}
+        for name, told in described.items():
+            judge = _judge(name, told, speaks_chat=name not in texts)
+            if judge is not None:
+                self.judges[name] = judge
+        self.members = [one for name, one in self.judges.items() if name not in config["graders"]]
+
+    def candidates(self, name: str, version: str) -> list[Any]:
+        if name in self.judges:
+            return [self.judges[name]]
+        n = len(self.members)
+        several = [self.members[i:j] for i in range(n) for j in range(i + 2, n + 1)]
+        return [panel for some in several for panel in _panels(some, name)]
+
+
+def _panels(judges: Sequence[Judge], name: str) -> list[Panel]:
+    try:
+        return [Panel(judges, rule, name) for rule in RULES]
+    except EvalToolkitError:  # they judge different things
+        return []
+
+
+def _judge(name: str, told: Mapping[str, Any], *, speaks_chat: bool) -> Judge | None:
+    """Return a judge by its description; None if that is not enough to have its version."""
+    known = ("votes", "rule", "temperature", "max_tokens", "max_chars", "seed")
+    try:
+        options = {option: told[option] for option in known}
+        model = _Recorded(told["model"]["name"], told["model"]["description"], speaks_chat)
+        judge = Judge(told["rubric"], model, name, **options)
+    except (EvalToolkitError, KeyError, TypeError):
+        return None
+    return judge if judge.version == told.get("version") else None
+
+
+def _asked_in_texts(run: Run) -> set[str | None]:
+    """Return the judges that were asked in one text instead of messages."""
+    _, verdicts = apart(outcomes_of(run))
+    return {judge_of(one.job.step) for one in verdicts if isinstance(one.job.request.prompt, str)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """A judge's model of which only the description is left."""
+
+    name: str
+    description: Mapping[str, Any] = field(repr=False)
+    speaks_chat: bool = True
+
+    def describe(self) -> Mapping[str, Any]:
+        return self.description
+
+    async def generate(self, request: GenerateRequest) -> RawCompletion:
+        self._refuse()
+
+    async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise ModelError(f"{self.name} is known by its stored verdicts alone", kind="other")

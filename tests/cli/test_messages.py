@@ -1,0 +1,101 @@
+"""Messages speak of options: what the library calls its arguments, no command can be given."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from eval_toolkit.cli._text import in_options, number
+from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.tasks import load_task, run_task
+
+Command = Callable[..., tuple[int, str, str]]
+
+RUN = ("run", "capitals_open", "--model", "scripted:x", "--no-store", "--quiet")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--until-width", 0.1, "--until-metric", "x"], "--until-metric is 'x', which cannot be"),
+        (["--until-width", 5], "--until-width is 5"),
+        (["--until-width", "nan"], "--until-width is nan"),
+        (["--until-width", 0.1, "--order", "file"], "--order is 'file'"),
+        (["--attempts", 2, "--pass-hat", 4], "--pass-hat is 4, but each sample has 2 attempts; say --attempts 4"),
+        (["--attempts", 2, "--maj-at", 4], "--maj-at is 4, but"),
+        (["--subject", "Mars"], "--subject: there is no subject 'Mars'"),
+        (["--perturb", "typos=2"], "--perturb typos=2: a share lies between 0 and 1"),
+        (["--perturb", "typo"], "--perturb typo: did you mean typos?"),
+        (["--perturb", "paraphrase"], "--perturb paraphrase: there are typos, upper"),
+        (["--grader", "judge"], "grader 'judge': needs rubric and model, as in judge{rubric=…"),
+        (["--grader", "panel"], "grader 'panel': needs judges"),
+        (["--grader", "f1", "--grader", "f1"], "as in bleu{name='other'}"),
+        (["--allow-code"], "--allow-code is for YAML files of lm-eval"),
+        (["--lm-eval-shots"], "--lm-eval-shots is for YAML files of lm-eval"),
+    ],
+)  # fmt: skip
+def test_run(command: Command, options: list[object], message: str) -> None:
+    code, out, err = command(*RUN, *options)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "`" not in err.replace("`graders show`", "")
+
+
+def test_code_of_a_file_is_allowed_by_an_option(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "u.py").write_text("def f(rows):\n    return rows\n")
+    file = tmp_path / "t.yaml"
+    file.write_text(
+        "task: t\ndataset_path: json\noutput_type: generate_until\ntest_split: test\n"
+        "doc_to_text: '{{q}}'\ndoc_to_target: a\nprocess_docs: !function u.f\n"
+    )
+    code, _, err = command("run", file, "--model", "scripted:x", "--no-store")
+    assert code == 2
+    assert "say --allow-code to run it" in err
+
+
+@pytest.fixture
+def graded(tmp_path: Path) -> Path:
+    said = ScriptedModel("It is Rome")
+    run_task(load_task("capitals_open"), said, tmp_path / "r", order="file")
+    return tmp_path / "r"
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["leaderboard", "a=RUN", "b=RUN", "--bayes", "--metric", "f1"], "--bayes is for right"),
+        (["leaderboard", "a=RUN", "b=RUN", "--task", "no"], "--task: no run has 'no'"),
+        (["run", "capitals_open", "--model", "scripted:x", "--until-decided", "--against", "RUN",
+          "--grader", "number_match"], "--against: run 'r' has no 'number_match'"),
+        (["judge", "pairs", "RUN", "RUN", "--task", "capitals_open", "--judge", "scripted:x",
+          "--criteria", " "], "--criteria is ' '"),
+    ],
+)  # fmt: skip
+def test_other_commands(command: Command, graded: Path, args: list[str], message: str) -> None:
+    code, out, err = command(*(arg.replace("RUN", str(graded)) for arg in args))
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "`" not in err
+
+
+def test_runs_of_nothing_in_common_are_not_told_of_options_that_are_not_there(
+    command: Command, graded: Path, tmp_path: Path
+) -> None:
+    run_task(load_task("capitals"), ScriptedModel(lambda r: -1.0), tmp_path / "c", limit=1)
+    told = command("compare", graded, tmp_path / "c")[2]
+    assert told.endswith("Pair scorers of different names with --pair A=B\n")
+    told = command("robustness", graded, tmp_path / "c")[2]
+    assert "nothing in common" in told
+    assert "pair" not in told
+
+
+def test_without_a_command_only_phrases_are_put_into_options() -> None:
+    assert in_options("`order` is 'x'") == "`order` is 'x'"
+    assert in_options("pass overwrite=True") == "say --overwrite"
+
+
+def test_values_that_differ_by_rounding_errors_read_the_same() -> None:
+    assert 0.9125 != 0.9125 + 2.0**-53
+    assert number(0.9125) == number(0.9125 + 2.0**-53) == number(0.9125 - 2.0**-53)
+    assert number(-1e-15, "+") == "+0.000"
+    assert number(None) == ""
