@@ -213,6 +213,8 @@ class _Entry:
 
     def is_rate(self, metric: str) -> bool:
         """Whether the column holds right or wrong; means over attempts lie between."""
+        if metric not in self.records.columns:  # pass@k and the like
+            return True
         measured = self.records.status[metric] == "ok"
         values = self.records.columns[metric][measured]
         return bool(((values == 0.0) | (values == 1.0)).all())
