@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference._distributions import (
     critical_value,
@@ -107,14 +107,13 @@ def macro_mean(
     values = [_validate.vector(part, f"parts[{i}]") for i, part in enumerate(parts)]
     if not values or not all(map(len, values)):
         raise InvalidInputError("`parts` must hold at least one part, and every part a value")
-    labels = _labels(values, groups)
     mean = float(np.mean([part.mean() for part in values]))
-    sizes = [len(np.unique(part)) for part in labels]
-    n_units, n_groups = sum(map(len, values)), len(np.unique(np.concatenate(labels)))
-    variance, df, reason = _variance(values, labels, sizes)
+    n_units = sum(map(len, values))
+    codes, n_groups = _codes(values, groups)
+    variance, df, reason = _variance(values, codes, n_groups)
     se = None if variance is None else math.sqrt(variance)
     independent = n_groups == n_units
-    binary = all(bool(np.isin(part, (0.0, 1.0)).all()) for part in values)
+    binary = all(bool(((part == 0.0) | (part == 1.0)).all()) for part in values)
     ci = None
     if se is not None and not negligible(se, max(float(np.abs(part).max()) for part in values)):
         half = critical_value(confidence, df) * se
@@ -127,22 +126,30 @@ def macro_mean(
     return MacroMean(mean, se, ci, len(values), n_units, n_groups, df, reason)
 
 
-def _labels(values: Sequence[FloatArray], groups: Sequence[ArrayLike] | None) -> list[NDArray[Any]]:
-    """Return the group of every unit; units without groups are on their own."""
+def _codes(
+    values: Sequence[FloatArray], groups: Sequence[ArrayLike] | None
+) -> tuple[list[IntArray], int]:
+    """Return the number of every unit's group, part by part; units without groups are alone."""
+    ends = np.cumsum([len(part) for part in values])
     if groups is None:
-        ends = np.cumsum([len(part) for part in values])
-        return [np.arange(end - len(v), end) for end, v in zip(ends, values, strict=True)]
-    if len(groups) != len(values):
-        raise InvalidInputError(f"`groups` has {len(groups)} parts but `parts` has {len(values)}")
-    labels = [np.asarray(part).astype(str) for part in groups]
-    for i, (part, label) in enumerate(zip(values, labels, strict=True)):
-        if part.shape != label.shape:
-            raise InvalidInputError(f"groups[{i}] has {label.size} entries for {len(part)} units")
-    return labels
+        codes = np.arange(ends[-1])
+    else:
+        if len(groups) != len(values):
+            raise InvalidInputError(
+                f"`groups` has {len(groups)} parts but `parts` has {len(values)}"
+            )
+        labels = [np.asarray(part).astype(str) for part in groups]
+        for i, (part, label) in enumerate(zip(values, labels, strict=True)):
+            if part.shape != label.shape:
+                raise InvalidInputError(
+                    f"groups[{i}] has {label.size} entries for {len(part)} units"
+                )
+        codes = np.unique(np.concatenate(labels), return_inverse=True)[1]
+    return np.split(codes, ends[:-1]), int(codes.max()) + 1
 
 
 def _variance(
-    values: Sequence[FloatArray], labels: Sequence[NDArray[Any]], sizes: Sequence[int]
+    values: Sequence[FloatArray], codes: Sequence[IntArray], n_groups: int
 ) -> tuple[float | None, float, str]:
     """Return the variance of the macro mean, its degrees of freedom and a remark.
 
@@ -150,20 +157,21 @@ def _variance(
     a part these are scaled by C / (C − 1) groups, as the cluster-robust estimator does.
     """
     n_parts = len(values)
-    sums: dict[Any, float] = {}
-    shares = []
-    for part, label, n in zip(values, labels, sizes, strict=True):
+    totals = np.zeros(n_groups)
+    shares, sizes = [], []
+    for part, code in zip(values, codes, strict=True):
+        there = np.bincount(code, minlength=n_groups) > 0
+        n = int(there.sum())
+        sizes.append(n)
         if n < 2:
             continue
         scale = math.sqrt(n / (n - 1)) / (len(part) * n_parts)
-        names, codes = np.unique(label, return_inverse=True)
-        deviations = np.bincount(codes, (part - part.mean()) * scale)
-        for name, deviation in zip(names.tolist(), deviations.tolist(), strict=True):
-            sums[name] = sums.get(name, 0.0) + deviation
+        deviations = np.bincount(code, (part - part.mean()) * scale, n_groups)
+        totals += deviations
         shares.append((float(np.sum(deviations**2)), n))
     if not shares:
-        return _spread_between(values, labels, n_parts)
-    known = float(sum(total * total for total in sums.values()))
+        return _spread_between(values, n_groups)
+    known = float(np.sum(totals**2))
     lone = n_parts - len(shares)
     reason = ""
     if lone:  # what one unit of an average part would contribute
@@ -175,11 +183,10 @@ def _variance(
     return known, df, reason
 
 
-def _spread_between(
-    values: Sequence[FloatArray], labels: Sequence[NDArray[Any]], n_parts: int
-) -> tuple[float | None, float, str]:
+def _spread_between(values: Sequence[FloatArray], n_groups: int) -> tuple[float | None, float, str]:
     """Return the variance where every part is one unit or group: from their differences."""
-    if n_parts < 2 or len(np.unique(np.concatenate(labels))) < n_parts:
+    n_parts = len(values)
+    if n_parts < 2 or n_groups < n_parts:
         return None, 0.0, "no part has two independent units, so the spread is not known"
     means = np.array([part.mean() for part in values])
     reason = "every part is one unit; the spread is that between parts"
