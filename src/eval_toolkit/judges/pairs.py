@@ -148,6 +148,8 @@ class PairJudge:
     model_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     max_chars: int | None = MAX_CHARS
     response_types = COMPLETIONS
+    of_pairs = True
+    """It grades no answer alone."""
     _asked: Model = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

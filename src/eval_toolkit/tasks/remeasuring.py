@@ -23,7 +23,6 @@ from eval_toolkit.runs import Run, open_run
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.ended import Ended
 from eval_toolkit.tasks.judging import asker, refuse_unjudged, with_verdicts
-from eval_toolkit.tasks.restoring import stored_graders
 from eval_toolkit.tasks.storing import (
     StoredRun,
     model_digest,
@@ -248,6 +247,8 @@ def judge_run(
         raise InvalidTypeError(f"`judges` is {judges!r:.80}; it must be a list of judges")
     asked = [_judging(judge) for judge in judges]
     names = {grader.name for grader in asked} | {judge.name for judge in judges_in(asked)}
+    from eval_toolkit.tasks.restoring import stored_graders  # judges and panels, seldom needed
+
     kept = [] if graders is not None else stored_graders(source, task, names)
     config = source.manifest["config"]
     counted = {"pass_at": pass_at, "pass_hat": pass_hat, "maj_at": maj_at}

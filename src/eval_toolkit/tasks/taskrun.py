@@ -12,7 +12,6 @@ from eval_toolkit.graders.answers import with_answers
 from eval_toolkit.graders.base import columns_of
 from eval_toolkit.graders.loading import fitting_graders
 from eval_toolkit.judges.asking import AskingGrader, apart, judge_of, judges_in
-from eval_toolkit.judges.pairs import PairJudge
 from eval_toolkit.protocols import Grader, MetricSpec
 from eval_toolkit.responses import ResponseType
 from eval_toolkit.runner import Outcome
@@ -253,7 +252,7 @@ def counts_of(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 def _refuse_unfit(grader: Any, task: BaseTask[Any]) -> None:
     """Raise if a grader cannot grade what the task asks for."""
-    if isinstance(grader, PairJudge):
+    if getattr(grader, "of_pairs", False):
         raise InvalidInputError(
             f"the judge {grader.name!r} compares the answers of two runs; use judge_pairs"
         )
