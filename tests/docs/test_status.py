@@ -1,6 +1,7 @@
 """docs/status.md promises: every listed name exists, every listed test exists."""
 
 import ast
+import contextlib
 import importlib
 import json
 import re
@@ -38,8 +39,11 @@ def ids_in(path: str) -> set[str]:
 
 def resolve(dotted: str) -> None:
     """Import ``a.b.c`` below eval_toolkit, or find ``a`` at the root."""
-    target = importlib.import_module("eval_toolkit")
+    place, target = "eval_toolkit", importlib.import_module("eval_toolkit")
     for part in dotted.removeprefix("eval_toolkit.").split("."):
+        place = f"{place}.{part}"
+        with contextlib.suppress(ModuleNotFoundError):  # it is no module, but something in one
+            importlib.import_module(place)
         target = getattr(target, part)
 
 
