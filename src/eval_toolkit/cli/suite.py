@@ -106,17 +106,17 @@ def _page(done: SuiteRun) -> Page:
     ]
     rows += [[label, "failed", "", "", "", ""] for label in done.failures]
     means = [
-        [name, one.method, number(one.value, digits=4), _ends(one), str(one.n_units), one.reason]
+        [name, one.method, number(one.value, digits=4), _ends(one), str(one.n_units), _remark(one)]
         for name, one in done.aggregates.items()
     ]
-    tables = [Table(["task", "metric", "value", "95 % interval", "items", "errors"], rows)]
+    tables = [Table(["task", "metric", "value", "interval", "items", "errors"], rows)]
     if means:
-        header = ["over tasks", "how", "value", "95 % interval", "items", "remark"]
+        header = ["over tasks", "how", "value", "interval", "items", "remark"]
         tables.append(Table(header, means, "means over tasks"))
     return Page(
         title=f"suite {done.name}",
         payload=done.to_dict(),
-        lead=[f"suite {done.name}, {_counted(done)}, {done.model}"],
+        lead=[f"suite {done.name}, {_counted(done)}, {done.model}; {_confidence(done)}intervals"],
         tables=tables,
         notes=[
             *(
@@ -126,6 +126,18 @@ def _page(done: SuiteRun) -> Page:
             *([f"runs: {done.path}"] if done.path else []),
         ],
     )
+
+
+def _confidence(done: SuiteRun) -> str:
+    """Return the confidence of the intervals where all tasks have the same."""
+    said = {run.results["config"]["confidence"] for run in done.runs.values()}
+    return f"{100 * said.pop():g} % " if len(said) == 1 else ""
+
+
+def _remark(one: SuiteValue) -> str:
+    """Return why there is no value; what stopped a task stands below the table."""
+    what, unfinished, _ = one.reason.partition(" was not finished")
+    return what + unfinished if unfinished else one.reason
 
 
 def _counted(done: SuiteRun) -> str:
