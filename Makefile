@@ -70,7 +70,7 @@ test-hf: .venv-hf/stamp model ## the transformers model, and the embedded one ag
 	PYTHONPATH=src .venv-hf/bin/python -m pytest -q tests/hf
 
 test-interop: $(VENV)/dev.stamp .venv-peers/stamp ## lm-eval's task files and IFEval's checker against lm-eval itself
-	$(BIN)/python -m pytest -q tests/interop tests/reference/test_ifeval_reference.py
+	CI=true $(BIN)/python -m pytest -q tests/interop tests/reference/test_ifeval_reference.py
 
 test-install: $(VENV)/dev.stamp ## the wheel in fresh environments, with and without a compiler
 	tests/install/check.sh
