@@ -6,7 +6,9 @@ canonical arrays, so that kernels never check anything again.
 
 import math
 import operator
+import os
 from numbers import Real
+from types import NoneType
 from typing import Any, SupportsFloat, SupportsIndex, TypeAlias
 
 import numpy as np
@@ -32,6 +34,7 @@ __all__ = [
     "is_missing",
     "number",
     "object_codes",
+    "place",
     "probability_pair",
     "same_length",
     "sample_weights",
@@ -329,3 +332,10 @@ def choice(value: str, name: str, allowed: tuple[str, ...]) -> str:
         options = ", ".join(repr(option) for option in allowed)
         raise InvalidInputError(f"`{name}` is {value!r}; choose one of {options}")
     return value
+
+
+def place(given: Any, name: str, *other: type) -> None:
+    """Raise unless it is a path, or of another type that will do."""
+    if not isinstance(given, (str, os.PathLike, *other)):
+        wanted = [*(f"a {kind.__name__}" for kind in other if kind is not NoneType), "a path"]
+        raise InvalidTypeError(f"`{name}` is {given!r:.80}; it must be {' or '.join(wanted)}")

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from eval_toolkit.cli._cells import interval, reasons, took, with_interval
 from eval_toolkit.cli._show import Page, Table
 from eval_toolkit.cli._text import number
 from eval_toolkit.graders import load_grader
 from eval_toolkit.judges.asking import judges_in
-from eval_toolkit.scorecards import MetricResult, Scorecard
+from eval_toolkit.scorecards import Scorecard
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.planning import Estimate
 from eval_toolkit.tasks.running import TaskRun
@@ -105,7 +106,7 @@ def _overall(card: Scorecard) -> Table:
         [
             name,
             number(cell.value),
-            _interval(cell),
+            interval(cell),
             number(cell.details.get("standard_error")),
             "" if cell.n_units is None else f"{cell.n_units:,}",
             str(cell.n_errors),
@@ -123,7 +124,7 @@ def _by_subject(card: Scorecard) -> Table:
     for subject, part in card.slices.items():
         first = part[shown[0]]
         counts = [f"{first.n_units or 0:,}", str(first.n_errors)]
-        rows.append([subject, *counts, *(_with_interval(part[name]) for name in shown)])
+        rows.append([subject, *counts, *(with_interval(part[name]) for name in shown)])
     left = len(next(iter(card.slices.values()))) - len(shown)
     title = "by subject" + (f" ({left} more metrics in --json)" if left > 0 else "")
     return Table(["subject", "n", "errors", *shown], rows, title)
@@ -157,7 +158,7 @@ def _under(details: Mapping[str, Any]) -> list[str]:
 
 
 def _notes(done: TaskRun, asks: bool) -> list[str]:
-    notes = [_took(done), *map(_judged, done.judges.items()), *done.notes]
+    notes = [took(done), *map(_judged, done.judges.items()), *done.notes]
     n_failed, of = done.n_failed_requests, f"of {len(done.records):,} samples"
     if n_failed:
         again = "; the same command asks again" if asks and not done.n_replayed else ""
@@ -166,7 +167,7 @@ def _notes(done: TaskRun, asks: bool) -> list[str]:
         how = "have no verdict" if done.judges else "not graded; grade again with --measure"
         notes.append(f"{done.n_errors - n_failed:,} {of} were answered but {how}")
     if done.n_errors:
-        notes += _why(done)
+        notes += reasons(done.records)
     if done.run is not None:
         notes.append(f"run {done.run.path}")
     return notes
@@ -183,47 +184,3 @@ def _judged(judge: tuple[str, Mapping[str, Any]]) -> str:
     parts += [f"{tokens:,} tokens"] if tokens else []
     parts += [f"cost {usage['cost']:.4g}"] if usage.get("cost") else []
     return ", ".join(parts)
-
-
-def _took(done: TaskRun) -> str:
-    """Return who answered and what it took: now, and in all where that is another number."""
-    parts = [f"{done.n_asked:,} requests asked"]
-    parts += [f"{done.n_cached:,} from the cache"] if done.n_cached else []
-    parts += [f"{done.n_replayed:,} replayed"] if done.n_replayed else []
-    parts += [f"{done.n_reused:,} answers were there", f"{done.elapsed_s:.1f} s"]
-    now, total = (
-        usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
-        for usage in (done.usage_now, done.usage)
-    )
-    if total:
-        parts.append(f"{now:,} tokens" + ("" if now == total else f" now, {total:,} in all"))
-    now, total = done.usage_now.get("cost", 0.0), done.usage.get("cost", 0.0)
-    if total:
-        rest = "" if now == total else f" now, {total:.4g} in all as recorded"
-        parts.append(f"cost {now:.4g}{rest}")
-    return ", ".join(parts)
-
-
-def _why(done: TaskRun) -> list[str]:
-    """Return the commonest reasons of failures."""
-    reasons: dict[str, int] = {}
-    seen: set[tuple[str, int]] = set()
-    for column, status in done.records.status.items():
-        for row in (status == "error").nonzero()[0].tolist():
-            key = (done.records.unit_id[row], int(done.records.attempt[row]))
-            if key not in seen:
-                seen.add(key)
-                why = done.records.reason[column][row] or "no reason given"
-                reasons[why] = reasons.get(why, 0) + 1
-    common = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:3]
-    return [f"{count:,} × {why}" for why, count in common]
-
-
-def _interval(cell: MetricResult) -> str:
-    return "" if cell.ci is None else f"[{number(cell.ci.ci_low)}, {number(cell.ci.ci_high)}]"
-
-
-def _with_interval(cell: MetricResult) -> str:
-    if cell.value is None or cell.status != "ok":
-        return cell.status
-    return f"{number(cell.value)} {_interval(cell)}".rstrip()

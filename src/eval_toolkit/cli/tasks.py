@@ -12,7 +12,7 @@ from eval_toolkit.cli._text import one_line, say
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.loading import available_tasks
 from eval_toolkit.tasks.planning import default_formatter
-from eval_toolkit.tasks.prompts import format_prompt
+from eval_toolkit.prompts import format_prompt
 from eval_toolkit.tasks.types import Sample
 
 __all__ = ["tasks"]

@@ -32,7 +32,7 @@ from eval_toolkit.protocols import Model
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request, request_hash
 from eval_toolkit.responses import RawCompletion, RawLoglikelihood
 
-__all__ = ["CachedModel", "ResponseCache", "key_of"]
+__all__ = ["CachedModel", "ResponseCache", "cached", "key_of"]
 
 _APPLICATION = 0x65746B31
 """Marks an SQLite file as one of ours."""
@@ -387,3 +387,14 @@ class CachedModel:
         self.cache.flush()
         if hasattr(self.model, "aclose"):
             await self.model.aclose()
+
+
+def cached(
+    model: Model, cache: ResponseCache | str | Path | None, stack: contextlib.ExitStack
+) -> Model:
+    """Return a model behind a cache, where there is one; a cache that is opened here is closed."""
+    if cache is None:
+        return model
+    if not isinstance(cache, ResponseCache):
+        cache = stack.enter_context(ResponseCache(cache))
+    return CachedModel(model, cache)

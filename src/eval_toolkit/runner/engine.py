@@ -127,6 +127,7 @@ async def run_jobs_async(
     concurrency: int | None = None,
     on_progress: OnProgress | None = None,
     give_up_after: int | None = 50,
+    close_model: bool = True,
 ) -> RunOutcomes:
     """Do what `run_jobs` does, in the event loop that is running.
 
@@ -134,6 +135,8 @@ async def run_jobs_async(
     ----------
     jobs, model, journal, finished, concurrency, on_progress, give_up_after
         As in `run_jobs`.
+    close_model : bool, default True
+        False leaves the model open for the next call in the same loop.
 
     Returns
     -------
@@ -168,7 +171,8 @@ async def run_jobs_async(
         await asking.run(n_workers)
     finally:
         try:
-            await asking.close_model()
+            if close_model:
+                await asking.close_model()
         finally:
             if journal is not None:
                 journal.close()

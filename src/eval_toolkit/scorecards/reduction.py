@@ -71,7 +71,8 @@ def value_of_failure(spec: ColumnSpec | SumsSpec) -> float | None:
     -------
     float or None
         0; where 0 would be the best there is, the worst value, or None if there is none. A function
-        of sums has none: what a failure adds to each sum is not known.
+        of sums has none: what a failure adds to each sum is not known. Nor has a metric of which
+        neither direction is better.
 
     Examples
     --------
@@ -80,7 +81,7 @@ def value_of_failure(spec: ColumnSpec | SumsSpec) -> float | None:
     >>> value_of_failure(ColumnSpec("wrong", "wrong", higher_is_better=False, bounds=(0.0, 1.0)))
     1.0
     """
-    if isinstance(spec, SumsSpec):
+    if isinstance(spec, SumsSpec) or spec.higher_is_better is None:
         return None
     low, high = spec.bounds
     if spec.higher_is_better and high > 0.0:

@@ -10,7 +10,7 @@ from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.composed import ChoicesSpec, CompletionSpec, DataSpec, Prompt, Task
 from eval_toolkit.tasks.declared import read_task_file
 from eval_toolkit.tasks.loading import TaskInfo, available_tasks, load_task
-from eval_toolkit.tasks.prompts import (
+from eval_toolkit.prompts import (
     CHATML,
     LLAMA3,
     ChatTemplate,

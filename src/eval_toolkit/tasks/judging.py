@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from eval_toolkit._hashing import canonical_json
 from eval_toolkit.errors import ArtifactError, ModelError
 from eval_toolkit.judges.asking import Asker, AskingGrader, apart, judge_jobs
-from eval_toolkit.models.cache import CachedModel, ResponseCache
+from eval_toolkit.models.cache import ResponseCache, cached
 from eval_toolkit.protocols import Model
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, request_hash
 from eval_toolkit.responses import RawCompletion, RawLoglikelihood
@@ -21,16 +21,7 @@ from eval_toolkit.runs.open import JOURNAL
 from eval_toolkit.tasks.measuring import Measurable, built_responses
 from eval_toolkit.tasks.types import Sample
 
-__all__ = ["asker", "cached", "refuse_unjudged", "with_verdicts"]
-
-
-def cached(model: Model, cache: ResponseCache | str | Path | None, stack: ExitStack) -> Model:
-    """Return a model behind a cache, where there is one; a cache that is opened here is closed."""
-    if cache is None:
-        return model
-    if not isinstance(cache, ResponseCache):
-        cache = stack.enter_context(ResponseCache(cache))
-    return CachedModel(model, cache)
+__all__ = ["asker", "refuse_unjudged", "with_verdicts"]
 
 
 def asker(

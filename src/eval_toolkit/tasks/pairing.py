@@ -28,18 +28,20 @@ from eval_toolkit.runner import (
     read_entries,
     to_columns,
 )
+from eval_toolkit.runner.counting import counts_of
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run, open_run
+from eval_toolkit.runs.resuming import holds, refuse_changed
 from eval_toolkit.scorecards import Records
 from eval_toolkit.seeds import DEFAULT_SEED
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.joining import joined
 from eval_toolkit.tasks.judging import asker
 from eval_toolkit.tasks.measuring import answered, grades_by
-from eval_toolkit.tasks.remeasuring import check_place, opened_task_run
+from eval_toolkit.tasks.remeasuring import opened_task_run
 from eval_toolkit.tasks.reporting import by_slice, task_metrics, task_scorecard
-from eval_toolkit.tasks.storing import holds, outcomes_of, refuse_changed
-from eval_toolkit.tasks.taskrun import TaskRun, counts_of, n_failed
+from eval_toolkit.tasks.storing import outcomes_of
+from eval_toolkit.tasks.taskrun import TaskRun, n_failed
 from eval_toolkit.tasks.types import NO_SUBJECT, Sample
 
 __all__ = ["judge_pairs"]
@@ -125,8 +127,8 @@ def judge_pairs(
     """
     if not isinstance(judge, PairJudge):
         raise InvalidTypeError(f"`judge` is {judge!r:.80}; it must be a PairJudge")
-    check_place(out, "out", NoneType)
-    check_place(cache, "cache", ResponseCache, NoneType)
+    _validate.place(out, "out", NoneType)
+    _validate.place(cache, "cache", ResponseCache, NoneType)
     _validate.choice(on_error, "on_error", ("exclude", "as_zero", "fail"))
     _validate.choice(on_mismatch, "on_mismatch", ("raise", "drop"))
     allowed = _validate.number(max_error_rate, "max_error_rate", low=0.0, high=1.0)

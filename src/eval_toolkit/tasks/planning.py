@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from eval_toolkit import _validate
-from eval_toolkit._hashing import object_digest
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.prompts import Formatter, check_formatter, format_prompt
 from eval_toolkit.protocols import Model
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request
 from eval_toolkit.responses import ResponseType
@@ -14,7 +14,6 @@ from eval_toolkit.runner import Job
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.joining import PART
-from eval_toolkit.tasks.prompts import Formatter, check_formatter, format_prompt
 from eval_toolkit.tasks.types import Part, Sample
 
 __all__ = [
@@ -23,7 +22,6 @@ __all__ = [
     "attempts_of",
     "default_formatter",
     "estimate",
-    "formatter_name",
     "plan_jobs",
 ]
 
@@ -124,16 +122,6 @@ def default_formatter(task: BaseTask[Any], model: Model | None = None) -> str:
     """
     scored = task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS
     return "plain" if scored or not getattr(model, "speaks_chat", True) else "chat"
-
-
-def formatter_name(formatter: Formatter) -> str:
-    """Return what stands for a formatter in a manifest: its name, or what it is made of."""
-    if isinstance(formatter, str) and "{" not in formatter:
-        return formatter
-    kind = getattr(formatter, "__qualname__", type(formatter).__name__)
-    if isinstance(formatter, str):
-        kind = "jinja"
-    return f"{kind}:{(object_digest(formatter) or 'unknown')[:16]}"
 
 
 def plan_jobs(

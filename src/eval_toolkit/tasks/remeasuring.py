@@ -1,6 +1,5 @@
 """Answers that are there: measured again by other graders, or judged without asking the model."""
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -9,6 +8,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
+from eval_toolkit import _validate
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.graders import load_grader
@@ -36,7 +36,6 @@ from eval_toolkit.tasks.taskrun import GraderLike, Measuring, TaskRun
 from eval_toolkit.tasks.types import Sample
 
 __all__ = [
-    "check_place",
     "check_task",
     "greedy_again",
     "judge_run",
@@ -55,13 +54,6 @@ def check_task(task: Any) -> None:
         raise InvalidTypeError(f"`task` is {task!r:.80}; it must be a task")
 
 
-def check_place(place: Any, name: str, *other: type) -> None:
-    """Raise unless it is a path, or of another type that will do."""
-    if not isinstance(place, (str, os.PathLike, *other)):
-        wanted = [*(f"a {kind.__name__}" for kind in other if kind is not NoneType), "a path"]
-        raise InvalidTypeError(f"`{name}` is {place!r:.80}; it must be {' or '.join(wanted)}")
-
-
 def greedy_again(temperature: float, attempts: int) -> list[str]:
     """Return a note where several attempts are one."""
     if attempts == 1 or temperature > 0.0:
@@ -72,7 +64,7 @@ def greedy_again(temperature: float, attempts: int) -> list[str]:
 def opened_task_run(run: Run | str | Path, task: BaseTask[Any], name: str = "run") -> Run:
     """Return a finished run of a task, or raise what else it is."""
     check_task(task)
-    check_place(run, name, Run)
+    _validate.place(run, name, Run)
     source = run if isinstance(run, Run) else Run.open(run)
     config = source.manifest.get("config") or {}
     if config.get("kind") != "task":
@@ -146,7 +138,7 @@ def measure_run(
     >>> again.card["exact_match"].value
     1.0
     """
-    check_place(out, "out", NoneType)
+    _validate.place(out, "out", NoneType)
     source = opened_task_run(run, task)
     again = _Again.of(
         source,
@@ -240,8 +232,8 @@ def judge_run(
     >>> judged.card["correctness"].value, judged.n_asked, judged.judges["correctness"]["n_asked"]
     (1.0, 0, 1)
     """
-    check_place(out, "out", NoneType)
-    check_place(cache, "cache", ResponseCache, NoneType)
+    _validate.place(out, "out", NoneType)
+    _validate.place(cache, "cache", ResponseCache, NoneType)
     source = opened_task_run(run, task)
     if isinstance(judges, (str, bytes)) or not isinstance(judges, Sequence) or not judges:
         raise InvalidTypeError(f"`judges` is {judges!r:.80}; it must be a list of judges")

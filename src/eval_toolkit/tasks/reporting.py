@@ -1,29 +1,19 @@
 """What the results of a task say: a cell per metric, per subject and over all, errors in the open."""
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from eval_toolkit import _validate
 from eval_toolkit import metric_specs as ms
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import ColumnInfo
-from eval_toolkit.inference.missing import bounded_macro_mean, bounded_mean
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
-from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.protocols import Grader, MetricSpec
-from eval_toolkit.scorecards import MetricResult, Records, Scorecard, summarise, unit_starts
-from eval_toolkit.scorecards.reduction import value_of_failure, voted
+from eval_toolkit.scorecards import Records, Scorecard
+from eval_toolkit.scorecards.policies import card_by_slice, with_error_policies
 
 __all__ = ["by_slice", "task_metrics", "task_scorecard"]
 
 _SUBJECT = "subject"
-_MACRO = "_macro"
 
 
 def task_metrics(
@@ -139,172 +129,15 @@ def task_scorecard(
     >>> details["as_zero"], details["worst"], details["best"], details["error_rate"]
     (0.5, 0.5, 0.75, 0.25)
     """
-    parts = np.unique(records.slices[_SUBJECT].astype(str)) if _SUBJECT in records.slices else ()
-    several = len(parts) > 1
-    card = summarise(
+    return with_error_policies(
         records,
         metrics,
-        by=_SUBJECT if several else None,
-        macro=several,
+        by=_SUBJECT,
+        macro=True,
         on_error=on_error,
-        confidence=_validate.fraction(confidence, "confidence"),
+        confidence=confidence,
         seed=seed,
     )
-    cells, slices = dict(card), {name: dict(part) for name, part in card.slices.items()}
-    for spec in metrics:
-        if not isinstance(spec, ColumnSpec):
-            continue
-        if not (records.status[spec.column] == "error").any():
-            continue
-        told = _under_policies(records, spec, several, confidence)
-        for name, inside in [("", cells), *slices.items()]:
-            if inside[spec.name].n_errors:
-                inside[spec.name] = _with(inside[spec.name], told[name])
-        if several:
-            macro = f"{spec.name}{_MACRO}"
-            cells[macro] = _with(cells[macro], told[_MACRO])
-    return Scorecard(cells, {name: Scorecard(part) for name, part in slices.items()})
-
-
-def _with(cell: MetricResult, told: Mapping[str, Any]) -> MetricResult:
-    """Return the cell with what is told; what holds in any case holds in the case of its own."""
-    details = {**cell.details, **told}
-    ends = details.get("bounds_ci")
-    if ends is not None and cell.ci is not None:
-        details["bounds_ci"] = [min(ends[0], cell.ci.ci_low), max(ends[1], cell.ci.ci_high)]
-    return replace(cell, details=details)
-
-
-def _under_policies(
-    records: Records, spec: ColumnSpec, several: bool, confidence: float
-) -> dict[str, dict[str, Any]]:
-    """Return, over all ("") and per subject, the error rate and the value under each policy."""
-    starts = unit_starts(records.unit_id)
-    subjects = records.slices[_SUBJECT].astype(str) if several else np.full(len(records), "")
-    failed = records.status[spec.column] == "error"
-    told: dict[str, dict[str, Any]] = {"": {"error_rate": float(failed.mean())}}
-    for name in np.unique(subjects).tolist() if several else ():
-        told[name] = {"error_rate": float(failed[subjects == name].mean())}
-    told[_MACRO] = dict(told[""])
-    low, high = spec.bounds
-    worst, best = (low, high) if spec.higher_is_better else (high, low)
-    zero = value_of_failure(spec)
-    counted = {"as_zero": math.inf if zero is None else zero, "worst": worst, "best": best}
-    ends: dict[str, tuple[FloatArray, BoolArray]] = {}
-    for policy, value in {"exclude": None, **counted}.items():
-        values = None
-        if value is None or math.isfinite(value):
-            values = _unit_values(records, spec, starts, value)
-        if values and value is not None and spec.answer and policy in ("worst", "best"):
-            values = _whatever_was_voted(values, np.logical_or.reduceat(failed, starts), value)
-        if values and policy in ("worst", "best"):
-            ends[policy] = values
-        for name, number in _means(values, subjects[starts], several).items():
-            told[name][policy] = number
-    if len(ends) == 2:
-        groups = records.group[starts].astype(str)
-        for name in told.keys() - {_MACRO}:
-            mine = subjects[starts] == name if name else np.ones(len(starts), dtype=np.bool_)
-            told[name]["bounds_ci"] = _bounds_ci(ends, mine, groups, spec.bounds, confidence)
-        if several:
-            parts = [subjects[starts] == name for name in np.unique(subjects).tolist()]
-            told[_MACRO]["bounds_ci"] = _macro_bounds_ci(
-                ends, parts, groups, spec.bounds, confidence
-            )
-    return told
-
-
-def _macro_bounds_ci(
-    ends: Mapping[str, tuple[FloatArray, BoolArray]],
-    parts: Sequence[BoolArray],
-    groups: NDArray[Any],
-    bounds: tuple[float, float],
-    confidence: float,
-) -> list[float] | None:
-    """Return the same of the mean over parts."""
-    there = ends["worst"][1] & ends["best"][1]
-    kept = [part & there for part in parts if (part & there).any()]
-    if len(kept) < 2:
-        return None
-    low, high = (op(ends["worst"][0], ends["best"][0]) for op in (np.minimum, np.maximum))
-    found = bounded_macro_mean(
-        [low[part] for part in kept],
-        [high[part] for part in kept],
-        bounds=bounds,
-        groups=[groups[part] for part in kept],
-        confidence=confidence,
-    )
-    return [found.ci_low, found.ci_high]
-
-
-def _bounds_ci(
-    ends: Mapping[str, tuple[FloatArray, BoolArray]],
-    mine: BoolArray,
-    groups: NDArray[Any],
-    bounds: tuple[float, float],
-    confidence: float,
-) -> list[float] | None:
-    """Return the interval that holds the mean of some units, whatever failed attempts would be."""
-    keep = mine & ends["worst"][1] & ends["best"][1]
-    if not keep.any():
-        return None
-    worst, best = ends["worst"][0][keep], ends["best"][0][keep]
-    alone = len(np.unique(groups[keep])) == int(keep.sum())
-    found = bounded_mean(
-        np.minimum(worst, best),
-        np.maximum(worst, best),
-        bounds=bounds,
-        groups=None if alone else groups[keep],
-        confidence=confidence,
-    )
-    return [found.ci_low, found.ci_high]
-
-
-def _unit_values(
-    records: Records, spec: ColumnSpec, starts: IntArray, failed_is: float | None
-) -> tuple[FloatArray, BoolArray]:
-    """Return one value per unit with failed attempts left out or of one value, and who has one."""
-    status = records.status[spec.column]
-    measured = status == "ok"
-    values = np.where(measured, records.columns[spec.column], 0.0)
-    if failed_is is not None:
-        values = np.where(status == "error", failed_is, values)
-        measured = measured | (status == "error")
-    sums = np.add.reduceat(values, starts)
-    counts = np.add.reduceat(measured.astype(np.int64), starts)
-    if spec.answer is not None:
-        return voted(records, spec, starts, measured, values)
-    if spec.k is not None:
-        return spec.of_attempts(counts, sums.astype(np.int64))
-    return sums / np.maximum(counts, 1), counts > 0
-
-
-def _whatever_was_voted(
-    given: tuple[FloatArray, BoolArray], failed: BoolArray, value: float
-) -> tuple[FloatArray, BoolArray]:
-    """Return maj@k with units of unknown votes at a bound: one vote can turn any majority."""
-    values, there = given
-    return np.where(failed, value, values), there
-
-
-def _means(
-    given: tuple[FloatArray, BoolArray] | None, subjects: NDArray[Any], several: bool
-) -> dict[str, float | None]:
-    """Return the mean over all units, per subject, and over subjects; None where there is none."""
-    names = np.unique(subjects).tolist() if several else []
-    if given is None:
-        return dict.fromkeys(["", *names, _MACRO])
-    values, there = given
-    means: dict[str, float | None] = {"": _mean(values[there])}
-    for name in names:
-        means[name] = _mean(values[there & (subjects == name)])
-    known = [means[name] for name in names if means[name] is not None]
-    means[_MACRO] = _mean(np.array(known, dtype=np.float64))
-    return means
-
-
-def _mean(values: FloatArray) -> float | None:
-    return float(values.mean()) if len(values) else None
 
 
 def by_slice(task: str, model: str, records: Records, card: Scorecard) -> dict[str, Any]:
@@ -331,15 +164,4 @@ def by_slice(task: str, model: str, records: Records, card: Scorecard) -> dict[s
     >>> by_slice("quiz", "m", records, card)["quiz"]["by_scorer"]["m"]["right"]["value"]
     0.5
     """
-    units, first = np.unique(records.unit_id.astype(str), return_index=True)
-    entry: dict[str, Any] = {"n": len(units), "by_scorer": {model: card.to_dict()}}
-    if card.slices:
-        subjects = records.slices[_SUBJECT].astype(str)[first]
-        entry["strata"] = {
-            f"{_SUBJECT}={name}": {
-                "n": int((subjects == name).sum()),
-                "by_scorer": {model: part.to_dict()},
-            }
-            for name, part in card.slices.items()
-        }
-    return {task: entry}
+    return card_by_slice(task, model, records, card, by=_SUBJECT)

@@ -9,12 +9,14 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
+from eval_toolkit import _validate
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.artifacts import read_json, sanitize_for_json
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.judges.asking import Asker
-from eval_toolkit.models.cache import ResponseCache
+from eval_toolkit.models.cache import ResponseCache, cached
+from eval_toolkit.prompts import Formatter, formatter_name
 from eval_toolkit.protocols import Model
 from eval_toolkit.provenance import redact_secrets
 from eval_toolkit.runner import Job, Journal, Progress, RunOutcomes, run_jobs
@@ -24,17 +26,15 @@ from eval_toolkit.runs.open import JOURNAL
 from eval_toolkit.seeds import resolve_seed
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.ended import Ended, asked_until
-from eval_toolkit.tasks.judging import asker, cached, with_verdicts
+from eval_toolkit.tasks.judging import asker, with_verdicts
 from eval_toolkit.tasks.planning import (
     Decoding,
     attempts_of,
     default_formatter,
     estimate,
-    formatter_name,
     plan_jobs,
 )
-from eval_toolkit.tasks.prompts import Formatter
-from eval_toolkit.tasks.remeasuring import check_place, check_task, greedy_again, measure_run
+from eval_toolkit.tasks.remeasuring import check_task, greedy_again, measure_run
 from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
 from eval_toolkit.tasks.storing import StoredRun
 from eval_toolkit.tasks.taskrun import GraderLike, Measuring, TaskRun
@@ -170,9 +170,9 @@ def run_task(
     (0.5, 2)
     """
     check_task(task)
-    check_place(out, "out", NoneType)
-    check_place(cache, "cache", ResponseCache, NoneType)
-    check_place(replay, "replay", NoneType)
+    _validate.place(out, "out", NoneType)
+    _validate.place(cache, "cache", ResponseCache, NoneType)
+    _validate.place(replay, "replay", NoneType)
     _check_telling(run_id, on_progress)
     _check_against(until, out)
     attempts = attempts_of(task, attempts)

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.judges.asking import apart, judge_of
@@ -15,10 +13,7 @@ from eval_toolkit.manifest import build_manifest
 from eval_toolkit.runner import Job, Journal, Outcome, read_entries, read_outcomes, to_columns
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import OpenRun, Run, open_run
-from eval_toolkit.runs.folder import RECORDS, RESULTS
-from eval_toolkit.runs.table import to_table
-from eval_toolkit.runs.writing import run_content
-from eval_toolkit.scorecards import Records
+from eval_toolkit.runs.resuming import holds, refuse_changed, shown_setting
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.ended import Ended
 from eval_toolkit.tasks.taskrun import Measuring, TaskRun
@@ -26,10 +21,8 @@ from eval_toolkit.tasks.types import Sample
 
 __all__ = [
     "StoredRun",
-    "holds",
     "model_digest",
     "outcomes_of",
-    "refuse_changed",
     "refuse_other",
     "same_prompts",
     "same_settings",
@@ -167,22 +160,6 @@ def _judged(config: Mapping[str, Any], done: TaskRun) -> dict[str, Any]:
     }
 
 
-def holds(
-    run: Run | None, results: Mapping[str, Any], records: Mapping[tuple[str, str], Records]
-) -> bool:
-    """Return whether a finished run is there and has these very results and records."""
-    if run is None or list(records) != run.subjects:
-        return False
-    content = run_content(results, None, records, None)
-    if content.files[RESULTS] != (run.path / RESULTS).read_bytes():
-        return False
-    new, _ = content.tables[RECORDS]
-    old, _ = to_table({subject: run.records(*subject) for subject in run.subjects})
-    return new.keys() == old.keys() and all(
-        np.array_equal(new[name], old[name], equal_nan=new[name].dtype.kind == "f") for name in new
-    )
-
-
 def outcomes_of(run: Run) -> list[Outcome]:
     """Return the stored answers of a run, with what was asked."""
     return read_outcomes(run.table(RESPONSES))
@@ -224,8 +201,8 @@ def same_settings(run: Run, task: Mapping[str, Any]) -> None:
     for name in _SETTINGS:
         if there.get(name) != task.get(name):
             raise ArtifactError(
-                f"{run.path}: was asked with task.{name} = {_shown(there.get(name))}, this task "
-                f"has {_shown(task.get(name))}; measure its answers with the task as it was asked"
+                f"{run.path}: was asked with task.{name} = {shown_setting(there.get(name))}, this task "
+                f"has {shown_setting(task.get(name))}; measure its answers with the task as it was asked"
             )
 
 
@@ -283,20 +260,6 @@ def refuse_other(
         )
 
 
-def refuse_changed(
-    folder: Path, there: Mapping[str, Any], config: Mapping[str, Any], names: Iterable[str]
-) -> None:
-    """Raise if a part of the configuration of the run in a folder differs."""
-    for name in names:
-        path = _difference(there.get(name), config[name], name)
-        if path is not None:
-            place, old, new = path
-            raise ArtifactError(
-                f"{folder}: the run there has {place} = {_shown(old)}, this one has "
-                f"{_shown(new)}; choose another folder"
-            )
-
-
 def _refuse_to_lose(opened: OpenRun, jobs: Iterable[Job], judges: Container[str]) -> None:
     """Raise if an unfinished run has answers that would be gone once this one is finished."""
     answered = {key for key, entry in Journal(opened.journal_path).read().items() if entry.ok}
@@ -314,22 +277,6 @@ def _refuse_to_lose(opened: OpenRun, jobs: Iterable[Job], judges: Container[str]
             f"{opened.path}: the unfinished run there has {len(left)} answers that this one does "
             "not ask for; ask for as many samples and attempts, or choose another folder"
         )
-
-
-def _difference(old: Any, new: Any, place: str) -> tuple[str, Any, Any] | None:
-    """Return the first place where two settings differ, with both values."""
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for name in [*new, *(name for name in old if name not in new)]:
-            found = _difference(old.get(name), new.get(name), f"{place}.{name}")
-            if found is not None:
-                return found
-        return None
-    return None if old == new else (place, old, new)
-
-
-def _shown(value: Any) -> str:
-    text = canonical_json(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 def _item_set_hash(samples: Iterable[Sample]) -> str:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.responses import ResponseType
-from eval_toolkit.tasks.prompts import joined_choice
+from eval_toolkit.prompts import joined_choice
 
 __all__ = [
     "STYLES",

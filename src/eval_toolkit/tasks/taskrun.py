@@ -15,6 +15,7 @@ from eval_toolkit.judges.asking import AskingGrader, apart, judge_of, judges_in
 from eval_toolkit.protocols import Grader, MetricSpec
 from eval_toolkit.responses import ResponseType
 from eval_toolkit.runner import Outcome
+from eval_toolkit.runner.counting import counts_of
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records, Scorecard
 from eval_toolkit.scorecards.score import check_specs
@@ -24,7 +25,7 @@ from eval_toolkit.tasks.measuring import grader_columns, measure
 from eval_toolkit.tasks.reporting import by_slice, task_metrics, task_scorecard
 from eval_toolkit.tasks.types import Sample
 
-__all__ = ["GraderLike", "Measuring", "TaskRun", "counts_of", "n_failed"]
+__all__ = ["GraderLike", "Measuring", "TaskRun", "n_failed"]
 
 GraderLike: TypeAlias = Grader | str | Mapping[str, Any]
 
@@ -235,21 +236,6 @@ class Measuring:
         )
 
 
-def counts_of(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return how many requests were asked, reused, cached and failed, and what they took."""
-    new = [outcome for outcome in outcomes if not outcome.reused]
-    asked = [outcome for outcome in new if not _is_cached(outcome)]
-    return {
-        "n_requests": len(outcomes),
-        "n_asked": len(asked),
-        "n_reused": len(outcomes) - len(new),
-        "n_cached": len(new) - len(asked),
-        "n_failed_requests": sum(not outcome.ok for outcome in outcomes),
-        "usage": _usage(outcomes),
-        "usage_now": _usage(asked),
-    }
-
-
 def _refuse_unfit(grader: Any, task: BaseTask[Any]) -> None:
     """Raise if a grader cannot grade what the task asks for."""
     if getattr(grader, "of_pairs", False):
@@ -288,25 +274,3 @@ def n_failed(records: Records) -> int:
         bad = status == "error"
         failed = bad if failed is None else failed | bad
     return 0 if failed is None else int(failed.sum())
-
-
-def _is_cached(outcome: Outcome) -> bool:
-    return outcome.response is not None and outcome.response.usage.cached
-
-
-def _usage(outcomes: Iterable[Outcome]) -> dict[str, Any]:
-    """Return the sums over all answers."""
-    total = {"prompt_tokens": 0, "completion_tokens": 0, "cost": 0.0, "n_cached": 0, "n_retries": 0}
-    for outcome in outcomes:
-        response = outcome.response
-        if response is None:
-            continue
-        usage = response.usage
-        total["prompt_tokens"] += usage.prompt_tokens or response.prompt_tokens or 0
-        total["completion_tokens"] += (
-            usage.completion_tokens or getattr(response, "completion_tokens", 0) or 0
-        )
-        total["cost"] += usage.cost
-        total["n_cached"] += usage.cached
-        total["n_retries"] += max(0, usage.tries - 1)
-    return total

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from eval_toolkit._hashing import object_digest
 from eval_toolkit._validate import choice as one_of
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.messages import Message, Role, read_messages
@@ -23,6 +24,7 @@ __all__ = [
     "check_turns",
     "concat",
     "format_prompt",
+    "formatter_name",
     "joined_choice",
     "plain",
 ]
@@ -409,3 +411,13 @@ def format_prompt(
     if not isinstance(text, str):
         raise InvalidTypeError(f"`formatter` returned {text!r:.60}; it must return a text")
     return text
+
+
+def formatter_name(formatter: Formatter) -> str:
+    """Return what stands for a formatter in a manifest: its name, or what it is made of."""
+    if isinstance(formatter, str) and "{" not in formatter:
+        return formatter
+    kind = getattr(formatter, "__qualname__", type(formatter).__name__)
+    if isinstance(formatter, str):
+        kind = "jinja"
+    return f"{kind}:{(object_digest(formatter) or 'unknown')[:16]}"

@@ -1,0 +1,63 @@
+"""Whether a folder's run is the one that is asked for: gone on with, kept, or refused by name."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit._hashing import canonical_json
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.runs.folder import RECORDS, RESULTS, Run
+from eval_toolkit.runs.table import to_table
+from eval_toolkit.runs.writing import run_content
+from eval_toolkit.scorecards import Records
+
+__all__ = ["holds", "refuse_changed", "shown_setting"]
+
+
+def holds(
+    run: Run | None, results: Mapping[str, Any], records: Mapping[tuple[str, str], Records]
+) -> bool:
+    """Return whether a finished run is there and has these very results and records."""
+    if run is None or list(records) != run.subjects:
+        return False
+    content = run_content(results, None, records, None)
+    if content.files[RESULTS] != (run.path / RESULTS).read_bytes():
+        return False
+    new, _ = content.tables[RECORDS]
+    old, _ = to_table({subject: run.records(*subject) for subject in run.subjects})
+    return new.keys() == old.keys() and all(
+        np.array_equal(new[name], old[name], equal_nan=new[name].dtype.kind == "f") for name in new
+    )
+
+
+def refuse_changed(
+    folder: Path, there: Mapping[str, Any], config: Mapping[str, Any], names: Iterable[str]
+) -> None:
+    """Raise if a part of the configuration of the run in a folder differs."""
+    for name in names:
+        path = _difference(there.get(name), config[name], name)
+        if path is not None:
+            place, old, new = path
+            raise ArtifactError(
+                f"{folder}: the run there has {place} = {shown_setting(old)}, this one has "
+                f"{shown_setting(new)}; choose another folder"
+            )
+
+
+def _difference(old: Any, new: Any, place: str) -> tuple[str, Any, Any] | None:
+    """Return the first place where two settings differ, with both values."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for name in [*new, *(name for name in old if name not in new)]:
+            found = _difference(old.get(name), new.get(name), f"{place}.{name}")
+            if found is not None:
+                return found
+        return None
+    return None if old == new else (place, old, new)
+
+
+def shown_setting(value: Any) -> str:
+    """Return a setting as a message shows it: JSON, and not too long."""
+    text = canonical_json(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
