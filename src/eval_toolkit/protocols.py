@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from eval_toolkit.responses import RawCompletion, RawLoglikelihood
 
 __all__ = [
+    "Attack",
     "DatasetLoader",
     "EvalSliceLike",
     "Grader",
@@ -27,6 +28,7 @@ __all__ = [
     "SimilarityStrategy",
     "SliceAwareScorer",
     "Splitter",
+    "TextScorer",
     "TextTransform",
     "ThresholdSelector",
     "Versioned",
@@ -265,5 +267,69 @@ class Grader(Protocol):
         """Return a value per column for a `Completion` or a `Loglikelihood`.
 
         A value is a number, or a `graders.Grade` that says why there is none.
+        """
+        ...
+
+
+@runtime_checkable
+class TextScorer(Protocol):
+    """Texts to numbers that say how bad they are, many at once; pure, so that it may be cached.
+
+    Four more members are used where they are there: ``mode`` ("turn", the default: response and
+    probe apart; "cumulative": the whole conversation so far; "final": the same, where a
+    conversation ends), ``categories`` (kinds of harm that it tells apart), ``score_categories(
+    texts)`` (a number per text for each of them) and ``score_turns(conversations)`` (takes the
+    place of ``score`` for one that must see the question to judge the answer).
+    """
+
+    @property
+    def name(self) -> str:
+        """A stable identifier; the start of its columns."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Changes when its numbers may change."""
+        ...
+
+    @property
+    def threshold(self) -> float:
+        """From where on a text counts as bad."""
+        ...
+
+    @property
+    def higher_is_worse(self) -> bool:
+        """Whether texts at or above the threshold are bad, or those at or below it."""
+        ...
+
+    def score(self, texts: Sequence[str]) -> "Sequence[float]":
+        """Return one number per text, in their order."""
+        ...
+
+
+@runtime_checkable
+class Attack(Protocol):
+    """What a tester says next: by itself, or by asking a model.
+
+    Five more members are used where they are there: ``model`` (who is asked, where `ask` returns
+    requests), ``read(reply, conversation)`` (the probe in the model's reply; all of it by default),
+    ``branches`` (how many probes per turn suit it), ``for_branch(k)`` (the attack of one of them)
+    and ``describe()`` (for the manifest). An attack ends a conversation by `attacks.StopAttack`.
+    """
+
+    @property
+    def name(self) -> str:
+        """A stable identifier."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Changes when its probes may change."""
+        ...
+
+    def ask(self, conversation: Any, seed: int) -> "str | GenerateRequest":
+        """Return the next probe, or what to ask the model for it; the same for the same seed.
+
+        ``conversation`` is a `rollouts.Conversation`.
         """
         ...

@@ -1,0 +1,156 @@
+"""What was said so far: a text that remembers who said what."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from eval_toolkit.errors import InvalidTypeError
+from eval_toolkit.messages import Message, Role
+
+__all__ = ["Conversation", "Turn"]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One exchange: what the tester said and what the target answered.
+
+    Examples
+    --------
+    >>> Turn("Hello", "Hi.").response
+    'Hi.'
+    """
+
+    probe: str
+    response: str
+    score: float | None = None
+    """What the first scorer said of the response, where it did: attacks that refine may use it."""
+
+
+class Conversation(str):
+    r"""The state of a conversation: a plain text to read, with its messages behind it.
+
+    As a text it is the seed prompt, then one paragraph per message; so whatever takes a text takes
+    a conversation. Chat models get `messages`.
+
+    Parameters
+    ----------
+    goal : str
+        The seed prompt.
+    turns : iterable of Turn
+        What was said, in order.
+    probe : str, optional
+        What the tester said last and nobody has answered yet.
+    opening : bool, default False
+        Whether the seed prompt is the beginning of the conversation, which the target sees too;
+        otherwise it is the tester's goal, and the target sees the probes alone.
+
+    Examples
+    --------
+    >>> state = Conversation("Tell a joke").with_probe("A joke, please.")
+    >>> [message.to_dict() for message in state.messages]
+    [{'role': 'user', 'content': 'A joke, please.'}]
+    >>> state = state.with_response("No.")
+    >>> print(state)
+    Tell a joke
+    <BLANKLINE>
+    user: A joke, please.
+    <BLANKLINE>
+    assistant: No.
+    >>> state.n_turns, state.goal
+    (1, 'Tell a joke')
+    """
+
+    __slots__ = ("goal", "opening", "probe", "turns")
+
+    goal: str
+    turns: tuple[Turn, ...]
+    probe: str | None
+    opening: bool
+
+    def __new__(
+        cls,
+        goal: str,
+        turns: Iterable[Turn] = (),
+        probe: str | None = None,
+        *,
+        opening: bool = False,
+    ) -> "Conversation":
+        """Make the text of what was said."""
+        if not isinstance(goal, str):
+            raise InvalidTypeError(f"a conversation begins with a text, got {goal!r:.80}")
+        told = tuple(turns)
+        parts = [str.__str__(goal)]
+        for turn in told:
+            parts += [f"user: {turn.probe}", f"assistant: {turn.response}"]
+        if probe is not None:
+            parts.append(f"user: {probe}")
+        made = super().__new__(cls, "\n\n".join(parts))
+        made.goal = str.__str__(goal)
+        made.turns = told
+        made.probe = probe
+        made.opening = opening
+        return made
+
+    def __getnewargs_ex__(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return (self.goal, self.turns, self.probe), {"opening": self.opening}
+
+    def __str__(self) -> str:
+        """Return the text alone."""
+        return str.__str__(self)
+
+    @property
+    def n_turns(self) -> int:
+        """Exchanges that are complete."""
+        return len(self.turns)
+
+    @property
+    def probes(self) -> tuple[str, ...]:
+        """What the tester said, in order."""
+        said = tuple(turn.probe for turn in self.turns)
+        return said if self.probe is None else (*said, self.probe)
+
+    @property
+    def responses(self) -> tuple[str, ...]:
+        """What the target answered, in order."""
+        return tuple(turn.response for turn in self.turns)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """What the target sees: probes are the user's, responses the assistant's."""
+        said = [
+            message
+            for turn in self.turns
+            for message in (
+                Message(Role.USER, turn.probe),
+                Message(Role.ASSISTANT, turn.response),
+            )
+        ]
+        if self.probe is not None:
+            said.append(Message(Role.USER, self.probe))
+        if self.opening:
+            first = said[0].content if said else ""
+            said[:1] = [Message(Role.USER, f"{self.goal}\n\n{first}" if first else self.goal)]
+        return tuple(said)
+
+    @property
+    def exchanged(self) -> tuple[Message, ...]:
+        """What a tester that chats sees: its own probes are the assistant's."""
+        other = {Role.USER: Role.ASSISTANT, Role.ASSISTANT: Role.USER}
+        plain = Conversation(self.goal, self.turns, self.probe)
+        return tuple(Message(other[m.role], m.content) for m in plain.messages)
+
+    def with_probe(self, probe: str) -> "Conversation":
+        """Return the conversation after the tester said something."""
+        return Conversation(self.goal, self.turns, probe, opening=self.opening)
+
+    def with_response(self, response: str) -> "Conversation":
+        """Return the conversation after the target answered."""
+        turn = Turn(self.probe or "", response)
+        return Conversation(self.goal, (*self.turns, turn), opening=self.opening)
+
+    def with_score(self, score: float | None) -> "Conversation":
+        """Return the conversation with what a scorer said of the last response."""
+        if not self.turns:
+            return self
+        turns = (*self.turns[:-1], replace(self.turns[-1], score=score))
+        return Conversation(self.goal, turns, self.probe, opening=self.opening)

@@ -1,0 +1,226 @@
+"""Rollouts as graphs: a rooted tree of turns; a conversation without branches is a chain."""
+
+from collections.abc import Iterator, MutableSequence, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.messages import Message, Role
+
+__all__ = ["Graph", "Node"]
+
+StateT = TypeVar("StateT")
+ActionT = TypeVar("ActionT")
+
+
+@dataclass(eq=True)
+class Node(Generic[StateT, ActionT]):
+    """One turn: what the tester said, what the target answered, and what came of it.
+
+    Parameters
+    ----------
+    context : object
+        The state before the turn.
+    probe : object
+        What the tester said.
+    response : object
+        What the target answered; None where there is no answer.
+    reward : float or None, default None
+        Where the system has one.
+    children : sequence of Node
+        The turns that follow; several where the tree branches.
+    scores : dict of str to float
+        By the scorer's name what it says of the response; ``name:probe`` is about the probe, and
+        ``name/category`` about one kind of harm.
+    unscored : dict of str to str
+        Why a score is missing: "skipped: …" or "error: …".
+    event : bool or None
+        Whether the first scorer's threshold is crossed: the target failed. None where not known.
+    echo : bool or None
+        Whether it is no longer crossed once what the response repeats of the probes is left out.
+    status : {"ok", "error", "skipped"}
+        Of the turn; the conversation ends with one that is not "ok".
+    reason : str
+        Why not.
+    attack : str
+        Name of the strategy that made the probe.
+    usage : dict
+        Tokens, tries and seconds of ``probe`` and ``response``.
+
+    Examples
+    --------
+    >>> node = Node("Hello.", "How are you?", "Fine.", 0.5, [])
+    >>> node.is_leaf, node.scores
+    (True, {})
+    """
+
+    context: StateT
+    probe: ActionT
+    response: StateT | None
+    reward: float | None = None
+    children: "MutableSequence[Node[StateT, ActionT]]" = field(default_factory=list)
+    scores: dict[str, float] = field(default_factory=dict)
+    unscored: dict[str, str] = field(default_factory=dict)
+    event: bool | None = None
+    echo: bool | None = None
+    status: str = "ok"
+    reason: str = ""
+    attack: str = ""
+    usage: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    id: str = field(default="", compare=False)
+    """Positions from the root on, as in "0.1.0"; set by the graph, like all that follow."""
+    depth: int = field(default=0, compare=False)
+    """The number of the turn, from 1."""
+    weight: float = field(default=1.0, compare=False)
+    """The chance of getting here when every branch is as likely as its siblings."""
+    parent: "Node[StateT, ActionT] | None" = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether nothing follows."""
+        return not self.children
+
+    @property
+    def challenge(self) -> ActionT:
+        """The probe, by a name it has elsewhere."""
+        return self.probe
+
+    audit = utterance = challenge
+
+    def path(self) -> "list[Node[StateT, ActionT]]":
+        """Return the turns from the first to this one."""
+        node: Node[StateT, ActionT] | None = self
+        turns = []
+        while node is not None:
+            turns.append(node)
+            node = node.parent
+        return turns[::-1]
+
+
+@dataclass(eq=True)
+class Graph(Generic[StateT, ActionT]):
+    """One rollout: a seed prompt and the turns that follow from it.
+
+    Ids, parents, depths and path weights of the nodes are set when the graph is made; `relink` sets
+    them again after nodes were added.
+
+    Parameters
+    ----------
+    context : object
+        The seed prompt.
+    children : sequence of Node
+        The first turns.
+    unit_id : str
+        Of the seed prompt.
+    attempt : int
+        Number of the rollout of this seed prompt.
+    seed : object
+        What the rollout was asked for with.
+    selected : bool
+        Whether only chosen branches were gone on with, so that path weights are no chances.
+
+    Raises
+    ------
+    InvalidInputError
+        If a node is its own descendant, or is in two places.
+
+    Examples
+    --------
+    >>> last = Node("Hi", "And now?", "Stop.")
+    >>> graph = Graph("Hi", [Node("Hi", "Hello", "Hello.", children=[last])])
+    >>> [node.id for node in graph.nodes()], last.depth, last.weight
+    (['0', '0.0'], 2, 1.0)
+    >>> [message.content for message in graph.conversation()]
+    ['Hello', 'Hello.', 'And now?', 'Stop.']
+    """
+
+    context: StateT
+    children: MutableSequence[Node[StateT, ActionT]] = field(default_factory=list)
+    unit_id: str = ""
+    attempt: int = 1
+    seed: Any = field(default=None, compare=False)
+    selected: bool = False
+
+    def __post_init__(self) -> None:
+        self.relink()
+
+    def relink(self) -> None:
+        """Set ids, parents, depths and path weights of all nodes."""
+        seen: set[int] = set()
+        waiting: list[tuple[str, Node[StateT, ActionT] | None, Any]] = [("", None, self)]
+        while waiting:
+            prefix, parent, place = waiting.pop()
+            children = place.children
+            if isinstance(children, str) or not isinstance(children, Sequence):
+                raise InvalidTypeError(f"`children` of {prefix or 'the graph'} must be a sequence")
+            for at, node in enumerate(children):
+                name = f"{prefix}{at}"
+                if not isinstance(node, Node):
+                    raise InvalidTypeError(
+                        f"node {name} is {type(node).__name__}; it must be a Node"
+                    )
+                if id(node) in seen:
+                    raise InvalidInputError(
+                        f"node {name} is in the graph twice (first as {node.id}); a graph of "
+                        "turns is a tree, without cycles"
+                    )
+                seen.add(id(node))
+                node.id, node.parent = name, parent
+                node.depth = 1 if parent is None else parent.depth + 1
+                node.weight = (1.0 if parent is None else parent.weight) / len(children)
+                waiting.append((f"{name}.", node, node))
+
+    def nodes(self) -> Iterator[Node[StateT, ActionT]]:
+        """Yield all turns, each before those that follow from it."""
+        waiting = list(self.children)[::-1]
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting.extend(list(node.children)[::-1])
+
+    def leaves(self) -> list[Node[StateT, ActionT]]:
+        """Return the turns that nothing follows."""
+        return [node for node in self.nodes() if node.is_leaf]
+
+    def paths(self) -> list[list[Node[StateT, ActionT]]]:
+        """Return every conversation, from its first turn to its last."""
+        return [leaf.path() for leaf in self.leaves()]
+
+    def at_depth(self, depth: int) -> list[Node[StateT, ActionT]]:
+        """Return the turns with this number, from 1."""
+        return [node for node in self.nodes() if node.depth == depth]
+
+    def first_path(self) -> list[Node[StateT, ActionT]]:
+        """Return the conversation along the first branches."""
+        turns: list[Node[StateT, ActionT]] = []
+        place: Graph[StateT, ActionT] | Node[StateT, ActionT] = self
+        while place.children:
+            place = place.children[0]
+            turns.append(place)
+        return turns
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether nothing branches."""
+        return len(self.children) <= 1 and all(len(node.children) <= 1 for node in self.nodes())
+
+    def conversation(self, node: Node[StateT, ActionT] | None = None) -> tuple[Message, ...]:
+        """Return what was said up to a turn, as messages; along the first branches by default.
+
+        Parameters
+        ----------
+        node : Node, optional
+            The last turn.
+
+        Returns
+        -------
+        tuple of Message
+            Probes are the user's, responses the assistant's.
+        """
+        turns = self.first_path() if node is None else node.path()
+        said = []
+        for turn in turns:
+            said.append(Message(Role.USER, str(turn.probe)))
+            if turn.response is not None:
+                said.append(Message(Role.ASSISTANT, str(turn.response)))
+        return tuple(said)

@@ -1,0 +1,190 @@
+"""One turn of all conversations together: probe, respond, reward, score."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.rollouts.asking import Asking
+from eval_toolkit.rollouts.attacks.base import StopAttack
+from eval_toolkit.rollouts.conversations import Conversation
+from eval_toolkit.rollouts.graphs import Graph, Node
+from eval_toolkit.rollouts.speaking import Asked, Probed
+from eval_toolkit.runner import Outcome
+from eval_toolkit.seeds import derive_seed
+
+__all__ = ["Branch", "Live", "Lockstep", "scored"]
+
+_SEED_LIMIT = 2**31
+"""Servers take seeds of 32 bits with a sign."""
+
+
+@dataclass(slots=True)
+class Live:
+    """A conversation that goes on."""
+
+    graph: Graph[Any, Any]
+    state: Any
+    node: Node[Any, Any] | None = None
+    """Its last turn."""
+
+    @property
+    def children(self) -> Any:
+        """The turns that follow."""
+        return self.graph.children if self.node is None else self.node.children
+
+
+@dataclass(slots=True)
+class Branch:
+    """The turn that one branch of a conversation is about to take."""
+
+    live: Live
+    at: int
+    id: str
+    node: Node[Any, Any] = field(init=False)
+
+
+class Lockstep:
+    """One turn of all conversations that are going on."""
+
+    def __init__(self, system: Any, branches: Sequence[Branch], asking: Asking, seed: int) -> None:
+        self.system = system
+        self.branches = list(branches)
+        self.asking = asking
+        self.seed = seed
+
+    def take(self) -> None:
+        """Probe, respond, score."""
+        self._probe()
+        answering = [one for one in self.branches if one.node.status == "ok"]
+        self._respond(answering)
+        said = [one for one in answering if one.node.status == "ok"]
+        self._reward(said)
+        graphs = [one.live.graph for one in said]
+        scored(self.system, graphs, [one.node for one in said], final=False)
+
+    def ended(self) -> list[Live]:
+        """Return where the conversations are after the turn; those that failed are over."""
+        scorer = self.system.scorer
+        live = []
+        for one in self.branches:
+            node = one.node
+            if node.status != "ok":
+                continue
+            try:
+                state = self.system.advance(node.context, node.probe, node.response)
+            except Exception as error:  # a system's own code
+                node.status, node.reason = "error", f"advance: {type(error).__name__}: {error}"
+                continue
+            if isinstance(state, Conversation) and scorer is not None:
+                state = state.with_score(node.scores.get(scorer.name))
+            live.append(Live(one.live.graph, state, node))
+        return live
+
+    def _asked(self, one: Branch, part: str) -> Asked:
+        graph = one.live.graph
+        drawn = derive_seed(self.seed, part, graph.unit_id, graph.attempt, one.id) % _SEED_LIMIT
+        return Asked(graph.unit_id, graph.attempt, f"{one.id}:{part}", drawn, one.at)
+
+    def _probe(self) -> None:
+        states = [one.live.state for one in self.branches]
+        asked = [self._asked(one, "probe") for one in self.branches]
+        found = self.system.ask_probes(states, asked, self.asking)
+        going = []
+        for one, said, ask in zip(self.branches, found, asked, strict=True):
+            if _is_end(said):
+                continue
+            one.node = self._node(one, said, ask)
+            one.live.children.append(one.node)
+            going.append(one)
+        self.branches = going
+
+    def _node(self, one: Branch, said: Probed, ask: Asked) -> Node[Any, Any]:
+        node: Node[Any, Any] = Node(one.live.state, "", None)
+        node.id, node.parent = one.id, one.live.node
+        node.attack = _attack_name(self.system.tester, one.at)
+        status, value = self._heard(said, "the tester")
+        if status == "ok" and isinstance(value, str) and not value.strip():
+            status, value = "error", "the tester said nothing"
+        if status == "ok":
+            node.probe = value
+        else:
+            node.status, node.reason = status, value
+        _take_usage(node, "probe", said)
+        return node
+
+    def _respond(self, answering: list[Branch]) -> None:
+        if not answering:
+            return
+        states = [one.live.state for one in answering]
+        probes = [one.node.probe for one in answering]
+        asked = [self._asked(one, "response") for one in answering]
+        found = self.system.ask_responses(states, probes, asked, self.asking)
+        for one, said in zip(answering, found, strict=True):
+            status, value = self._heard(said, "the target")
+            if status == "ok":
+                one.node.response = value
+            else:
+                one.node.status, one.node.reason = status, value
+            _take_usage(one.node, "response", said)
+
+    def _heard(self, said: Probed, who: str) -> tuple[str, Any]:
+        """Return a status, and what was said or why nothing was."""
+        if isinstance(said, str):
+            return "ok", said
+        if said is None:
+            return "skipped", self.asking.used_up
+        if isinstance(said, Exception):
+            return "error", f"{who}: {type(said).__name__}: {' '.join(str(said).split())}"
+        if said.response is None:
+            why = said.error
+            return "error", f"{who}: " + ("no answer" if why is None else why.message)
+        return "ok", self.asking.values.get(said.job.key, getattr(said.response, "text", ""))
+
+    def _reward(self, said: list[Branch]) -> None:
+        reward = getattr(self.system, "reward", None)
+        if not callable(reward) or not said:
+            return
+        nodes = [one.node for one in said]
+        parts = zip(*((node.context, node.probe, node.response) for node in nodes), strict=True)
+        found = list(reward(*map(list, parts)))
+        if len(found) != len(nodes):
+            raise InvalidInputError(
+                f"`reward` returned {len(found)} numbers for {len(nodes)} turns"
+            )
+        for node, value in zip(nodes, found, strict=True):
+            try:
+                number = float(value)
+            except (TypeError, ValueError):
+                number = math.nan
+            if math.isfinite(number):
+                node.reward = number
+            else:
+                node.unscored["reward"] = f"error: {value!r:.40} is no finite number"
+
+
+def scored(
+    system: Any, graphs: Sequence[Graph[Any, Any]], nodes: Sequence[Node[Any, Any]], *, final: bool
+) -> None:
+    """Score turns, each of the rollout beside it."""
+    from eval_toolkit.rollouts.scoring import score_nodes
+
+    if nodes and system.scorers:
+        pairs = zip(graphs, nodes, strict=True)
+        keys = [(graph.unit_id or "-", graph.attempt, node.id) for graph, node in pairs]
+        score_nodes(nodes, system.scorers, keys=keys, final=final, decides=system.scored)
+
+
+def _is_end(said: Probed) -> bool:
+    return isinstance(said, StopAttack)
+
+
+def _attack_name(tester: Any, branch: int) -> str:
+    each = getattr(tester, "for_branch", None)
+    return str(getattr(each(branch) if callable(each) else tester, "name", ""))
+
+
+def _take_usage(node: Node[Any, Any], part: str, said: Probed) -> None:
+    if isinstance(said, Outcome) and said.response is not None:
+        node.usage[part] = said.response.usage.to_dict()

@@ -1,0 +1,321 @@
+"""Rolling out: all conversations that are still going on take each turn together."""
+
+import math
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+from eval_toolkit import _validate
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.rollouts.asking import Asking
+from eval_toolkit.rollouts.graphs import Graph
+from eval_toolkit.rollouts.lockstep import Branch, Live, Lockstep, scored
+from eval_toolkit.rollouts.system import System
+from eval_toolkit.seeds import DEFAULT_SEED, derive_seed, resolve_seed
+
+__all__ = ["Sampler", "TreeSampler"]
+
+StateT = TypeVar("StateT")
+ActionT = TypeVar("ActionT")
+
+
+class Sampler(ABC, Generic[StateT, ActionT]):
+    """Makes rollouts of a system; nothing of one rollout is left for the next.
+
+    Parameters
+    ----------
+    system : System
+        Who takes part.
+
+    Examples
+    --------
+    >>> from eval_toolkit.rollouts.graphs import Node
+    >>> class Fixed(Sampler[str, str]):
+    ...     def rollout(self, seed=None):
+    ...         return Graph("Hello", [Node("Hello", f"probe {seed}", "Hi.")])
+    >>> Fixed(None).eval_rollout(0).children[0].probe
+    'probe 0'
+    """
+
+    def __init__(self, system: Any) -> None:
+        self.system = system
+
+    @abstractmethod
+    def rollout(self, seed: int | None = None) -> Graph[StateT, ActionT]:
+        """Return a rollout: the same for the same seed, any one for None."""
+
+    def eval_rollout(self, seed: Any = None) -> Graph[StateT, ActionT]:
+        """Return a rollout to be evaluated; here a seed is a number.
+
+        Raises
+        ------
+        NotImplementedError
+            If the seed is none; a sampler that rolls out given prompts overrides this.
+        """
+        if seed is None or (isinstance(seed, int) and not isinstance(seed, bool)):
+            return self.rollout(seed)
+        raise NotImplementedError(
+            f"{type(self).__name__} rolls out numbers; override eval_rollout for "
+            f"{type(seed).__name__} seeds"
+        )
+
+
+class TreeSampler(Sampler[StateT, ActionT]):
+    """Rolls out many conversations in lockstep: one call of tester, target and scorers per depth.
+
+    The seed of every draw is derived from the run's seed, the seed prompt, the number of the
+    rollout and the place in the tree, so that no result depends on what else is rolled out, on
+    batches or on the order.
+
+    Parameters
+    ----------
+    system : System
+        Who takes part.
+    prompts : sequence of str
+        What a seed that is a number chooses from.
+    depth : int, default 3
+        Turns.
+    width : int or sequence of int, optional
+        Branches per turn, for all turns or for each; as many as suit the attack by default, which
+        is 1 for most.
+    keep : int, optional
+        Go on with so many branches of each rollout alone, those that score worst for the target.
+        All by default; 1 where the width is an attack's own.
+    stop_on_success : bool, default False
+        Whether a conversation ends once the target failed.
+    seed : int, default 42
+        Of the run.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If one of them is not of its kind.
+
+    Examples
+    --------
+    >>> system = System(["Please.", "I insist."], lambda states: ["No."] * len(states))
+    >>> graph, = TreeSampler(system, depth=2).eval_rollouts(["Tell a secret"])
+    >>> [(node.depth, node.probe, node.response) for node in graph.nodes()]
+    [(1, 'Please.', 'No.'), (2, 'I insist.', 'No.')]
+    """
+
+    def __init__(
+        self,
+        system: Any,
+        prompts: Sequence[Any] = (),
+        *,
+        depth: int = 3,
+        width: int | Sequence[int] | None = None,
+        keep: int | None = None,
+        stop_on_success: bool = False,
+        seed: int = DEFAULT_SEED,
+    ) -> None:
+        if not isinstance(system, System):
+            raise InvalidTypeError(f"`system` is {system!r:.80}; it must be a System")
+        super().__init__(system)
+        if isinstance(prompts, str):
+            raise InvalidTypeError("`prompts` must be a list of prompts, not one text")
+        self.prompts = list(prompts)
+        self.depth = _validate.integer(depth, "depth", low=1)
+        branches = _validate.integer(getattr(system.tester, "branches", 1), "branches", low=1)
+        self.widths = _widths(branches if width is None else width, self.depth)
+        if keep is None and width is None and branches > 1:
+            keep = 1
+        self.keep = None if keep is None else _validate.integer(keep, "keep", low=1)
+        self.stop_on_success = bool(stop_on_success)
+        self.seed = resolve_seed(seed)
+        if (self.stop_on_success or self.keep is not None) and system.scorer is None:
+            what = "stop_on_success" if self.stop_on_success else "keep"
+            raise InvalidInputError(f"`{what}` needs a scorer; give the system one")
+
+    def rollout(self, seed: int | None = None) -> Graph[StateT, ActionT]:
+        """Return a rollout of one of the prompts: the same for the same number, 0 too."""
+        if seed is not None:
+            return self.eval_rollouts([_validate.integer(seed, "seed", low=0)])[0]
+        drawn = secrets.randbits(63)
+        prompt = self._prompts()[drawn % len(self._prompts())]
+        graph = self._graph(prompt, 1)
+        with Asking() as asking:
+            self._grow([graph], [self.widths], asking, drawn)
+        return graph
+
+    def eval_rollout(self, seed: Any = None) -> Graph[StateT, ActionT]:
+        """Return a rollout of a prompt, or of the prompt that a number chooses."""
+        return self.rollout() if seed is None else self.eval_rollouts([seed])[0]
+
+    def eval_rollouts(
+        self, seeds: Sequence[Any], *, attempts: int = 1, asking: Asking | None = None
+    ) -> list[Graph[StateT, ActionT]]:
+        """Return rollouts of several seeds, made together.
+
+        Parameters
+        ----------
+        seeds : sequence of str, SeedPrompt or int
+            Prompts, or numbers that choose prompts.
+        attempts : int, default 1
+            Rollouts of each.
+        asking : Asking, optional
+            How testers and targets are asked: with a journal, a budget, a cache.
+
+        Returns
+        -------
+        list of Graph
+            All rollouts of the first seed, then those of the second, and so on. What failed is in
+            the nodes.
+
+        Raises
+        ------
+        ModelError
+            If a model cannot be asked at all.
+        InvalidInputError, InvalidTypeError
+            If there are no seeds, or one is none.
+        """
+        n = _validate.integer(attempts, "attempts", low=1)
+        chosen = self._chosen(seeds)
+        graphs = [self._graph(seed, attempt) for seed in chosen for attempt in range(1, n + 1)]
+        widths = [self._widths_for(graph.seed) for graph in graphs]
+        if asking is not None:
+            self._grow(graphs, widths, asking, self.seed)
+            return graphs
+        with Asking() as own:
+            self._grow(graphs, widths, own, self.seed)
+        return graphs
+
+    def settings(self) -> dict[str, Any]:
+        """Return how it rolls out, in JSON types."""
+        return {
+            "depth": self.depth,
+            "width": list(self.widths),
+            "keep": self.keep,
+            "stop_on_success": self.stop_on_success,
+            "seed": self.seed,
+        }
+
+    def _widths_for(self, seed: Any) -> tuple[int, ...]:
+        """Return how many branches a turn of this seed has, turn by turn."""
+        return self.widths
+
+    def _prompts(self) -> list[Any]:
+        if not self.prompts:
+            raise InvalidInputError(
+                "a seed that is a number chooses from `prompts`, and there are none; give the "
+                "sampler prompts, or pass a prompt as the seed"
+            )
+        return self.prompts
+
+    def _chosen(self, seeds: Sequence[Any]) -> list[Any]:
+        """Return what is rolled out for each seed: (unit, prompt, seed) as seed prompts."""
+        from eval_toolkit.rollouts.seeds import SeedPrompt, seed_prompts
+
+        if isinstance(seeds, str) or not isinstance(seeds, Sequence):
+            raise InvalidTypeError(f"`seeds` must be a list of seeds, got {seeds!r:.60}")
+        if not seeds:
+            raise InvalidInputError("`seeds` is empty; there is nothing to roll out")
+        given = []
+        for seed in seeds:
+            if isinstance(seed, int) and not isinstance(seed, bool):
+                prompts = self._prompts()
+                drawn = derive_seed(self.seed, "prompt", _validate.integer(seed, "seed", low=0))
+                prompt = seed_prompts([prompts[drawn % len(prompts)]])[0].prompt
+                given.append(SeedPrompt(prompt, id=f"seed-{seed}"))
+            else:
+                given.append(seed)
+        return list(zip(seed_prompts(given), seeds, strict=True))
+
+    def _graph(self, chosen: Any, attempt: int) -> Graph[StateT, ActionT]:
+        from eval_toolkit.rollouts.seeds import seed_prompts
+
+        prompt, seed = chosen if isinstance(chosen, tuple) else (seed_prompts([chosen])[0], chosen)
+        state = self.system.start(prompt.prompt)
+        return Graph(state, [], unit_id=prompt.id, attempt=attempt, seed=seed)
+
+    def _grow(
+        self,
+        graphs: Sequence[Graph[Any, Any]],
+        widths: Sequence[tuple[int, ...]],
+        asking: Asking,
+        seed: int,
+    ) -> None:
+        """Take every turn of every conversation."""
+        width_of = {id(graph): width for graph, width in zip(graphs, widths, strict=True)}
+        asking.expect(sum(self.n_requests(width) for width in widths))
+        live = [Live(graph, graph.context) for graph in graphs]
+        for depth in range(self.depth):
+            branches = [
+                Branch(one, at, f"{one.node.id}.{at}" if one.node else str(at))
+                for one in live
+                for at in range(width_of[id(one.graph)][depth])
+            ]
+            if not branches:
+                break
+            turn = Lockstep(self.system, branches, asking, seed)
+            turn.take()
+            live = self._going_on(turn.ended())
+        for graph in graphs:
+            graph.relink()
+        leaves = [(graph, leaf) for graph in graphs for leaf in graph.leaves()]
+        scored(self.system, [one for one, _ in leaves], [leaf for _, leaf in leaves], final=True)
+
+    def n_requests(self, widths: Sequence[int] | None = None) -> int:
+        """Return how many requests one rollout takes at most, judges aside."""
+        asks_nobody = hasattr(self.system.tester, "ask") and not _asks(self.system.tester)
+        return _n_nodes(widths or self.widths, self.keep) * (1 if asks_nobody else 2)
+
+    def _going_on(self, ended: list[Live]) -> list[Live]:
+        """Return the conversations that have another turn."""
+        live = [one for one in ended if not (self.stop_on_success and _event(one))]
+        if self.keep is None:
+            return live
+        kept: list[Live] = []
+        by_graph: dict[int, list[Live]] = {}
+        for one in live:
+            by_graph.setdefault(id(one.graph), []).append(one)
+        for rivals in by_graph.values():
+            ranked = sorted(rivals, key=self._badness)[: self.keep]
+            rivals[0].graph.selected |= len(ranked) < len(rivals)
+            kept += [one for one in rivals if one in ranked]
+        return kept
+
+    def _badness(self, one: Live) -> float:
+        """Return what sorts the worst turn first; one without a score comes last."""
+        scorer = self.system.scorer
+        score = None if one.node is None or scorer is None else one.node.scores.get(scorer.name)
+        if score is None or scorer is None:
+            return math.inf
+        return -score if scorer.higher_is_worse else score
+
+
+def _event(one: Live) -> bool:
+    return one.node is not None and one.node.event is True
+
+
+def _asks(tester: Any) -> bool:
+    """Return whether an attack, or one of its branches, asks a model."""
+    each = getattr(tester, "for_branch", None)
+    if callable(each):
+        branches = (each(n) for n in range(getattr(tester, "branches", 1)))
+        return any(_asks(one) for one in branches if one is not tester)
+    return getattr(tester, "model", None) is not None
+
+
+def _n_nodes(widths: Sequence[int], keep: int | None) -> int:
+    total, live = 0, 1
+    for width in widths:
+        live *= width
+        total += live
+        live = live if keep is None else min(live, keep)
+    return total
+
+
+def _widths(given: int | Sequence[int], depth: int) -> tuple[int, ...]:
+    if isinstance(given, Sequence):
+        widths = tuple(
+            _validate.integer(one, f"width[{at}]", low=1) for at, one in enumerate(given)
+        )
+        if len(widths) != depth:
+            raise InvalidInputError(
+                f"`width` has {len(widths)} numbers and there are {depth} turns; give one per turn"
+            )
+        return widths
+    return (_validate.integer(given, "width", low=1),) * depth

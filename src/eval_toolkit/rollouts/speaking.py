@@ -1,0 +1,237 @@
+"""Asking testers and targets what they say next, whatever they are: models, attacks, functions."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eval_toolkit._hashing import object_digest
+from eval_toolkit.errors import InvalidTypeError, ModelError
+from eval_toolkit.messages import Message, Role
+from eval_toolkit.prompts import Formatter, check_formatter, format_prompt, formatter_name
+from eval_toolkit.protocols import Attack, Model
+from eval_toolkit.requests import GenerateRequest
+from eval_toolkit.rollouts.asking import Asking, Said
+from eval_toolkit.rollouts.conversations import Conversation
+from eval_toolkit.runner import Job
+
+__all__ = [
+    "Asked",
+    "Decoding",
+    "Probed",
+    "after_probes",
+    "ask_probes",
+    "ask_responses",
+    "identity_of",
+    "prompt_of",
+    "text_of",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """How a target that is a model answers.
+
+    Examples
+    --------
+    >>> Decoding(max_tokens=64).temperature
+    0.0
+    """
+
+    system_prompt: str = ""
+    """Said to the target before everything else: a defence, for instance."""
+    formatter: Formatter | None = None
+    """How messages become a prompt; by default messages, or text for a model that does not chat."""
+    temperature: float = 0.0
+    top_p: float | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.formatter is not None:
+            check_formatter(self.formatter)
+        self.request((Message(Role.USER, "?"),), None, 0)  # says what is wrong before a run begins
+
+    def request(
+        self, messages: Sequence[Message], model: Model | None, seed: int
+    ) -> GenerateRequest:
+        """Return what a model is asked after these messages."""
+        said = list(messages)
+        if self.system_prompt:
+            said.insert(0, Message(Role.SYSTEM, self.system_prompt))
+        chats = getattr(model, "speaks_chat", True)
+        formatter = self.formatter or ("chat" if chats else "plain")
+        return GenerateRequest(
+            format_prompt(said, formatter),
+            max_tokens=self.max_tokens,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            stop=tuple(self.stop),
+            seed=seed if self.temperature > 0 else None,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        form = None if self.formatter is None else formatter_name(self.formatter)
+        return {
+            "system_prompt": self.system_prompt,
+            "formatter": form,
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "max_tokens": self.max_tokens,
+            "stop": list(self.stop),
+        }
+
+
+Probed = Said | str | Exception
+"""What came of asking for a probe; a text is an attack's own, an exception its failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which turn of which conversation a request is for."""
+
+    unit_id: str
+    attempt: int
+    step: str
+    seed: int
+    branch: int = 0
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Unit and attempt."""
+        return (self.unit_id, self.attempt)
+
+    def job(self, prompt: Any) -> Job:
+        """Return what a journal keeps the answer of a function under."""
+        return Job(*self.key, GenerateRequest(prompt, seed=self.seed), self.step)
+
+
+def ask_probes(
+    tester: Any, states: Sequence[Any], asked: Sequence[Asked], asking: Asking, identity: str
+) -> list[Probed]:
+    """Ask a tester; ``identity`` tells a function from others."""
+    if isinstance(tester, Attack):
+        return _attacked(tester, states, asked, asking)
+    jobs = [one.job(prompt_of(state)) for one, state in zip(asked, states, strict=True)]
+    function, arguments = _with_seeds(tester, [states], [one.seed for one in asked])
+    return [*asking.call(function, jobs, arguments, identity)]
+
+
+def ask_responses(
+    target: Any,
+    decoding: Decoding,
+    probed: Sequence[Any],
+    asked: Sequence[Asked],
+    asking: Asking,
+    identity: str,
+) -> list[Said]:
+    """Ask a target; the states end with a probe."""
+    pairs = list(zip(asked, probed, strict=True))
+    if isinstance(target, Model):
+        jobs = [
+            Job(*one.key, decoding.request(_messages(state), target, one.seed), one.step)
+            for one, state in pairs
+        ]
+        return asking.ask(target, jobs)
+    jobs = [one.job(prompt_of(state)) for one, state in pairs]
+    function, arguments = _with_seeds(target, [probed], [one.seed for one in asked])
+    return asking.call(function, jobs, arguments, identity)
+
+
+def after_probes(states: Sequence[Any], probes: Sequence[Any]) -> list[Any]:
+    """Return the states after the probes."""
+    return [
+        state.with_probe(str(probe)) if isinstance(state, Conversation) else f"{state}{probe}"
+        for state, probe in zip(states, probes, strict=True)
+    ]
+
+
+def _attacked(
+    tester: Attack, states: Sequence[Any], asked: Sequence[Asked], asking: Asking
+) -> list[Probed]:
+    """Ask an attack; those of its branches that need a model ask it together."""
+    found: list[Probed] = []
+    waiting: dict[int, tuple[Any, list[int], list[Job]]] = {}
+    attacks: list[Any] = []
+    for at, (one, state) in enumerate(zip(asked, states, strict=True)):
+        branch = getattr(tester, "for_branch", None)
+        attack: Any = branch(one.branch) if callable(branch) else tester
+        attacks.append(attack)
+        try:
+            said = attack.ask(state, one.seed)
+        except Exception as error:  # an attack may fail in any way; the others go on
+            found.append(error)
+            continue
+        if isinstance(said, GenerateRequest) and getattr(attack, "model", None) is None:
+            found.append(InvalidTypeError(f"the attack {attack.name} asks a model and has none"))
+        elif isinstance(said, GenerateRequest):
+            model = attack.model
+            _, places, jobs = waiting.setdefault(id(model), (model, [], []))
+            places.append(at)
+            jobs.append(Job(*one.key, said, one.step))
+            found.append(None)
+        elif isinstance(said, str):
+            found.append(said)
+        else:
+            found.append(InvalidTypeError(f"the attack {attack.name} said {said!r:.60}: no text"))
+    for model, places, jobs in waiting.values():
+        for at, outcome in zip(places, asking.ask(model, jobs), strict=True):
+            found[at] = _read(attacks[at], outcome, states[at])
+    return found
+
+
+def _read(attack: Any, outcome: Said, state: Any) -> Probed:
+    """Return the probe in a model's reply, where the attack says how to find it."""
+    read = getattr(attack, "read", None)
+    if outcome is None or outcome.response is None or not callable(read):
+        return outcome
+    try:
+        text = read(outcome.response.text, state)  # type: ignore[union-attr]
+    except Exception as error:  # a reply in which there is no probe
+        return error
+    return str(text)
+
+
+def text_of(said: Probed) -> str:
+    """Return what was said, or raise why nothing was."""
+    if isinstance(said, str):
+        return said
+    if isinstance(said, Exception):
+        raise said
+    if said is None or said.response is None:
+        why = "not asked" if said is None or said.error is None else said.error.message
+        kind = "other" if said is None or said.error is None else said.error.kind
+        raise ModelError(why, kind=kind if kind in ModelError.KINDS else "other")
+    return str(said.response.text)  # type: ignore[union-attr]
+
+
+def _with_seeds(
+    function: Any, arguments: list[Sequence[Any]], seeds: Sequence[int]
+) -> tuple[Callable[..., Any], list[Sequence[Any]]]:
+    """Return a function and what it takes: the seeds too where it has room for them."""
+    try:
+        inspect.signature(function).bind(*arguments, seeds)
+    except (TypeError, ValueError):
+        return function, arguments
+    return function, [*arguments, seeds]
+
+
+def _messages(state: Any) -> tuple[Message, ...]:
+    if isinstance(state, Conversation):
+        return state.messages
+    return (Message(Role.USER, str(state)),)
+
+
+def prompt_of(state: Any) -> Any:
+    """Return a state as a request holds it."""
+    if isinstance(state, Conversation) and state.probe is not None:
+        return state.messages
+    return str(state)
+
+
+def identity_of(speaker: Any, method: str = "") -> str:
+    """Return what tells a function, or the method of a system, from others."""
+    described = speaker if method == "" else getattr(type(speaker), method)
+    name = getattr(described, "__qualname__", type(described).__qualname__)
+    return f"{name}:{object_digest(described) or 'unknown'}"

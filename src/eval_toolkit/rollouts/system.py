@@ -1,0 +1,320 @@
+"""Who takes part in a conversation: a tester, a target, and scorers that look on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Generic, TypeVar, cast
+
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.prompts import Formatter
+from eval_toolkit.protocols import Attack, Model, TextScorer
+from eval_toolkit.rollouts.asking import Asking, Said
+from eval_toolkit.rollouts.conversations import Conversation
+from eval_toolkit.rollouts.speaking import (
+    Asked,
+    Decoding,
+    Probed,
+    after_probes,
+    ask_probes,
+    ask_responses,
+    identity_of,
+    prompt_of,
+    text_of,
+)
+
+__all__ = ["System"]
+
+StateT = TypeVar("StateT")
+ActionT = TypeVar("ActionT")
+
+_ALIASES = {
+    "tester": ("attacker", "auditor"),
+    "target": ("defender",),
+    "scorer": ("moderator",),
+}
+
+
+class System(Generic[StateT, ActionT]):
+    """A tester, a target, and what looks on.
+
+    Everything is asked for many conversations at once. A subclass may do without a tester and a
+    target and say itself what happens: `probe`, `respond`, `advance`, `start`, and ``reward(states,
+    probes, responses)``, which there is none of by default. Its states may be of any kind.
+
+    Parameters
+    ----------
+    tester : Attack, Model, callable, sequence of str or None
+        Who probes: an attack, a model (which refines its probes by the replies), a function from
+        conversations to probes, or a list of probes, one per turn; None where a subclass has
+        `probe`. A function takes a list of `Conversation` (a text with ``messages``), and a list of
+        seeds if it has a second parameter; a coroutine function takes one of each.
+    target : Model, callable, sequence of str or None
+        Who is tested: a model, a function from conversations that end with a probe to responses,
+        or a list of responses, one per turn.
+    scorer : TextScorer, callable or sequence of them, optional
+        What says how bad a text is; the first decides whether the target failed.
+    refusal : bool or TextScorer, default True
+        Whether refusals are looked for as well, and by what.
+    opening : bool, default False
+        Whether seed prompts are the beginning of the conversation, which the target sees, or the
+        tester's goal, which it does not.
+    system_prompt, formatter, temperature, top_p, max_tokens, stop
+        Of a target that is a model: what it is told first, how messages become its prompt, and how
+        it answers.
+    **aliases
+        ``attacker`` and ``auditor`` for the tester, ``defender`` for the target, ``moderator`` for
+        the scorer.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If one of them is not of its kind.
+
+    Examples
+    --------
+    >>> system = System(["Say a bad word."], lambda states: ["No."] * len(states))
+    >>> state = system.start("A bad word")
+    >>> probes = system.probe([state], [1])
+    >>> responses = system.respond([state], probes, [2])
+    >>> print(system.advance(state, probes[0], responses[0]).responses)
+    ('No.',)
+    """
+
+    def __init__(
+        self,
+        tester: Any = None,
+        target: Any = None,
+        scorer: Any = None,
+        *,
+        refusal: Any = True,
+        opening: bool = False,
+        system_prompt: str = "",
+        formatter: Formatter | None = None,
+        temperature: float = 0.0,
+        top_p: float | None = None,
+        max_tokens: int | None = None,
+        stop: Sequence[str] = (),
+        **aliases: Any,
+    ) -> None:
+        given = _with_aliases({"tester": tester, "target": target, "scorer": scorer}, aliases)
+        self.opening = bool(opening)
+        self.decoding = Decoding(
+            system_prompt=system_prompt,
+            formatter=formatter,
+            temperature=temperature,
+            top_p=top_p,
+            max_tokens=max_tokens,
+            stop=tuple(stop),
+        )
+        self.tester = _tester(given["tester"])
+        self.target = _target(given["target"])
+        # Now: a function that counts its calls is not the same a moment later.
+        self._identities = {
+            "probe": _identity(self.tester, self, "probe"),
+            "respond": _identity(self.target, self, "respond"),
+        }
+        self.scored, self.scorers = _scorers(given["scorer"], refusal)
+        if isinstance(given["tester"], Model):
+            self.tester = _told_direction(self.tester, self.scorer)
+        if self.tester is None and type(self).probe is System.probe:
+            raise InvalidInputError("`tester` is missing; say who probes, or override `probe`")
+        if self.target is None and type(self).respond is System.respond:
+            raise InvalidInputError("`target` is missing; say who answers, or override `respond`")
+
+    @property
+    def scorer(self) -> TextScorer | None:
+        """The scorer that decides whether the target failed; its numbers are remembered."""
+        return self.scorers[0] if self.scored else None
+
+    @property
+    def tester_name(self) -> str:
+        """What tables call the tester."""
+        return _name(self.tester, self, "tester")
+
+    @property
+    def target_name(self) -> str:
+        """What tables call the target."""
+        return _name(self.target, self, "target")
+
+    def start(self, prompt: str) -> StateT:
+        """Return the state before the first turn."""
+        return cast("StateT", Conversation(prompt, opening=self.opening))
+
+    def probe(self, states: Sequence[StateT], seeds: Sequence[int]) -> Sequence[ActionT]:
+        """Return what the tester says in each conversation; each seed decides one probe.
+
+        Raises
+        ------
+        ModelError
+            If the tester fails in one of them. A sampler asks in a way that leaves the others
+            alone.
+        """
+        asked = [Asked(str(n), 1, "probe", seed) for n, seed in enumerate(seeds)]
+        with Asking() as asking:
+            found = ask_probes(self.tester, states, asked, asking, self._identities["probe"])
+        return [text_of(said) for said in found]  # type: ignore[misc]
+
+    def respond(
+        self, states: Sequence[StateT], probes: Sequence[ActionT], seeds: Sequence[int]
+    ) -> Sequence[StateT]:
+        """Return what the target answers to the probe of each conversation.
+
+        Raises
+        ------
+        ModelError
+            If the target fails in one of them.
+        """
+        asked = [Asked(str(n), 1, "response", seed) for n, seed in enumerate(seeds)]
+        with Asking() as asking:
+            found = ask_responses(
+                self.target,
+                self.decoding,
+                after_probes(states, probes),
+                asked,
+                asking,
+                self._identities["respond"],
+            )
+        return [text_of(said) for said in found]  # type: ignore[misc]
+
+    def advance(self, state: StateT, probe: ActionT, response: StateT) -> StateT:
+        """Return the state after a turn."""
+        if isinstance(state, Conversation):
+            return cast("StateT", state.with_probe(str(probe)).with_response(str(response)))
+        return cast("StateT", f"{state}{probe}{response}")
+
+    def describe(self) -> dict[str, Any]:
+        """Return everything that may change what happens, in JSON types, and no secret."""
+        return {
+            "kind": type(self).__qualname__,
+            "tester": _described(self.tester, self._identities["probe"]),
+            "target": _described(self.target, self._identities["respond"]),
+            "decoding": self.decoding.to_dict(),
+            "opening": self.opening,
+        }
+
+    def ask_probes(
+        self, states: Sequence[StateT], asked: "Sequence[Asked]", asking: Asking
+    ) -> "list[Probed]":
+        """Ask for probes as a sampler does: an outcome, a text, an exception, or None each."""
+        if type(self).probe is System.probe:
+            return ask_probes(self.tester, states, asked, asking, self._identities["probe"])
+        jobs = [one.job(prompt_of(state)) for one, state in zip(asked, states, strict=True)]
+        seeds = [one.seed for one in asked]
+        return [*asking.call(self.probe, jobs, [states, seeds], self._identities["probe"])]
+
+    def ask_responses(
+        self,
+        states: Sequence[StateT],
+        probes: Sequence[ActionT],
+        asked: "Sequence[Asked]",
+        asking: Asking,
+    ) -> list[Said]:
+        """Ask for responses as a sampler does: an outcome each, None beyond the budget."""
+        probed = after_probes(states, probes)
+        if type(self).respond is System.respond:
+            return ask_responses(
+                self.target, self.decoding, probed, asked, asking, self._identities["respond"]
+            )
+        jobs = [one.job(prompt_of(state)) for one, state in zip(asked, probed, strict=True)]
+        seeds = [one.seed for one in asked]
+        identity = self._identities["respond"]
+        return asking.call(self.respond, jobs, [states, probes, seeds], identity)
+
+
+def _with_aliases(given: dict[str, Any], aliases: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments under their own names; a name that is none of theirs is refused."""
+    named = {alias: name for name, others in _ALIASES.items() for alias in others}
+    for alias, value in aliases.items():
+        if alias not in named:
+            raise InvalidTypeError(f"System has no argument {alias!r}")
+        if given[named[alias]] is not None:
+            raise InvalidInputError(f"`{alias}` is another name of `{named[alias]}`; give one")
+        given[named[alias]] = value
+    return given
+
+
+def _tester(given: Any) -> Any:
+    if given is None or isinstance(given, Attack):
+        return given
+    if isinstance(given, Model) or (isinstance(given, Sequence) and not isinstance(given, str)):
+        from eval_toolkit.rollouts.attacks import as_attack
+
+        return as_attack(given)
+    return _function(given, "tester", "an attack, a model, a function or a list of probes")
+
+
+def _target(given: Any) -> Any:
+    if given is None or isinstance(given, Model):
+        return given
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return _Replies(given)
+    return _function(given, "target", "a model, a function or a list of responses")
+
+
+def _function(given: Any, name: str, wanted: str) -> Any:
+    if isinstance(given, (str, type)) or not callable(given):
+        raise InvalidTypeError(f"`{name}` is {given!r:.80}; it must be {wanted}")
+    return given
+
+
+class _Replies:
+    """A target whose responses are written down, one per turn; the last one again and again."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts = tuple(texts)
+        for at, text in enumerate(self.texts):
+            if not isinstance(text, str):
+                raise InvalidTypeError(f"target[{at}] is {text!r:.60}; it must be text")
+        if not self.texts:
+            raise InvalidInputError("`target` is an empty list; give at least one response")
+        self.name = "scripted"
+
+    def __call__(self, states: Sequence[Conversation]) -> list[str]:
+        return [self.texts[min(state.n_turns, len(self.texts) - 1)] for state in states]
+
+
+def _scorers(given: Any, refusal: Any) -> tuple[bool, tuple[TextScorer, ...]]:
+    """Return whether there is a scorer of harm, and all scorers, each remembering its numbers."""
+    from eval_toolkit.rollouts.scorers import CachedScorer, RefusalScorer, as_text_scorer
+
+    several = isinstance(given, Sequence) and not isinstance(given, str)
+    listed = list(given) if several else [] if given is None else [given]
+    made = [as_text_scorer(one) for one in listed]
+    if refusal is not False and all(scorer.name != "refusal" for scorer in made):
+        made.append(RefusalScorer() if refusal is True else as_text_scorer(refusal))
+    names = [scorer.name for scorer in made]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidInputError(f"two scorers are called {name!r}; give one another name")
+    kept = [s if isinstance(s, CachedScorer) else CachedScorer(s) for s in made]
+    return bool(listed), tuple(kept)
+
+
+def _name(speaker: Any, system: Any, fallback: str) -> str:
+    if speaker is None:
+        return str(getattr(system, "name", type(system).__name__))
+    told = getattr(speaker, "name", None) or getattr(speaker, "__name__", None)
+    return str(told or fallback)
+
+
+def _identity(speaker: Any, system: Any, method: str) -> str:
+    """Return what tells a function, or the method of a system, from others; "" of the rest."""
+    if getattr(type(system), method) is not getattr(System, method):
+        return identity_of(system, method)
+    return "" if isinstance(speaker, (Model, Attack)) else identity_of(speaker)
+
+
+def _described(speaker: Any, identity: str) -> dict[str, Any]:
+    if identity:
+        return {"kind": "function", "name": identity}
+    if isinstance(speaker, Model):
+        return {"kind": "model", "name": speaker.name, "description": dict(speaker.describe())}
+    described = {"kind": "attack", "name": speaker.name, "version": str(speaker.version)}
+    own = getattr(speaker, "describe", None)
+    return {**(dict(own()) if callable(own) else {}), **described}
+
+
+def _told_direction(attack: Any, scorer: TextScorer | None) -> Any:
+    """Return the attack of a tester that is a model, which is told what the scores mean."""
+    if scorer is None or scorer.higher_is_worse:
+        return attack
+    return replace(attack, higher_is_closer=False)
