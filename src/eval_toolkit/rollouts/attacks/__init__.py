@@ -1,0 +1,74 @@
+"""Attacks: what a tester says next, to see whether a target's defences hold.
+
+For tests of one's own models, as published red-teaming benchmarks do. Every attack is a small object
+with a name, a version and ``ask(conversation, seed)``; the same conversation and seed give the same
+probe. `Static` and `Scripted` say what is written down; templates, encodings and `BestOfN` change
+what another attack says, so that they can be put around each other; `Refinement` and `Crescendo` ask
+a model; `Mixed` uses several side by side.
+"""
+
+from typing import TYPE_CHECKING
+
+from eval_toolkit._optional import names_on_use
+
+if TYPE_CHECKING:
+    from eval_toolkit.rollouts.attacks.base import StopAttack
+    from eval_toolkit.rollouts.attacks.best_of_n import BestOfN
+    from eval_toolkit.rollouts.attacks.crescendo import Crescendo
+    from eval_toolkit.rollouts.attacks.encodings import (
+        Base64,
+        Homoglyphs,
+        Leetspeak,
+        Reversed,
+        Rot13,
+        ZeroWidth,
+    )
+    from eval_toolkit.rollouts.attacks.loading import as_attack, available_attacks, load_attack
+    from eval_toolkit.rollouts.attacks.mixed import Mixed
+    from eval_toolkit.rollouts.attacks.refinement import Refinement
+    from eval_toolkit.rollouts.attacks.static import Scripted, Static
+    from eval_toolkit.rollouts.attacks.templates import (
+        PrefixInjection,
+        RefusalSuppression,
+        RolePlay,
+        Template,
+    )
+
+__all__ = [
+    "Base64",
+    "BestOfN",
+    "Crescendo",
+    "Homoglyphs",
+    "Leetspeak",
+    "Mixed",
+    "PrefixInjection",
+    "Refinement",
+    "RefusalSuppression",
+    "Reversed",
+    "RolePlay",
+    "Rot13",
+    "Scripted",
+    "Static",
+    "StopAttack",
+    "Template",
+    "ZeroWidth",
+    "as_attack",
+    "available_attacks",
+    "load_attack",
+]
+
+# Most runs use one of them.
+__getattr__ = names_on_use(
+    __name__,
+    {
+        "base": ("StopAttack",),
+        "best_of_n": ("BestOfN",),
+        "crescendo": ("Crescendo",),
+        "encodings": ("Base64", "Homoglyphs", "Leetspeak", "Reversed", "Rot13", "ZeroWidth"),
+        "loading": ("as_attack", "available_attacks", "load_attack"),
+        "mixed": ("Mixed",),
+        "refinement": ("Refinement",),
+        "static": ("Scripted", "Static"),
+        "templates": ("PrefixInjection", "RefusalSuppression", "RolePlay", "Template"),
+    },
+)

@@ -1,0 +1,235 @@
+"""What all attacks share: names, versions, descriptions, and how one wraps another."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, fields, is_dataclass, replace
+from typing import Any, ClassVar
+
+from eval_toolkit import _validate
+from eval_toolkit._hashing import canonical_json, canonical_value, sha256_text
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.protocols import Attack, Model
+from eval_toolkit.requests import GenerateRequest
+from eval_toolkit.rollouts.conversations import Conversation
+from eval_toolkit.seeds import derive_seed
+
+__all__ = [
+    "StopAttack",
+    "Strategy",
+    "Wrapper",
+    "as_conversation",
+    "check_inner",
+    "checked_texts",
+    "filled",
+    "is_attack",
+]
+
+_FIELDS = re.compile(r"\{(goal|probe)\}")
+_LONGEST_SHOWN = 40
+
+
+class StopAttack(Exception):  # noqa: N818 - it ends a conversation as StopIteration ends a loop
+    """An attack has nothing more to say: the conversation ends here, and nothing is wrong.
+
+    Examples
+    --------
+    >>> from eval_toolkit.rollouts.attacks import Scripted
+    >>> after_one = Conversation("A joke").with_probe("Hello").with_response("Hi.")
+    >>> try:
+    ...     Scripted(["Hello"], after="stop").ask(after_one, seed=1)
+    ... except StopAttack as end:
+    ...     print(end)
+    all 1 probes were sent
+    """
+
+
+def is_attack(given: Any) -> bool:
+    """Return whether an object can be asked for probes; a class cannot."""
+    return isinstance(given, Attack) and not isinstance(given, type)
+
+
+def as_conversation(given: Any) -> Conversation:
+    """Return a conversation; a plain text is the goal of one that has not begun."""
+    return given if isinstance(given, Conversation) else Conversation(given)
+
+
+def filled(text: str, goal: str, probe: str = "{probe}") -> str:
+    """Return a template with ``{goal}`` and ``{probe}`` in place; other braces are left alone.
+
+    Examples
+    --------
+    >>> filled('About {goal}: {"a": 1}', "{probe}")
+    'About {probe}: {"a": 1}'
+    """
+    # In one pass: what is put in is never read as a template.
+    told = {"goal": goal, "probe": probe}
+    return _FIELDS.sub(lambda match: told[match[1]], text)
+
+
+def checked_texts(given: Any, name: str, *, empty: bool = False) -> tuple[str, ...]:
+    """Return texts as a tuple, or raise `InvalidInputError`."""
+    if isinstance(given, (str, Mapping)) or not isinstance(given, Iterable):
+        raise InvalidTypeError(f"`{name}` is {given!r:.60}; it must be a list of texts")
+    texts = tuple(given)
+    for at, text in enumerate(texts):
+        if not isinstance(text, str) or not text.strip():
+            raise InvalidInputError(f"{name}[{at}] is {text!r:.60}; it must be text")
+    if not texts and not empty:
+        raise InvalidInputError(f"`{name}` is empty; give at least one text")
+    return texts
+
+
+def check_inner(given: Any, name: str = "inner") -> None:
+    """Raise unless an attack can be wrapped."""
+    if not is_attack(given):
+        raise InvalidTypeError(
+            f"`{name}` is {given!r:.60}; it must be an attack, with `name`, `version` and "
+            "`ask(conversation, seed)`"
+        )
+
+
+def _told(value: Any) -> Any:
+    """Return an option in JSON types."""
+    if is_attack(value):
+        tell = getattr(value, "describe", None)
+        return dict(tell()) if callable(tell) else {"name": value.name, "version": value.version}
+    if isinstance(value, Model):
+        return {**canonical_value(value.describe()), "name": value.name}
+    if isinstance(value, (list, tuple)):
+        return [_told(item) for item in value]
+    return canonical_value(value)
+
+
+def _shown(value: Any) -> str:
+    """Return an option as it stands in a version: short ones as they are, others by their hash."""
+    if is_attack(value):
+        text = f"{value.name}@{value.version}"
+    elif isinstance(value, (str, int, float, type(None))):
+        text = repr(value)
+    else:
+        text = canonical_json(_told(value))
+    return text if len(text) <= _LONGEST_SHOWN else sha256_text(text)[:12]
+
+
+class Strategy:
+    """What our attacks have in common: dataclasses whose fields decide the probes.
+
+    A subclass sets ``KIND``, its name on the command line, and ``NUMBER``, which goes up when its
+    probes change although the options do not.
+    """
+
+    __slots__ = ()
+    KIND: ClassVar[str] = "attack"
+    NUMBER: ClassVar[str] = "1"
+    name: str
+
+    @property
+    def version(self) -> str:
+        """Changes when the probes may: a number, and every option that is not the usual one."""
+        given = [self.NUMBER]
+        for option in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, option.name)
+            usual = option.default
+            if option.default_factory is not MISSING:
+                usual = option.default_factory()
+            if option.init and option.name != "name" and value != usual:
+                given.append(f"{option.name}={_shown(value)}")
+        return "+".join(given)
+
+    def describe(self) -> dict[str, Any]:
+        """Return everything that decides the probes, in JSON types."""
+        options = {
+            option.name: _told(getattr(self, option.name))
+            for option in fields(self)  # type: ignore[arg-type]
+            if option.init and option.name != "name"
+        }
+        return {"attack": self.KIND, "name": self.name, "version": self.version, **options}
+
+    def _name_itself(self, usual: str) -> None:
+        """Take the usual name unless another was given."""
+        if not isinstance(self.name, str):
+            raise InvalidTypeError(f"`name` is {self.name!r:.60}; it must be text")
+        object.__setattr__(self, "name", self.name.strip() or usual)
+
+
+class Wrapper(Strategy):
+    """An attack that changes what another one says.
+
+    Where the inner attack asks a model, its request is passed on and what it reads out of the reply
+    is changed. A subclass has a field ``inner`` and a method ``wrap``.
+    """
+
+    __slots__ = ()
+    inner: Attack
+
+    def wrap(self, text: str, conversation: Conversation, seed: int) -> str:
+        """Return the probe that is made of what the inner attack says."""
+        raise NotImplementedError
+
+    def ask(self, conversation: Any, seed: int) -> str | GenerateRequest:
+        """Return the inner attack's probe, changed; or what it asks its model."""
+        state = as_conversation(conversation)
+        said = self.inner.ask(state, seed)
+        return self._wrapped(said, state, seed) if isinstance(said, str) else said
+
+    def read(self, reply: str, conversation: Any) -> str:
+        """Return the probe in a model's reply, changed."""
+        state = as_conversation(conversation)
+        reads = getattr(self.inner, "read", None)
+        said = reads(reply, state) if callable(reads) else reply
+        # No seed comes with a reply; its text stands for the draw that made it.
+        return self._wrapped(said, state, derive_seed(0, "reply", reply, str(state)))
+
+    def _wrapped(self, text: str, state: Conversation, seed: int) -> str:
+        return self.wrap(text, state, derive_seed(seed, self.KIND, state.n_turns))
+
+    @property
+    def model(self) -> Model | None:
+        """Whom the inner attack asks, None if nobody."""
+        found: Model | None = getattr(self.inner, "model", None)
+        return found
+
+    @property
+    def branches(self) -> int:
+        """How many probes per turn suit it."""
+        return int(getattr(self.inner, "branches", 1))
+
+    @property
+    def for_branch(self) -> Callable[[int], Attack]:
+        """The attack of a branch: around the inner attack of that branch.
+
+        There only where the inner attack has it, so that nobody asks for branches that are one.
+        """
+        choose = getattr(self.inner, "for_branch", None)
+        if not callable(choose):
+            raise AttributeError(f"the attack {self.name!r} is the same in every branch")
+
+        def chosen(branch: int) -> Attack:
+            # A name that was made of the parts is made again.
+            name = "" if self.name == self._usual_name() else self.name
+            made: Attack = replace(self, inner=choose(branch), name=name)  # type: ignore[type-var]
+            return made
+
+        return chosen
+
+    def _usual_name(self) -> str:
+        # A plain prompt inside goes without saying.
+        inside = self.inner.name
+        return self.KIND if inside == "static" else f"{self.KIND}+{inside}"
+
+    def _check(self) -> None:
+        """Check what every wrapper has, once it is made."""
+        check_inner(self.inner)
+        self._name_itself(self._usual_name())
+
+
+def checked_share(value: Any, name: str) -> float:
+    """Return a share between 0 and 1, or raise."""
+    if isinstance(value, bool):
+        raise InvalidTypeError(f"`{name}` must be a number, got {value!r}")
+    return _validate.number(value, name, low=0.0, high=1.0)
+
+
+def is_wrapper(made: Any) -> bool:
+    """Return whether a class of attacks takes another attack as ``inner``."""
+    return is_dataclass(made) and any(item.name == "inner" and item.init for item in fields(made))

@@ -1,0 +1,121 @@
+"""Many slightly changed copies of one probe, of which the best counts.
+
+After Hughes et al., "Best-of-N jailbreaking", 2024.
+"""
+
+import random
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from eval_toolkit import _validate
+from eval_toolkit.protocols import Attack
+from eval_toolkit.rollouts.attacks.base import Wrapper, checked_share, checked_texts
+from eval_toolkit.rollouts.attacks.static import Static
+from eval_toolkit.rollouts.conversations import Conversation
+
+__all__ = ["BestOfN"]
+
+CHANGES = ("capitals", "shuffle", "noise")
+_WORD = re.compile(r"[^\W\d_]{4,}")
+_FIRST, _LAST = 33, 126
+"""Characters of ASCII that can be seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class BestOfN(Wrapper):
+    """Changes letters of the probe at random, otherwise in every branch.
+
+    In a tree of width ``n`` all branches are tried, and the best one counts. Put it inside an
+    encoding rather than around it: a changed code cannot be read.
+
+    Parameters
+    ----------
+    inner : Attack, default Static()
+        Whose probe is changed.
+    n : int, default 8
+        How many probes per turn suit it.
+    changes : sequence of {"capitals", "shuffle", "noise"}
+        "shuffle" mixes the inner letters of words, "capitals" turns small letters into capitals
+        and capitals into small ones, "noise" moves a character to its neighbour in ASCII; in this
+        order.
+    share : float, default 0.6
+        Of the words that are mixed and of the letters whose case is changed.
+    noise : float, default 0.06
+        Of the characters that are moved.
+    name : str, default "best_of_n"
+        In tables, followed by the inner attack's name.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If an option is out of range, or there is no such change.
+
+    Examples
+    --------
+    >>> attack = BestOfN(n=4)
+    >>> attack.branches, len({attack.ask("Tell me a joke", seed) for seed in range(4)})
+    (4, 4)
+    >>> BestOfN(changes=["capitals"]).ask("Tell me a joke", 1).lower()
+    'tell me a joke'
+    """
+
+    inner: Attack = field(default_factory=Static)
+    n: int = 8
+    changes: Sequence[str] = CHANGES
+    share: float = 0.6
+    noise: float = 0.06
+    name: str = ""
+    KIND: ClassVar[str] = "best_of_n"
+
+    def __post_init__(self) -> None:
+        set_ = object.__setattr__
+        set_(self, "n", _validate.integer(self.n, "n", low=1))
+        set_(self, "changes", checked_texts(self.changes, "changes"))
+        for change in self.changes:
+            _validate.choice(change, "changes", CHANGES)
+        for name in ("share", "noise"):
+            set_(self, name, checked_share(getattr(self, name), name))
+        self._check()
+
+    @property
+    def branches(self) -> int:
+        """How many probes per turn suit it: ``n`` of each of the inner attack's."""
+        return self.n * int(getattr(self.inner, "branches", 1))
+
+    def wrap(self, text: str, conversation: Conversation, seed: int) -> str:
+        """Return the probe with its changes."""
+        draw = random.Random(seed).random  # noqa: S311 - of it only `random` is promised to stay
+        if "shuffle" in self.changes:
+            text = _WORD.sub(
+                lambda word: _mixed(word[0], draw) if draw() < self.share else word[0], text
+            )
+        if "capitals" in self.changes:
+            text = "".join(_recased(sign) if draw() < self.share else sign for sign in text)
+        if "noise" in self.changes:
+            text = "".join(_moved(sign, draw) if draw() < self.noise else sign for sign in text)
+        return text
+
+
+def _mixed(word: str, draw: Callable[[], float]) -> str:
+    """Return a word with its inner letters in another order."""
+    letters = list(word[1:-1])
+    for last in range(len(letters) - 1, 0, -1):
+        other = int(draw() * (last + 1))
+        letters[last], letters[other] = letters[other], letters[last]
+    return "".join([word[0], *letters, word[-1]])
+
+
+def _recased(sign: str) -> str:
+    # "ß" in capitals is two letters, and "İ" in small ones: such letters stay as they are.
+    other = sign.swapcase()
+    return other if len(other) == 1 else sign
+
+
+def _moved(sign: str, draw: Callable[[], float]) -> str:
+    code = ord(sign)
+    if not _FIRST <= code <= _LAST:
+        return sign
+    step = 1 if draw() < 0.5 else -1
+    return chr(code + step if _FIRST <= code + step <= _LAST else code - step)

@@ -1,0 +1,255 @@
+"""From a name on the command line, a model or a list of probes to an attack."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, PluginError
+from eval_toolkit.graders.loading import name_and_options, required_options
+from eval_toolkit.plugins import available_plugins, load_plugin
+from eval_toolkit.protocols import Attack, Model
+from eval_toolkit.rollouts.attacks.base import is_attack, is_wrapper
+
+__all__ = ["as_attack", "available_attacks", "load_attack"]
+
+_HERE = "eval_toolkit.rollouts.attacks"
+_OURS = {
+    "base64": f"{_HERE}.encodings:Base64",
+    "best_of_n": f"{_HERE}.best_of_n:BestOfN",
+    "crescendo": f"{_HERE}.crescendo:Crescendo",
+    "homoglyphs": f"{_HERE}.encodings:Homoglyphs",
+    "leetspeak": f"{_HERE}.encodings:Leetspeak",
+    "prefix_injection": f"{_HERE}.templates:PrefixInjection",
+    "refinement": f"{_HERE}.refinement:Refinement",
+    "refusal_suppression": f"{_HERE}.templates:RefusalSuppression",
+    "reversed": f"{_HERE}.encodings:Reversed",
+    "role_play": f"{_HERE}.templates:RolePlay",
+    "rot13": f"{_HERE}.encodings:Rot13",
+    "scripted": f"{_HERE}.static:Scripted",
+    "static": f"{_HERE}.static:Static",
+    "template": f"{_HERE}.templates:Template",
+    "zero_width": f"{_HERE}.encodings:ZeroWidth",
+}
+_WHAT = {
+    "base64": "the probe in Base64",
+    "best_of_n": "random capitals, mixed letters and noise, other ones in every branch",
+    "crescendo": "from a harmless question to the goal, step by step; by a model where one is given",
+    "homoglyphs": "Cyrillic letters that look like Latin ones",
+    "leetspeak": "digits for the letters they look like",
+    "prefix_injection": "asks for an answer that begins as if the target had agreed",
+    "refinement": "a model reads the replies and writes a better probe; needs a model",
+    "refusal_suppression": "asks for an answer without the words of a refusal",
+    "reversed": "the probe written backwards",
+    "role_play": "puts the probe to a character that the target plays",
+    "rot13": "the probe with its letters moved by 13 places",
+    "scripted": "a list of probes, one per turn",
+    "static": "the seed prompt itself",
+    "template": "a text of one's own around the probe",
+    "zero_width": "characters without width inside the probe",
+}
+
+
+def available_attacks() -> dict[str, str]:
+    """Return the names of attacks with one line each.
+
+    Returns
+    -------
+    dict of str to str
+        Ours, and those that installed packages offer as ``eval_toolkit.attacks``; sorted by name.
+
+    Examples
+    --------
+    >>> available_attacks()["static"]
+    'the seed prompt itself'
+    """
+    return {
+        name: _WHAT.get(name, place) for name, place in available_plugins("attacks", _OURS).items()
+    }
+
+
+def load_attack(spec: str, **options: Any) -> Attack:
+    """Return the attack that a name stands for.
+
+    Parameters
+    ----------
+    spec : str
+        A name of `available_attacks` or ``package.module:object``; several joined by ``+``, of
+        which each is put around the next: ``role_play+base64``. Behind each may stand its options
+        as a TOML table: ``best_of_n{n=4}+role_play``.
+    **options
+        Each goes to the part that has it.
+
+    Returns
+    -------
+    Attack
+        Made.
+
+    Raises
+    ------
+    PluginError
+        If there is no attack of that name (the nearest is suggested).
+    InvalidInputError
+        If no part or more than one has an option, one is missing, or a part cannot be put around
+        another.
+
+    Examples
+    --------
+    >>> load_attack("role_play+base64").name
+    'role_play+base64'
+    >>> load_attack("best_of_n{share=0.2}", n=4).branches
+    4
+    """
+    if not isinstance(spec, str):
+        raise InvalidTypeError(f"`spec` is {spec!r:.60}; it must be the name of an attack")
+    names, tables, found = [], [], []
+    for part in _parts(spec):
+        name, told = name_and_options(part)
+        if not name:
+            raise InvalidInputError(f"attack {spec!r}: a name is missing beside '+'")
+        names.append(name)
+        tables.append(dict(told))
+        found.append(load_plugin("attacks", name, _OURS))
+    _deal(spec, names, tables, found, options)
+    made: Attack | None = None
+    for name, table, one in zip(names[::-1], tables[::-1], found[::-1], strict=True):
+        if made is not None:
+            if not is_wrapper(one):
+                raise InvalidInputError(
+                    f"attack {spec!r}: {name!r} cannot be put around {made.name!r}; write it last"
+                )
+            table["inner"] = made
+        made = _made(name, one, table)
+    if made is None:
+        raise InvalidInputError("`spec` is empty; give the name of an attack")
+    return made
+
+
+def _parts(spec: str) -> list[str]:
+    """Return the parts between the ``+`` that stand in no table and no quotes."""
+    parts, depth, quote = [""], 0, ""
+    for sign in spec:
+        if quote:
+            quote = "" if sign == quote else quote
+        elif depth and sign in "\"'":
+            quote = sign
+        elif sign in "{}":
+            depth += 1 if sign == "{" else -1
+        if sign == "+" and not depth and not quote:
+            parts.append("")
+        else:
+            parts[-1] += sign
+    return [part.strip() for part in parts]
+
+
+def _known(made: Any) -> list[str]:
+    if not is_dataclass(made) or not isinstance(made, type):
+        return []
+    return [item.name for item in fields(made) if item.init]
+
+
+def _deal(
+    spec: str,
+    names: Sequence[str],
+    tables: Sequence[dict[str, Any]],
+    found: Sequence[Any],
+    options: Mapping[str, Any],
+) -> None:
+    """Give every option to the part that has it."""
+    for option, value in options.items():
+        if len(found) == 1:
+            tables[0][option] = value
+            continue
+        takers = [at for at, made in enumerate(found) if option in _known(made)]
+        if option in ("name", "inner"):  # what all have is meant of the whole, or of its inside
+            takers = [0 if option == "name" else len(found) - 1]
+        if not takers:
+            there = sorted({known for made in found for known in _known(made)} - {"inner"})
+            raise InvalidInputError(
+                f"attack {spec!r} has no option {option!r}; {_nearest(option, there)}"
+            )
+        if len(takers) > 1:
+            both = " and ".join(repr(names[at]) for at in takers)
+            raise InvalidInputError(
+                f"attack {spec!r}: {both} have an option {option!r}; write it behind the one you "
+                f"mean, as in {names[takers[0]]}{{{option}=…}}"
+            )
+        tables[takers[0]][option] = value
+
+
+def _nearest(option: str, there: Sequence[str]) -> str:
+    near = difflib.get_close_matches(option, there, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(there) or 'none'}"
+
+
+def _made(name: str, found: Any, options: Mapping[str, Any]) -> Attack:
+    """Return the attack that a class or a function makes, or the object itself."""
+    if is_attack(found):
+        if options:
+            raise InvalidInputError(f"attack {name!r} is ready made; it takes no options")
+        ready: Attack = found
+        return ready
+    if not callable(found):
+        raise PluginError(f"attack {name!r}: {found!r:.60} is neither an attack nor makes one")
+    known = _known(found)
+    if known:
+        unknown = sorted(set(options) - set(known))
+        if unknown:
+            raise InvalidInputError(
+                f"attack {name!r} has no option {unknown[0]!r}; {_nearest(unknown[0], known)}"
+            )
+        lacking = [option for option in required_options(found) if option not in options]
+        if lacking:
+            raise InvalidInputError(f"attack {name!r}: needs {' and '.join(lacking)}")
+    try:
+        made = found(**options)
+    except TypeError as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise InvalidInputError(f"attack {name!r}: {error}") from error
+    if not is_attack(made):
+        raise PluginError(
+            f"attack {name!r}: {made!r:.60} is no attack; it needs `ask(conversation, seed)`"
+        )
+    attack: Attack = made
+    return attack
+
+
+def as_attack(given: Any) -> Attack:
+    """Return what makes the probes, from an attack, a model or a list of probes.
+
+    Parameters
+    ----------
+    given : Attack, Model or sequence of str
+        An attack is returned as it is; a model refines (`Refinement`); texts are sent one per turn
+        (`Scripted`).
+
+    Returns
+    -------
+    Attack
+        Ready to be asked.
+
+    Raises
+    ------
+    InvalidTypeError
+        If it is none of these.
+
+    Examples
+    --------
+    >>> as_attack(["Hello.", "{goal}"]).name
+    'scripted'
+    """
+    from eval_toolkit.rollouts.attacks.refinement import Refinement
+    from eval_toolkit.rollouts.attacks.static import Scripted
+
+    if is_attack(given):
+        attack: Attack = given
+        return attack
+    if isinstance(given, Model) and not isinstance(given, type):
+        return Refinement(given)
+    if isinstance(given, Sequence) and not isinstance(given, (str, bytes)):
+        return Scripted(given)
+    raise InvalidTypeError(
+        f"{given!r:.60} is no attack; give an attack, a model, or a list of probes (a name is for "
+        "`load_attack`)"
+    )

@@ -1,0 +1,99 @@
+"""Several attacks side by side, each in branches of its own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from eval_toolkit import _validate
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.protocols import Attack
+from eval_toolkit.rollouts.attacks.base import Strategy, check_inner
+from eval_toolkit.seeds import derive_seed
+
+__all__ = ["Mixed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed(Strategy):
+    """Uses one attack per branch: a tree of width n tries n attacks on the same conversation.
+
+    Parameters
+    ----------
+    attacks : sequence of Attack
+        Branch k uses number k, beginning again after the last.
+    name : str, default "mixed"
+        In tables; a probe bears the name of the attack that made it.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If there are none, two of one name, or one is no attack.
+
+    Examples
+    --------
+    >>> from eval_toolkit.rollouts.attacks import Base64, RolePlay, Static
+    >>> attack = Mixed([Static(), RolePlay(), Base64()])
+    >>> attack.branches, attack.for_branch(4).name
+    (3, 'role_play')
+    """
+
+    attacks: Sequence[Attack]
+    name: str = ""
+    KIND: ClassVar[str] = "mixed"
+
+    def __post_init__(self) -> None:
+        given: Any = self.attacks
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise InvalidTypeError(f"`attacks` is {given!r:.60}; it must be a list of attacks")
+        if not given:
+            raise InvalidInputError("`attacks` is empty; give at least one attack")
+        names: list[str] = []
+        for at, attack in enumerate(given):
+            check_inner(attack, f"attacks[{at}]")
+            if attack.name in names:
+                raise InvalidInputError(
+                    f"two attacks are called {attack.name!r}; give one another `name`"
+                )
+            names.append(attack.name)
+        object.__setattr__(self, "attacks", tuple(given))
+        self._name_itself(self.KIND)
+
+    @property
+    def branches(self) -> int:
+        """How many probes per turn suit it: one of each attack."""
+        return len(self.attacks)
+
+    def for_branch(self, branch: int) -> Attack:
+        """Return the attack of a branch, from 0.
+
+        Parameters
+        ----------
+        branch : int
+            Number of the branch among its siblings.
+
+        Returns
+        -------
+        Attack
+            One of the attacks; where that one is mixed itself, one of its own.
+        """
+        round_, at = divmod(_validate.integer(branch, "branch"), len(self.attacks))
+        attack = self.attacks[at]
+        choose = getattr(attack, "for_branch", None)
+        found: Attack = choose(round_) if callable(choose) else attack
+        return found
+
+    def ask(self, conversation: Any, seed: int) -> str:
+        """Return a probe of one of the attacks, drawn by the seed; samplers use `for_branch`.
+
+        Raises
+        ------
+        InvalidInputError
+            If that attack asks a model: only its own branch knows how to read the reply.
+        """
+        attack = self.for_branch(derive_seed(seed, "mixed") % len(self.attacks))
+        said = attack.ask(conversation, seed)
+        if not isinstance(said, str):
+            raise InvalidInputError(
+                f"the attack {attack.name!r} asks a model; use `for_branch(k)` of a mix with it"
+            )
+        return said
