@@ -45,7 +45,7 @@ setup: $(VENV)/dev.stamp ## create .venv with everything the tests need
 demo: $(VENV)/core.stamp ## two classifiers on real data: scorecards, their difference, calibration
 	@$(BIN)/eval-toolkit demo
 
-model: $(VENV)/core.stamp ## fetch the embedded language model (93 MB) into the cache folder
+model: $(VENV)/core.stamp ## fetch the embedded language model (93 MB) and the toxicity scorer (8 MB)
 	@$(BIN)/eval-toolkit models fetch
 
 demo-llm: model ## a real language model: multiple choice, open answers, two prompts compared

@@ -6,14 +6,18 @@ definition: no cache, no packing, no shared prefixes, pairs rotated side by side
 """
 
 import asyncio
+import os
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
+from eval_toolkit._optional import require
+from eval_toolkit.errors import MissingExtraError, ModelError
 from eval_toolkit.models._asking import ask as ask_one
 from eval_toolkit.protocols import Model
 from eval_toolkit.requests import Request
@@ -33,6 +37,20 @@ def ask(model: Model, *requests: Request) -> list[Any]:
         return list(await asyncio.gather(*calls, return_exceptions=True))
 
     return asyncio.run(together())
+
+
+def fetched_toxicity_scorer() -> Any:
+    """Return the scorer with its real weights, never a stand-in: a test without them is skipped."""
+    from eval_toolkit.rollouts.scorers.toxicity import ToxicityScorer, toxicity_path
+
+    try:
+        toxicity_path()
+        require("h5py", feature="ToxicityScorer", extra="safety")
+    except (MissingExtraError, ModelError) as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+    return ToxicityScorer()
 
 
 def _packed(value: Any) -> bytes:

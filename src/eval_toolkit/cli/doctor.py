@@ -17,6 +17,7 @@ from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output, Page, Table, progress
 from eval_toolkit.cli._text import one_line
+from eval_toolkit.cli._weights import weights_there
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.loaders._fetch import default_cache_dir
 from eval_toolkit.provenance import capture_hardware, package_versions
@@ -36,6 +37,7 @@ EXTRAS = {
     "llamacpp": "xllamacpp",
     "text": "sacrebleu",
     "math": "math_verify",
+    "safety": "h5py",
 }
 """Each extra and the module that it installs."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "EVAL_TOOLKIT_KERNEL")
@@ -162,6 +164,7 @@ def _machine_page() -> Page:
         "kernel": {"bootstrap": _kernel.backend(), "near_duplicates": neardup.backend()},
         "extras": extras,
         "machine": _machine(),
+        "weights": weights_there(),
         "caches": _caches(),
     }
     tables = [
@@ -173,6 +176,10 @@ def _machine_page() -> Page:
         Table(
             ["extra", "state"],
             [[name, _extra_words(name, found)] for name, found in extras.items()],
+        ),
+        Table(
+            ["weights", "state"],
+            [[name, entry["path"] or entry["state"]] for name, entry in payload["weights"].items()],
         ),
         Table(["machine", ""], [[name, str(value)] for name, value in payload["machine"].items()]),
         Table(["cache", "state"], [[path, state] for path, state in payload["caches"].items()]),

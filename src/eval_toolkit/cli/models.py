@@ -1,4 +1,4 @@
-"""``eval-toolkit models``: which there are, fetching the embedded one, proving an endpoint."""
+"""``eval-toolkit models``: which there are, fetching weights, proving an endpoint."""
 
 import asyncio
 import time
@@ -12,6 +12,7 @@ from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output, Page, Table
 from eval_toolkit.cli._text import say
+from eval_toolkit.cli._weights import WEIGHTS, fetch_weights, weights_there
 from eval_toolkit.errors import ModelError
 from eval_toolkit.messages import Message, Role
 from eval_toolkit.models.loading import available_models
@@ -32,24 +33,31 @@ def models() -> None:
 @models.command("list")
 @output_options("json", "md")
 def list_(output: Output) -> None:
-    """List the kinds of models that --model takes."""
-    found = available_models()
-    rows = [[name, what] for name, what in found.items()]
+    """List the kinds of models that --model takes, and which weights have been fetched."""
+    found, there = available_models(), weights_there()
+    tables = [
+        Table(["model", "what it is"], [[name, what] for name, what in found.items()]),
+        Table(
+            ["weights", "of", "state"],
+            [[name, entry["what"], entry["state"]] for name, entry in there.items()],
+        ),
+    ]
     notes = ["any object of your own: package.module:object"]
-    output.emit(
-        Page("models", {"models": found}, (), [Table(["model", "what it is"], rows)], notes)
-    )
+    output.emit(Page("models", {"models": found, "weights": there}, (), tables, notes))
 
 
 @models.command()
+@click.option("--only", type=click.Choice(list(WEIGHTS)), help="One of them; all by default.")
 @click.option("--force", is_flag=True, help="Fetch again although it is there.")
-def fetch(force: bool) -> None:
-    """Fetch the embedded model (93 MB), check its hash, keep it in the cache folder."""
-    from eval_toolkit.models.embedded import fetch_model
+def fetch(only: str | None, force: bool) -> None:
+    """Fetch weights, check their hashes, keep them in the cache folder.
 
-    started = time.perf_counter()
-    path = fetch_model(force=force)
-    say(f"{path} is there, its hash is right ({time.perf_counter() - started:.1f} s)")
+    Those of the embedded model (93 MB) and of the toxicity scorer (8 MB).
+    """
+    for which in WEIGHTS if only is None else [only]:
+        started = time.perf_counter()
+        path = fetch_weights(which, force=force)
+        say(f"{path} is there, its hash is right ({time.perf_counter() - started:.1f} s)")
 
 
 @models.command()

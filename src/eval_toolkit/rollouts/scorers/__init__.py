@@ -1,0 +1,65 @@
+"""Scorers: texts to numbers that say how bad they are.
+
+A scorer is anything with a name, a version, a threshold, a direction and ``score(texts)``
+(`protocols.TextScorer`); `as_text_scorer` makes one of a function. Those that need a model, weights
+or rules of their own are imported when they are used.
+"""
+
+from typing import TYPE_CHECKING
+
+from eval_toolkit._optional import names_on_use
+from eval_toolkit.rollouts.scorers.base import (
+    as_text_scorer,
+    check_scorers,
+    is_event,
+    unwrapped,
+    with_mode,
+    with_threshold,
+)
+from eval_toolkit.rollouts.scorers.cached import CachedScorer
+from eval_toolkit.rollouts.scorers.checking import (
+    checked_categories,
+    checked_scores,
+    checked_turns,
+)
+
+if TYPE_CHECKING:
+    from eval_toolkit.rollouts.scorers.huggingface import HuggingFaceScorer
+    from eval_toolkit.rollouts.scorers.judged import JudgeScorer
+    from eval_toolkit.rollouts.scorers.keywords import KeywordScorer, PatternScorer
+    from eval_toolkit.rollouts.scorers.loading import available_scorers, load_scorer
+    from eval_toolkit.rollouts.scorers.refusal import RefusalScorer
+    from eval_toolkit.rollouts.scorers.toxicity import ToxicityScorer
+
+__all__ = [
+    "CachedScorer",
+    "HuggingFaceScorer",
+    "JudgeScorer",
+    "KeywordScorer",
+    "PatternScorer",
+    "RefusalScorer",
+    "ToxicityScorer",
+    "as_text_scorer",
+    "available_scorers",
+    "check_scorers",
+    "checked_categories",
+    "checked_scores",
+    "checked_turns",
+    "is_event",
+    "load_scorer",
+    "unwrapped",
+    "with_mode",
+    "with_threshold",
+]
+
+__getattr__ = names_on_use(
+    __name__,
+    {
+        "huggingface": ("HuggingFaceScorer",),
+        "judged": ("JudgeScorer",),
+        "keywords": ("KeywordScorer", "PatternScorer"),
+        "loading": ("available_scorers", "load_scorer"),
+        "refusal": ("RefusalScorer",),
+        "toxicity": ("ToxicityScorer",),
+    },
+)

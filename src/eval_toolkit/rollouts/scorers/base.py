@@ -1,0 +1,317 @@
+"""What scorers have in common, and how one is made of anything that gives numbers."""
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from eval_toolkit import _validate
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.protocols import TextScorer
+
+__all__ = [
+    "MODES",
+    "Wrapping",
+    "as_text_scorer",
+    "categories_of",
+    "check_scorers",
+    "is_event",
+    "mode_of",
+    "takes_turns",
+    "unwrapped",
+    "with_mode",
+    "with_threshold",
+]
+
+MODES = ("turn", "cumulative", "final")
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+class Wrapping:
+    """A scorer around another: what it does not have itself is as the inner one has it."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        """Who is asked."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "inner":  # looked for by copying, before it is there
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+
+class _Adapted(Wrapping):
+    """A scorer with options of its own."""
+
+    def __init__(
+        self, inner: Any, score: Callable[[Sequence[str]], Sequence[float]], **told: Any
+    ) -> None:
+        super().__init__(inner)
+        self._score = score
+        self.name: str = told["name"]
+        self.version: str = told["version"]
+        self.threshold: float = told["threshold"]
+        self.higher_is_worse: bool = told["higher_is_worse"]
+        self.mode: str = told["mode"]
+
+    def __repr__(self) -> str:
+        return f"TextScorer({self.name!r}, version={self.version!r}, threshold={self.threshold!r})"
+
+    def score(self, texts: Sequence[str]) -> Sequence[float]:
+        """Return one number per text, in their order."""
+        return self._score(texts)
+
+
+def unwrapped(scorer: Any) -> Any:
+    """Return the scorer inside thresholds, modes and caches that were put around it.
+
+    Parameters
+    ----------
+    scorer : TextScorer
+        Wrapped or not.
+
+    Returns
+    -------
+    object
+        What was given to `as_text_scorer` or `CachedScorer` first.
+
+    Examples
+    --------
+    >>> unwrapped(with_threshold(as_text_scorer(len, name="length"), 3.0))
+    <built-in function len>
+    """
+    while isinstance(scorer, Wrapping):
+        scorer = scorer.inner
+    return scorer
+
+
+def as_text_scorer(
+    given: Any,
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    threshold: float | None = None,
+    higher_is_worse: bool | None = None,
+    mode: str | None = None,
+) -> TextScorer:
+    """Return a scorer with name, version, threshold and direction, made of what gives numbers.
+
+    Parameters
+    ----------
+    given : object
+        A `TextScorer`, which is returned as it is where no option is given; an object with
+        ``score(texts)``; or a callable from texts to numbers.
+    name : str, optional
+        By default its own; else that of its class or function in snake case. It may hold neither
+        ":" nor "/", which begin the columns of probes and of categories.
+    version : str, optional
+        By default its own, else "1", with the options that were changed.
+    threshold : float, optional
+        By default its own, else 0.5.
+    higher_is_worse : bool, optional
+        By default its own, else True.
+    mode : {"turn", "cumulative", "final"}, optional
+        By default its own, else "turn".
+
+    Returns
+    -------
+    TextScorer
+        What else the given object has can be reached through it.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If it is no scorer, or an option is not of its kind.
+
+    Examples
+    --------
+    >>> def shouting(texts):
+    ...     return [sum(map(str.isupper, text)) / len(text) for text in texts]
+    >>> scorer = as_text_scorer(shouting, threshold=0.8)
+    >>> scorer.name, scorer.version, scorer.score(["NO", "no"])
+    ('shouting', '1+threshold=0.8', [1.0, 0.0])
+    """
+    if isinstance(given, str):
+        raise InvalidTypeError(f"{given!r:.60} is a name; `load_scorer` makes a scorer of it")
+    score = getattr(given, "score", None)
+    if isinstance(given, type) or not (callable(score) or callable(given)):
+        raise InvalidTypeError(
+            f"{given!r:.80} is no scorer; it needs `score(texts)`, or must be a callable from texts "
+            "to numbers"
+        )
+    options = {
+        "name": name,
+        "threshold": threshold,
+        "higher_is_worse": higher_is_worse,
+        "mode": mode,
+    }
+    changed = {option: value for option, value in options.items() if value is not None}
+    if isinstance(given, TextScorer) and not changed and version is None:
+        _check(given)
+        return given
+    defaults = {
+        "name": _own_name(given),
+        "threshold": 0.5,
+        "higher_is_worse": True,
+        "mode": "turn",
+    }
+    told = {**{key: getattr(given, key, value) for key, value in defaults.items()}, **changed}
+    changed.pop("name", None)
+    parts = [f"{option}={value!r}" for option, value in changed.items()]
+    told["version"] = version or "+".join([str(getattr(given, "version", "1")), *parts])
+    scorer = _Adapted(given, score if callable(score) else given, **told)
+    _check(scorer)
+    scorer.threshold = float(scorer.threshold)
+    return scorer
+
+
+def with_threshold(scorer: Any, threshold: float) -> TextScorer:
+    """Return a scorer with another threshold.
+
+    Parameters
+    ----------
+    scorer : TextScorer or what `as_text_scorer` takes
+        Whose numbers stay as they are.
+    threshold : float
+        From where on a text counts as bad.
+
+    Returns
+    -------
+    TextScorer
+        Its version says the threshold.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If it is no scorer, or the threshold no number.
+
+    Examples
+    --------
+    >>> scorer = with_threshold(as_text_scorer(lambda texts: [0.6] * len(texts), name="x"), 0.7)
+    >>> scorer.version, is_event(scorer, 0.6)
+    ('1+threshold=0.7', False)
+    """
+    return as_text_scorer(scorer, threshold=_validate.number(threshold, "threshold"))
+
+
+def with_mode(scorer: Any, mode: str) -> TextScorer:
+    """Return a scorer that sees another part of a conversation.
+
+    Parameters
+    ----------
+    scorer : TextScorer or what `as_text_scorer` takes
+        Whose numbers stay as they are.
+    mode : {"turn", "cumulative", "final"}
+        "turn": response and probe apart. "cumulative": the whole conversation so far. "final": the
+        same, where a conversation ends.
+
+    Returns
+    -------
+    TextScorer
+        Its version says the mode.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If it is no scorer, or there is no such mode.
+
+    Examples
+    --------
+    >>> with_mode(as_text_scorer(len, name="length"), "final").version
+    "1+mode='final'"
+    """
+    return as_text_scorer(scorer, mode=_validate.choice(mode, "mode", MODES))
+
+
+def mode_of(scorer: Any) -> str:
+    """Return what a scorer sees; "turn" where it does not say."""
+    return str(getattr(scorer, "mode", "turn"))
+
+
+def takes_turns(scorer: Any) -> bool:
+    """Return whether a scorer must see the question to judge the answer."""
+    return callable(getattr(scorer, "score_turns", None))
+
+
+def categories_of(scorer: Any) -> tuple[str, ...]:
+    """Return the kinds of harm that a scorer tells apart; empty where it has none."""
+    if not callable(getattr(scorer, "score_categories", None)):
+        return ()
+    return tuple(getattr(scorer, "categories", ()))
+
+
+def is_event(scorer: TextScorer, value: float) -> bool:
+    """Return whether a number of a scorer counts as bad, by its threshold and direction.
+
+    Parameters
+    ----------
+    scorer : TextScorer
+        Whose threshold counts.
+    value : float
+        What it said of a text.
+
+    Returns
+    -------
+    bool
+        A number that is equal to the threshold counts.
+
+    Examples
+    --------
+    >>> scorer = as_text_scorer(lambda texts: [], name="x", threshold=0.8, higher_is_worse=False)
+    >>> is_event(scorer, 0.8), is_event(scorer, 0.9)
+    (True, False)
+    """
+    return value >= scorer.threshold if scorer.higher_is_worse else value <= scorer.threshold
+
+
+def check_scorers(scorers: Sequence[TextScorer]) -> None:
+    """Raise unless all are scorers and no two share a name.
+
+    Parameters
+    ----------
+    scorers : sequence of TextScorer
+        Those of one run.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If one is no scorer, or two fill the same column.
+
+    Examples
+    --------
+    >>> check_scorers([as_text_scorer(len, name="length")])
+    """
+    seen: set[str] = set()
+    for at, scorer in enumerate(scorers):
+        if isinstance(scorer, type) or not isinstance(scorer, TextScorer):
+            raise InvalidTypeError(
+                f"scorers[{at}] is {scorer!r:.80}; give a TextScorer (as_text_scorer makes one)"
+            )
+        _check(scorer)
+        if scorer.name in seen:
+            raise InvalidInputError(
+                f"two scorers are called {scorer.name!r}; give one another `name` (as_text_scorer)"
+            )
+        seen.add(scorer.name)
+
+
+def _own_name(given: Any) -> str:
+    while isinstance(given, functools.partial):
+        given = given.func
+    named = getattr(given, "__name__", None) or type(given).__name__
+    plain = _WORD.sub("_", str(named)).strip("<>_").lower()
+    return "scorer" if plain == "lambda" else plain
+
+
+def _check(scorer: Any) -> None:
+    name = scorer.name
+    if not isinstance(name, str) or not name.strip() or ":" in name or "/" in name:
+        raise InvalidInputError(
+            f"`name` of the scorer is {name!r:.60}; it must be a name without ':' and '/'"
+        )
+    if not isinstance(scorer.higher_is_worse, bool):
+        raise InvalidTypeError(
+            f"`higher_is_worse` of {name!r} is {scorer.higher_is_worse!r:.60}; it must be a bool"
+        )
+    _validate.number(scorer.threshold, f"threshold of {name!r}")
+    _validate.choice(mode_of(scorer), f"mode of {name!r}", MODES)

@@ -1,0 +1,188 @@
+"""A scorer that is asked about each text once."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from eval_toolkit import _validate
+from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit.rollouts.conversations import Conversation
+from eval_toolkit.rollouts.scorers.base import Wrapping, as_text_scorer, categories_of, mode_of
+from eval_toolkit.rollouts.scorers.checking import (
+    Scored,
+    checked_categories,
+    checked_scores,
+    checked_turns,
+    numbers_only,
+    text_list,
+)
+
+__all__ = ["CachedScorer"]
+
+_MOST = 200_000
+"""Texts that are remembered: some 35 MB."""
+
+
+class CachedScorer(Wrapping):
+    """A scorer that remembers its numbers and is asked about new texts together.
+
+    Numbers are remembered by the hash of the text; a failure is not, so that the text is tried again
+    the next time. What else the inner scorer has can be reached through this one.
+
+    Parameters
+    ----------
+    scorer : TextScorer or what `as_text_scorer` takes
+        Who is asked.
+    most : int, default 200000
+        Texts that are remembered; beyond them the oldest are forgotten.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If it is no scorer, or ``most`` is below 1.
+
+    Examples
+    --------
+    >>> scorer = CachedScorer(lambda texts: [len(text) / 10 for text in texts])
+    >>> scorer.score(["four", "four", "fifteen"]), scorer.score(["four"])[0]
+    ([0.4, 0.4, 0.7], 0.4)
+    >>> scorer.n_calls, scorer.n_scored
+    (1, 2)
+    """
+
+    def __init__(self, scorer: Any, *, most: int = _MOST) -> None:
+        super().__init__(as_text_scorer(scorer))
+        self.n_calls = 0
+        """How often the inner scorer was asked: a batch counts once."""
+        self.n_scored = 0
+        """Texts it was asked about."""
+        self._most = _validate.integer(most, "most", low=1)
+        self._scores: dict[str, float] = {}
+        self._turns: dict[str, float] = {}
+        self._by_category: dict[str, tuple[float, ...]] = {}
+
+    def __repr__(self) -> str:
+        return f"CachedScorer({self.inner!r})"
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        # Only where the inner scorer has them: their being there says what it can do.
+        own = {"score_turns": self._score_turns, "score_categories": self._score_categories}
+        return own.get(name, found)
+
+    @property
+    def name(self) -> str:
+        """Of the scorer."""
+        return str(self.inner.name)
+
+    @property
+    def version(self) -> str:
+        """Of the scorer: remembering changes no number."""
+        return str(self.inner.version)
+
+    @property
+    def threshold(self) -> float:
+        """From where on a text counts as bad."""
+        return float(self.inner.threshold)
+
+    @property
+    def higher_is_worse(self) -> bool:
+        """Whether texts at or above the threshold are bad, or those at or below it."""
+        return bool(self.inner.higher_is_worse)
+
+    @property
+    def mode(self) -> str:
+        """What the scorer sees of a conversation."""
+        return mode_of(self.inner)
+
+    def score(self, texts: Sequence[str]) -> list[float]:
+        """Return one number per text, in their order.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            To be scored; those that are known are not asked about.
+
+        Returns
+        -------
+        list of float
+            Plain numbers.
+
+        Raises
+        ------
+        InvalidInputError
+            If a text has no number, or there are not as many numbers as texts.
+        """
+        return numbers_only(self.name, self.checked(texts))
+
+    def checked(self, texts: Sequence[str]) -> list[Scored]:
+        """Return a number per text, or why there is none, as `checked_scores`."""
+        plain = text_list(texts)
+        return self._known(
+            [sha256_text(text) for text in plain],
+            self._scores,
+            lambda new: checked_scores(self.inner, [plain[at] for at in new]),
+        )
+
+    def _score_turns(
+        self, conversations: Sequence[Any], keys: Sequence[Any] | None = None
+    ) -> list[Scored]:
+        """Return a number per conversation, or why there is none, as `checked_turns`."""
+
+        def ask(new: Sequence[int]) -> list[Scored]:
+            asked = None if keys is None else [keys[at] for at in new]
+            return checked_turns(self.inner, [conversations[at] for at in new], asked)
+
+        return self._known([_identity(told) for told in conversations], self._turns, ask)
+
+    def _score_categories(self, texts: Sequence[str]) -> dict[str, list[Scored]]:
+        """Return numbers per category, or why there are none, as `checked_categories`."""
+        plain = text_list(texts)
+        names = categories_of(self.inner)
+
+        def ask(new: Sequence[int]) -> "list[tuple[float, ...] | Mapping[str, Scored]]":
+            found = checked_categories(self.inner, [plain[at] for at in new])
+            rows = [dict(zip(names, row, strict=True)) for row in zip(*found.values(), strict=True)]
+            return [_all_numbers(row) or row for row in rows]
+
+        digests = [sha256_text(text) for text in plain]
+        rows = [
+            row if isinstance(row, Mapping) else dict(zip(names, row, strict=True))
+            for row in self._known(digests, self._by_category, ask)
+        ]
+        return {name: [row[name] for row in rows] for name in names}
+
+    def _known(
+        self,
+        keys: Sequence[str],
+        known: dict[str, Any],
+        ask: Callable[[Sequence[int]], Sequence[Any]],
+    ) -> list[Any]:
+        """Return what is known of each key; the places of new ones are asked about, once each."""
+        first: dict[str, int] = {}
+        for at, key in enumerate(keys):
+            if key not in known:
+                first.setdefault(key, at)
+        answers: dict[str, Any] = {}
+        if first:
+            self.n_calls += 1
+            self.n_scored += len(first)
+            answers = dict(zip(first, ask(list(first.values())), strict=True))
+        found = [answers[key] if key in answers else known[key] for key in keys]
+        known.update({k: v for k, v in answers.items() if isinstance(v, (float, tuple))})
+        for oldest in list(known)[: max(0, len(known) - self._most)]:
+            del known[oldest]
+        return found
+
+
+def _all_numbers(row: Mapping[str, Scored]) -> tuple[float, ...]:
+    """Return the numbers of a row; empty where one is missing."""
+    numbers = tuple(value for value in row.values() if not isinstance(value, str))
+    return numbers if len(numbers) == len(row) else ()
+
+
+def _identity(told: Any) -> str:
+    """Return the hash of a conversation: of all that was said, and by whom."""
+    if not isinstance(told, Conversation):
+        return sha256_text(str(told))
+    said = [[turn.probe, turn.response] for turn in told.turns]
+    return sha256_text(canonical_json([told.goal, told.opening, told.probe, said]))

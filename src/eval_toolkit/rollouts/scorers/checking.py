@@ -1,0 +1,274 @@
+"""Asking scorers: a number for each text, or why there is none.
+
+A scorer that fails on one text must not take the others with it, and what is no number must not pass
+for one. All asking goes through these functions.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from eval_toolkit import _validate
+from eval_toolkit.errors import (
+    ArtifactError,
+    InvalidInputError,
+    InvalidTypeError,
+    MissingExtraError,
+    ModelError,
+)
+from eval_toolkit.graders.base import Grade
+from eval_toolkit.protocols import TextScorer
+from eval_toolkit.rollouts.scorers.base import categories_of
+
+__all__ = [
+    "Scored",
+    "checked_categories",
+    "checked_scores",
+    "checked_turns",
+    "numbers_only",
+    "text_list",
+]
+
+Scored: TypeAlias = float | str
+"""A number, or why there is none: "error: …" or "skipped: …"."""
+_LONGEST_REASON = 200
+_ABOUT_THE_TEXT = frozenset({"too_long", "refused", "bad_request"})
+"""Failures of a model that say nothing about other texts."""
+
+
+def checked_scores(scorer: TextScorer, texts: Sequence[str]) -> list[Scored]:
+    """Ask a scorer about texts, all at once, and check what it says.
+
+    Parameters
+    ----------
+    scorer : TextScorer
+        Who is asked. One with ``checked(texts)`` is asked for that: it says itself which texts have
+        no number.
+    texts : sequence of str
+        None is asked about where there is none.
+
+    Returns
+    -------
+    list of float or str
+        A number per text, or "error: …" where it is none or the scorer failed. Where it fails on
+        all texts together, each is tried alone.
+
+    Raises
+    ------
+    InvalidInputError
+        If it gives more or fewer numbers than texts.
+    MissingExtraError, ArtifactError, ModelError
+        If no text could be scored: something is not installed, not there or cannot be asked.
+
+    Examples
+    --------
+    >>> from eval_toolkit.rollouts.scorers import as_text_scorer
+    >>> scorer = as_text_scorer(lambda texts: [1 / len(text) for text in texts], name="brief")
+    >>> checked_scores(scorer, ["ab", ""])
+    [0.5, 'error: ZeroDivisionError: division by zero']
+    """
+    told = getattr(scorer, "checked", None)
+    return _asked(scorer.name, told if callable(told) else scorer.score, text_list(texts))
+
+
+def checked_turns(
+    scorer: Any, conversations: Sequence[Any], keys: Sequence[Any] | None = None
+) -> list[Scored]:
+    """Ask a scorer that must see the question about conversations; as `checked_scores`.
+
+    Parameters
+    ----------
+    scorer : TextScorer
+        With ``score_turns(conversations)``; where it says a `graders.Grade` in the place of a
+        number, that is why there is none.
+    conversations : sequence of Conversation
+        Each ends with the answer that is scored.
+    keys : sequence of (str, int, str), optional
+        Unit, attempt and place of each, for one that keeps what it asks (``keeps_keys``).
+
+    Returns
+    -------
+    list of float or str
+        As `checked_scores`.
+
+    Raises
+    ------
+    InvalidInputError, MissingExtraError, ArtifactError, ModelError
+        As `checked_scores`.
+    """
+    listed = list(conversations)
+    if keys is None or not getattr(scorer, "keeps_keys", False):
+        return _asked(scorer.name, scorer.score_turns, listed)
+
+    def ask(pairs: Sequence[Any]) -> Any:
+        return scorer.score_turns([pair[0] for pair in pairs], [pair[1] for pair in pairs])
+
+    return _asked(scorer.name, ask, list(zip(listed, keys, strict=True)))
+
+
+def checked_categories(scorer: Any, texts: Sequence[str]) -> dict[str, list[Scored]]:
+    """Ask a scorer about kinds of harm; as `checked_scores`, for each category.
+
+    Parameters
+    ----------
+    scorer : TextScorer
+        With ``categories`` and ``score_categories(texts)``, a mapping from category to numbers.
+    texts : sequence of str
+        To be scored.
+
+    Returns
+    -------
+    dict of str to list of float or str
+        For every category as `checked_scores`.
+
+    Raises
+    ------
+    InvalidInputError
+        If a category is missing, or has more or fewer numbers than there are texts.
+    MissingExtraError, ArtifactError, ModelError
+        As `checked_scores`.
+    """
+    names = categories_of(scorer)
+
+    def ask(some: Sequence[str]) -> list[list[Any]]:
+        found = scorer.score_categories(some)
+        if not isinstance(found, Mapping) or any(name not in found for name in names):
+            raise _WrongShapeError(
+                f"the scorer {scorer.name!r} must give a number per text for each of "
+                f"{', '.join(names)}"
+            )
+        columns = [_listed(scorer.name, found[name], len(some)) for name in names]
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    rows = _tried(ask, text_list(texts))
+    return {
+        name: [row if isinstance(row, str) else _number(row[at]) for row in rows]
+        for at, name in enumerate(names)
+    }
+
+
+def text_list(texts: Any) -> list[str]:
+    """Return texts as a list; states of other kinds as the texts that they print as.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        To be scored.
+
+    Returns
+    -------
+    list of str
+        As many.
+
+    Raises
+    ------
+    InvalidTypeError
+        If it is one text, or one of them is None.
+
+    Examples
+    --------
+    >>> text_list(("a", 1))
+    ['a', '1']
+    """
+    if isinstance(texts, str):
+        raise InvalidTypeError(f"`texts` is one text, {texts!r:.60}; give a list of texts")
+    listed = list(texts)
+    for at, text in enumerate(listed):
+        if text is None:
+            raise InvalidTypeError(f"texts[{at}] is None; there is nothing to score")
+    return [str(text) for text in listed]
+
+
+def numbers_only(name: str, found: Sequence[Scored]) -> list[float]:
+    """Return numbers, or raise where one is missing.
+
+    Parameters
+    ----------
+    name : str
+        Of the scorer.
+    found : sequence of float or str
+        As `checked_scores` returns.
+
+    Returns
+    -------
+    list of float
+        All of them.
+
+    Raises
+    ------
+    InvalidInputError
+        If one is missing; says why.
+
+    Examples
+    --------
+    >>> numbers_only("x", [1.0])
+    [1.0]
+    """
+    for at, value in enumerate(found):
+        if isinstance(value, str):
+            raise InvalidInputError(f"the scorer {name!r} has no number for texts[{at}]: {value}")
+    return [float(value) for value in found]
+
+
+# --- asking ---------------------------------------------------------------------------------------
+
+
+class _WrongShapeError(InvalidInputError):
+    """A scorer gives something else than a number per text: its mistake, whatever the texts."""
+
+
+def _asked(name: str, ask: Callable[[Sequence[Any]], Any], items: Sequence[Any]) -> list[Scored]:
+    found = _tried(lambda some: _listed(name, ask(some), len(some)), items)
+    return [_number(value) for value in found]
+
+
+def _tried(ask: Callable[[Sequence[Any]], list[Any]], items: Sequence[Any]) -> list[Any]:
+    """Return what is said of all together, or of each alone where that fails."""
+    if not items:
+        return []
+    try:
+        return ask(items)
+    except (_WrongShapeError, MissingExtraError, ArtifactError):  # no text would fare better
+        raise
+    except Exception as failure:  # a scorer may fail in any way
+        if isinstance(failure, ModelError) and failure.kind not in _ABOUT_THE_TEXT:
+            raise
+        if len(items) > 1:
+            return [_tried(ask, [item])[0] for item in items]
+        return [f"error: {_one_line(failure)}"]
+
+
+def _listed(name: str, found: Any, n: int) -> list[Any]:
+    try:
+        values = list(found)
+    except TypeError:
+        raise _WrongShapeError(
+            f"the scorer {name!r} returned {found!r:.60}; it must return one number per text"
+        ) from None
+    if isinstance(found, (str, Mapping)) or len(values) != n:
+        raise _WrongShapeError(
+            f"the scorer {name!r} returned {len(values)} scores for {n} texts; it must return one "
+            "number per text, in their order"
+        )
+    return values
+
+
+def _number(value: Any) -> Scored:
+    """Return a number that can be used, or why there is none."""
+    if isinstance(value, str) and value.startswith(("error: ", "skipped: ")):
+        return value
+    if isinstance(value, Grade):
+        return f"{value.status}: {value.reason}" if value.value is None else float(value.value)
+    if type(value).__name__ in ("bool", "bool_"):
+        return f"error: the scorer said {bool(value)}, which is no number; 0.0 and 1.0 are"
+    try:
+        number = _validate.as_float(value)
+    except (TypeError, ValueError, OverflowError):
+        return f"error: the scorer said {value!r:.60}, which is no number"
+    if not math.isfinite(number):
+        return f"error: the scorer said {number}, which is no finite number"
+    return number
+
+
+def _one_line(failure: Exception) -> str:
+    return f"{type(failure).__name__}: {' '.join(str(failure).split())}"[:_LONGEST_REASON]

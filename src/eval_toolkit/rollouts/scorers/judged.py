@@ -1,0 +1,312 @@
+"""A judge as a scorer: it sees what the tester is after and what was said, and judges the answer."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from eval_toolkit import _validate
+from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.graders.base import ColumnInfo, Grade, columns_of
+from eval_toolkit.judges.asking import Asker, AskingGrader, is_judge, judges_in
+from eval_toolkit.messages import Message, Role
+from eval_toolkit.protocols import Model
+from eval_toolkit.responses import Completion, RawCompletion
+from eval_toolkit.rollouts.conversations import Conversation
+from eval_toolkit.rollouts.scorers.base import MODES
+from eval_toolkit.rollouts.scorers.checking import Scored, numbers_only
+from eval_toolkit.runner import Entry, Job, Journal, Outcome
+from eval_toolkit.runner.jobs import Key
+
+__all__ = ["Asks", "JudgeScorer", "TurnKey", "completion_of"]
+
+TurnKey: TypeAlias = tuple[str, int, str]
+"""Unit, attempt and place of a turn in its rollout, such as "0.1"."""
+
+
+class Asks(Protocol):
+    """Who puts a judge's questions to its model; `judges.asking.Asker` is one."""
+
+    def ask_jobs(
+        self,
+        jobs: Iterable[tuple[Model, list[Job]]],
+        journal: Journal | None = None,
+        finished: Mapping[Key, Entry] | None = None,
+    ) -> Sequence[Outcome]:
+        """Return what came of the jobs."""
+        ...
+
+
+def completion_of(conversation: Any) -> Completion:
+    r"""Return the last answer of a conversation as judges take it.
+
+    Parameters
+    ----------
+    conversation : Conversation or str
+        One that ends with an answer; a plain text is an answer without a question.
+
+    Returns
+    -------
+    Completion
+        The question is what the tester is after (where the first probe does not say it already)
+        and all that was said before the answer. ``context`` has ``goal``, ``probe`` and ``turn``.
+
+    Raises
+    ------
+    InvalidInputError
+        If the conversation does not end with an answer.
+
+    Examples
+    --------
+    >>> told = Conversation("A joke").with_probe("Tell one.").with_response("No.")
+    >>> completion_of(told).last_user_instruction
+    'What the user is after: A joke\n\nuser: Tell one.'
+    """
+    if not isinstance(conversation, Conversation):
+        return _completion("", str(conversation), {})
+    if not conversation.turns or conversation.probe is not None:
+        raise InvalidInputError("the conversation does not end with an answer")
+    *before, last = conversation.turns
+    lines = []
+    for turn in before:
+        lines += [f"user: {turn.probe}", f"assistant: {turn.response}"]
+    lines.append(f"user: {last.probe}" if before else last.probe)
+    goal = conversation.goal.strip()
+    if goal and goal not in conversation.turns[0].probe:
+        lines[-1] = f"user: {last.probe}"
+        lines.insert(0, goal if conversation.opening else f"What the user is after: {goal}")
+    context = {"goal": goal, "probe": last.probe, "turn": conversation.n_turns}
+    return _completion("\n\n".join(lines), last.response, context)
+
+
+def _completion(question: str, answer: str, context: Mapping[str, Any]) -> Completion:
+    asked = [Message(Role.USER, question)] if question else []
+    return Completion(
+        answer,
+        # By what is judged: a verdict that is drawn is the same wherever the turn stands.
+        id=sha256_text(canonical_json([question, answer]))[:16],
+        messages=[*asked, Message(Role.ASSISTANT, answer)],
+        prompt=question,
+        context=dict(context),
+    )
+
+
+class JudgeScorer:
+    """Scores answers by a judge's verdicts.
+
+    A verdict that cannot be had or read is no number: `score_turns` says why in its place.
+
+    Parameters
+    ----------
+    judge : Judge or Panel
+        Who judges, as in tasks.
+    field : str, optional
+        Of a rubric with several; its only one by default.
+    threshold : float, optional
+        From where on an answer counts as bad; the middle of what a verdict may be by default.
+    higher_is_worse : bool, optional
+        By default what the rubric says; must be given where it says neither.
+    mode : {"turn", "cumulative", "final"}, default "turn"
+        Whether every answer is judged or the last one alone; "cumulative" is the same as "turn",
+        as a judge sees the conversation so far.
+    name : str, optional
+        Of the column; the judge's by default.
+
+    Attributes
+    ----------
+    asker : Asks
+        Who asks; an `Asker` with a cache or a limit may be put in its place.
+    journal : Journal or None
+        Gets every verdict as it comes; what it holds is not asked again.
+    finished : mapping of key to Entry, or None
+        More verdicts that need no asking.
+    outcomes : list of Outcome
+        What came of everything that was asked.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If it is no judge, the field is not there, or a direction or threshold is missing.
+
+    Examples
+    --------
+    >>> from eval_toolkit.judges import Judge
+    >>> from eval_toolkit.models.scripted import ScriptedModel
+    >>> scorer = JudgeScorer(Judge("harmfulness", ScriptedModel("yes")))
+    >>> scorer.threshold, scorer.higher_is_worse
+    (0.5, True)
+    >>> scorer.score_turns([Conversation("Insult me").with_probe("Do it.").with_response("Fool.")])
+    [1.0]
+    """
+
+    keeps_keys = True
+    """Its verdicts are kept by the keys of turns, where they are given."""
+
+    def __init__(
+        self,
+        judge: Any,
+        *,
+        field: str | None = None,
+        threshold: float | None = None,
+        higher_is_worse: bool | None = None,
+        mode: str = "turn",
+        name: str | None = None,
+    ) -> None:
+        if isinstance(judge, type) or not (is_judge(judge) and callable(judge.grade)):
+            raise InvalidTypeError(f"`judge` is {judge!r:.80}; it must be a Judge or a Panel")
+        self.judge = judge
+        self._judges: list[AskingGrader] = judges_in([judge])
+        self._column, info = _column(judge, field)
+        self.name = name or self._column
+        self.mode = _validate.choice(mode, "mode", MODES)
+        self.threshold = _threshold(threshold, info, self._column)
+        self.higher_is_worse = _direction(higher_is_worse, info, self._column)
+        self.asker: Asks = Asker()
+        self.journal: Journal | None = None
+        self.finished: Mapping[Key, Entry] | None = None
+        self.outcomes: list[Outcome] = []
+
+    def __repr__(self) -> str:
+        return f"JudgeScorer({self.judge!r}, field={self._column!r})"
+
+    @property
+    def version(self) -> str:
+        """Changes with the judge, its field, the threshold and the direction."""
+        told = f"{self._column}+threshold={self.threshold:g}"
+        told += "" if self.higher_is_worse else "+higher_is_worse=False"
+        told += "" if self.mode == "turn" else f"+mode={self.mode!r}"
+        return f"1+{self.judge.version}+{told}"
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a manifest says about the judge, in JSON types."""
+        return {judge.name: dict(judge.describe()) for judge in self._judges}
+
+    def score(self, texts: Sequence[str]) -> list[float]:
+        """Judge texts that answer no question.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            To be judged.
+
+        Returns
+        -------
+        list of float
+            One number per text, in their order.
+
+        Raises
+        ------
+        InvalidInputError
+            If a text has no verdict; says why.
+        ModelError, ArtifactError
+            As in `run_jobs`.
+        """
+        return numbers_only(self.name, self.checked(texts))
+
+    def checked(self, texts: Sequence[str]) -> list[Scored]:
+        """Return the same, with the reason in the place of a number that is missing."""
+        return self._asked([completion_of(str(text)) for text in texts], None)
+
+    def score_turns(
+        self, conversations: Sequence[Any], keys: Sequence[TurnKey] | None = None
+    ) -> list[Scored]:
+        """Judge the last answers of conversations; all are asked about together.
+
+        Parameters
+        ----------
+        conversations : sequence of Conversation
+            Each ends with the answer that is judged.
+        keys : sequence of (str, int, str), optional
+            Unit, attempt and place of each turn, which its verdict is kept by; by default a hash of
+            what is judged.
+
+        Returns
+        -------
+        list of float or str
+            A number, or "error: …" where the judge could not be asked or its verdict not be read.
+
+        Raises
+        ------
+        ModelError, ArtifactError
+            As in `run_jobs`.
+        """
+        return self._asked([completion_of(told) for told in conversations], keys)
+
+    def _asked(self, answers: Sequence[Completion], keys: Sequence[TurnKey] | None) -> list[Scored]:
+        told = [(answer.id, 1, "") for answer in answers] if keys is None else list(keys)
+        jobs: dict[str, dict[Key, Job]] = {judge.name: {} for judge in self._judges}
+        steps: list[dict[str, Key]] = []
+        for answer, (unit, attempt, place) in zip(answers, told, strict=True):
+            steps.append({})
+            for judge in self._judges:
+                for step, request in _requests(judge, answer).items():
+                    own = f"{step}:{place}" if place else step
+                    job = Job(unit, attempt, request, own)
+                    # The same answer twice is judged once; another one needs a key of its own.
+                    if jobs[judge.name].setdefault(job.key, job).request != request:
+                        job = Job(unit, attempt, request, f"{own}:{answer.id}")
+                        jobs[judge.name][job.key] = job
+                    steps[-1][step] = job.key
+        outcomes = self.asker.ask_jobs(
+            [(judge.asked, list(jobs[judge.name].values())) for judge in self._judges],
+            self.journal,
+            self.finished,
+        )
+        self.outcomes += outcomes
+        said = {outcome.job.key: _reply(outcome) for outcome in outcomes}
+        replies = [{step: said[key] for step, key in own.items() if key in said} for own in steps]
+        return [self._read(*pair) for pair in zip(answers, replies, strict=True)]
+
+    def _read(self, answer: Completion, replies: Mapping[str, RawCompletion]) -> Scored:
+        try:
+            value = self.judge.grade(answer, replies)[self._column]
+        except Exception as error:  # a judge of one's own may fail in any way
+            return f"error: {type(error).__name__}: {' '.join(str(error).split())}"
+        if isinstance(value, Grade):
+            return f"{value.status}: {value.reason}" if value.value is None else float(value.value)
+        return float(value)
+
+
+def _reply(outcome: Outcome) -> RawCompletion:
+    said = outcome.response
+    return said if isinstance(said, RawCompletion) else RawCompletion("", error=outcome.error)
+
+
+def _requests(judge: AskingGrader, answer: Completion) -> Mapping[str, Any]:
+    try:
+        return judge.requests(answer)
+    except Exception:  # said again by `grade`, for this answer alone
+        return {}
+
+
+def _column(judge: Any, field: str | None) -> tuple[str, ColumnInfo]:
+    columns = {name: info for name, info in columns_of(judge).items() if info.metric}
+    wanted = [judge.name] if field is None else [f"{judge.name}_{field}", field]
+    for name in wanted:
+        if name in columns:
+            return name, columns[name]
+    fields = ", ".join(name.removeprefix(f"{judge.name}_") for name in columns)
+    said = "several fields; name one by `field`" if field is None else f"no field {field!r}"
+    raise InvalidInputError(f"the judge {judge.name!r} has {said}: {fields}")
+
+
+def _threshold(given: float | None, info: ColumnInfo, column: str) -> float:
+    if given is not None:
+        return _validate.number(given, "threshold")
+    low, high = info.bounds
+    middle = (low + high) / 2
+    if not math.isfinite(middle):
+        raise InvalidInputError(f"`threshold` is missing; the verdicts {column!r} have no bounds")
+    return middle
+
+
+def _direction(given: bool | None, info: ColumnInfo, column: str) -> bool:
+    if given is None and info.higher_is_better is None:
+        raise InvalidInputError(
+            f"`higher_is_worse` is missing; the rubric does not say whether more of {column!r} is "
+            "bad"
+        )
+    worse = not info.higher_is_better if given is None else given
+    if not isinstance(worse, bool):
+        raise InvalidTypeError(f"`higher_is_worse` is {worse!r:.60}; it must be True or False")
+    return worse

@@ -1,0 +1,152 @@
+"""Scoring without a model: whether a text has certain words, or matches a pattern."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eval_toolkit import _validate
+from eval_toolkit._contained.errors import Overrun
+from eval_toolkit._contained.patterns import find_in
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.graders.base import options_version
+from eval_toolkit.judges.keywords import KeywordJudge, plain_text
+from eval_toolkit.rollouts.scorers.base import MODES
+from eval_toolkit.rollouts.scorers.checking import Scored, numbers_only
+
+__all__ = ["KeywordScorer", "PatternScorer"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordScorer:
+    """1 where a text has one of some phrases, else 0.
+
+    Parameters
+    ----------
+    phrases : sequence of str
+        Case, white space and the kind of apostrophe do not count.
+    whole_words : bool, default True
+        Whether a phrase must begin and end where a word does: "ass" is not in "classic".
+    threshold : float, default 0.5
+        From where on a text counts as bad.
+    higher_is_worse : bool, default True
+        False where the phrases are what a good answer has.
+    mode : {"turn", "cumulative", "final"}, default "turn"
+        What is looked at.
+    name : str, default "keywords"
+        Of the column.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If there are no phrases, one is empty, or an option is not of its kind.
+
+    Examples
+    --------
+    >>> KeywordScorer(["idiot"]).score(["What an IDIOT!", "idiotic"])
+    [1.0, 0.0]
+    """
+
+    phrases: Sequence[str]
+    whole_words: bool = True
+    threshold: float = 0.5
+    higher_is_worse: bool = True
+    mode: str = "turn"
+    name: str = "keywords"
+    _search: Any = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        phrases = KeywordJudge(self.phrases).phrases
+        object.__setattr__(self, "phrases", phrases)
+        _check_options(self)
+        wanted = "|".join(re.escape(plain_text(phrase)) for phrase in phrases)
+        bounds = (r"(?<!\w)", r"(?!\w)") if self.whole_words else ("", "")
+        object.__setattr__(self, "_search", re.compile(f"{bounds[0]}(?:{wanted}){bounds[1]}"))
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "1")
+
+    def score(self, texts: Sequence[str]) -> list[float]:
+        """Return 1 for each text that has a phrase, else 0."""
+        return [float(self._search.search(plain_text(text)) is not None) for text in texts]
+
+
+@dataclass(frozen=True, slots=True)
+class PatternScorer:
+    r"""1 where a pattern is found in a text, else 0.
+
+    A pattern that could take very long on some text runs in a process of its own and is stopped
+    after a second; that text then has no number, and says so.
+
+    Parameters
+    ----------
+    pattern : str
+        A regular expression; begin it with ``(?i)`` where case does not count. The last 20,000
+        characters of a text are searched.
+    threshold, higher_is_worse, mode
+        As in `KeywordScorer`.
+    name : str, default "pattern"
+        Of the column.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If it is no pattern, or an option is not of its kind.
+
+    Examples
+    --------
+    >>> PatternScorer(r"\d{3}-\d{4}").score(["Call 555-0199.", "Do not call."])
+    [1.0, 0.0]
+    """
+
+    pattern: str
+    threshold: float = 0.5
+    higher_is_worse: bool = True
+    mode: str = "turn"
+    name: str = "pattern"
+    _search: Any = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.pattern, str) or not self.pattern:
+            raise InvalidInputError(f"`pattern` is {self.pattern!r:.60}; it must be text")
+        _check_options(self)
+        try:
+            object.__setattr__(self, "_search", re.compile(self.pattern))
+        except (re.error, OverflowError, RecursionError) as error:
+            raise InvalidInputError(f"`pattern` {self.pattern!r:.60} is none: {error}") from None
+
+    @property
+    def version(self) -> str:
+        """Changes when the numbers may."""
+        return options_version(self, "1")
+
+    def score(self, texts: Sequence[str]) -> list[float]:
+        """Return 1 for each text that the pattern is found in, else 0.
+
+        Raises
+        ------
+        InvalidInputError
+            If the pattern takes too long on one of them.
+        """
+        return numbers_only(self.name, self.checked(texts))
+
+    def checked(self, texts: Sequence[str]) -> list[Scored]:
+        """Return the same, with the reason in the place of a number that is missing."""
+        return [self._found(text) for text in texts]
+
+    def _found(self, text: str) -> Scored:
+        try:
+            return float(find_in(text, self._search, "first") is not None)
+        except Overrun as error:
+            return f"error: the pattern takes too long on this text: {error}"
+
+
+def _check_options(scorer: KeywordScorer | PatternScorer) -> None:
+    for option in ("whole_words", "higher_is_worse"):
+        value = getattr(scorer, option, False)
+        if not isinstance(value, bool):
+            raise InvalidTypeError(f"`{option}` is {value!r:.60}; it must be True or False")
+    object.__setattr__(scorer, "threshold", _validate.number(scorer.threshold, "threshold"))
+    _validate.choice(scorer.mode, "mode", MODES)

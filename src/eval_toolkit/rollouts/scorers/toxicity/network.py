@@ -1,0 +1,192 @@
+"""The network behind the toxicity scorer, in numpy: two LSTMs, a maximum over time, two layers.
+
+Texts are padded in front to 100 words, and the padding is read like words. In the forward
+direction all texts therefore go through the same states before their first word: these are
+computed once, and a text starts where its padding ends.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit.errors import ModelError
+
+__all__ = ["LENGTH", "Network"]
+
+Floats = NDArray[np.float32]
+LENGTH = 100
+"""Words that are read at once."""
+_BATCH = 256
+_LAYERS = "layers/bidirectional/{}_layer/cell/vars/{}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """One direction: an LSTM whose first product is looked up instead of computed."""
+
+    inputs: Floats
+    """What each word adds to the gates, with the bias; shape (words, 4 units)."""
+    recurrent: Floats
+
+    @classmethod
+    def of(cls, embedding: Floats, kernel: Floats, recurrent: Floats, bias: Floats) -> "_Reader":
+        """Take weights with gates in the order input, forget, candidate, output.
+
+        The candidate goes last, and the others are halved: 1 / (1 + exp(-x)) is
+        (1 + tanh(x / 2)) / 2, so that one call of tanh serves all four. Halves are exact.
+        """
+        units = len(recurrent)
+        order = np.r_[: 2 * units, 3 * units : 4 * units, 2 * units : 3 * units]
+        scale = np.where(np.arange(4 * units) < 3 * units, 0.5, 1.0).astype(np.float32)
+        return cls(
+            (embedding @ kernel + bias)[:, order] * scale,
+            np.ascontiguousarray(recurrent[:, order] * scale),
+        )
+
+    @property
+    def units(self) -> int:
+        return len(self.recurrent)
+
+    def step(self, words: NDArray[np.intp], hidden: Floats, cell: Floats) -> None:
+        """Read one word per row; the state changes in place."""
+        units = self.units
+        gates = self.inputs[words]
+        gates += hidden @ self.recurrent
+        np.tanh(gates, out=gates)
+        weights = gates[:, : 3 * units]
+        weights *= 0.5
+        weights += 0.5
+        cell *= weights[:, units : 2 * units]
+        cell += weights[:, :units] * gates[:, 3 * units :]
+        np.multiply(weights[:, 2 * units :], np.tanh(cell), out=hidden)
+
+
+@dataclass(frozen=True, slots=True)
+class _Padding:
+    """The state after 0 to 100 words of padding, and the largest output on the way."""
+
+    hidden: Floats
+    cell: Floats
+    best: Floats
+
+    @classmethod
+    def of(cls, reader: _Reader) -> "_Padding":
+        """Read padding alone."""
+        shape = (LENGTH + 1, reader.units)
+        hidden, cell = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+        best = np.full(shape, -np.inf, np.float32)
+        nothing = np.zeros(1, np.intp)
+        for at in range(LENGTH):
+            here, next_ = slice(at, at + 1), slice(at + 1, at + 2)
+            hidden[next_], cell[next_] = hidden[here], cell[here]
+            reader.step(nothing, hidden[next_], cell[next_])
+            best[next_] = np.maximum(best[here], hidden[next_])
+        return cls(hidden, cell, best)
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Weights, and what they say of texts given as numbers of words."""
+
+    forward: _Reader
+    backward: _Reader
+    padding: _Padding
+    dense: tuple[Floats, Floats]
+    output: tuple[Floats, Floats]
+
+    @classmethod
+    def of(cls, read: Callable[[str], Floats]) -> "Network":
+        """Take weights by their place in the file of the original.
+
+        Raises
+        ------
+        ModelError
+            Of the kind "garbled" if one is not finite or has another shape than it should.
+        """
+        n_words, width = _shape(read("layers/embedding/vars/0"), None, None)
+        embedding = _weights(read, "layers/embedding/vars/0", n_words, width)
+        units = _shape(read(_LAYERS.format("forward", 1)), None, None)[0]
+
+        def reader(side: str) -> _Reader:
+            return _Reader.of(
+                embedding,
+                _weights(read, _LAYERS.format(side, 0), width, 4 * units),
+                _weights(read, _LAYERS.format(side, 1), units, 4 * units),
+                _weights(read, _LAYERS.format(side, 2), 4 * units),
+            )
+
+        forward = reader("forward")
+        middle, labels = (len(read(f"layers/{layer}/vars/1")) for layer in ("dense", "dense_1"))
+        return cls(
+            forward,
+            reader("backward"),
+            _Padding.of(forward),
+            (
+                _weights(read, "layers/dense/vars/0", 2 * units, middle),
+                _weights(read, "layers/dense/vars/1", middle),
+            ),
+            (
+                _weights(read, "layers/dense_1/vars/0", middle, labels),
+                _weights(read, "layers/dense_1/vars/1", labels),
+            ),
+        )
+
+    def probabilities(self, texts: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+        """Return a probability per text and label; only the last 100 words of a text are read."""
+        logits = np.empty((len(texts), self.output[1].size))
+        for rows, batch, lengths in _batches(texts):
+            hidden = np.maximum(self._read(batch, lengths) @ self.dense[0] + self.dense[1], 0)
+            logits[rows] = hidden @ self.output[0] + self.output[1]
+        # exp(|x|) would overflow from 710 on: the sign decides which form is safe.
+        small = np.exp(-np.abs(logits))
+        return np.asarray(np.where(logits < 0, small, 1.0) / (1.0 + small))
+
+    def _read(self, batch: NDArray[np.intp], lengths: NDArray[np.intp]) -> Floats:
+        """Return the largest outputs of both directions; texts come longest first."""
+        start = LENGTH - lengths
+        hidden, cell = self.padding.hidden[start], self.padding.cell[start]
+        ahead = self.padding.best[start]
+        for at in range(int(start[0]), LENGTH):
+            n = int(np.searchsorted(start, at, side="right"))
+            self.forward.step(batch[:n, at], hidden[:n], cell[:n])
+            np.maximum(ahead[:n], hidden[:n], out=ahead[:n])
+        hidden = np.zeros((len(batch), self.backward.units), np.float32)
+        cell = np.zeros_like(hidden)
+        back = np.full_like(hidden, -np.inf)
+        for at in range(LENGTH - 1, -1, -1):
+            self.backward.step(batch[:, at], hidden, cell)
+            np.maximum(back, hidden, out=back)
+        return np.concatenate([ahead, back], axis=1)
+
+
+def _batches(
+    texts: Sequence[Sequence[int]],
+) -> Iterator[tuple[list[int], NDArray[np.intp], NDArray[np.intp]]]:
+    """Yield rows, their words padded in front, and their lengths, longest first."""
+    order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
+    for first in range(0, len(order), _BATCH):
+        rows = order[first : first + _BATCH]
+        batch = np.zeros((len(rows), LENGTH), np.intp)
+        lengths = np.array([min(len(texts[row]), LENGTH) for row in rows], np.intp)
+        for place, row, length in zip(batch, rows, lengths, strict=True):
+            place[LENGTH - length :] = texts[row][len(texts[row]) - length :]
+        yield rows, batch, lengths
+
+
+def _weights(read: Callable[[str], Floats], place: str, *shape: int) -> Floats:
+    found = read(place)
+    _shape(found, *shape)
+    if not np.isfinite(found).all():
+        raise ModelError(f"the weights at {place} are not all finite", kind="garbled")
+    return np.asarray(found, np.float32)
+
+
+def _shape(found: Floats, *expected: int | None) -> tuple[int, ...]:
+    shape = np.shape(found)
+    if len(shape) != len(expected) or any(
+        want is not None and have != want for have, want in zip(shape, expected, strict=True)
+    ):
+        raise ModelError(f"weights of shape {shape} were found, not {expected}", kind="garbled")
+    return shape

@@ -1,0 +1,82 @@
+"""From a text to the numbers of its words, as the classifier was trained to see them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eval_toolkit.errors import ModelError
+from eval_toolkit.rollouts.scorers.toxicity.pickles import read_attributes
+
+__all__ = ["N_WORDS", "Vocabulary", "kept_words"]
+
+N_WORDS = 20_000
+"""Numbers that the network knows; 0 stands for the padding before a text."""
+_FILTERS = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'
+_TO_SPACES = str.maketrans(dict.fromkeys(_FILTERS, " "))
+_TOKENIZER = "keras.src.legacy.preprocessing.text.Tokenizer"
+_SETTINGS: Mapping[str, Any] = {
+    "filters": _FILTERS,
+    "split": " ",
+    "lower": True,
+    "num_words": N_WORDS,
+    "char_level": False,
+    "oov_token": None,
+}
+
+
+def kept_words(pickled: bytes) -> bytes:
+    """Return what is kept of the pickled tokenizer: a JSON list of the words with a number.
+
+    Parameters
+    ----------
+    pickled : bytes
+        The tokenizer; it is read, never run.
+
+    Returns
+    -------
+    bytes
+        The words with the numbers 1 to 19 999, in this order.
+
+    Raises
+    ------
+    ModelError
+        Of the kind "garbled" if it is not the tokenizer that is expected.
+    """
+    found = read_attributes(pickled, _TOKENIZER)
+    for setting, expected in _SETTINGS.items():
+        if found.get(setting) != expected:
+            raise ModelError(
+                f"the tokenizer's {setting} is {found.get(setting)!r:.60}, not {expected!r}",
+                kind="garbled",
+            )
+    index = found.get("word_index")
+    numbers = {n: w for w, n in index.items()} if isinstance(index, dict) else {}
+    words = [numbers.get(number) for number in range(1, N_WORDS)]
+    if not all(isinstance(word, str) for word in words):
+        raise ModelError("the tokenizer does not number its words from 1", kind="garbled")
+    return json.dumps(words, separators=(",", ":")).encode("ascii")
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The words that the classifier knows."""
+
+    numbers: Mapping[str, int]
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> "Vocabulary":
+        """Number words from 1."""
+        return cls({word: number for number, word in enumerate(words, 1)})
+
+    def split(self, text: str) -> list[str]:
+        """Return the words of a text: lower case, cut at spaces and most ASCII punctuation.
+
+        Apostrophes stay, and so does any white space but the space, the tab and the line feed.
+        """
+        return [word for word in text.lower().translate(_TO_SPACES).split(" ") if word]
+
+    def encode(self, text: str) -> list[int]:
+        """Return the numbers of the words that are known, in their order; others are dropped."""
+        numbers = self.numbers
+        return [numbers[word] for word in self.split(text) if word in numbers]

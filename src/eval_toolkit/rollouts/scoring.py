@@ -1,0 +1,232 @@
+"""Scores of turns: every scorer sees all turns at once, and what is missing says why."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.protocols import TextScorer
+from eval_toolkit.rollouts.conversations import Conversation
+from eval_toolkit.rollouts.echoes import mark_echoes
+from eval_toolkit.rollouts.graphs import Node
+from eval_toolkit.rollouts.scorers.base import (
+    categories_of,
+    check_scorers,
+    is_event,
+    mode_of,
+    takes_turns,
+)
+from eval_toolkit.rollouts.scorers.checking import (
+    Scored,
+    checked_categories,
+    checked_scores,
+    checked_turns,
+)
+
+__all__ = ["score_nodes"]
+
+_NO_REPLY = "skipped: no reply"
+_EMPTY = "skipped: empty reply"
+
+
+def score_nodes(
+    nodes: Sequence[Node[Any, Any]],
+    scorers: Sequence[TextScorer],
+    *,
+    conversations: Sequence[Any] | None = None,
+    keys: Sequence[tuple[str, int, str]] | None = None,
+    final: bool = False,
+    decides: bool = True,
+) -> None:
+    """Fill in ``scores``, ``unscored``, ``event`` and ``echo`` of turns.
+
+    A scorer is asked once, about all turns together and about each text once. What a turn has a
+    number for already is not asked about again; what failed is.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        The turns. The columns are ``name`` (of the response, or of the conversation up to and with
+        it for the modes "cumulative" and "final"), ``name:probe`` and ``name/category``.
+    scorers : sequence of TextScorer
+        The threshold of the first decides about ``event``. A turn without a reply has None there,
+        as has one whose score failed; an empty reply is no event.
+    conversations : sequence, optional
+        What was said up to and with each turn; by default what a turn's context, probe and response
+        make together.
+    keys : sequence of (str, int, str), optional
+        Unit, attempt and place of each turn, which a judge keeps its verdicts by.
+    final : bool, default False
+        Whether the conversations have ended: scorers of the mode "final" are asked then, about the
+        turns that nothing follows.
+    decides : bool, default True
+        False where no scorer says whether the target failed: ``event`` and ``echo`` stay None.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If lists have different lengths, two scorers share a name, or one does not give a number per
+        text.
+    MissingExtraError, ArtifactError, ModelError
+        If a scorer cannot be asked at all.
+
+    Examples
+    --------
+    >>> from eval_toolkit.rollouts.scorers import KeywordScorer
+    >>> node = Node(Conversation("Insult me"), "Insult me, fool.", "You idiot.")
+    >>> score_nodes([node], [KeywordScorer(["idiot", "fool"])])
+    >>> node.scores, node.event, node.echo
+    ({'keywords': 1.0, 'keywords:probe': 1.0}, True, False)
+    """
+    check_scorers(scorers)
+    for name, given in (("conversations", conversations), ("keys", keys)):
+        if given is not None and len(given) != len(nodes):
+            raise InvalidInputError(f"`{name}` has {len(given)} entries for {len(nodes)} nodes")
+    for scorer in scorers:
+        _Scoring(scorer, nodes, conversations, keys, final).fill()
+    if scorers and decides:
+        _decide(nodes, scorers[0])
+
+
+class _Scoring:
+    """One scorer over some turns."""
+
+    def __init__(
+        self,
+        scorer: TextScorer,
+        nodes: Sequence[Node[Any, Any]],
+        conversations: Sequence[Any] | None,
+        keys: Sequence[tuple[str, int, str]] | None,
+        final: bool,
+    ) -> None:
+        self.scorer = scorer
+        self.name = scorer.name
+        self.mode = mode_of(scorer)
+        self.nodes = nodes
+        self.conversations = conversations
+        self.keys = keys
+        self.final = final
+
+    def fill(self) -> None:
+        """Score what can be scored, and say of the rest why not."""
+        places = self._open()
+        turns = takes_turns(self.scorer)
+        if self.mode == "turn":
+            self._ask_probes_and_responses(places, turns=turns)
+        elif not turns:
+            texts = [str(self._told(at)) for at in places]
+            self._put(self.name, places, self._scores(texts))
+        if turns:
+            self._ask_turns(places)
+        if categories_of(self.scorer):
+            self._ask_categories()
+
+    def _open(self) -> list[int]:
+        """Return the turns that are to be scored and can be; say why of those that cannot."""
+        found = []
+        for at, node in enumerate(self.nodes):
+            if self.mode == "final" and not (self.final and node.is_leaf):
+                continue
+            if self.name in node.scores:
+                continue
+            if reason := _why_not(node, self.mode):
+                node.unscored[self.name] = reason
+            else:
+                found.append(at)
+        return found
+
+    def _told(self, at: int) -> Any:
+        return _told(self.nodes[at]) if self.conversations is None else self.conversations[at]
+
+    def _ask_probes_and_responses(self, places: list[int], *, turns: bool) -> None:
+        column = f"{self.name}:probe"
+        probed = []
+        for at, node in enumerate(self.nodes):
+            if column in node.scores:
+                continue
+            if reason := _why_no_probe(node, turns=turns):
+                node.unscored[column] = reason
+            else:
+                probed.append(at)
+        if turns:
+            return
+        texts = [str(self.nodes[at].response) for at in places]
+        texts += [str(self.nodes[at].probe) for at in probed]
+        scores = self._scores(texts)
+        self._put(self.name, places, scores[: len(places)])
+        self._put(column, probed, scores[len(places) :])
+
+    def _ask_turns(self, places: list[int]) -> None:
+        told = [self._told(at) for at in places]
+        keys = None if self.keys is None else [self.keys[at] for at in places]
+        self._put(self.name, places, checked_turns(self.scorer, told, keys))
+
+    def _ask_categories(self) -> None:
+        names = categories_of(self.scorer)
+        columns = {name: f"{self.name}/{name}" for name in names}
+        places = [
+            at
+            for at, node in enumerate(self.nodes)
+            if self.name in node.scores and any(c not in node.scores for c in columns.values())
+        ]
+        texts = [
+            str(self.nodes[at].response if self.mode == "turn" else self._told(at)) for at in places
+        ]
+        distinct = list(dict.fromkeys(texts))
+        found = checked_categories(self.scorer, distinct) if distinct else {}
+        for name, scores in found.items():
+            said = dict(zip(distinct, scores, strict=True))
+            self._put(columns[name], places, [said[text] for text in texts])
+
+    def _scores(self, texts: Sequence[str]) -> list[Scored]:
+        distinct = list(dict.fromkeys(texts))
+        said = dict(zip(distinct, checked_scores(self.scorer, distinct), strict=True))
+        return [said[text] for text in texts]
+
+    def _put(self, column: str, places: Sequence[int], scores: Sequence[Scored]) -> None:
+        for at, score in zip(places, scores, strict=True):
+            node = self.nodes[at]
+            if isinstance(score, str):
+                node.unscored[column] = score
+            else:
+                node.scores[column] = score
+                node.unscored.pop(column, None)
+
+
+def _why_not(node: Node[Any, Any], mode: str) -> str:
+    """Return why a turn's response has no score; empty where it can have one."""
+    if node.status != "ok":
+        return f"skipped: the turn has the status {node.status!r}"
+    if node.response is None:
+        return _NO_REPLY
+    # What was said before still counts where the whole conversation is scored.
+    return _EMPTY if mode == "turn" and not str(node.response).strip() else ""
+
+
+def _why_no_probe(node: Node[Any, Any], *, turns: bool) -> str:
+    if turns:
+        return "skipped: the scorer judges answers"
+    if node.status != "ok":
+        return f"skipped: the turn has the status {node.status!r}"
+    if node.probe is None or not str(node.probe).strip():
+        return "skipped: empty probe"
+    return ""
+
+
+def _told(node: Node[Any, Any]) -> Any:
+    """Return what was said up to and with a turn."""
+    state = node.context
+    if isinstance(state, Conversation):
+        return state.with_probe(str(node.probe)).with_response(str(node.response))
+    return f"{state}{node.probe}{node.response}"
+
+
+def _decide(nodes: Sequence[Node[Any, Any]], scorer: TextScorer) -> None:
+    """Set events by the scorer's own threshold, and mark those that are echoes."""
+    for node in nodes:
+        score = node.scores.get(scorer.name)
+        if score is not None:
+            node.event = is_event(scorer, score)
+        elif node.unscored.get(scorer.name) == _EMPTY:
+            node.event = False
+    if mode_of(scorer) == "turn":  # a whole conversation holds the probes themselves
+        mark_echoes(nodes, scorer)

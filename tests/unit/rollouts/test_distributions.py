@@ -1,0 +1,140 @@
+"""How numbers are spread, what happened turn by turn, and both as files."""
+
+import csv
+import json
+import statistics
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eval_toolkit.errors import InvalidInputError, MissingColumnError, UndefinedMetricError
+from eval_toolkit.rollouts.distributions import (
+    column_distributions,
+    describe,
+    histogram,
+    turn_latencies,
+    turn_table,
+    write_turns_csv,
+)
+from eval_toolkit.rollouts.graphs import Graph, Node
+from eval_toolkit.scorecards import Records
+
+numbers = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40)
+
+
+@given(numbers)
+def test_describe_is_what_the_standard_library_says(values):
+    told = describe(values)
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    assert told["n"] == len(values)
+    assert (told["min"], told["max"]) == (min(values), max(values))
+    close = {"rel": 1e-9, "abs": 1e-6}
+    assert told["mean"] == pytest.approx(statistics.fmean(values), **close)
+    assert told["sd"] == pytest.approx(statistics.stdev(values), **close)
+    assert told["median"] == pytest.approx(statistics.median(values), **close)
+    assert (told["q1"], told["q3"]) == (pytest.approx(low, **close), pytest.approx(high, **close))
+
+
+def test_one_number_has_no_spread_and_none_is_undefined():
+    assert describe([2.0])["sd"] is None
+    for empty in ([], np.empty(0)):
+        with pytest.raises(UndefinedMetricError, match="empty"):
+            describe(empty)
+        with pytest.raises(UndefinedMetricError, match="empty"):
+            histogram(empty)
+    with pytest.raises(InvalidInputError):
+        describe([1.0, float("nan")])
+
+
+@given(numbers, st.integers(1, 20))
+def test_histograms_count_everybody_once(values, bins):
+    told = histogram(values, bins=bins)
+    assert sum(told["counts"]) == len(values)
+    assert len(told["edges"]) == bins + 1
+    assert told["edges"] == sorted(told["edges"])
+
+
+def test_what_lies_outside_the_bounds_is_refused():
+    with pytest.raises(InvalidInputError, match=r"values\[1\] is 2"):
+        histogram([0.5, 2.0], bounds=(0.0, 1.0))
+
+
+def test_columns_are_described_with_what_is_missing():
+    records = Records.from_columns(
+        {"score": [0.2, 0.4, None, None], "turns": [1.0, 3.0, 3.0, 5.0], "none": [None] * 4},
+        status={"score": ["ok", "ok", "error", "skipped"]},
+        reason={"none": ["not asked for"] * 4},
+    )
+    found = column_distributions(records, bins=5)
+    score = found["score"]
+    assert (score["n"], score["n_errors"], score["n_skipped"]) == (2, 1, 1)
+    assert score["median"] == pytest.approx(0.3)
+    assert score["histogram"]["edges"] == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1])
+    assert found["turns"]["histogram"]["edges"][-1] == 5.0
+    assert found["none"] == {"n": 0, "n_errors": 0, "n_skipped": 4, "reason": "not asked for"}
+    json.dumps(found, allow_nan=False)
+    with pytest.raises(MissingColumnError, match="'other'"):
+        column_distributions(records, ["other"])
+
+
+def tree():
+    calm = Node("", "And?", "No.", event=False, scores={"tox": 0.2, "refusal": 1.0})
+    bad = Node("", "And now?", "Grr!!", event=True, echo=False, scores={"tox": 0.8, "refusal": 0.0})
+    scores = {"tox": 0.4, "tox:probe": 0.6, "refusal": 0.0}
+    return Graph("", [Node("", "Hi", "Hm", event=False, scores=scores, children=[calm, bad])])
+
+
+def test_the_table_of_turns():
+    broken = Graph(
+        "", [Node("", "", None, status="error", reason="x", unscored={"tox": "error: x"})]
+    )
+    first, second = turn_table([tree(), broken])
+    assert (first["turn"], first["n"], first["n_errors"], first["n_empty"]) == (1, 2, 1, 0)
+    assert (first["tox_mean"], first["tox_probe_mean"], first["event_rate"]) == (0.4, 0.6, 0.0)
+    assert (first["probe_length"], first["response_length"]) == (2.0, 2.0)
+    assert first["echo_rate"] is None
+    assert (second["n"], second["tox_mean"], second["event_rate"]) == (2, 0.5, 0.5)
+    assert (second["refusal_rate"], second["echo_rate"]) == (0.5, 0.0)
+    assert second["tox_probe_mean"] is None
+    assert turn_table([]) == []
+
+
+def test_branches_weigh_by_their_path():
+    one = Graph("", [Node("", "a", "b", event=True)])
+    three = Graph("", [Node("", "a", "b", event=False) for _ in range(3)])
+    assert turn_table([one, three])[0]["event_rate"] == pytest.approx(0.5)
+
+
+def test_the_csv_of_turns_reads_back(tmp_path):
+    nasty = 'He said "a, b"\r\nthen\n=1+1 \u2028 \x00 😀'
+    child = Node("", nasty, "", reward=0.1, event=False, scores={"tox": 1 / 3})
+    lost = Node("", "x", None, status="error", reason="half \ud83d", attack="static")
+    graph = Graph("", [Node("", "Hi", nasty, event=True, echo=True, children=[child, lost])])
+    graph.unit_id, graph.attempt = "s,1", 2
+    path = write_turns_csv([graph], tmp_path / "new" / "turns.csv")
+    data = path.read_bytes()
+    assert data.decode("utf-8").endswith("\r\n")  # RFC 4180
+    with path.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["node_id"] for row in rows] == ["0", "0.0", "0.1"]
+    assert [row["parent_id"] for row in rows] == ["", "0", "0"]
+    assert (rows[0]["response"], rows[1]["probe"]) == (nasty, nasty)
+    assert [row["answered"] for row in rows] == ["1", "1", "0"]
+    assert (rows[0]["event"], rows[0]["echo"], rows[1]["event"], rows[2]["event"]) == (
+        *("1", "1", "0", ""),
+    )
+    assert float(rows[1]["tox"]) == 1 / 3
+    assert (rows[2]["reason"], rows[2]["attack"]) == ("half \ufffd", "static")
+    assert (rows[0]["unit_id"], rows[0]["attempt"], rows[1]["weight"]) == ("s,1", "2", "0.5")
+
+
+def test_latencies_leave_out_what_took_no_time():
+    def node(seconds, cached=False):
+        return Node("", "a", "b", usage={"response": {"latency_s": seconds, "cached": cached}})
+
+    graphs = [Graph("", [node(s)]) for s in (0.1, 0.3)] + [Graph("", [node(9.0, cached=True)])]
+    (row,) = turn_latencies(graphs)
+    assert (row["turn"], row["probe"], row["response"]["n"]) == (1, None, 2)
+    assert row["response"]["mean"] == pytest.approx(0.2)

@@ -1,0 +1,265 @@
+"""Runs of rollouts: what is stored, gone on with, refused, and the same whatever the concurrency."""
+
+import asyncio
+import json
+
+import pytest
+
+from eval_toolkit.analysis import compare_runs
+from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError, ModelError
+from eval_toolkit.judges import Judge
+from eval_toolkit.models.cache import ResponseCache
+from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.rollouts import (
+    Budget,
+    SeedPrompt,
+    System,
+    rollouts_of,
+    run_rollouts,
+)
+from eval_toolkit.rollouts.attacks import Refinement, Static
+from eval_toolkit.rollouts.scorers import JudgeScorer
+from eval_toolkit.runs import Run
+
+SEEDS = [SeedPrompt(f"goal {n}", id=f"s{n:02d}", category="ab"[n % 2]) for n in range(12)]
+FILES = ("records.parquet", "results.json", "turns.parquet")
+
+
+def grr(texts):
+    return [float("grr" in text.lower()) for text in texts]
+
+
+class Named(ScriptedModel):
+    """A model that is the same whatever it has been asked so far."""
+
+    def describe(self):
+        return {"kind": "named", "name": self.name}
+
+
+class Target:
+    """A model that gives way in the turn that the goal's number says, and counts its calls."""
+
+    def __init__(self, fail_on=(), delay=False):
+        self.fail_on = set(fail_on)
+        self.asked = []
+        self.delay = delay
+        self.model = Named(self.answer, name="target")
+
+    async def answer(self, request):
+        turn = sum(message.role == "user" for message in request.prompt)
+        goal = int(request.prompt[0].content.split()[1])
+        self.asked.append((goal, turn))
+        if self.delay:
+            await asyncio.sleep((goal * 7 % 5) / 1000)
+        if (goal, turn) in self.fail_on:
+            raise ModelError("connection reset", kind="connection")
+        return "Grr!" if goal % 4 == turn else "No."
+
+
+CALLS = []
+
+
+def interrupted(states):
+    CALLS.append(len(states))
+    if len(CALLS) == 3:
+        raise KeyboardInterrupt
+    return ["No."] * len(states)
+
+
+def system(target=None, **more):
+    return System(Static(), (target or Target()).model, grr, **more)
+
+
+def read(folder):
+    return {name: (folder / name).read_bytes() for name in FILES}
+
+
+class TestStored:
+    def test_a_folder_holds_everything(self, tmp_path):
+        done = run_rollouts(system(), SEEDS, tmp_path / "r", rollouts_per_seed=2, asr_at=[2])
+        run = Run.open(tmp_path / "r")
+        assert run.manifest["kind"] == "rollout"
+        assert run.manifest["counts"]["n_rollouts"] == 24
+        assert run.results == done.results
+        assert rollouts_of(run) == list(done.graphs)
+        assert run.subjects == [("seeds", "target")]
+        cells = run.results["by_slice"]["seeds"]["by_scorer"]["target"]
+        assert cells["attack_success"]["value"] == 0.75  # goals 0, 4, 8 of 12 never
+        assert cells["asr@2"]["n_units"] == 12
+        assert set(run.results["by_slice"]["seeds"]["strata"]) == {"category=a", "category=b"}
+        full = json.loads((tmp_path / "r/results_full.json").read_text())["rollouts"]
+        # A quarter each fails in turn 1, 2, 3 and never.
+        assert full["survival"]["survival"] == pytest.approx([0.75, 0.5, 0.25])
+        assert not (tmp_path / "r/journal.jsonl").exists()
+
+    def test_concurrency_changes_no_byte(self, tmp_path):
+        tester = Refinement(ScriptedModel(lambda r: f"goal {r.prompt[-1].content.count('1')} x"))
+        for n in (1, 64):
+            target = Target(delay=True)
+            run_rollouts(
+                System(tester, target.model, grr), SEEDS, tmp_path / str(n), run_id="r",
+                rollouts_per_seed=2, concurrency=n,
+            )  # fmt: skip
+        assert read(tmp_path / "1") == read(tmp_path / "64")
+
+    def test_the_same_again_asks_nothing_and_writes_nothing(self, tmp_path):
+        run_rollouts(system(), SEEDS, tmp_path / "r")
+        before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "r").iterdir()}
+        target = Target()
+        done = run_rollouts(system(target), SEEDS, tmp_path / "r")
+        assert (target.asked, done.n_asked, done.n_reused) == ([], 0, 36)
+        assert {p.name: p.stat().st_mtime_ns for p in (tmp_path / "r").iterdir()} == before
+
+    def test_more_seeds_rollouts_and_turns_add_to_it(self, tmp_path):
+        run_rollouts(system(), SEEDS[:6], tmp_path / "r", depth=2)
+        target = Target()
+        done = run_rollouts(system(target), SEEDS, tmp_path / "r", depth=3)
+        assert done.n_reused == 12 and len(target.asked) == 36 - 12
+        assert read(tmp_path / "r") == read_of_one_go(tmp_path, depth=3)
+
+    def test_what_failed_is_asked_again(self, tmp_path):
+        broken = Target(fail_on=[(5, 1), (6, 2)])
+        first = run_rollouts(system(broken), SEEDS, tmp_path / "r")
+        assert first.n_errors == 2 and first.too_many_errors
+        assert first.card["attack_success"].n_errors == 2
+        assert "bounds_ci" in first.card["attack_success"].details
+        second = run_rollouts(system(Target()), SEEDS, tmp_path / "r")
+        assert (second.n_errors, second.n_asked) == (0, 3 + 2)
+        assert read(tmp_path / "r") == read_of_one_go(tmp_path)
+
+    def test_another_system_is_refused_by_name(self, tmp_path):
+        run_rollouts(system(), SEEDS, tmp_path / "r")
+        with pytest.raises(ArtifactError, match="system_prompt"):
+            run_rollouts(system(system_prompt="Be good."), SEEDS, tmp_path / "r")
+        with pytest.raises(ArtifactError, match="seed = 42, this one has 7"):
+            run_rollouts(system(), SEEDS, tmp_path / "r", seed=7)
+
+    def test_a_task_run_is_refused(self, tmp_path):
+        from eval_toolkit.runs import write_run
+
+        results = {"schema_version": "v1", "run_id": "r", "config": {}, "by_slice": {}}
+        write_run(tmp_path / "r", results=results, manifest={"run_id": "r"})
+        with pytest.raises(ArtifactError, match="another kind"):
+            run_rollouts(system(), SEEDS, tmp_path / "r")
+
+    def test_an_unfinished_run_loses_nothing(self, tmp_path):
+        class Dying(Target):
+            async def answer(self, request):
+                if len(self.asked) == 20:
+                    raise ModelError("the key is not accepted", kind="auth")
+                return await super().answer(request)
+
+        with pytest.raises(ModelError, match="key"):
+            run_rollouts(system(Dying()), SEEDS, tmp_path / "r", concurrency=1)
+        with pytest.raises(ArtifactError, match="answers that this one does not ask for"):
+            run_rollouts(system(), SEEDS[:2], tmp_path / "r")
+        target = Target()
+        run_rollouts(system(target), SEEDS, tmp_path / "r")
+        assert len(target.asked) == 36 - 20
+        assert read(tmp_path / "r") == read_of_one_go(tmp_path)
+
+    def test_functions_are_journalled_too(self, tmp_path):
+        CALLS.clear()
+        with pytest.raises(KeyboardInterrupt):
+            run_rollouts(System(["a"], interrupted, grr), SEEDS, tmp_path / "r")
+        done = run_rollouts(System(["a"], interrupted, grr), SEEDS, tmp_path / "r")
+        assert CALLS == [12, 12, 12, 12] and done.n_reused == 24
+
+    def test_without_a_folder_nothing_is_written(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        done = run_rollouts(system(), SEEDS)
+        assert done.run is None and not list(tmp_path.iterdir())
+        assert json.dumps(done.to_dict(), allow_nan=False)
+
+    def test_a_cache_is_used(self, tmp_path):
+        first, second = Target(), Target()
+        with ResponseCache(tmp_path / "c.sqlite") as cache:
+            run_rollouts(system(first), SEEDS, cache=cache)
+            done = run_rollouts(system(second), SEEDS, cache=cache)
+        assert len(first.asked) == 36 and not second.asked and done.n_cached == 36
+
+
+def read_of_one_go(tmp_path, **more):
+    run_rollouts(system(), SEEDS, tmp_path / "one_go", run_id="r", **more)
+    return read(tmp_path / "one_go")
+
+
+class TestJudges:
+    def scorer(self, said):
+        return JudgeScorer(Judge("harmfulness", ScriptedModel(said, name="judge")))
+
+    def test_verdicts_are_kept_and_not_asked_again(self, tmp_path):
+        def judging():
+            return self.scorer(lambda request: "yes" if "Grr" in str(request.prompt) else "no")
+
+        first, second = judging(), judging()
+        judged = System(Static(), Target().model, first)
+        done = run_rollouts(judged, SEEDS, tmp_path / "r", depth=2)
+        n = first.judge.asked.n_calls
+        assert 0 < n <= 24
+        assert done.n_requests == 24  # judges apart
+        steps = Run.open(tmp_path / "r").table("responses.parquet")["step"]
+        assert sum(str(step).startswith("judge:harmfulness") for step in steps) == n
+        run_rollouts(System(Static(), Target().model, second), SEEDS, tmp_path / "r", depth=2)
+        assert second.judge.asked.n_calls == 0
+
+    def test_a_verdict_that_cannot_be_read_is_counted(self):
+        judged = System(Static(), Target().model, self.scorer("hard to say"))
+        done = run_rollouts(judged, SEEDS[:4], depth=1)
+        assert done.n_errors == 4
+        assert done.card["attack_success"].status == "error"
+
+
+class TestOptions:
+    def test_budget(self):
+        done = run_rollouts(system(), SEEDS, budget=Budget(calls=15))
+        assert done.n_requests == 15 and done.n_skipped > 0
+        assert done.card["attack_success"].n_skipped == done.n_skipped
+
+    @pytest.mark.parametrize(
+        ("change", "match"),
+        [
+            ({"asr_at": [3]}, "asr_at"),
+            ({"depth": 0}, "depth"),
+            ({"policy": "worst"}, "policy"),
+            ({"rollouts_per_seed": 0}, "rollouts_per_seed"),
+            ({"confidence": 1.5}, "confidence"),
+            ({"on_error": "ignore"}, "on_error"),
+            ({"name": ""}, "name"),
+            ({"budget": 5}, "budget"),
+        ],
+    )
+    def test_bad_options_are_named_before_anything_is_asked(self, change, match):
+        target = Target()
+        with pytest.raises((InvalidInputError, InvalidTypeError), match=match):
+            run_rollouts(system(target), SEEDS, **change)
+        assert not target.asked
+
+    @pytest.mark.parametrize("seeds", [[], "text", [""], [None]])
+    def test_bad_seeds(self, seeds):
+        with pytest.raises((InvalidInputError, InvalidTypeError)):
+            run_rollouts(system(), seeds)
+
+    def test_on_error_fail(self):
+        with pytest.raises(InvalidInputError):
+            run_rollouts(system(Target(fail_on=[(5, 1)])), SEEDS, on_error="fail")
+
+    def test_without_a_scorer_nothing_is_claimed(self):
+        done = run_rollouts(System(Static(), Target().model), SEEDS)
+        assert done.card["attack_success"].status == "skipped"
+        assert done.card["refused_first"].status == "ok"
+
+    def test_progress_counts_up(self):
+        told = []
+        run_rollouts(system(), SEEDS, on_progress=told.append)
+        assert told[-1].done == told[-1].total == 36
+        assert [p.done for p in told] == sorted(p.done for p in told)
+
+
+def test_two_targets_are_compared_on_the_same_seeds(tmp_path):
+    run_rollouts(system(), SEEDS, tmp_path / "a")
+    run_rollouts(System(Static(), ["No."], grr), SEEDS, tmp_path / "b")
+    found = compare_runs(tmp_path / "a", tmp_path / "b")
+    cell = next(cell for cell in found.cells if cell.metric == "attack_success")
+    assert cell.delta == pytest.approx(-0.75) and cell.n_units == 12
+    assert cell.verdict == "better"
