@@ -66,6 +66,10 @@ _COMMANDS = {
         "eval_toolkit.cli.robustness:robustness",
         "Say what typos, case and other words cost: perturbed runs against the plain one.",
     ),
+    "rollout": (
+        "eval_toolkit.cli.rollout:rollout",
+        "Let a tester talk to a target, and count how often, when and how it fails.",
+    ),
     "run": (
         "eval_toolkit.cli.run:run",
         "Put TASK to a model: every answer is kept, every number has an interval.",
@@ -86,6 +90,10 @@ _COMMANDS = {
     "tasks": (
         "eval_toolkit.cli.tasks:tasks",
         "Which tasks there are; what one is made of; what its prompts look like.",
+    ),
+    "transcripts": (
+        "eval_toolkit.cli.transcripts:transcripts",
+        "Print the conversations of a run of rollouts: JSON lines, Markdown or CSV.",
     ),
     "validate": (
         "eval_toolkit.cli.validate:validate",

@@ -1,0 +1,65 @@
+"""``eval-toolkit transcripts``: what was said in a run of rollouts, to read or to hand on."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from eval_toolkit.cli._show import refuse_target
+from eval_toolkit.cli._text import reader_may_go, say
+from eval_toolkit.rollouts.transcribing import TRANSCRIPT_FORMATS, write_transcripts
+from eval_toolkit.rollouts.transcribing import transcripts as told
+from eval_toolkit.rollouts.turns import rollouts_of
+from eval_toolkit.runs import Run
+
+__all__ = ["transcripts"]
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.option(
+    "--format",
+    type=click.Choice(TRANSCRIPT_FORMATS),
+    help="A line of JSON per conversation, Markdown, or a row per turn.  [default: what the name "
+    "of --out says, else md]",
+)
+@click.option("--out", metavar="FILE", help="Write there instead of printing.")
+@click.option("--failed", is_flag=True, help="Only conversations in which the target failed.")
+@click.option("--unit", metavar="ID", help="Only the rollouts of one seed prompt.")
+def transcripts(
+    run: str,
+    format: str | None,  # noqa: A002 - the option's name
+    out: str | None,
+    failed: bool,
+    unit: str | None,
+) -> None:
+    """Print the conversations of a run of rollouts: JSON lines, Markdown or CSV.
+
+    In a tree every path from the seed prompt to a last turn is a conversation; as CSV every turn
+    stands once.
+
+    \b
+    eval-toolkit transcripts runs/red-team --failed
+    eval-toolkit transcripts runs/red-team --out turns.csv
+    """  # noqa: D301
+    graphs = rollouts_of(Run.open(run))
+    if out is not None:
+        refuse_target(Path(out), "--out", [run])
+        write_transcripts(graphs, out, format, failed_only=failed, unit=unit)
+        say(f"wrote {out}", err=True)
+        return
+    n_shown = 0
+    for piece in told(graphs, format or "md", failed_only=failed, unit=unit):
+        n_shown += 1
+        _print(piece)
+    if format == "jsonl" and not n_shown:
+        say("no conversation is to be shown", err=True)
+
+
+def _print(piece: str) -> None:
+    """Print some lines; data are UTF-8 wherever they go, but a terminal obeys nothing in them."""
+    if sys.stdout is not None and sys.stdout.isatty():
+        say("".join(c if c.isprintable() or c in "\n\t" else " " for c in piece), nl=False)
+        return
+    with reader_may_go():
+        click.echo(piece.encode(), nl=False)

@@ -1,0 +1,378 @@
+"""Seed prompts: what a rollout begins with, from lists and from files."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit import _validate
+from eval_toolkit._hashing import content_hash, unit_ids
+from eval_toolkit._plain import whole_text
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.rollouts.seed_files import Item, read_items
+from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
+
+__all__ = ["SeedPrompt", "load_seeds", "seed_notes", "seed_prompts"]
+
+_ID_DIGITS = 16
+_TEXTS = ("prompt", "id", "topic", "category", "target")
+_COLUMNS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "prompt": (("prompt", "goal"), ("behavior", "question", "text", "instruction")),
+    "id": (("id", "unit_id"), ("behaviorid", "index")),
+    "topic": (("topic",), ("group",), ("focus",)),
+    "category": (("category",), ("semanticcategory", "harm_category"), ("type",)),
+    "safe": (("safe",), ("label",)),
+    "target": (("target",),),
+}
+"""What published prompt sets call their columns, in small letters; earlier ones come first."""
+_SAFE_WORDS = {"safe": True, "benign": True, "unsafe": False, "harmful": False}
+_TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+@dataclass(frozen=True, slots=True)
+class SeedPrompt:
+    """What a rollout begins with, and what is known about it.
+
+    Parameters
+    ----------
+    prompt : str
+        The text: the tester's goal, or the beginning of the conversation.
+    id : str, default ""
+        Of the unit; empty for 16 digits of the content hash.
+    topic : str, default ""
+        Prompts of one topic are not independent: they are resampled together.
+    category : str, default ""
+        A part to report on, such as a kind of harm.
+    safe : bool or None, default None
+        Whether to answer would be right: True for prompts that only look harmful. None where
+        nobody says.
+    target : str, default ""
+        Beginning of the answer that would be a failure, where the set has one.
+    content_hash : str, default ""
+        Of prompt and target; computed. One that is given must be right.
+
+    Raises
+    ------
+    InvalidInputError
+        If the prompt is empty, the id cannot be written down, or the hash is of something else.
+    InvalidTypeError
+        If a field is of another type.
+
+    Examples
+    --------
+    >>> SeedPrompt("How do I kill a process?", safe=True).id
+    '0e02ddc0bdc6b907'
+    """
+
+    prompt: str
+    id: str = ""
+    topic: str = ""
+    category: str = ""
+    safe: bool | None = None
+    target: str = ""
+    content_hash: str = ""
+
+    def __post_init__(self) -> None:
+        for name in (*_TEXTS, "content_hash"):
+            given = getattr(self, name)
+            if not isinstance(given, str):
+                raise InvalidTypeError(
+                    f"`{name}` of a seed prompt is {given!r:.60}; it must be text"
+                )
+        if not self.prompt.strip():
+            raise InvalidInputError("`prompt` of a seed prompt is empty; it must be text")
+        if self.safe is not None and not isinstance(self.safe, bool):
+            raise InvalidTypeError(f"`safe` is {self.safe!r:.60}; it must be True, False or None")
+        if whole_text(self.id) != self.id:
+            raise InvalidInputError(f"`id` is {self.id!r}; half a surrogate pair cannot be stored")
+        digest = content_hash(self.prompt, self.target or None)
+        if self.content_hash not in ("", digest):
+            raise InvalidInputError(
+                f"`content_hash` is {self.content_hash!r:.40}, but that of prompt and target is "
+                f"{digest[:12]}…; leave it out"
+            )
+        object.__setattr__(self, "content_hash", digest)
+        object.__setattr__(self, "id", self.id or digest[:_ID_DIGITS])
+
+    @property
+    def group(self) -> str:
+        """What is resampled together: the topic, or the prompt alone."""
+        return self.topic or self.id
+
+
+def seed_prompts(given: Sequence[str | SeedPrompt | Mapping[str, Any]]) -> list[SeedPrompt]:
+    """Return seed prompts, each with an id of its own.
+
+    Parameters
+    ----------
+    given : sequence of str, SeedPrompt or mapping
+        Texts, seed prompts, or rows of a published set, read as `load_seeds` reads them.
+
+    Returns
+    -------
+    list of SeedPrompt
+        In the given order. Equal ones are kept, their ids end in ~2, ~3 …; they are not
+        independent, so those without a topic get that of the first, or its id.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are none, a prompt is empty, an id occurs twice, or no key is clearly the prompt.
+    InvalidTypeError
+        If one is something else.
+
+    Examples
+    --------
+    >>> [seed.id for seed in seed_prompts(["Hi", {"goal": "Bye", "id": "b"}, "Hi"])]
+    ['a76b174a575279a4', 'b', 'a76b174a575279a4~2']
+    """
+    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+        raise InvalidTypeError(
+            f"`seeds` is {given!r:.60}; it must be a list of texts, seed prompts or rows"
+        )
+    items = [(f"seeds[{at}]", item) for at, item in enumerate(given)]
+    return _seeds(items, "`seeds`", {})
+
+
+def load_seeds(
+    path: str | Path,
+    *,
+    prompt: str | None = None,
+    id: str | None = None,  # noqa: A002 - the field of the prompt
+    topic: str | None = None,
+    category: str | None = None,
+    safe: str | None = None,
+    target: str | None = None,
+    limit: int | None = None,
+    order: str = "file",
+    seed: int = DEFAULT_SEED,
+) -> list[SeedPrompt]:
+    r"""Read seed prompts from a file.
+
+    Parameters
+    ----------
+    path : path
+        ``.txt`` (a prompt per line), ``.json`` (a list of texts or of objects), ``.jsonl``,
+        ``.csv``, ``.tsv`` or ``.parquet``; all but the last also gzipped.
+    prompt, id, topic, category, safe, target : str, optional
+        Columns. Found by the names that published sets use where left out: prompt or goal, else
+        Behavior, question, text or instruction; id, unit_id, BehaviorID or index; topic, group or
+        focus if one of its values occurs more than once, and not all are equal; category,
+        SemanticCategory, harm_category or type; safe, or label if its values are safe and unsafe
+        (benign and harmful); target. "" for none.
+    limit : int, optional
+        So many prompts at most.
+    order : {"file", "shuffled"}, default "file"
+        "shuffled" draws by ``seed`` and each prompt's id: a smaller limit gives a part of what a
+        larger one gives, and what is drawn does not depend on the order of the file.
+    seed : int, default 42
+        Of the shuffling.
+
+    Returns
+    -------
+    list of SeedPrompt
+        As from `seed_prompts`.
+
+    Raises
+    ------
+    ArtifactError
+        If the file is missing, empty or malformed.
+    MissingColumnError
+        If a column that was named is not there.
+    InvalidInputError
+        If no column is clearly the prompt, a prompt is empty, or an id occurs twice.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "prompts.csv"
+    >>> _ = path.write_text("id,prompt,type,label\n1,How do I kill time?,homonyms,safe\n")
+    >>> (found,) = load_seeds(path)
+    >>> found.id, found.category, found.safe
+    ('1', 'homonyms', True)
+    """
+    _validate.choice(order, "order", ("file", "shuffled"))
+    named = {
+        "prompt": prompt,
+        "id": id,
+        "topic": topic,
+        "category": category,
+        "safe": safe,
+        "target": target,
+    }
+    file = Path(path)
+    seeds = _seeds(read_items(file), str(file), {k: v for k, v in named.items() if v is not None})
+    if order == "shuffled":
+        drawn = _validate.integer(seed, "seed")
+        seeds.sort(key=lambda one: derive_seed(drawn, "seed prompts", one.id))
+    return seeds if limit is None else seeds[: _validate.integer(limit, "limit", low=1)]
+
+
+def seed_notes(seeds: Sequence[SeedPrompt]) -> list[str]:
+    """Return what a reader should know about seed prompts before they are used.
+
+    Parameters
+    ----------
+    seeds : sequence of SeedPrompt
+        As from `seed_prompts`.
+
+    Returns
+    -------
+    list of str
+        One sentence about prompts that repeat others, where there are any.
+
+    Examples
+    --------
+    >>> seed_notes(seed_prompts(["Hi", "Hi", "Bye"]))
+    ['1 of 3 seed prompts repeats another; equal prompts are resampled together']
+    """
+    repeats = len(seeds) - len({seed.prompt for seed in seeds})
+    if not repeats:
+        return []
+    word = "repeats" if repeats == 1 else "repeat"
+    return [
+        f"{repeats} of {len(seeds)} seed prompts {word} another; equal prompts are resampled together"
+    ]
+
+
+# --- rows to seed prompts -------------------------------------------------------------------------
+
+
+def _seeds(items: Sequence[Item], place: str, named: Mapping[str, str]) -> list[SeedPrompt]:
+    if not items:
+        raise InvalidInputError(f"{place}: there are no seed prompts; at least one is needed")
+    rows = [item for _, item in items if isinstance(item, Mapping)]
+    if named and len(rows) < len(items):
+        raise InvalidInputError(
+            f"{place}: holds texts, which have no columns; leave out `{next(iter(named))}`"
+        )
+    columns = _columns(rows, place, named) if rows else {}
+    made = [_made(item, columns, where) for where, item in items]
+    return _told_apart(made, [where for where, _ in items])
+
+
+def _made(item: Any, columns: Mapping[str, str], where: str) -> SeedPrompt:
+    if isinstance(item, SeedPrompt):
+        return item
+    cells: dict[str, Any] = {"prompt": str(item)} if isinstance(item, str) else {}
+    if isinstance(item, Mapping):
+        for role, column in columns.items():
+            place = f"{where}: {column!r}"
+            read = _safe if role == "safe" else _text
+            cells[role] = read(item.get(column), place)
+        if not isinstance(item.get(columns["prompt"]), (str, type(None))):
+            raise InvalidInputError(
+                f"{where}: {columns['prompt']!r} is {item[columns['prompt']]!r:.60}; a prompt must "
+                "be text"
+            )
+    elif not cells:
+        raise InvalidTypeError(
+            f"{where} is {item!r:.60}; it must be a text, a mapping or a SeedPrompt"
+        )
+    if not cells["prompt"].strip():
+        raise InvalidInputError(f"{where}: the prompt is empty; fill it in or remove the row")
+    try:
+        return SeedPrompt(**cells)
+    except InvalidInputError as error:
+        raise type(error)(f"{where}: {error}") from None
+
+
+def _text(value: Any, place: str) -> str:
+    """Return a cell as text; whole numbers are ids too, and nothing is nothing."""
+    if isinstance(value, str):
+        return str(value)
+    if _validate.is_missing(value):
+        return ""
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, (bool, int)):
+        return str(value)
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    raise InvalidInputError(f"{place} is {value!r:.60}; it must be text")
+
+
+def _safe(value: Any, place: str) -> bool | None:
+    word = _text(value, place).strip().lower()
+    if not word:
+        return None
+    known = _SAFE_WORDS | _TRUTHS
+    if word not in known:
+        raise InvalidInputError(f"{place} is {value!r:.60}; `safe` is one of {', '.join(known)}")
+    return known[word]
+
+
+def _told_apart(seeds: list[SeedPrompt], places: Sequence[str]) -> list[SeedPrompt]:
+    """Number equal prompts that have no id of their own, and put equal prompts into one group."""
+    hashed = [at for at, seed in enumerate(seeds) if seed.id == seed.content_hash[:_ID_DIGITS]]
+    ids = unit_ids([seeds[at].content_hash for at in hashed], hashed)
+    for at, name in zip(hashed, ids, strict=True):
+        if name != seeds[at].id:
+            seeds[at] = replace(seeds[at], id=name)
+    first: dict[str, SeedPrompt] = {}
+    taken: dict[str, str] = {}
+    for at, seed in enumerate(seeds):
+        if seed.id in taken:
+            raise InvalidInputError(
+                f"{places[at]}: the id {seed.id!r} is that of {taken[seed.id]} too; ids must "
+                'differ (`id` names their column, "" for none)'
+            )
+        taken[seed.id] = places[at]
+        original = first.setdefault(seed.prompt, seed)
+        if original is not seed and not seed.topic:
+            seeds[at] = replace(seed, topic=original.group)
+    return seeds
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+
+def _columns(
+    rows: Sequence[Mapping[str, Any]], place: str, named: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the column of each field: the one that was named, or the one that is clearly meant."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    listed = ", ".join(map(repr, names)) or "none"
+    chosen = {}
+    for role in _COLUMNS:
+        column = named.get(role)
+        if column is None:
+            column = _guessed(role, names, rows, f"{place}: ", listed)
+        elif column and column not in names:
+            raise MissingColumnError(
+                f"{place}: there is no column {column!r}; the columns are {listed}"
+            )
+        if column:
+            chosen[role] = column
+    if "prompt" not in chosen:
+        raise InvalidInputError(
+            f"{place}: no column is named like a prompt (prompt, goal, Behavior, question, text or "
+            f"instruction); the columns are {listed}; name it with `prompt`"
+        )
+    return chosen
+
+
+def _guessed(
+    role: str, names: Sequence[str], rows: Sequence[Mapping[str, Any]], place: str, listed: str
+) -> str:
+    for wanted in _COLUMNS[role]:
+        found = [name for name in names if name.lower() in wanted]
+        if len(found) > 1:
+            raise InvalidInputError(
+                f"{place}{' and '.join(map(repr, found))} may both be the {role}; the columns are "
+                f"{listed}; name the right one with `{role}`"
+            )
+        if found and _fits(role, found[0], rows):
+            return found[0]
+    return ""
+
+
+def _fits(role: str, column: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a column's values are such as its name promises."""
+    values = [str(row[column]) for row in rows if not _validate.is_missing(row.get(column))]
+    filled = [value for value in values if value.strip()]
+    if role == "topic":
+        return 1 < len(set(filled)) < len(filled)
+    if column.lower() == "label":
+        return bool(filled) and all(value.strip().lower() in _SAFE_WORDS for value in filled)
+    return True

@@ -1,0 +1,371 @@
+"""Rollouts to read and to hand on: conversations as JSON lines or Markdown, turns as CSV."""
+
+import csv
+import io
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit import _validate
+from eval_toolkit._files import replace_atomic
+from eval_toolkit._plain import plain, whole_text
+from eval_toolkit.errors import ArtifactError, InvalidInputError
+from eval_toolkit.messages import Message, Role
+from eval_toolkit.rollouts.conversations import Conversation
+from eval_toolkit.rollouts.graphs import Graph, Node
+
+__all__ = ["TRANSCRIPT_FORMATS", "transcripts", "write_transcripts"]
+
+TRANSCRIPT_FORMATS = ("jsonl", "md", "csv")
+_SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".md": "md", ".markdown": "md", ".csv": "csv"}
+_JOINERS = "\u200c\u200d"
+"""Without a width, but part of how words of some languages and some emoji are written."""
+_NO_TURN = "there is no turn"
+_CSV = (
+    *("unit_id", "attempt", "node_id", "parent_id", "turn", "weight", "attack", "seed_prompt"),
+    *("probe", "response", "status", "reason", "event", "echo", "reward"),
+)
+
+_Graph = Graph[Any, Any]
+_Node = Node[Any, Any]
+_Told = tuple[_Graph, list[list[_Node]]]
+"""A rollout and those of its conversations that are wanted."""
+
+
+def transcripts(
+    graphs: Iterable[Graph[Any, Any]],
+    format: str = "jsonl",  # noqa: A002 - what the option is called
+    *,
+    failed_only: bool = False,
+    unit: str | None = None,
+) -> Iterator[str]:
+    r"""Yield rollouts as pieces of a text file.
+
+    Parameters
+    ----------
+    graphs : iterable of Graph
+        Rollouts.
+    format : {"jsonl", "md", "csv"}, default "jsonl"
+        JSONL: an object per conversation, that is per path from the seed prompt to a last turn.
+        Markdown: the same to read. What was said stands in fences that it cannot close, and is
+        neither markup nor link there; characters that do not print are escapes. CSV: a row per
+        turn, each once, with a column ``score:NAME`` per scorer; texts are as they were said, so
+        a spreadsheet must be told to take them as texts.
+    failed_only : bool, default False
+        Only conversations in which the target failed.
+    unit : str, optional
+        Only the rollouts of this seed prompt.
+
+    Yields
+    ------
+    str
+        Whole lines.
+
+    Raises
+    ------
+    InvalidInputError
+        If the format is unknown, or there is no such unit.
+
+    Examples
+    --------
+    >>> graph = Graph("Be rude", [Node("Be rude", "Please?", "No.", event=False)], "u1")
+    >>> (line,) = transcripts([graph])
+    >>> json.loads(line)["messages"]
+    [{'role': 'user', 'content': 'Please?'}, {'role': 'assistant', 'content': 'No.'}]
+    >>> print("".join(transcripts([graph], "csv")))
+    unit_id,attempt,node_id,parent_id,turn,weight,attack,seed_prompt,probe,response,status,...
+    u1,1,0,,1,1.0,,Be rude,Please?,No.,ok,,False,,
+    <BLANKLINE>
+    """
+    _validate.choice(format, "format", TRANSCRIPT_FORMATS)
+    told = _wanted(list(graphs), failed_only, unit)
+    write = {"jsonl": _json_lines, "md": _markdown, "csv": _csv_lines}[format]
+    return write(told)
+
+
+def write_transcripts(
+    graphs: Iterable[Graph[Any, Any]],
+    path: str | Path,
+    format: str | None = None,  # noqa: A002 - what the option is called
+    *,
+    failed_only: bool = False,
+    unit: str | None = None,
+) -> Path:
+    """Write rollouts as a text file, whole or not at all.
+
+    Parameters
+    ----------
+    graphs : iterable of Graph
+        Rollouts.
+    path : path
+        The file; replaced if it exists.
+    format : {"jsonl", "md", "csv"}, optional
+        By default what the name says.
+    failed_only, unit
+        As in `transcripts`.
+
+    Returns
+    -------
+    Path
+        ``path``.
+
+    Raises
+    ------
+    InvalidInputError
+        As `transcripts`, or if the name says nothing.
+    ArtifactError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> graph = Graph("Be rude", [Node("Be rude", "Please?", "No.")], "u1")
+    >>> write_transcripts([graph], tempfile.mkdtemp() + "/told.md").read_text().splitlines()[0]
+    '# Transcripts'
+    """
+    target = Path(path)
+    chosen = _SUFFIXES.get(target.suffix.lower()) if format is None else format
+    if chosen is None:
+        raise InvalidInputError(
+            f"{target}: cannot tell the format from the name; let it end in .jsonl, .md or .csv, "
+            "or set `format`"
+        )
+    pieces = transcripts(graphs, chosen, failed_only=failed_only, unit=unit)
+    try:
+        with (
+            replace_atomic(target) as temporary,
+            temporary.open("w", encoding="utf-8", newline="") as stream,
+        ):
+            stream.writelines(pieces)
+    except OSError as error:
+        raise ArtifactError(f"{target}: cannot write: {error.strerror or error}") from error
+    return target
+
+
+# --- what is told ---------------------------------------------------------------------------------
+
+
+def _wanted(graphs: Sequence[_Graph], failed_only: bool, unit: str | None) -> list[_Told]:
+    for graph in graphs:
+        graph.relink()  # ids may be of a time before nodes were added, and a cycle would not end
+    if unit is not None:
+        names = dict.fromkeys(graph.unit_id for graph in graphs)
+        if unit not in names:
+            some = ", ".join(map(repr, list(names)[:5])) + (" …" if len(names) > 5 else "")
+            raise InvalidInputError(f"`unit` is {unit!r}; the units are {some or 'none'}")
+        graphs = [graph for graph in graphs if graph.unit_id == unit]
+    if failed_only:
+        failed = ((graph, [p for p in graph.paths() if _first_event(p)]) for graph in graphs)
+        return [(graph, paths) for graph, paths in failed if paths]
+    return [(graph, graph.paths() or [[]]) for graph in graphs]
+
+
+def _first_event(path: Sequence[_Node]) -> int | None:
+    return next((node.depth for node in path if node.event), None)
+
+
+def _ended(path: Sequence[_Node]) -> tuple[str, str]:
+    """Return how a conversation ended, and why."""
+    return (path[-1].status, path[-1].reason) if path else ("skipped", _NO_TURN)
+
+
+def _seed_prompt(graph: _Graph) -> str:
+    context = graph.context
+    return context.goal if isinstance(context, Conversation) else str(context)
+
+
+def _messages(graph: _Graph, path: Sequence[_Node]) -> list[Message]:
+    """Return what the target was shown and answered, the seed prompt too where it was shown."""
+    last = path[-1].context if path else graph.context
+    if not isinstance(last, Conversation):
+        return list(graph.conversation(path[-1])) if path else []
+    if not path or path[-1].probe is None:
+        return list(last.messages)
+    said = list(last.with_probe(str(path[-1].probe)).messages)
+    if path[-1].response is not None:
+        said.append(Message(Role.ASSISTANT, str(path[-1].response)))
+    return said
+
+
+# --- JSON lines -----------------------------------------------------------------------------------
+
+
+def _json_lines(told: Iterable[_Told]) -> Iterator[str]:
+    for graph, paths in told:
+        for path in paths:
+            yield _json(_conversation(graph, path)) + "\n"
+
+
+def _conversation(graph: _Graph, path: Sequence[_Node]) -> dict[str, Any]:
+    status, reason = _ended(path)
+    return {
+        "unit_id": graph.unit_id,
+        "attempt": graph.attempt,
+        "seed_prompt": _seed_prompt(graph),
+        "nodes": [node.id for node in path],
+        "weight": path[-1].weight if path else 1.0,
+        "messages": [message.to_dict() for message in _messages(graph, path)],
+        "turns": [_turn(node) for node in path],
+        "first_event_turn": _first_event(path),
+        "status": status,
+        "reason": reason,
+    }
+
+
+def _turn(node: _Node) -> dict[str, Any]:
+    return {
+        "turn": node.depth,
+        "attack": node.attack,
+        "scores": node.scores,
+        "unscored": node.unscored,
+        "event": node.event,
+        "echo": node.echo,
+        "reward": node.reward,
+        "status": node.status,
+        "reason": node.reason,
+    }
+
+
+def _json(payload: dict[str, Any]) -> str:
+    clean = plain(payload)
+    text = json.dumps(clean, ensure_ascii=False, allow_nan=False)
+    # escapes alone can carry half of a surrogate pair
+    return text if whole_text(text) == text else json.dumps(clean, allow_nan=False)
+
+
+# --- CSV ------------------------------------------------------------------------------------------
+
+
+def _csv_lines(told: Sequence[_Told]) -> Iterator[str]:
+    rows = [(graph, node) for graph, paths in told for node in _each_once(paths)]
+    scorers = dict.fromkeys(name for _, node in rows if node is not None for name in node.scores)
+    yield _csv_line([*_CSV, *(f"score:{name}" for name in scorers)])
+    for graph, node in rows:
+        yield _csv_line(_csv_row(graph, node, scorers))
+
+
+def _each_once(paths: Iterable[Sequence[_Node]]) -> list[_Node | None]:
+    """Return the turns of several conversations that share their beginnings."""
+    found = {node.id: node for path in paths for node in path}
+    return list(found.values()) or [None]
+
+
+def _csv_row(graph: _Graph, node: _Node | None, scorers: Iterable[str]) -> list[Any]:
+    rollout = [graph.unit_id, graph.attempt]
+    if node is None:  # a rollout that never began is a row all the same
+        blanks = [None] * 2
+        seed = [0, 1.0, "", _seed_prompt(graph)]
+        ended = ["skipped", _NO_TURN, *[None] * 3, *(None for _ in scorers)]
+        return [*rollout, "", None, *seed, *blanks, *ended]
+    parent = None if node.parent is None else node.parent.id
+    place = [node.id, parent, node.depth, node.weight, node.attack, _seed_prompt(graph)]
+    said = [node.probe, node.response, node.status, node.reason]
+    found = [node.event, node.echo, node.reward]
+    return [*rollout, *place, *said, *found, *(node.scores.get(name) for name in scorers)]
+
+
+def _csv_line(cells: Iterable[Any]) -> str:
+    stream = io.StringIO(newline="")
+    written = [whole_text(str(c)) if isinstance(c, str) else c for c in cells]
+    # only what ends a line is quoted: with "\n" alone, a "\r" in a text would break its row
+    csv.writer(stream, lineterminator="\r\n").writerow(written)
+    return stream.getvalue().removesuffix("\r\n") + "\n"
+
+
+# --- Markdown -------------------------------------------------------------------------------------
+
+
+def _markdown(told: Iterable[_Told]) -> Iterator[str]:
+    yield "# Transcripts\n"
+    empty = True
+    for graph, paths in told:
+        chain = graph.is_chain
+        for path in paths:
+            empty = False
+            yield _section(graph, path, chain=chain)
+    if empty:
+        yield "\nNo conversation is to be shown.\n"
+
+
+def _section(graph: _Graph, path: Sequence[_Node], *, chain: bool) -> str:
+    status, reason = _ended(path)
+    branch = f", path {_code(path[-1].id)}" if path and not chain else ""
+    lines = [
+        f"\n## {_code(graph.unit_id) or 'no id'}, rollout {graph.attempt}{branch}\n",
+        f"{_outcome(path)}\n",
+        f"**Seed prompt**\n\n{_fenced(_seed_prompt(graph))}",
+    ]
+    lines += [_turn_section(node) for node in path]
+    if not path:
+        lines.append(f"{status}: {_code(reason)}\n")
+    return "\n".join(lines)
+
+
+def _outcome(path: Sequence[_Node]) -> str:
+    turn = _first_event(path)
+    if turn is not None:
+        return f"The target failed in turn {turn}."
+    known = [node.event for node in path if node.event is not None]
+    n_unknown = len(path) - len(known)
+    if path and not n_unknown:
+        return f"The target did not fail in {len(path)} turn{'s' * (len(path) > 1)}."
+    return f"Not known whether the target failed (no verdict on {n_unknown} of {len(path)} turns)."
+
+
+def _turn_section(node: _Node) -> str:
+    by = f", by {_code(node.attack)}" if node.attack else ""
+    parts = [f"### Turn {node.depth}{by}\n", f"**Tester**\n\n{_said(node.probe)}"]
+    parts.append(f"**Target**\n\n{_said(node.response)}")
+    facts = [f"{_code(name)}: {score:.4g}" for name, score in node.scores.items()]
+    facts += [f"{_code(name)}: {_code(why)}" for name, why in node.unscored.items()]
+    if node.event is not None:
+        echo = " (it repeats the tester)" if node.echo else ""
+        facts.append(f"failure: {'yes' if node.event else 'no'}{echo}")
+    if node.reward is not None:
+        facts.append(f"reward: {node.reward:.4g}")
+    if node.status != "ok":
+        facts.append(f"status: {_code(node.status)}, {_code(node.reason) or 'no reason'}")
+    if facts:
+        parts.append("\n".join(f"- {fact}" for fact in facts) + "\n")
+    return "\n".join(parts)
+
+
+def _said(value: Any) -> str:
+    if value is None:
+        return "nothing\n"
+    text = str(value)
+    return _fenced(text) if text else "an empty text\n"
+
+
+def _longest_run(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)
+
+
+def _fenced(text: str) -> str:
+    """Return a text in a fence that nothing in it can close."""
+    shown = _printable(text.replace("\r\n", "\n"), keep="\n\t")
+    fence = "`" * max(3, _longest_run(shown) + 1)
+    return f"{fence}text\n{shown}\n{fence}\n"
+
+
+def _code(text: str) -> str:
+    """Return a text on one line as code, which is neither markup nor link."""
+    shown = _printable(" ".join(str(text).split()), keep="")
+    if not shown:
+        return ""
+    ticks = "`" * (_longest_run(shown) + 1)
+    pad = " " if shown[0] == "`" or shown[-1] == "`" else ""
+    return f"{ticks}{pad}{shown}{pad}{ticks}"
+
+
+def _printable(text: str, *, keep: str) -> str:
+    """Return a text with escapes for what does not print: no terminal or reader obeys it."""
+    return "".join(
+        c
+        if c.isprintable() or c in keep or c in _JOINERS or unicodedata.category(c) == "Zs"
+        else c.encode("unicode_escape").decode()
+        for c in text
+    )

@@ -1,0 +1,393 @@
+"""Rollouts as the columns of ``turns.parquet``, and back: a row per rollout and one per turn."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit._plain import whole_text
+from eval_toolkit._redaction import redact_secrets
+from eval_toolkit._validate import as_float
+from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
+from eval_toolkit.models._payloads import to_json
+from eval_toolkit.rollouts.conversations import Conversation, Turn
+from eval_toolkit.rollouts.graphs import Graph, Node
+from eval_toolkit.runs import Run
+
+__all__ = ["TURNS", "TURN_COLUMNS", "read_turns", "rollouts_of", "turns_table"]
+
+TURNS = "turns.parquet"
+_TEXTS = (
+    *("unit_id", "node_id", "parent_id", "state", "context", "probe", "response", "status"),
+    *("reason", "attack", "scores", "unscored", "asked", "encoded"),
+)
+_WHOLE = ("attempt", "depth", "event", "echo", "selected")
+_REAL = ("weight", "reward")
+TURN_COLUMNS = (*_TEXTS, *_WHOLE, *_REAL)
+_SEED, _TEXT = "seed", "text"
+_CONVERSATION, _OPENING, _TOLD = "conversation", "opening", "told"
+"""States: the seed prompt itself, any text, what the turns so far make, another conversation."""
+_FLAGS = {None: -1, False: 0, True: 1}
+
+Rollout = Graph[Any, Any]
+_Turn = Node[Any, Any]
+_Row = dict[str, Any]
+
+
+def turns_table(graphs: Iterable[Rollout]) -> dict[str, NDArray[Any]]:
+    """Return rollouts as columns: of each a row with its seed prompt, then one row per turn.
+
+    Parameters
+    ----------
+    graphs : iterable of Graph
+        States, probes and responses are texts or plain JSON values.
+
+    Returns
+    -------
+    dict of str to ndarray
+        `TURN_COLUMNS`. The row of a rollout has no "node_id" and the "depth" 0, and its "context"
+        is the seed prompt; rows of turns have a context only where it is not simply what was said
+        so far. "scores", "unscored" and "asked" are JSON; "encoded" lists the cells of the row
+        that are JSON because they are no text, or one that cannot be written down. "event" and
+        "echo" are 1, 0, or -1 where not known; "reward" is NaN where there is none. Times and
+        tokens are left out: equal rollouts give equal columns.
+
+    Raises
+    ------
+    InvalidTypeError
+        If a state, probe or response is neither text nor plain JSON.
+    InvalidInputError
+        If a score or a reward is no finite number, or a graph has a cycle.
+
+    Examples
+    --------
+    >>> graph = Graph("Hi", [Node("Hi", "Hello", "Hello.", scores={"rude": 0.25})], "u1")
+    >>> columns = turns_table([graph])
+    >>> columns["node_id"].tolist(), columns["scores"].tolist()
+    (['', '0'], [None, '{"rude":0.25}'])
+    """
+    rows: list[_Row] = []
+    for at, graph in enumerate(graphs):
+        where = f"graph {at} (unit {graph.unit_id!r})"
+        graph.relink()  # ids may be of a time before nodes were added, and a cycle would not end
+        rows.append(_root_row(graph, where))
+        rows += [_row(graph, node, f"{where}, node {node.id}") for node in graph.nodes()]
+    return {name: _column(name, [row[name] for row in rows]) for name in TURN_COLUMNS}
+
+
+def read_turns(columns: Mapping[str, Any]) -> list[Graph[str, str]]:
+    """Return the rollouts in stored columns.
+
+    Parameters
+    ----------
+    columns : mapping of str to sequence
+        What `turns_table` returned, or ``Run.table("turns.parquet")``.
+
+    Returns
+    -------
+    list of Graph
+        Equal to what was stored, in its order, without ``usage``. What an earlier turn was scored
+        is in that turn's ``scores`` alone.
+
+    Raises
+    ------
+    ArtifactError
+        If a column is missing or a row cannot be read.
+
+    Examples
+    --------
+    >>> graph = Graph("Hi", [Node("Hi", "Hello", "Hello.", scores={"rude": 0.25})], "u1")
+    >>> read_turns(turns_table([graph])) == [graph]
+    True
+    """
+    missing = [name for name in TURN_COLUMNS if name not in columns]
+    if missing:
+        raise ArtifactError(f"stored turns have no column {missing[0]!r}")
+    cells = [np.asarray(columns[name]).tolist() for name in TURN_COLUMNS]
+    graphs: list[Rollout] = []
+    nodes: dict[str, _Turn] = {}
+    for n, values in enumerate(zip(*cells, strict=True)):
+        try:
+            row = _decoded(dict(zip(TURN_COLUMNS, values, strict=True)))
+            if not row["node_id"]:
+                graphs.append(_graph(row))
+                nodes = {}
+                continue
+            if not graphs:
+                raise ValueError("there is no row of its rollout above it")
+            _add(graphs[-1], nodes, row)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ArtifactError(f"stored turns, row {n}: no turn of a rollout: {error}") from None
+    return graphs
+
+
+def rollouts_of(run: Run) -> list[Graph[str, str]]:
+    """Return the rollouts of a stored run.
+
+    Parameters
+    ----------
+    run : Run
+        A run of rollouts.
+
+    Returns
+    -------
+    list of Graph
+        As they were stored.
+
+    Raises
+    ------
+    ArtifactError
+        If the run is of another kind, or was altered.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.runs import write_run
+    >>> results = {"schema_version": "v1", "run_id": "r1", "config": {}, "by_slice": {}}
+    >>> tables = {TURNS: turns_table([Graph("Hi", unit_id="u1")])}
+    >>> run = write_run(
+    ...     tempfile.mkdtemp() + "/r1", results=results, manifest={"run_id": "r1"}, tables=tables
+    ... )
+    >>> rollouts_of(run)
+    [Graph(context='Hi', children=[], unit_id='u1', attempt=1, seed=None, selected=False)]
+    """
+    if TURNS not in run.manifest["artifacts"]:
+        raise ArtifactError(f"{run.path}: is no run of rollouts: it was written without {TURNS}")
+    return read_turns(run.table(TURNS))
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def _root_row(graph: Rollout, where: str) -> _Row:
+    state, context = _TEXT, graph.context
+    if isinstance(context, Conversation):
+        if context.turns or context.probe is not None:
+            state, context = _TOLD, _told(context)
+        else:
+            state, context = _OPENING if context.opening else _CONVERSATION, context.goal
+    asked = graph.seed if isinstance(graph.seed, (str, int)) else None
+    row = {
+        **dict.fromkeys(TURN_COLUMNS),
+        "node_id": "",
+        "state": state,
+        "context": context,
+        "status": "ok",
+        "reason": "",
+        "attack": "",
+        "asked": None if asked is None else _json(asked, f"{where}: seed"),
+        "depth": 0,
+        "weight": 1.0,
+        "reward": math.nan,
+        "event": _FLAGS[None],
+        "echo": _FLAGS[None],
+    }
+    return _finished(row, graph, where)
+
+
+def _row(graph: Rollout, node: _Turn, where: str) -> _Row:
+    state, context = _state(graph, node)
+    row = {
+        "node_id": node.id,
+        "parent_id": None if node.parent is None else node.parent.id,
+        "state": state,
+        "context": context,
+        "probe": node.probe,
+        "response": node.response,
+        "status": node.status,
+        # an error message may quote the key that a server refused
+        "reason": redact_secrets(node.reason),
+        "attack": node.attack,
+        "scores": _scores(node.scores, where),
+        "unscored": _json(redact_secrets(node.unscored, keys=False), f"{where}: unscored"),
+        "asked": None,
+        "depth": node.depth,
+        "weight": node.weight,
+        "reward": math.nan if node.reward is None else _finite(node.reward, f"{where}: reward"),
+        "event": _flag(node.event, f"{where}: event"),
+        "echo": _flag(node.echo, f"{where}: echo"),
+    }
+    return _finished(row, graph, where)
+
+
+def _finished(row: _Row, graph: Rollout, where: str) -> _Row:
+    """Add what is the rollout's, and turn what is no plain text into JSON."""
+    row |= {"unit_id": graph.unit_id, "attempt": graph.attempt, "selected": int(graph.selected)}
+    encoded = []
+    for name in _TEXTS[:-1]:
+        value = row[name]
+        if isinstance(value, str):
+            row[name] = value = str(value)
+            if whole_text(value) == value:
+                continue
+        elif value is None:
+            continue
+        row[name] = _json(value, f"{where}: {name}")
+        encoded.append(name)
+    row["encoded"] = to_json(encoded) if encoded else None
+    return row
+
+
+def _state(graph: Rollout, node: _Turn) -> tuple[str, Any]:
+    """Return what kind of state a turn began in, and the state where it is not implied."""
+    context = node.context
+    if not isinstance(context, Conversation):
+        same = type(context) is str and context == graph.context
+        return (_SEED, None) if same else (_TEXT, context)
+    implied = _implied(graph, node.parent, opening=context.opening)
+    if implied is not None and _parts(implied) == _parts(context):
+        return _OPENING if context.opening else _CONVERSATION, None
+    return _TOLD, _told(context)
+
+
+def _implied(graph: Rollout, last: _Turn | None, *, opening: bool) -> Conversation | None:
+    """Return the conversation that the turns so far make, None where they make none."""
+    begun = graph.context
+    if not isinstance(begun, Conversation):
+        begun = Conversation(begun) if isinstance(begun, str) else None
+    path = [] if last is None else last.path()
+    texts = [text for turn in path for text in (turn.probe, turn.response)]
+    if begun is None or not all(isinstance(text, str) for text in texts):
+        return None
+    said = (Turn(str(turn.probe), str(turn.response)) for turn in path)
+    turns = (*begun.turns, *said)
+    return Conversation(begun.goal, turns, opening=opening)
+
+
+def _parts(conversation: Conversation) -> tuple[Any, ...]:
+    said = [(turn.probe, turn.response) for turn in conversation.turns]
+    return conversation.goal, said, conversation.probe
+
+
+def _told(conversation: Conversation) -> dict[str, Any]:
+    turns = [[turn.probe, turn.response, turn.score] for turn in conversation.turns]
+    return {
+        "goal": conversation.goal,
+        "turns": turns,
+        "probe": conversation.probe,
+        "opening": conversation.opening,
+    }
+
+
+def _scores(scores: Mapping[str, float], where: str) -> str:
+    named = {name: _finite(score, f"{where}: score {name!r}") for name, score in scores.items()}
+    return _json(named, f"{where}: scores")
+
+
+def _finite(value: Any, where: str) -> float:
+    try:
+        number = as_float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInputError(f"{where} is {value!r:.60}; it must be a number") from None
+    if not math.isfinite(number):
+        raise InvalidInputError(f"{where} is {number}; it must be finite")
+    return number
+
+
+def _flag(value: Any, where: str) -> int:
+    if value not in (None, False, True):
+        raise InvalidTypeError(f"{where} is {value!r:.60}; it must be True, False or None")
+    return _FLAGS[value]
+
+
+def _json(value: Any, where: str) -> str:
+    """Return a value as JSON, if reading it gives the value back."""
+    try:
+        text = to_json(value)
+        if json.loads(text) == value:
+            return text
+    except (TypeError, ValueError, RecursionError):
+        pass
+    raise InvalidTypeError(
+        f"{where} is {type(value).__name__} {value!r:.60}; only texts and plain JSON can be stored"
+    )
+
+
+def _column(name: str, values: Sequence[Any]) -> NDArray[Any]:
+    if name in _WHOLE:
+        return np.array(values, dtype=np.int64)
+    if name in _REAL:
+        return np.array(values, dtype=np.float64)
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def _decoded(row: _Row) -> _Row:
+    for name in () if row["encoded"] is None else json.loads(row["encoded"]):
+        row[name] = json.loads(row[name])
+    return row
+
+
+def _graph(row: _Row) -> Rollout:
+    context, state = row["context"], row["state"]
+    if state == _TOLD:
+        context = _untold(context)
+    elif state in (_CONVERSATION, _OPENING):
+        context = Conversation(context, opening=state == _OPENING)
+    asked = None if row["asked"] is None else json.loads(row["asked"])
+    return Graph(
+        context,
+        unit_id=row["unit_id"],
+        attempt=int(row["attempt"]),
+        seed=asked,
+        selected=bool(row["selected"]),
+    )
+
+
+def _untold(told: Mapping[str, Any]) -> Conversation:
+    turns = [Turn(*parts) for parts in told["turns"]]
+    return Conversation(told["goal"], turns, told["probe"], opening=told["opening"])
+
+
+def _add(graph: Rollout, nodes: dict[str, _Turn], row: _Row) -> None:
+    """Put a turn in its place; its parent stands above it."""
+    name, parent_id = row["node_id"], row["parent_id"]
+    if parent_id is not None and parent_id not in nodes:
+        raise ValueError(f"its parent {parent_id!r} is not above it")
+    parent = None if parent_id is None else nodes[parent_id]
+    place = graph if parent is None else parent
+    at = str(len(place.children))
+    if (row["unit_id"], int(row["attempt"])) != (graph.unit_id, graph.attempt):
+        raise ValueError("the row of its rollout is not above it")
+    if name != (at if parent is None else f"{parent.id}.{at}"):
+        raise ValueError(f"node {name!r} is not where it belongs")
+    reward = row["reward"]
+    flags = {number: flag for flag, number in _FLAGS.items()}
+    node: _Turn = Node(
+        _context(graph, parent, row),
+        row["probe"],
+        row["response"],
+        None if reward is None or math.isnan(reward) else float(reward),
+        scores=json.loads(row["scores"]),
+        unscored=json.loads(row["unscored"]),
+        event=flags[int(row["event"])],
+        echo=flags[int(row["echo"])],
+        status=row["status"],
+        reason=row["reason"],
+        attack=row["attack"],
+        id=name,
+        depth=1 if parent is None else parent.depth + 1,
+        weight=float(row["weight"]),
+        parent=parent,
+    )
+    place.children.append(node)
+    nodes[name] = node
+
+
+def _context(graph: Rollout, parent: _Turn | None, row: _Row) -> Any:
+    context, state = row["context"], row["state"]
+    if state == _TOLD:
+        return _untold(context)
+    if state in (_SEED, _TEXT):
+        return str(graph.context) if state == _SEED else context
+    implied = _implied(graph, parent, opening=state == _OPENING)
+    if implied is None:
+        raise ValueError("the turns before it are no texts")
+    return implied
