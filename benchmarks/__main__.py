@@ -17,6 +17,7 @@ from benchmarks import (
     neardup,
     processes,
     ranks,
+    rollouts,
 )
 from benchmarks._case import Case
 from benchmarks._timing import Effort
@@ -34,6 +35,7 @@ CASES = {
         language_models,
         embedded,
         graders,
+        rollouts,
     )
     for case in module.CASES
 }

@@ -46,8 +46,8 @@ WHOLE_MODULES = (
 MODULES = (
     *WHOLE_MODULES,
     *("metric_specs", "op_metric_specs", "seeds"),
-    *("graders", "judges", "messages", "models", "plugins", "requests", "responses", "runner"),
-    "tasks",
+    *("graders", "judges", "messages", "models", "plugins", "prompts", "requests", "responses"),
+    *("rollouts", "runner", "tasks"),
 )
 
 # The calibration module's variant returns None on one class; the root has the metric.

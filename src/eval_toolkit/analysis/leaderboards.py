@@ -225,7 +225,7 @@ class _Entry:
 
     def higher_is_better(self, metric: str) -> bool:
         details = self.cells.get(metric, {}).get("details") or {}
-        return bool(details.get("higher_is_better", True))
+        return details.get("higher_is_better", True) is not False
 
 
 def _table(runs: Any) -> dict[str, dict[str, _Entry]]:

@@ -11,6 +11,7 @@ from eval_toolkit.analysis.differences import Decision, Task
 from eval_toolkit.analysis.folding import Fold, folds_of
 from eval_toolkit.analysis.named import higher_is_better, metric_named, op_metric
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.metric_specs.columns import ATTACKED
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
@@ -25,7 +26,8 @@ __all__ = [
     "unit_metric",
 ]
 
-_OF_ATTEMPTS = re.compile(r"(.+)_(pass@|pass\^|maj@)([1-9][0-9]*)")
+_OF_ATTEMPTS = re.compile(r"(.+)_(pass@|pass\^|maj@|asr@)([1-9][0-9]*)")
+_ATTACKED = re.compile(r"asr@([1-9][0-9]*)")
 _BOOKKEEPING = frozenset({"n", "n_positive", "is_single_class", "error_state"})
 
 
@@ -283,19 +285,27 @@ def _record_task(name: str, subject: Subject) -> Task | None:
         up = bool(details.get("higher_is_better", True))
         return Task(name, ms.ratio_of(name, above, below, higher_is_better=up), up)
     plain = name.removesuffix("_macro") if isinstance(by, str) else name
-    match = _OF_ATTEMPTS.fullmatch(plain)
+    attacked = _ATTACKED.fullmatch(plain)
+    match = _OF_ATTEMPTS.fullmatch(f"{ATTACKED}_{plain}" if attacked else plain)
     column = plain if match is None else match[1]
     if column not in columns or column in ("label", "score"):
         return None
     direction = details.get("higher_is_better", higher_is_better(column))
     spec = ms.mean_of(column)
     if match is not None:
-        k, direction = int(match[3]), True
-        if match[2] == "maj@":
-            spec = ms.maj_at_k(column, k, answer=str(details.get("answer") or f"{column}_answer"))
-        else:
-            spec = (ms.pass_at_k if match[2] == "pass@" else ms.pass_hat_k)(column, k)
+        spec = _of_attempts(column, match[2], int(match[3]), details)
+        direction = spec.higher_is_better
     return Task(name, spec, direction, macro_by=by if plain != name else None)
+
+
+def _of_attempts(column: str, kind: str, k: int, details: Mapping[str, Any]) -> ms.ColumnSpec:
+    """Return the metric of several attempts, in the direction that was stored."""
+    if kind == "asr@":
+        return ms.asr_at_k(k, column=column)
+    if kind == "maj@":
+        return ms.maj_at_k(column, k, answer=str(details.get("answer") or f"{column}_answer"))
+    up = bool(details.get("higher_is_better", True))
+    return (ms.pass_at_k if kind == "pass@" else ms.pass_hat_k)(column, k, higher_is_better=up)
 
 
 def unit_metric(name: str, records: Records, cells: Mapping[str, Any]) -> ms.ColumnSpec | None:

@@ -39,6 +39,13 @@ _OTHER_NAMES = {
     "proportion": "--expected",
     "reference": "--corpus",
     "judges": "--judge",
+    "prompt": "--prompt-column",
+    "id": "--id-column",
+    "topic": "--topic-column",
+    "category": "--category-column",
+    "safe": "--safe-column",
+    "tokens": "--max-total-tokens",
+    "calls": "--max-calls",
 }
 _ARGUMENT = re.compile(r"`(\w+)`")
 _SET = re.compile(r"pass (\w+)=True|\b(\w+)='([^']*)'|option '(\w+)'")

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     )
     from eval_toolkit.inference.comparison import ScorerComparison, compare_scorers
     from eval_toolkit.inference.delong import DeLongResult, delong_ci, delong_roc_variance
+    from eval_toolkit.inference.diversity import probe_similarity
     from eval_toolkit.inference.equivalence import (
         EquivalenceResult,
         NonInferiorityResult,
@@ -132,6 +133,8 @@ if TYPE_CHECKING:
     )
     from eval_toolkit.inference.rotations import RotationTest, rotation_test
     from eval_toolkit.inference.sequences import ConfidenceSequence, confidence_sequence
+    from eval_toolkit.inference.survival import SurvivalCurve, SurvivalMethod, kaplan_meier
+    from eval_toolkit.inference.survival_arms import survival_difference
     from eval_toolkit.inference.variance import (
         Purchase,
         VarianceComponents,
@@ -178,6 +181,8 @@ __all__ = [
     "SampleSize",
     "ScorerComparison",
     "SignFlipResult",
+    "SurvivalCurve",
+    "SurvivalMethod",
     "SystemPair",
     "ThresholdFn",
     "ThresholdedMetricFn",
@@ -218,6 +223,7 @@ __all__ = [
     "jackknife_se",
     "jeffreys_interval",
     "judge_agreement",
+    "kaplan_meier",
     "kappa_interval",
     "label_group_plan",
     "label_stratified_plan",
@@ -241,6 +247,7 @@ __all__ = [
     "percentile_interval",
     "plan_labels",
     "ppi_mean",
+    "probe_similarity",
     "rank_systems",
     "roc_auc_sd",
     "rogan_gladen",
@@ -248,6 +255,7 @@ __all__ = [
     "rows_plan",
     "sign_flip_test",
     "stratified_cluster_bootstrap_ci",
+    "survival_difference",
     "t_interval",
     "tango_interval",
     "two_level_plan",
@@ -285,6 +293,7 @@ __getattr__ = names_on_use(
         "combined": ("block_bootstrap_on_folds", "stratified_cluster_bootstrap_ci"),
         "comparison": ("ScorerComparison", "compare_scorers"),
         "delong": ("DeLongResult", "delong_ci", "delong_roc_variance"),
+        "diversity": ("probe_similarity",),
         "equivalence": (
             "EquivalenceResult",
             "NonInferiorityResult",
@@ -347,6 +356,8 @@ __getattr__ = names_on_use(
             "roc_auc_sd",
         ),
         "refitted": ("ThresholdedMetricFn", "ThresholdFn", "paired_bootstrap_op_point_diff"),
+        "survival": ("SurvivalCurve", "SurvivalMethod", "kaplan_meier"),
+        "survival_arms": ("survival_difference",),
         "variance": ("Purchase", "VarianceComponents", "variance_components"),
     },
 )

@@ -5,12 +5,13 @@ statistic as well, which makes their intervals fast. Metrics that need a thresho
 `eval_toolkit.op_metric_specs`, where the threshold's provenance is part of the spec.
 
 Metrics of labels and scores are ready made; `on_columns` reads them from other columns of records.
-`mean_of`, `pass_at_k`, `pass_hat_k` and `maj_at_k` are of one column, `ratio_of` and `from_sums` of
-the sums of several.
+`mean_of`, `pass_at_k`, `pass_hat_k`, `asr_at_k` and `maj_at_k` are of one column, `ratio_of` and
+`from_sums` of the sums of several.
 """
 
 from eval_toolkit.metric_specs.columns import (
     ColumnSpec,
+    asr_at_k,
     maj_at_k,
     mean_of,
     pass_at_k,
@@ -35,6 +36,7 @@ __all__ = [
     "ColumnSpec",
     "ScoreSpec",
     "SumsSpec",
+    "asr_at_k",
     "brier",
     "ece",
     "from_sums",

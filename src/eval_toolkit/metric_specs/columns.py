@@ -13,7 +13,18 @@ from eval_toolkit.inference.calibration_statistics import score_itself
 from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.statistics import ColumnMean, Statistic
 
-__all__ = ["ColumnSpec", "check_bounds", "maj_at_k", "mean_of", "pass_at_k", "pass_hat_k"]
+__all__ = [
+    "ColumnSpec",
+    "asr_at_k",
+    "check_bounds",
+    "maj_at_k",
+    "mean_of",
+    "pass_at_k",
+    "pass_hat_k",
+]
+
+ATTACKED = "attack_success_any"
+"""Column of rollouts that says whether an attack succeeded."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +33,12 @@ class ColumnSpec:
 
     name: str
     column: str
-    higher_is_better: bool = True
+    higher_is_better: bool | None = True
+    """None where neither direction is better."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """Smallest and largest possible value, where known."""
     k: int | None = None
-    """Attempts that are looked at together: of `pass_at_k` and `pass_hat_k`."""
+    """Attempts that are looked at together: of `pass_at_k`, `pass_hat_k` and `asr_at_k`."""
     every: bool = False
     """Whether all of them must succeed."""
     answer: str | None = None
@@ -96,7 +108,7 @@ def _label_itself(labels: BoolArray, scores: FloatArray) -> FloatArray:
 def mean_of(
     column: str,
     *,
-    higher_is_better: bool = True,
+    higher_is_better: bool | None = True,
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> ColumnSpec:
     """Mean of a column of records: accuracy, reward, toxicity, anything measured per unit.
@@ -105,8 +117,8 @@ def mean_of(
     ----------
     column : str
         Name of the column.
-    higher_is_better : bool, default True
-        Direction, for gates and comparisons.
+    higher_is_better : bool or None, default True
+        Direction, for gates and comparisons; None where neither is better.
     bounds : tuple of float
         Smallest and largest possible value, where known; intervals stay inside.
 
@@ -128,7 +140,7 @@ def mean_of(
     return ColumnSpec(_column_name(column), column, higher_is_better, bounds)
 
 
-def pass_at_k(column: str, k: int) -> ColumnSpec:
+def pass_at_k(column: str, k: int, *, higher_is_better: bool = True) -> ColumnSpec:
     """Chance that at least one of k attempts at a unit succeeds, averaged over units.
 
     Parameters
@@ -137,6 +149,8 @@ def pass_at_k(column: str, k: int) -> ColumnSpec:
         A column of 0 and 1, one line per attempt.
     k : int
         Units with fewer attempts are counted as skipped.
+    higher_is_better : bool, default True
+        False where the column says that something went wrong.
 
     Returns
     -------
@@ -154,15 +168,16 @@ def pass_at_k(column: str, k: int) -> ColumnSpec:
     'exact_match_pass@4'
     """
     k = _validate.integer(k, "k", low=1)
-    return ColumnSpec(f"{_column_name(column)}_pass@{k}", column, True, (0.0, 1.0), k)
+    name = f"{_column_name(column)}_pass@{k}"
+    return ColumnSpec(name, column, higher_is_better, (0.0, 1.0), k)
 
 
-def pass_hat_k(column: str, k: int) -> ColumnSpec:
+def pass_hat_k(column: str, k: int, *, higher_is_better: bool = True) -> ColumnSpec:
     """Chance that all of k attempts at a unit succeed, averaged over units.
 
     Parameters
     ----------
-    column, k
+    column, k, higher_is_better
         As in `pass_at_k`.
 
     Returns
@@ -181,7 +196,41 @@ def pass_hat_k(column: str, k: int) -> ColumnSpec:
     'exact_match_pass^4'
     """
     k = _validate.integer(k, "k", low=1)
-    return ColumnSpec(f"{_column_name(column)}_pass^{k}", column, True, (0.0, 1.0), k, True)
+    name = f"{_column_name(column)}_pass^{k}"
+    return ColumnSpec(name, column, higher_is_better, (0.0, 1.0), k, True)
+
+
+def asr_at_k(k: int, *, column: str = ATTACKED) -> ColumnSpec:
+    """Chance that at least one of k attacks on a unit succeeds, averaged over units: ASR@k.
+
+    The unbiased estimate that `pass_at_k` is, with less as the better.
+
+    Parameters
+    ----------
+    k : int
+        Units with fewer attempts are counted as skipped.
+    column : str, default "attack_success_any"
+        A column of 0 and 1, one line per attempt.
+
+    Returns
+    -------
+    ColumnSpec
+        Named ``asr@<k>``; ``<column>_asr@<k>`` for another column.
+
+    Raises
+    ------
+    InvalidInputError
+        If the name is empty or k is below 1.
+
+    Examples
+    --------
+    >>> spec = asr_at_k(3)
+    >>> spec.name, spec.column, spec.higher_is_better
+    ('asr@3', 'attack_success_any', False)
+    """
+    k = _validate.integer(k, "k", low=1)
+    name = f"asr@{k}" if column == ATTACKED else f"{_column_name(column)}_asr@{k}"
+    return ColumnSpec(name, column, False, (0.0, 1.0), k)
 
 
 def maj_at_k(column: str, k: int, *, answer: str) -> ColumnSpec:

@@ -42,6 +42,7 @@ from eval_toolkit.metrics.definedness import (
     SkippedMetric,
     is_metric_defined_for_slice,
 )
+from eval_toolkit.metrics.diversity import distinct_n, self_similarity
 from eval_toolkit.metrics.probability import brier_decomposition, brier_score, log_loss
 from eval_toolkit.metrics.ranking import RecallAtFprResult, pr_auc, recall_at_fpr, roc_auc
 from eval_toolkit.metrics.stratified import (
@@ -72,6 +73,7 @@ __all__ = [
     "calibration_slope_intercept",
     "cohen_kappa",
     "confusion_counts",
+    "distinct_n",
     "expected_calibration_error",
     "expected_calibration_error_debiased",
     "expected_calibration_error_equal_mass",
@@ -95,6 +97,7 @@ __all__ = [
     "roc_auc",
     "roc_curve",
     "score_distribution_summary",
+    "self_similarity",
     "single_class_threshold_metrics",
     "smooth_ece",
     "stratified_recall",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.asking import Asking
 from eval_toolkit.rollouts.attacks.base import StopAttack
 from eval_toolkit.rollouts.conversations import Conversation
@@ -62,7 +63,13 @@ class Lockstep:
         said = [one for one in answering if one.node.status == "ok"]
         self._reward(said)
         graphs = [one.live.graph for one in said]
-        scored(self.system, graphs, [one.node for one in said], final=False)
+        scored(
+            self.system.scorers,
+            self.system.scored,
+            graphs,
+            [one.node for one in said],
+            final=False,
+        )
 
     def ended(self) -> list[Live]:
         """Return where the conversations are after the turn; those that failed are over."""
@@ -165,15 +172,20 @@ class Lockstep:
 
 
 def scored(
-    system: Any, graphs: Sequence[Graph[Any, Any]], nodes: Sequence[Node[Any, Any]], *, final: bool
+    scorers: Sequence[TextScorer],
+    decides: bool,
+    graphs: Sequence[Graph[Any, Any]],
+    nodes: Sequence[Node[Any, Any]],
+    *,
+    final: bool,
 ) -> None:
     """Score turns, each of the rollout beside it."""
     from eval_toolkit.rollouts.scoring import score_nodes
 
-    if nodes and system.scorers:
+    if nodes and scorers:
         pairs = zip(graphs, nodes, strict=True)
         keys = [(graph.unit_id or "-", graph.attempt, node.id) for graph, node in pairs]
-        score_nodes(nodes, system.scorers, keys=keys, final=final, decides=system.scored)
+        score_nodes(nodes, scorers, keys=keys, final=final, decides=decides)
 
 
 def _is_end(said: Probed) -> bool:

@@ -255,7 +255,8 @@ class TreeSampler(Sampler[StateT, ActionT]):
         for graph in graphs:
             graph.relink()
         leaves = [(graph, leaf) for graph in graphs for leaf in graph.leaves()]
-        scored(self.system, [one for one, _ in leaves], [leaf for _, leaf in leaves], final=True)
+        beside, nodes = [graph for graph, _ in leaves], [leaf for _, leaf in leaves]
+        scored(self.system.scorers, self.system.scored, beside, nodes, final=True)
 
     def n_requests(self, widths: Sequence[int] | None = None) -> int:
         """Return how many requests one rollout takes at most, judges aside."""

@@ -21,7 +21,7 @@ from eval_toolkit.rollouts.speaking import (
     text_of,
 )
 
-__all__ = ["System"]
+__all__ = ["System", "made_scorers"]
 
 StateT = TypeVar("StateT")
 ActionT = TypeVar("ActionT")
@@ -112,7 +112,7 @@ class System(Generic[StateT, ActionT]):
             "probe": _identity(self.tester, self, "probe"),
             "respond": _identity(self.target, self, "respond"),
         }
-        self.scored, self.scorers = _scorers(given["scorer"], refusal)
+        self.scored, self.scorers = made_scorers(given["scorer"], refusal)
         if isinstance(given["tester"], Model):
             self.tester = _told_direction(self.tester, self.scorer)
         if self.tester is None and type(self).probe is System.probe:
@@ -272,7 +272,7 @@ class _Replies:
         return [self.texts[min(state.n_turns, len(self.texts) - 1)] for state in states]
 
 
-def _scorers(given: Any, refusal: Any) -> tuple[bool, tuple[TextScorer, ...]]:
+def made_scorers(given: Any, refusal: Any) -> tuple[bool, tuple[TextScorer, ...]]:
     """Return whether there is a scorer of harm, and all scorers, each remembering its numbers."""
     from eval_toolkit.rollouts.scorers import CachedScorer, RefusalScorer, as_text_scorer
 

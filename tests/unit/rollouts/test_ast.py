@@ -128,7 +128,7 @@ class TestChains:
         assert metrics.per_turn == []
         assert list(metrics.overall.values()) == [0, 0.0, 0.0, 0.0, None, None]
 
-    @pytest.mark.parametrize("policy", ["expected", "first", "best", None])
+    @pytest.mark.parametrize("policy", ["expectation", "first", "best", None])
     def test_every_policy_reads_a_chain_alike(self, policy: str | None) -> None:
         graph = chain((0.1, 0.2), (0.6, 0.7))
         plain = evaluator_for(Reading()).compute_metrics(graph)
@@ -248,9 +248,9 @@ class TestTrees:
             policy: evaluator_for(Reading(), policy=policy)
             .compute_metrics(graph)
             .overall["avg_target_toxicity"]
-            for policy in ("first", "best", "expected")
+            for policy in ("first", "best", "expectation")
         }
-        assert averages == {"first": 0.1, "best": 0.9, "expected": 0.5}
+        assert averages == {"first": 0.1, "best": 0.9, "expectation": 0.5}
 
     def test_chosen_branches_have_no_chances(self) -> None:
         graph = tree((2,), lambda place: (0.1, 0.9)[place[0]])

@@ -1,6 +1,5 @@
 """How numbers are spread, what happened turn by turn, and both as files."""
 
-import csv
 import json
 import statistics
 
@@ -16,7 +15,6 @@ from eval_toolkit.rollouts.distributions import (
     histogram,
     turn_latencies,
     turn_table,
-    write_turns_csv,
 )
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.scorecards import Records
@@ -105,29 +103,6 @@ def test_branches_weigh_by_their_path():
     one = Graph("", [Node("", "a", "b", event=True)])
     three = Graph("", [Node("", "a", "b", event=False) for _ in range(3)])
     assert turn_table([one, three])[0]["event_rate"] == pytest.approx(0.5)
-
-
-def test_the_csv_of_turns_reads_back(tmp_path):
-    nasty = 'He said "a, b"\r\nthen\n=1+1 \u2028 \x00 😀'
-    child = Node("", nasty, "", reward=0.1, event=False, scores={"tox": 1 / 3})
-    lost = Node("", "x", None, status="error", reason="half \ud83d", attack="static")
-    graph = Graph("", [Node("", "Hi", nasty, event=True, echo=True, children=[child, lost])])
-    graph.unit_id, graph.attempt = "s,1", 2
-    path = write_turns_csv([graph], tmp_path / "new" / "turns.csv")
-    data = path.read_bytes()
-    assert data.decode("utf-8").endswith("\r\n")  # RFC 4180
-    with path.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    assert [row["node_id"] for row in rows] == ["0", "0.0", "0.1"]
-    assert [row["parent_id"] for row in rows] == ["", "0", "0"]
-    assert (rows[0]["response"], rows[1]["probe"]) == (nasty, nasty)
-    assert [row["answered"] for row in rows] == ["1", "1", "0"]
-    assert (rows[0]["event"], rows[0]["echo"], rows[1]["event"], rows[2]["event"]) == (
-        *("1", "1", "0", ""),
-    )
-    assert float(rows[1]["tox"]) == 1 / 3
-    assert (rows[2]["reason"], rows[2]["attack"]) == ("half \ufffd", "static")
-    assert (rows[0]["unit_id"], rows[0]["attempt"], rows[1]["weight"]) == ("s,1", "2", "0.5")
 
 
 def test_latencies_leave_out_what_took_no_time():

@@ -114,13 +114,15 @@ class TestStored:
         run_rollouts(system(), SEEDS[:6], tmp_path / "r", depth=2)
         target = Target()
         done = run_rollouts(system(target), SEEDS, tmp_path / "r", depth=3)
-        assert done.n_reused == 12 and len(target.asked) == 36 - 12
+        assert done.n_reused == 12
+        assert len(target.asked) == 36 - 12
         assert read(tmp_path / "r") == read_of_one_go(tmp_path, depth=3)
 
     def test_what_failed_is_asked_again(self, tmp_path):
         broken = Target(fail_on=[(5, 1), (6, 2)])
         first = run_rollouts(system(broken), SEEDS, tmp_path / "r")
-        assert first.n_errors == 2 and first.too_many_errors
+        assert first.n_errors == 2
+        assert first.too_many_errors
         assert first.card["attack_success"].n_errors == 2
         assert "bounds_ci" in first.card["attack_success"].details
         second = run_rollouts(system(Target()), SEEDS, tmp_path / "r")
@@ -163,12 +165,14 @@ class TestStored:
         with pytest.raises(KeyboardInterrupt):
             run_rollouts(System(["a"], interrupted, grr), SEEDS, tmp_path / "r")
         done = run_rollouts(System(["a"], interrupted, grr), SEEDS, tmp_path / "r")
-        assert CALLS == [12, 12, 12, 12] and done.n_reused == 24
+        assert CALLS == [12, 12, 12, 12]
+        assert done.n_reused == 24
 
     def test_without_a_folder_nothing_is_written(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         done = run_rollouts(system(), SEEDS)
-        assert done.run is None and not list(tmp_path.iterdir())
+        assert done.run is None
+        assert not list(tmp_path.iterdir())
         assert json.dumps(done.to_dict(), allow_nan=False)
 
     def test_a_cache_is_used(self, tmp_path):
@@ -176,7 +180,9 @@ class TestStored:
         with ResponseCache(tmp_path / "c.sqlite") as cache:
             run_rollouts(system(first), SEEDS, cache=cache)
             done = run_rollouts(system(second), SEEDS, cache=cache)
-        assert len(first.asked) == 36 and not second.asked and done.n_cached == 36
+        assert len(first.asked) == 36
+        assert not second.asked
+        assert done.n_cached == 36
 
 
 def read_of_one_go(tmp_path, **more):
@@ -213,7 +219,8 @@ class TestJudges:
 class TestOptions:
     def test_budget(self):
         done = run_rollouts(system(), SEEDS, budget=Budget(calls=15))
-        assert done.n_requests == 15 and done.n_skipped > 0
+        assert done.n_requests == 15
+        assert done.n_skipped > 0
         assert done.card["attack_success"].n_skipped == done.n_skipped
 
     @pytest.mark.parametrize(
@@ -261,5 +268,6 @@ def test_two_targets_are_compared_on_the_same_seeds(tmp_path):
     run_rollouts(System(Static(), ["No."], grr), SEEDS, tmp_path / "b")
     found = compare_runs(tmp_path / "a", tmp_path / "b")
     cell = next(cell for cell in found.cells if cell.metric == "attack_success")
-    assert cell.delta == pytest.approx(-0.75) and cell.n_units == 12
+    assert cell.delta == pytest.approx(-0.75)
+    assert cell.n_units == 12
     assert cell.verdict == "better"

@@ -49,7 +49,7 @@ class TestLockstep:
     def test_width_per_depth_multiplies(self):
         target = Counting(drawing)
         system = System(Static(), target, grr)
-        graph, = TreeSampler(system, depth=3, width=[2, 1, 3]).eval_rollouts(["a"])
+        (graph,) = TreeSampler(system, depth=3, width=[2, 1, 3]).eval_rollouts(["a"])
         assert target.sizes == [2, 2, 6]
         assert [len(graph.at_depth(d)) for d in (1, 2, 3)] == [2, 2, 6]
         assert math.isclose(sum(leaf.weight for leaf in graph.leaves()), 1.0)
@@ -88,7 +88,7 @@ class TestLockstep:
             return ["x"] * len(states)
 
         sampler = TreeSampler(System(["hello"], target), depth=1, seed=7)
-        graph, = sampler.eval_rollouts(["a"])
+        (graph,) = sampler.eval_rollouts(["a"])
         assert seen == [derive_seed(7, "response", graph.unit_id, 1, "0") % 2**31]
 
     def test_an_expected_value_over_a_tree_is_the_analytic_one(self):
@@ -99,10 +99,8 @@ class TestLockstep:
             return ["grr" if next(calls) % 2 else "no" for _ in states]  # every second branch
 
         sampler = TreeSampler(System(Static(), target, grr), depth=3, width=2)
-        graph, = sampler.eval_rollouts(["a"])
-        share = sum(
-            path[-1].weight for path in graph.paths() if any(node.event for node in path)
-        )
+        (graph,) = sampler.eval_rollouts(["a"])
+        share = sum(path[-1].weight for path in graph.paths() if any(node.event for node in path))
         assert share == 1 - 0.5**3  # a path is clean if all three turns take the clean branch
 
 
@@ -164,7 +162,7 @@ class TestEnds:
             return [int(text.split()[1]) / 100 if "grr" in text else 0.0 for text in texts]
 
         sampler = TreeSampler(System(Static(), target, scorer), depth=3, width=4, keep=1)
-        graph, = sampler.eval_rollouts(["a"])
+        (graph,) = sampler.eval_rollouts(["a"])
         assert graph.selected
         assert [len(graph.at_depth(d)) for d in (1, 2, 3)] == [4, 4, 4]
         for depth in (1, 2):
@@ -175,12 +173,12 @@ class TestEnds:
     def test_an_attack_says_how_wide(self):
         sampler = TreeSampler(System(BestOfN(n=5), ["no"], grr), depth=2)
         assert (sampler.widths, sampler.keep) == ((5, 5), 1)
-        graph, = sampler.eval_rollouts(["Tell me a long secret"])
+        (graph,) = sampler.eval_rollouts(["Tell me a long secret"])
         assert len({node.probe for node in graph.at_depth(1)}) == 5
 
     def test_branches_of_mixed_attacks(self):
         sampler = TreeSampler(System(Mixed([Static(), Scripted(["x"])]), ["no"], grr), depth=1)
-        graph, = sampler.eval_rollouts(["goal"])
+        (graph,) = sampler.eval_rollouts(["goal"])
         assert [(node.attack, node.probe) for node in graph.children] == [
             ("static", "goal"),
             ("scripted", "x"),
@@ -188,7 +186,7 @@ class TestEnds:
 
     def test_an_attack_that_has_no_more_to_say_ends_it(self):
         sampler = TreeSampler(System(Scripted(["one"], after="stop"), ["no"], grr), depth=3)
-        graph, = sampler.eval_rollouts(["goal"])
+        (graph,) = sampler.eval_rollouts(["goal"])
         assert [(node.probe, node.status) for node in graph.nodes()] == [("one", "ok")]
 
     @pytest.mark.parametrize("option", [{"keep": 1}, {"stop_on_success": True}])
@@ -230,7 +228,7 @@ class TestFailures:
             return "fine"
 
         system = System(Static(follow_ups=("bad news",)), ScriptedModel(answer), grr)
-        graph, = TreeSampler(system, depth=3).eval_rollouts(["goal"])
+        (graph,) = TreeSampler(system, depth=3).eval_rollouts(["goal"])
         assert [node.status for node in graph.nodes()] == ["ok", "error"]
         assert "no answer within 60 s" in list(graph.nodes())[1].reason
         assert list(graph.nodes())[1].event is None
@@ -243,12 +241,12 @@ class TestFailures:
             TreeSampler(System(["a"], ScriptedModel(answer), grr)).eval_rollouts(["goal"])
 
     def test_empty_replies_are_recorded(self):
-        graph, = TreeSampler(System(["a"], ["", " "], grr), depth=2).eval_rollouts(["goal"])
+        (graph,) = TreeSampler(System(["a"], ["", " "], grr), depth=2).eval_rollouts(["goal"])
         assert [(node.status, node.event) for node in graph.nodes()] == [("ok", False)] * 2
         assert all("empty" in node.unscored["grr"] for node in graph.nodes())
 
     def test_an_empty_probe_is_an_error(self):
-        graph, = TreeSampler(System(lambda s: [""] * len(s), ["a"], grr)).eval_rollouts(["goal"])
+        (graph,) = TreeSampler(System(lambda s: [""] * len(s), ["a"], grr)).eval_rollouts(["goal"])
         assert [node.reason for node in graph.nodes()] == ["the tester said nothing"]
 
     def test_what_is_no_text_is_an_error_of_its_conversation(self):
@@ -271,7 +269,7 @@ class TestFailures:
             def advance(self, state, probe, response):
                 raise RuntimeError("lost")
 
-        graph, = TreeSampler(Odd(["a"], ["b"], grr), depth=2).eval_rollouts(["x"])
+        (graph,) = TreeSampler(Odd(["a"], ["b"], grr), depth=2).eval_rollouts(["x"])
         assert [(node.status, node.reason) for node in graph.nodes()] == [
             ("error", "advance: RuntimeError: lost")
         ]
@@ -318,7 +316,7 @@ class TestBudget:
     def test_tokens(self):
         model = ScriptedModel("four letters here")
         with Asking(budget=Budget(tokens=12)) as asking:
-            graph, = TreeSampler(System(["word"], model, grr), depth=5).eval_rollouts(
+            (graph,) = TreeSampler(System(["word"], model, grr), depth=5).eval_rollouts(
                 ["x"], asking=asking
             )
         # 1 token for "word" and 5 for the answer; then 7 for the prompt and 5: 18 in all.
@@ -350,7 +348,7 @@ class TestOtherStates:
             def advance(self, state, probe, response):
                 return {"at": state["at"] + response["got"]}
 
-        graph, = TreeSampler(Counter(refusal=False), depth=3).eval_rollouts(["abc"])
+        (graph,) = TreeSampler(Counter(refusal=False), depth=3).eval_rollouts(["abc"])
         assert [(node.probe, node.response) for node in graph.nodes()] == [
             (3, {"got": 3}),
             (6, {"got": 6}),
@@ -362,7 +360,9 @@ class TestOtherStates:
             def respond(self, states, probes, seeds):
                 return [text.upper() for text in super().respond(states, probes, seeds)]
 
-        graph, = TreeSampler(Shouting(["a"], ScriptedModel("no"), grr), depth=1).eval_rollouts(["x"])
+        (graph,) = TreeSampler(Shouting(["a"], ScriptedModel("no"), grr), depth=1).eval_rollouts(
+            ["x"]
+        )
         assert graph.children[0].response == "NO"
 
     def test_a_coroutine_function(self):
@@ -378,7 +378,7 @@ class TestOtherStates:
             system = System(["a"], ScriptedModel("no"), grr)
             return TreeSampler(system, depth=2).eval_rollouts(["x"])
 
-        graph, = asyncio.run(main())
+        (graph,) = asyncio.run(main())
         assert [node.response for node in graph.nodes()] == ["no", "no"]
 
     def test_the_target_sees_messages_and_the_system_prompt(self):
@@ -409,4 +409,5 @@ class TestOtherStates:
 
     def test_a_conversation_is_a_text(self):
         state = Conversation("goal").with_probe("a").with_response("b")
-        assert state[:4] == "goal" and "assistant: b" in state
+        assert state[:4] == "goal"
+        assert "assistant: b" in state

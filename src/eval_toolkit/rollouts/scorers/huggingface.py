@@ -111,6 +111,7 @@ class HuggingFaceScorer:
         self.max_length = _validate.integer(max_length, "max_length", low=1)
         self.revision = revision
         self.higher_is_worse = higher_is_worse
+        self.bounds = (0.0, 1.0)
         self.name = name or Path(self.model).name or self.model
         self._using = threading.RLock()  # a tokenizer cannot be used by two threads at once
 

@@ -160,6 +160,7 @@ class JudgeScorer:
         self.name = name or self._column
         self.mode = _validate.choice(mode, "mode", MODES)
         self.threshold = _threshold(threshold, info, self._column)
+        self.bounds = info.bounds
         self.higher_is_worse = _direction(higher_is_worse, info, self._column)
         self.asker: Asks = Asker()
         self.journal: Journal | None = None

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from eval_toolkit import _validate
 from eval_toolkit._contained.errors import Overrun
@@ -51,6 +51,7 @@ class KeywordScorer:
     whole_words: bool = True
     threshold: float = 0.5
     higher_is_worse: bool = True
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     mode: str = "turn"
     name: str = "keywords"
     _search: Any = field(default=None, init=False, repr=False, compare=False)
@@ -104,6 +105,7 @@ class PatternScorer:
     pattern: str
     threshold: float = 0.5
     higher_is_worse: bool = True
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     mode: str = "turn"
     name: str = "pattern"
     _search: Any = field(default=None, init=False, repr=False, compare=False)

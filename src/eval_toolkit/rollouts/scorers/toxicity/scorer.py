@@ -81,6 +81,11 @@ class ToxicityScorer:
         return options_version(self, "1")
 
     @property
+    def bounds(self) -> tuple[float, float]:
+        """What a number may be."""
+        return (0.0, 1.0)
+
+    @property
     def higher_is_worse(self) -> bool:
         """True: it is a probability of being toxic."""
         return True

@@ -1,0 +1,126 @@
+"""How alike texts of different groups are, with an interval over groups."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit.errors import UndefinedMetricError
+from eval_toolkit.inference._distributions import critical_value
+from eval_toolkit.inference._survival import logit_bounds, no_event_bound
+from eval_toolkit.inference.jackknife import jackknife_se
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
+from eval_toolkit.metrics.diversity import GramVectors, gram_vectors
+
+__all__ = ["probe_similarity"]
+
+_ROUNDING = 1e-12
+
+
+def probe_similarity(
+    texts: Sequence[str],
+    groups: ArrayLike,
+    *,
+    n: int = 2,
+    confidence: float = DEFAULT_CONFIDENCE,
+) -> BootstrapCI:
+    """Mean similarity of two texts of different groups, with its interval over groups.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        Such as the probes of a tester.
+    groups : array-like of shape (n_texts,)
+        What each text belongs to, such as its seed prompt. Texts of one group are never compared.
+    n : int, default 2
+        Words per n-gram.
+    confidence : float, default 0.95
+        Two-sided confidence.
+
+    Returns
+    -------
+    BootstrapCI
+        Inside [0, 1]; ``method`` "jackknife-logit, groups", without resamples.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no text, n is below 1, or texts and groups differ in number.
+    InvalidTypeError
+        If a text is not a string.
+    UndefinedMetricError
+        If all texts are of one group.
+
+    Notes
+    -----
+    Similarity as in `self_similarity`. Every pair of texts counts the same, so that a group counts
+    by its size. The value is a ratio of U-statistics of degree two in the groups; its standard
+    error is the jackknife's over groups [1]_, the bounds are symmetric on the logit scale with
+    Student's quantile on G − 1 degrees of freedom. Where leaving out a group changes nothing, or
+    two groups leave nothing to compare, the interval spans what G/2 pairs of groups may yet not
+    have shown: the share 1 − ((1 − confidence)/2)^(2/G) of pairs may be as unlike, or as like, as
+    texts can be.
+
+    References
+    ----------
+    .. [1] Arvesen (1969), Annals of Mathematical Statistics 40(6):2076-2100.
+
+    Examples
+    --------
+    >>> texts = ["tell me a joke", "tell me a story", "tell me a secret", "sing me a song"]
+    >>> f"{probe_similarity(texts, ['a', 'b', 'c', 'd']):.2f}"
+    '0.50 [0.11, 0.89]'
+    """
+    level = _validate.fraction(confidence, "confidence")
+    vectors = gram_vectors(texts, n)
+    codes, n_groups = _validate.group_codes(groups, vectors.n_texts)
+    if n_groups < 2:
+        raise UndefinedMetricError(
+            "probe_similarity is undefined: all texts are of one group; it needs two or more"
+        )
+    point, without = _between(vectors, codes, n_groups)
+    method = "jackknife-logit, groups"
+    reason = ""
+    if without is None or float(without.std()) < _ROUNDING:
+        unseen = no_event_bound(n_groups / 2.0, level)
+        low, high = point * (1.0 - unseen), point + unseen * (1.0 - point)
+        method, reason = "exact, groups", "groups show no spread"
+    else:
+        low, high = logit_bounds(point, jackknife_se(without), critical_value(level, n_groups - 1))
+    return BootstrapCI(
+        point,
+        low,
+        high,
+        level,
+        0,
+        method,
+        reason=reason,
+        n_units=vectors.n_texts,
+        n_groups=n_groups,
+    )
+
+
+def _between(
+    vectors: GramVectors, codes: IntArray, n_groups: int
+) -> tuple[float, FloatArray | None]:
+    """Return the mean over pairs of different groups, and that without each group in turn."""
+    sizes = np.bincount(codes).astype(np.float64)
+    # The sum over a group's texts, gram by gram: its inner products hold all pairs of two groups.
+    n_grams = int(vectors.grams.max()) + 1
+    keys, place = np.unique(codes[vectors.texts] * n_grams + vectors.grams, return_inverse=True)
+    sums = np.bincount(place, vectors.values)
+    owner, grams = keys // n_grams, keys % n_grams
+    total = np.bincount(grams, sums, n_grams)
+    own = np.bincount(owner, sums**2)
+    with_all = np.bincount(owner, sums * total[grams])
+    products = float(total @ total) - math.fsum(own)
+    pairs = sizes.sum() ** 2 - float((sizes**2).sum())
+    point = min(1.0, max(0.0, float(products / pairs)))
+    if n_groups == 2:
+        return point, None
+    left_products = products - 2.0 * (with_all - own)
+    left_pairs = pairs - 2.0 * sizes * (sizes.sum() - sizes)
+    return point, left_products / left_pairs

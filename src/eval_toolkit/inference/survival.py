@@ -1,0 +1,341 @@
+"""Time to failure with censoring: Kaplan and Meier's curve for rows, groups and weighted trees."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import FloatArray
+from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
+from eval_toolkit.inference._survival import (
+    NO_VARIANCE,
+    Observed,
+    beta_product_bounds,
+    factor,
+    log_log_band,
+    log_variances,
+    logit_bounds,
+    observed,
+    variance_of_sum,
+    without_events,
+)
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
+
+__all__ = ["SurvivalCurve", "SurvivalMethod", "kaplan_meier"]
+
+SurvivalMethod = Literal["log-log", "beta-product"]
+
+_ONE_GROUP = "one group: nothing shows how much groups differ"
+_ALL_ALIKE = "groups are all alike: the spread is that between rows"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SurvivalCurve:
+    """The share that has not failed after each time, with intervals; made by `kaplan_meier`.
+
+    Examples
+    --------
+    >>> curve = kaplan_meier([1, 2, 3, 3, 3], [1, 1, 0, 0, 0])
+    >>> curve.survival.round(2).tolist()
+    [0.8, 0.6, 0.6]
+    >>> curve.median is None, curve.median_reason
+    (True, 'survival stays above 1/2 up to the last time observed, 3')
+    """
+
+    times: FloatArray
+    """Every time of an event or of a row's end, ascending."""
+    n_at_risk: FloatArray
+    """Rows, or the sum of their weights, observed up to each time and not failed before it."""
+    n_events: FloatArray
+    n_groups_at_risk: FloatArray
+    """Independent groups among them, as many as their weights are worth."""
+    survival: FloatArray
+    """From each time up to the next; 1 before the first."""
+    ci_low: FloatArray
+    """Pointwise: each time's interval covers by itself, the band as a whole does not."""
+    ci_high: FloatArray
+    confidence: float
+    method: str
+    n_units: int
+    """Rows, with those of which nothing was observed."""
+    n_unobserved: int
+    """Rows that ended at time 0 or weigh nothing."""
+    n_groups: int | None
+    """Independent groups that were observed; None where every row stands for itself."""
+    reason: str = ""
+    """Why intervals are not those that were asked for; empty when they are."""
+    _observed: Observed | None = field(default=None, repr=False)
+
+    @property
+    def median(self) -> float | None:
+        """The first time at which no more than half survive; None where it is not reached."""
+        return self._first_at_most_half(self.survival)
+
+    @property
+    def median_low(self) -> float | None:
+        """Lower end of the median's interval: where the curve's lower bound falls to a half."""
+        return self._first_at_most_half(self.ci_low)
+
+    @property
+    def median_high(self) -> float | None:
+        """Upper end of the median's interval; None where the upper bound stays above a half."""
+        return self._first_at_most_half(self.ci_high)
+
+    @property
+    def median_reason(self) -> str:
+        """Why the median, or an end of its interval, is None; empty when none is."""
+        until = f"up to the last time observed, {self.times[-1]:g}"
+        if self.median is None:
+            return f"survival stays above 1/2 {until}"
+        if self.median_high is None:
+            return f"the upper bound of survival stays above 1/2 {until}"
+        return ""
+
+    def failure_by(self, time: float) -> BootstrapCI:
+        """Return the share that has failed by a time, with its interval.
+
+        Parameters
+        ----------
+        time : float
+            Positive, and not after the last time observed unless nobody was left.
+
+        Returns
+        -------
+        BootstrapCI
+            Without resamples; never of zero width.
+
+        Raises
+        ------
+        InvalidInputError
+            If the time is not positive.
+        UndefinedMetricError
+            If nobody was observed for so long.
+
+        Examples
+        --------
+        >>> curve = kaplan_meier([1, 2, 3, 3, 3], [1, 1, 0, 0, 0])
+        >>> f"{curve.failure_by(2):.2f}"
+        '0.40 [0.12, 0.87]'
+        """
+        seen, when = self._up_to(time)
+        place = seen.last_at(when)
+        survival = float(seen.survival[place]) if place >= 0 else 1.0
+        if survival == 1.0:
+            low, high = without_events(seen, when, self.confidence), 1.0
+        else:
+            low, high = float(self.ci_low[place]), float(self.ci_high[place])
+        return self._interval(1.0 - survival, 1.0 - high, 1.0 - low)
+
+    def restricted_mean(self, time: float) -> BootstrapCI:
+        """Return the mean time to failure, where whatever comes later counts as ``time``.
+
+        Parameters
+        ----------
+        time : float
+            Positive, and not after the last time observed unless nobody was left.
+
+        Returns
+        -------
+        BootstrapCI
+            In the unit of the times, inside [0, time], symmetric on the logit scale of the share
+            of ``time``.
+
+        Raises
+        ------
+        InvalidInputError
+            If the time is not positive.
+        UndefinedMetricError
+            If nobody was observed for so long.
+
+        Notes
+        -----
+        The area under the curve from 0 to ``time`` [1]_. Its variance is that of the influences of
+        the area, Greenwood's for independent rows. Where all rows fail at one time u, or none does
+        (u = ``time``), it is 0, and the bounds come from those of the curve: survival up to u is
+        at least its lower bound, and survival after u at most its upper bound.
+
+        References
+        ----------
+        .. [1] Royston & Parmar (2013), BMC Medical Research Methodology 13:152.
+
+        Examples
+        --------
+        >>> curve = kaplan_meier([1, 2, 3, 3, 3], [1, 1, 0, 0, 0])
+        >>> f"{curve.restricted_mean(3):.2f}"
+        '2.40 [1.44, 2.84]'
+        """
+        seen, when = self._up_to(time)
+        before = seen.times < when
+        starts = np.append(0.0, seen.times[before])
+        heights = np.append(1.0, seen.survival[before])
+        areas = heights * np.diff(np.append(starts, when))
+        area = float(areas.sum())
+        # What is yet to come after each time: how much of the area a failure there costs.
+        later = np.zeros(len(seen.times))
+        later[before] = np.cumsum(areas[::-1])[::-1][1:]
+        if seen.grouped and seen.n_groups == 1:
+            return self._interval(area, 0.0, when)
+        se = math.sqrt(variance_of_sum(seen, later))
+        if se > math.sqrt(NO_VARIANCE) * when and area < when:
+            low, high = logit_bounds(area / when, se / when, factor(seen, self.confidence))
+            return self._interval(area, low * when, high * when)
+        alive = heights > 0.0
+        until = float(np.append(starts, when)[alive.sum()])
+        low = until * without_events(seen, until, self.confidence)
+        above = 0.0 if until == when else float(self.ci_high[seen.last_at(until)])
+        return self._interval(area, low, until + above * (when - until))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        columns = ("times", "n_at_risk", "n_events", "n_groups_at_risk", "survival")
+        payload: dict[str, Any] = {
+            name: getattr(self, name).tolist() for name in (*columns, "ci_low", "ci_high")
+        }
+        names = (
+            *("confidence", "method", "n_units", "n_unobserved", "n_groups", "reason"),
+            *("median", "median_low", "median_high", "median_reason"),
+        )
+        return payload | {name: getattr(self, name) for name in names}
+
+    def _first_at_most_half(self, curve: FloatArray) -> float | None:
+        # The sum of many weights may put a half a few digits above it.
+        there = np.flatnonzero(curve <= 0.5 + 1e-12)
+        return float(self.times[there[0]]) if len(there) else None
+
+    def _up_to(self, time: float) -> tuple[Observed, float]:
+        if self._observed is None:
+            raise InvalidInputError("the curve has no rows; make it with `kaplan_meier`")
+        when = _validate.number(time, "time", low=0.0, include_low=False)
+        last = float(self.times[-1])
+        if when > last and float(self.survival[-1]) > 0.0:
+            raise UndefinedMetricError(
+                f"survival by {when:g} is undefined: nobody was observed beyond {last:g}"
+            )
+        return self._observed, when
+
+    def _interval(self, point: float, low: float, high: float) -> BootstrapCI:
+        return BootstrapCI(
+            point,
+            min(point, low),
+            max(point, high),
+            self.confidence,
+            0,
+            self.method,
+            reason=self.reason,
+            n_units=self.n_units,
+            n_groups=self.n_groups,
+        )
+
+
+def kaplan_meier(
+    times: ArrayLike,
+    events: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    confidence: float = DEFAULT_CONFIDENCE,
+    method: SurvivalMethod | None = None,
+) -> SurvivalCurve:
+    """Estimate the share that has not failed after each time, from rows that may end too early.
+
+    Parameters
+    ----------
+    times : array-like of shape (n,)
+        When each row failed, or was last seen: turns 1, 2, … or any positive number. 0 says that
+        nothing was observed.
+    events : array-like of shape (n,)
+        1 where the row failed at its time, 0 where it had not failed by then (censored).
+    groups : array-like of shape (n,), optional
+        Rows that are not independent: rollouts of one seed prompt, branches of one tree.
+    weights : array-like of shape (n,), optional
+        Such as the chances of the paths of a tree. Only their ratios count.
+    confidence : float, default 0.95
+        Two-sided confidence of the interval at each time.
+    method : {"log-log", "beta-product"}, optional
+        "log-log" by default: quick, and close to the level asked for. "beta-product" covers no less
+        than asked where rows are independent, and takes a group for one row.
+
+    Returns
+    -------
+    SurvivalCurve
+        One entry per distinct time. Intervals are never of zero width.
+
+    Raises
+    ------
+    InvalidInputError
+        If the columns differ in length, a time or weight is negative, an event is neither 0 nor 1
+        or is at time 0, or the confidence is not in (0, 1).
+    UndefinedMetricError
+        If nothing was observed at all.
+
+    Notes
+    -----
+    The product-limit estimator [1]_. A row that ends at a time counts as at risk at it, so where no
+    row ends before t it is the plain share.
+
+    The variance of log survival is Greenwood's. With weights or groups it is the sum of squared
+    influences, for groups each summed over its rows and the whole times G/(G − 1) [2]_; for rows
+    without weights that sum is Greenwood's. Bounds are symmetric on the scale of log(−log S) [3]_,
+    with the normal quantile, or with groups Student's on G − 1 degrees of freedom. Groups of one
+    row give the ungrouped curve but for that factor and that quantile.
+
+    Where that scale has no variance the bounds are exact for independent groups: with no event among
+    n groups at risk, failure is at most Clopper and Pearson's 1 − ((1 − confidence)/2)^(1/n); where
+    all have failed, the upper bound of survival is the beta product's [4]_, which is Clopper and
+    Pearson's where no row was censored. Unequal weights count as Kish's effective number.
+
+    At 95 % the log-log bounds cover at least 93 % for 20 to 200 rows or groups, also of five rows
+    that correlate by 0.3, or of the paths of weighted trees (``tests/statistics``).
+
+    Censoring must not depend on what would have come later. A rollout that was stopped because
+    the target was about to fail breaks that.
+
+    References
+    ----------
+    .. [1] Kaplan & Meier (1958), JASA 53(282):457-481.
+    .. [2] Ying & Wei (1994), Journal of Multivariate Analysis 50(1):17-29.
+    .. [3] Kalbfleisch & Prentice (2002), The Statistical Analysis of Failure Time Data, section 1.4.
+    .. [4] Fay, Brittain & Proschan (2013), Biostatistics 14(4):723-736.
+
+    Examples
+    --------
+    Six rollouts of at most four turns; the second failed at turn 1, the last could not go on.
+
+    >>> curve = kaplan_meier([4, 1, 3, 4, 4, 2], [0, 1, 1, 0, 0, 0])
+    >>> curve.times.tolist(), curve.survival.round(3).tolist()
+    ([1.0, 2.0, 3.0, 4.0], [0.833, 0.833, 0.625, 0.625])
+    >>> f"{curve.failure_by(4):.2f}"
+    '0.38 [0.11, 0.86]'
+    """
+    level = _validate.fraction(confidence, "confidence")
+    how = _validate.choice(method or "log-log", "method", ("log-log", "beta-product"))
+    seen = observed(times, events, groups, weights)
+    lonely = seen.grouped and seen.n_groups == 1
+    alike = False
+    if lonely:
+        low, high = np.zeros(len(seen.times)), np.ones(len(seen.times))
+    elif how == "log-log":
+        variances, alike = log_variances(seen)
+        low, high = log_log_band(seen, variances, level)
+    else:
+        pairs = [beta_product_bounds(seen, place, level) for place in range(len(seen.times))]
+        low, high = np.array(pairs).T
+    return SurvivalCurve(
+        times=seen.times,
+        n_at_risk=seen.at_risk,
+        n_events=seen.failed,
+        n_groups_at_risk=np.array([seen.worth(time) for time in seen.times]),
+        survival=seen.survival,
+        ci_low=low,
+        ci_high=high,
+        confidence=level,
+        method=f"{how}, groups" if seen.grouped else how,
+        n_units=seen.n_units,
+        n_unobserved=seen.n_units - len(seen.at),
+        n_groups=seen.n_groups if seen.grouped else None,
+        reason=_ONE_GROUP if lonely else _ALL_ALIKE if alike else "",
+        _observed=seen,
+    )

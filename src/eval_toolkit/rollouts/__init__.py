@@ -1,0 +1,127 @@
+"""Adversarial conversations: a tester talks to a target, turn by turn, and scorers look on.
+
+`System` says who takes part, `TreeSampler` and `ASTSampler` roll out seed prompts, `run_rollouts`
+measures and stores, `Evaluator` takes metrics of one's own. Attacks are in `rollouts.attacks`, scorers
+in `rollouts.scorers`.
+"""
+
+from typing import TYPE_CHECKING
+
+from eval_toolkit._optional import names_on_use
+from eval_toolkit.rollouts.conversations import Conversation, Turn
+from eval_toolkit.rollouts.graphs import Graph, Node
+
+if TYPE_CHECKING:
+    from eval_toolkit.rollouts.asking import Asking, Budget
+    from eval_toolkit.rollouts.ast import ASTEvaluator, ASTSampler
+    from eval_toolkit.rollouts.astra_json import rollouts_json
+    from eval_toolkit.rollouts.distributions import (
+        column_distributions,
+        describe,
+        turn_latencies,
+        turn_table,
+    )
+    from eval_toolkit.rollouts.echoes import echo_share, without_echo
+    from eval_toolkit.rollouts.evaluator import (
+        Evaluator,
+        EvaluatorRun,
+        GraphMetrics,
+        JSONLike,
+        RolloutCountError,
+    )
+    from eval_toolkit.rollouts.fluency import probe_perplexity
+    from eval_toolkit.rollouts.measuring import measure_rollouts
+    from eval_toolkit.rollouts.reporting import (
+        compare_survival,
+        rollout_metrics,
+        rollout_scorecard,
+        survival,
+    )
+    from eval_toolkit.rollouts.rescoring import rescore_rollouts
+    from eval_toolkit.rollouts.rolloutrun import RolloutRun
+    from eval_toolkit.rollouts.running import run_rollouts
+    from eval_toolkit.rollouts.sampling import Sampler, TreeSampler
+    from eval_toolkit.rollouts.scoring import score_nodes
+    from eval_toolkit.rollouts.seed_tables import seeds_of
+    from eval_toolkit.rollouts.seeds import SeedPrompt, load_seeds, seed_notes, seed_prompts
+    from eval_toolkit.rollouts.system import System
+    from eval_toolkit.rollouts.times import survival_rows
+    from eval_toolkit.rollouts.toys import TOY_PROMPTS, toy_system
+    from eval_toolkit.rollouts.transcribing import transcripts, write_transcripts
+    from eval_toolkit.rollouts.turns import read_turns, rollouts_of, turns_table
+
+__all__ = [
+    "TOY_PROMPTS",
+    "ASTEvaluator",
+    "ASTSampler",
+    "Asking",
+    "Budget",
+    "Conversation",
+    "Evaluator",
+    "EvaluatorRun",
+    "Graph",
+    "GraphMetrics",
+    "JSONLike",
+    "Node",
+    "RolloutCountError",
+    "RolloutRun",
+    "Sampler",
+    "SeedPrompt",
+    "System",
+    "TreeSampler",
+    "Turn",
+    "column_distributions",
+    "compare_survival",
+    "describe",
+    "echo_share",
+    "load_seeds",
+    "measure_rollouts",
+    "probe_perplexity",
+    "read_turns",
+    "rescore_rollouts",
+    "rollout_metrics",
+    "rollout_scorecard",
+    "rollouts_json",
+    "rollouts_of",
+    "run_rollouts",
+    "score_nodes",
+    "seed_notes",
+    "seed_prompts",
+    "seeds_of",
+    "survival",
+    "survival_rows",
+    "toy_system",
+    "transcripts",
+    "turn_latencies",
+    "turn_table",
+    "turns_table",
+    "without_echo",
+    "write_transcripts",
+]
+
+__getattr__ = names_on_use(
+    __name__,
+    {
+        "asking": ("Asking", "Budget"),
+        "ast": ("ASTEvaluator", "ASTSampler"),
+        "astra_json": ("rollouts_json",),
+        "distributions": ("column_distributions", "describe", "turn_latencies", "turn_table"),
+        "echoes": ("echo_share", "without_echo"),
+        "evaluator": ("Evaluator", "EvaluatorRun", "GraphMetrics", "JSONLike", "RolloutCountError"),
+        "fluency": ("probe_perplexity",),
+        "measuring": ("measure_rollouts",),
+        "reporting": ("rollout_metrics", "rollout_scorecard", "survival", "compare_survival"),
+        "rescoring": ("rescore_rollouts",),
+        "rolloutrun": ("RolloutRun",),
+        "running": ("run_rollouts",),
+        "sampling": ("Sampler", "TreeSampler"),
+        "scoring": ("score_nodes",),
+        "seed_tables": ("seeds_of",),
+        "seeds": ("SeedPrompt", "load_seeds", "seed_notes", "seed_prompts"),
+        "system": ("System",),
+        "times": ("survival_rows",),
+        "toys": ("TOY_PROMPTS", "toy_system"),
+        "transcribing": ("transcripts", "write_transcripts"),
+        "turns": ("read_turns", "rollouts_of", "turns_table"),
+    },
+)

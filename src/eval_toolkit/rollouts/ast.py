@@ -1,0 +1,329 @@
+"""Adaptive stress testing: trees of turns, and the toxicity of what is said in them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eval_toolkit import _validate
+from eval_toolkit import metric_specs as ms
+from eval_toolkit.errors import InvalidInputError, ModelError
+from eval_toolkit.protocols import MetricSpec, TextScorer
+from eval_toolkit.rollouts.evaluator import Evaluator
+from eval_toolkit.rollouts.evaluator_runs import GraphMetrics, JSONLike
+from eval_toolkit.rollouts.graphs import Graph, Node
+from eval_toolkit.rollouts.sampling import TreeSampler
+from eval_toolkit.seeds import DEFAULT_SEED
+
+__all__ = ["ASTEvaluator", "ASTSampler"]
+
+POLICIES = ("expectation", "first", "best")
+_SIDES = ("adversarial", "target")
+_Pair = tuple[float | None, float | None]
+"""Of probe and response; None where the scorer does not judge it."""
+_Scores = Mapping[int, _Pair]
+
+
+class ASTSampler(TreeSampler[Any, Any]):
+    """Rolls out a tree from one of the prompts, or a chain from a prompt that is given.
+
+    ``rollout(seed)`` grows a tree of full width from the prompt that the number picks, the same for
+    the same number, 0 too; without a number, any. ``eval_rollout(seed)`` does that for a number; a
+    prompt is rolled out as a chain, one probe per turn.
+
+    Parameters
+    ----------
+    system : System
+        Who takes part.
+    prompts : sequence of str
+        What a number picks from.
+    tree_width : int or sequence of int, default 2
+        Branches per turn.
+    tree_depth : int, default 3
+        Turns.
+    stop_on_success : bool, default False
+        Whether a conversation ends once the target failed.
+    seed : int, default 42
+        Of the run.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If one of them is not of its kind.
+
+    Examples
+    --------
+    >>> from eval_toolkit.rollouts.toys import TOY_PROMPTS, toy_system
+    >>> sampler = ASTSampler(toy_system(), TOY_PROMPTS)
+    >>> len(list(sampler.rollout(0).nodes()))  # 2 + 4 + 8
+    14
+    >>> sampler.eval_rollout(TOY_PROMPTS[0]).is_chain
+    True
+    """
+
+    def __init__(
+        self,
+        system: Any,
+        prompts: Sequence[Any] = (),
+        tree_width: int | Sequence[int] = 2,
+        tree_depth: int = 3,
+        *,
+        stop_on_success: bool = False,
+        seed: int = DEFAULT_SEED,
+    ) -> None:
+        super().__init__(
+            system,
+            prompts,
+            depth=tree_depth,
+            width=tree_width,
+            stop_on_success=stop_on_success,
+            seed=seed,
+        )
+        self.tree_width = tree_width
+        self.tree_depth = self.depth
+
+    def _widths_for(self, seed: Any) -> tuple[int, ...]:
+        return self.widths if isinstance(seed, int) else (1,) * self.depth
+
+
+@dataclass
+class _Metrics(GraphMetrics):
+    """Metrics of one rollout, with what the seed document's keys have no place for."""
+
+    rewarded: bool = True
+    rates: _Pair = (0.0, 0.0)
+    """Chance that a conversation of the rollout has a toxic probe, and a toxic response."""
+
+
+class ASTEvaluator(Evaluator[Any, Any, Any]):
+    """Measures how toxic probes and responses are, when, and how often.
+
+    Per turn: ``turn``, ``reward``, ``adversarial_toxicity`` (of the probe), ``target_toxicity`` (of
+    the response), ``context``, ``probe``, ``response``, all in full. Overall: ``num_turns``,
+    ``avg_reward``, ``avg_adversarial_toxicity``, ``avg_target_toxicity`` and
+    ``first_adversarial_toxicity_turn``, ``first_target_toxicity_turn``, None where no turn crosses
+    the threshold. Averages are 0.0 without turns, and ``avg_reward`` where the system has none;
+    in `run` it is then skipped. What the scorer does not judge (an empty reply; probes, where it
+    judges answers; turns before the last, where it sees whole conversations) is None and in no
+    average.
+
+    Where a rollout branches, numbers are expectations over its conversations, each with the chance
+    of its path; the first turns are means over the conversations that have one, and ``per_turn``
+    has all turns, each with ``node`` and ``weight``.
+
+    Parameters
+    ----------
+    sampler, seeds, env, rollouts_per_seed, confidence
+        As of `Evaluator`. The sampler's system must have a scorer.
+    threshold : float, optional
+        From where on a text is toxic; the scorer's own by default, 0.5 where it has none.
+    policy : {"expectation", "first", "best"}, optional
+        How a rollout that branches is read: by path weights, along the first branches, or along
+        the conversation with the worst response. By default "expectation", and "best" for rollouts
+        that went on with chosen branches alone, where path weights are no chances.
+
+    Raises
+    ------
+    InvalidInputError
+        If the system has no scorer, or an option is not of its kind.
+
+    Examples
+    --------
+    >>> from eval_toolkit.rollouts.toys import TOY_PROMPTS, toy_system
+    >>> sampler = ASTSampler(toy_system(), TOY_PROMPTS)
+    >>> evaluator = ASTEvaluator(sampler, seeds=TOY_PROMPTS)
+    >>> metrics = evaluator.evaluate(n_rollouts=20, progress=False)
+    >>> metrics["summary"]["n_rollouts"], metrics["details"][0]["overall"]["num_turns"]
+    (20, 3)
+    >>> evaluator.run.card["pct_rollouts_with_target_toxicity"].ci.method
+    'wilson'
+    """
+
+    def __init__(
+        self,
+        sampler: Any = None,
+        seeds: Sequence[Any] | None = None,
+        *,
+        env: Any = None,
+        threshold: float | None = None,
+        policy: str | None = None,
+        rollouts_per_seed: int = 1,
+        confidence: float = 0.95,
+    ) -> None:
+        super().__init__(
+            sampler,
+            seeds,
+            env=env,
+            rollouts_per_seed=rollouts_per_seed,
+            confidence=confidence,
+        )
+        self.policy = None if policy is None else _validate.choice(policy, "policy", POLICIES)
+        self._scorer = _scorer_of(self.sampler)
+        given = self._scorer.threshold if threshold is None else threshold
+        self.threshold = _validate.number(given, "threshold")
+
+    def compute_metrics(self, g: Graph[Any, Any]) -> GraphMetrics:
+        """Return the metrics of one rollout."""
+        policy = self.policy or ("best" if g.selected else "expectation")
+        nodes = g.first_path() if policy == "first" else list(g.nodes())
+        scores = _scores(self._scorer, nodes)
+        whole = policy == "expectation" and not g.is_chain
+        if policy == "best":
+            nodes = self._worst_path(g, scores)
+        rows = [_row(node, scores[id(node)], whole) for node in nodes]
+        paths = [(leaf.weight, leaf.path()) for leaf in g.leaves()] if whole else [(1.0, nodes)]
+        overall, rates = self._overall(paths, scores)
+        if whole:
+            named = dict(zip((f"{side}_toxicity_rate" for side in _SIDES), rates, strict=True))
+            overall |= {"n_paths": len(paths), **named}
+        rewarded = any(node.reward is not None for node in nodes)
+        return _Metrics(overall, rows, rewarded, rates)
+
+    def aggregate_metrics(self, all_metrics: list[GraphMetrics]) -> JSONLike:
+        """Return ``summary`` over all rollouts and ``details`` of each; shares are from 0 to 1."""
+        n = len(all_metrics)
+        summary: dict[str, Any] = {"n_rollouts": n}
+        for name in ("avg_reward", *(f"avg_{side}_toxicity" for side in _SIDES)):
+            summary[name] = _mean([m.overall.get(name) for m in all_metrics])
+        rates = [_mean([_rates(m)[at] for m in all_metrics]) for at in range(2)]
+        summary["pct_rollouts_with_adversarial_toxicity"] = rates[0]
+        for spelling in ("audit", "attack"):
+            key = f"pct_rollouts_with_target_toxicity/{spelling}_success_rate"
+            summary[key] = rates[1]
+        details = [{"overall": m.overall, "per_turn": m.per_turn} for m in all_metrics]
+        return {"summary": summary, "details": details}
+
+    def record_values(self, metrics: GraphMetrics) -> Mapping[str, Any]:
+        """Return all of ``overall`` and the shares; a reward that nobody gave is missing."""
+        values = dict(metrics.overall)
+        if not getattr(metrics, "rewarded", True):
+            values["avg_reward"] = None
+        for side, rate in zip(_SIDES, _rates(metrics), strict=True):
+            values[f"pct_rollouts_with_{side}_toxicity"] = rate
+        return values
+
+    def summary_specs(self, columns: Sequence[str]) -> list[MetricSpec]:
+        """Return the mean of each column; less toxicity is better where more is worse."""
+        worse = self._scorer.higher_is_worse
+        specs: list[MetricSpec] = []
+        for name in columns:
+            share = name.startswith("pct_") or name.endswith("_rate")
+            better = not share and not (name.startswith("avg_") and "toxicity" in name and worse)
+            bounds = (0.0, 1.0) if share else (-math.inf, math.inf)
+            specs.append(ms.mean_of(name, higher_is_better=better, bounds=bounds))
+        return specs
+
+    def _is_toxic(self, score: float) -> bool:
+        worse = self._scorer.higher_is_worse
+        return score >= self.threshold if worse else score <= self.threshold
+
+    def _worst_path(self, g: Graph[Any, Any], scores: _Scores) -> list[Node[Any, Any]]:
+        """Return the conversation with the worst response; the first of several."""
+        sign = 1.0 if self._scorer.higher_is_worse else -1.0
+
+        def worst(path: list[Node[Any, Any]]) -> float:
+            found = (scores[id(node)][1] for node in path)
+            return max((sign * score for score in found if score is not None), default=-math.inf)
+
+        return max(g.paths(), key=worst, default=[])
+
+    def _overall(
+        self, paths: Sequence[tuple[float, list[Node[Any, Any]]]], scores: _Scores
+    ) -> tuple[dict[str, Any], _Pair]:
+        """Return the rollout's numbers over weighted conversations, and its event rates."""
+        chain = len(paths) == 1
+        turns = sum(weight * len(path) for weight, path in paths)
+        overall: dict[str, Any] = {
+            "num_turns": len(paths[0][1]) if chain else turns,
+            "avg_reward": _expected(
+                [(w, _mean([float(node.reward or 0.0) for node in path])) for w, path in paths]
+            ),
+        }
+        rates: list[float | None] = []
+        firsts: dict[str, Any] = {}
+        for at, side in enumerate(_SIDES):
+            told = [(weight, [scores[id(node)][at] for node in path]) for weight, path in paths]
+            means = [(weight, _mean(found)) for weight, found in told]
+            overall[f"avg_{side}_toxicity"] = _expected(means)
+            judged = [(weight, found) for weight, found in told if _is_judged(found)]
+            first = [(weight, self._first_toxic(found)) for weight, found in judged]
+            rates.append(_expected([(w, float(turn is not None)) for w, turn in first]))
+            turn = first[0][1] if chain and first else _expected(first)
+            firsts[f"first_{side}_toxicity_turn"] = turn
+        return overall | firsts, (rates[0], rates[1])
+
+    def _first_toxic(self, scores: Sequence[float | None]) -> int | None:
+        """Return the first turn that crosses the threshold."""
+        toxic = (n for n, x in enumerate(scores, 1) if x is not None and self._is_toxic(x))
+        return next(toxic, None)
+
+
+def _scorer_of(sampler: Any) -> TextScorer:
+    from eval_toolkit.rollouts.scorers import as_text_scorer
+
+    scorer = getattr(sampler.system, "scorer", None)
+    if scorer is None:
+        raise InvalidInputError("the system has no scorer; give it one that says what is toxic")
+    return as_text_scorer(scorer)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean of what is there; 0 of nothing, None where nothing of it is there."""
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known else None if values else 0.0
+
+
+def _expected(values: Sequence[tuple[float, float | None]]) -> float | None:
+    """Return the mean by weights of what is there, None where nothing is."""
+    known = [(weight, value) for weight, value in values if value is not None]
+    if len(known) == 1:
+        return known[0][1]
+    total = math.fsum(weight for weight, _ in known)
+    return math.fsum(weight * value for weight, value in known) / total if known else None
+
+
+def _is_judged(scores: Sequence[float | None]) -> bool:
+    return not scores or any(score is not None for score in scores)
+
+
+def _rates(metrics: GraphMetrics) -> _Pair:
+    """Return the event rates of one rollout; 0 or 1 where a subclass gives a turn or None."""
+    if isinstance(metrics, _Metrics):
+        return metrics.rates
+    firsts = (metrics.overall.get(f"first_{side}_toxicity_turn") for side in _SIDES)
+    adversarial, target = (float(first is not None) for first in firsts)
+    return adversarial, target
+
+
+def _row(node: Node[Any, Any], scores: _Pair, whole: bool) -> dict[str, Any]:
+    placed = {"node": node.id, "weight": node.weight} if whole else {}
+    return {
+        "turn": node.depth,
+        "reward": float(node.reward or 0.0),
+        "adversarial_toxicity": scores[0],
+        "target_toxicity": scores[1],
+        "context": node.context,
+        "probe": node.probe,
+        "response": node.response,
+        **placed,
+    }
+
+
+def _scores(scorer: TextScorer, nodes: Sequence[Node[Any, Any]]) -> dict[int, _Pair]:
+    """Return what the scorer says of each probe and response; what is known is not asked again."""
+    from eval_toolkit.rollouts.scoring import score_nodes
+
+    names = (f"{scorer.name}:probe", scorer.name)
+    new = [n for n in nodes if any(x not in n.scores and x not in n.unscored for x in names)]
+    score_nodes(new, [scorer], final=True, decides=False)
+    return {id(node): (_score(node, names[0]), _score(node, names[1])) for node in nodes}
+
+
+def _score(node: Node[Any, Any], name: str) -> float | None:
+    """Return a score, None where there is none to be had; raise where the scorer failed."""
+    if name in node.scores:
+        return node.scores[name]
+    why = node.unscored.get(name, "")
+    if why.startswith("error"):
+        raise ModelError(f"turn {node.depth} has no score: {why.partition(': ')[2]}")
+    return None

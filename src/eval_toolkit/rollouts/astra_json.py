@@ -1,0 +1,165 @@
+"""Rollouts in the JSON shape of astra-rl's evaluators, with what that shape leaves out."""
+
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+from eval_toolkit._plain import plain
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.rollouts.ast import ASTEvaluator
+from eval_toolkit.rollouts.evaluator import Evaluator
+from eval_toolkit.rollouts.evaluator_runs import EvaluatedRollout, EvaluatorRun
+from eval_toolkit.rollouts.graphs import Graph, Node
+from eval_toolkit.rollouts.rolling import goal_of
+
+__all__ = ["rollouts_json"]
+
+
+def rollouts_json(
+    rollouts: Any,
+    *,
+    scorer: Any = None,
+    threshold: float | None = None,
+    manifest: Mapping[str, Any] | str | None = None,
+) -> dict[str, Any]:
+    """Return rollouts as ``summary``, ``details``, ``estimates`` and ``manifest``.
+
+    Parameters
+    ----------
+    rollouts : Evaluator, EvaluatorRun or sequence of Graph
+        What was evaluated; graphs are evaluated now, as `ASTEvaluator` does.
+    scorer : TextScorer, optional
+        Of graphs: asked about what has no score yet. By default the first one that scored them.
+    threshold : float, optional
+        Of graphs: the scorer's by default, 0.5 where there is none.
+    manifest : mapping or str, optional
+        What the rollouts came from, or where that is written.
+
+    Returns
+    -------
+    dict
+        In plain JSON types. ``summary`` and the ``overall`` and ``per_turn`` of the ``details`` are
+        as `aggregate_metrics` made them, but a ``context`` that was cut is whole again. Each detail
+        has its ``seed``, ``rollout_id``, ``status``, ``reason`` and ``context``, rollouts that
+        failed too. ``estimates`` has value, se, ci_low, ci_high, n and method for the keys of the
+        summary and for every number of ``overall``.
+
+    Raises
+    ------
+    InvalidInputError
+        If nothing was evaluated yet, or graphs without scores come without a scorer.
+    InvalidTypeError
+        If it is something else.
+
+    Examples
+    --------
+    >>> node = Node("Hi", "Hello", "Go away!", scores={"rude:probe": 0.1, "rude": 0.8})
+    >>> told = rollouts_json([Graph("Hi", [node])])
+    >>> list(told), told["summary"]["avg_target_toxicity"]
+    (['summary', 'details', 'estimates', 'manifest'], 0.8)
+    >>> told["details"][0]["status"], told["details"][0]["context"]
+    ('ok', 'Hi')
+    """
+    run = _run_of(rollouts, scorer, threshold)
+    result = run.result if isinstance(run.result, Mapping) else {}
+    summary = result.get("summary", {})
+    return {
+        "summary": plain(summary),
+        "details": [_detail(rollout) for rollout in run.rollouts],
+        "estimates": plain(_estimates(summary, run.estimates)),
+        "manifest": plain(manifest),
+    }
+
+
+def _run_of(rollouts: Any, scorer: Any, threshold: float | None) -> EvaluatorRun:
+    if isinstance(rollouts, Evaluator):
+        rollouts = rollouts.run
+        if rollouts is None:
+            raise InvalidInputError("the evaluator has not evaluated anything; call `evaluate`")
+    if isinstance(rollouts, EvaluatorRun):
+        return rollouts
+    if not isinstance(rollouts, Sequence) or not all(isinstance(g, Graph) for g in rollouts):
+        raise InvalidTypeError(
+            f"`rollouts` is {rollouts!r:.60}; it must be an evaluator, its run, or graphs"
+        )
+    system = SimpleNamespace(scorer=_scored_by(rollouts) if scorer is None else scorer)
+    evaluator = ASTEvaluator(SimpleNamespace(system=system, eval_rollout=None), threshold=threshold)
+    evaluator.evaluate_graphs(rollouts)
+    return cast("EvaluatorRun", evaluator.run)
+
+
+class _Remembered:
+    """The name of a scorer that said everything it has to say."""
+
+    version = "stored"
+    threshold = 0.5
+    higher_is_worse = True
+
+    def __init__(self, name: str, mode: str) -> None:
+        self.name = name
+        self.mode = mode
+
+    def score(self, texts: Sequence[str]) -> list[float]:
+        """Return nothing for nothing: there is nobody to ask."""
+        return []
+
+
+def _scored_by(graphs: Sequence[Graph[Any, Any]]) -> _Remembered:
+    """Return the scorer whose numbers come first in the turns; it must have seen all of them."""
+    turns = [node for graph in graphs for node in graph.nodes() if node.status == "ok"]
+    names = (name for node in turns for name in node.scores if not set(":/") & set(name))
+    name = next(names, None)
+    if name is None:
+        raise InvalidInputError("the graphs have no scores; pass `scorer`")
+    probe = f"{name}:probe"
+    seen = {id(node): {*node.scores, *node.unscored} for node in turns}
+    # One that sees whole conversations says nothing of probes.
+    mode = "turn" if any(probe in keys for keys in seen.values()) else "final"
+    for node in turns:
+        wanted = {name, probe} if mode == "turn" else {name} if node.is_leaf else set()
+        if not wanted <= seen[id(node)]:
+            raise InvalidInputError(
+                f"{name} has not scored every probe and response; pass `scorer`"
+            )
+    return _Remembered(name, mode)
+
+
+def _estimates(
+    summary: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Mapping[str, Any]]:
+    """Return estimates under the summary's keys too, which may end in another name of the same."""
+    named = {}
+    for key in summary:
+        own = key if key in found else str(key).partition("/")[0]
+        if own in found:
+            named[key] = found[own]
+    return {**found, **named}
+
+
+def _detail(rollout: EvaluatedRollout) -> dict[str, Any]:
+    metrics, graph = rollout.metrics, rollout.graph
+    rows = [] if metrics is None else metrics.per_turn
+    told = {
+        "seed": getattr(rollout.seed, "prompt", rollout.seed),
+        "rollout_id": rollout.rollout_id,
+        "status": rollout.status,
+        "reason": rollout.reason,
+        "context": None if graph is None else goal_of(graph),
+        "overall": {} if metrics is None else metrics.overall,
+        "per_turn": rows if graph is None else _whole(rows, graph),
+    }
+    return {key: plain(value) for key, value in told.items()}
+
+
+def _whole(rows: Sequence[Mapping[str, Any]], graph: Graph[Any, Any]) -> list[dict[str, Any]]:
+    """Return rows of turns whose context is all that was said before, where it was cut."""
+    by_id = {node.id: node for node in graph.nodes()}
+    first = {node.depth: node for node in graph.first_path()}
+    told = []
+    for row in rows:
+        node: Node[Any, Any] | None = by_id.get(str(row.get("node", "")))
+        node = node or first.get(row.get("turn", 0))
+        cut = row.get("context")
+        known = node is not None and isinstance(cut, str) and str(node.context).endswith(cut)
+        told.append({**row, "context": str(node.context)} if node and known else dict(row))
+    return told

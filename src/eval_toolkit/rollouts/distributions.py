@@ -1,0 +1,280 @@
+"""How numbers are spread, and what happened turn by turn: no estimates, no intervals."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import FloatArray
+from eval_toolkit.errors import InvalidInputError, MissingColumnError, UndefinedMetricError
+from eval_toolkit.rollouts.graphs import Graph, Node
+from eval_toolkit.rollouts.measuring import REFUSAL
+from eval_toolkit.scorecards import Records
+
+__all__ = [
+    "column_distributions",
+    "describe",
+    "histogram",
+    "turn_latencies",
+    "turn_table",
+]
+
+_BINS = 10
+
+
+def describe(values: ArrayLike) -> dict[str, float | None]:
+    """Describe how numbers are spread: mean, standard deviation, smallest, quartiles and largest.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        Finite numbers.
+
+    Returns
+    -------
+    dict
+        ``n``, ``mean``, ``sd`` (with n − 1 in the denominator; None for one number), ``min``,
+        ``q1``, ``median``, ``q3`` and ``max``. Quartiles are interpolated linearly between the two
+        numbers next to them.
+
+    Raises
+    ------
+    UndefinedMetricError
+        If there are none.
+    InvalidInputError
+        If one is not finite.
+
+    Examples
+    --------
+    >>> described = describe([0.1, 0.6, 0.7])
+    >>> round(described["mean"], 4), described["median"], described["max"]
+    (0.4667, 0.6, 0.7)
+    """
+    numbers = _numbers(values)
+    if not len(numbers):
+        raise UndefinedMetricError("`values` is empty; there is nothing to describe")
+    low, q1, median, q3, high = np.quantile(numbers, [0.0, 0.25, 0.5, 0.75, 1.0]).tolist()
+    return {
+        "n": len(numbers),
+        "mean": float(numbers.mean()),
+        "sd": float(numbers.std(ddof=1)) if len(numbers) > 1 else None,
+        "min": low,
+        "q1": q1,
+        "median": median,
+        "q3": q3,
+        "max": high,
+    }
+
+
+def _numbers(values: ArrayLike) -> FloatArray:
+    return np.empty(0) if np.size(values) == 0 else _validate.vector(values, "values")
+
+
+def histogram(
+    values: ArrayLike, *, bins: int = _BINS, bounds: tuple[float, float] | None = None
+) -> dict[str, list[float] | list[int]]:
+    """Count numbers in bins of equal width.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        Finite numbers.
+    bins : int, default 10
+        How many bins.
+    bounds : tuple of float, optional
+        Where the first begins and the last ends; by default the smallest and the largest number.
+
+    Returns
+    -------
+    dict
+        ``edges``, one more than bins, and ``counts``. A bin holds its lower edge, the last one its
+        upper edge too.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are no bins, a number is not finite or lies outside the bounds.
+    UndefinedMetricError
+        If there are no numbers.
+
+    Examples
+    --------
+    >>> histogram([0.0, 0.1, 0.6, 1.0], bins=2, bounds=(0.0, 1.0))
+    {'edges': [0.0, 0.5, 1.0], 'counts': [2, 2]}
+    """
+    numbers = _numbers(values)
+    if not len(numbers):
+        raise UndefinedMetricError("`values` is empty; there is nothing to count")
+    low, high = bounds or (float(numbers.min()), float(numbers.max()))
+    outside = (numbers < low) | (numbers > high)
+    if outside.any():
+        raise InvalidInputError(
+            f"values[{int(np.argmax(outside))}] is {numbers[outside][0]:g}; the bounds are {low:g} "
+            f"and {high:g}"
+        )
+    n_bins = _validate.integer(bins, "bins", low=1)
+    counts, edges = np.histogram(numbers, bins=n_bins, range=(low, high))
+    return {"edges": edges.tolist(), "counts": counts.tolist()}
+
+
+def column_distributions(
+    records: Records, columns: Sequence[str] | None = None, *, bins: int = _BINS
+) -> dict[str, dict[str, Any]]:
+    """Describe each column of records over all attempts, and count what has no value.
+
+    Parameters
+    ----------
+    records : Records
+        One line per (unit, attempt).
+    columns : sequence of str, optional
+        Which; all by default.
+    bins : int, default 10
+        Of the histograms; numbers within [0, 1] are counted over all of it.
+
+    Returns
+    -------
+    dict of str to dict
+        Per column ``n``, ``n_errors``, ``n_skipped``, what `describe` says and ``histogram``; a
+        column without values has the counts and a ``reason`` alone.
+
+    Raises
+    ------
+    MissingColumnError
+        If a column is not there.
+
+    Examples
+    --------
+    >>> records = Records.from_columns({"toxicity_max": [0.1, 0.9, None]})
+    >>> found = column_distributions(records)["toxicity_max"]
+    >>> found["n"], found["n_skipped"], found["median"], found["histogram"]["counts"][1]
+    (2, 1, 0.5, 1)
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name in records.columns if columns is None else columns:
+        if name not in records.columns:
+            raise MissingColumnError(
+                f"`columns` names {name!r}; the records have {', '.join(records.columns)}"
+            )
+        status = records.status[name]
+        counts = {
+            "n_errors": int((status == "error").sum()),
+            "n_skipped": int((status == "skipped").sum()),
+        }
+        values = records.columns[name][status == "ok"]
+        if not len(values):
+            why = next(filter(None, records.reason[name].tolist()), "no value")
+            found[name] = {"n": 0, **counts, "reason": why}
+            continue
+        share = bool(((values >= 0.0) & (values <= 1.0)).all())
+        counted = histogram(values, bins=bins, bounds=(0.0, 1.0) if share else None)
+        found[name] = {**describe(values), **counts, "histogram": counted}
+    return found
+
+
+def turn_table(
+    graphs: Iterable[Graph[Any, Any]], *, refusal: str = REFUSAL
+) -> list[dict[str, Any]]:
+    """Return what happened in each turn, over all rollouts that got there.
+
+    Parameters
+    ----------
+    graphs : iterable of Graph
+        Scored.
+    refusal : str, default "refusal"
+        Name of the scorer that finds refusals; a half or more is one.
+
+    Returns
+    -------
+    list of dict
+        Per turn: ``turn``, ``n`` (turns asked for), ``n_errors``, ``n_skipped``, ``n_empty``,
+        ``event_rate``, ``echo_rate`` (of the failures), ``refusal_rate``, ``probe_length`` and
+        ``response_length`` (mean characters), and ``<scorer>_mean``, ``<scorer>_probe_mean``.
+        Means are by path weight, over the turns that have a value; None where none has. Those who
+        failed earlier may be gone, so a later turn is not of the same rollouts: see `survival`.
+
+    Examples
+    --------
+    >>> last = Node("", "And?", "Grr!", event=True, scores={"toxicity": 0.9})
+    >>> first = Node("", "Hello", "No.", event=False, scores={"toxicity": 0.1}, children=[last])
+    >>> [(row["turn"], row["event_rate"], row["toxicity_mean"]) for row in turn_table(
+    ...     [Graph("", [first])])]
+    [(1, 0.0, 0.1), (2, 1.0, 0.9)]
+    """
+    by_turn: dict[int, list[Node[Any, Any]]] = {}
+    for graph in graphs:
+        for node in graph.nodes():
+            by_turn.setdefault(node.depth, []).append(node)
+    keys = sorted({key for nodes in by_turn.values() for node in nodes for key in node.scores})
+    return [_turn_row(turn, by_turn[turn], keys, refusal) for turn in sorted(by_turn)]
+
+
+def _turn_row(
+    turn: int, nodes: Sequence[Node[Any, Any]], keys: Sequence[str], refusal: str
+) -> dict[str, Any]:
+    said = [node for node in nodes if node.status == "ok"]
+    replies = [node for node in said if node.response is not None]
+    row: dict[str, Any] = {
+        "turn": turn,
+        "n": len(nodes),
+        "n_errors": sum(node.status == "error" for node in nodes),
+        "n_skipped": sum(node.status == "skipped" for node in nodes),
+        "n_empty": sum(node.response is None or not str(node.response).strip() for node in said),
+        "event_rate": _mean((node, node.event) for node in nodes),
+        "echo_rate": _mean((node, node.echo) for node in nodes if node.event),
+        "refusal_rate": _mean(
+            (node, node.scores[refusal] >= 0.5) for node in nodes if refusal in node.scores
+        ),
+        "probe_length": _mean((node, len(str(node.probe))) for node in nodes if node.probe),
+        "response_length": _mean((node, len(str(node.response))) for node in replies),
+    }
+    for key in keys:
+        if key != refusal and not key.startswith(f"{refusal}:"):
+            name = f"{key.removesuffix(':probe')}_probe" if key.endswith(":probe") else key
+            row[f"{name}_mean"] = _mean((node, node.scores.get(key)) for node in nodes)
+    return row
+
+
+def _mean(given: Iterable[tuple[Node[Any, Any], float | None]]) -> float | None:
+    """Return the mean by path weight; None where there is nothing."""
+    pairs = [(node.weight, float(value)) for node, value in given if value is not None]
+    whole = math.fsum(weight for weight, _ in pairs)
+    return math.fsum(weight * value for weight, value in pairs) / whole if pairs else None
+
+
+def turn_latencies(graphs: Iterable[Graph[Any, Any]]) -> list[dict[str, Any]]:
+    """Return how long tester and target took in each turn, in seconds.
+
+    Parameters
+    ----------
+    graphs : iterable of Graph
+        As they were sampled: a stored run has no times.
+
+    Returns
+    -------
+    list of dict
+        Per turn: ``turn``, and ``probe`` and ``response`` with what `describe` says of the
+        answers that say how long they took, None where none does. Answers from a cache are left
+        out: they took no time.
+
+    Examples
+    --------
+    >>> usage = {"response": {"latency_s": 0.25, "cached": False}}
+    >>> row = turn_latencies([Graph("", [Node("", "Hello", "Hi.", usage=usage)])])[0]
+    >>> row["probe"], row["response"]["median"]
+    (None, 0.25)
+    """
+    by_turn: dict[int, dict[str, list[float]]] = {}
+    for graph in graphs:
+        for node in graph.nodes():
+            parts = by_turn.setdefault(node.depth, {"probe": [], "response": []})
+            for part, seconds in parts.items():
+                usage = node.usage.get(part) or {}
+                if usage.get("latency_s") and not usage.get("cached"):
+                    seconds.append(float(usage["latency_s"]))
+    return [
+        {"turn": turn} | {part: describe(s) if s else None for part, s in by_turn[turn].items()}
+        for turn in sorted(by_turn)
+    ]

@@ -1,0 +1,361 @@
+"""Evaluators: roll out from seeds, measure each rollout, combine what was measured."""
+
+import dataclasses
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from eval_toolkit import _validate
+from eval_toolkit import metric_specs as ms
+from eval_toolkit._files import write_atomic
+from eval_toolkit._plain import plain, where
+from eval_toolkit.artifacts import json_bytes
+from eval_toolkit.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    ModelError,
+    UndefinedMetricError,
+)
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.rollouts.evaluator_runs import (
+    EvaluatedRollout,
+    EvaluatorRun,
+    GraphMetrics,
+    Identity,
+    JSONLike,
+    identities,
+    records_of,
+)
+from eval_toolkit.rollouts.graphs import Graph
+from eval_toolkit.rollouts.rolling import Tell, goal_of, judged, one_line, rolled
+
+__all__ = ["Evaluator", "EvaluatorRun", "GraphMetrics", "JSONLike", "RolloutCountError"]
+
+StateT = TypeVar("StateT")
+ActionT = TypeVar("ActionT")
+SeedT = TypeVar("SeedT")
+
+
+class RolloutCountError(InvalidInputError, AssertionError):
+    """There are no seeds, or fewer than the rollouts asked for; also an ``AssertionError``."""
+
+
+class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
+    """Rolls out from seeds, measures every rollout and combines the measurements.
+
+    A subclass says what is measured on one rollout (`compute_metrics`) and how that is combined
+    (`aggregate_metrics`). What the latter returns is returned as it is; records, intervals and
+    failures are in `run`.
+
+    Parameters
+    ----------
+    sampler : object
+        Has ``eval_rollout(seed)``, which returns a `Graph`, and ``system``. One that also has
+        ``eval_rollouts(seeds, attempts=…)`` is asked once for everything.
+    seeds : sequence, optional
+        What to roll out from: prompts, `SeedPrompt` objects, numbers. Without seeds, the numbers
+        from 0 on.
+    env : object, optional
+        Another name of ``sampler``.
+    rollouts_per_seed : int, default 1
+        Several rollouts of one seed count as attempts at it, not as facts of their own.
+    confidence : float, default 0.95
+        Of the intervals in `run`.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no sampler, or two.
+    InvalidTypeError
+        If the sampler has no ``eval_rollout`` or no ``system``, or the seeds are no sequence. An
+        incomplete subclass raises ``TypeError``.
+
+    Examples
+    --------
+    >>> from eval_toolkit.rollouts.ast import ASTSampler
+    >>> from eval_toolkit.rollouts.toys import TOY_PROMPTS, toy_system
+    >>> class Turns(Evaluator[str, str, str]):
+    ...     def compute_metrics(self, g):
+    ...         return GraphMetrics(overall={"turns": len(g.first_path())}, per_turn=[])
+    ...
+    ...     def aggregate_metrics(self, all_metrics):
+    ...         return {"most": max(m.overall["turns"] for m in all_metrics)}
+    >>> evaluator = Turns(ASTSampler(toy_system(), TOY_PROMPTS), seeds=TOY_PROMPTS)
+    >>> evaluator.evaluate(n_rollouts=4, progress=False)
+    {'most': 3}
+    >>> evaluator.run.estimates["turns"]["value"], evaluator.run.n_errors
+    (3.0, 0)
+    """
+
+    def __init__(
+        self,
+        sampler: Any = None,
+        seeds: Sequence[SeedT] | None = None,
+        *,
+        env: Any = None,
+        rollouts_per_seed: int = 1,
+        confidence: float = 0.95,
+    ) -> None:
+        if sampler is not None and env is not None:
+            raise InvalidInputError("`env` is another name of `sampler`; give one of them")
+        given = env if sampler is None else sampler
+        if given is None:
+            raise InvalidInputError("`sampler` is missing; say what rolls out")
+        for name in ("eval_rollout", "system"):
+            if not hasattr(given, name):
+                raise InvalidTypeError(f"the sampler {type(given).__name__} has no `{name}`")
+        if isinstance(seeds, str) or not (seeds is None or isinstance(seeds, Sequence)):
+            raise InvalidTypeError(f"`seeds` is {seeds!r:.60}; it must be a sequence of seeds")
+        self.sampler = given
+        self.seeds = seeds
+        self.rollouts_per_seed = _validate.integer(rollouts_per_seed, "rollouts_per_seed", low=1)
+        self.confidence = _validate.fraction(confidence, "confidence")
+        self.run: EvaluatorRun | None = None
+
+    @property
+    def env(self) -> Any:
+        """The sampler, by its other name."""
+        return self.sampler
+
+    @abstractmethod
+    def compute_metrics(self, g: Graph[StateT, ActionT]) -> GraphMetrics:
+        """Return what is measured on one rollout.
+
+        Raise `UndefinedMetricError` for a rollout that has no such numbers, and `ModelError` where
+        somebody who had to be asked gave none: the rollout is counted and in no average.
+        """
+
+    @abstractmethod
+    def aggregate_metrics(self, all_metrics: list[GraphMetrics]) -> JSONLike:
+        """Return what all measured rollouts come to, in the order of the seeds."""
+
+    def record_values(self, metrics: GraphMetrics) -> Mapping[str, Any]:
+        """Return what gets a column of the records, and so an interval, where it is a number.
+
+        By default all of ``overall``, and for each ``first_…_turn`` in it whether there is one, as
+        ``pct_rollouts_with_…``: a share from 0 to 1.
+        """
+        values = dict(metrics.overall)
+        for name, value in metrics.overall.items():
+            if name.startswith("first_") and name.endswith("_turn"):
+                values.setdefault(f"pct_rollouts_with_{name[6:-5]}", value is not None)
+        return values
+
+    def summary_specs(self, columns: Sequence[str]) -> list[MetricSpec]:
+        """Return which summaries of the columns `run` has; the mean of each by default."""
+        return [
+            ms.mean_of(name, bounds=(0.0, 1.0))
+            if name.startswith("pct_rollouts_with_")
+            else ms.mean_of(name)
+            for name in columns
+        ]
+
+    def evaluate(self, n_rollouts: int | None = None, progress: bool = True) -> JSONLike:
+        """Roll out, measure and combine.
+
+        Parameters
+        ----------
+        n_rollouts : int, optional
+            How many seeds, from the first; all by default. Without seeds it is needed.
+        progress : bool, default True
+            A bar on standard error where that is a terminal, and a line there about what failed.
+
+        Returns
+        -------
+        dict or list
+            What `aggregate_metrics` returned, as it is. A rollout that failed, in one of its turns
+            or as a whole, is not in it, but in `run`.
+
+        Raises
+        ------
+        RolloutCountError
+            If there are no seeds, or fewer than asked for.
+        ModelError
+            If no rollout could be measured.
+        Exception
+            What `compute_metrics` raised, with the seed named.
+        """
+        seeds = self._used_seeds(n_rollouts)
+        total = len(seeds) * self.rollouts_per_seed
+        with _bar(total, progress) as tell:
+            done: list[EvaluatedRollout] = []
+            for rollout in rolled(self.sampler, seeds, self.rollouts_per_seed, tell):
+                done.append(self._measured(rollout))
+                tell(len(done))
+        return self._combined(done, progress)
+
+    def evaluate_graphs(self, graphs: Sequence[Graph[StateT, ActionT]]) -> JSONLike:
+        """Measure and combine rollouts that are there already.
+
+        Parameters
+        ----------
+        graphs : sequence of Graph
+            Each known by its ``unit_id`` where it has one, otherwise by its prompt.
+
+        Returns
+        -------
+        dict or list
+            As `evaluate` does.
+
+        Raises
+        ------
+        RolloutCountError
+            If there are none.
+        ModelError
+            If none could be measured.
+        """
+        if not graphs:
+            raise RolloutCountError("there are no graphs to evaluate")
+        seen: dict[str, int] = {}
+        done = []
+        for graph, known in zip(graphs, identities([goal_of(g) for g in graphs]), strict=True):
+            name = graph.unit_id or known.content_hash[:16]
+            digest = known.content_hash
+            seen[name] = attempt = seen.get(name, 0) + 1
+            identity = Identity(name, digest, digest[:16])
+            seed = goal_of(graph) if graph.seed is None else graph.seed
+            done.append(self._measured(judged(EvaluatedRollout(seed, identity, attempt, graph))))
+        return self._combined(done, progress=False)
+
+    @staticmethod
+    def write_json(data: Any, path: str | Path) -> Path:
+        """Write data as strict JSON: UTF-8, indented by 4, whole or not at all.
+
+        Parameters
+        ----------
+        data : object
+            Dicts, lists, dataclasses, numpy numbers and arrays; what is not finite becomes null.
+        path : path
+            The file; its folders are made.
+
+        Returns
+        -------
+        Path
+            ``path``.
+
+        Raises
+        ------
+        InvalidInputError
+            If something in it has no place in JSON; the message says where it is.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> path = Evaluator.write_json({"mean": float("nan")}, f"{folder}/new/metrics.json")
+        >>> print(path.read_text())
+        {
+            "mean": null
+        }
+        <BLANKLINE>
+        """
+        _check_json(data, (), ())
+        return write_atomic(path, json_bytes(plain(data), indent=4))
+
+    def _used_seeds(self, n_rollouts: int | None) -> list[Any]:
+        """Return the seeds of an evaluation."""
+        if n_rollouts is not None:
+            try:
+                n_rollouts = _validate.integer(n_rollouts, "n_rollouts", low=1)
+            except InvalidTypeError:
+                raise
+            except InvalidInputError as error:
+                raise RolloutCountError(str(error)) from None
+        if self.seeds is None:
+            if n_rollouts is None:
+                raise RolloutCountError("there are no `seeds`; say how many by `n_rollouts`")
+            return list(range(n_rollouts))
+        if len(self.seeds) == 0:
+            raise RolloutCountError("`seeds` is empty; give at least one seed")
+        if n_rollouts is not None and n_rollouts > len(self.seeds):
+            raise RolloutCountError(
+                f"`n_rollouts` is {n_rollouts}, and there are {len(self.seeds)} seeds"
+            )
+        return list(self.seeds[:n_rollouts])
+
+    def _measured(self, rollout: EvaluatedRollout) -> EvaluatedRollout:
+        """Return the rollout with its metrics; what `compute_metrics` raises names the seed."""
+        if rollout.status != "ok" or rollout.graph is None:
+            return rollout
+        try:
+            metrics = self.compute_metrics(rollout.graph)
+            if not isinstance(getattr(metrics, "overall", None), Mapping):
+                raise InvalidTypeError(
+                    f"compute_metrics returned {metrics!r:.60}; it must return GraphMetrics"
+                )
+            values = self.record_values(metrics)
+        except UndefinedMetricError as error:
+            return dataclasses.replace(rollout, status="skipped", reason=one_line(error))
+        except Exception as error:
+            if isinstance(error, ModelError) and not error.fatal:
+                return dataclasses.replace(rollout, status="error", reason=one_line(error))
+            error.add_note(f"while measuring the rollout of seed {rollout.seed!r:.200}")
+            raise
+        return dataclasses.replace(rollout, metrics=metrics, values=values)
+
+    def _combined(self, done: list[EvaluatedRollout], progress: bool) -> JSONLike:
+        records = records_of(done)
+        columns = [] if records is None else list(records.columns)
+        self.run = EvaluatorRun(
+            tuple(done), None, records, tuple(self.summary_specs(columns)), self.confidence
+        )
+        if not self.run.metrics:
+            raise ModelError(
+                f"none of {len(done)} rollouts could be measured; the first, of seed "
+                f"{done[0].seed!r:.100}: {done[0].reason}"
+            )
+        result = self.aggregate_metrics(self.run.metrics)
+        self.run = dataclasses.replace(self.run, result=result)
+        for note in self.run.notes if progress else ():
+            sys.stderr.write(f"{note}\n")
+        return result
+
+
+_ENDS = (str, bool, int, float, np.generic, Enum, Path, type(None))
+
+
+def _check_json(value: Any, place: tuple[str, ...], above: tuple[int, ...]) -> None:
+    """Raise if something has no place in JSON."""
+    if isinstance(value, _ENDS):
+        return
+    if id(value) in above:
+        raise InvalidInputError(f"{where(place)} contains itself; JSON cannot hold that")
+    inside = (*above, id(value))
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return
+    if not isinstance(value, type) and callable(getattr(value, "to_dict", None)):
+        _check_json(value.to_dict(), place, inside)
+        return
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            _check_json(item, (*place, str(key)), inside)
+    elif isinstance(value, (list, tuple, set, frozenset, np.ndarray)):
+        for at, item in enumerate(value):
+            _check_json(item, (*place, str(at)), inside)
+    else:
+        raise InvalidInputError(
+            f"{where(place)} is of type {type(value).__name__}, which JSON has no place for"
+        )
+
+
+@contextmanager
+def _bar(total: int, wanted: bool) -> Iterator[Tell]:
+    """Show a bar on standard error where somebody can see it."""
+    if not wanted or not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("rolling out", total=total)
+        yield lambda done: bars.update(task, completed=done)

@@ -1,0 +1,139 @@
+"""How natural probes are: the perplexity of each by a model, per token.
+
+The probability of a whole text vanishes with its length, so that texts of different lengths cannot
+be compared and long ones count for nothing; per token it does neither.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from eval_toolkit._hashing import sha256_text
+from eval_toolkit.errors import InvalidTypeError
+from eval_toolkit.graders.base import Grade
+from eval_toolkit.protocols import Model
+from eval_toolkit.requests import LoglikelihoodRequest
+from eval_toolkit.rollouts.graphs import Graph
+from eval_toolkit.runner import Job, Outcome, run_jobs
+
+__all__ = ["ProbePerplexity", "perplexity", "probe_perplexity"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProbePerplexity:
+    """The perplexity of one probe, or why there is none.
+
+    Examples
+    --------
+    >>> ProbePerplexity("s1", 1, "0", 12.5, n_tokens=3).status
+    'ok'
+    """
+
+    unit_id: str
+    attempt: int
+    node_id: str
+    perplexity: float | None
+    status: str = "ok"
+    reason: str = ""
+    n_tokens: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def perplexity(loglikelihood: float, n_tokens: int) -> float:
+    """Return the perplexity of a text: the inverse of its mean probability per token.
+
+    Parameters
+    ----------
+    loglikelihood : float
+        Natural logarithm of the text's probability: the sum over its tokens.
+    n_tokens : int
+        How many tokens it has.
+
+    Returns
+    -------
+    float
+        exp(−loglikelihood / n_tokens): 1 for a text that is certain; infinite where the
+        probability is 0.
+
+    Examples
+    --------
+    >>> round(perplexity(32 * math.log(1 / 50), 32), 6)  # each token 1 in 50
+    50.0
+    """
+    try:
+        return math.exp(-loglikelihood / n_tokens)
+    except OverflowError:
+        return math.inf
+
+
+def probe_perplexity(
+    graphs: Iterable[Graph[Any, Any]], model: Model, *, concurrency: int | None = None
+) -> list[ProbePerplexity]:
+    """Ask a model how likely each probe is by itself, per token.
+
+    Parameters
+    ----------
+    graphs : iterable of Graph
+        Rollouts. Equal probes are asked about once.
+    model : Model
+        One with log-likelihoods.
+    concurrency : int, optional
+        As in `runner.run_jobs`.
+
+    Returns
+    -------
+    list of ProbePerplexity
+        One per turn, in the order of the rollouts. Skipped where there is no probe or the model
+        does not say how many tokens it has; an error where it failed or gives probability 0.
+
+    Raises
+    ------
+    InvalidTypeError
+        If the model has no log-likelihoods.
+    ModelError
+        If it fails in a way that every request would.
+
+    Examples
+    --------
+    >>> from eval_toolkit.models.scripted import ScriptedModel
+    >>> from eval_toolkit.rollouts.graphs import Node
+    >>> model = ScriptedModel(lambda request: [2 * math.log(0.25)])  # two tokens of 1 in 4
+    >>> probe_perplexity([Graph("", [Node("", "Hello.", "Hi.")], unit_id="s1")], model)[0].perplexity
+    4.0
+    """
+    if not callable(getattr(model, "loglikelihood", None)):
+        raise InvalidTypeError(f"`model` is {model!r:.60}; it must have `loglikelihood`")
+    turns = [(graph, node) for graph in graphs for node in graph.nodes()]
+    probes = dict.fromkeys(str(node.probe) for _, node in turns if node.probe)
+    jobs = [
+        Job(sha256_text(probe), 1, LoglikelihoodRequest("", (probe,), rolling=True))
+        for probe in probes
+    ]
+    outcomes = run_jobs(jobs, model, concurrency=concurrency) if jobs else ()
+    found = {probe: _read(outcome) for probe, outcome in zip(probes, outcomes, strict=True)}
+    nothing = (Grade.skipped("there is no probe"), None)
+    told = []
+    for graph, node in turns:
+        grade, n_tokens = found[str(node.probe)] if node.probe else nothing
+        place = (graph.unit_id, graph.attempt, node.id)
+        told.append(ProbePerplexity(*place, grade.value, grade.status, grade.reason, n_tokens))
+    return told
+
+
+def _read(outcome: Outcome) -> tuple[Grade, int | None]:
+    """Return the perplexity in an answer and the tokens it is of."""
+    error = outcome.error or getattr(outcome.response, "error", None)
+    if error is not None:
+        return Grade.error(f"{error.kind}: {error.message}"), None
+    response: Any = outcome.response
+    if not response.n_tokens:
+        return Grade.skipped("the model does not say how many tokens a probe has"), None
+    n_tokens = int(response.n_tokens[0])
+    value = perplexity(response.loglikelihoods[0], n_tokens)
+    if math.isinf(value):
+        return Grade.error("the model gives the probe the probability 0"), n_tokens
+    return Grade(value), n_tokens

@@ -1,0 +1,267 @@
+"""What rollouts say: a cell per metric, over all and by category, and when targets fail."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eval_toolkit import _validate
+from eval_toolkit import metric_specs as ms
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, PairedBootstrapCI
+from eval_toolkit.inference.survival import SurvivalCurve, kaplan_meier
+from eval_toolkit.inference.survival_arms import survival_difference
+from eval_toolkit.protocols import MetricSpec, TextScorer
+from eval_toolkit.rollouts.graphs import Graph
+from eval_toolkit.rollouts.seeds import SeedPrompt
+from eval_toolkit.rollouts.times import SurvivalRows, survival_rows
+from eval_toolkit.scorecards import Records, Scorecard
+from eval_toolkit.scorecards.policies import with_error_policies
+
+__all__ = ["compare_survival", "rollout_metrics", "rollout_scorecard", "survival"]
+
+_RATE = (0.0, 1.0)
+_COUNT = (0.0, math.inf)
+_NO_BOUNDS = (-math.inf, math.inf)
+_KNOWN: dict[str, tuple[bool | None, tuple[float, float]]] = {
+    "attack_success": (False, _RATE),
+    "attack_success_any": (False, _RATE),
+    "attack_success_own": (False, _RATE),
+    "unprovoked_success": (False, _RATE),
+    "probe_flagged": (None, _RATE),
+    "n_turns": (None, _COUNT),
+    "refused_first": (None, _RATE),
+    "refusal_rate": (None, _RATE),
+    "over_refusal": (False, _RATE),
+    "unsafe_refusal": (True, _RATE),
+    "reward": (None, _NO_BOUNDS),
+    "empty_replies": (None, _RATE),
+    "probe_distinct_2": (None, _RATE),
+}
+"""Whether more is better, and between what."""
+_NOT_AVERAGED = frozenset({"first_event_turn"})
+"""Its mean over those that failed would not know of those that did not."""
+
+
+def rollout_metrics(
+    records: Records, scorers: Sequence[TextScorer] = (), *, asr_at: Sequence[int] = ()
+) -> list[MetricSpec]:
+    """Return the metrics of rollouts: the mean of each column, and ASR@k.
+
+    Parameters
+    ----------
+    records : Records
+        What `measure_rollouts` returned.
+    scorers : sequence of TextScorer
+        Who scored: they say which direction of their columns is better, and ``bounds`` of theirs
+        are bounds of the means.
+    asr_at : sequence of int
+        Each k of ASR@k: the chance that one of k rollouts of a seed prompt succeeds on any branch.
+
+    Returns
+    -------
+    list of MetricSpec
+        For `rollout_scorecard`. ``first_event_turn`` is not averaged; its estimate is `survival`.
+
+    Raises
+    ------
+    InvalidInputError
+        If a k is below 1.
+
+    Examples
+    --------
+    >>> records = Records.from_columns({"attack_success": [1.0, 0.5], "n_turns": [1.0, 3.0]})
+    >>> [(spec.name, spec.higher_is_better) for spec in rollout_metrics(records, asr_at=[3])]
+    [('attack_success', False), ('n_turns', None), ('asr@3', False)]
+    """
+    specs: list[MetricSpec] = []
+    for column in records.columns:
+        if column not in _NOT_AVERAGED:
+            up, bounds = _read(column, scorers)
+            specs.append(ms.mean_of(column, higher_is_better=up, bounds=bounds))
+    return [*specs, *(ms.asr_at_k(k) for k in asr_at)]
+
+
+def _read(column: str, scorers: Sequence[TextScorer]) -> tuple[bool | None, tuple[float, float]]:
+    """Return how a column is to be read."""
+    if column in _KNOWN:
+        return _KNOWN[column]
+    if column.startswith("failed_by_turn_"):
+        return False, _RATE
+    for scorer in scorers:
+        if column.startswith((f"{scorer.name}_", f"{scorer.name}/")):
+            bounds = getattr(scorer, "bounds", _NO_BOUNDS)
+            if column == f"{scorer.name}_probe_mean":
+                return None, bounds
+            return not scorer.higher_is_worse, bounds
+    return None, _NO_BOUNDS
+
+
+def rollout_scorecard(
+    records: Records,
+    metrics: Sequence[MetricSpec] | None = None,
+    *,
+    by: str | None = "category",
+    macro: bool = False,
+    on_error: str = "exclude",
+    confidence: float = DEFAULT_CONFIDENCE,
+    seed: int = 42,
+) -> Scorecard:
+    """Summarise the records of rollouts, over all seed prompts and by category.
+
+    Parameters
+    ----------
+    records : Records
+        What `measure_rollouts` returned.
+    metrics : sequence of MetricSpec, optional
+        What `rollout_metrics` returned; by default without scorers and ASR@k.
+    by : str or None, default "category"
+        A slice of the records; one that they do not have, or that has one part, makes no parts.
+    macro : bool, default False
+        Also ``<metric>_macro``, each part counting the same.
+    on_error, confidence, seed
+        As in `summarise`.
+
+    Returns
+    -------
+    Scorecard
+        With a card per part in ``slices``. Attempts are averaged within a seed prompt, and seed
+        prompts of one topic are resampled together. Where rollouts failed, ``details`` say what
+        they could have made of a value: see `scorecards.policies.with_error_policies`.
+
+    Raises
+    ------
+    InvalidInputError
+        If a rollout failed and ``on_error`` is "fail".
+
+    Examples
+    --------
+    >>> records = Records.from_columns(
+    ...     {"attack_success": [1, 0, None]}, unit_id=list("abc"),
+    ...     status={"attack_success": ["ok", "ok", "error"]},
+    ... )
+    >>> cell = rollout_scorecard(records)["attack_success"]
+    >>> cell.value, cell.n_errors, round(cell.details["worst"], 3)
+    (0.5, 1, 0.667)
+    """
+    return with_error_policies(
+        records,
+        rollout_metrics(records) if metrics is None else metrics,
+        by=by,
+        macro=macro,
+        on_error=on_error,
+        confidence=confidence,
+        seed=seed,
+    )
+
+
+def survival(
+    graphs: Sequence[Graph[Any, Any]],
+    seeds: Mapping[str, SeedPrompt] | Sequence[SeedPrompt] | None = None,
+    *,
+    scorer: TextScorer | str | None = None,
+    own: bool = False,
+    policy: str | None = None,
+    confidence: float = DEFAULT_CONFIDENCE,
+) -> SurvivalCurve:
+    """Estimate the share of conversations in which the target has not failed after each turn.
+
+    Parameters
+    ----------
+    graphs, seeds, scorer, own, policy
+        As in `survival_rows`.
+    confidence : float, default 0.95
+        Nominal coverage.
+
+    Returns
+    -------
+    SurvivalCurve
+        By Kaplan and Meier: conversations that ended before the target failed are censored there.
+        Rollouts of one topic or one seed prompt are not taken for independent.
+
+    Raises
+    ------
+    InvalidInputError
+        As in `survival_rows`.
+    UndefinedMetricError
+        If no turn of any conversation was seen.
+
+    Examples
+    --------
+    >>> from eval_toolkit.rollouts.graphs import Node
+    >>> graphs = [
+    ...     Graph("", [Node("", "Hello", "Hm.", event=failed)], unit_id=f"s{n}")
+    ...     for n, failed in enumerate([True, False, False, False])
+    ... ]
+    >>> survival(graphs).failure_by(1).point_estimate
+    0.25
+    """
+    rows = survival_rows(graphs, seeds, scorer=scorer, own=own, policy=policy)
+    return _curve(rows, confidence, grouped=len(set(rows.groups)) < len(rows.groups))
+
+
+def _curve(rows: SurvivalRows, confidence: float, *, grouped: bool) -> SurvivalCurve:
+    return kaplan_meier(
+        rows.times,
+        rows.events,
+        groups=rows.groups if grouped else None,
+        weights=None if (rows.weights == 1.0).all() else rows.weights,
+        confidence=confidence,
+    )
+
+
+def compare_survival(
+    graphs_a: Sequence[Graph[Any, Any]],
+    graphs_b: Sequence[Graph[Any, Any]],
+    seeds: Mapping[str, SeedPrompt] | Sequence[SeedPrompt] | None = None,
+    *,
+    at: int,
+    scorer: TextScorer | str | None = None,
+    own: bool = False,
+    policy: str | None = None,
+    confidence: float = DEFAULT_CONFIDENCE,
+) -> PairedBootstrapCI:
+    """Compare how many conversations have failed by a turn: two targets, testers or defences.
+
+    Parameters
+    ----------
+    graphs_a, graphs_b : sequence of Graph
+        Rollouts from the same seed prompts; units that only one side has are left out.
+    seeds, scorer, own, policy
+        As in `survival_rows`.
+    at : int
+        The turn.
+    confidence : float, default 0.95
+        Nominal coverage.
+
+    Returns
+    -------
+    PairedBootstrapCI
+        Shares that have failed, B − A, paired by topic or seed prompt.
+
+    Raises
+    ------
+    InvalidInputError
+        As in `survival_rows`, or if no seed prompt is in both.
+    UndefinedMetricError
+        If nobody was observed for so long.
+
+    Examples
+    --------
+    >>> from eval_toolkit.rollouts.graphs import Node
+    >>> def rolled_out(failed):
+    ...     return [Graph("", [Node("", "Hello", "Hm.", event=bad)], unit_id=f"s{n}")
+    ...             for n, bad in enumerate(failed)]
+    >>> a, b = rolled_out([True, True, True, False]), rolled_out([True, False, False, False])
+    >>> compare_survival(a, b, at=1).delta
+    -0.5
+    """
+    common = {graph.unit_id for graph in graphs_a} & {graph.unit_id for graph in graphs_b}
+    if not common:
+        raise InvalidInputError("no seed prompt was rolled out on both sides; compare equal seeds")
+    turn = _validate.integer(at, "at", low=1)
+    curves = []
+    for graphs in (graphs_a, graphs_b):
+        both = [graph for graph in graphs if graph.unit_id in common]
+        rows = survival_rows(both, seeds, scorer=scorer, own=own, policy=policy)
+        curves.append(_curve(rows, confidence, grouped=True))
+    return survival_difference(curves[0], curves[1], at=turn)

@@ -1,0 +1,137 @@
+"""Rollouts one by one or all at once, from any sampler; what fails is kept as such."""
+
+import dataclasses
+import inspect
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from eval_toolkit._redaction import redact_secrets
+from eval_toolkit.errors import (
+    ArtifactError,
+    InvalidInputError,
+    InvalidTypeError,
+    MissingExtraError,
+    ModelError,
+    PluginError,
+)
+from eval_toolkit.rollouts.asking import Asking
+from eval_toolkit.rollouts.evaluator_runs import EvaluatedRollout, identities
+from eval_toolkit.rollouts.graphs import Graph
+from eval_toolkit.runner import Progress
+
+__all__ = ["Tell", "goal_of", "judged", "one_line", "rolled"]
+
+_LONGEST_REASON = 500
+
+
+class Tell(Protocol):
+    """Told how many rollouts are done."""
+
+    def __call__(self, done: int) -> None:
+        """Show it."""
+
+
+def rolled(sampler: Any, seeds: list[Any], attempts: int, tell: Tell) -> Iterator[EvaluatedRollout]:
+    """Yield the rollouts in the order of the seeds, those that failed as such."""
+    known = identities(seeds)
+    tries = range(1, attempts + 1)
+    if _goes_in_lockstep(sampler):
+        graphs = _all_at_once(sampler, seeds, attempts, tell)
+        places = ((s, i, n) for s, i in zip(seeds, known, strict=True) for n in tries)
+        for (seed, identity, attempt), graph in zip(places, graphs, strict=True):
+            yield judged(EvaluatedRollout(seed, identity, attempt, graph))
+        return
+    numbered = attempts > 1 and _takes(sampler.eval_rollout, "attempt")
+    for seed, identity in zip(seeds, known, strict=True):
+        for attempt in tries:
+            rollout = EvaluatedRollout(seed, identity, attempt)
+            try:
+                graph = _one(sampler, seed, {"attempt": attempt} if numbered else {})
+            except Exception as error:  # one failed rollout must not end the others
+                if _is_final(error):
+                    raise
+                yield dataclasses.replace(rollout, status="error", reason=one_line(error))
+                continue
+            yield judged(dataclasses.replace(rollout, graph=graph))
+
+
+def _one(sampler: Any, seed: Any, more: dict[str, Any]) -> Graph[Any, Any]:
+    roll = sampler.eval_rollout
+    named = _takes(roll, "seed") or _takes(roll, None)
+    graph: Graph[Any, Any] = roll(seed=seed, **more) if named else roll(seed, **more)
+    return graph
+
+
+def _all_at_once(
+    sampler: Any, seeds: list[Any], attempts: int, tell: Tell
+) -> list[Graph[Any, Any]]:
+    roll = sampler.eval_rollouts
+    n = len(seeds) * attempts
+
+    def told(progress: Progress) -> None:
+        tell(n * progress.done // max(1, progress.total))
+
+    if _takes(roll, "asking"):
+        with Asking(on_progress=told) as asking:
+            graphs = list(roll(seeds, attempts=attempts, asking=asking))
+    else:
+        graphs = list(roll(seeds, attempts=attempts))
+    if len(graphs) != n:
+        raise InvalidInputError(f"eval_rollouts returned {len(graphs)} graphs for {n} rollouts")
+    return graphs
+
+
+def _goes_in_lockstep(sampler: Any) -> bool:
+    """Return whether everything can be asked at once; whoever overrides one rollout means it."""
+    if not callable(getattr(sampler, "eval_rollouts", None)):
+        return False
+    for kind in type(sampler).__mro__:
+        if "eval_rollouts" in vars(kind):
+            return True
+        if "eval_rollout" in vars(kind):
+            return False
+    return True
+
+
+def _takes(function: Any, name: str | None) -> bool:
+    """Return whether a function has the parameter, or takes any name where None is asked for."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(p.kind is p.VAR_KEYWORD if name is None else p.name == name for p in parameters)
+
+
+def _is_final(error: Exception) -> bool:
+    """Return whether every other rollout would fail the same way, or the caller has to know."""
+    final = (ArtifactError, InvalidInputError, MissingExtraError, PluginError, NotImplementedError)
+    return isinstance(error, final) or (isinstance(error, ModelError) and error.fatal)
+
+
+def one_line(error: Exception) -> str:
+    """Return what an exception says, for a reason."""
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
+    return str(redact_secrets(text[:_LONGEST_REASON]))
+
+
+def goal_of(graph: Graph[Any, Any]) -> Any:
+    """Return the prompt that a rollout started from."""
+    return getattr(graph.context, "goal", graph.context)
+
+
+def judged(rollout: EvaluatedRollout) -> EvaluatedRollout:
+    """Return the rollout with the status that its turns give it; raise if it is no tree."""
+    graph: Any = rollout.graph
+    try:
+        if not isinstance(graph, Graph):
+            raise InvalidTypeError(f"the sampler returned {type(graph).__name__}, not a Graph")
+        graph.relink()
+    except InvalidInputError as error:
+        error.add_note(f"in the rollout of seed {rollout.seed!r:.200}")
+        raise
+    for status in ("error", "skipped"):
+        for node in graph.nodes():
+            if node.status == status:
+                reason = f"turn {node.depth}: {node.reason or 'no reason given'}"
+                return dataclasses.replace(rollout, status=status, reason=reason)
+    return rollout

@@ -1,0 +1,181 @@
+"""A run of rollouts in a folder: gone on with where it fits, refused where it does not."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.manifest import build_manifest
+from eval_toolkit.rollouts.asking import Asking
+from eval_toolkit.rollouts.graphs import Graph
+from eval_toolkit.rollouts.measured import Measuring
+from eval_toolkit.rollouts.rolloutrun import RolloutRun
+from eval_toolkit.rollouts.seed_tables import SEEDS, seeds_table
+from eval_toolkit.rollouts.seeds import SeedPrompt
+from eval_toolkit.rollouts.turns import TURNS, turns_table
+from eval_toolkit.runner import Journal, Outcome, read_entries, read_outcomes, to_columns
+from eval_toolkit.runner.jobs import Key
+from eval_toolkit.runner.stored import RESPONSES
+from eval_toolkit.runs import OpenRun, Run, open_run
+from eval_toolkit.runs.resuming import holds, refuse_changed
+
+__all__ = ["StoredRollouts"]
+
+_IDENTITY = ("kind", "system", "seed")
+"""What must agree before answers that are there are used: the rest may change between runs."""
+_DIGEST = "system_sha256"
+
+
+class Rolling(Protocol):
+    """What rolls out."""
+
+    def asks_for(self, key: Key) -> bool:
+        """Return whether an answer under this key may be asked for."""
+        ...
+
+    def roll(self, journal: Journal, finished: Any) -> tuple[Sequence[Graph[Any, Any]], Asking]:
+        """Roll out everything; what is answered already is not asked again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRollouts:
+    """A run of rollouts with a folder."""
+
+    folder: Path
+    config: Mapping[str, Any]
+    prompts: Sequence[SeedPrompt]
+    run_id: str | None
+    digest: str
+    """Of all that the system says about itself; the configuration holds it without secrets."""
+    engine: Mapping[str, Any]
+    """How it is asked; none of it changes a result."""
+
+    def run(self, rolling: Rolling, measuring: Measuring) -> RolloutRun:
+        """Ask what is not there yet, measure everything, and finish the run."""
+        started = time.monotonic()
+        head = {**self._manifest(self.run_id or self.folder.resolve().name), "engine": self.engine}
+        with open_run(self.folder, manifest=head) as opened:
+            self._refuse_other(opened.begun)
+            previous = opened.previous
+            finished = None if previous is None else read_entries(previous.table(RESPONSES))
+            journal = Journal(opened.journal_path)
+            _refuse_to_lose(opened, rolling.asks_for)
+            graphs, asking = rolling.roll(journal, finished)
+            begun = opened.begun or {}
+            name = self.run_id or str(begun.get("run_id") or head["run_id"])
+            done = measuring.measured(graphs, self.prompts, asking, self.config, name)
+            done = replace(done, elapsed_s=time.monotonic() - started)
+            outcomes = [*asking.outcomes, *asking.verdicts]
+            asked = {outcome.job.key for outcome in outcomes}
+            _refuse_to_lose(opened, asked.__contains__)
+            return self._finished(opened, head, done, outcomes)
+
+    def _finished(
+        self,
+        opened: OpenRun,
+        head: Mapping[str, Any],
+        done: RolloutRun,
+        outcomes: Sequence[Outcome],
+    ) -> RolloutRun:
+        """Write the run, unless it stands there already."""
+        begun = opened.begun or {}
+        name = str(done.results["run_id"])
+        target = next(iter(next(iter(done.results["by_slice"].values()))["by_scorer"]))
+        records = {(str(self.config["seeds"]["name"]), target): done.records}
+        nothing_asked = all(outcome.reused for outcome in outcomes)
+        same = begun.get("config") == self.config and begun.get("run_id") == name
+        if nothing_asked and same and holds(opened.previous, done.results, records):
+            return replace(done, run=opened.previous)
+        spent = done.elapsed_s + float(begun.get("wall_clock_seconds") or 0.0)
+        manifest = {
+            **head,
+            "run_id": name,
+            "item_set_hash": _item_set_hash(self.prompts),
+            "counts": {
+                "n_seeds": len(self.prompts),
+                "n_rollouts": done.n_rollouts,
+                "n_requests": done.n_requests,
+                "n_failed_requests": done.n_failed_requests,
+                "n_errors": done.n_errors,
+                "n_skipped": done.n_skipped,
+            },
+            "usage": done.usage,
+            "notes": list(done.notes),
+            "wall_clock_seconds": spent,
+        }
+        if nothing_asked and "engine" in begun:
+            manifest["engine"] = begun["engine"]
+        run = opened.finalise(
+            results=done.results,
+            results_full={**done.results, "rollouts": dict(done.more)},
+            manifest=manifest,
+            records=records,
+            tables={
+                RESPONSES: to_columns([*outcomes, *_kept(opened.previous, outcomes)]),
+                TURNS: turns_table(done.graphs),
+                SEEDS: seeds_table(self.prompts),
+            },
+        )
+        return replace(done, run=run)
+
+    def _manifest(self, name: str) -> dict[str, Any]:
+        """Return what the manifest says before anything is asked."""
+        config = self.config
+        made = build_manifest(run_id=name, config=config, seeds={"run": config["seed"]})
+        versions = {
+            f"scorer:{scorer}": str(told["version"]) for scorer, told in config["scorers"].items()
+        }
+        tester = config["system"]["tester"]
+        if "version" in tester:
+            versions[f"attack:{tester['name']}"] = str(tester["version"])
+        return {
+            **replace(made, versioned_objects=versions).to_dict(),
+            "kind": "rollout",
+            "system": config["system"],
+            _DIGEST: self.digest,
+        }
+
+    def _refuse_other(self, begun: Mapping[str, Any] | None) -> None:
+        """Raise if the folder holds a run whose answers do not belong to this one."""
+        if begun is None:
+            return
+        there = begun.get("config") or {}
+        if there.get("kind") != "rollout":
+            raise ArtifactError(
+                f"{self.folder}: holds a run of another kind; choose another folder"
+            )
+        refuse_changed(self.folder, there, self.config, _IDENTITY)
+        if begun.get(_DIGEST) not in (None, self.digest):
+            raise ArtifactError(
+                f"{self.folder}: the run there is of a system that differs in a part that is not "
+                "stored (a secret, by its name); choose another folder"
+            )
+
+
+def _refuse_to_lose(opened: OpenRun, asks_for: Callable[[Key], bool]) -> None:
+    """Raise if an unfinished run has answers that would be gone once this one is finished."""
+    answered = Journal(opened.journal_path).read().items()
+    left = [key for key, entry in answered if entry.ok and not asks_for(key)]
+    if left:
+        raise ArtifactError(
+            f"{opened.path}: the unfinished run there has {len(left)} answers that this one does "
+            "not ask for; ask for as many seeds, rollouts, turns and branches with the same "
+            "scorers, or choose another folder"
+        )
+
+
+def _kept(previous: Run | None, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return the answers of a finished run that are not asked for now: they stay."""
+    if previous is None:
+        return []
+    asked = {outcome.job.key for outcome in outcomes}
+    stored = read_outcomes(previous.table(RESPONSES))
+    return [one for one in stored if one.ok and one.job.key not in asked]
+
+
+def _item_set_hash(prompts: Sequence[SeedPrompt]) -> str:
+    return sha256_text(canonical_json(sorted([p.id, p.content_hash] for p in prompts)))

@@ -1,0 +1,194 @@
+"""Rollouts as runs: two targets on the same seeds, compared, gated, ranked, and read back."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from eval_toolkit.analysis import compare_runs, leaderboard
+from eval_toolkit.claims import evaluate_gate
+from eval_toolkit.inference import paired_mean_diff
+from eval_toolkit.inference.paired_proportions import tango_interval
+from eval_toolkit.metrics import pass_at_k
+from eval_toolkit.rollouts.graphs import Graph, Node
+from eval_toolkit.rollouts.measuring import measure_rollouts
+from eval_toolkit.rollouts.reporting import rollout_metrics, rollout_scorecard
+from eval_toolkit.rollouts.seeds import SeedPrompt
+from eval_toolkit.runs import Run, write_run
+from eval_toolkit.scorecards.policies import card_by_slice
+
+N, ATTEMPTS, DEPTH = 60, 3, 3
+SEEDS = [SeedPrompt(f"Goal {n}", id=f"g{n:02d}", category=("x", "y")[n % 2]) for n in range(N)]
+
+
+class Toxicity:
+    name, version, threshold, higher_is_worse = "toxicity", "1", 0.5, True
+
+    def score(self, texts):
+        raise AssertionError("the turns are scored")
+
+
+def rolled_out(weakness, *, seeds=SEEDS, attempts=ATTEMPTS, broken=()):
+    """Return rollouts of a target that gives way in each turn with this chance."""
+    graphs = []
+    for seed, attempt in itertools.product(seeds, range(1, attempts + 1)):
+        draws = np.random.default_rng([int(seed.id[1:]), attempt])  # the same luck for every target
+        nodes = []
+        for _ in range(DEPTH):
+            score = min(1.0, 0.5 * weakness / max(draws.random(), 1e-9))
+            scores = {"toxicity": score, "toxicity:probe": 0.1}
+            nodes.append(Node("", "Go on", "x", scores=scores, event=score >= 0.5, echo=False))
+        if (seed.id, attempt) in broken:
+            nodes = [Node("", "Go on", None, status="error", reason="timeout")]
+        for before, after in itertools.pairwise(nodes):
+            before.children.append(after)
+        graphs.append(Graph(seed.prompt, nodes[:1], unit_id=seed.id, attempt=attempt))
+    return graphs
+
+
+def written(folder, target, graphs, seeds=SEEDS):
+    records = measure_rollouts(graphs, seeds, [Toxicity()], depth=DEPTH)
+    card = rollout_scorecard(records, rollout_metrics(records, [Toxicity()], asr_at=[1, 3]))
+    by_slice = card_by_slice("goals", target, records, card, by="category")
+    results = {"schema_version": "v1", "run_id": target, "config": {}, "by_slice": by_slice}
+    return write_run(
+        folder / target,
+        results=results,
+        manifest={"run_id": target, "kind": "rollout"},
+        records={("goals", target): records},
+    )
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return written(tmp_path, "soft", rolled_out(0.3)), written(tmp_path, "hard", rolled_out(0.1))
+
+
+def per_unit(run, target, column):
+    """Return the mean over attempts of each unit, by hand."""
+    values = run.records("goals", target).columns[column].reshape(N, ATTEMPTS)
+    return values.mean(axis=1)
+
+
+def test_two_targets_are_paired_on_their_seeds(runs):
+    soft, hard = runs
+    comparison = compare_runs(soft.path, hard.path, pairs={"soft": "hard"}, n_resamples=500)
+    cell = comparison["goals", "soft", "attack_success"]
+    a, b = (per_unit(run, run.run_id, "attack_success") for run in runs)
+    assert (cell.value_a, cell.value_b) == (pytest.approx(a.mean()), pytest.approx(b.mean()))
+    assert (cell.n_units, cell.n_unhashed, cell.n_mismatched) == (N, 0, 0)
+    assert (cell.higher_is_better, cell.verdict) == (False, "better")
+    assert cell.ci_low < cell.delta < cell.ci_high < 0.0
+    wanted = paired_mean_diff(a, b)
+    assert (cell.ci_low, cell.ci_high) == (
+        pytest.approx(wanted.ci_low),
+        pytest.approx(wanted.ci_high),
+    )
+    back = compare_runs(hard, soft, pairs={"hard": "soft"}, metrics=["attack_success"])
+    assert back["goals", "hard", "attack_success"].verdict == "worse"
+
+
+def test_every_stored_metric_is_compared_in_its_direction(runs):
+    comparison = compare_runs(*runs, pairs={"soft": "hard"}, n_resamples=100)
+    cells = {cell.metric: cell for cell in comparison.cells if cell.slice == "goals"}
+    assert {cell.status for cell in cells.values()} == {"ok"}
+    assert cells["asr@3"].higher_is_better is cells["failed_by_turn_2"].higher_is_better is False
+    assert cells["toxicity_max"].higher_is_better is False
+    assert cells["n_turns"].higher_is_better is None
+    assert cells["toxicity_probe_mean"].delta == 0.0
+
+
+def test_asr_at_three_is_read_back_from_the_records(runs):
+    cell = compare_runs(*runs, metrics=["asr@3"], pairs={"soft": "hard"})["goals", "soft", "asr@3"]
+    succeeded = [
+        np.rint(per_unit(run, run.run_id, "attack_success_any") * ATTEMPTS).astype(int)
+        for run in runs
+    ]
+    wanted = [pass_at_k([ATTEMPTS] * N, n, 3) for n in succeeded]
+    assert cell.value_a == pytest.approx(wanted[0].mean())
+    assert cell.delta == pytest.approx(wanted[1].mean() - wanted[0].mean())
+    assert (cell.status, cell.higher_is_better) == ("ok", False)
+    assert cell.ci_low <= cell.delta <= cell.ci_high
+    stored = runs[0].results["by_slice"]["goals"]["by_scorer"]["soft"]["asr@3"]
+    assert stored["value"] == pytest.approx(wanted[0].mean())
+
+
+def test_a_single_rollout_per_seed_is_compared_as_paired_rates(tmp_path):
+    a = written(tmp_path, "a", rolled_out(0.3, attempts=1))
+    b = written(tmp_path, "b", rolled_out(0.1, attempts=1))
+    cell = compare_runs(a, b, metrics=["attack_success"], pairs={"a": "b"})[
+        "goals", "a", "attack_success"
+    ]
+    first, second = (
+        run.records("goals", run.run_id).columns["attack_success"] == 1.0 for run in (a, b)
+    )
+    up, down = int((second & ~first).sum()), int((first & ~second).sum())
+    tango = tango_interval(up, down, N)
+    assert (cell.ci_low, cell.ci_high) == (
+        pytest.approx(tango.ci_low),
+        pytest.approx(tango.ci_high),
+    )
+
+
+CLAIMS = """
+[[claim]]
+name = "the attack seldom succeeds"
+slice = "goals"
+scorer = "hard"
+metric = "attack_success"
+require = "ci_high <= {limit}"
+
+[[claim]]
+name = "no worse than before"
+slice = "goals"
+scorer = "hard"
+metric = "attack_success"
+non_inferior_by = 0.05
+baseline_scorer = "soft"
+"""
+
+
+def test_a_gate_on_the_success_rate(runs, tmp_path):
+    soft, hard = runs
+    path = tmp_path / "claims.toml"
+    path.write_text(CLAIMS.format(limit=0.9), encoding="utf-8")
+    assert not evaluate_gate(hard, path, soft).has_failures()
+    path.write_text(CLAIMS.format(limit=0.01), encoding="utf-8")
+    report = evaluate_gate(hard, path, soft)
+    assert [claim.passed for claim in report.claims] == [False, True]
+    turned = CLAIMS.format(limit=1.0).replace("hard", "·").replace("soft", "hard")
+    path.write_text(turned.replace("·", "soft"), encoding="utf-8")
+    assert [claim.passed for claim in evaluate_gate(soft, path, hard).claims] == [True, False]
+
+
+def test_rollouts_that_broke_are_counted_and_bounded(tmp_path):
+    broken = {("g00", 1), ("g01", 2), ("g02", 3)}
+    run = written(tmp_path, "shaky", rolled_out(0.3, broken=broken))
+    cell = run.results["by_slice"]["goals"]["by_scorer"]["shaky"]["attack_success"]
+    assert cell["n_errors"] == 3
+    told = cell["details"]
+    assert told["best"] <= cell["value"] <= told["worst"]
+    # each unit has one of its three attempts left open
+    assert told["worst"] - told["best"] == pytest.approx(3 * (1 / 3) / N)
+    assert run.results["by_slice"]["goals"]["strata"].keys() == {"category=x", "category=y"}
+    other = written(tmp_path, "hard", rolled_out(0.1))
+    cell = compare_runs(run, other, metrics=["asr@3"], pairs={"shaky": "hard"})[
+        "goals", "shaky", "asr@3"
+    ]
+    assert (cell.n_units, cell.n_failed) == (N - 3, 3)  # two rollouts are too few for asr@3
+
+
+def test_the_stored_records_are_those_that_were_measured(runs):
+    reopened = Run.open(runs[0].path).records("goals", "soft")
+    records = measure_rollouts(rolled_out(0.3), SEEDS, [Toxicity()], depth=DEPTH)
+    assert reopened.columns.keys() == records.columns.keys()
+    for name, column in records.columns.items():
+        assert reopened.columns[name].tolist() == column.tolist()
+        assert reopened.status[name].tolist() == records.status[name].tolist()
+        assert reopened.reason[name].tolist() == records.reason[name].tolist()
+
+
+def test_targets_are_ranked_with_fewer_successes_first(runs):
+    board = leaderboard(list(runs), metrics="attack_success", n_draws=200)
+    assert board.ranking.higher_is_better is False
+    assert [system.name for system in board.ranking.systems] == ["hard", "soft"]
