@@ -353,7 +353,13 @@ _NAMED: dict[str, Callable[[Sequence[Message]], str]] = {
 
 
 def check_formatter(formatter: Any) -> Any:
-    """Return what formats prompts, or raise `InvalidInputError` if it cannot."""
+    """Return what formats prompts, or raise `InvalidInputError` if it cannot.
+
+    Examples
+    --------
+    >>> check_formatter("chatml")
+    'chatml'
+    """
     if isinstance(formatter, str):
         if "{{" not in formatter and "{%" not in formatter:
             one_of(formatter, "formatter", ("chat", *_NAMED))
@@ -414,7 +420,13 @@ def format_prompt(
 
 
 def formatter_name(formatter: Formatter) -> str:
-    """Return what stands for a formatter in a manifest: its name, or what it is made of."""
+    """Return what stands for a formatter in a manifest: its name, or what it is made of.
+
+    Examples
+    --------
+    >>> formatter_name("plain")
+    'plain'
+    """
     if isinstance(formatter, str) and "{" not in formatter:
         return formatter
     kind = getattr(formatter, "__qualname__", type(formatter).__name__)

@@ -26,6 +26,8 @@ MEMBERS = {
     "Model": {"name", "describe", "generate", "loglikelihood"},
     "Grader": {"name", "version", "grade"},
     "MetricSpec": {"name", "compute"},
+    "TextScorer": {"name", "version", "threshold", "higher_is_worse", "score"},
+    "Attack": {"name", "version", "ask"},
 }
 every_protocol = pytest.mark.parametrize("name", list(MEMBERS))
 
