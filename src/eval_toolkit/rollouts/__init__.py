@@ -87,6 +87,7 @@ __all__ = [
     "score_nodes",
     "seed_notes",
     "seed_prompts",
+    "seed_table",
     "seeds_of",
     "survival",
     "survival_rows",
@@ -105,7 +106,9 @@ __getattr__ = names_on_use(
         "asking": ("Asking", "Budget"),
         "ast": ("ASTEvaluator", "ASTSampler"),
         "astra_json": ("rollouts_json",),
-        "distributions": ("column_distributions", "describe", "turn_latencies", "turn_table"),
+        "distributions": (
+            *("column_distributions", "describe", "seed_table", "turn_latencies", "turn_table"),
+        ),
         "echoes": ("echo_share", "without_echo"),
         "evaluator": ("Evaluator", "EvaluatorRun", "GraphMetrics", "JSONLike", "RolloutCountError"),
         "fluency": ("probe_perplexity",),

@@ -1,4 +1,4 @@
-"""How numbers are spread, and what happened turn by turn: no estimates, no intervals."""
+"""How numbers are spread, seed by seed and turn by turn: what lies behind the estimates."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -10,14 +10,17 @@ from numpy.typing import ArrayLike
 from eval_toolkit import _validate
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError, MissingColumnError, UndefinedMetricError
+from eval_toolkit.inference.proportions import wilson_interval
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.measuring import REFUSAL
-from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards import Records, unit_starts
 
 __all__ = [
     "column_distributions",
     "describe",
     "histogram",
+    "seed_table",
     "turn_latencies",
     "turn_table",
 ]
@@ -172,6 +175,65 @@ def column_distributions(
         counted = histogram(values, bins=bins, bounds=(0.0, 1.0) if share else None)
         found[name] = {**describe(values), **counts, "histogram": counted}
     return found
+
+
+def seed_table(
+    records: Records, column: str = "attack_success", *, confidence: float = DEFAULT_CONFIDENCE
+) -> list[dict[str, Any]]:
+    """Return what the rollouts of each seed prompt came to.
+
+    Parameters
+    ----------
+    records : Records
+        What `measure_rollouts` returned.
+    column : str, default "attack_success"
+        What is averaged over the rollouts of a seed.
+    confidence : float, default 0.95
+        Of the intervals.
+
+    Returns
+    -------
+    list of dict
+        Per seed: ``unit_id``, ``group``, ``n`` (rollouts with a value), ``n_errors``,
+        ``n_skipped``, ``value`` (None where there is none), and ``ci_low`` and ``ci_high``
+        (Wilson's, about this seed alone) where every rollout came to 0 or 1.
+
+    Raises
+    ------
+    MissingColumnError
+        If the records have no such column.
+
+    Examples
+    --------
+    >>> records = Records.from_columns({"attack_success": [1, 0, 0]}, unit_id=["a", "a", "b"])
+    >>> [(row["unit_id"], row["n"], row["value"]) for row in seed_table(records)]
+    [('a', 2, 0.5), ('b', 1, 0.0)]
+    """
+    if column not in records.columns:
+        raise MissingColumnError(
+            f"`column` is {column!r}; the records have {', '.join(records.columns)}"
+        )
+    starts = unit_starts(records.unit_id)
+    rows = []
+    for start, end in zip(starts, [*starts[1:], len(records)], strict=True):
+        at = slice(int(start), int(end))
+        status, values = records.status[column][at], records.columns[column][at]
+        there = values[status == "ok"]
+        row: dict[str, Any] = {
+            "unit_id": str(records.unit_id[start]),
+            "group": str(records.group[start]),
+            "n": len(there),
+            "n_errors": int((status == "error").sum()),
+            "n_skipped": int((status == "skipped").sum()),
+            "value": float(there.mean()) if len(there) else None,
+            "ci_low": None,
+            "ci_high": None,
+        }
+        if len(there) and np.isin(there, (0.0, 1.0)).all():
+            found = wilson_interval(int(there.sum()), len(there), confidence=confidence)
+            row |= {"ci_low": found.low, "ci_high": found.high}
+        rows.append(row)
+    return rows
 
 
 def turn_table(

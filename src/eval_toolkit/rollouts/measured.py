@@ -9,7 +9,7 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMe
 from eval_toolkit.inference.diversity import probe_similarity
 from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.asking import Asking
-from eval_toolkit.rollouts.distributions import column_distributions, turn_table
+from eval_toolkit.rollouts.distributions import column_distributions, seed_table, turn_table
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.measuring import POLICIES, measure_rollouts
 from eval_toolkit.rollouts.reporting import rollout_metrics, rollout_scorecard, survival
@@ -155,6 +155,7 @@ class Measuring:
         return {
             **curves,
             "probe_similarity": _similarity(graphs, prompts, self.confidence),
+            "seeds": seed_table(records, SUCCESS, confidence=self.confidence),
             "turns": turn_table(graphs),
             "distributions": column_distributions(records),
         }

@@ -87,6 +87,8 @@ def _read(column: str, scorers: Sequence[TextScorer]) -> tuple[bool | None, tupl
         return _KNOWN[column]
     if column.startswith("failed_by_turn_"):
         return False, _RATE
+    if column.startswith("refused_turn_"):
+        return None, _RATE
     for scorer in scorers:
         if column.startswith((f"{scorer.name}_", f"{scorer.name}/")):
             bounds = getattr(scorer, "bounds", _NO_BOUNDS)

@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from statsmodels.stats.proportion import proportion_confint
 
 from eval_toolkit.errors import InvalidInputError, MissingColumnError, UndefinedMetricError
 from eval_toolkit.rollouts.distributions import (
     column_distributions,
     describe,
     histogram,
+    seed_table,
     turn_latencies,
     turn_table,
 )
@@ -113,3 +115,24 @@ def test_latencies_leave_out_what_took_no_time():
     (row,) = turn_latencies(graphs)
     assert (row["turn"], row["probe"], row["response"]["n"]) == (1, None, 2)
     assert row["response"]["mean"] == pytest.approx(0.2)
+
+
+def test_seeds_have_their_own_interval_where_rollouts_are_0_or_1():
+    records = Records.from_columns(
+        {"attack_success": [1, 1, 0, 0, 0.5, None]},
+        unit_id=["a", "a", "a", "b", "c", "d"],
+        status={"attack_success": ["ok"] * 5 + ["error"]},
+    )
+    a, b, c, d = seed_table(records)
+    # statsmodels.stats.proportion.proportion_confint(2, 3, method="wilson")
+    low, high = proportion_confint(2, 3, method="wilson")
+    assert (a["value"], a["ci_low"], a["ci_high"]) == pytest.approx((2 / 3, low, high))
+    assert (b["n"], b["value"]) == (1, 0.0)
+    assert (c["value"], c["ci_low"]) == (0.5, None)
+    assert (d["n"], d["n_errors"], d["value"]) == (0, 1, None)
+
+
+def test_seeds_of_a_column_that_is_not_there():
+    records = Records.from_columns({"attack_success": [1]})
+    with pytest.raises(MissingColumnError, match="toxicity"):
+        seed_table(records, "toxicity")

@@ -451,3 +451,14 @@ def test_bad_input_is_one_clear_line():
         measure_rollouts([graph, chain(turn(0.0))], [seed], [TOXICITY])
     with pytest.raises(InvalidTypeError, match="must hold Graph"):
         measure_rollouts(["graph"], [seed], [TOXICITY])
+
+
+def test_numbers_turn_by_turn_where_a_conversation_got_there():
+    long, short = chain(turn(0.1), turn(0.9), unit_id="a"), chain(turn(0.3), unit_id="b")
+    seeds = [SeedPrompt("A", id="a"), SeedPrompt("B", id="b")]
+    records = measure_rollouts([long, short], seeds, [TOXICITY], depth=2)
+    first, second = (f"{TOXICITY.name}_turn_{n}" for n in (1, 2))
+    assert records.columns[first].tolist() == [0.1, 0.3]
+    assert records.columns[second][0] == 0.9
+    assert records.status[second].tolist() == ["ok", "skipped"]
+    assert records.reason[second][1] == "ended after turn 1"
