@@ -1,12 +1,13 @@
 """Cells, reasons and costs in words: what pages of runs have in common."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from eval_toolkit.cli._show import Table
 from eval_toolkit.cli._text import number
 from eval_toolkit.scorecards import MetricResult, Records
 
-__all__ = ["interval", "reasons", "took", "with_interval"]
+__all__ = ["failures_table", "interval", "reasons", "took", "with_interval"]
 
 
 def interval(cell: MetricResult) -> str:
@@ -19,6 +20,46 @@ def with_interval(cell: MetricResult) -> str:
     if cell.value is None or cell.status != "ok":
         return cell.status
     return f"{number(cell.value)} {interval(cell)}".rstrip()
+
+
+def failures_table(
+    cells: Mapping[str, MetricResult], title: str, *, zero: str = "as zero"
+) -> Table:
+    """Return one line per metric that lacks something: what it is, and what it could be.
+
+    Parameters
+    ----------
+    cells : mapping of str to MetricResult
+        By name; those without failures have no line.
+    title : str
+        What failed.
+    zero : str, default "as zero"
+        What ``--on-error as_zero`` counts a failure as.
+    """
+    rows = [
+        [
+            name,
+            f"{100 * cell.details['error_rate']:.2f} %",
+            *_under(cell.details),
+            _in_any_case(cell.details.get("bounds_ci")),
+        ]
+        for name, cell in cells.items()
+        if "error_rate" in cell.details
+    ]
+    return Table(
+        ["metric", "failed", "left out", zero, "at worst", "at best", "in any case"], rows, title
+    )
+
+
+def _in_any_case(ends: list[float] | None) -> str:
+    return "" if ends is None else f"[{number(ends[0])}, {number(ends[1])}]"
+
+
+def _under(details: Mapping[str, Any]) -> list[str]:
+    """Return the value under each policy; where only some exist, the others have no bound."""
+    found = [details.get(policy) for policy in ("exclude", "as_zero", "worst", "best")]
+    none = "" if all(value is None for value in found) else "unbounded"
+    return [number(found[0]), *(number(value) or none for value in found[1:])]
 
 
 def took(done: Any) -> str:

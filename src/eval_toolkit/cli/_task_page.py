@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from eval_toolkit.cli._cells import interval, reasons, took, with_interval
+from eval_toolkit.cli._cells import failures_table, interval, reasons, took, with_interval
 from eval_toolkit.cli._show import Page, Table
 from eval_toolkit.cli._text import number
 from eval_toolkit.graders import load_grader
@@ -65,7 +65,7 @@ def task_page(task: BaseTask[Any], done: TaskRun, *, asks: bool = True) -> Page:
     if done.card.slices:
         tables.append(_by_subject(done.card))
     if done.n_errors:
-        tables.append(_errors(done.card))
+        tables.append(failures_table(done.card, "failed samples"))
     return Page(f"{task.NAME}", done.to_dict(), lead, tables, _notes(done, asks))
 
 
@@ -128,33 +128,6 @@ def _by_subject(card: Scorecard) -> Table:
     left = len(next(iter(card.slices.values()))) - len(shown)
     title = "by subject" + (f" ({left} more metrics in --json)" if left > 0 else "")
     return Table(["subject", "n", "errors", *shown], rows, title)
-
-
-def _errors(card: Scorecard) -> Table:
-    """One line per metric that lacks samples: what it is, and what it could be."""
-    rows = [
-        [
-            name,
-            f"{100 * cell.details['error_rate']:.2f} %",
-            *_under(cell.details),
-            _in_any_case(cell.details.get("bounds_ci")),
-        ]
-        for name, cell in card.items()
-        if "error_rate" in cell.details
-    ]
-    header = ["metric", "failed", "left out", "as zero", "at worst", "at best", "in any case"]
-    return Table(header, rows, "failed samples")
-
-
-def _in_any_case(ends: list[float] | None) -> str:
-    return "" if ends is None else f"[{number(ends[0])}, {number(ends[1])}]"
-
-
-def _under(details: Mapping[str, Any]) -> list[str]:
-    """Return the value under each policy; where only some exist, the others have no bound."""
-    found = [details.get(policy) for policy in ("exclude", "as_zero", "worst", "best")]
-    none = "" if all(value is None for value in found) else "unbounded"
-    return [number(found[0]), *(number(value) or none for value in found[1:])]
 
 
 def _notes(done: TaskRun, asks: bool) -> list[str]:

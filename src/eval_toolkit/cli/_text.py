@@ -21,6 +21,7 @@ _PHRASES = {
     "(1 / chance of a label)": "Say --by-verdict if labels were bought by verdict",
     "`costs` names": "--cost names",
     "attempts; ask for at least ": "attempts; say --attempts ",
+    "rollouts; ask for at least ": "rollouts; say --rollouts-per-seed ",
     "give one of them another `name`": "name one of them otherwise, as in bleu{name='other'}, "
     "if `graders show` lists that option, or leave it out",
     "name them with a mapping where": "name them, NAME=RUN, where",
