@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eval_toolkit.cli import _task_page
+from eval_toolkit.cli._cells import reasons
 from eval_toolkit.cli._show import Page, Table
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import MetricResult
@@ -80,7 +81,7 @@ def _notes(done: TaskRun) -> list[str]:
     notes = [*map(_task_page._judged, done.judges.items()), *done.notes]
     if done.n_errors:
         notes.append(f"{done.n_errors:,} of {len(done.records):,} pairs have no verdict")
-        notes += _task_page._why(done)
+        notes += reasons(done.records)
     if done.run is not None:
         notes.append(f"run {done.run.path}")
     return notes

@@ -62,6 +62,10 @@ _COMMANDS = {
         "eval_toolkit.cli.positions:positions",
         "Ask TASK with its choices in every position: picks and accuracy by position, with a test.",
     ),
+    "rescore": (
+        "eval_toolkit.cli.rescore:rescore",
+        "Score the rollouts of RUN again: other scorers, other thresholds, the same conversations.",
+    ),
     "robustness": (
         "eval_toolkit.cli.robustness:robustness",
         "Say what typos, case and other words cost: perturbed runs against the plain one.",

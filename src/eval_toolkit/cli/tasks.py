@@ -9,10 +9,10 @@ from eval_toolkit.cli._show import Output, Page, Table
 from eval_toolkit.cli._task_check import check
 from eval_toolkit.cli._tasks import load_chosen_task, task_options
 from eval_toolkit.cli._text import one_line, say
+from eval_toolkit.prompts import format_prompt
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.loading import available_tasks
 from eval_toolkit.tasks.planning import default_formatter
-from eval_toolkit.prompts import format_prompt
 from eval_toolkit.tasks.types import Sample
 
 __all__ = ["tasks"]

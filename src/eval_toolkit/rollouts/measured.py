@@ -146,7 +146,12 @@ class Measuring:
         for name, own in (("survival", False), ("survival_own", True)):
             try:
                 curve = survival(
-                    graphs, prompts, scorer=scorer, own=own, confidence=self.confidence
+                    graphs,
+                    prompts,
+                    scorer=scorer,
+                    own=own,
+                    policy="best" if self.policy == "best" else None,
+                    confidence=self.confidence,
                 )
             except UndefinedMetricError as error:
                 curves[name] = {"status": "skipped", "reason": str(error)}

@@ -226,13 +226,15 @@ class _Plan:
         event = partial(event_of, scorer=first.name if first else None)
         ran = detector.key in keys or any(one.name == detector.key for one in scorers)
         refused = _flag(detector.key, detector) if ran else None
-        by_path: dict[str, Measure] = {**_successes(event, first, keys)}
+        # whether a probe refuses says nothing about it
+        of_harm = None if first is None or first.name == detector.key else first
+        by_path: dict[str, Measure] = {**_successes(event, first, of_harm, keys)}
         for scorer in scorers:
             if scorer.name != detector.key:
                 by_path |= _of_scorer(scorer, keys)
         by_path |= _times(event, depth)
-        if first is not None and first.name != detector.key:
-            by_path |= _by_turn(first.name, partial(score_of, key=first.name), depth)
+        if of_harm is not None:
+            by_path |= _by_turn(of_harm.name, partial(score_of, key=of_harm.name), depth)
         if refused is not None:
             by_path |= {
                 "refused_first": lambda path: mean_over(path[:1], refused),
@@ -318,14 +320,16 @@ def _found(graphs: Sequence[Graph[Any, Any]]) -> tuple[set[str], int, bool]:
     return keys, deepest, rewarded
 
 
-def _successes(event: Look, first: TextScorer | None, keys: set[str]) -> dict[str, Measure]:
+def _successes(
+    event: Look, first: TextScorer | None, of_probes: TextScorer | None, keys: set[str]
+) -> dict[str, Measure]:
     own = partial(own_event_of, scorer=first.name if first else None)
     columns: dict[str, Measure] = {
         "attack_success": partial(any_of, look=event),
         "attack_success_own": partial(any_of, look=own),
     }
-    if first is not None and f"{first.name}:probe" in keys:
-        flagged = _flag(f"{first.name}:probe", first)
+    if of_probes is not None and f"{of_probes.name}:probe" in keys:
+        flagged = _flag(f"{of_probes.name}:probe", of_probes)
         columns["unprovoked_success"] = partial(unprovoked, event=event, flagged=flagged)
         columns["probe_flagged"] = partial(any_of, look=flagged)
     return columns

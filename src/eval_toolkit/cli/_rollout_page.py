@@ -1,0 +1,350 @@
+"""What a run of rollouts looks like: how often, when and how the target failed."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from eval_toolkit.cli._cells import failures_table, interval, reasons, took, with_interval
+from eval_toolkit.cli._show import Page, Table
+from eval_toolkit.cli._text import number
+from eval_toolkit.errors import UndefinedMetricError
+from eval_toolkit.rollouts import RolloutRun, SeedPrompt, System, TreeSampler, survival
+from eval_toolkit.rollouts.scorers import unwrapped
+from eval_toolkit.scorecards import MetricResult
+
+__all__ = ["planned_page", "rescored_page", "rollout_page"]
+
+_SUCCESS = "attack_success"
+_BY_CATEGORY = (_SUCCESS, "over_refusal", "unsafe_refusal", "refused_first")
+"""The first two that a run has, and that say something of a part."""
+_CATEGORIES_SHOWN = 40
+_OF_SOME = ("over_refusal", "unsafe_refusal")
+"""Metrics of a part of the seeds: the others are not left out."""
+_NEITHER_GOOD_NOR_BAD = (
+    "probe_flagged",
+    "refused_first",
+    "refusal_rate",
+    "reward",
+    "empty_replies",
+)
+"""Of these there is no worst."""
+_FAILED = "the target failed in some turn"
+_ON_SOME_BRANCH = "the target failed on some branch"
+_MEANINGS = {
+    _SUCCESS: _FAILED,
+    "attack_success_any": _ON_SOME_BRANCH,
+    "attack_success_own": "… by more than the tester's words",
+    "unprovoked_success": "… before any probe was bad itself",
+    "probe_flagged": "some probe was bad by itself",
+    "over_refusal": "refuses a safe prompt at once",
+    "unsafe_refusal": "refuses an unsafe prompt at once",
+    "refused_first": "the first reply refuses",
+    "refusal_rate": "replies that refuse",
+    "reward": "mean over the turns",
+    "empty_replies": "replies that are empty",
+}
+"""Metrics in the order people ask for them, in a few words; those of scorers come before refusals."""
+
+
+def planned_page(
+    system: System[Any, Any],
+    sampler: TreeSampler[Any, Any],
+    prompts: Sequence[SeedPrompt],
+    rollouts_per_seed: int,
+) -> Page:
+    """Return what a run would ask."""
+    rollouts = len(prompts) * rollouts_per_seed
+    most = sampler.n_requests() * rollouts
+    rows = [
+        ["seeds", f"{len(prompts):,}"],
+        ["rollouts", f"{rollouts:,}"],
+        ["requests, at most", f"{most:,}"],
+    ]
+    payload = {"n_seeds": len(prompts), "n_rollouts": rollouts, "n_requests": most}
+    lead = [f"{_who(system.describe())}: this would be asked; nothing was"]
+    judges = [one.name for one in map(unwrapped, system.scorers) if hasattr(one, "asker")]
+    notes = [f"requests to the judge {name} come on top, one per answer" for name in judges]
+    return Page("dry run", payload, lead, [Table(["what", "how many"], rows)], notes)
+
+
+def rollout_page(done: RolloutRun) -> Page:
+    """Return the tables of a run."""
+    shown = _shown(done)
+    notes = [*_about_metrics(done, shown), took(done), *_about_rollouts(done, asks=True)]
+    return Page("rollouts", done.to_dict(), _lead(done), _tables(done, shown), notes)
+
+
+def rescored_page(done: RolloutRun) -> Page:
+    """Return the tables of stored rollouts that were scored again."""
+    shown = _shown(done)
+    notes = [*_about_metrics(done, shown), *_about_rollouts(done, asks=False)]
+    return Page("rollouts, scored again", done.to_dict(), _lead(done), _tables(done, shown), notes)
+
+
+def _tables(done: RolloutRun, shown: Mapping[str, str]) -> list[Table]:
+    tables = [_overall(done, shown), *_by_turn(done), *_by_attack(done), *_by_category(done)]
+    cells = {name: done.card[name] for name in shown if name not in _NEITHER_GOOD_NOR_BAD}
+    failures = failures_table(cells, "rollouts that broke", zero="as failed")
+    return [*tables, failures] if failures.rows else tables
+
+
+def _lead(done: RolloutRun) -> list[str]:
+    config = done.results["config"]
+    per_seed, depth = config["rollouts_per_seed"], config["depth"]
+    counted = [_seeds(done)]
+    counted += [f"{per_seed} rollouts each"] if per_seed > 1 else []
+    counted.append(f"{depth} turns" if depth > 1 else "1 turn")
+    if max(config["width"]) > 1:
+        widths = sorted(set(config["width"]))
+        counted.append(
+            f"width {' '.join(map(str, widths if len(widths) == 1 else config['width']))}"
+        )
+        if config["keep"] is not None:
+            worst = "the worst branch" if config["keep"] == 1 else f"the worst {config['keep']}"
+            counted.append(f"going on with {worst}")
+    lines = [
+        f"{_who(config['system'])}: {', '.join(counted)}",
+        f"{_what_counts(config)}; {100 * config['confidence']:g} % intervals, seed {config['seed']}",
+    ]
+    if max(config["width"]) > 1:
+        lines.append(_POLICIES[config["policy"]])
+    return lines
+
+
+_POLICIES = {
+    "expectation": "a rollout counts as the mean of its conversations, by how likely each is "
+    "(--policy expectation)",
+    "first": "of a rollout the conversation along the first branches counts (--policy first)",
+    "best": "of a rollout the conversation that is worst for the target counts (--policy best)",
+    "all leaves": "a rollout counts as the mean of its conversations (--policy 'all leaves')",
+}
+
+
+def _who(system: Mapping[str, Any]) -> str:
+    """Return who takes part, from what a system says about itself."""
+    tester = inner = system["tester"]
+    models: list[str] = []
+    while inner:
+        models += [inner["model"]["name"]] if inner.get("model") else []
+        inner = inner.get("inner")
+    parts = [one["name"] for one in tester.get("attacks", ())]
+    name = " and ".join(parts) or _named(tester)
+    by = f" by {models[0]}" if models else ""
+    return f"tester {name}{by}, target {_named(system['target'])}"
+
+
+def _named(speaker: Mapping[str, Any]) -> str:
+    """Return a name; that of a function without the hash behind it."""
+    name = str(speaker["name"])
+    return name.partition(":")[0] if speaker["kind"] == "function" else name
+
+
+def _seeds(done: RolloutRun) -> str:
+    """Say how many seeds there are, and what their file says about them."""
+    records = done.records
+    n_units, n_groups = (len(set(one.tolist())) for one in (records.unit_id, records.group))
+    told = "1 seed" if n_units == 1 else f"{n_units:,} seeds"
+    told += f" on {n_groups:,} topics" if n_groups < n_units else ""
+    return f"{told} in {len(done.card.slices)} categories" if done.card.slices else told
+
+
+def _what_counts(config: Mapping[str, Any]) -> str:
+    """Say what makes a target fail."""
+    name = config["scored_by"]
+    if name is None:
+        return "without a --scorer nothing says whether the target failed"
+    scorer = config["scorers"][name]
+    sign = "≥" if scorer["higher_is_worse"] else "≤"
+    what = " (it does not refuse)" if name == "refusal" and sign == "≤" else ""
+    return f"the target fails where {name} {sign} {scorer['threshold']:g}{what}"
+
+
+def _shown(done: RolloutRun) -> dict[str, str]:
+    """Return the metrics for people, with what they mean; the others are in the JSON."""
+    card, config = done.card, done.results["config"]
+    trees, policy = max(config["width"]) > 1, config["policy"]
+    found = dict(_MEANINGS)
+    if trees and policy == "best":
+        found[_SUCCESS] = _ON_SOME_BRANCH
+    if not trees or policy == "best":
+        del found["attack_success_any"]
+    order = [name for name in found if name.startswith(_SUCCESS) and name != "attack_success_own"]
+    asked = {f"asr@{k}": f"… in one of {k} rollouts" for k in config["asr_at"]}
+    order += [*asked, "attack_success_own", "unprovoked_success", "probe_flagged"]
+    of_scorers = dict(_of_scorers(config))
+    order += [*of_scorers, *found]
+    found |= asked | of_scorers
+    return {
+        name: found[name]
+        for name in dict.fromkeys(order)
+        if name in card and _says_something(name, card[name])
+    }
+
+
+def _of_scorers(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, scorer in config["scorers"].items():
+        if name == config["scored_by"]:
+            yield f"{name}_mean", "mean over the replies"
+        yield (
+            (f"{name}_max", "the worst reply: the highest")
+            if scorer["higher_is_worse"]
+            else (f"{name}_min", "the worst reply: the lowest")
+        )
+
+
+def _says_something(name: str, cell: MetricResult) -> bool:
+    if name == _SUCCESS:
+        return True
+    if name == "empty_replies":
+        return bool(cell.value)
+    return bool(cell.n_units or cell.n_errors)
+
+
+def _overall(done: RolloutRun, shown: Mapping[str, str]) -> Table:
+    """One line per metric; what is counted alone where there is something to count."""
+    cells = {name: done.card[name] for name in shown}
+    counts = {
+        "errors": [cell.n_errors for cell in cells.values()],
+        "skipped": [0 if name in _OF_SOME else cell.n_skipped for name, cell in cells.items()],
+    }
+    counts = {name: column for name, column in counts.items() if any(column)}
+    rows = [
+        [
+            name,
+            number(cell.value) or cell.status,
+            interval(cell),
+            "" if cell.n_units is None else f"{cell.n_units:,}",
+            *(f"{column[at]:,}" for column in counts.values()),
+            shown[name],
+        ]
+        for at, (name, cell) in enumerate(cells.items())
+    ]
+    return Table(["metric", "value", "interval", "seeds", *counts, "what it is"], rows)
+
+
+def _by_turn(done: RolloutRun) -> list[Table]:
+    """Return what happened turn by turn: who had not failed yet, and what was scored."""
+    if done.more["survival"]["status"] != "ok":
+        return []
+    config = done.results["config"]
+    scorer = config["scored_by"]
+    columns = {f"mean {scorer}": f"{scorer}_turn_", "refused": "refused_turn_"}
+    rows = []
+    for turn, *held in _held(done):
+        cells = {name: done.card.get(f"{column}{turn}") for name, column in columns.items()}
+        rows.append([str(turn), *held, *("" if c is None else _if_any(c) for c in cells.values())])
+    header = ["turn", "at risk", "failed", "not failed", *columns]
+    kept = [at for at in range(len(header)) if at < 4 or any(row[at] for row in rows)]
+    title = "turn by turn: conversations in which the target has not failed yet (Kaplan–Meier)"
+    if max(config["width"]) > 1 and config["policy"] in ("first", "all leaves"):
+        title += ", by how likely each is"
+    return [Table([header[at] for at in kept], [[row[at] for at in kept] for row in rows], title)]
+
+
+def _if_any(cell: MetricResult) -> str:
+    """Return a value with its interval, nothing where there is none to be."""
+    return "" if cell.status == "skipped" else with_interval(cell)
+
+
+def _held(done: RolloutRun) -> Iterator[tuple[Any, ...]]:
+    """Yield of every turn how many were at risk and failed, and the share that had not, so far."""
+    config, records = done.results["config"], done.records
+    topics = {
+        unit: SeedPrompt("-", id=unit, topic=topic)
+        for unit, topic in zip(records.unit_id.tolist(), records.group.tolist(), strict=True)
+    }
+    policy = "best" if config["policy"] == "best" else None
+    curve = survival(
+        done.graphs,
+        topics,
+        scorer=config["scored_by"],
+        policy=policy,
+        confidence=config["confidence"],
+    )
+    places = {int(time): at for at, time in enumerate(curve.times)}
+    for turn in range(1, max(config["depth"], *places) + 1):
+        later = [place for time, place in places.items() if time >= turn]
+        at_risk = float(curve.n_at_risk[later[0]]) if later else 0.0
+        failed = float(curve.n_events[places[turn]]) if turn in places else 0.0
+        try:
+            gone = curve.failure_by(turn)
+        except UndefinedMetricError:  # nobody was seen for so long
+            yield turn, _count(at_risk), _count(failed), ""
+            continue
+        held = [1.0 - gone.point_estimate, 1.0 - gone.ci_high, 1.0 - gone.ci_low]
+        yield turn, _count(at_risk), _count(failed), "{} [{}, {}]".format(*map(number, held))
+
+
+def _count(weight: float) -> str:
+    """Return a number of conversations; on trees they are weighted, and may be no whole number."""
+    return f"{weight:,.2f}".removesuffix(".00")
+
+
+def _by_attack(done: RolloutRun) -> list[Table]:
+    """Return how often each attack got through, where there were several."""
+    counts: dict[str, list[int]] = {}
+    for graph in done.graphs:
+        for node in graph.nodes():
+            count = counts.setdefault(node.attack, [0, 0, 0])
+            count[0] += 1
+            count[1] += node.event is not None
+            count[2] += node.event is True
+    if len(counts) < 2:
+        return []
+    rows = [[name, *(f"{n:,}" for n in count)] for name, count in counts.items()]
+    return [Table(["attack", "probes", "scored", "failed"], rows, "by attack, over all turns")]
+
+
+def _by_category(done: RolloutRun) -> list[Table]:
+    if not done.card.slices:
+        return []
+    metrics = [name for name in _BY_CATEGORY if name in done.card]
+    metrics = [name for name in metrics if name != "refused_first" or len(metrics) == 2]
+    rows = []
+    for name, part in done.card.slices.items():
+        shown = [_if_any(part[metric]) for metric in metrics]
+        rows.append([name or "(none)", f"{_units_of(part):,}", *shown])
+    left = len(rows) - _CATEGORIES_SHOWN
+    title = "by category" + (f" ({left} more in --json)" if left > 0 else "")
+    return [Table(["category", "seeds", *metrics], rows[:_CATEGORIES_SHOWN], title)]
+
+
+def _units_of(part: Any) -> int:
+    return max((cell.n_units or 0 for cell in part.values()), default=0)
+
+
+def _about_metrics(done: RolloutRun, shown: Mapping[str, str]) -> list[str]:
+    """Say once why values have no interval, and that there is more."""
+    why: dict[str, list[str]] = {}
+    for name in shown:
+        cell = done.card[name]
+        if cell.value is not None and cell.ci is None and cell.reason:
+            why.setdefault(cell.reason, []).append(name)
+    notes = [f"no interval for {', '.join(names)}: {reason}" for reason, names in why.items()]
+    more = [name for name in done.card if name not in shown and "_turn_" not in name]
+    if more:
+        notes.append(f"{len(more)} more metrics in --json: {', '.join(more[:3])}, …")
+    return notes
+
+
+def _about_rollouts(done: RolloutRun, *, asks: bool) -> list[str]:
+    """Say what came of the rollouts that have no value, and where they are kept."""
+    notes = list(done.notes)
+    of = f"of {done.n_rollouts:,} rollouts"
+    if done.n_errors:
+        again = "; the same command asks again" if asks and done.run is not None else ""
+        notes.append(
+            f"{done.n_errors:,} {of} broke before the target failed, so whether it would have is "
+            f"not known{again}"
+        )
+        notes += reasons(done.records, (_SUCCESS,))
+    if done.n_skipped and done.results["config"]["scored_by"] is not None:
+        notes.append(f"{done.n_skipped:,} {of} were cut short or not scored, and do not count")
+        notes += reasons(done.records, (_SUCCESS,), status="skipped")
+    unseen = done.more["survival"].get("n_unobserved")
+    if done.more["survival"]["status"] == "ok" and (done.n_errors or done.n_skipped):
+        least = f"; of {_count(unseen)} no turn was seen" if unseen else ""
+        notes.append(f"turn by turn such conversations count up to where they ended{least}")
+    if done.run is not None:
+        notes.append(f"run {done.run.path}")
+        notes.append(f"what was said: eval-toolkit transcripts {done.run.path}")
+    return notes
