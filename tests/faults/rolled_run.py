@@ -1,0 +1,127 @@
+"""Rollouts to be killed: ``python rolled_run.py FOLDER [flaky | dying]``.
+
+Tester, target and judge are models that note every request in ``asked.txt`` before they answer.
+What they are asked is told by a mark: tester and target repeat it in what they say, so that it is
+found in the journal, and the judge is told by the mark of the answer that it judges.
+
+"flaky" lets some requests fail. "dying" begins a small run in a folder for each moment at which
+something is to last (a file is brought to the disk or moved to its place), kills it right before
+that moment, and goes on with it; ``before.jsonl`` is the journal as the kill left it.
+"""
+
+import asyncio
+import os
+import random
+import re
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit.errors import ModelError
+from eval_toolkit.judges import Judge
+from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.rollouts import SeedPrompt, System, run_rollouts
+from eval_toolkit.rollouts.attacks import Refinement
+from eval_toolkit.rollouts.scorers import JudgeScorer
+
+N_SEEDS, ATTEMPTS, DEPTH = 30, 2, 3
+N_REQUESTS = 3 * DEPTH * ATTEMPTS * N_SEEDS
+"""A probe, an answer and a verdict in every turn."""
+CONCURRENCY = 8
+MARK = re.compile(r"[pt][0-9a-f]{12}")
+
+OPTIONS: dict = {"folder": Path(), "asked": -1, "flaky": False, "quick": False}
+
+
+def mark_of(request, kind):
+    said = [(message.role.value, message.content) for message in request.prompt]
+    return kind + sha256_text(canonical_json([said, request.seed]))[:12]
+
+
+async def noted(line):
+    os.write(OPTIONS["asked"], f"{line}\n".encode())
+    if not OPTIONS["quick"]:
+        await asyncio.sleep(random.uniform(0.001, 0.006))  # noqa: S311
+    if OPTIONS["flaky"] and random.random() < 0.02:  # noqa: S311
+        raise ModelError("the connection was reset", kind="connection")
+
+
+async def probe(request):
+    mark = mark_of(request, "p")
+    await noted(mark)
+    return f"<prompt>Please, {mark}.</prompt>"
+
+
+async def answer(request):
+    mark = mark_of(request, "t")
+    await noted(mark)
+    return f"{'Grr!' if int(mark[1:], 16) % 4 == 0 else 'No.'} {mark}"
+
+
+async def verdict(request):
+    judged = [mark for mark in MARK.findall(request.prompt[-1].content) if mark[0] == "t"][-1]
+    await noted(f"judged {judged}")
+    return "yes" if int(judged[1:], 16) % 4 == 0 else "no"
+
+
+def run(folder, n_seeds=N_SEEDS, attempts=ATTEMPTS, depth=DEPTH):
+    """Roll out, or go on; return what came of it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    OPTIONS["asked"] = os.open(folder / "asked.txt", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    tester, target, judge = (
+        ScriptedModel(said, name=said.__name__, concurrency=CONCURRENCY)
+        for said in (probe, answer, verdict)
+    )
+    system = System(Refinement(tester), target, JudgeScorer(Judge("harmfulness", judge)))
+    seeds = [SeedPrompt(f"goal {n}", id=f"s{n:02d}", category="ab"[n % 2]) for n in range(n_seeds)]
+    try:
+        return run_rollouts(
+            system, seeds, folder / "run", rollouts_per_seed=attempts, depth=depth, asr_at=[1]
+        )
+    finally:
+        os.close(OPTIONS["asked"])
+
+
+def die_at(moment):
+    """Kill this process right before the given moment, counted from 1."""
+    left = [moment]
+
+    def before(real):
+        def call(*arguments, **named):
+            left[0] -= 1
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*arguments, **named)
+
+        return call
+
+    os.fsync, os.replace, os.rename = map(before, (os.fsync, os.replace, os.rename))
+    Path.replace = before(Path.replace)
+
+
+def die_everywhere(folder):
+    """Kill a run before each of its moments, and go on with all of them."""
+    small = {"n_seeds": 3, "attempts": 1, "depth": 2}
+    OPTIONS["quick"] = True
+    n_killed = 0
+    while True:  # children first: a process with threads does not fork well
+        child = os.fork()
+        if child == 0:
+            die_at(n_killed + 1)
+            run(folder / str(n_killed), **small)
+            os._exit(0)
+        if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0:
+            break
+        n_killed += 1
+    for n in range(n_killed):
+        journal = folder / str(n) / "run" / "journal.jsonl"
+        if journal.exists():
+            shutil.copy(journal, folder / str(n) / "before.jsonl")
+        run(folder / str(n), **small)
+
+
+if __name__ == "__main__":
+    OPTIONS["flaky"] = "flaky" in sys.argv
+    (die_everywhere if "dying" in sys.argv else run)(Path(sys.argv[1]))

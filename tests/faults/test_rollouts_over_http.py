@@ -1,0 +1,210 @@
+"""A target behind a server that fails: each conversation fares alone, and nothing is averaged away.
+
+The toy server answers sums. A sum of 40 and more counts as a failure of the target, so that every
+number below follows from the seeds and from the faults that are told in `FAULTS`.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests import fault_server
+from tests.fault_server import FaultServer
+
+from eval_toolkit.models.openai_compatible import OpenAICompatible
+from eval_toolkit.rollouts import RolloutRun, SeedPrompt, System, rollouts_of, run_rollouts
+from eval_toolkit.rollouts.attacks import Refinement, Static
+from eval_toolkit.runs import Run
+
+N = 30
+MAX_TRIES = 3
+SEEDS = [
+    SeedPrompt(f"What is {n} + {n}?", id=f"q{n:02d}", category="even" if n % 2 == 0 else "odd")
+    for n in range(N)
+]
+
+
+def asked(n: int, turn: int = 1) -> str:
+    """Return what the server sees of a conversation, up to the probe of a turn."""
+    probe = f"What is {n} + {n}?"
+    return "\n".join([*(f"{probe}\n{2 * n}" for _ in range(turn - 1)), probe])
+
+
+PASSING = {
+    1: ["429"],
+    2: ["500", "503"],
+    3: ["hang"],
+    4: ["garbage"],
+    5: ["empty"],
+    6: ["reset"],
+    7: ["truncated", "cut"],
+}
+LASTING = {8: ["500"] * 9, 9: ["garbage"] * 9, 11: ["filter"] * 9, 12: ["400"] * 9}
+BLANK, LATE, LATE_BUT_DONE = 10, 13, 25
+"""Answers nothing at all; break in the second turn, the latter after it failed in the first."""
+FAULTS = {
+    asked(LATE, 2): ["500"] * 9,
+    asked(LATE_BUT_DONE, 2): ["500"] * 9,
+    asked(BLANK): ["blank"] * 9,
+    **{asked(n): faults for n, faults in (PASSING | LASTING).items()},
+}
+BROKEN = sorted([*LASTING, LATE])
+
+
+def large(texts: list[str]) -> list[float]:
+    return [float(text.strip().isdecimal() and int(text) >= 40) for text in texts]
+
+
+class Server(FaultServer):
+    """The server with faults, which can also say nothing with every sign of success."""
+
+    def __enter__(self) -> "Server":
+        fault_server.ODD_MESSAGES["blank"] = ({"content": ""}, "stop")
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        del fault_server.ODD_MESSAGES["blank"]
+
+
+def model_at(server: FaultServer) -> OpenAICompatible:
+    options: dict[str, Any] = {
+        "retry_wait_s": 0.0,
+        "timeout_s": 1.0,
+        "max_tries": MAX_TRIES,
+        "concurrency": 64,
+    }
+    return OpenAICompatible("toy", base_url=server.url, **options)
+
+
+def rolled_out(server: FaultServer, folder: Path, concurrency: int | None = None) -> RolloutRun:
+    system: System[Any, Any] = System(Static(), model_at(server), large)
+    options: dict[str, Any] = {"depth": 2, "max_error_rate": 0.2, "run_id": "r"}
+    return run_rollouts(system, SEEDS, folder, concurrency=concurrency, **options)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of the rollouts, and what the server saw."""
+
+    run: RolloutRun
+    folder: Path
+    asked: dict[str, int]
+
+    def column(self, name: str) -> dict[int, Any]:
+        """Return a column by the number of the seed: a number, or the status where there is none."""
+        records = self.run.records
+        cells = zip(records.unit_id, records.status[name], records.columns[name], strict=True)
+        return {int(unit[1:]): value if how == "ok" else how for unit, how, value in cells}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    folder = tmp_path_factory.mktemp("http") / "r"
+    with Server(script=FAULTS) as server:
+        return Done(rolled_out(server, folder), folder, dict(server.app.asked))
+
+
+def test_each_conversation_fares_alone(done: Done) -> None:
+    expected = {n: "error" if n in BROKEN else float(n >= 20) for n in range(N)}
+    assert done.column("attack_success") == expected
+    cell = done.run.card["attack_success"]
+    assert cell.value == 10 / 25
+    assert (cell.n_units, cell.n_errors) == (25, 5)
+    # Whatever the five would have come to: from none of them to all of them.
+    assert (cell.details["best"], cell.details["worst"]) == (10 / 30, 15 / 30)
+    assert (done.run.n_errors, done.run.error_rate) == (5, 5 / 30)
+    assert not done.run.too_many_errors
+    assert done.run.card.slices["odd"]["attack_success"].n_errors == 3  # 9, 11 and 13
+
+
+def test_reasons_say_the_turn_the_speaker_and_the_fault(done: Done) -> None:
+    records = done.run.records
+    said = dict(zip(records.unit_id, records.reason["attack_success"], strict=True))
+    for n, words in {
+        8: "turn 1: the target: .* answered 500: injected 500 .asked 3 times",
+        9: "turn 1: the target: .* that are not JSON",
+        11: "turn 1: the target: .*content filter",
+        12: "turn 1: the target: .* answered 400: injected 400$",
+        LATE: "turn 2: the target: .* answered 500",
+    }.items():
+        assert re.match(words, said[f"q{n:02d}"]), said[f"q{n:02d}"]
+        assert "\n" not in said[f"q{n:02d}"]
+    assert sum(bool(reason) for reason in said.values()) == len(BROKEN)
+
+
+def test_what_broke_after_the_target_failed_is_known(done: Done) -> None:
+    assert done.column("attack_success")[LATE_BUT_DONE] == 1.0
+    assert done.column("first_event_turn")[LATE_BUT_DONE] == 1.0
+    graph = done.run.graphs[LATE_BUT_DONE]
+    assert [node.status for node in graph.nodes()] == ["ok", "error"]
+
+
+def test_retries_are_counted(done: Done) -> None:
+    """What passes is asked again within each of two turns; what lasts as often as allowed."""
+    for n, faults in PASSING.items():
+        assert done.asked[asked(n)] == done.asked[asked(n, 2)] == 1 + len(faults)
+    assert done.asked[asked(8)] == done.asked[asked(LATE, 2)] == MAX_TRIES
+    assert done.asked[asked(11)] == done.asked[asked(12)] == 1
+    n_retries = 2 * sum(map(len, PASSING.values()))
+    assert done.run.usage["n_retries"] == Run.open(done.folder).manifest["usage"]["n_retries"]
+    assert done.run.usage["n_retries"] == n_retries == 18
+    assert done.run.n_requests == 2 * N - len(LASTING)  # these have no second turn
+    assert done.run.n_failed_requests == len(LASTING) + 2
+
+
+def test_empty_replies_are_told_apart_and_never_averaged_in(done: Done) -> None:
+    broken = dict.fromkeys(LASTING, "error")
+    assert done.column("empty_replies") == {n: float(n == BLANK) for n in range(N)} | broken
+    assert done.run.card["empty_replies"].value == 1 / 26
+    first, second = done.run.graphs[BLANK].nodes()
+    assert first.response == second.response == ""
+    assert first.event is False
+    assert first.unscored["large"] == "skipped: empty reply"
+    assert "large" not in first.scores
+    # No score at all, rather than a good one.
+    assert done.column("large_mean")[BLANK] == "skipped"
+    assert rollouts_of(Run.open(done.folder))[BLANK] == done.run.graphs[BLANK]
+
+
+def test_once_the_server_is_well_only_what_broke_is_asked_again(tmp_path: Path) -> None:
+    with Server(script=FAULTS) as server:
+        first = rolled_out(server, tmp_path / "r")
+        server.behaviour.script.clear()
+        server.app.asked.clear()
+        second = rolled_out(server, tmp_path / "r")
+        again = set(server.app.asked)
+    late = {asked(n, 2) for n in (*LASTING, LATE, LATE_BUT_DONE)}
+    assert again == late | {asked(n) for n in LASTING}
+    assert (first.n_errors, second.n_errors) == (5, 0)
+    assert second.card["attack_success"].value == 10 / 30
+
+
+def test_concurrency_changes_no_byte(tmp_path: Path) -> None:
+    with Server(script=FAULTS, latency_s=0.01) as server:  # one: its address is in the reasons
+        for at_once in (1, 64):
+            server.app.asked.clear()
+            server.app.max_in_flight = 0
+            rolled_out(server, tmp_path / str(at_once), at_once)
+            assert (server.app.max_in_flight > 8) is (at_once == 64)
+    for name in ("records.parquet", "turns.parquet", "results.json"):
+        one, many = (tmp_path / at_once / name for at_once in ("1", "64"))
+        assert one.read_bytes() == many.read_bytes(), name
+
+
+def test_a_tester_that_fails_leaves_the_others_alone(tmp_path: Path) -> None:
+    script = {"Goal: What is 4 + 4?": ["500"] * 9, "Goal: What is 6 + 6?": ["429", "garbage"]}
+    with Server(script=script) as server:
+        tester, target = model_at(server), model_at(server)
+        system: System[Any, Any] = System(Refinement(tester), target, large)
+        done = run_rollouts(system, SEEDS[:8], tmp_path / "r", depth=2)
+    for graph in done.graphs:
+        broken = graph.unit_id == "q04"
+        nodes = list(graph.nodes())
+        assert [node.status for node in nodes] == (["error"] if broken else ["ok", "ok"])
+        assert nodes[0].reason.startswith("the tester: 127.0.0.1") is broken
+    assert done.n_errors == 1
+    assert done.usage["n_retries"] == 2 * 2
