@@ -5,9 +5,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["REDACTED", "redact_results", "redact_secrets"]
+from eval_toolkit._plain import whole_text
+from eval_toolkit.errors import ModelError
+
+__all__ = ["REDACTED", "one_line", "redact_results", "redact_secrets"]
 
 REDACTED = "[redacted]"
+_LONGEST_MESSAGE = 2_000
 
 _SECRET_WORDS = frozenset(
     {"apikey", "apikeys", "auth", "authorization", "bearer", "cookie", "credential", "credentials"}
@@ -133,6 +137,21 @@ def redact_results(results: Mapping[str, Any]) -> dict[str, Any]:
     {'config': {'api_key': '[redacted]'}, 'by_slice': {'test': {'api_key': 'a slice'}}}
     """
     return {name: redact_secrets(value, keys=name == "config") for name, value in results.items()}
+
+
+def one_line(failure: BaseException) -> str:
+    r"""Return what an exception says, on one line, not too long, and without secrets.
+
+    Examples
+    --------
+    >>> one_line(ValueError("two\nlines, api_key=abc"))
+    'ValueError: two lines, api_key=[redacted]'
+    """
+    said = " ".join(whole_text(str(failure)).split())
+    # What a model's failure is, its message says.
+    text = said if isinstance(failure, ModelError) else f"{type(failure).__name__}: {said}"
+    safe: str = redact_secrets(text[:_LONGEST_MESSAGE])
+    return safe.removesuffix(": ") or type(failure).__name__
 
 
 def _redacted_mapping(payload: Mapping[Any, Any], keys: bool) -> dict[Any, Any]:

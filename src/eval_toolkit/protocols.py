@@ -275,11 +275,24 @@ class Grader(Protocol):
 class TextScorer(Protocol):
     """Texts to numbers that say how bad they are, many at once; pure, so that it may be cached.
 
-    Four more members are used where they are there: ``mode`` ("turn", the default: response and
-    probe apart; "cumulative": the whole conversation so far; "final": the same, where a
-    conversation ends), ``categories`` (kinds of harm that it tells apart), ``score_categories(
-    texts)`` (a number per text for each of them) and ``score_turns(conversations)`` (takes the
-    place of ``score`` for one that must see the question to judge the answer).
+    More members are used where they are there:
+
+    ``mode``
+        "turn", the default: response and probe apart; "cumulative": the whole conversation so far;
+        "final": the same, where a conversation ends.
+    ``categories``, ``score_categories(texts)``
+        Kinds of harm that it tells apart, and a number per text for each of them.
+    ``score_turns(conversations)``
+        Takes the place of ``score`` for one that must see the question to judge the answer. With
+        ``keeps_keys`` it takes the unit, attempt and place of each as well, to keep verdicts by.
+    ``checked(texts)``
+        As ``score``, with "error: …" or "skipped: …" in the place of a number that is missing.
+    ``bounds``
+        The lowest and the highest number it can say.
+    ``describe()``
+        What a manifest says about it, in JSON types.
+    ``asker``
+        Who puts its questions to a model (`scorers.judged.Asks`); a run puts itself there.
     """
 
     @property
@@ -311,10 +324,12 @@ class TextScorer(Protocol):
 class Attack(Protocol):
     """What a tester says next: by itself, or by asking a model.
 
-    Five more members are used where they are there: ``model`` (who is asked, where `ask` returns
+    Six more members are used where they are there: ``model`` (who is asked, where `ask` returns
     requests), ``read(reply, conversation)`` (the probe in the model's reply; all of it by default),
-    ``branches`` (how many probes per turn suit it), ``for_branch(k)`` (the attack of one of them)
-    and ``describe()`` (for the manifest). An attack ends a conversation by `attacks.StopAttack`.
+    ``branches`` (how many probes per turn suit it), ``for_branch(k)`` (the attack of one of them),
+    ``toward(higher_is_closer=…)`` (the attack that knows which scores of turns are closer to its
+    goal) and ``describe()`` (for the manifest). An attack ends a conversation by
+    `attacks.StopAttack`.
     """
 
     @property

@@ -12,6 +12,16 @@ from eval_toolkit import _tables
 from eval_toolkit import metric_specs as ms
 from eval_toolkit.inference import correct_p_values, paired_bootstrap_diff
 from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.rollouts import (
+    Budget,
+    System,
+    compare_survival,
+    rollouts_of,
+    run_rollouts,
+    seeds_of,
+)
+from eval_toolkit.rollouts.attacks import Scripted
+from eval_toolkit.rollouts.scorers import as_text_scorer
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks import CompletionSpec, Prompt, Task, run_task
@@ -598,6 +608,146 @@ class TestFailures:
             "right, q, subject=x: none of 10 common units has a value on both sides; "
             "in B: timeout: slow"
         ) in out
+
+
+def rolled_out(folder: Path, patience: int, **options: Any) -> Path:
+    """A run of twenty seeds whose target growls from a turn on, later at some seeds than at others."""
+
+    def reply(request: Any) -> str:
+        said = [message.content for message in request.prompt]
+        left = (int(said[0].split()[-1]) % 4) * patience
+        return "grr" if len(said) // 2 >= left else "no"
+
+    growls = as_text_scorer(lambda texts: [float("grr" in one) for one in texts], name="growl")
+    system = System(
+        lambda states: [s.goal if not s.n_turns else "go on" for s in states],
+        ScriptedModel(reply, name="m"),
+        growls,
+    )
+    seeds = [{"prompt": f"Growl {n}", "id": f"g{n}", "safe": n % 2 == 0} for n in range(20)]
+    run_rollouts(system, seeds, folder, **{"depth": 3, **options})
+    return folder
+
+
+class TestRollouts:
+    """The main metrics, and when conversations failed."""
+
+    @pytest.fixture
+    def runs(self, tmp_path: Path) -> list[Path]:
+        return [rolled_out(tmp_path / name, n) for name, n in (("a", 1), ("b", 2))]
+
+    def test_the_main_metrics_unless_others_are_asked_for(
+        self, as_json: Json, command: Command, runs: list[Path]
+    ) -> None:
+        main = {c["metric"] for c in as_json("compare", *runs)["cells"]}
+        assert main == {
+            *("attack_success", "attack_success_own", "growl_mean", "growl_max"),
+            *("refused_first", "over_refusal", "unsafe_refusal"),
+        }
+        every = {c["metric"] for c in as_json("compare", *runs, "--metric", "all")["cells"]}
+        assert main < every
+        assert {"n_turns", "failed_by_turn_2", "probe_distinct_2"} <= every
+        (one,) = as_json("compare", *runs, "--metric", "n_turns")["cells"]
+        assert one["metric"] == "n_turns"
+        code, _, err = command("compare", *runs, "--metric", "all", "--metric", "n_turns")
+        assert code == 2
+        assert "give it alone" in err
+
+    def test_several_rollouts_of_a_seed(self, as_json: Json, tmp_path: Path) -> None:
+        a, b = (
+            rolled_out(tmp_path / name, n, rollouts_per_seed=2, asr_at=[1, 2])
+            for name, n in (("a", 1), ("b", 2))
+        )
+        assert {"asr@1", "asr@2"} < {c["metric"] for c in as_json("compare", a, b)["cells"]}
+
+    def test_failures_by_turn_are_the_library_s(
+        self, as_json: Json, command: Command, runs: list[Path]
+    ) -> None:
+        told = as_json("compare", *runs, "--confidence", 0.9)["survival"]
+        assert (told["status"], told["policy"], told["n_seeds"]) == ("ok", "expectation", 20)
+        a, b = map(Run.open, runs)
+        for at, turn in enumerate(told["turns"], 1):
+            wanted = compare_survival(
+                rollouts_of(a), rollouts_of(b), seeds_of(a), at=at, confidence=0.9
+            )
+            for name in ("value_a", "value_b", "delta", "ci_low", "ci_high"):
+                assert turn[name] == pytest.approx(getattr(wanted, name))
+        # Of seeds 0, 1, 2, 3 modulo 4, A growls from turn 1, 2, 3 and 4 on, B from 1, 3, 5 and 7.
+        assert [turn["value_a"] for turn in told["turns"]] == pytest.approx([0.25, 0.5, 0.75])
+        assert [turn["value_b"] for turn in told["turns"]] == pytest.approx([0.25, 0.25, 0.5])
+        out = command("compare", *runs)[1]
+        lines = out[out.index("failures by turn") :].splitlines()
+        assert lines[1].split() == ["by", "turn", "A", "B", "B", "-", "A", "interval"]
+        assert lines[5].split()[:4] == ["3", "0.750", "0.500", "-0.250"]
+        assert "target: m in both, set up differently" in out
+
+    def test_seeds_that_one_run_has_are_left_out(self, as_json: Json, tmp_path: Path) -> None:
+        a, b = rolled_out(tmp_path / "a", 1), tmp_path / "b"
+        seeds = [{"prompt": f"Growl {n}", "id": f"g{n}"} for n in range(16)]
+        seeds[0] = {"prompt": "Purr 0", "id": "g0"}
+        run_rollouts(
+            System(["x"], ["no"], as_text_scorer(lambda t: [0.0] * len(t), name="growl")),
+            seeds,
+            b,
+            depth=3,
+        )
+        told = as_json("compare", a, b, "--on-mismatch", "drop", "--allow-version-change")
+        assert told["survival"]["n_seeds"] == 15
+
+    def test_another_depth_is_refused_unless_allowed(
+        self, command: Command, tmp_path: Path
+    ) -> None:
+        a, b = rolled_out(tmp_path / "a", 1), rolled_out(tmp_path / "b", 1, depth=2)
+        code, out, err = command("compare", a, b)
+        assert (code, out) == (2, "")
+        assert "settings differ: setting:depth is 3 in A and 2 in B" in err
+        code, out, _ = command("compare", a, b, "--allow-version-change")
+        assert code == 0
+        assert "\nsetting:depth: 3 in A, 2 in B" in out
+        by_turn = out[out.index("failures by turn") :].splitlines()[3:6]
+        assert [line[:1] for line in by_turn] == ["1", "2", ""]  # those that both have
+
+    def test_runs_that_were_cut_short_are_compared_by_turn(
+        self, as_json: Json, command: Command, tmp_path: Path
+    ) -> None:
+        """Of 20 seeds 3 probes are paid for, and 2 replies; 3 of the first ten."""
+        budget = Budget(calls=20 * (3 + 2) + 10)
+        a, b = (rolled_out(tmp_path / name, n, budget=budget) for name, n in (("a", 1), ("b", 2)))
+        told = as_json("compare", a, b)
+        success = cell(told, "attack_success", "seeds")
+        assert (success["status"], success["verdict"]) == ("skipped", "skipped")
+        # Of seeds 10 to 19 those that have not failed by turn 2: 2 and 3 modulo 4 in A, 1 too in B.
+        assert success["reason"].startswith("6 rollouts of A and 8 rollouts of B cut short")
+        by_turn = told["survival"]["turns"]
+        assert [turn["status"] for turn in by_turn] == ["ok"] * 3
+        assert [turn["value_a"] for turn in by_turn[:2]] == pytest.approx([0.25, 0.5])
+        code, out, _ = command("compare", a, b, "--metric", "attack_success")
+        assert code == 0  # something was compared
+        assert "failures by turn" in out
+
+    def test_conversations_that_ended_by_themselves_have_not_failed(
+        self, as_json: Json, tmp_path: Path
+    ) -> None:
+        growls = as_text_scorer(lambda texts: [float("grr" in one) for one in texts], name="growl")
+        for name in "ab":
+            system = System(Scripted(["x"], after="stop"), ["no"], growls)
+            run_rollouts(system, ["Growl", "Purr", "Hiss"], tmp_path / name, depth=3)
+        told = as_json("compare", tmp_path / "a", tmp_path / "b")["survival"]
+        assert [turn["value_b"] for turn in told["turns"]] == [0.0, 0.0, 0.0]
+
+    def test_without_a_scorer_there_are_no_failures(self, as_json: Json, tmp_path: Path) -> None:
+        for name in "ab":
+            run_rollouts(System(["x"], ["no"]), ["Growl", "Purr"], tmp_path / name, depth=1)
+        told = as_json("compare", tmp_path / "a", tmp_path / "b")
+        assert told["survival"]["status"] == "skipped"
+        assert [c["metric"] for c in told["cells"]] == ["refused_first"]
+
+    def test_files_and_other_runs_have_no_turns(
+        self, as_json: Json, a: Path, b: Path, tmp_path: Path
+    ) -> None:
+        assert "survival" not in as_json("compare", a, b)
+        runs = [graded(tmp_path / name, "1", "exact_match") for name in ("one", "two")]
+        assert "survival" not in as_json("compare", *runs)
 
 
 def versioned(folder: Path, version: str, columns: dict[str, Any]) -> Path:

@@ -157,7 +157,7 @@ class TestPage:
         code, out, _ = rollout("--target", REFUSES, "--no-store", "--max-calls", 20)
         assert code == 0
         assert cells(out)["attack_success"][1] == "skipped"
-        assert "12 of 12 rollouts were cut short or not scored, and do not count" in out
+        assert "12 of 12 rollouts were cut short or not scored, so that it is not known" in out
         assert "4 × turn 2: the budget of 20 calls is used up" in out
         assert "such conversations count up to where they ended" in out
         assert cells(out)["2"][1:4] == ["8", "0", "1.000"]

@@ -213,9 +213,10 @@ def test_it_is_a_text_scorer_whose_version_tells_weights_and_options_apart(made:
         HuggingFaceScorer(folder, label=2).version,
         HuggingFaceScorer(folder, label=1, max_length=8).version,
         HuggingFaceScorer(folder, label=1, threshold=0.7).version,
+        HuggingFaceScorer(folder, label=1, higher_is_worse=False).version,
         HuggingFaceScorer(str(made(2)), label=1).version,
     }
-    assert len(versions) == 5
+    assert len(versions) == 6
     assert scorer.version == HuggingFaceScorer(folder, label="kind 1", batch_size=2).version
 
 

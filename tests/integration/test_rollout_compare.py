@@ -7,13 +7,20 @@ import pytest
 
 from eval_toolkit.analysis import compare_runs, leaderboard
 from eval_toolkit.claims import evaluate_gate
+from eval_toolkit.errors import InvalidInputError, ModelError
 from eval_toolkit.inference import paired_mean_diff
 from eval_toolkit.inference.paired_proportions import tango_interval
 from eval_toolkit.metrics import pass_at_k
+from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.rollouts.attacks import Static
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.measuring import measure_rollouts
 from eval_toolkit.rollouts.reporting import rollout_metrics, rollout_scorecard
+from eval_toolkit.rollouts.rescoring import rescore_rollouts
+from eval_toolkit.rollouts.running import run_rollouts
+from eval_toolkit.rollouts.scorers import as_text_scorer
 from eval_toolkit.rollouts.seeds import SeedPrompt
+from eval_toolkit.rollouts.system import System
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.scorecards.policies import card_by_slice
 
@@ -192,3 +199,175 @@ def test_targets_are_ranked_with_fewer_successes_first(runs):
     board = leaderboard(list(runs), metrics="attack_success", n_draws=200)
     assert board.ranking.higher_is_better is False
     assert [system.name for system in board.ranking.systems] == ["hard", "soft"]
+
+
+def lengths(threshold=0.5, **told):
+    """Return a scorer of which half of the replies of `rolled` are beyond 0.5."""
+    return as_text_scorer(
+        lambda texts: [len(text) / 10 for text in texts], name="length", threshold=threshold, **told
+    )
+
+
+def rolled(folder, *, target="x" * 6, scorer=None, system=None, **options):
+    """Return a stored run of twelve seeds: the target says the same whatever is asked."""
+    made = System(Static(), ScriptedModel(target, name="m"), scorer or lengths(), **(system or {}))
+    return run_rollouts(made, SEEDS[:12], folder, **{"depth": 2, **options}).run
+
+
+class TestMadeDifferently:
+    """What makes another number of the same answers is no difference between targets."""
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ({"scorer": lengths(0.9)}, r"text_scorer:length is \S*0\.5\S* in A and \S*0\.9"),
+            ({"width": 2}, r"setting:width is \[1, 1\] in A and \[2, 2\] in B"),
+            ({"depth": 3}, "setting:depth is 2 in A and 3 in B"),
+            ({"policy": "best"}, "setting:policy is expectation in A and best in B"),
+            ({"stop_on_success": True}, "setting:stop_on_success is False in A and True in B"),
+            ({"on_error": "as_zero"}, "setting:on_error is exclude in A and as_zero in B"),
+        ],
+    )
+    def test_it_is_refused_by_name_unless_allowed(self, tmp_path, change, said):
+        a, b = rolled(tmp_path / "a"), rolled(tmp_path / "b", **change)
+        options = {"metrics": ["attack_success"], "n_resamples": 50}
+        with pytest.raises(InvalidInputError, match=said) as refused:
+            compare_runs(a, b, **options)
+        assert "--allow-version-change" in str(refused.value)
+        allowed = compare_runs(a, b, allow_version_change=True, **options)
+        assert len(allowed.version_changes) == 1
+        # a gate compares with its baseline in the same way
+        claims = tmp_path / "claims.toml"
+        claims.write_text(
+            '[[claim]]\nname = "no worse"\nslice = "seeds"\nscorer = "m"\n'
+            'metric = "attack_success"\nnon_inferior_by = 0.05\n'
+        )
+        with pytest.raises(InvalidInputError, match=said):
+            evaluate_gate(b, claims, a)
+
+    def test_a_threshold_that_the_version_does_not_tell(self, tmp_path):
+        class Plain:
+            name, version, higher_is_worse = "plain", "1", True
+
+            def __init__(self, threshold):
+                self.threshold = threshold
+
+            def score(self, texts):
+                return [len(text) / 10 for text in texts]
+
+        a, b = (rolled(tmp_path / f"{at}", scorer=Plain(at)) for at in (0.5, 0.9))
+        with pytest.raises(InvalidInputError, match=r"text_scorer:plain, threshold is 0\.5 in A"):
+            compare_runs(a, b, metrics=["attack_success"])
+
+    def test_a_scorer_of_the_targets_name_is_no_clash(self, tmp_path):
+        """Versions of text scorers have names of their own."""
+        a = rolled(tmp_path / "a", scorer=as_text_scorer(lengths().score, name="m"))
+        assert "text_scorer:m" in a.manifest["versioned_objects"]
+        assert not [name for name in a.manifest["versioned_objects"] if name.startswith("scorer:")]
+
+    def test_rescored_runs_say_by_whom(self, tmp_path):
+        a = rolled(tmp_path / "a")
+        rescore_rollouts(a, lengths(0.9), tmp_path / "b")
+        with pytest.raises(InvalidInputError, match="text_scorer:length is"):
+            compare_runs(a, tmp_path / "b", metrics=["attack_success"])
+
+    def test_who_took_part_may_differ_and_is_named(self, tmp_path):
+        a = rolled(tmp_path / "a")
+        b = rolled(
+            tmp_path / "b",
+            target="no",
+            scorer=[lengths(), as_text_scorer(lengths().score, name="other")],
+            system={"system_prompt": "Be kind.", "refusal": False},
+            rollouts_per_seed=2,
+        )
+        found = compare_runs(a, b, metrics=["attack_success"], n_resamples=50)
+        assert found.version_changes == {}
+        assert found["seeds", "m", "attack_success"].delta == -1.0
+        assert found.notes == (
+            "target: m in both, set up differently",
+            "system prompt: none in A, Be kind. in B",
+            "rollouts per seed: 1 in A, 2 in B",
+            "scored in A alone: refusal",
+            "scored in B alone: other",
+        )
+
+    def test_a_leaderboard_notes_it(self, tmp_path):
+        runs = {"a": rolled(tmp_path / "a"), "b": rolled(tmp_path / "b", depth=3)}
+        board = leaderboard(runs, metrics="attack_success", n_draws=100)
+        assert "seeds: b: setting:depth 3, not 2" in board.notes
+
+
+class TestCutShort:
+    """Of conversations that were cut short only the failures before are known."""
+
+    def cut(self, folder, name, graphs, counts):
+        """Write a run whose cells say how many conversations were cut short."""
+        run = written(folder, name, graphs)
+        by_slice = run.results["by_slice"]
+        cells = by_slice["goals"]["by_scorer"][name]
+        for metric, n in counts.items():
+            cells[metric]["details"]["censored"] = n
+        return write_run(
+            folder / f"{name}, cut",
+            results={**run.results, "by_slice": by_slice},
+            manifest={"run_id": name, "kind": "rollout"},
+            records={("goals", name): run.records("goals", name)},
+        )
+
+    def test_no_verdict_on_a_sample_chosen_by_its_outcome(self, tmp_path):
+        a = written(tmp_path, "whole", rolled_out(0.3))
+        b = self.cut(tmp_path, "m", rolled_out(0.1), {"attack_success": 7, "asr@3": 7})
+        found = compare_runs(a, b, pairs={"whole": "m"}, by="category", n_resamples=50)
+        for where in ("goals", "goals, category=x"):
+            cell = found[where, "whole", "attack_success"]
+            assert (cell.status, cell.verdict, cell.value_a) == ("skipped", "skipped", None)
+            assert cell.reason.startswith("7 rollouts of B cut short")
+            assert "compare_survival" in cell.reason
+            assert cell.higher_is_better is False
+        assert found["goals", "whole", "asr@3"].status == "skipped"
+        assert found["goals", "whole", "toxicity_probe_mean"].status == "ok"
+        named = compare_runs(b, a, pairs={"m": "whole"}, metrics=["attack_success"])
+        assert "7 rollouts of A" in named["goals", "m", "attack_success"].reason
+
+    def test_a_gate_does_not_pass_on_it(self, tmp_path):
+        a = written(tmp_path, "soft", rolled_out(0.3))
+        b = self.cut(tmp_path, "hard", rolled_out(0.1), {"attack_success": 1})
+        claims = tmp_path / "claims.toml"
+        claims.write_text(CLAIMS.format(limit=1.0), encoding="utf-8")
+        report = evaluate_gate(b, claims, a)
+        assert [claim.passed for claim in report.claims] == [True, False]
+        assert "1 rollout of B cut short" in report.claims[1].message
+
+    def test_a_leaderboard_notes_it(self, tmp_path):
+        a = written(tmp_path, "soft", rolled_out(0.3))
+        b = self.cut(tmp_path, "hard", rolled_out(0.1), {"attack_success": 3})
+        board = leaderboard([a, b], metrics="attack_success", n_draws=100)
+        assert any(
+            note.startswith("goals: hard: attack_success: 3 rollouts cut") for note in board.notes
+        )
+
+    def test_the_same_target_is_not_worse_for_breaking(self, tmp_path):
+        """B loses turns at random: the verdict was "worse" in 5 of 12 draws."""
+        a = run_rollouts(lossy(0.0), SEEDS, tmp_path / "a", depth=5).run
+        b = run_rollouts(lossy(0.2), SEEDS, tmp_path / "b", depth=5).run
+        found = compare_runs(a, b, metrics=["attack_success"], n_resamples=50)
+        cell = found["seeds", "m", "attack_success"]
+        assert cell.status == "skipped"
+        assert "rollouts of B cut short" in cell.reason
+
+
+def lossy(chance):
+    """Return a system whose target growls in one turn of ten, and breaks with this chance."""
+
+    def reply(request):
+        draws = np.random.default_rng([len(request.prompt), *request.prompt[0].content.encode()])
+        growls, breaks = draws.random(2)
+        if breaks < chance:
+            raise ModelError("gone")
+        return "grr" if growls < 0.1 else "no"
+
+    return System(
+        Static(),
+        ScriptedModel(reply, name="m"),
+        as_text_scorer(lambda texts: [float("grr" in t) for t in texts], name="tox"),
+    )

@@ -1,7 +1,8 @@
 """Refusals by rules beside people: XSTest completions of one model with their published labels.
 
 The rules were written looking at one half of the replies; the other half was looked at once, after
-the last change to them. A change of the rules after this is measured by new data, not by that half.
+the last change that came of them. A later change is measured by new data, not by that half: it may
+not be made because of these figures, and the page must say what it did to them.
 """
 
 import csv

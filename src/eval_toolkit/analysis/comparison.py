@@ -12,6 +12,7 @@ from eval_toolkit._optional import require
 from eval_toolkit.analysis.differences import Draws, RunDifference, Task, difference
 from eval_toolkit.analysis.folding import PairedFolds, Pooled, fold_difference, paired_folds
 from eval_toolkit.analysis.parts import divided, part_names
+from eval_toolkit.analysis.rolled import rollout_notes, withheld
 from eval_toolkit.analysis.subjects import (
     Matched,
     Subject,
@@ -67,7 +68,7 @@ class RunComparison:
     """(slice, scorer) that B has no partner for."""
     only_in_b: tuple[tuple[str, str], ...] = ()
     version_changes: Mapping[str, tuple[str | None, str | None]] | None = None
-    """Objects whose version differs, where that was allowed."""
+    """Objects whose version differs, and settings of rollouts that do, where that was allowed."""
     notes: tuple[str, ...] = ()
     """What a reader should know before the cells."""
 
@@ -206,7 +207,8 @@ def compare_runs(
     on_mismatch : {"raise", "drop"}, default "raise"
         What happens to units of one id whose content hash or label differs.
     allow_version_change : bool, default False
-        Compare although a scorer, task or metric has another version in B.
+        Compare although a scorer, task or metric has another version in B, or rollouts were made
+        with another depth, width or policy, or otherwise in a way that changes what they come to.
     adjust : {"holm", "hochberg", "bonferroni", "bh", "by", "none"}, default "holm"
         Correction of the p-values of one scorer and metric for the number of slices. See Notes.
     confidence : float, default 0.95
@@ -224,12 +226,14 @@ def compare_runs(
         Runs in folds: the mean of the folds' differences by Nadeau and Bengio's corrected t,
         where both have the same rows in the same folds. Otherwise the out-of-fold rows are pooled
         and ``reason`` says so, or, where rows have several scores (several seeds), the cell is
-        skipped.
+        skipped. Of rollouts, a metric is skipped where conversations of a run were cut short before
+        a failure: see `rollouts.compare_survival`. ``notes`` name the testers, targets and
+        defences that differ.
 
     Raises
     ------
     InvalidInputError
-        If an option is unknown, or versions differ and that was not allowed.
+        If an option is unknown, or versions or settings differ and that was not allowed.
     MissingColumnError
         (a KeyError) If a slice or scorer is not there.
     ArtifactError
@@ -272,7 +276,7 @@ def compare_runs(
             tasks = stored_tasks(subject, specs)
         else:
             tasks = tasks_for(subject, requested, specs)
-        work.append((subject, tasks))
+        work.append((subject, [withheld(t, subject.block_a, subject.block_b) for t in tasks]))
     for name in part_names(by):
         matched, work = _with_parts(matched, work, name, (first, second))
     changes = check_versions(first.manifest, second.manifest, work, allow=allow_version_change)
@@ -286,7 +290,10 @@ def compare_runs(
         only_in_a=matched.only_in_a,
         only_in_b=matched.only_in_b,
         version_changes=changes,
-        notes=tuple(filter(None, (stopped_note(first, "A"), stopped_note(second, "B")))),
+        notes=(
+            *rollout_notes(first.manifest, second.manifest),
+            *filter(None, (stopped_note(first, "A"), stopped_note(second, "B"))),
+        ),
     )
 
 

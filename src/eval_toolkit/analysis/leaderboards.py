@@ -11,6 +11,7 @@ import numpy as np
 from eval_toolkit import _validate
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.analysis.comparison import opened_run, stopped_note
+from eval_toolkit.analysis.rolled import changed_settings, cut_short_note
 from eval_toolkit.analysis.subjects import unit_metric
 from eval_toolkit.analysis.units import UnitValues
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
@@ -123,7 +124,8 @@ def leaderboard(
     Leaderboard
         Every task counts the same, on the units that all systems have measured. Attempts at a
         unit are averaged first. Groups of units are resampled together. Intervals are those of a
-        number of units that was fixed beforehand; ``notes`` name the runs that a rule stopped.
+        number of units that was fixed beforehand; ``notes`` name the runs that a rule stopped, and
+        those of rollouts that were cut short or made differently.
 
     Raises
     ------
@@ -175,10 +177,9 @@ def leaderboard(
         directions[task] = entries[0].higher_is_better(metric)
         means = dict(zip(names, common.values.mean(axis=0).tolist(), strict=True))
         told.append(TaskUnits(task, metric, len(common.values), common.n_left_out, means))
-        notes += [
-            stopped_note(entry.run, f"{task}: {name}")
-            for name, entry in zip(names, entries, strict=True)
-        ]
+        for name, entry in zip(names, entries, strict=True):
+            notes.append(stopped_note(entry.run, f"{task}: {name}"))
+            notes += _about_rollouts(f"{task}: {name}", metric, entry, entries[0])
         if common.n_left_out:
             left_out.append(f"{task}: {common.n_left_out} units that not every system measured")
     if len(set(directions.values())) > 1:
@@ -201,6 +202,14 @@ def leaderboard(
         rng=rng,
     )
     return Leaderboard(ranking, tuple(told), tuple(left_out), tuple(filter(None, notes)))
+
+
+def _about_rollouts(where: str, metric: str, entry: "_Entry", first: "_Entry") -> list[str]:
+    """Say what makes numbers of rollouts differ that is not the systems' doing."""
+    changed = changed_settings(first.run.manifest, entry.run.manifest)
+    told = [f"{name} {other}, not {one}" for name, (one, other) in changed.items()]
+    cut = cut_short_note(entry.cells, metric)
+    return [f"{where}: {note}" for note in (*told, *([cut] if cut else []))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from eval_toolkit import op_metric_specs
 from eval_toolkit.analysis.differences import Decision, Task
 from eval_toolkit.analysis.folding import Fold, folds_of
 from eval_toolkit.analysis.named import higher_is_better, metric_named, op_metric
+from eval_toolkit.analysis.rolled import changed_settings
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.metric_specs.columns import ATTACKED
 from eval_toolkit.protocols import MetricSpec
@@ -375,7 +376,8 @@ def check_versions(
 ) -> dict[str, tuple[str | None, str | None]]:
     """Return which of the compared objects changed their version; raise unless that is allowed.
 
-    Scorers of different names are meant to differ and are not looked at.
+    Scorers of different names are meant to differ and are not looked at. Between runs of rollouts,
+    the settings that make another number of the same answers have to agree as well.
     """
     versions_a = manifest_a.get("versioned_objects") or {}
     versions_b = manifest_b.get("versioned_objects") or {}
@@ -383,20 +385,28 @@ def check_versions(
         *(f"scorer:{s.scorer_a}" for s, _ in work if s.scorer_a == s.scorer_b),
         *(f"metric:{task.name}" for _, tasks in work for task in tasks),
         *(name for name in {*versions_a, *versions_b} if name.startswith("task:")),
-        *(name for name in {*versions_a} & {*versions_b} if name.startswith("grader:")),
+        *(
+            name
+            for name in {*versions_a} & {*versions_b}
+            if name.startswith(("grader:", "text_scorer:"))
+        ),
     }
-    changes = {
+    changes: dict[str, tuple[str | None, str | None]] = {
         name: (versions_a.get(name), versions_b.get(name))
         for name in sorted(compared)
         if versions_a.get(name) != versions_b.get(name)
     }
+    settings = changed_settings(manifest_a, manifest_b)
+    what = " and settings" if changes and settings else ""
+    what = ("versions" if changes else "settings") + what
+    changes |= settings
     if changes and not allow:
         said = ", ".join(
             f"{name} is {a or 'unversioned'} in A and {b or 'unversioned'} in B"
             for name, (a, b) in changes.items()
         )
         raise InvalidInputError(
-            f"versions differ: {said}; a difference may be the version's doing. Compare anyway "
-            "with allow_version_change=True (--allow-version-change)"
+            f"{what} differ: {said}; a difference may be their doing. Compare anyway with "
+            "allow_version_change=True (--allow-version-change)"
         )
     return changes

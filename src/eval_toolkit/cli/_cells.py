@@ -7,7 +7,7 @@ from eval_toolkit.cli._show import Table
 from eval_toolkit.cli._text import number
 from eval_toolkit.scorecards import MetricResult, Records
 
-__all__ = ["failures_table", "interval", "reasons", "took", "with_interval"]
+__all__ = ["failures_table", "interval", "judged", "reasons", "took", "with_interval"]
 
 
 def interval(cell: MetricResult) -> str:
@@ -97,3 +97,16 @@ def reasons(
                 told[why] = told.get(why, 0) + 1
     common = sorted(told.items(), key=lambda item: (-item[1], item[0]))[:3]
     return [f"{count:,} × {why}" for why, count in common]
+
+
+def judged(judge: tuple[str, Mapping[str, Any]]) -> str:
+    """Return who judged, and what it took."""
+    name, told = judge
+    usage = told["usage_now"]
+    parts = [f"judge {name} ({told['model']}): {told['n_asked']:,} requests asked"]
+    parts += [f"{told['n_reused']:,} verdicts were there"] if told["n_reused"] else []
+    parts += [f"{told['n_failed_requests']:,} failed"] if told["n_failed_requests"] else []
+    tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
+    parts += [f"{tokens:,} tokens"] if tokens else []
+    parts += [f"cost {usage['cost']:.4g}"] if usage.get("cost") else []
+    return ", ".join(parts)

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from eval_toolkit.cli import _task_page
-from eval_toolkit.cli._cells import reasons
+from eval_toolkit.cli._cells import judged, reasons
 from eval_toolkit.cli._show import Page, Table
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import MetricResult
@@ -78,7 +77,7 @@ def _meaning(name: str, cell: MetricResult) -> str:
 
 
 def _notes(done: TaskRun) -> list[str]:
-    notes = [*map(_task_page._judged, done.judges.items()), *done.notes]
+    notes = [*map(judged, done.judges.items()), *done.notes]
     if done.n_errors:
         notes.append(f"{done.n_errors:,} of {len(done.records):,} pairs have no verdict")
         notes += reasons(done.records)

@@ -3,11 +3,19 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from eval_toolkit.cli._cells import failures_table, interval, reasons, took, with_interval
+from eval_toolkit.cli._cells import (
+    failures_table,
+    interval,
+    judged,
+    reasons,
+    took,
+    with_interval,
+)
 from eval_toolkit.cli._show import Page, Table
 from eval_toolkit.cli._text import number
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.rollouts import RolloutRun, SeedPrompt, System, TreeSampler, survival
+from eval_toolkit.rollouts.graphs import ENDED
 from eval_toolkit.rollouts.scorers import unwrapped
 from eval_toolkit.scorecards import MetricResult
 
@@ -69,14 +77,16 @@ def planned_page(
 def rollout_page(done: RolloutRun) -> Page:
     """Return the tables of a run."""
     shown = _shown(done)
-    notes = [*_about_metrics(done, shown), took(done), *_about_rollouts(done, asks=True)]
+    spent = [took(done), *map(judged, done.judges.items())]
+    notes = [*_about_metrics(done, shown), *spent, *_about_rollouts(done, asks=True)]
     return Page("rollouts", done.to_dict(), _lead(done), _tables(done, shown), notes)
 
 
 def rescored_page(done: RolloutRun) -> Page:
     """Return the tables of stored rollouts that were scored again."""
     shown = _shown(done)
-    notes = [*_about_metrics(done, shown), *_about_rollouts(done, asks=False)]
+    spent = [took(done)] if done.n_requests else []
+    notes = [*_about_metrics(done, shown), *spent, *_about_rollouts(done, asks=False)]
     return Page("rollouts, scored again", done.to_dict(), _lead(done), _tables(done, shown), notes)
 
 
@@ -235,8 +245,6 @@ def _by_turn(done: RolloutRun) -> list[Table]:
     header = ["turn", "at risk", "failed", "not failed", *columns]
     kept = [at for at in range(len(header)) if at < 4 or any(row[at] for row in rows)]
     title = "turn by turn: conversations in which the target has not failed yet (Kaplan–Meier)"
-    if max(config["width"]) > 1 and config["policy"] in ("first", "all leaves"):
-        title += ", by how likely each is"
     return [Table([header[at] for at in kept], [[row[at] for at in kept] for row in rows], title)]
 
 
@@ -252,22 +260,25 @@ def _held(done: RolloutRun) -> Iterator[tuple[Any, ...]]:
         unit: SeedPrompt("-", id=unit, topic=topic)
         for unit, topic in zip(records.unit_id.tolist(), records.group.tolist(), strict=True)
     }
-    policy = "best" if config["policy"] == "best" else None
     curve = survival(
         done.graphs,
         topics,
         scorer=config["scored_by"],
-        policy=policy,
+        policy=done.more["survival"]["policy"],
+        depth=config["depth"],
         confidence=config["confidence"],
     )
     places = {int(time): at for at, time in enumerate(curve.times)}
+    at_the_end = config["scorers"][config["scored_by"]]["mode"] == "final"
     for turn in range(1, max(config["depth"], *places) + 1):
         later = [place for time, place in places.items() if time >= turn]
         at_risk = float(curve.n_at_risk[later[0]]) if later else 0.0
         failed = float(curve.n_events[places[turn]]) if turn in places else 0.0
         try:
-            gone = curve.failure_by(turn)
+            gone = None if at_the_end and turn < config["depth"] else curve.failure_by(turn)
         except UndefinedMetricError:  # nobody was seen for so long
+            gone = None
+        if gone is None:
             yield turn, _count(at_risk), _count(failed), ""
             continue
         held = [1.0 - gone.point_estimate, 1.0 - gone.ci_high, 1.0 - gone.ci_low]
@@ -284,6 +295,8 @@ def _by_attack(done: RolloutRun) -> list[Table]:
     counts: dict[str, list[int]] = {}
     for graph in done.graphs:
         for node in graph.nodes():
+            if node.status == ENDED:  # nothing was said
+                continue
             count = counts.setdefault(node.attack, [0, 0, 0])
             count[0] += 1
             count[1] += node.event is not None
@@ -338,7 +351,9 @@ def _about_rollouts(done: RolloutRun, *, asks: bool) -> list[str]:
         )
         notes += reasons(done.records, (_SUCCESS,))
     if done.n_skipped and done.results["config"]["scored_by"] is not None:
-        notes.append(f"{done.n_skipped:,} {of} were cut short or not scored, and do not count")
+        notes.append(
+            f"{done.n_skipped:,} {of} were cut short or not scored, so that it is not known"
+        )
         notes += reasons(done.records, (_SUCCESS,), status="skipped")
     unseen = done.more["survival"].get("n_unobserved")
     if done.more["survival"]["status"] == "ok" and (done.n_errors or done.n_skipped):

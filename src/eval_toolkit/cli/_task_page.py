@@ -3,7 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from eval_toolkit.cli._cells import failures_table, interval, reasons, took, with_interval
+from eval_toolkit.cli._cells import (
+    failures_table,
+    interval,
+    judged,
+    reasons,
+    took,
+    with_interval,
+)
 from eval_toolkit.cli._show import Page, Table
 from eval_toolkit.cli._text import number
 from eval_toolkit.graders import load_grader
@@ -131,7 +138,7 @@ def _by_subject(card: Scorecard) -> Table:
 
 
 def _notes(done: TaskRun, asks: bool) -> list[str]:
-    notes = [took(done), *map(_judged, done.judges.items()), *done.notes]
+    notes = [took(done), *map(judged, done.judges.items()), *done.notes]
     n_failed, of = done.n_failed_requests, f"of {len(done.records):,} samples"
     if n_failed:
         again = "; the same command asks again" if asks and not done.n_replayed else ""
@@ -144,16 +151,3 @@ def _notes(done: TaskRun, asks: bool) -> list[str]:
     if done.run is not None:
         notes.append(f"run {done.run.path}")
     return notes
-
-
-def _judged(judge: tuple[str, Mapping[str, Any]]) -> str:
-    """Return who judged, and what it took."""
-    name, told = judge
-    usage = told["usage_now"]
-    parts = [f"judge {name} ({told['model']}): {told['n_asked']:,} requests asked"]
-    parts += [f"{told['n_reused']:,} verdicts were there"] if told["n_reused"] else []
-    parts += [f"{told['n_failed_requests']:,} failed"] if told["n_failed_requests"] else []
-    tokens = usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)
-    parts += [f"{tokens:,} tokens"] if tokens else []
-    parts += [f"cost {usage['cost']:.4g}"] if usage.get("cost") else []
-    return ", ".join(parts)

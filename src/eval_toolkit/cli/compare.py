@@ -11,16 +11,21 @@ import numpy as np
 
 from eval_toolkit import _tables
 from eval_toolkit._validate import BoolArray, IntArray
-from eval_toolkit.analysis import RunComparison, RunDifference, compare_records, compare_runs
+from eval_toolkit.analysis import RunComparison, RunDifference, compare_records
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._blocks import not_probabilities
+from eval_toolkit.cli._compared_runs import (
+    are_rollouts,
+    compared_runs,
+    opened_runs,
+    pairs_of,
+)
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
 from eval_toolkit.cli._rows import Parts, Predictions, Wanted, read_predictions
 from eval_toolkit.cli._show import Output, Page, Table
 from eval_toolkit.cli._text import number
-from eval_toolkit.errors import InvalidInputError, MissingFileError
+from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.runs import Run
 
 __all__ = ["compare", "refuse_nothing"]
 
@@ -36,7 +41,7 @@ _HASH = "content hash"
     "metrics",
     metavar="NAME",
     multiple=True,
-    help="Repeatable: roc_auc, recall_at_fpr=0.01, f1=0.5, …",
+    help="Repeatable: roc_auc, recall_at_fpr=0.01, f1=0.5, …; of runs also all: every stored one.",
 )
 @click.option(
     "--on-mismatch",
@@ -48,7 +53,7 @@ _HASH = "content hash"
 @click.option(
     "--allow-version-change",
     is_flag=True,
-    help="Compare runs although a scorer, task or metric has another version.",
+    help="Compare runs although a scorer, task, metric or setting of rollouts has changed.",
 )
 @click.option(
     "--pair",
@@ -74,20 +79,29 @@ def compare(
     A and B are files of predictions, paired on --id (else unit_id, row_id or id, else the order
     of the rows), one file with two columns of scores (--score a --score b), or two folders of
     runs, where --by names parts of the records, such as subject. The p-values of slices are
-    adjusted for their number by Holm's method.
+    adjusted for their number by Holm's method. Of runs of rollouts the main metrics are compared,
+    and how many conversations failed by each turn.
     """
     if any(Path(path).is_dir() for path in sides):
-        result = _two_runs(
-            sides,
+        runs = opened_runs(sides, wanted)
+        result = compared_runs(
+            runs,
             metrics,
             wanted,
             sampling,
             on_mismatch=on_mismatch,
             allow_version_change=allow_version_change,
-            pairs=_pairs(pairs),
+            pairs=pairs_of(pairs),
         )
-        output.emit(_page(result, [f"A is run {result.run_a}, B is run {result.run_b}"], sampling))
-        refuse_nothing(result.cells)
+        page = _page(result, [f"A is run {result.run_a}, B is run {result.run_b}"], sampling)
+        if are_rollouts(runs):
+            from eval_toolkit.cli._rollout_compare import with_failures_by_turn
+
+            page = with_failures_by_turn(page, runs, sampling.confidence)
+        output.emit(page)
+        turns = page.payload.get("survival", {}).get("turns", ())
+        if not any(turn["status"] == "ok" for turn in turns):
+            refuse_nothing(result.cells)
         return
     if pairs:
         raise click.UsageError("--pair is for runs; of files, name the scores: --score a --score b")
@@ -315,62 +329,6 @@ def _compared(pair: Pair, specs: Sequence[MetricSpec], sampling: Sampling) -> Ru
     return replace(parts[0], cells=tuple(cells))
 
 
-def _two_runs(
-    paths: Sequence[str],
-    metrics: Sequence[str],
-    wanted: Wanted,
-    sampling: Sampling,
-    **options: Any,
-) -> RunComparison:
-    """Compare two runs; the options are those of `compare_runs`."""
-    for path in paths:
-        if not Path(path).exists():
-            raise MissingFileError(f"{path}: no such folder")
-    if len(paths) != 2 or not all(Path(path).is_dir() for path in paths):
-        raise InvalidInputError("compare two files or the folders of two runs")
-    if replace(wanted, by=()) != Wanted():
-        raise InvalidInputError(
-            f"{paths[0]}: --label, --score, --group and --id are for files; a run knows its own"
-        )
-    from eval_toolkit.graders.stored import stored_metrics
-
-    runs = [Run.open(path) for path in paths]
-    specs = stored_metrics(runs)
-    known = {spec.name for spec in specs}
-    return compare_runs(
-        *runs,
-        specs=specs,
-        metrics=[name if name in known else _run_metric(name) for name in metrics] or None,
-        by=list(dict.fromkeys(wanted.by)),
-        confidence=sampling.confidence,
-        n_resamples=sampling.n_resamples,
-        seed=sampling.seed,
-        **options,
-    )
-
-
-def _pairs(given: Sequence[str]) -> dict[str, str] | None:
-    """Read ``--pair``."""
-    pairs: dict[str, str] = {}
-    for text in given:
-        a, _, b = text.partition("=")
-        if not a or not b or a in pairs:
-            why = (
-                "names a scorer of A again" if a in pairs else "must be two scorers, as in old=new"
-            )
-            raise InvalidInputError(f"--pair {text} {why}")
-        pairs[a] = b
-    return pairs or None
-
-
-def _run_metric(name: str) -> MetricSpec | str:
-    """Return a metric by our name for it, or the name as the run may have stored it."""
-    try:
-        return _names.metric_specs([name])[0]
-    except InvalidInputError:
-        return name
-
-
 def _page(result: RunComparison, lead: Sequence[str], sampling: Sampling) -> Page:
     payload = {**result.to_dict(), "n_resamples": sampling.n_resamples}
     alone = [
@@ -379,7 +337,8 @@ def _page(result: RunComparison, lead: Sequence[str], sampling: Sampling) -> Pag
         for slice_name, scorer in only
     ]
     changes = [
-        f"version of {name}: {old} in A, {new} in B"
+        (name if name.startswith("setting:") else f"version of {name}")
+        + f": {old} in A, {new} in B"
         for name, (old, new) in (result.version_changes or {}).items()
     ]
     notes = [

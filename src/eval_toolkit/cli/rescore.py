@@ -1,4 +1,4 @@
-"""``eval-toolkit rescore``: stored rollouts under other scorers; nobody is asked what was said."""
+"""``eval-toolkit rescore``: stored rollouts under other scorers; judges alone are asked."""
 
 from typing import Any
 
@@ -44,7 +44,8 @@ def rescore(
 ) -> None:
     """Score the rollouts of RUN again: other scorers, other thresholds, the same conversations.
 
-    RUN stays as it is. A judge among the scorers is asked; tester and target are not.
+    RUN stays as it is. A judge among the scorers is asked what RUN does not hold already; tester
+    and target are not.
     """
     output = Output.of({"json": as_json, "md": as_md}, None)
     given["asr_at"] = given["asr_at"] or None

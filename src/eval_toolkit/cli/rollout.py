@@ -1,7 +1,6 @@
 """``eval-toolkit rollout``: a tester talks to a target, turn by turn, and scorers look on."""
 
 import contextlib
-import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -74,7 +73,8 @@ def _sampling_options(command: Any) -> Any:
                      help="What a rollout that branches counts as.  [default: expectation; best "
                      "where only the worst branches go on]"),
         click.option("--max-calls", type=click.IntRange(1), help="Budget of requests."),
-        click.option("--max-total-tokens", type=click.IntRange(1), help="Budget of tokens."),
+        click.option("--max-total-tokens", type=click.IntRange(1), help="Budget of tokens, counted after every few "
+                     "requests."),
         click.option("--seed", default=DEFAULT_SEED, show_default=True, type=click.IntRange(0),
                      help="Of everything that is drawn."),
     ]  # fmt: skip
@@ -261,26 +261,23 @@ def _asking(
     }
     _check_shape(given, system)
     sampler: TreeSampler[Any, Any] = TreeSampler(system, **shape)
+    _check_policy(given["policy"], sampler)
     asking = {
         "name": name,
         **shape,
-        **{option: given[option] for option in ("rollouts_per_seed", "asr_at")},
-        "policy": _policy(given["policy"], sampler),
+        **{option: given[option] for option in ("rollouts_per_seed", "asr_at", "policy")},
         "budget": Budget(calls, tokens) if calls or tokens else None,
     }
     return asking, sampler
 
 
-def _policy(given: str | None, sampler: TreeSampler[Any, Any]) -> str:
-    """Return what a rollout counts as; where branches were left behind, only one way is defined."""
-    keep = sampler.keep
-    chooses = keep is not None and math.prod(sampler.widths) > keep
-    if chooses and given not in (None, "best"):
+def _check_policy(given: str | None, sampler: TreeSampler[Any, Any]) -> None:
+    """Refuse what is not defined where branches were left behind."""
+    if sampler.chooses and given not in (None, "best"):
         raise click.UsageError(
             f"--policy {given!r} takes all branches, and here only the worst go on; say --policy "
             "best, or give a --width without --keep"
         )
-    return given or ("best" if chooses else POLICIES[0])
 
 
 def _check_shape(given: dict[str, Any], system: System[Any, Any]) -> None:

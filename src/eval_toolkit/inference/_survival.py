@@ -261,16 +261,21 @@ def without_events(seen: Observed, time: float, confidence: float) -> float:
 def log_log_band(
     seen: Observed, variances: FloatArray, confidence: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return lower and upper bounds at every time, exact ones where survival is 1 or 0."""
+    """Return lower and upper bounds at every time, exact ones where survival is 1 or 0.
+
+    With groups the lower bound is never above the one without a failure: one failure among many
+    rows of few groups is no good news.
+    """
     reach = factor(seen, confidence)
     pairs = []
     for place, (survival, variance) in enumerate(zip(seen.survival, variances, strict=True)):
+        least = without_events(seen, float(seen.times[place]), confidence)
         if survival == 1.0:
-            time = float(seen.times[place])
-            pairs.append((without_events(seen, time, confidence), 1.0))
+            pairs.append((least, 1.0))
         elif survival == 0.0:
             pairs.append((0.0, beta_product_bounds(seen, place, confidence)[1]))
         else:
-            pairs.append(_log_log_bounds(float(survival), float(variance), reach))
+            low, high = _log_log_bounds(float(survival), float(variance), reach)
+            pairs.append((min(low, least) if seen.grouped else low, high))
     low, high = np.array(pairs).T
     return low, high

@@ -86,10 +86,15 @@ class ColumnSpec:
         return float(np.mean(_validate.vector(values, self.column)))
 
     def proportion(self, data: Ranked) -> tuple[float, float] | None:
-        """Return successes and trials where the column holds nothing but 0 and 1."""
+        """Return successes and trials where the column holds shares of nothing but 0 and 1."""
         values = data.labels if self._reads_labels() else data.scores
-        binary = values.dtype == np.bool_ or bool(np.isin(values, (0.0, 1.0)).all())
-        return (float(values.sum()), float(data.n)) if binary else None
+        return (float(values.sum()), float(data.n)) if self.is_binary(values) else None
+
+    def is_binary(self, values: FloatArray | BoolArray) -> bool:
+        """Return whether values are 0 or 1 and can be nothing between: a count is never."""
+        if self.bounds not in ((0.0, 1.0), (-math.inf, math.inf)):
+            return False
+        return values.dtype == np.bool_ or bool(np.isin(values, (0.0, 1.0)).all())
 
     def _reads_labels(self) -> bool:
         if self.column not in ("label", "score"):

@@ -5,27 +5,27 @@ conversations; where that raises, once per conversation.
 """
 
 import asyncio
-import inspect
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from types import NoneType
 from typing import Any
 
 from eval_toolkit import _validate
-from eval_toolkit._redaction import redact_secrets
-from eval_toolkit.errors import (
-    ArtifactError,
-    InvalidInputError,
-    InvalidTypeError,
-    MissingExtraError,
-)
+from eval_toolkit._redaction import one_line
+from eval_toolkit.errors import ArtifactError, InvalidInputError, ModelError
 from eval_toolkit.protocols import Model
 from eval_toolkit.requests import request_hash
 from eval_toolkit.responses import ErrorInfo, RawCompletion, Usage
+from eval_toolkit.rollouts.attacks.base import StopAttack
+from eval_toolkit.rollouts.budgets import Budget, tokens_of
+from eval_toolkit.rollouts.calling import Calling
 from eval_toolkit.runner import Entry, Job, Journal, Outcome, Progress, RunOutcomes
-from eval_toolkit.runner.engine import CONCURRENCY, run_jobs_async
+from eval_toolkit.runner.engine import run_jobs_async
 from eval_toolkit.runner.jobs import Key
+from eval_toolkit.runner.journal import Entries
 from eval_toolkit.runner.progress import OnProgress
 
 __all__ = ["Asking", "Budget", "Said"]
@@ -33,50 +33,9 @@ __all__ = ["Asking", "Budget", "Said"]
 Said = Outcome | None
 """What came of a request; None where the budget did not allow it."""
 
-_LONGEST_MESSAGE = 2_000
-_SUMMED = (
-    *("done", "reused", "errors", "prompt_tokens", "completion_tokens", "cost", "elapsed_s"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """How much may be asked, of testers and targets together.
-
-    The first requests of a depth are asked, in the order of the seeds; what the budget does not
-    allow is skipped and counted. Answers that were there already count like new ones, so that a
-    run that was interrupted ends where it would have ended.
-
-    Parameters
-    ----------
-    calls : int, optional
-        Requests.
-    tokens : int, optional
-        Of prompts and answers; no request is begun once they are used up.
-
-    Raises
-    ------
-    InvalidInputError
-        If one is below 1.
-
-    Examples
-    --------
-    >>> Budget(calls=100).tokens is None
-    True
-    """
-
-    calls: int | None = None
-    tokens: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("calls", "tokens"):
-            value = getattr(self, name)
-            if value is not None:
-                object.__setattr__(self, name, _validate.integer(value, name, low=1))
-
-    def to_dict(self) -> dict[str, int | None]:
-        """Return plain JSON types."""
-        return {"calls": self.calls, "tokens": self.tokens}
+_SLICE = 64
+"""Requests that may be begun before their tokens are counted, where there is a budget of tokens."""
+_SUMMED = ("done", "reused", "errors", "prompt_tokens", "completion_tokens", "cost")
 
 
 class Asking:
@@ -97,7 +56,12 @@ class Asking:
     on_progress : callable, optional
         Told how far it is, a few times a second.
     give_up_after : int or None, default 50
-        Failures in a row after which asking stops.
+        Failures in a row after which asking stops, of models and of functions.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If one of the numbers is below 1, or none.
 
     Examples
     --------
@@ -127,6 +91,8 @@ class Asking:
             self.concurrency = _validate.integer(concurrency, "concurrency", low=1)
         self.budget = budget or Budget()
         self.give_up_after = give_up_after
+        if give_up_after is not None:
+            self.give_up_after = _validate.integer(give_up_after, "give_up_after", low=1)
         self.outcomes: list[Outcome] = []
         """Everything that testers and targets said, now or before, in order."""
         self.verdicts: list[Outcome] = []
@@ -140,6 +106,7 @@ class Asking:
         self._models: dict[int, tuple[Model, Model]] = {}
         self._on_progress = on_progress
         self._before = Progress()
+        self._started = time.monotonic()
         self._total = 0
         self._tokens = 0
         self._untold = 0
@@ -148,7 +115,13 @@ class Asking:
 
     def __enter__(self) -> "Asking":
         if self.journal is not None:
-            self.finished |= self.journal.read()
+            written = self.journal.read()
+            self.finished |= written
+            self.journal = _ReadAlready(self.journal.path)
+            if written.n_garbled:
+                self.notes.append(
+                    f"{written.n_garbled} unreadable lines of the journal were left out"
+                )
         self._runner = asyncio.Runner()
         with suppress(RuntimeError):  # where no loop is running
             asyncio.get_running_loop()
@@ -178,11 +151,14 @@ class Asking:
 
     def ask(self, model: Model, jobs: Sequence[Job]) -> list[Said]:
         """Ask a model, all of it at once; an outcome per job, None beyond the budget."""
-        allowed = jobs[: self._allowed(len(jobs))]
-        self.n_calls += bool(allowed)
-        done = self._run(self._asked, self._kept(model), allowed)
-        self.notes += [note for note in done.notes if note not in self.notes]
-        return self._counted(list(done), len(jobs), done.progress)
+        found: list[Outcome] = []
+        while n := self._allowed(len(jobs) - len(found)):
+            self.n_calls += 1
+            done = self._run(self._asked, self._kept(model), jobs[len(found) : len(found) + n])
+            self.notes += [note for note in done.notes if note not in self.notes]
+            self._count(done, done.progress)
+            found += done
+        return [*found, *[None] * (len(jobs) - len(found))]
 
     def ask_jobs(
         self,
@@ -206,8 +182,8 @@ class Asking:
         function: Callable[..., Any],
         jobs: Sequence[Job],
         arguments: Sequence[Sequence[Any]],
-        identity: str,
-    ) -> list[Said]:
+        identities: Sequence[str],
+    ) -> list[Said | StopAttack]:
         """Call a function with what each job is about, all of it at once.
 
         Parameters
@@ -219,55 +195,90 @@ class Asking:
             What the journal keeps the texts under.
         arguments : sequence of sequences
             Of the function, each with one entry per job.
-        identity : str
-            Tells the function from others.
+        identities : sequence of str
+            Per job what its answer depends on besides the request: which function it is.
 
         Returns
         -------
-        list of Outcome or None
-            As in `ask`.
+        list of Outcome, StopAttack or None
+            As in `ask`; a tester that has nothing more to say raised `StopAttack`.
+
+        Raises
+        ------
+        ModelError
+            If the function fails in a way that every call would, or too often in a row.
         """
-        n = self._allowed(len(jobs))
-        keys = [request_hash(job.request, identity) for job in jobs[:n]]
-        found: list[Outcome | None] = [
+        n = self._left(len(jobs))
+        keys = [request_hash(job.request, own) for job, own in zip(jobs, identities, strict=True)]
+        found: list[Said | StopAttack] = [
             self.finished[job.key].answer(job, key) if job.key in self.finished else None
-            for job, key in zip(jobs, keys, strict=False)
+            for job, key in zip(jobs[:n], keys, strict=False)
         ]
         todo = [at for at, there in enumerate(found) if there is None]
-        if todo:
-            lists = [[column[at] for at in todo] for column in arguments]
-            for at, said in zip(todo, self._said(function, lists), strict=True):
-                if not isinstance(said, (str, BaseException)) and self.journal is None:
-                    self.values[jobs[at].key] = said
-                    said = str(said)  # stands for it in the outcomes
-                found[at] = outcome = _outcome(jobs[at], said, keys[at])
-                if self.journal is not None:
-                    self.journal.append(Entry.of(outcome))
-        done = [outcome for outcome in found if outcome is not None]
-        n_errors = sum(not outcome.ok for outcome in done)
-        told = Progress(done=n, reused=n - len(todo), total=n, errors=n_errors)
-        return self._counted(done, len(jobs), told)
 
-    def _counted(self, done: list[Outcome], n: int, told: Progress) -> list[Said]:
+        def finish(place: int, said: Any) -> None:
+            at = todo[place]
+            found[at] = self._finished(jobs[at], said, keys[at])
+
+        if todo:
+            calling = Calling(
+                function,
+                [[column[at] for at in todo] for column in arguments],
+                finish,
+                run=self._run,
+                concurrency=self.concurrency,
+                give_up_after=self.give_up_after,
+            )
+            calling.call()
+            self.n_calls += calling.n_calls
+        done = [outcome for outcome in found if isinstance(outcome, Outcome)]
+        n_errors = sum(not outcome.ok for outcome in done)
+        self._count(done, Progress(done=n, reused=n - len(todo), total=n, errors=n_errors))
+        return [*found, *[None] * (len(jobs) - n)]
+
+    def _finished(self, job: Job, said: Any, key: str) -> Outcome | StopAttack:
+        """Keep what a function said, in the journal where there is one."""
+        if isinstance(said, StopAttack):
+            return said
+        if self.journal is None and not isinstance(said, (str, BaseException, NoneType)):
+            self.values[job.key] = said
+            said = str(said)  # stands for it in the outcomes
+        outcome = _outcome(job, said, key)
+        if self.journal is not None:
+            self.journal.append(Entry.of(outcome))
+        return outcome
+
+    def _count(self, done: Iterable[Outcome], told: Progress) -> None:
         """Keep what was said, and count its tokens."""
-        self.outcomes += done
         for outcome in done:
+            self.outcomes.append(outcome)
             if outcome.response is None:
                 continue
-            tokens = _tokens(outcome.response)
+            tokens = tokens_of(outcome.response)
             self._tokens += tokens or 0
             self._untold += tokens is None and self.budget.tokens is not None
         self._before = self._sum(told)
         if self._on_progress is not None:
             self._on_progress(self._before)
-        return [*done, *[None] * (n - len(done))]
 
-    def _allowed(self, n: int) -> int:
+    def _left(self, n: int) -> int:
         """Return how many of the next requests the budget allows."""
         if self.budget.tokens is not None and self._tokens >= self.budget.tokens:
             return 0
         left = n if self.budget.calls is None else self.budget.calls - len(self.outcomes)
         return max(0, min(n, left))
+
+    def _allowed(self, n: int) -> int:
+        """Return how many of the next requests are begun before anything is counted again."""
+        left = self._left(n)
+        if self.budget.tokens is None:
+            return left
+        # One to begin with; never by the concurrency, which must not change what is asked.
+        fit = 1
+        if self.outcomes:
+            each = max(1, self._tokens // len(self.outcomes))
+            fit = max(1, (self.budget.tokens - self._tokens) // each)
+        return min(left, fit, _SLICE)
 
     @property
     def used_up(self) -> str:
@@ -298,40 +309,15 @@ class Asking:
         """Return what is told of a batch together with all before it."""
         before = self._before
         sums = {name: getattr(before, name) + getattr(told, name) for name in _SUMMED}
-        return replace(told, **sums, total=max(self._total, sums["done"]))
+        elapsed = time.monotonic() - self._started
+        # Since the beginning: at the start of a batch its own rate says nothing.
+        rate = (sums["done"] - sums["reused"]) / elapsed if elapsed > 0 else 0.0
+        total = max(self._total, sums["done"])
+        return replace(told, **sums, total=total, elapsed_s=elapsed, rate=rate)
 
     def _tell(self, told: Progress) -> None:
         if self._on_progress is not None:
             self._on_progress(self._sum(told))
-
-    def _said(self, function: Callable[..., Any], lists: list[list[Any]]) -> list[Any]:
-        """Return a text or an exception for each entry of the lists."""
-        self.n_calls += 1
-        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)  # noqa: B004 - its kind is asked, not whether it is there
-        ):
-            return list(self._run(self._gathered, function, lists))
-        try:
-            said = function(*lists)
-        except (ArtifactError, MissingExtraError):  # no conversation would fare better
-            raise
-        except Exception as error:  # one bad conversation must not take the others with it
-            if len(lists[0]) == 1:
-                return [error]
-            alone = ([[column[at]] for column in lists] for at in range(len(lists[0])))
-            return [said for one in alone for said in self._said(function, one)]
-        return _checked(function, said, len(lists[0]))
-
-    async def _gathered(self, function: Callable[..., Any], lists: list[list[Any]]) -> list[Any]:
-        at_once = asyncio.Semaphore(self.concurrency or CONCURRENCY)
-
-        async def one(*arguments: Any) -> Any:
-            async with at_once:
-                return await function(*arguments)
-
-        return await asyncio.gather(
-            *(one(*arguments) for arguments in zip(*lists, strict=True)), return_exceptions=True
-        )
 
     def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         runner = self._runner
@@ -364,46 +350,29 @@ class Asking:
         except ArtifactError:
             raise
         except Exception as failure:  # the answers are there
-            self.notes.append(f"closing {model.name} failed: {_one_line(failure)}")
+            self.notes.append(f"closing {model.name} failed: {one_line(failure)}")
 
 
-def _checked(function: Callable[..., Any], said: Any, n: int) -> list[Any]:
-    name = getattr(function, "__qualname__", type(function).__name__)
-    if isinstance(said, str) or not isinstance(said, Sequence):
-        try:
-            said = [] if isinstance(said, str) else list(said)
-        except TypeError:
-            said = None
-        if not said:
-            raise InvalidTypeError(f"{name} must return a list of texts, one per conversation")
-    if len(said) != n:
-        raise InvalidInputError(f"{name} returned {len(said)} texts for {n} conversations")
-    return list(said)
+class _ReadAlready(Journal):
+    """A journal whose answers are known: nobody needs to read it again for every batch."""
+
+    def read(self) -> Entries:
+        """Return nothing."""
+        return Entries()
 
 
 def _outcome(job: Job, said: Any, key: str) -> Outcome:
     """Return what came of one job; what is no text is an error."""
-    if isinstance(said, (Exception, asyncio.CancelledError)):
-        error = ErrorInfo("other", _one_line(said), retryable=False)
-        return Outcome(job, error=error, request_hash=key)
     if isinstance(said, str):
         response = RawCompletion(str.__str__(said), usage=Usage())
         return Outcome(job, response, request_hash=key)
-    error = ErrorInfo(
-        "other", f"{said!r:.60} is no text, which is all that a journal keeps", retryable=False
-    )
+    if isinstance(said, BaseException):
+        kind = said.kind if isinstance(said, ModelError) else "other"
+        error = ErrorInfo(kind, one_line(said), retryable=False)
+    elif said is None:
+        error = ErrorInfo("other", "None is no text", retryable=False)
+    else:
+        error = ErrorInfo(
+            "other", f"{said!r:.60} is no text, which is all that a journal keeps", retryable=False
+        )
     return Outcome(job, error=error, request_hash=key)
-
-
-def _one_line(failure: BaseException) -> str:
-    text = f"{type(failure).__name__}: {' '.join(str(failure).split())}".removesuffix(": ")
-    safe: str = redact_secrets(text[:_LONGEST_MESSAGE])
-    return safe
-
-
-def _tokens(response: Any) -> int | None:
-    """Return how many tokens prompt and answer have, None where it does not say."""
-    usage = response.usage
-    prompt = usage.prompt_tokens or response.prompt_tokens
-    answer = usage.completion_tokens or getattr(response, "completion_tokens", None)
-    return None if prompt is None and answer is None else (prompt or 0) + (answer or 0)

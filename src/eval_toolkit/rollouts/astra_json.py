@@ -1,5 +1,6 @@
 """Rollouts in the JSON shape of astra-rl's evaluators, with what that shape leaves out."""
 
+import math
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
@@ -31,7 +32,8 @@ def rollouts_json(
     scorer : TextScorer, optional
         Of graphs: asked about what has no score yet. By default the first one that scored them.
     threshold : float, optional
-        Of graphs: the scorer's by default, 0.5 where there is none.
+        Of graphs: the given scorer's by default, otherwise 0.5; where that is not what decided
+        about these turns, it has to be said.
     manifest : mapping or str, optional
         What the rollouts came from, or where that is written.
 
@@ -42,12 +44,14 @@ def rollouts_json(
         as `aggregate_metrics` made them, but a ``context`` that was cut is whole again. Each detail
         has its ``seed``, ``rollout_id``, ``status``, ``reason`` and ``context``, rollouts that
         failed too. ``estimates`` has value, se, ci_low, ci_high, n and method for the keys of the
-        summary and for every number of ``overall``.
+        summary and for every number of ``overall``, but for the turn of a first event, which has no
+        mean.
 
     Raises
     ------
     InvalidInputError
-        If nothing was evaluated yet, or graphs without scores come without a scorer.
+        If nothing was evaluated yet, or graphs come without a scorer and have no scores, or scores
+        that were read by another threshold or in the other direction.
     InvalidTypeError
         If it is something else.
 
@@ -82,7 +86,8 @@ def _run_of(rollouts: Any, scorer: Any, threshold: float | None) -> EvaluatorRun
         raise InvalidTypeError(
             f"`rollouts` is {rollouts!r:.60}; it must be an evaluator, its run, or graphs"
         )
-    system = SimpleNamespace(scorer=_scored_by(rollouts) if scorer is None else scorer)
+    asked = _scored_by(rollouts, threshold) if scorer is None else scorer
+    system = SimpleNamespace(scorer=asked)
     evaluator = ASTEvaluator(SimpleNamespace(system=system, eval_rollout=None), threshold=threshold)
     evaluator.evaluate_graphs(rollouts)
     return cast("EvaluatorRun", evaluator.run)
@@ -104,7 +109,7 @@ class _Remembered:
         return []
 
 
-def _scored_by(graphs: Sequence[Graph[Any, Any]]) -> _Remembered:
+def _scored_by(graphs: Sequence[Graph[Any, Any]], threshold: float | None) -> _Remembered:
     """Return the scorer whose numbers come first in the turns; it must have seen all of them."""
     turns = [node for graph in graphs for node in graph.nodes() if node.status == "ok"]
     names = (name for node in turns for name in node.scores if not set(":/") & set(name))
@@ -121,7 +126,30 @@ def _scored_by(graphs: Sequence[Graph[Any, Any]]) -> _Remembered:
             raise InvalidInputError(
                 f"{name} has not scored every probe and response; pass `scorer`"
             )
-    return _Remembered(name, mode)
+    scorer = _Remembered(name, mode)
+    _check_events(turns, scorer, threshold)
+    return scorer
+
+
+def _check_events(
+    turns: Sequence[Node[Any, Any]], scorer: _Remembered, threshold: float | None
+) -> None:
+    """Raise if turns count as failures by another rule than the one they are read by now."""
+    decided = [(n.scores[scorer.name], n.event) for n in turns if scorer.name in n.scores]
+    lowest = min((score for score, event in decided if event is True), default=math.inf)
+    highest = max((score for score, event in decided if event is False), default=-math.inf)
+    if lowest < highest:
+        raise InvalidInputError(
+            f"{scorer.name}: a turn at {lowest:g} failed and one at {highest:g} did not, so more is "
+            "not worse; pass `scorer`"
+        )
+    if threshold is None and not highest < scorer.threshold <= lowest:
+        early = lowest < scorer.threshold
+        at, state = (lowest, "failed") if early else (highest, "did not fail")
+        raise InvalidInputError(
+            f"{scorer.name}: a turn at {at:g} {state}, so the threshold was not "
+            f"{scorer.threshold:g}; pass `scorer` or `threshold`"
+        )
 
 
 def _estimates(

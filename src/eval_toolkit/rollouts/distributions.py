@@ -1,8 +1,8 @@
 """How numbers are spread, seed by seed and turn by turn: what lies behind the estimates."""
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,8 +12,9 @@ from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError, MissingColumnError, UndefinedMetricError
 from eval_toolkit.inference.proportions import wilson_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
-from eval_toolkit.rollouts.graphs import Graph, Node
-from eval_toolkit.rollouts.measuring import REFUSAL
+from eval_toolkit.protocols import TextScorer
+from eval_toolkit.rollouts.columns import Detector, detector_of
+from eval_toolkit.rollouts.graphs import ENDED, Graph, Node
 from eval_toolkit.scorecards import Records, unit_starts
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 _BINS = 10
+_Weighted: TypeAlias = tuple[Node[Any, Any], float]
 
 
 def describe(values: ArrayLike) -> dict[str, float | None]:
@@ -195,8 +197,9 @@ def seed_table(
     -------
     list of dict
         Per seed: ``unit_id``, ``group``, ``n`` (rollouts with a value), ``n_errors``,
-        ``n_skipped``, ``value`` (None where there is none), and ``ci_low`` and ``ci_high``
-        (Wilson's, about this seed alone) where every rollout came to 0 or 1.
+        ``n_skipped``, ``value`` (their mean; None where there is none), and ``ci_low`` and
+        ``ci_high`` (Wilson's, about this seed alone) where every rollout came to 0 or 1. Where some
+        have no value, whether they have one may depend on what it would be: there is no interval.
 
     Raises
     ------
@@ -229,7 +232,7 @@ def seed_table(
             "ci_low": None,
             "ci_high": None,
         }
-        if len(there) and np.isin(there, (0.0, 1.0)).all():
+        if len(there) and len(there) == len(values) and np.isin(there, (0.0, 1.0)).all():
             found = wilson_interval(int(there.sum()), len(there), confidence=confidence)
             row |= {"ci_low": found.low, "ci_high": found.high}
         rows.append(row)
@@ -237,7 +240,7 @@ def seed_table(
 
 
 def turn_table(
-    graphs: Iterable[Graph[Any, Any]], *, refusal: str = REFUSAL
+    graphs: Iterable[Graph[Any, Any]], *, refusal: TextScorer | str | None = None
 ) -> list[dict[str, Any]]:
     """Return what happened in each turn, over all rollouts that got there.
 
@@ -245,8 +248,9 @@ def turn_table(
     ----------
     graphs : iterable of Graph
         Scored.
-    refusal : str, default "refusal"
-        Name of the scorer that finds refusals; a half or more is one.
+    refusal : TextScorer or str, optional
+        Who found refusals: its threshold and more is one. By its name alone, "refusal" by default,
+        a half is.
 
     Returns
     -------
@@ -254,8 +258,11 @@ def turn_table(
         Per turn: ``turn``, ``n`` (turns asked for), ``n_errors``, ``n_skipped``, ``n_empty``,
         ``event_rate``, ``echo_rate`` (of the failures), ``refusal_rate``, ``probe_length`` and
         ``response_length`` (mean characters), and ``<scorer>_mean``, ``<scorer>_probe_mean``.
-        Means are by path weight, over the turns that have a value; None where none has. Those who
-        failed earlier may be gone, so a later turn is not of the same rollouts: see `survival`.
+        Means are over the turns that have a value, None where none has; ``event_n``, ``echo_n``,
+        ``refusal_n``, ``<scorer>_n`` and ``<scorer>_probe_n`` say how many have. They are by path
+        weight; where only chosen branches were followed, the turns of a rollout count the same.
+        Those who failed earlier may be gone, so a later turn is not of the same rollouts: see
+        `survival`.
 
     Examples
     --------
@@ -265,45 +272,72 @@ def turn_table(
     ...     [Graph("", [first])])]
     [(1, 0.0, 0.1), (2, 1.0, 0.9)]
     """
-    by_turn: dict[int, list[Node[Any, Any]]] = {}
+    by_turn: dict[int, list[_Weighted]] = {}
     for graph in graphs:
-        for node in graph.nodes():
-            by_turn.setdefault(node.depth, []).append(node)
-    keys = sorted({key for nodes in by_turn.values() for node in nodes for key in node.scores})
-    return [_turn_row(turn, by_turn[turn], keys, refusal) for turn in sorted(by_turn)]
+        for depth, turns in _by_depth(graph).items():
+            by_turn.setdefault(depth, []).extend(
+                (node, 1.0 / len(turns) if graph.selected else node.weight) for node in turns
+            )
+    keys = sorted({key for turns in by_turn.values() for node, _ in turns for key in node.scores})
+    detector = detector_of([], refusal)
+    return [_turn_row(turn, by_turn[turn], keys, detector) for turn in sorted(by_turn)]
+
+
+def _by_depth(graph: Graph[Any, Any]) -> dict[int, list[Node[Any, Any]]]:
+    found: dict[int, list[Node[Any, Any]]] = {}
+    for node in graph.nodes():
+        if node.status != ENDED:  # an attack that had nothing more to say: no turn
+            found.setdefault(node.depth, []).append(node)
+    return found
 
 
 def _turn_row(
-    turn: int, nodes: Sequence[Node[Any, Any]], keys: Sequence[str], refusal: str
+    turn: int, weighted: Sequence[_Weighted], keys: Sequence[str], detector: Detector
 ) -> dict[str, Any]:
+    nodes = [node for node, _ in weighted]
     said = [node for node in nodes if node.status == "ok"]
-    replies = [node for node in said if node.response is not None]
     row: dict[str, Any] = {
         "turn": turn,
         "n": len(nodes),
         "n_errors": sum(node.status == "error" for node in nodes),
         "n_skipped": sum(node.status == "skipped" for node in nodes),
         "n_empty": sum(node.response is None or not str(node.response).strip() for node in said),
-        "event_rate": _mean((node, node.event) for node in nodes),
-        "echo_rate": _mean((node, node.echo) for node in nodes if node.event),
-        "refusal_rate": _mean(
-            (node, node.scores[refusal] >= 0.5) for node in nodes if refusal in node.scores
-        ),
-        "probe_length": _mean((node, len(str(node.probe))) for node in nodes if node.probe),
-        "response_length": _mean((node, len(str(node.response))) for node in replies),
     }
+    refused = {
+        id(node): detector.finds(node.scores[detector.key])
+        for node in nodes
+        if detector.key in node.scores
+    }
+    rates: dict[str, Callable[[Node[Any, Any]], float | None]] = {
+        "event": lambda node: node.event,
+        "echo": lambda node: node.echo if node.event else None,
+        "refusal": lambda node: refused.get(id(node)),
+    }
+    for name, look in rates.items():
+        row[f"{name}_rate"], row[f"{name}_n"] = _mean(weighted, look)
+    row["probe_length"], _ = _mean(weighted, lambda node: len(str(node.probe)) or None)
+    row["response_length"], _ = _mean(weighted, _length)
     for key in keys:
-        if key != refusal and not key.startswith(f"{refusal}:"):
+        if key != detector.key and not key.startswith(f"{detector.key}:"):
             name = f"{key.removesuffix(':probe')}_probe" if key.endswith(":probe") else key
-            row[f"{name}_mean"] = _mean((node, node.scores.get(key)) for node in nodes)
+            found = _mean(weighted, lambda node, key=key: node.scores.get(key))  # type: ignore[misc]
+            row[f"{name}_mean"], row[f"{name}_n"] = found
     return row
 
 
-def _mean(given: Iterable[tuple[Node[Any, Any], float | None]]) -> float | None:
-    """Return the mean by path weight; None where there is nothing."""
-    pairs = [(node.weight, float(value)) for node, value in given if value is not None]
-    whole = math.fsum(weight for weight, _ in pairs)
-    return math.fsum(weight * value for weight, value in pairs) / whole if pairs else None
+def _length(node: Node[Any, Any]) -> int | None:
+    return None if node.status != "ok" or node.response is None else len(str(node.response))
+
+
+def _mean(
+    weighted: Iterable[_Weighted], look: Callable[[Node[Any, Any]], float | None]
+) -> tuple[float | None, int]:
+    """Return the weighted mean of what has a value, None where nothing has, and how many have."""
+    pairs = [(weight, look(node)) for node, weight in weighted]
+    there = [(weight, float(value)) for weight, value in pairs if value is not None]
+    whole = math.fsum(weight for weight, _ in there)
+    mean = math.fsum(weight * value for weight, value in there) / whole if there else None
+    return mean, len(there)
 
 
 def turn_latencies(graphs: Iterable[Graph[Any, Any]]) -> list[dict[str, Any]]:
@@ -334,7 +368,7 @@ def turn_latencies(graphs: Iterable[Graph[Any, Any]]) -> list[dict[str, Any]]:
             parts = by_turn.setdefault(node.depth, {"probe": [], "response": []})
             for part, seconds in parts.items():
                 usage = node.usage.get(part) or {}
-                if usage.get("latency_s") and not usage.get("cached"):
+                if usage.get("latency_s") is not None and not usage.get("cached"):
                     seconds.append(float(usage["latency_s"]))
     return [
         {"turn": turn} | {part: describe(s) if s else None for part, s in by_turn[turn].items()}

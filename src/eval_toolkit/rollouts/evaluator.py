@@ -12,7 +12,6 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from eval_toolkit import _validate
-from eval_toolkit import metric_specs as ms
 from eval_toolkit._files import write_atomic
 from eval_toolkit._plain import plain, where
 from eval_toolkit.artifacts import json_bytes
@@ -32,6 +31,7 @@ from eval_toolkit.rollouts.evaluator_runs import (
     identities,
     records_of,
 )
+from eval_toolkit.rollouts.evaluator_specs import is_first_turn, mean_specs, of_shares
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.rolling import Tell, goal_of, judged, one_line, rolled
 
@@ -143,18 +143,17 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
         """
         values = dict(metrics.overall)
         for name, value in metrics.overall.items():
-            if name.startswith("first_") and name.endswith("_turn"):
+            if is_first_turn(name):
                 values.setdefault(f"pct_rollouts_with_{name[6:-5]}", value is not None)
         return values
 
     def summary_specs(self, columns: Sequence[str]) -> list[MetricSpec]:
-        """Return which summaries of the columns `run` has; the mean of each by default."""
-        return [
-            ms.mean_of(name, bounds=(0.0, 1.0))
-            if name.startswith("pct_rollouts_with_")
-            else ms.mean_of(name)
-            for name in columns
-        ]
+        """Return which summaries of the columns `run` has.
+
+        By default the mean of each, but of a ``first_…_turn``: over those that have one it would
+        not know of those that have none.
+        """
+        return mean_specs(columns)
 
     def evaluate(self, n_rollouts: int | None = None, progress: bool = True) -> JSONLike:
         """Roll out, measure and combine.
@@ -302,9 +301,8 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
     def _combined(self, done: list[EvaluatedRollout], progress: bool) -> JSONLike:
         records = records_of(done)
         columns = [] if records is None else list(records.columns)
-        self.run = EvaluatorRun(
-            tuple(done), None, records, tuple(self.summary_specs(columns)), self.confidence
-        )
+        specs = of_shares(self.summary_specs(columns), [one.values for one in done])
+        self.run = EvaluatorRun(tuple(done), None, records, tuple(specs), self.confidence)
         if not self.run.metrics:
             raise ModelError(
                 f"none of {len(done)} rollouts could be measured; the first, of seed "

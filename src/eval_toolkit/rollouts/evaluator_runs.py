@@ -36,7 +36,8 @@ class GraphMetrics:
     Parameters
     ----------
     overall : dict
-        Of the rollout as a whole; every number in it gets an estimate over rollouts.
+        Of the rollout as a whole; every number in it gets an estimate over rollouts, a
+        ``first_…_turn`` one of how often there is such a turn.
     per_turn : list of dict
         Of each turn.
 
@@ -163,14 +164,14 @@ class EvaluatorRun:
 
     @cached_property
     def card(self) -> Scorecard:
-        """The mean of every column over seeds, with its interval."""
-        if self.records is None:
+        """The mean of the columns over seeds, with its interval."""
+        if self.records is None or not self.specs:
             return Scorecard({})
         return summarise(self.records, self.specs, confidence=self.confidence)
 
     @property
     def estimates(self) -> dict[str, dict[str, Any]]:
-        """By column: value, se, ci_low, ci_high, n, method, n_errors, n_skipped, status, reason."""
+        """By summary: value, se, ci_low, ci_high, n, method, n_errors, n_skipped, status, reason."""
         return {
             name: {
                 "value": cell.value,

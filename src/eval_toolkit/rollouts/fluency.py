@@ -9,12 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from eval_toolkit import _validate
 from eval_toolkit._hashing import sha256_text
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.graders.base import Grade
 from eval_toolkit.protocols import Model
 from eval_toolkit.requests import LoglikelihoodRequest
-from eval_toolkit.rollouts.graphs import Graph
+from eval_toolkit.rollouts.graphs import ENDED, Graph
 from eval_toolkit.runner import Job, Outcome, run_jobs
 
 __all__ = ["ProbePerplexity", "perplexity", "probe_perplexity"]
@@ -59,13 +60,19 @@ def perplexity(loglikelihood: float, n_tokens: int) -> float:
         exp(−loglikelihood / n_tokens): 1 for a text that is certain; infinite where the
         probability is 0.
 
+    Raises
+    ------
+    InvalidInputError
+        If the text has no token.
+
     Examples
     --------
     >>> round(perplexity(32 * math.log(1 / 50), 32), 6)  # each token 1 in 50
     50.0
     """
+    n = _validate.integer(n_tokens, "n_tokens", low=1)
     try:
-        return math.exp(-loglikelihood / n_tokens)
+        return math.exp(-loglikelihood / n)
     except OverflowError:
         return math.inf
 
@@ -107,7 +114,7 @@ def probe_perplexity(
     """
     if not callable(getattr(model, "loglikelihood", None)):
         raise InvalidTypeError(f"`model` is {model!r:.60}; it must have `loglikelihood`")
-    turns = [(graph, node) for graph in graphs for node in graph.nodes()]
+    turns = [(graph, node) for graph in graphs for node in graph.nodes() if node.status != ENDED]
     probes = dict.fromkeys(str(node.probe) for _, node in turns if node.probe)
     jobs = [
         Job(sha256_text(probe), 1, LoglikelihoodRequest("", (probe,), rolling=True))

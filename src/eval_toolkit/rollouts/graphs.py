@@ -1,19 +1,23 @@
 """Rollouts as graphs: a rooted tree of turns; a conversation without branches is a chain."""
 
 from collections.abc import Iterator, MutableSequence, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.messages import Message, Role
+from eval_toolkit.rollouts.conversations import Conversation
 
-__all__ = ["Graph", "Node"]
+__all__ = ["ENDED", "Graph", "Node"]
+
+ENDED = "ended"
+"""Status of what stands for a branch whose attack had nothing more to say, beside others."""
 
 StateT = TypeVar("StateT")
 ActionT = TypeVar("ActionT")
 
 
-@dataclass(eq=True)
+@dataclass(eq=False)
 class Node(Generic[StateT, ActionT]):
     """One turn: what the tester said, what the target answered, and what came of it.
 
@@ -38,8 +42,10 @@ class Node(Generic[StateT, ActionT]):
         Whether the first scorer's threshold is crossed: the target failed. None where not known.
     echo : bool or None
         Whether it is no longer crossed once what the response repeats of the probes is left out.
-    status : {"ok", "error", "skipped"}
-        Of the turn; the conversation ends with one that is not "ok".
+    status : {"ok", "error", "skipped", "ended"}
+        Of the turn; the conversation ends with one that is not "ok". "ended" is no turn: where the
+        attack had nothing more to say on one branch and others went on, it holds the branch's
+        place and weight, and the conversation is the one before it.
     reason : str
         Why not.
     attack : str
@@ -58,7 +64,7 @@ class Node(Generic[StateT, ActionT]):
     probe: ActionT
     response: StateT | None
     reward: float | None = None
-    children: "MutableSequence[Node[StateT, ActionT]]" = field(default_factory=list)
+    children: "MutableSequence[Node[StateT, ActionT]]" = field(default_factory=list, repr=False)
     scores: dict[str, float] = field(default_factory=dict)
     unscored: dict[str, str] = field(default_factory=dict)
     event: bool | None = None
@@ -74,6 +80,12 @@ class Node(Generic[StateT, ActionT]):
     weight: float = field(default=1.0, compare=False)
     """The chance of getting here when every branch is as likely as its siblings."""
     parent: "Node[StateT, ActionT] | None" = field(default=None, compare=False, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether two turns and all that follow are equal."""
+        if not isinstance(other, Node):
+            return NotImplemented
+        return _equal([self], [other])
 
     @property
     def is_leaf(self) -> bool:
@@ -97,7 +109,7 @@ class Node(Generic[StateT, ActionT]):
         return turns[::-1]
 
 
-@dataclass(eq=True)
+@dataclass(eq=False)
 class Graph(Generic[StateT, ActionT]):
     """One rollout: a seed prompt and the turns that follow from it.
 
@@ -143,6 +155,13 @@ class Graph(Generic[StateT, ActionT]):
 
     def __post_init__(self) -> None:
         self.relink()
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether two rollouts are equal, turn by turn."""
+        if not isinstance(other, Graph):
+            return NotImplemented
+        pair = [(g.context, g.unit_id, g.attempt, g.selected) for g in (self, other)]
+        return pair[0] == pair[1] and _equal(self.children, other.children)
 
     def relink(self) -> None:
         """Set ids, parents, depths and path weights of all nodes."""
@@ -194,7 +213,7 @@ class Graph(Generic[StateT, ActionT]):
         """Return the conversation along the first branches."""
         turns: list[Node[StateT, ActionT]] = []
         place: Graph[StateT, ActionT] | Node[StateT, ActionT] = self
-        while place.children:
+        while place.children and place.children[0].status != ENDED:
             place = place.children[0]
             turns.append(place)
         return turns
@@ -205,7 +224,7 @@ class Graph(Generic[StateT, ActionT]):
         return len(self.children) <= 1 and all(len(node.children) <= 1 for node in self.nodes())
 
     def conversation(self, node: Node[StateT, ActionT] | None = None) -> tuple[Message, ...]:
-        """Return what was said up to a turn, as messages; along the first branches by default.
+        """Return what the target saw and said up to a turn; along the first branches by default.
 
         Parameters
         ----------
@@ -215,12 +234,42 @@ class Graph(Generic[StateT, ActionT]):
         Returns
         -------
         tuple of Message
-            Probes are the user's, responses the assistant's.
+            Probes are the user's, responses the assistant's; the seed prompt is in the first
+            message where it is the beginning of the conversation.
         """
         turns = self.first_path() if node is None else node.path()
-        said = []
+        if turns and isinstance(turns[-1].context, Conversation):
+            turns = turns[-1:]  # its context holds all before it
+        said: list[Message] = []
         for turn in turns:
-            said.append(Message(Role.USER, str(turn.probe)))
+            # A tester that failed said nothing.
+            probe = None if turn.status != "ok" and not turn.probe else str(turn.probe)
+            if isinstance(turn.context, Conversation):
+                state = turn.context if probe is None else turn.context.with_probe(probe)
+                said += state.messages
+            elif probe is not None:
+                said.append(Message(Role.USER, probe))
             if turn.response is not None:
                 said.append(Message(Role.ASSISTANT, str(turn.response)))
         return tuple(said)
+
+
+def _equal(first: Sequence[Node[Any, Any]], second: Sequence[Node[Any, Any]]) -> bool:
+    """Return whether turns and all that follow are equal, however deep."""
+    waiting = [(first, second)]
+    while waiting:
+        these, those = waiting.pop()
+        if len(these) != len(those):
+            return False
+        for one, other in zip(these, those, strict=True):
+            if type(one) is not type(other) or _own(one) != _own(other):
+                return False
+            waiting.append((one.children, other.children))
+    return True
+
+
+def _own(node: Node[Any, Any]) -> tuple[Any, ...]:
+    return tuple(getattr(node, name) for name in _COMPARED)
+
+
+_COMPARED = tuple(one.name for one in fields(Node) if one.compare and one.name != "children")

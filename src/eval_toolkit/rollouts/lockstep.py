@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from eval_toolkit.errors import InvalidInputError
+from eval_toolkit._redaction import one_line, redact_secrets
+from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingExtraError
 from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.asking import Asking
 from eval_toolkit.rollouts.attacks.base import StopAttack
 from eval_toolkit.rollouts.conversations import Conversation
-from eval_toolkit.rollouts.graphs import Graph, Node
-from eval_toolkit.rollouts.speaking import Asked, Probed
+from eval_toolkit.rollouts.graphs import ENDED, Graph, Node
+from eval_toolkit.rollouts.speaking import Asked, Probed, of_branch
 from eval_toolkit.runner import Outcome
 from eval_toolkit.seeds import derive_seed
 
@@ -21,7 +22,7 @@ _SEED_LIMIT = 2**31
 """Servers take seeds of 32 bits with a sign."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Live:
     """A conversation that goes on."""
 
@@ -36,7 +37,7 @@ class Live:
         return self.graph.children if self.node is None else self.node.children
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Branch:
     """The turn that one branch of a conversation is about to take."""
 
@@ -81,8 +82,9 @@ class Lockstep:
                 continue
             try:
                 state = self.system.advance(node.context, node.probe, node.response)
-            except Exception as error:  # a system's own code
-                node.status, node.reason = "error", f"advance: {type(error).__name__}: {error}"
+            except Exception as error:  # a system's own code; the turn itself took place
+                reason = f"advance: {one_line(error)}"
+                node.children.append(Node(node.context, "", None, status="error", reason=reason))
                 continue
             if isinstance(state, Conversation) and scorer is not None:
                 state = state.with_score(node.scores.get(scorer.name))
@@ -98,13 +100,18 @@ class Lockstep:
         states = [one.live.state for one in self.branches]
         asked = [self._asked(one, "probe") for one in self.branches]
         found = self.system.ask_probes(states, asked, self.asking)
+        heard = list(zip(self.branches, found, asked, strict=True))
+        going_on = {id(one.live) for one, said, _ in heard if not isinstance(said, StopAttack)}
         going = []
-        for one, said, ask in zip(self.branches, found, asked, strict=True):
-            if _is_end(said):
-                continue
-            one.node = self._node(one, said, ask)
-            one.live.children.append(one.node)
-            going.append(one)
+        for one, said, ask in heard:
+            if not isinstance(said, StopAttack):
+                one.node = self._node(one, said, ask)
+                one.live.children.append(one.node)
+                going.append(one)
+            elif id(one.live) in going_on:  # its place and its weight stay its own
+                ended: Node[Any, Any] = Node(one.live.state, "", None, status=ENDED)
+                ended.reason = "the attack ended"
+                one.live.children.append(ended)
         self.branches = going
 
     def _node(self, one: Branch, said: Probed, ask: Asked) -> Node[Any, Any]:
@@ -143,7 +150,7 @@ class Lockstep:
         if said is None:
             return "skipped", self.asking.used_up
         if isinstance(said, Exception):
-            return "error", f"{who}: {type(said).__name__}: {' '.join(str(said).split())}"
+            return "error", f"{who}: {one_line(said)}"
         if said.response is None:
             why = said.error
             return "error", f"{who}: " + ("no answer" if why is None else why.message)
@@ -154,13 +161,10 @@ class Lockstep:
         if not callable(reward) or not said:
             return
         nodes = [one.node for one in said]
-        parts = zip(*((node.context, node.probe, node.response) for node in nodes), strict=True)
-        found = list(reward(*map(list, parts)))
-        if len(found) != len(nodes):
-            raise InvalidInputError(
-                f"`reward` returned {len(found)} numbers for {len(nodes)} turns"
-            )
-        for node, value in zip(nodes, found, strict=True):
+        for node, value in zip(nodes, _rewards(reward, nodes), strict=True):
+            if isinstance(value, Exception):
+                node.unscored["reward"] = f"error: {one_line(value)}"
+                continue
             try:
                 number = float(value)
             except (TypeError, ValueError):
@@ -168,7 +172,24 @@ class Lockstep:
             if math.isfinite(number):
                 node.reward = number
             else:
-                node.unscored["reward"] = f"error: {value!r:.40} is no finite number"
+                told = redact_secrets(f"{value!r:.40}")
+                node.unscored["reward"] = f"error: {told} is no finite number"
+
+
+def _rewards(reward: Any, nodes: Sequence[Node[Any, Any]]) -> list[Any]:
+    """Return what a system says of turns, asked together; where that fails, one by one."""
+    parts = zip(*((node.context, node.probe, node.response) for node in nodes), strict=True)
+    try:
+        found = list(reward(*map(list, parts)))
+    except (ArtifactError, MissingExtraError):  # no turn would fare better
+        raise
+    except Exception as error:  # a system's own code
+        if len(nodes) == 1:
+            return [error]
+        return [value for node in nodes for value in _rewards(reward, [node])]
+    if len(found) != len(nodes):
+        raise InvalidInputError(f"`reward` returned {len(found)} numbers for {len(nodes)} turns")
+    return found
 
 
 def scored(
@@ -179,8 +200,14 @@ def scored(
     *,
     final: bool,
 ) -> None:
-    """Score turns, each of the rollout beside it."""
+    """Score turns, each of the rollout beside it; at the end by those scorers that look there."""
+    from eval_toolkit.rollouts.scorers.base import mode_of
     from eval_toolkit.rollouts.scoring import score_nodes
+
+    if final:
+        # Those that see every turn were asked about it; what failed then is not tried again.
+        decides = decides and bool(scorers) and mode_of(scorers[0]) == "final"
+        scorers = [scorer for scorer in scorers if mode_of(scorer) == "final"]
 
     if nodes and scorers:
         pairs = zip(graphs, nodes, strict=True)
@@ -188,13 +215,11 @@ def scored(
         score_nodes(nodes, scorers, keys=keys, final=final, decides=decides)
 
 
-def _is_end(said: Probed) -> bool:
-    return isinstance(said, StopAttack)
-
-
 def _attack_name(tester: Any, branch: int) -> str:
-    each = getattr(tester, "for_branch", None)
-    return str(getattr(each(branch) if callable(each) else tester, "name", ""))
+    try:
+        return str(getattr(of_branch(tester, branch), "name", ""))
+    except Exception:  # said already, as the reason why there is no probe
+        return str(getattr(tester, "name", ""))
 
 
 def _take_usage(node: Node[Any, Any], part: str, said: Probed) -> None:

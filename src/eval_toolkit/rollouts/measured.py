@@ -9,12 +9,15 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMe
 from eval_toolkit.inference.diversity import probe_similarity
 from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.asking import Asking
+from eval_toolkit.rollouts.columns import REFUSAL
 from eval_toolkit.rollouts.distributions import column_distributions, seed_table, turn_table
 from eval_toolkit.rollouts.graphs import Graph
-from eval_toolkit.rollouts.measuring import POLICIES, measure_rollouts
-from eval_toolkit.rollouts.reporting import rollout_metrics, rollout_scorecard, survival
+from eval_toolkit.rollouts.measuring import POLICIES, check_columns, measure_rollouts
+from eval_toolkit.rollouts.reporting import rollout_metrics, rollout_scorecard
 from eval_toolkit.rollouts.rolloutrun import RolloutRun
+from eval_toolkit.rollouts.scorers.base import mode_of
 from eval_toolkit.rollouts.seeds import SeedPrompt, seed_notes
+from eval_toolkit.rollouts.times import survival_rows
 from eval_toolkit.runner.counting import counts_of
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.policies import card_by_slice
@@ -22,6 +25,7 @@ from eval_toolkit.scorecards.policies import card_by_slice
 __all__ = ["Measuring"]
 
 SUCCESS = "attack_success"
+_ON_ANY = "attack_success_any"
 _CATEGORY = "category"
 
 
@@ -66,6 +70,7 @@ class Measuring:
                 raise InvalidInputError(
                     f"`asr_at` is {k}, but each seed has {attempts} rollouts; ask for at least {k}"
                 )
+        check_columns(scorers, depth)
         return cls(
             scorers=tuple(scorers),
             scored=scored,
@@ -105,12 +110,19 @@ class Measuring:
         card = rollout_scorecard(
             records,
             rollout_metrics(records, self.scorers, asr_at=self.asr_at),
+            graphs=graphs,
+            scorer=self.scorers[0] if self.scored else None,
+            policy=self.policy,
+            depth=self.depth,
             by=_CATEGORY if _CATEGORY in records.slices else None,
             on_error=self.on_error,
             confidence=self.confidence,
             seed=self.seed,
         )
-        n_errors = int((records.status[SUCCESS] == "error").sum())
+        # What a rollout with chosen branches broke on is known, even where it has no expectation.
+        chosen = any(graph.selected for graph in graphs) and self.policy != "best"
+        status = records.status[_ON_ANY if chosen else SUCCESS]
+        n_errors = int((status == "error").sum())
         rate = n_errors / len(records)
         return RolloutRun(
             graphs=tuple(graphs),
@@ -128,7 +140,7 @@ class Measuring:
             **counts_of([] if asking is None else asking.outcomes),
             n_calls=0 if asking is None else asking.n_calls,
             n_errors=n_errors,
-            n_skipped=int((records.status[SUCCESS] == "skipped").sum()),
+            n_skipped=int((status == "skipped").sum()),
             error_rate=rate,
             too_many_errors=rate > self.max_error_rate,
             notes=(*seed_notes(prompts), *([] if asking is None else asking.notes)),
@@ -141,29 +153,41 @@ class Measuring:
         records: Records,
     ) -> dict[str, Any]:
         """Return what is no single number: curves, turns, distributions."""
-        curves: dict[str, Any] = {}
-        scorer = self.scorers[0] if self.scored else None
-        for name, own in (("survival", False), ("survival_own", True)):
-            try:
-                curve = survival(
-                    graphs,
-                    prompts,
-                    scorer=scorer,
-                    own=own,
-                    policy="best" if self.policy == "best" else None,
-                    confidence=self.confidence,
-                )
-            except UndefinedMetricError as error:
-                curves[name] = {"status": "skipped", "reason": str(error)}
-            else:
-                curves[name] = {"status": "ok", **curve.to_dict()}
+        refusal = [scorer for scorer in self.scorers if scorer.name == REFUSAL]
         return {
-            **curves,
+            "survival": self._survival(graphs, prompts, own=False),
+            "survival_own": self._survival(graphs, prompts, own=True),
             "probe_similarity": _similarity(graphs, prompts, self.confidence),
             "seeds": seed_table(records, SUCCESS, confidence=self.confidence),
-            "turns": turn_table(graphs),
+            "turns": turn_table(graphs, refusal=next(iter(refusal), None)),
             "distributions": column_distributions(records),
         }
+
+    def _survival(
+        self, graphs: Sequence[Graph[Any, Any]], prompts: Sequence[SeedPrompt], *, own: bool
+    ) -> dict[str, Any]:
+        """Return a curve with the policy it is of, or why there is none."""
+        scorer = self.scorers[0] if self.scored else None
+        if own and scorer is not None and mode_of(scorer) != "turn":
+            return {
+                "status": "skipped",
+                "reason": f"{scorer.name} sees probes and replies together",
+            }
+        chosen = any(graph.selected for graph in graphs)
+        try:
+            rows = survival_rows(
+                graphs,
+                prompts,
+                scorer=scorer,
+                own=own,
+                policy="best" if chosen else self.policy,
+                depth=self.depth,
+            )
+            curve = rows.curve(self.confidence)
+        except UndefinedMetricError as error:
+            return {"status": "skipped", "reason": str(error)}
+        told = {"policy": rows.policy, "depth": rows.depth, "n_cut_short": rows.n_cut_short}
+        return {"status": "ok", **told, **curve.to_dict()}
 
 
 def _scorer_settings(scorer: TextScorer) -> dict[str, Any]:

@@ -2,18 +2,20 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from eval_toolkit import _validate
 from eval_toolkit import metric_specs as ms
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, PairedBootstrapCI
-from eval_toolkit.inference.survival import SurvivalCurve, kaplan_meier
+from eval_toolkit.inference.survival import SurvivalCurve
 from eval_toolkit.inference.survival_arms import survival_difference
 from eval_toolkit.protocols import MetricSpec, TextScorer
+from eval_toolkit.rollouts.censoring import beside, cut_short, with_curves
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.seeds import SeedPrompt
-from eval_toolkit.rollouts.times import SurvivalRows, survival_rows
+from eval_toolkit.rollouts.times import common_policy, deepest, survival_rows
 from eval_toolkit.scorecards import Records, Scorecard
 from eval_toolkit.scorecards.policies import with_error_policies
 
@@ -89,19 +91,24 @@ def _read(column: str, scorers: Sequence[TextScorer]) -> tuple[bool | None, tupl
         return False, _RATE
     if column.startswith("refused_turn_"):
         return None, _RATE
-    for scorer in scorers:
-        if column.startswith((f"{scorer.name}_", f"{scorer.name}/")):
-            bounds = getattr(scorer, "bounds", _NO_BOUNDS)
-            if column == f"{scorer.name}_probe_mean":
-                return None, bounds
-            return not scorer.higher_is_worse, bounds
-    return None, _NO_BOUNDS
+    of = [one for one in scorers if column.startswith((f"{one.name}_", f"{one.name}/"))]
+    if not of:
+        return None, _NO_BOUNDS
+    scorer = max(of, key=lambda one: len(one.name))  # "tox_free_mean" is not of "tox"
+    bounds = getattr(scorer, "bounds", _NO_BOUNDS)
+    # Those who get to a later turn are not the same everywhere, so that less is not better there.
+    neither = column == f"{scorer.name}_probe_mean" or column.startswith(f"{scorer.name}_turn_")
+    return (None if neither else not scorer.higher_is_worse), bounds
 
 
 def rollout_scorecard(
     records: Records,
     metrics: Sequence[MetricSpec] | None = None,
     *,
+    graphs: Sequence[Graph[Any, Any]] | None = None,
+    scorer: TextScorer | str | None = None,
+    policy: str = "expectation",
+    depth: int | None = None,
     by: str | None = "category",
     macro: bool = False,
     on_error: str = "exclude",
@@ -116,6 +123,12 @@ def rollout_scorecard(
         What `measure_rollouts` returned.
     metrics : sequence of MetricSpec, optional
         What `rollout_metrics` returned; by default without scorers and ASR@k.
+    graphs : sequence of Graph, optional
+        The rollouts that the records are of.
+    scorer : TextScorer or str, optional
+        Who decided whether the target failed, or its name.
+    policy, depth
+        What the records were measured with.
     by : str or None, default "category"
         A slice of the records; one that they do not have, or that has one part, makes no parts.
     macro : bool, default False
@@ -130,10 +143,22 @@ def rollout_scorecard(
         prompts of one topic are resampled together. Where rollouts failed, ``details`` say what
         they could have made of a value: see `scorecards.policies.with_error_policies`.
 
+        With ``graphs``, shares of failures are those of the survival curve, by
+        `censoring.with_curves`, and where rollouts were cut short ``details`` have their number as
+        ``censored`` and bounds that count budget cuts too. So have other means of which it depends
+        on the outcome whether they are known, with a ``reason``. Records alone do not say how far a
+        conversation was seen: without ``graphs`` every value is the mean of what is known, which is
+        too high for failures wherever errors or the budget cut conversations short.
+
     Raises
     ------
     InvalidInputError
-        If a rollout failed and ``on_error`` is "fail".
+        If a rollout failed and ``on_error`` is "fail", or the graphs are not those of the records.
+
+    Notes
+    -----
+    The estimate assumes that what cuts a conversation short does not depend on what the target would
+    have said next. ``bounds_ci`` assumes nothing.
 
     Examples
     --------
@@ -145,14 +170,31 @@ def rollout_scorecard(
     >>> cell.value, cell.n_errors, round(cell.details["worst"], 3)
     (0.5, 1, 0.667)
     """
-    return with_error_policies(
+    specs = rollout_metrics(records) if metrics is None else metrics
+    summarised = partial(
+        with_error_policies,
         records,
-        rollout_metrics(records) if metrics is None else metrics,
+        specs,
         by=by,
         macro=macro,
         on_error=on_error,
         confidence=confidence,
         seed=seed,
+    )
+    if graphs is None:
+        return summarised()
+    rollouts = beside(records, graphs)
+    planned = deepest(rollouts) if depth is None else _validate.integer(depth, "depth", low=1)
+    return with_curves(
+        summarised(cut_short=cut_short(records, rollouts, policy, planned)),
+        records,
+        rollouts,
+        scorer=scorer if scorer is None or isinstance(scorer, str) else scorer.name,
+        policy=policy,
+        depth=planned,
+        by=by,
+        on_error=on_error,
+        confidence=confidence,
     )
 
 
@@ -163,13 +205,14 @@ def survival(
     scorer: TextScorer | str | None = None,
     own: bool = False,
     policy: str | None = None,
+    depth: int | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> SurvivalCurve:
     """Estimate the share of conversations in which the target has not failed after each turn.
 
     Parameters
     ----------
-    graphs, seeds, scorer, own, policy
+    graphs, seeds, scorer, own, policy, depth
         As in `survival_rows`.
     confidence : float, default 0.95
         Nominal coverage.
@@ -177,15 +220,16 @@ def survival(
     Returns
     -------
     SurvivalCurve
-        By Kaplan and Meier: conversations that ended before the target failed are censored there.
-        Rollouts of one topic or one seed prompt are not taken for independent.
+        By Kaplan and Meier: conversations that were cut short before the target failed are censored
+        there. Every seed prompt counts the same, and rollouts of one topic or one seed prompt are
+        not taken for independent.
 
     Raises
     ------
     InvalidInputError
         As in `survival_rows`.
     UndefinedMetricError
-        If no turn of any conversation was seen.
+        If no turn of any conversation was seen, or as in `survival_rows`.
 
     Examples
     --------
@@ -197,18 +241,8 @@ def survival(
     >>> survival(graphs).failure_by(1).point_estimate
     0.25
     """
-    rows = survival_rows(graphs, seeds, scorer=scorer, own=own, policy=policy)
-    return _curve(rows, confidence, grouped=len(set(rows.groups)) < len(rows.groups))
-
-
-def _curve(rows: SurvivalRows, confidence: float, *, grouped: bool) -> SurvivalCurve:
-    return kaplan_meier(
-        rows.times,
-        rows.events,
-        groups=rows.groups if grouped else None,
-        weights=None if (rows.weights == 1.0).all() else rows.weights,
-        confidence=confidence,
-    )
+    rows = survival_rows(graphs, seeds, scorer=scorer, own=own, policy=policy, depth=depth)
+    return rows.curve(confidence)
 
 
 def compare_survival(
@@ -220,6 +254,7 @@ def compare_survival(
     scorer: TextScorer | str | None = None,
     own: bool = False,
     policy: str | None = None,
+    depth: int | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> PairedBootstrapCI:
     """Compare how many conversations have failed by a turn: two targets, testers or defences.
@@ -228,8 +263,8 @@ def compare_survival(
     ----------
     graphs_a, graphs_b : sequence of Graph
         Rollouts from the same seed prompts; units that only one side has are left out.
-    seeds, scorer, own, policy
-        As in `survival_rows`.
+    seeds, scorer, own, policy, depth
+        As in `survival_rows`; the same for both sides.
     at : int
         The turn.
     confidence : float, default 0.95
@@ -243,7 +278,8 @@ def compare_survival(
     Raises
     ------
     InvalidInputError
-        As in `survival_rows`, or if no seed prompt is in both.
+        As in `survival_rows`, or if no seed prompt is in both, or if only one side followed chosen
+        branches alone and no policy is given.
     UndefinedMetricError
         If nobody was observed for so long.
 
@@ -261,9 +297,14 @@ def compare_survival(
     if not common:
         raise InvalidInputError("no seed prompt was rolled out on both sides; compare equal seeds")
     turn = _validate.integer(at, "at", low=1)
-    curves = []
-    for graphs in (graphs_a, graphs_b):
-        both = [graph for graph in graphs if graph.unit_id in common]
-        rows = survival_rows(both, seeds, scorer=scorer, own=own, policy=policy)
-        curves.append(_curve(rows, confidence, grouped=True))
-    return survival_difference(curves[0], curves[1], at=turn)
+    sides = [
+        [graph for graph in graphs if graph.unit_id in common] for graphs in (graphs_a, graphs_b)
+    ]
+    chosen = policy or common_policy(*sides)
+    planned = max(map(deepest, sides)) if depth is None else depth
+    rows = [
+        survival_rows(side, seeds, scorer=scorer, own=own, policy=chosen, depth=planned)
+        for side in sides
+    ]
+    a, b = (side.curve(confidence, grouped=True) for side in rows)
+    return survival_difference(a, b, at=turn)

@@ -1,4 +1,4 @@
-"""Stored rollouts under other scorers: nobody is asked what was said, only how bad it is."""
+"""Stored rollouts under other scorers: nobody talks again, and judges alone are asked."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -10,20 +10,26 @@ from eval_toolkit import _validate
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
+from eval_toolkit.judges.asking import apart
 from eval_toolkit.provenance import redact_secrets
+from eval_toolkit.rollouts.asking import Asking
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.lockstep import scored
 from eval_toolkit.rollouts.measured import Measuring
 from eval_toolkit.rollouts.rolloutrun import RolloutRun
+from eval_toolkit.rollouts.scorers import asked_through
 from eval_toolkit.rollouts.seed_tables import SEEDS, seeds_of
 from eval_toolkit.rollouts.system import made_scorers
 from eval_toolkit.rollouts.turns import TURNS, rollouts_of, turns_table
+from eval_toolkit.runner import Outcome, read_entries, read_outcomes, to_columns
+from eval_toolkit.runner.counting import counts_of
 from eval_toolkit.runner.stored import RESPONSES
-from eval_toolkit.runs import Run, write_run
+from eval_toolkit.runs import Run, run_state, write_run
 
 __all__ = ["rescore_rollouts"]
 
 _MEASURED = ("scorers", "scored_by", "asr_at", "policy", "on_error", "confidence")
+_COUNTED = ("n_rollouts", "n_requests", "n_failed_requests", "n_errors", "n_skipped")
 
 
 def rescore_rollouts(
@@ -46,7 +52,8 @@ def rescore_rollouts(
     run : Run or path
         Of rollouts; it stays as it is.
     scorer : TextScorer, callable or sequence of them
-        As in `System`. A judge among them is asked; tester and target are not.
+        As in `System`. A judge among them is asked what the run does not hold already; tester and
+        target are not.
     out : path, optional
         Folder of the new run; without one nothing is written.
     refusal : bool or TextScorer, default True
@@ -59,8 +66,9 @@ def rescore_rollouts(
     Returns
     -------
     RolloutRun
-        Where the run ended conversations or chose branches by its own scorer, that stays as it was,
-        and a note says so.
+        Its answers are those of the run, with the verdicts of these judges in the place of the
+        run's; requests and usage are of judges alone. Where the run ended conversations or chose
+        branches by its own scorer, that stays as it was, and a note says so.
 
     Raises
     ------
@@ -68,6 +76,8 @@ def rescore_rollouts(
         If it is no run of rollouts, or the folder is taken.
     InvalidInputError, InvalidTypeError
         If an option does not fit.
+    ModelError
+        If a judge fails for good.
 
     Examples
     --------
@@ -84,8 +94,8 @@ def rescore_rollouts(
     config = stored.manifest.get("config") or {}
     if config.get("kind") != "rollout":
         raise ArtifactError(f"{stored.path}: is no run of rollouts")
-    if out is not None and Path(out).resolve() == stored.path.resolve():
-        raise InvalidInputError(f"`out` is {out}, the run itself; choose another folder")
+    if out is not None:
+        _refuse_taken(Path(out), stored)
     decides, scorers = made_scorers(scorer, refusal)
     graphs, prompts = rollouts_of(stored), seeds_of(stored)
     measuring = Measuring.of(
@@ -101,14 +111,29 @@ def rescore_rollouts(
         max_error_rate=max_error_rate,
         seed=int(config["seed"]),
     )
-    _score_again(graphs, scorers, decides=decides)
+    # A judge of the run is not asked again where its threshold alone is another.
+    with (
+        Asking(finished=read_entries(stored.table(RESPONSES))) as asking,
+        asked_through(scorers, asking),
+    ):
+        _score_again(graphs, scorers, decides=decides)
     told = {**{k: v for k, v in config.items() if k not in _MEASURED}, **measuring.to_dict()}
-    settings = redact_secrets(sanitize_for_json(told))
+    settings = redact_secrets(sanitize_for_json({**told, **_stopped_by(config)}))
     name = run_id or (Path(out).resolve().name if out is not None else stored.run_id)
-    done = measuring.measured(graphs, prompts, None, settings, name)
-    notes = (f"what was said is of run {stored.run_id}; nobody was asked", *_ended(config))
-    done = replace(done, notes=(*notes, *done.notes), elapsed_s=time.monotonic() - started)
-    return done if out is None else replace(done, run=_written(stored, done, out, settings))
+    done = measuring.measured(graphs, prompts, asking, settings, name)
+    done = replace(done, **counts_of(asking.verdicts), elapsed_s=time.monotonic() - started)
+    done = replace(done, notes=(*_notes(stored, done, settings), *done.notes))
+    if out is None:
+        return done
+    return replace(done, run=_written(stored, done, asking.verdicts, out, settings))
+
+
+def _refuse_taken(out: Path, stored: Run) -> None:
+    """Raise if the new run cannot be written there; before a judge is asked."""
+    if out.resolve() == stored.path.resolve():
+        raise InvalidInputError(f"`out` is {out}, the run itself; choose another folder")
+    if out.exists() and run_state(out) != "not a run":
+        raise ArtifactError(f"{out}: holds a run already; choose another folder")
 
 
 def _score_again(
@@ -127,10 +152,19 @@ def _score_again(
         scored(scorers, decides, beside, nodes, final=final)
 
 
-def _ended(config: Mapping[str, Any]) -> list[str]:
-    """Say what the scorer of the run decided, which cannot be undone."""
-    by = config.get("scored_by")
-    notes = []
+def _stopped_by(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return which scorer decided how the rollouts went on, where one did."""
+    if not config.get("stop_on_success") and config.get("keep") is None:
+        return {}
+    return {"stopped_by": config.get("stopped_by", config.get("scored_by"))}
+
+
+def _notes(stored: Run, done: RolloutRun, config: Mapping[str, Any]) -> list[str]:
+    """Say who was asked, and what the scorer of the run decided, which cannot be undone."""
+    by = config.get("stopped_by")
+    n = done.n_asked
+    asked = f"judges alone were asked, {n:,} times" if n else "nobody was asked"
+    notes = [f"what was said is of run {stored.run_id}; {asked}"]
     if config.get("stop_on_success"):
         notes.append(f"conversations ended where {by} said that the target failed; that stays")
     if config.get("keep") is not None:
@@ -138,14 +172,22 @@ def _ended(config: Mapping[str, Any]) -> list[str]:
     return notes
 
 
-def _written(stored: Run, done: RolloutRun, out: str | Path, config: Mapping[str, Any]) -> Run:
+def _written(
+    stored: Run,
+    done: RolloutRun,
+    verdicts: Sequence[Outcome],
+    out: str | Path,
+    config: Mapping[str, Any],
+) -> Run:
+    answers, _ = apart(read_outcomes(stored.table(RESPONSES)))
     versions = {
         name: version
         for name, version in (stored.manifest.get("versioned_objects") or {}).items()
-        if not name.startswith("scorer:")
+        if not name.startswith("text_scorer:")
     }
-    versions |= {f"scorer:{n}": str(told["version"]) for n, told in config["scorers"].items()}
-    left_out = ("artifacts", "status", "manifest_sha256", "run_id", "captured_at")
+    versions |= {f"text_scorer:{n}": str(told["version"]) for n, told in config["scorers"].items()}
+    left_out = ("artifacts", "status", "manifest_sha256", "run_id", "captured_at", "engine")
+    counts = {name: getattr(done, name) for name in _COUNTED}
     head = {key: value for key, value in stored.manifest.items() if key not in left_out}
     return write_run(
         out,
@@ -157,11 +199,14 @@ def _written(stored: Run, done: RolloutRun, out: str | Path, config: Mapping[str
             "config": config,
             "versioned_objects": versions,
             "rescored": {"run_id": stored.run_id, "manifest": stored.manifest.get("captured_at")},
+            "counts": {**(stored.manifest.get("counts") or {}), **counts},
+            "usage": done.usage,
+            "wall_clock_seconds": done.elapsed_s,
             "notes": list(done.notes),
         },
         records={stored.subjects[0]: done.records},
         tables={
-            RESPONSES: stored.table(RESPONSES),
+            RESPONSES: to_columns([*answers, *verdicts]),
             TURNS: turns_table(done.graphs),
             SEEDS: stored.table(SEEDS),
         },

@@ -1,14 +1,18 @@
 """What came of a set of rollouts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from eval_toolkit.judges.asking import judge_of
+from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.graphs import Graph
+from eval_toolkit.runner import Outcome
+from eval_toolkit.runner.counting import counts_of
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records, Scorecard
 
-__all__ = ["RolloutRun"]
+__all__ = ["RolloutRun", "judges_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +60,9 @@ class RolloutRun:
     """Tokens and cost of all answers, as recorded when they were asked for."""
     usage_now: Mapping[str, Any] = field(default_factory=dict)
     """The same of the answers that were asked for now."""
+    judges: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By the name of each judge among the scorers: its model, the counts of its requests, and their
+    usage."""
     elapsed_s: float = 0.0
     notes: tuple[str, ...] = ()
 
@@ -78,5 +85,51 @@ class RolloutRun:
             **{name: getattr(self, name) for name in shown},
             "usage": dict(self.usage),
             "usage_now": dict(self.usage_now),
+            "judges": {name: dict(judge) for name, judge in self.judges.items()},
             "notes": list(self.notes),
         }
+
+
+def judges_of(
+    scorers: Sequence[TextScorer], verdicts: Iterable[Outcome]
+) -> dict[str, dict[str, Any]]:
+    """Return of each judge among scorers its model, and what its verdicts took.
+
+    Parameters
+    ----------
+    scorers : sequence of TextScorer
+        Those that ask judges have ``describe``, as `JudgeScorer` does.
+    verdicts : iterable of Outcome
+        What came of all that they asked.
+
+    Returns
+    -------
+    dict of str to dict
+        By the judge's name; empty where nobody judges.
+
+    Examples
+    --------
+    >>> from eval_toolkit.judges import Judge
+    >>> from eval_toolkit.models.scripted import ScriptedModel
+    >>> from eval_toolkit.rollouts.scorers import JudgeScorer
+    >>> judge = Judge("harmfulness", ScriptedModel("no", name="critic"))
+    >>> found = judges_of([JudgeScorer(judge)], [])
+    >>> found["harmfulness"]["model"], found["harmfulness"]["n_requests"]
+    ('critic', 0)
+    """
+    from eval_toolkit.rollouts.scorers import unwrapped
+
+    by_judge: dict[str, list[Outcome]] = {}
+    for verdict in verdicts:
+        by_judge.setdefault(judge_of(verdict.job.step) or "", []).append(verdict)
+    asking = [one for one in map(unwrapped, scorers) if hasattr(one, "asker")]
+    described = {name: told for one in asking for name, told in one.describe().items()}
+    return {
+        name: {"model": _model_of(told), **counts_of(by_judge.get(name, []))}
+        for name, told in described.items()
+    }
+
+
+def _model_of(described: Mapping[str, Any]) -> str:
+    model = described.get("model")
+    return str(model.get("name", "")) if isinstance(model, Mapping) else str(model or "")

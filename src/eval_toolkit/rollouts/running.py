@@ -1,8 +1,8 @@
 """Running rollouts: ask what is not answered yet, score, measure, summarise, store."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import NoneType
@@ -16,12 +16,12 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.judges.asking import judge_of
 from eval_toolkit.models.cache import ResponseCache, cached
-from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.asking import Asking, Budget
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.measured import Measuring
-from eval_toolkit.rollouts.rolloutrun import RolloutRun
+from eval_toolkit.rollouts.rolloutrun import RolloutRun, judges_of
 from eval_toolkit.rollouts.sampling import TreeSampler
+from eval_toolkit.rollouts.scorers import asked_through
 from eval_toolkit.rollouts.seeds import SeedPrompt, seed_prompts
 from eval_toolkit.rollouts.storing import StoredRollouts
 from eval_toolkit.rollouts.system import System
@@ -45,7 +45,7 @@ def run_rollouts(
     rollouts_per_seed: int = 1,
     seed: int = DEFAULT_SEED,
     asr_at: Sequence[int] = (),
-    policy: str = "expectation",
+    policy: str | None = None,
     on_error: str = "exclude",
     max_error_rate: float = 0.0,
     confidence: float = DEFAULT_CONFIDENCE,
@@ -67,7 +67,7 @@ def run_rollouts(
     out : path, optional
         The run's folder. A run that was interrupted there is gone on with; in a finished one what
         failed is asked again, and more seeds, rollouts or turns add to it. Without a folder nothing
-        is written.
+        is written. States, probes and responses are stored as texts or plain JSON.
     name : str, default "seeds"
         Of the set of seed prompts.
     depth, width, keep, stop_on_success
@@ -78,8 +78,9 @@ def run_rollouts(
         Of the run: everything drawn is derived from it.
     asr_at : sequence of int
         Report the chance that at least one of k rollouts of a seed succeeds, for these k.
-    policy : str, default "expectation"
-        What a rollout that branches comes to, as in `measure_rollouts`.
+    policy : str, optional
+        What a rollout that branches comes to, as in `measure_rollouts`; "expectation" by default,
+        and "best" where ``keep`` leaves branches behind, of which there is no expectation.
     on_error : {"exclude", "as_zero", "fail"}, default "exclude"
         What a rollout that broke counts as; "as_zero" counts it as the worst for the target.
     max_error_rate : float, default 0.0
@@ -94,7 +95,7 @@ def run_rollouts(
     cache : ResponseCache or path, optional
         Answers kept between runs.
     give_up_after : int or None, default 50
-        Failures in a row after which asking stops.
+        Failures in a row after which asking stops, of a model or of a function.
     run_id : str, optional
         Name of the run; the folder's by default.
     on_progress : callable, optional
@@ -111,9 +112,10 @@ def run_rollouts(
     InvalidInputError, InvalidTypeError
         If an option does not fit.
     ArtifactError
-        If the folder holds a run of another system or seed, or another process writes it.
+        If the folder holds a run of another system or seed, or an unfinished one that ended or
+        chose its conversations otherwise; or another process writes it.
     ModelError
-        If a model fails for good; what was answered is kept.
+        If a model or a function fails for good; what was answered is kept.
 
     Examples
     --------
@@ -141,6 +143,8 @@ def run_rollouts(
     sampler: TreeSampler[Any, Any] = TreeSampler(
         system, depth=depth, width=width, keep=keep, stop_on_success=stop_on_success, seed=seed
     )
+    if policy is None:
+        policy = "best" if sampler.chooses else "expectation"
     attempts = _validate.integer(rollouts_per_seed, "rollouts_per_seed", low=1)
     measuring = Measuring.of(
         system.scorers,
@@ -161,6 +165,7 @@ def run_rollouts(
         rolling = _Rolling(
             sampler=sampler,
             prompts=prompts,
+            units=frozenset(prompt.id for prompt in prompts),
             attempts=attempts,
             measuring=measuring,
             how={
@@ -189,6 +194,7 @@ class _Rolling:
     attempts: int
     measuring: Measuring
     how: Mapping[str, Any]
+    units: frozenset[str]
 
     def settings(self, name: str, budget: Budget | None) -> dict[str, Any]:
         """Return the configuration of the run, without secrets."""
@@ -213,7 +219,7 @@ class _Rolling:
         scorers = self.sampler.system.scorers
         with (
             Asking(journal=journal, finished=finished, **self.how) as asking,
-            _asked_through(scorers, asking),
+            asked_through(scorers, asking),
         ):
             graphs = self.sampler.eval_rollouts(self.prompts, attempts=self.attempts, asking=asking)
         return graphs, asking
@@ -224,35 +230,19 @@ class _Rolling:
         place = step.partition(":")[0].split(".")
         if judge_of(step) is not None or not all(part.isdecimal() for part in place):
             return True
-        known = any(prompt.id == unit for prompt in self.prompts)
         widths = self.sampler.widths
         fits = len(place) <= len(widths) and all(
             int(at) < width for at, width in zip(place, widths, strict=False)
         )
-        return known and 1 <= attempt <= self.attempts and fits
+        return unit in self.units and 1 <= attempt <= self.attempts and fits
 
     def measured(self, config: Mapping[str, Any], run_id: str) -> RolloutRun:
         """Return what is found where nothing is stored."""
         started = time.monotonic()
         graphs, asking = self.roll()
         done = self.measuring.measured(graphs, self.prompts, asking, config, run_id)
-        return replace(done, elapsed_s=time.monotonic() - started)
-
-
-@contextmanager
-def _asked_through(scorers: Sequence[TextScorer], asking: Asking) -> Iterator[None]:
-    """Let judges among the scorers ask as testers and targets do: one loop, journal and cache."""
-    from eval_toolkit.rollouts.scorers import unwrapped
-
-    judges: list[Any] = [one for one in map(unwrapped, scorers) if hasattr(one, "asker")]
-    before = [judge.asker for judge in judges]
-    try:
-        for judge in judges:
-            judge.asker = asking
-        yield
-    finally:
-        for judge, asker in zip(judges, before, strict=True):
-            judge.asker = asker
+        judges = judges_of(self.sampler.system.scorers, asking.verdicts)
+        return replace(done, judges=judges, elapsed_s=time.monotonic() - started)
 
 
 def _system_digest(system: System[Any, Any]) -> str:

@@ -1,20 +1,24 @@
 """Rolling out: all conversations that are still going on take each turn together."""
 
 import math
+import numbers
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from eval_toolkit import _validate
+from eval_toolkit._redaction import one_line
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.rollouts.asking import Asking
-from eval_toolkit.rollouts.graphs import Graph
+from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.lockstep import Branch, Live, Lockstep, scored
+from eval_toolkit.rollouts.speaking import of_branch
 from eval_toolkit.rollouts.system import System
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed, resolve_seed
 
-__all__ = ["Sampler", "TreeSampler"]
+__all__ = ["Sampler", "TreeSampler", "chooses"]
 
 StateT = TypeVar("StateT")
 ActionT = TypeVar("ActionT")
@@ -53,8 +57,8 @@ class Sampler(ABC, Generic[StateT, ActionT]):
         NotImplementedError
             If the seed is none; a sampler that rolls out given prompts overrides this.
         """
-        if seed is None or (isinstance(seed, int) and not isinstance(seed, bool)):
-            return self.rollout(seed)
+        if seed is None or _is_number(seed):
+            return self.rollout(None if seed is None else int(seed))
         raise NotImplementedError(
             f"{type(self).__name__} rolls out numbers; override eval_rollout for "
             f"{type(seed).__name__} seeds"
@@ -125,9 +129,27 @@ class TreeSampler(Sampler[StateT, ActionT]):
         self.keep = None if keep is None else _validate.integer(keep, "keep", low=1)
         self.stop_on_success = bool(stop_on_success)
         self.seed = resolve_seed(seed)
-        if (self.stop_on_success or self.keep is not None) and system.scorer is None:
-            what = "stop_on_success" if self.stop_on_success else "keep"
+        self._check_scorer(system.scorer)
+
+    def _check_scorer(self, scorer: Any) -> None:
+        """Raise if conversations end or are chosen by scores that there will not be."""
+        from eval_toolkit.rollouts.scorers.base import mode_of
+
+        if not self.stop_on_success and self.keep is None:
+            return
+        what = "stop_on_success" if self.stop_on_success else "keep"
+        if scorer is None:
             raise InvalidInputError(f"`{what}` needs a scorer; give the system one")
+        if mode_of(scorer) == "final" and (self.stop_on_success or self.chooses):
+            raise InvalidInputError(
+                f"`{what}` needs scores of every turn, and {scorer.name!r} looks at the end of a "
+                "conversation alone; give the system another first scorer, or leave it out"
+            )
+
+    @property
+    def chooses(self) -> bool:
+        """Whether branches may be left behind, so that path weights are no chances."""
+        return chooses(self.widths, self.keep)
 
     def rollout(self, seed: int | None = None) -> Graph[StateT, ActionT]:
         """Return a rollout of one of the prompts: the same for the same number, 0 too."""
@@ -206,29 +228,37 @@ class TreeSampler(Sampler[StateT, ActionT]):
 
     def _chosen(self, seeds: Sequence[Any]) -> list[Any]:
         """Return what is rolled out for each seed: (unit, prompt, seed) as seed prompts."""
-        from eval_toolkit.rollouts.seeds import SeedPrompt, seed_prompts
+        from eval_toolkit.rollouts.seeds import seed_prompts
 
         if isinstance(seeds, str) or not isinstance(seeds, Sequence):
             raise InvalidTypeError(f"`seeds` must be a list of seeds, got {seeds!r:.60}")
         if not seeds:
             raise InvalidInputError("`seeds` is empty; there is nothing to roll out")
-        given = []
+        known = seed_prompts(self._prompts()) if any(map(_is_number, seeds)) else []
+        times: dict[int, int] = {}
+        given: list[Any] = []
         for seed in seeds:
-            if isinstance(seed, int) and not isinstance(seed, bool):
-                prompts = self._prompts()
-                drawn = derive_seed(self.seed, "prompt", _validate.integer(seed, "seed", low=0))
-                prompt = seed_prompts([prompts[drawn % len(prompts)]])[0].prompt
-                given.append(SeedPrompt(prompt, id=f"seed-{seed}"))
-            else:
+            if not _is_number(seed):
                 given.append(seed)
+                continue
+            number = _validate.integer(seed, "seed", low=0)
+            times[number] = times.get(number, 0) + 1
+            again = f"~{times[number]}" if times[number] > 1 else ""
+            prompt = known[derive_seed(self.seed, "prompt", number) % len(known)]
+            given.append(replace(prompt, id=f"seed-{number}{again}"))
         return list(zip(seed_prompts(given), seeds, strict=True))
 
     def _graph(self, chosen: Any, attempt: int) -> Graph[StateT, ActionT]:
         from eval_toolkit.rollouts.seeds import seed_prompts
 
         prompt, seed = chosen if isinstance(chosen, tuple) else (seed_prompts([chosen])[0], chosen)
-        state = self.system.start(prompt.prompt)
-        return Graph(state, [], unit_id=prompt.id, attempt=attempt, seed=seed)
+        broken: list[Any] = []
+        try:
+            state = self.system.start(prompt.prompt)
+        except Exception as error:  # a system's own code; the other prompts begin
+            state, reason = prompt.prompt, f"start: {one_line(error)}"
+            broken.append(Node(state, "", None, status="error", reason=reason))
+        return Graph(state, broken, unit_id=prompt.id, attempt=attempt, seed=seed)
 
     def _grow(
         self,
@@ -240,8 +270,12 @@ class TreeSampler(Sampler[StateT, ActionT]):
         """Take every turn of every conversation."""
         width_of = {id(graph): width for graph, width in zip(graphs, widths, strict=True)}
         asking.expect(sum(self.n_requests(width) for width in widths))
-        live = [Live(graph, graph.context) for graph in graphs]
+        for graph, width in zip(graphs, widths, strict=True):
+            graph.selected = chooses(width, self.keep)
+        live = [Live(graph, graph.context) for graph in graphs if not graph.children]
         for depth in range(self.depth):
+            if asking.journal is not None:
+                _check_states(live)
             branches = [
                 Branch(one, at, f"{one.node.id}.{at}" if one.node else str(at))
                 for one in live
@@ -251,7 +285,8 @@ class TreeSampler(Sampler[StateT, ActionT]):
                 break
             turn = Lockstep(self.system, branches, asking, seed)
             turn.take()
-            live = self._going_on(turn.ended())
+            if depth + 1 < self.depth:
+                live = self._going_on(turn.ended())
         for graph in graphs:
             graph.relink()
         leaves = [(graph, leaf) for graph in graphs for leaf in graph.leaves()]
@@ -268,15 +303,15 @@ class TreeSampler(Sampler[StateT, ActionT]):
         live = [one for one in ended if not (self.stop_on_success and _event(one))]
         if self.keep is None:
             return live
-        kept: list[Live] = []
-        by_graph: dict[int, list[Live]] = {}
-        for one in live:
-            by_graph.setdefault(id(one.graph), []).append(one)
-        for rivals in by_graph.values():
-            ranked = sorted(rivals, key=self._badness)[: self.keep]
-            rivals[0].graph.selected |= len(ranked) < len(rivals)
-            kept += [one for one in rivals if one in ranked]
-        return kept
+        by_graph: dict[int, list[int]] = {}
+        for at, one in enumerate(live):
+            by_graph.setdefault(id(one.graph), []).append(at)
+        worst = [
+            at
+            for rivals in by_graph.values()
+            for at in sorted(rivals, key=lambda at: self._badness(live[at]))[: self.keep]
+        ]
+        return [live[at] for at in sorted(worst)]
 
     def _badness(self, one: Live) -> float:
         """Return what sorts the worst turn first; one without a score comes last."""
@@ -293,11 +328,41 @@ def _event(one: Live) -> bool:
 
 def _asks(tester: Any) -> bool:
     """Return whether an attack, or one of its branches, asks a model."""
-    each = getattr(tester, "for_branch", None)
-    if callable(each):
-        branches = (each(n) for n in range(getattr(tester, "branches", 1)))
+    if callable(getattr(tester, "for_branch", None)):
+        try:
+            branches = [of_branch(tester, n) for n in range(getattr(tester, "branches", 1))]
+        except Exception:  # its turn will say why
+            return True
         return any(_asks(one) for one in branches if one is not tester)
     return getattr(tester, "model", None) is not None
+
+
+def _is_number(seed: Any) -> bool:
+    return isinstance(seed, numbers.Integral) and not isinstance(seed, bool)
+
+
+def _check_states(live: Sequence[Live]) -> None:
+    """Raise if a state could not be stored: said before a turn is paid for, not at the end."""
+    from eval_toolkit.rollouts.turns import turns_table
+
+    made = [one for one in live if not isinstance(one.state, str)]
+    turns_table(Graph(one.state, unit_id=one.graph.unit_id) for one in made)
+
+
+def chooses(widths: Sequence[int], keep: int | None) -> bool:
+    """Return whether more branches may go on than are kept, before the last turn.
+
+    Examples
+    --------
+    >>> chooses([2, 2], 1), chooses([2], 1), chooses([2, 2], None)
+    (True, False, False)
+    """
+    live = 1
+    for width in widths[:-1]:
+        live *= width
+        if keep is not None and live > keep:
+            return True
+    return False
 
 
 def _n_nodes(widths: Sequence[int], keep: int | None) -> int:

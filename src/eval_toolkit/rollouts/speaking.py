@@ -5,27 +5,35 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eval_toolkit._hashing import object_digest
+from eval_toolkit._hashing import canonical_json, object_digest
 from eval_toolkit.errors import InvalidTypeError, ModelError
 from eval_toolkit.messages import Message, Role
 from eval_toolkit.prompts import Formatter, check_formatter, format_prompt, formatter_name
 from eval_toolkit.protocols import Attack, Model
 from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.rollouts.asking import Asking, Said
+from eval_toolkit.rollouts.attacks.base import StopAttack
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.runner import Job
 
 __all__ = [
+    "UNKNOWN",
     "Asked",
     "Decoding",
+    "Heard",
     "Probed",
     "after_probes",
     "ask_probes",
     "ask_responses",
     "identity_of",
+    "of_branch",
     "prompt_of",
     "text_of",
+    "told_apart",
 ]
+
+UNKNOWN = "unknown"
+"""Stands for the digest of what does not say what it is made of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +91,8 @@ class Decoding:
         }
 
 
+Heard = Said | StopAttack
+"""What came of asking somebody; `StopAttack` where a function has nothing more to say."""
 Probed = Said | str | Exception
 """What came of asking for a probe; a text is an attack's own, an exception its failure."""
 
@@ -115,7 +125,7 @@ def ask_probes(
         return _attacked(tester, states, asked, asking)
     jobs = [one.job(prompt_of(state)) for one, state in zip(asked, states, strict=True)]
     function, arguments = _with_seeds(tester, [states], [one.seed for one in asked])
-    return [*asking.call(function, jobs, arguments, identity)]
+    return [*asking.call(function, jobs, arguments, told_apart(identity, states))]
 
 
 def ask_responses(
@@ -125,7 +135,7 @@ def ask_responses(
     asked: Sequence[Asked],
     asking: Asking,
     identity: str,
-) -> list[Said]:
+) -> list[Heard]:
     """Ask a target; the states end with a probe."""
     pairs = list(zip(asked, probed, strict=True))
     if isinstance(target, Model):
@@ -133,10 +143,10 @@ def ask_responses(
             Job(*one.key, decoding.request(_messages(state), target, one.seed), one.step)
             for one, state in pairs
         ]
-        return asking.ask(target, jobs)
+        return [*asking.ask(target, jobs)]
     jobs = [one.job(prompt_of(state)) for one, state in pairs]
     function, arguments = _with_seeds(target, [probed], [one.seed for one in asked])
-    return asking.call(function, jobs, arguments, identity)
+    return asking.call(function, jobs, arguments, [identity] * len(jobs))
 
 
 def after_probes(states: Sequence[Any], probes: Sequence[Any]) -> list[Any]:
@@ -155,14 +165,15 @@ def _attacked(
     waiting: dict[int, tuple[Any, list[int], list[Job]]] = {}
     attacks: list[Any] = []
     for at, (one, state) in enumerate(zip(asked, states, strict=True)):
-        branch = getattr(tester, "for_branch", None)
-        attack: Any = branch(one.branch) if callable(branch) else tester
-        attacks.append(attack)
+        attack: Any = tester
         try:
+            attack = of_branch(tester, one.branch)
             said = attack.ask(state, one.seed)
         except Exception as error:  # an attack may fail in any way; the others go on
             found.append(error)
             continue
+        finally:
+            attacks.append(attack)
         if isinstance(said, GenerateRequest) and getattr(attack, "model", None) is None:
             found.append(InvalidTypeError(f"the attack {attack.name} asks a model and has none"))
         elif isinstance(said, GenerateRequest):
@@ -190,7 +201,15 @@ def _read(attack: Any, outcome: Said, state: Any) -> Probed:
         text = read(outcome.response.text, state)  # type: ignore[union-attr]
     except Exception as error:  # a reply in which there is no probe
         return error
-    return str(text)
+    if isinstance(text, str):
+        return str(text)
+    return InvalidTypeError(f"the attack {attack.name} read {text!r:.60} in a reply: no text")
+
+
+def of_branch(tester: Any, branch: int) -> Any:
+    """Return the attack of a branch, which is the same in all where the tester does not say."""
+    choose = getattr(tester, "for_branch", None)
+    return choose(branch) if callable(choose) else tester
 
 
 def text_of(said: Probed) -> str:
@@ -209,12 +228,19 @@ def text_of(said: Probed) -> str:
 def _with_seeds(
     function: Any, arguments: list[Sequence[Any]], seeds: Sequence[int]
 ) -> tuple[Callable[..., Any], list[Sequence[Any]]]:
-    """Return a function and what it takes: the seeds too where it has room for them."""
+    """Return a function and what it takes: the seeds too where it has a place for them.
+
+    That is one more parameter which must be given, or which is called seed or seeds.
+    """
     try:
-        inspect.signature(function).bind(*arguments, seeds)
+        parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         return function, arguments
-    return function, [*arguments, seeds]
+    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    for place in places[len(arguments) : len(arguments) + 1]:
+        if place.default is place.empty or place.name in ("seed", "seeds"):
+            return function, [*arguments, seeds]
+    return function, arguments
 
 
 def _messages(state: Any) -> tuple[Message, ...]:
@@ -231,7 +257,22 @@ def prompt_of(state: Any) -> Any:
 
 
 def identity_of(speaker: Any, method: str = "") -> str:
-    """Return what tells a function, or the method of a system, from others."""
+    """Return what tells a function, or the method of a system, from others.
+
+    What else a system is made of, `System.describe` says.
+    """
     described = speaker if method == "" else getattr(type(speaker), method)
     name = getattr(described, "__qualname__", type(described).__qualname__)
-    return f"{name}:{object_digest(described) or 'unknown'}"
+    return f"{name}:{object_digest(described) or UNKNOWN}"
+
+
+def told_apart(identity: str, states: Sequence[Any]) -> list[str]:
+    """Return what the answers of a tester depend on, besides what was said: scores that it sees."""
+    seen = (
+        [turn.score for turn in state.turns] if isinstance(state, Conversation) else []
+        for state in states
+    )
+    return [
+        f"{identity}{canonical_json(scores)}" if any(s is not None for s in scores) else identity
+        for scores in seen
+    ]

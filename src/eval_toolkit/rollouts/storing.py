@@ -1,7 +1,7 @@
 """A run of rollouts in a folder: gone on with where it fits, refused where it does not."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -9,24 +9,31 @@ from typing import Any, Protocol
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.manifest import build_manifest
+from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.rollouts.asking import Asking
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.measured import Measuring
-from eval_toolkit.rollouts.rolloutrun import RolloutRun
+from eval_toolkit.rollouts.rolloutrun import RolloutRun, judges_of
+from eval_toolkit.rollouts.sampling import chooses
 from eval_toolkit.rollouts.seed_tables import SEEDS, seeds_table
 from eval_toolkit.rollouts.seeds import SeedPrompt
+from eval_toolkit.rollouts.speaking import UNKNOWN
 from eval_toolkit.rollouts.turns import TURNS, turns_table
-from eval_toolkit.runner import Journal, Outcome, read_entries, read_outcomes, to_columns
+from eval_toolkit.runner import Job, Journal, Outcome, read_entries, read_outcomes, to_columns
 from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runner.stored import RESPONSES
-from eval_toolkit.runs import OpenRun, Run, open_run
+from eval_toolkit.runs import OpenRun, open_run
 from eval_toolkit.runs.resuming import holds, refuse_changed
 
 __all__ = ["StoredRollouts"]
 
 _IDENTITY = ("kind", "system", "seed")
 """What must agree before answers that are there are used: the rest may change between runs."""
+_SHAPE = ("stop_on_success", "keep")
+"""What decides which turns are taken, by scores: it may change once a run is finished."""
 _DIGEST = "system_sha256"
+_NOT_ASKED = "(not asked for in the run that was finished here)"
+"""Stands for the request to an answer in a journal, which does not hold requests."""
 
 
 class Rolling(Protocol):
@@ -63,15 +70,17 @@ class StoredRollouts:
             previous = opened.previous
             finished = None if previous is None else read_entries(previous.table(RESPONSES))
             journal = Journal(opened.journal_path)
-            _refuse_to_lose(opened, rolling.asks_for)
+            answered = {key for key, entry in journal.read().items() if entry.ok}
+            self._refuse_reshaped(opened, answered)
+            _refuse_to_lose(opened, [key for key in answered if not rolling.asks_for(key)])
             graphs, asking = rolling.roll(journal, finished)
+            outcomes = [*asking.outcomes, *asking.verdicts]
+            asking.notes += _untold(self.config["system"], outcomes)
             begun = opened.begun or {}
             name = self.run_id or str(begun.get("run_id") or head["run_id"])
             done = measuring.measured(graphs, self.prompts, asking, self.config, name)
-            done = replace(done, elapsed_s=time.monotonic() - started)
-            outcomes = [*asking.outcomes, *asking.verdicts]
-            asked = {outcome.job.key for outcome in outcomes}
-            _refuse_to_lose(opened, asked.__contains__)
+            judges = judges_of(measuring.scorers, asking.verdicts)
+            done = replace(done, judges=judges, elapsed_s=time.monotonic() - started)
             return self._finished(opened, head, done, outcomes)
 
     def _finished(
@@ -104,6 +113,7 @@ class StoredRollouts:
                 "n_skipped": done.n_skipped,
             },
             "usage": done.usage,
+            **({"judges": _judged(self.config, done)} if done.judges else {}),
             "notes": list(done.notes),
             "wall_clock_seconds": spent,
         }
@@ -115,7 +125,7 @@ class StoredRollouts:
             manifest=manifest,
             records=records,
             tables={
-                RESPONSES: to_columns([*outcomes, *_kept(opened.previous, outcomes)]),
+                RESPONSES: to_columns([*outcomes, *_kept(opened, outcomes)]),
                 TURNS: turns_table(done.graphs),
                 SEEDS: seeds_table(self.prompts),
             },
@@ -127,7 +137,8 @@ class StoredRollouts:
         config = self.config
         made = build_manifest(run_id=name, config=config, seeds={"run": config["seed"]})
         versions = {
-            f"scorer:{scorer}": str(told["version"]) for scorer, told in config["scorers"].items()
+            f"text_scorer:{scorer}": str(told["version"])
+            for scorer, told in config["scorers"].items()
         }
         tester = config["system"]["tester"]
         if "version" in tester:
@@ -148,6 +159,11 @@ class StoredRollouts:
             raise ArtifactError(
                 f"{self.folder}: holds a run of another kind; choose another folder"
             )
+        if "rescored" in begun:
+            raise ArtifactError(
+                f"{self.folder}: holds rollouts that were scored again, of run "
+                f"{begun['rescored'].get('run_id')}; choose another folder"
+            )
         refuse_changed(self.folder, there, self.config, _IDENTITY)
         if begun.get(_DIGEST) not in (None, self.digest):
             raise ArtifactError(
@@ -155,26 +171,76 @@ class StoredRollouts:
                 "stored (a secret, by its name); choose another folder"
             )
 
+    def _refuse_reshaped(self, opened: OpenRun, answered: Collection[Key]) -> None:
+        """Raise if an unfinished run would not ask for what it has: said before anything is asked."""
+        if opened.begun is None or opened.previous is not None or not answered:
+            return
+        there = opened.begun.get("config") or {}
+        refuse_changed(self.folder, there, self.config, _SHAPE)
+        if _asks_by_scores(self.config):
+            decides = ("scored_by",)
+            refuse_changed(self.folder, _decided_by(there), _decided_by(self.config), decides)
 
-def _refuse_to_lose(opened: OpenRun, asks_for: Callable[[Key], bool]) -> None:
-    """Raise if an unfinished run has answers that would be gone once this one is finished."""
-    answered = Journal(opened.journal_path).read().items()
-    left = [key for key, entry in answered if entry.ok and not asks_for(key)]
+
+def _refuse_to_lose(opened: OpenRun, left: Sequence[Key]) -> None:
+    """Raise if an unfinished run has answers that this one cannot ask for."""
     if left:
         raise ArtifactError(
             f"{opened.path}: the unfinished run there has {len(left)} answers that this one does "
-            "not ask for; ask for as many seeds, rollouts, turns and branches with the same "
-            "scorers, or choose another folder"
+            "not ask for; ask for as many seeds, rollouts, turns and branches, or choose another "
+            "folder"
         )
 
 
-def _kept(previous: Run | None, outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Return the answers of a finished run that are not asked for now: they stay."""
-    if previous is None:
+def _asks_by_scores(config: Mapping[str, Any]) -> bool:
+    """Return whether scores decide what is asked: which turns there are, or what the tester says."""
+    told = '"higher_is_closer"' in canonical_json(config["system"]["tester"])
+    return bool(config["stop_on_success"]) or chooses(config["width"], config["keep"]) or told
+
+
+def _decided_by(config: Mapping[str, Any]) -> dict[str, Any]:
+    name = config.get("scored_by")
+    return {"scored_by": {name or "none": (config.get("scorers") or {}).get(name)}}
+
+
+def _untold(system: Mapping[str, Any], outcomes: Sequence[Outcome]) -> list[str]:
+    """Say which parts of a system cannot tell whether answers that were there are their own."""
+    parts = {
+        **{who: str(system[who]["name"]) for who in ("tester", "target")},
+        **{name: canonical_json(part) for name, part in system.get("attributes", {}).items()},
+    }
+    unknown = [name for name, told in parts.items() if f":{UNKNOWN}" in told]
+    if not unknown or not any(outcome.reused for outcome in outcomes):
         return []
+    parts_of_it = ", ".join(unknown)
+    return [f"stored answers were used; whether they are of the same {parts_of_it} cannot be told"]
+
+
+def _judged(config: Mapping[str, Any], done: RolloutRun) -> dict[str, Any]:
+    """Return who judged, by what prompt, and what it took: apart from tester and target."""
+    told = {
+        name: judge
+        for scorer in config["scorers"].values()
+        for name, judge in scorer.get("judges", {}).items()
+    }
+    shown = ("n_requests", "n_failed_requests", "usage")
+    return {
+        name: {**told.get(name, {}), **{part: judge[part] for part in shown}}
+        for name, judge in done.judges.items()
+    }
+
+
+def _kept(opened: OpenRun, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return the answers that were there and are not asked for now: they stay."""
     asked = {outcome.job.key for outcome in outcomes}
-    stored = read_outcomes(previous.table(RESPONSES))
-    return [one for one in stored if one.ok and one.job.key not in asked]
+    previous = [] if opened.previous is None else read_outcomes(opened.previous.table(RESPONSES))
+    kept = {one.job.key: one for one in previous if one.ok and one.job.key not in asked}
+    for key, entry in Journal(opened.journal_path).read().items():
+        if entry.ok and key not in asked and key not in kept:
+            job = Job(entry.unit_id, entry.attempt, GenerateRequest(_NOT_ASKED), entry.step)
+            found = entry.answer(job, entry.request_hash)
+            kept |= {} if found is None else {key: found}
+    return list(kept.values())
 
 
 def _item_set_hash(prompts: Sequence[SeedPrompt]) -> str:

@@ -1,17 +1,19 @@
 """Who takes part in a conversation: a tester, a target, and scorers that look on."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Generic, TypeVar, cast
 
+from eval_toolkit._hashing import object_digest
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.prompts import Formatter
 from eval_toolkit.protocols import Attack, Model, TextScorer
-from eval_toolkit.rollouts.asking import Asking, Said
+from eval_toolkit.rollouts.asking import Asking
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.speaking import (
+    UNKNOWN,
     Asked,
     Decoding,
+    Heard,
     Probed,
     after_probes,
     ask_probes,
@@ -19,6 +21,7 @@ from eval_toolkit.rollouts.speaking import (
     identity_of,
     prompt_of,
     text_of,
+    told_apart,
 )
 
 __all__ = ["System", "made_scorers"]
@@ -31,6 +34,12 @@ _ALIASES = {
     "target": ("defender",),
     "scorer": ("moderator",),
 }
+_TOLD_ELSEWHERE = ("_identities", "decoding", "opening", "scored", "scorers")
+"""Attributes that say nothing of what is said, or that a description has under their own names."""
+_DIGITS = 16
+_REFUSAL = "refusal"
+_MODEL = ("name", "describe", "generate", "loglikelihood")
+_ATTACK = ("name", "version", "ask")
 
 
 class System(Generic[StateT, ActionT]):
@@ -38,7 +47,9 @@ class System(Generic[StateT, ActionT]):
 
     Everything is asked for many conversations at once. A subclass may do without a tester and a
     target and say itself what happens: `probe`, `respond`, `advance`, `start`, and ``reward(states,
-    probes, responses)``, which there is none of by default. Its states may be of any kind.
+    probes, responses)``, which there is none of by default. Its states may be of any kind; in a
+    run with a folder, of any that is text or plain JSON. What its attributes hold when a run begins
+    is part of what it is: answers of a system in which one of them differs are not its own.
 
     Parameters
     ----------
@@ -46,14 +57,17 @@ class System(Generic[StateT, ActionT]):
         Who probes: an attack, a model (which refines its probes by the replies), a function from
         conversations to probes, or a list of probes, one per turn; None where a subclass has
         `probe`. A function takes a list of `Conversation` (a text with ``messages``), and a list of
-        seeds if it has a second parameter; a coroutine function takes one of each.
+        seeds if it has a second parameter without a default, or one called seed or seeds; a
+        coroutine function takes one of each. It may raise `StopAttack` for a conversation in which
+        it has nothing more to say.
     target : Model, callable, sequence of str or None
         Who is tested: a model, a function from conversations that end with a probe to responses,
         or a list of responses, one per turn.
     scorer : TextScorer, callable or sequence of them, optional
         What says how bad a text is; the first decides whether the target failed.
     refusal : bool or TextScorer, default True
-        Whether refusals are looked for as well, and by what.
+        Whether refusals are looked for as well, and by what: a scorer whose threshold and more is
+        a refusal, called "refusal" from then on, which is what the columns of refusals go by.
     opening : bool, default False
         Whether seed prompts are the beginning of the conversation, which the target sees, or the
         tester's goal, which it does not.
@@ -113,8 +127,7 @@ class System(Generic[StateT, ActionT]):
             "respond": _identity(self.target, self, "respond"),
         }
         self.scored, self.scorers = made_scorers(given["scorer"], refusal)
-        if isinstance(given["tester"], Model):
-            self.tester = _told_direction(self.tester, self.scorer)
+        self.tester = _told_direction(self.tester, self.scorer)
         if self.tester is None and type(self).probe is System.probe:
             raise InvalidInputError("`tester` is missing; say who probes, or override `probe`")
         if self.target is None and type(self).respond is System.respond:
@@ -189,7 +202,19 @@ class System(Generic[StateT, ActionT]):
             "target": _described(self.target, self._identities["respond"]),
             "decoding": self.decoding.to_dict(),
             "opening": self.opening,
+            **self._made_of(),
         }
+
+    def _made_of(self) -> dict[str, Any]:
+        """Return the attributes of a system that speaks itself: they may decide what it says."""
+        if all(getattr(type(self), m) is getattr(System, m) for m in ("probe", "respond")):
+            return {}
+        parts = {
+            name: _part(value)
+            for name, value in sorted(vars(self).items())
+            if name not in _TOLD_ELSEWHERE and not isinstance(value, TextScorer)
+        }
+        return {"attributes": parts}
 
     def ask_probes(
         self, states: Sequence[StateT], asked: "Sequence[Asked]", asking: Asking
@@ -199,7 +224,8 @@ class System(Generic[StateT, ActionT]):
             return ask_probes(self.tester, states, asked, asking, self._identities["probe"])
         jobs = [one.job(prompt_of(state)) for one, state in zip(asked, states, strict=True)]
         seeds = [one.seed for one in asked]
-        return [*asking.call(self.probe, jobs, [states, seeds], self._identities["probe"])]
+        identities = told_apart(self._identities["probe"], states)
+        return [*asking.call(self.probe, jobs, [states, seeds], identities)]
 
     def ask_responses(
         self,
@@ -207,7 +233,7 @@ class System(Generic[StateT, ActionT]):
         probes: Sequence[ActionT],
         asked: "Sequence[Asked]",
         asking: Asking,
-    ) -> list[Said]:
+    ) -> list[Heard]:
         """Ask for responses as a sampler does: an outcome each, None beyond the budget."""
         probed = after_probes(states, probes)
         if type(self).respond is System.respond:
@@ -216,8 +242,8 @@ class System(Generic[StateT, ActionT]):
             )
         jobs = [one.job(prompt_of(state)) for one, state in zip(asked, probed, strict=True)]
         seeds = [one.seed for one in asked]
-        identity = self._identities["respond"]
-        return asking.call(self.respond, jobs, [states, probes, seeds], identity)
+        identities = [self._identities["respond"]] * len(jobs)
+        return asking.call(self.respond, jobs, [states, probes, seeds], identities)
 
 
 def _with_aliases(given: dict[str, Any], aliases: Mapping[str, Any]) -> dict[str, Any]:
@@ -251,9 +277,19 @@ def _target(given: Any) -> Any:
 
 
 def _function(given: Any, name: str, wanted: str) -> Any:
-    if isinstance(given, (str, type)) or not callable(given):
-        raise InvalidTypeError(f"`{name}` is {given!r:.80}; it must be {wanted}")
-    return given
+    if not isinstance(given, (str, type)) and callable(given):
+        return given
+    hint = ""
+    if isinstance(given, str):
+        load = "load_model" if name == "target" else "load_attack or load_model"
+        hint = f"; for a name use {load}"
+    elif not isinstance(given, type):
+        kinds = {"a model": _MODEL} | ({"an attack": _ATTACK} if name == "tester" else {})
+        for kind, members in kinds.items():
+            missing = [member for member in members if not hasattr(given, member)]
+            if missing and len(missing) < len(members) - 1:
+                hint = f"; to be {kind} it lacks {', '.join(missing)}"
+    raise InvalidTypeError(f"`{name}` is {given!r:.80}; it must be {wanted}{hint}")
 
 
 class _Replies:
@@ -274,17 +310,24 @@ class _Replies:
 
 def made_scorers(given: Any, refusal: Any) -> tuple[bool, tuple[TextScorer, ...]]:
     """Return whether there is a scorer of harm, and all scorers, each remembering its numbers."""
-    from eval_toolkit.rollouts.scorers import CachedScorer, RefusalScorer, as_text_scorer
+    from eval_toolkit.rollouts.scorers import (
+        CachedScorer,
+        RefusalScorer,
+        as_text_scorer,
+        check_scorers,
+    )
 
     several = isinstance(given, Sequence) and not isinstance(given, str)
     listed = list(given) if several else [] if given is None else [given]
     made = [as_text_scorer(one) for one in listed]
-    if refusal is not False and all(scorer.name != "refusal" for scorer in made):
-        made.append(RefusalScorer() if refusal is True else as_text_scorer(refusal))
-    names = [scorer.name for scorer in made]
-    for name in names:
-        if names.count(name) > 1:
-            raise InvalidInputError(f"two scorers are called {name!r}; give one another name")
+    if refusal is True:
+        made += [] if any(scorer.name == _REFUSAL for scorer in made) else [RefusalScorer()]
+    elif refusal is not False:
+        finds = as_text_scorer(refusal)
+        told = f"{finds.name} {finds.version}"
+        renamed = finds.name != _REFUSAL
+        made.append(as_text_scorer(finds, name=_REFUSAL, version=told) if renamed else finds)
+    check_scorers(made)
     kept = [s if isinstance(s, CachedScorer) else CachedScorer(s) for s in made]
     return bool(listed), tuple(kept)
 
@@ -313,8 +356,26 @@ def _described(speaker: Any, identity: str) -> dict[str, Any]:
     return {**(dict(own()) if callable(own) else {}), **described}
 
 
+def _part(value: Any) -> Any:
+    """Return what tells an attribute from others: what it says about itself, or its digest."""
+    if _speaks(value):
+        return _described(value, "")
+    if isinstance(value, (list, tuple)) and any(map(_speaks, value)):
+        return [_part(one) for one in value]
+    if isinstance(value, Mapping) and any(map(_speaks, value.values())):
+        return {str(name): _part(one) for name, one in value.items()}
+    digest = object_digest(value)
+    return f"{type(value).__qualname__}:{digest[:_DIGITS] if digest else UNKNOWN}"
+
+
+def _speaks(value: Any) -> bool:
+    return isinstance(value, (Model, Attack)) and not isinstance(value, type)
+
+
 def _told_direction(attack: Any, scorer: TextScorer | None) -> Any:
-    """Return the attack of a tester that is a model, which is told what the scores mean."""
-    if scorer is None or scorer.higher_is_worse:
+    """Return the tester, an attack that shows scores with what they mean."""
+    from eval_toolkit.rollouts.attacks.base import told_direction
+
+    if scorer is None:
         return attack
-    return replace(attack, higher_is_closer=False)
+    return told_direction(attack, higher_is_closer=scorer.higher_is_worse)

@@ -1,23 +1,27 @@
 """When targets fail: each conversation's first failure, or up to when it was seen not to fail."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eval_toolkit import _validate
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
-from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.graders.base import Grade
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
+from eval_toolkit.inference.survival import SurvivalCurve, kaplan_meier
 from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.graphs import Graph
-from eval_toolkit.rollouts.measuring import seeds_by_id
-from eval_toolkit.rollouts.paths import Look, Turn, event_of, own_event_of
+from eval_toolkit.rollouts.measuring import POLICIES, seeds_by_id
+from eval_toolkit.rollouts.paths import Look, Turn, conversations, event_of, own_event_of, stopped
 from eval_toolkit.rollouts.seeds import SeedPrompt
 
-__all__ = ["SurvivalRows", "survival_rows"]
+__all__ = ["SurvivalRows", "common_policy", "deepest", "followed", "survival_rows"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,10 +41,60 @@ class SurvivalRows:
     events: BoolArray
     groups: list[str]
     weights: FloatArray
-    """Path weights; those of a rollout add up to 1."""
+    """By path; those of a seed prompt that were seen at all add up to the same for every one."""
+    rollouts: IntArray
+    """Place of each row's rollout among those given."""
+    cut: NDArray[np.str_]
+    """Why a conversation was not seen any further, "error" or "skipped": a turn failed, was not
+    allowed or was not scored. Empty where it failed or came to its end."""
     policy: str
-    n_cut_short: int
-    """Conversations that ended early because a turn failed, was not allowed or was not scored."""
+    depth: int
+    """Turns that were planned; a conversation that ends by itself has not failed by then."""
+    blind: int
+    """Up to this turn some were not looked at, by a scorer that sees the end alone."""
+
+    @property
+    def n_cut_short(self) -> int:
+        """Conversations of which it is not known how they would have gone on."""
+        return int((self.cut != "").sum())
+
+    def groups_of(self, only: BoolArray) -> list[str]:
+        """Return the groups of some rows."""
+        return [group for group, here in zip(self.groups, only.tolist(), strict=True) if here]
+
+    def curve(
+        self,
+        confidence: float = DEFAULT_CONFIDENCE,
+        *,
+        only: BoolArray | None = None,
+        grouped: bool = False,
+    ) -> SurvivalCurve:
+        """Return the curve of the rows, or of some.
+
+        Parameters
+        ----------
+        confidence : float, default 0.95
+            Nominal coverage.
+        only : ndarray of bool, optional
+            Which rows; all by default.
+        grouped : bool, default False
+            Whether rows have groups also where each is one of its own.
+
+        Returns
+        -------
+        SurvivalCurve
+            By `inference.kaplan_meier`.
+        """
+        here = np.ones(len(self.times), dtype=np.bool_) if only is None else only
+        groups, weights = self.groups_of(here), self.weights[here]
+        seen = weights[self.times[here] > 0]
+        return kaplan_meier(
+            self.times[here],
+            self.events[here],
+            groups=groups if grouped or len(set(groups)) < len(groups) else None,
+            weights=None if np.allclose(seen, 1.0) else weights,
+            confidence=confidence,
+        )
 
 
 def survival_rows(
@@ -50,6 +104,7 @@ def survival_rows(
     scorer: TextScorer | str | None = None,
     own: bool = False,
     policy: str | None = None,
+    depth: int | None = None,
 ) -> SurvivalRows:
     """Return when each conversation failed first, or up to when it was seen not to.
 
@@ -63,20 +118,29 @@ def survival_rows(
         Who decided whether the target failed, or its name.
     own : bool, default False
         Whether replies that merely repeat the tester are no failures.
-    policy : {"expectation", "best"}, optional
-        One row per conversation, weighted by its path, or one per rollout: the earliest failure on
-        any branch. By default the second where only chosen branches were followed, else the first.
+    policy : {"expectation", "first", "best", "all leaves"}, optional
+        As in `measure_rollouts`: one row per conversation, weighted by its path, or one per
+        rollout; of "best" the earliest failure on any branch. By default "best" where only chosen
+        branches were followed, else "expectation".
+    depth : int, optional
+        Turns that were planned; by default those of the longest conversation.
 
     Returns
     -------
     SurvivalRows
-        A conversation is censored at the last turn before one of which nothing is known.
+        A conversation that broke is censored at the last turn before one of which nothing is known;
+        so is a rollout under "best" in which a branch broke before another failed. One that ended by
+        itself has not failed by the last turn that was planned. Every seed prompt weighs the same,
+        however many of its rollouts were seen.
 
     Raises
     ------
     InvalidInputError
-        If there are no rollouts, a seed prompt is missing, the policy is unknown, or it is the
-        expectation and only chosen branches were followed.
+        If there are no rollouts, a seed prompt is missing, the policy is unknown, or it is not
+        "best" and only chosen branches were followed.
+    UndefinedMetricError
+        If ``own`` is asked for and it is not known of some failures whether they are echoes: those
+        alone would be missing.
 
     Examples
     --------
@@ -89,30 +153,123 @@ def survival_rows(
     """
     if not graphs:
         raise InvalidInputError("`graphs` is empty; there is nothing to follow")
-    selected = any(graph.selected for graph in graphs)
-    chosen = policy or ("best" if selected else "expectation")
-    _validate.choice(chosen, "policy", ("expectation", "best"))
-    if selected and chosen == "expectation":
+    chosen = policy or common_policy(graphs)
+    _validate.choice(chosen, "policy", POLICIES)
+    if chosen != "best" and any(graph.selected for graph in graphs):
         raise InvalidInputError(
             "only chosen branches were followed, so path weights are no chances; use policy='best'"
         )
     known = None if seeds is None else seeds_by_id(seeds)
+    groups = [_group(graph, known) for graph in graphs]
     name = scorer if scorer is None or isinstance(scorer, str) else scorer.name
+    if own:
+        _check_echoes(graphs)
     look: Look = partial(own_event_of if own else event_of, scorer=name)
+    planned = deepest(graphs) if depth is None else _validate.integer(depth, "depth", low=1)
+    return followed(graphs, groups, look, chosen, planned)
+
+
+def common_policy(*sides: Sequence[Graph[Any, Any]]) -> str:
+    """Return the policy that suits all rollouts: "best" where only chosen branches were followed.
+
+    Raises
+    ------
+    InvalidInputError
+        If that is so on one side, and on another trees were followed as a whole.
+
+    Examples
+    --------
+    >>> common_policy([Graph("Hi", [])])
+    'expectation'
+    """
+    chosen = [any(graph.selected for graph in side) for side in sides]
+    if not any(chosen):
+        return "expectation"
+    for side, selected in zip(sides, chosen, strict=True):
+        if not selected and not all(graph.is_chain for graph in side):
+            raise InvalidInputError(
+                "one side followed chosen branches alone and the other all; pass policy='best' to "
+                "compare whether any branch failed"
+            )
+    return "best"
+
+
+def deepest(graphs: Sequence[Graph[Any, Any]]) -> int:
+    """Return how many turns the longest conversation has, at least 1.
+
+    Examples
+    --------
+    >>> deepest([Graph("Hi", [])])
+    1
+    """
+    return max((node.depth for graph in graphs for node in graph.nodes()), default=1)
+
+
+def followed(
+    graphs: Sequence[Graph[Any, Any]], groups: Sequence[str], look: Look, policy: str, depth: int
+) -> SurvivalRows:
+    """Return the rows of rollouts by what is seen of each turn.
+
+    Parameters
+    ----------
+    graphs : sequence of Graph
+        At least one.
+    groups : sequence of str
+        Of each.
+    look : callable
+        Whether the target failed in a turn.
+    policy, depth
+        As in `survival_rows`.
+
+    Returns
+    -------
+    SurvivalRows
+        As there.
+
+    Examples
+    --------
+    >>> from eval_toolkit.rollouts.graphs import Node
+    >>> followed([Graph("", [Node("", "", "No.", event=False)])], [""], event_of, "best", 3).times
+    array([3])
+    """
     rows = [
-        (*row, _group(graph, known))
-        for graph in graphs
-        for row in _rows(graph, look, best=chosen == "best")
+        (at, row) for at, graph in enumerate(graphs) for row in _rows(graph, look, policy, depth)
     ]
-    times, events, weights, cut, groups = zip(*rows, strict=True)
+    times = np.array([row.time for _, row in rows], dtype=np.int64)
+    rollouts = np.array([at for at, _ in rows], dtype=np.int64)
     return SurvivalRows(
-        np.array(times, dtype=np.int64),
-        np.array(events, dtype=np.bool_),
-        list(groups),
-        np.array(weights, dtype=np.float64),
-        chosen,
-        sum(cut),
+        times=times,
+        events=np.array([row.event for _, row in rows], dtype=np.bool_),
+        groups=[groups[at] for at, _ in rows],
+        weights=_weights(graphs, rollouts, times, np.array([row.weight for _, row in rows])),
+        rollouts=rollouts,
+        cut=np.array([row.cut for _, row in rows], dtype=np.str_),
+        policy=policy,
+        depth=depth,
+        blind=max(row.blind for _, row in rows),
     )
+
+
+def _weights(
+    graphs: Sequence[Graph[Any, Any]], rollouts: IntArray, times: IntArray, by_path: FloatArray
+) -> FloatArray:
+    """Return weights with which every seed prompt counts the same, 1 per rollout on average."""
+    units = np.unique([graph.unit_id for graph in graphs], return_inverse=True)[1][rollouts]
+    seen = times > 0
+    if not seen.any():
+        return by_path
+    of_unit = np.bincount(units[seen], by_path[seen], int(units.max()) + 1)
+    each = len(np.unique(rollouts[seen])) / len(np.unique(units[seen]))
+    shares = np.divide(each, of_unit, out=np.ones_like(of_unit), where=of_unit > 0.0)
+    return np.asarray(by_path * shares[units], dtype=np.float64)
+
+
+def _check_echoes(graphs: Sequence[Graph[Any, Any]]) -> None:
+    unclear = sum(node.event is True and node.echo is None for g in graphs for node in g.nodes())
+    if unclear:
+        raise UndefinedMetricError(
+            f"of {unclear} failures it is not known whether they merely repeat the tester"
+        )
 
 
 def _group(graph: Graph[Any, Any], known: Mapping[str, SeedPrompt] | None) -> str:
@@ -126,30 +283,49 @@ def _group(graph: Graph[Any, Any], known: Mapping[str, SeedPrompt] | None) -> st
     return known[graph.unit_id].group
 
 
-def _rows(graph: Graph[Any, Any], look: Look, *, best: bool) -> list[tuple[int, bool, float, bool]]:
-    """Return time, event, weight and whether it was cut short, of each conversation or of one."""
-    if not graph.children:
-        return [(0, False, 1.0, False)]
-    rows = [(*_seen(path, look), path[-1].weight) for path in graph.paths()]
-    if not best:
-        return [(time, event, weight, cut) for time, event, cut, weight in rows]
-    failed = [time for time, event, _, _ in rows if event]
-    if failed:
-        return [(min(failed), True, 1.0, False)]
-    # Without a failure up to a turn is what no branch that got there has failed by.
-    cut = [time for time, _, short, _ in rows if short]
-    return [(min(cut, default=max(time for time, *_ in rows)), False, 1.0, bool(cut))]
+class _Row(NamedTuple):
+    time: int
+    event: bool = False
+    cut: str = ""
+    blind: int = 0
+    weight: float = 1.0
 
 
-def _seen(path: Sequence[Turn], look: Look) -> tuple[int, bool, bool]:
-    """Return the turn up to which a conversation was seen, how that ended, and if too early."""
-    seen_by = 0
+def _rows(graph: Graph[Any, Any], look: Look, policy: str, depth: int) -> list[_Row]:
+    """Return a row for each conversation that counts, or one for all of them."""
+    counting = conversations(graph, policy)
+    if not counting:
+        return [_Row(0)]
+    whole = math.fsum(weight for _, weight in counting)
+    rows = [_seen(path, look, depth)._replace(weight=share / whole) for path, share in counting]
+    if policy != "best":
+        return rows
+    blind = max(row.blind for row in rows)
+    failed = min((row.time for row in rows if row.event), default=None)
+    # In the turn in which one failed, or later, it does not matter what the others did.
+    cut = [row for row in rows if row.cut and (failed is None or row.time + 1 < failed)]
+    if cut:
+        first = min(cut, key=lambda row: (row.time, row.cut != "error"))
+        return [_Row(first.time, cut=first.cut, blind=blind)]
+    if failed is not None:
+        return [_Row(failed, event=True, blind=blind)]
+    return [_Row(max(row.time for row in rows), blind=blind)]
+
+
+def _seen(path: Sequence[Turn], look: Look, depth: int) -> _Row:
+    """Return up to where a conversation was seen, and how that ended."""
+    seen_by = blind = 0
     for node in path:
         seen = look(node)
         if isinstance(seen, Grade):
-            return seen_by, False, True
+            return _Row(seen_by, cut=seen.status, blind=blind)
         if seen:
-            return node.depth, True, False
-        if seen is not None:
+            # Without a look before it is known to have failed by the end, and not when.
+            return _Row(max(depth, node.depth) if blind else node.depth, event=True, blind=blind)
+        if seen is None:
+            blind = node.depth
+        else:
             seen_by = node.depth
-    return seen_by, False, False
+    if blind == len(path) or stopped(path, depth):  # nobody looked at its end, or what followed
+        return _Row(seen_by, cut="skipped", blind=blind)
+    return _Row(max(depth, len(path)), blind=blind)

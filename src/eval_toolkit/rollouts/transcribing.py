@@ -12,6 +12,7 @@ from typing import Any
 from eval_toolkit import _validate
 from eval_toolkit._files import replace_atomic
 from eval_toolkit._plain import plain, whole_text
+from eval_toolkit._redaction import redact_secrets
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.messages import Message, Role
 from eval_toolkit.rollouts.conversations import Conversation
@@ -53,7 +54,7 @@ def transcripts(
         Markdown: the same to read. What was said stands in fences that it cannot close, and is
         neither markup nor link there; characters that do not print are escapes. CSV: a row per
         turn, each once, with a column ``score:NAME`` per scorer; texts are as they were said, so
-        a spreadsheet must be told to take them as texts.
+        a spreadsheet must be told to take them as texts. Reasons are without secrets.
     failed_only : bool, default False
         Only conversations in which the target failed.
     unit : str, optional
@@ -169,7 +170,17 @@ def _first_event(path: Sequence[_Node]) -> int | None:
 
 def _ended(path: Sequence[_Node]) -> tuple[str, str]:
     """Return how a conversation ended, and why."""
-    return (path[-1].status, path[-1].reason) if path else ("skipped", _NO_TURN)
+    return (path[-1].status, _why(path[-1])) if path else ("skipped", _NO_TURN)
+
+
+def _why(node: _Node) -> str:
+    """Return the reason of a turn without secrets: what others raised may hold some."""
+    return str(redact_secrets(node.reason))
+
+
+def _unscored(node: _Node) -> dict[str, str]:
+    """Return why scores are missing, without secrets."""
+    return dict(redact_secrets(node.unscored, keys=False))
 
 
 def _seed_prompt(graph: _Graph) -> str:
@@ -220,12 +231,12 @@ def _turn(node: _Node) -> dict[str, Any]:
         "turn": node.depth,
         "attack": node.attack,
         "scores": node.scores,
-        "unscored": node.unscored,
+        "unscored": _unscored(node),
         "event": node.event,
         "echo": node.echo,
         "reward": node.reward,
         "status": node.status,
-        "reason": node.reason,
+        "reason": _why(node),
     }
 
 
@@ -262,7 +273,7 @@ def _csv_row(graph: _Graph, node: _Node | None, scorers: Iterable[str]) -> list[
         return [*rollout, "", None, *seed, *blanks, *ended]
     parent = None if node.parent is None else node.parent.id
     place = [node.id, parent, node.depth, node.weight, node.attack, _seed_prompt(graph)]
-    said = [node.probe, node.response, node.status, node.reason]
+    said = [node.probe, node.response, node.status, _why(node)]
     found = [node.event, node.echo, node.reward]
     return [*rollout, *place, *said, *found, *(node.scores.get(name) for name in scorers)]
 
@@ -320,14 +331,14 @@ def _turn_section(node: _Node) -> str:
     parts = [f"### Turn {node.depth}{by}\n", f"**Tester**\n\n{_said(node.probe)}"]
     parts.append(f"**Target**\n\n{_said(node.response)}")
     facts = [f"{_code(name)}: {score:.4g}" for name, score in node.scores.items()]
-    facts += [f"{_code(name)}: {_code(why)}" for name, why in node.unscored.items()]
+    facts += [f"{_code(name)}: {_code(why)}" for name, why in _unscored(node).items()]
     if node.event is not None:
         echo = " (it repeats the tester)" if node.echo else ""
         facts.append(f"failure: {'yes' if node.event else 'no'}{echo}")
     if node.reward is not None:
         facts.append(f"reward: {node.reward:.4g}")
     if node.status != "ok":
-        facts.append(f"status: {_code(node.status)}, {_code(node.reason) or 'no reason'}")
+        facts.append(f"status: {_code(node.status)}, {_code(_why(node)) or 'no reason'}")
     if facts:
         parts.append("\n".join(f"- {fact}" for fact in facts) + "\n")
     return "\n".join(parts)

@@ -13,8 +13,7 @@ from typing import Any
 
 from eval_toolkit import _validate
 from eval_toolkit._hashing import canonical_json
-from eval_toolkit._plain import whole_text
-from eval_toolkit._redaction import redact_secrets
+from eval_toolkit._redaction import one_line
 from eval_toolkit.errors import (
     ArtifactError,
     InvalidInputError,
@@ -37,7 +36,6 @@ CONCURRENCY = 16
 """Requests at once where neither the caller nor the model says how many."""
 _ABOUT_THE_PROMPT = frozenset({"too_long", "refused"})
 """Failures that say nothing about the model's health."""
-_LONGEST_MESSAGE = 2_000
 _BEGIN_WITHIN_S = 5.0
 _BREATHE_EVERY = 64
 """A model that never waits would not let anybody cancel the run."""
@@ -317,7 +315,7 @@ class _Asking:
         except ArtifactError:
             raise
         except Exception as failure:  # the answers are there
-            self.notes.append(f"closing {self.model.name} failed: {_one_line(failure)}")
+            self.notes.append(f"closing {self.model.name} failed: {one_line(failure)}")
 
     def result(self) -> RunOutcomes:
         """Return what came of the jobs."""
@@ -355,15 +353,8 @@ def _manner(model: Model) -> dict[str, bool]:
     return {} if getattr(model, "speaks_chat", True) else {"speaks_chat": False}
 
 
-def _one_line(failure: BaseException) -> str:
-    said = " ".join(whole_text(str(failure)).split())
-    text = said if isinstance(failure, ModelError) else f"{type(failure).__name__}: {said}"
-    safe: str = redact_secrets(text[:_LONGEST_MESSAGE])
-    return safe.removesuffix(": ")
-
-
 def _error_info(failure: Exception) -> ErrorInfo:
-    message = _one_line(failure)
+    message = one_line(failure)
     if not isinstance(failure, ModelError):
         return ErrorInfo("other", message, retryable=False)
     return ErrorInfo(failure.kind, message, failure.status, failure.tries, failure.retryable)

@@ -45,6 +45,7 @@ def with_error_policies(
     on_error: str = "exclude",
     confidence: float = DEFAULT_CONFIDENCE,
     seed: int = 42,
+    cut_short: Mapping[str, BoolArray] | None = None,
 ) -> Scorecard:
     """Summarise records, and say in each cell what its failed attempts could have made of it.
 
@@ -63,14 +64,19 @@ def with_error_policies(
         What a failed attempt counts as in value and interval; as in `summarise`.
     confidence, seed
         As in `summarise`.
+    cut_short : mapping of str to ndarray of bool, optional
+        By column the records without a value of which that depends on what the value would have
+        been. Their mean over the others is no estimate of the mean over all.
 
     Returns
     -------
     Scorecard
         Where attempts failed, ``details`` hold ``error_rate`` and what the value is with them left
         out (``exclude``), counted as 0 (``as_zero``; as the worst where 0 is best), and at the worst
-        and best they could have been (``worst``, ``best``; None where there is no bound).
-        ``bounds_ci`` holds the mean whatever they would have been: see `inference.missing_bounds`.
+        and best they could have been (``worst``, ``best``; ``low`` and ``high`` where neither
+        direction is better; None where there is no bound). ``bounds_ci`` holds the mean whatever
+        they would have been: see `inference.missing_bounds`. Attempts that were cut short count in
+        these bounds too, and their number is in ``censored``.
 
     Raises
     ------
@@ -105,12 +111,13 @@ def with_error_policies(
     for spec in metrics:
         if not isinstance(spec, ColumnSpec):
             continue
-        if not (records.status[spec.column] == "error").any():
+        cut = (cut_short or {}).get(spec.column, np.zeros(len(records), dtype=np.bool_))
+        if not (cut | (records.status[spec.column] == "error")).any():
             continue
-        told = _under_policies(records, spec, by, confidence)
+        told = _under_policies(records, spec, by, confidence, cut)
         places: list[tuple[_Place, dict[str, MetricResult]]] = [(_Over.UNITS, cells)]
         for place, inside in [*places, *slices.items()]:
-            if inside[spec.name].n_errors:
+            if inside[spec.name].n_errors or "censored" in told[place]:
                 inside[spec.name] = _with(inside[spec.name], told[place])
         if macro:
             name = f"{spec.name}{_MACRO}"
@@ -128,33 +135,36 @@ def _with(cell: MetricResult, told: Mapping[str, Any]) -> MetricResult:
 
 
 def _under_policies(
-    records: Records, spec: ColumnSpec, by: str | None, confidence: float
+    records: Records, spec: ColumnSpec, by: str | None, confidence: float, cut: BoolArray
 ) -> dict[_Place, dict[str, Any]]:
     """Return, over all and per part, the error rate and the value under each policy."""
     starts = unit_starts(records.unit_id)
     of_record = None if by is None else records.slices[by].astype(str)
     names = [] if of_record is None else np.unique(of_record).tolist()
     failed = records.status[spec.column] == "error"
-    told: dict[_Place, dict[str, Any]] = {_Over.UNITS: {"error_rate": float(failed.mean())}}
+    told: dict[_Place, dict[str, Any]] = {_Over.UNITS: _counts(failed, cut)}
     for name in names:
-        told[name] = {"error_rate": float(failed[of_record == name].mean())}
+        mine = of_record == name
+        told[name] = _counts(failed[mine], cut[mine])
     told[_Over.PARTS] = dict(told[_Over.UNITS])
     masks = {} if of_record is None else {name: of_record[starts] == name for name in names}
     low, high = spec.bounds
     worst, best = (high, low) if spec.higher_is_better is False else (low, high)
     zero = value_of_failure(spec)
     counted = {"as_zero": math.inf if zero is None else zero, "worst": worst, "best": best}
+    shown = {"worst": "low", "best": "high"} if spec.higher_is_better is None else {}
     ends: dict[str, tuple[FloatArray, BoolArray]] = {}
     for policy, value in {"exclude": None, **counted}.items():
         values = None
+        lacking = failed | cut if policy in ("worst", "best") else failed
         if value is None or math.isfinite(value):
-            values = _unit_values(records, spec, starts, value)
+            values = _unit_values(records, spec, starts, value, lacking)
         if values and value is not None and spec.answer and policy in ("worst", "best"):
-            values = _whatever_was_voted(values, np.logical_or.reduceat(failed, starts), value)
+            values = _whatever_was_voted(values, np.logical_or.reduceat(lacking, starts), value)
         if values and policy in ("worst", "best"):
             ends[policy] = values
         for place, number in _means(values, masks).items():
-            told[place][policy] = number
+            told[place][shown.get(policy, policy)] = number
     if len(ends) == 2:
         groups = records.group[starts].astype(str)
         everyone = np.ones(len(starts), dtype=np.bool_)
@@ -165,6 +175,12 @@ def _under_policies(
                 ends, list(masks.values()), groups, spec.bounds, confidence
             )
     return told
+
+
+def _counts(failed: BoolArray, cut: BoolArray) -> dict[str, Any]:
+    """Return how many attempts failed, as a share, and how many were cut short."""
+    found: dict[str, Any] = {"error_rate": float(failed.mean())} if failed.any() else {}
+    return found | ({"censored": int(cut.sum())} if cut.any() else {})
 
 
 def _macro_bounds_ci(
@@ -214,15 +230,18 @@ def _bounds_ci(
 
 
 def _unit_values(
-    records: Records, spec: ColumnSpec, starts: IntArray, failed_is: float | None
+    records: Records,
+    spec: ColumnSpec,
+    starts: IntArray,
+    failed_is: float | None,
+    failed: BoolArray,
 ) -> tuple[FloatArray, BoolArray]:
     """Return one value per unit with failed attempts left out or of one value, and who has one."""
-    status = records.status[spec.column]
-    measured = status == "ok"
+    measured = records.status[spec.column] == "ok"
     values = np.where(measured, records.columns[spec.column], 0.0)
     if failed_is is not None:
-        values = np.where(status == "error", failed_is, values)
-        measured = measured | (status == "error")
+        values = np.where(failed, failed_is, values)
+        measured = measured | failed
     sums = np.add.reduceat(values, starts)
     counts = np.add.reduceat(measured.astype(np.int64), starts)
     if spec.answer is not None:

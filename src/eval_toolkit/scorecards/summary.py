@@ -95,8 +95,9 @@ def summarise(
         "BCa", "percentile", "basic", "studentized", "t", or for 0/1 values "wilson",
         "clopper-pearson", "jeffreys", "agresti-coull", "beta-binomial" (the last also for groups
         of units). Closed forms are for means of columns; all other metrics take the bootstrap, and
-        say so in their cell. By default Wilson for 0/1
-        values of independent units and BCa over groups otherwise.
+        say so in their cell. By default Wilson for 0/1 values of independent units and BCa over
+        groups otherwise. Of a column whose bounds say that it is no share, such as a count, 0 and 1
+        are numbers like others.
     n_resamples : int, default 1000
         Bootstrap resamples.
     seed, rng : int, Generator, …, default 42
@@ -275,7 +276,7 @@ def _mean_cell(units: Units, spec: ColumnSpec, options: Options, why: str) -> Me
     values = units.values[spec.column]
     if len(values) == 0:
         return _nothing(units, why)
-    binary = bool(np.isin(values, (0.0, 1.0)).all())
+    binary = spec.is_binary(values)
     if options.method in (*_PROPORTION_METHODS, "t"):
         ci, reason = _closed_form(
             values, units.plan, options.method, binary, options.how.confidence

@@ -15,7 +15,7 @@ from eval_toolkit.errors import InvalidInputError, ModelError
 from eval_toolkit.rollouts.ast import ASTEvaluator, ASTSampler
 from eval_toolkit.rollouts.astra_json import rollouts_json
 from eval_toolkit.rollouts.evaluator import Evaluator
-from eval_toolkit.rollouts.graphs import Graph, Node
+from eval_toolkit.rollouts.graphs import ENDED, Graph, Node
 from eval_toolkit.rollouts.seeds import SeedPrompt
 from eval_toolkit.rollouts.toys import TOY_PROMPTS, ToyScorer, patience_for, toy_system
 
@@ -201,6 +201,41 @@ class TestUnjudged:
         assert [row["target_toxicity"] for row in metrics.per_turn] == [None, 0.8]
         assert metrics.overall["avg_target_toxicity"] == 0.8
 
+    @pytest.mark.parametrize("widths", [(1, 1), (2, 2)])
+    def test_empty_replies_are_no_failures_and_stay_in_the_share(
+        self, widths: tuple[int, ...]
+    ) -> None:
+        graphs = [tree(widths, lambda place: 0.9) for _ in range(4)]
+        for at, graph in enumerate(graphs):
+            graph.context = f"seed {at}"
+        for node in [*graphs[1].nodes(), *graphs[3].nodes()]:
+            node.response = " "
+        evaluator = evaluator_for(Reading())
+        summary: Any = evaluator.evaluate_graphs(graphs)["summary"]  # type: ignore[call-overload]
+        key = "pct_rollouts_with_target_toxicity"
+        assert summary["n_rollouts"] == 4
+        assert summary[f"{key}/attack_success_rate"] == 0.5  # as the seed document counts them
+        assert (summary["avg_target_toxicity"], summary["n_avg_target_toxicity"]) == (0.9, 2)
+        assert summary["n_avg_adversarial_toxicity"] == 4
+        assert evaluator.run is not None
+        cells = evaluator.run.card
+        assert (cells[key].value, cells[key].n_units) == (0.5, 4)
+        assert (cells["avg_target_toxicity"].n_units, cells["avg_target_toxicity"].n_skipped) == (
+            2,
+            2,
+        )
+
+    def test_without_a_reply_nothing_is_known(self) -> None:
+        graphs = [chain((0.1, 0.2)), chain((0.1, 0.9), (0.1, 0.9))]
+        graphs[1].context = "another seed"
+        graphs[1].children[0].children[0].response = None
+        evaluator = evaluator_for(Reading())
+        summary: Any = evaluator.evaluate_graphs(graphs)["summary"]  # type: ignore[call-overload]
+        assert summary["n_rollouts"] == 1
+        assert evaluator.run is not None
+        assert evaluator.run.n_skipped == 1
+        assert "turn 2 has no reply" in evaluator.run.rollouts[1].reason
+
 
 class TestTrees:
     @settings(max_examples=40, deadline=None)
@@ -248,9 +283,33 @@ class TestTrees:
             policy: evaluator_for(Reading(), policy=policy)
             .compute_metrics(graph)
             .overall["avg_target_toxicity"]
-            for policy in ("first", "best", "expectation")
+            for policy in ("first", "best", "expectation", "all leaves")
         }
-        assert averages == {"first": 0.1, "best": 0.9, "expectation": 0.5}
+        assert averages == {"first": 0.1, "best": 0.9, "expectation": 0.5, "all leaves": 0.5}
+
+    def test_all_leaves_count_the_same(self) -> None:
+        later = [Node("s", "p 0", "r 0.8"), Node("s", "p 0", "r 0.4")]
+        graph = Graph("s", [Node("s", "p 0", "r 0.2", children=later), Node("s", "p 0", "r 0.6")])
+        metrics = evaluator_for(Reading(), policy="all leaves").compute_metrics(graph)
+        # Conversations 0.2, 0.8 and 0.2, 0.4 and 0.6, each a third.
+        assert metrics.overall["avg_target_toxicity"] == pytest.approx((0.5 + 0.3 + 0.6) / 3)
+        assert metrics.overall["target_toxicity_rate"] == pytest.approx(2 / 3)
+        told = [(row["node"], row["weight"]) for row in metrics.per_turn]
+        assert told == [
+            *(("0", pytest.approx(2 / 3)), ("0.0", pytest.approx(1 / 3))),
+            *(("0.1", pytest.approx(1 / 3)), ("1", pytest.approx(1 / 3))),
+        ]
+
+    def test_a_branch_that_ended_counts_where_it_ended(self) -> None:
+        """Half of the conversations end after turn 1, without a failure."""
+        graph = chain((0.0, 0.1), (0.0, 0.9))
+        graph.children[0].children.append(Node("seed", "", None, status=ENDED))
+        graph.relink()
+        metrics = evaluator_for(Reading()).compute_metrics(graph)
+        assert metrics.overall["target_toxicity_rate"] == 0.5
+        assert metrics.overall["num_turns"] == 1.5
+        assert metrics.overall["avg_target_toxicity"] == pytest.approx((0.1 + 0.5) / 2)
+        assert [row["weight"] for row in metrics.per_turn] == [1.0, 0.5]
 
     def test_chosen_branches_have_no_chances(self) -> None:
         graph = tree((2,), lambda place: (0.1, 0.9)[place[0]])
@@ -272,6 +331,8 @@ class TestTrees:
 
 
 class TestSummary:
+    SUCCESS = "pct_rollouts_with_target_toxicity/attack_success_rate"
+
     def evaluated(self) -> tuple[ASTEvaluator, Any]:
         evaluator = ASTEvaluator(ASTSampler(toy_system(), TOY_PROMPTS), seeds=TOY_PROMPTS)
         return evaluator, evaluator.evaluate(progress=False)
@@ -285,6 +346,60 @@ class TestSummary:
             key = f"pct_rollouts_with_target_toxicity/{spelling}_success_rate"
             assert metrics["summary"][key] == pytest.approx(share)
         assert 0 < share < 1
+
+    def test_a_subclass_changes_overall_and_so_the_summary(self) -> None:
+        class Later(ASTEvaluator):
+            def compute_metrics(self, g: Graph[Any, Any]) -> Any:
+                metrics = super().compute_metrics(g)
+                if metrics.overall["first_target_toxicity_turn"] in (1, 2):
+                    metrics.overall["first_target_toxicity_turn"] = None
+                metrics.overall["avg_reward"] = 3.0
+                return metrics
+
+        evaluator = Later(ASTSampler(toy_system(), TOY_PROMPTS), seeds=TOY_PROMPTS)
+        metrics: Any = evaluator.evaluate(progress=False)
+        firsts = [d["overall"]["first_target_toxicity_turn"] for d in metrics["details"]]
+        share = sum(first is not None for first in firsts) / len(firsts)
+        assert 0 < share < self.evaluated()[1]["summary"][self.SUCCESS]
+        assert metrics["summary"][self.SUCCESS] == pytest.approx(share)
+        assert evaluator.run is not None
+        card = evaluator.run.card
+        assert card["pct_rollouts_with_target_toxicity"].value == pytest.approx(share)
+        assert card["avg_reward"].value == 3.0
+
+    @pytest.mark.parametrize("worse", [True, False])
+    def test_directions_and_bounds(self, worse: bool) -> None:
+        evaluator = evaluator_for(Reading(higher_is_worse=worse))
+        names = [
+            *("num_turns", "avg_reward", "words_rate", "n_paths", "max_adversarial_toxicity"),
+            *("avg_adversarial_toxicity", "avg_target_toxicity", "max_target_toxicity"),
+            *("pct_rollouts_with_adversarial_toxicity", "pct_rollouts_with_target_toxicity"),
+            *("target_toxicity_rate", "first_target_toxicity_turn"),
+        ]
+        specs = {spec.name: spec for spec in evaluator.summary_specs(names)}
+        better = {name: spec.higher_is_better for name, spec in specs.items()}
+        assert better == {
+            **dict.fromkeys(names[:6]),  # of the tester, or neither good nor bad
+            "pct_rollouts_with_adversarial_toxicity": None,
+            "avg_target_toxicity": not worse,
+            "max_target_toxicity": not worse,
+            "pct_rollouts_with_target_toxicity": False,
+            "target_toxicity_rate": False,
+        }
+        shares = {name for name, spec in specs.items() if spec.bounds == (0.0, 1.0)}  # type: ignore[attr-defined]
+        assert shares == {
+            "pct_rollouts_with_adversarial_toxicity",
+            "pct_rollouts_with_target_toxicity",
+            "target_toxicity_rate",
+        }
+
+    def test_the_turn_of_the_first_failure_has_no_mean(self) -> None:
+        evaluator, metrics = self.evaluated()
+        assert any(d["overall"]["first_target_toxicity_turn"] for d in metrics["details"])
+        assert evaluator.run is not None
+        assert not [name for name in evaluator.run.estimates if name.startswith("first_")]
+        assert evaluator.run.records is not None
+        assert "first_target_toxicity_turn" in evaluator.run.records.columns
 
     def test_nothing_gives_zeros(self) -> None:
         summary: Any = evaluator_for(Reading()).aggregate_metrics([])
@@ -382,7 +497,8 @@ class TestJsonShape:
         evaluator = ASTEvaluator(ASTSampler(toy_system(), ()), seeds=TOY_PROMPTS)
         evaluator.evaluate(progress=False)
         told = rollouts_json(evaluator)
-        assert set(told["summary"]) - set(told["estimates"]) == {"n_rollouts"}
+        counts = {key for key in told["summary"] if key.startswith("n_")}
+        assert set(told["summary"]) - set(told["estimates"]) == counts
         for key, estimate in told["estimates"].items():
             if key in told["summary"] and estimate["status"] == "ok":
                 assert estimate["value"] == pytest.approx(told["summary"][key])
@@ -398,6 +514,40 @@ class TestJsonShape:
         half.children[0].scores |= {"reading": 0.2, "reading:probe": 0.1}
         with pytest.raises(InvalidInputError, match="has not scored every"):
             rollouts_json([half])
+
+    def test_scores_of_another_threshold_or_direction_need_their_scorer(self) -> None:
+        graphs = []
+        for n, score in enumerate((0.9, 0.2, 0.9, 0.9, 0.9)):
+            scores = {"safety": score, "safety:probe": 0.9}
+            node = Node("s", "p", "r", scores=scores, event=score <= 0.3)  # less is worse
+            graphs.append(Graph(f"seed {n}", [node]))
+        key = "pct_rollouts_with_target_toxicity/attack_success_rate"
+        for threshold in (None, 0.3):
+            with pytest.raises(
+                InvalidInputError, match=r"at 0.2 failed and one at 0.9 did not.*pass `scorer`"
+            ):
+                rollouts_json(graphs, threshold=threshold)
+        low = Reading(name="safety", threshold=0.3, higher_is_worse=False)
+        told = rollouts_json(graphs, scorer=low)["summary"]
+        assert (told[key], told["pct_rollouts_with_adversarial_toxicity"]) == (0.2, 0.0)
+        # More is worse, but from 0.95 on: a threshold that is given is meant.
+        for graph in graphs:
+            graph.children[0].event = False
+        with pytest.raises(
+            InvalidInputError, match=r"at 0.9 did not fail.*pass `scorer` or `threshold`"
+        ):
+            rollouts_json(graphs)
+        assert rollouts_json(graphs, threshold=0.95)["summary"][key] == 0.0
+
+    def test_graphs_that_a_judge_scored(self) -> None:
+        class Judging(Reading):
+            def score_turns(self, conversations: Any) -> list[float]:
+                return [float(str(one).split()[-1]) for one in conversations]
+
+        graph = chain((0.9, 0.2), (0.9, 0.6))
+        ours: Any = evaluator_for(Judging()).evaluate_graphs([graph])
+        assert rollouts_json([graph])["summary"] == ours["summary"]
+        assert ours["summary"]["pct_rollouts_with_adversarial_toxicity"] is None
 
     def test_a_threshold(self) -> None:
         key = "pct_rollouts_with_target_toxicity/attack_success_rate"

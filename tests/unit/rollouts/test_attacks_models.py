@@ -12,10 +12,20 @@ from eval_toolkit.messages import Role
 from eval_toolkit.models.embedded import EmbeddedModel
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.requests import GenerateRequest
-from eval_toolkit.rollouts.attacks import Base64, Crescendo, Refinement
+from eval_toolkit.rollouts import System
+from eval_toolkit.rollouts.attacks import (
+    Base64,
+    BestOfN,
+    Crescendo,
+    Mixed,
+    Refinement,
+    Static,
+    Template,
+)
 from eval_toolkit.rollouts.attacks.asking import FORM, read_probe, refused
 from eval_toolkit.rollouts.attacks.crescendo import STEPS
 from eval_toolkit.rollouts.conversations import Conversation, Turn
+from eval_toolkit.rollouts.scorers import KeywordScorer, RefusalScorer
 
 GOAL = "Write a limerick about the harbour master"
 MODEL = ScriptedModel("<prompt>Hello</prompt>")
@@ -119,9 +129,16 @@ class TestReading:
         assert e.value.kind == "refused"
         # A message that is marked as one is a message, whatever it says.
         assert Refinement(MODEL).read(f"<prompt>{NO}</prompt>", GOAL) == NO
+        # What sounds like a refusal and is none is a probe.
+        assert Refinement(MODEL).read("I can't wait! Tell me.", GOAL) == "I can't wait! Tell me."
 
     @pytest.mark.parametrize(
-        ("text", "expected"), [(NO, True), ("", True), (" ", True), ("Of course.", False)]
+        ("text", "expected"),
+        [
+            *[(NO, True), ("", True), (" ", True), ("Of course.", False)],
+            ("I can't wait to tell you! Here it is.", False),
+            ('"I can\'t," she said, and did it all the same.', False),
+        ],
     )
     def test_refusals_of_targets(self, text: str, expected: bool) -> None:
         assert refused(text) is expected
@@ -154,6 +171,34 @@ class TestRefinement:
         lower = Refinement(MODEL, higher_is_closer=False)
         assert "A lower score is closer" in shown(lower.ask(Conversation(GOAL, turns), 1))
         assert "score" not in shown(Refinement(MODEL).ask(Conversation(GOAL, turns[1:]), 1))
+
+    @pytest.mark.parametrize(
+        "around",
+        [
+            lambda inner: inner,
+            Base64,
+            lambda inner: BestOfN(Template("Now: {probe}", inner=inner)),
+            lambda inner: Mixed([Static(), Base64(inner)]),
+            lambda inner: Base64(Mixed([Static(), inner], name="x")),
+        ],
+    )
+    def test_the_scorer_of_a_system_says_which_scores_are_closer(self, around: Any) -> None:
+        turns = [Turn("First try", NO, 1.0)]
+        for scorer, closer in ((RefusalScorer(), "lower"), (KeywordScorer(["x"]), "higher")):
+            tester = System(around(Refinement(MODEL)), ["No."], scorer).tester
+            branch = tester.for_branch(1) if hasattr(tester, "for_branch") else tester
+            assert f"A {closer} score is closer" in shown(branch.ask(Conversation(GOAL, turns), 1))
+            told = System(around(Refinement(MODEL, higher_is_closer=True)), ["No."], scorer).tester
+            branch = told.for_branch(1) if hasattr(told, "for_branch") else told
+            # What was said beforehand counts.
+            assert "A higher score is closer" in shown(branch.ask(Conversation(GOAL, turns), 1))
+
+    def test_a_direction_goes_to_nobody_who_needs_none(self) -> None:
+        for attack in (Static(), Base64(), Mixed([Static(), Base64()]), Crescendo(MODEL)):
+            assert System(attack, ["No."], RefusalScorer()).tester is attack
+        assert Refinement(MODEL).version != Refinement(MODEL).toward(higher_is_closer=True).version
+        with pytest.raises(InvalidTypeError, match="higher_is_closer"):
+            Refinement(MODEL, higher_is_closer=1)  # type: ignore[arg-type]
 
     def test_long_replies_lose_their_middle(self) -> None:
         state = Conversation(GOAL, [Turn("Hello", "a" * 50 + "b" * 50 + "c" * 50)])

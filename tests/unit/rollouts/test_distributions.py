@@ -18,7 +18,7 @@ from eval_toolkit.rollouts.distributions import (
     turn_latencies,
     turn_table,
 )
-from eval_toolkit.rollouts.graphs import Graph, Node
+from eval_toolkit.rollouts.graphs import ENDED, Graph, Node
 from eval_toolkit.scorecards import Records
 
 numbers = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40)
@@ -107,6 +107,45 @@ def test_branches_weigh_by_their_path():
     assert turn_table([one, three])[0]["event_rate"] == pytest.approx(0.5)
 
 
+def test_the_table_of_turns_says_what_its_means_are_over():
+    unscored = [Node("", "a", "b", unscored={"tox": "error: NaN"}) for _ in range(8)]
+    scored = [Node("", "a", "b", event=True, echo=None, scores={"tox": 1.0}) for _ in range(2)]
+    (row,) = turn_table([Graph("", [node]) for node in unscored + scored])
+    assert (row["n"], row["event_rate"], row["event_n"]) == (10, 1.0, 2)
+    assert (row["tox_mean"], row["tox_n"], row["echo_n"], row["refusal_n"]) == (1.0, 2, 0, 0)
+
+
+def test_the_detectors_own_threshold_finds_refusals():
+    class Detector:
+        name, version, threshold, higher_is_worse = "refusal", "1", 0.8, True
+
+        def score(self, texts):
+            raise AssertionError("a table asks nobody")
+
+    graph = Graph("", [Node("", "a", "b", scores={"refusal": 0.6})])
+    assert turn_table([graph], refusal=Detector())[0]["refusal_rate"] == 0.0
+    assert turn_table([graph])[0]["refusal_rate"] == 1.0
+
+
+def test_chosen_branches_count_the_same_within_a_rollout():
+    # Of four second turns two were taken, each with the path weight 1/4.
+    def rollout(event, selected):
+        pair = [Node("", "a", "b", event=event) for _ in range(2)]
+        calm = Node("", "a", "b", event=False)
+        return Graph("", [Node("", "a", "b", event=False, children=pair), calm], selected=selected)
+
+    rows = turn_table([rollout(True, selected=True), rollout(False, selected=True)])
+    assert rows[1]["event_rate"] == 0.5
+    mixed = turn_table([rollout(True, selected=True), Graph("", rollout(False, False).children)])
+    assert mixed[1]["event_rate"] == pytest.approx(2 / 3)  # 1 against a half
+
+
+def test_a_branch_that_ended_is_no_turn():
+    ended = Node("", "", None, status=ENDED, reason="the attack ended")
+    (row, second) = turn_table([Graph("", [Node("", "a", "b", children=[ended, Node("", "c", "d")])])])  # fmt: skip
+    assert (row["n"], second["n"], second["n_errors"]) == (1, 1, 0)
+
+
 def test_latencies_leave_out_what_took_no_time():
     def node(seconds, cached=False):
         return Node("", "a", "b", usage={"response": {"latency_s": seconds, "cached": cached}})
@@ -115,6 +154,7 @@ def test_latencies_leave_out_what_took_no_time():
     (row,) = turn_latencies(graphs)
     assert (row["turn"], row["probe"], row["response"]["n"]) == (1, None, 2)
     assert row["response"]["mean"] == pytest.approx(0.2)
+    assert turn_latencies([Graph("", [node(0.0)])])[0]["response"]["n"] == 1  # quick is no cache
 
 
 def test_seeds_have_their_own_interval_where_rollouts_are_0_or_1():
@@ -130,6 +170,12 @@ def test_seeds_have_their_own_interval_where_rollouts_are_0_or_1():
     assert (b["n"], b["value"]) == (1, 0.0)
     assert (c["value"], c["ci_low"]) == (0.5, None)
     assert (d["n"], d["n_errors"], d["value"]) == (0, 1, None)
+    lacking = Records.from_columns(
+        {"attack_success": [1, 1, None]},
+        unit_id=["a"] * 3,
+        status={"attack_success": ["ok", "ok", "error"]},
+    )
+    assert seed_table(lacking)[0]["ci_low"] is None  # a failure before a break is known alone
 
 
 def test_seeds_of_a_column_that_is_not_there():

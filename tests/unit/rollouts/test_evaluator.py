@@ -327,10 +327,39 @@ class TestRecords:
         assert estimates["hit"]["se"] == pytest.approx(math.sqrt(0.8 * 0.2 / 4))  # s / √n
 
     def test_a_value_that_nobody_has_is_a_skipped_cell(self) -> None:
-        run = run_of(Given([{"first_event_turn": None}] * 3))
-        cell = run.card["first_event_turn"]
+        run = run_of(Given([{"score": None}] * 3))
+        cell = run.card["score"]
         assert (cell.value, cell.status, cell.n_skipped) == (None, "skipped", 3)
-        assert run.estimates["pct_rollouts_with_event"]["value"] == 0.0
+
+    def test_a_first_turn_has_a_share_and_no_mean(self) -> None:
+        """Its mean over those that have one would not know of those that have none."""
+        run = run_of(Given([{"first_event_turn": turn} for turn in (1, 3, None)]))
+        assert "first_event_turn" in run.records.columns
+        assert list(run.estimates) == ["pct_rollouts_with_event"]
+        assert run.estimates["pct_rollouts_with_event"]["value"] == pytest.approx(2 / 3)
+
+    def test_directions_are_none_unless_known(self) -> None:
+        overall = {
+            "num_turns": 2,
+            "avg_reward": 0.5,
+            "first_refusal_turn": 1,
+            "kind": True,
+            "avg_adversarial_toxicity": 0.1,
+            "avg_target_toxicity": 0.2,
+            "first_target_toxicity_turn": None,
+            "words_rate": 150.0,
+        }
+        run = run_of(Given([overall] * 3))
+        better = {spec.name: spec.higher_is_better for spec in run.specs}
+        assert {name for name, up in better.items() if up is not None} == {
+            "avg_target_toxicity",
+            "pct_rollouts_with_target_toxicity",
+        }
+        assert not any(better.values())
+        shares = {spec.name for spec in run.specs if spec.bounds == (0.0, 1.0)}
+        assert shares == {
+            *("kind", "pct_rollouts_with_refusal", "pct_rollouts_with_target_toxicity")
+        }
 
     def test_without_numbers_there_are_no_records(self) -> None:
         run = run_of(Given([{"verdict": "good"}]))

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from eval_toolkit.errors import InvalidTypeError
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.responses import RawLoglikelihood
 from eval_toolkit.rollouts.fluency import perplexity, probe_perplexity
@@ -23,6 +23,11 @@ def test_long_probes_do_not_underflow():
     assert perplexity(0.0, 3) == 1.0
     assert perplexity(-math.inf, 3) == math.inf
     assert perplexity(-1e9, 1) == math.inf
+
+
+def test_a_text_without_tokens_has_none():
+    with pytest.raises(InvalidInputError, match="n_tokens"):
+        perplexity(-1.0, 0)
 
 
 def test_each_probe_has_its_own_and_equal_ones_are_asked_once():

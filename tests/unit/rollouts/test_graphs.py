@@ -15,6 +15,19 @@ def node(name, *children):
     return Node("", f"probe {name}", f"response {name}", children=list(children))
 
 
+def copied(graph):
+    """Copy node by node: deep trees are no matter."""
+    made = Graph(graph.context, unit_id=graph.unit_id, attempt=graph.attempt)
+    places = {None: made}
+    for one in graph.nodes():
+        new = Node(one.context, one.probe, one.response, scores=dict(one.scores))
+        parent = places[None if one.parent is None else id(one.parent)]
+        parent.children.append(new)
+        places[id(one)] = new
+    made.relink()
+    return made
+
+
 def tree():
     return Graph("goal", [node("a", node("b"), node("c", node("d"))), node("e")])
 
@@ -75,6 +88,35 @@ class TestTrees:
         graph = Graph("goal", [first])
         assert graph.leaves()[0].depth == 20_001
         assert len(graph.first_path()) == 20_001
+        assert graph == copied(graph)
+        assert len(repr(graph)) < 1_000
+
+    @given(st.lists(trees, min_size=1, max_size=3))
+    def test_equal_is_equal_in_every_turn(self, children):
+        graph = Graph("goal", children)
+        other = copied(graph)
+        assert graph == other
+        assert not graph != other  # noqa: SIM202 - the other operator
+        other.leaves()[-1].scores["x"] = 0.5
+        assert graph != other
+        assert graph != Graph("goal", [*copied(graph).children, node("more")])
+        assert graph != "goal"
+
+    def test_a_conversation_begins_with_the_opening_where_it_was_seen(self):
+        state = Conversation("Once upon a time", opening=True)
+        later = state.with_probe("go on").with_response("ok")
+        last = Node(later, "and?", "The end.")
+        graph = Graph(state, [Node(state, "go on", "ok", children=[last])])
+        assert [m.content for m in graph.conversation()] == [
+            "Once upon a time\n\ngo on",
+            "ok",
+            "and?",
+            "The end.",
+        ]
+
+    @pytest.mark.parametrize("state", ["goal", Conversation("goal")])
+    def test_a_tester_that_failed_said_nothing(self, state):
+        assert Graph(state, [Node(state, "", None, status="error")]).conversation() == ()
 
     def test_positions_of_the_published_classes(self):
         one = Node("context", "probe", "response", 0.5, [])

@@ -7,10 +7,13 @@ from eval_toolkit.judges import Judge, KeywordJudge, Panel, Rubric
 from eval_toolkit.judges.asking import Asker, judge_of
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.responses import RawCompletion
+from eval_toolkit.rollouts import System, run_rollouts
+from eval_toolkit.rollouts.asking import Asking
 from eval_toolkit.rollouts.conversations import Conversation
-from eval_toolkit.rollouts.scorers import CachedScorer, JudgeScorer, checked_turns
+from eval_toolkit.rollouts.scorers import CachedScorer, JudgeScorer, asked_through, checked_turns
 from eval_toolkit.rollouts.scorers.judged import completion_of
-from eval_toolkit.runner import Journal
+from eval_toolkit.runner import Journal, read_outcomes
+from eval_toolkit.runner.stored import RESPONSES
 
 
 def judge_of_words(request):
@@ -21,6 +24,29 @@ def judge_of_words(request):
     if "silence" in answer:
         return ModelError("no answer", kind="timeout")
     return "Yes." if "recipe" in answer else "No."
+
+
+class Noting(Asker):
+    """Asks, and notes what came of it."""
+
+    def ask_jobs(self, jobs, **more):
+        found = super().ask_jobs(jobs, **more)
+        outcomes.extend(found)
+        return found
+
+
+outcomes = []
+
+
+@pytest.fixture(autouse=True)
+def _nothing_noted():
+    outcomes.clear()
+
+
+def noting(answers=judge_of_words, **options):
+    scorer, model = scorer_of(answers, **options)
+    scorer.asker = Noting()
+    return scorer, model
 
 
 def scorer_of(answers=judge_of_words, rubric="harmfulness", **options):
@@ -95,22 +121,21 @@ def test_a_rubric_may_show_goal_and_probe_apart():
 
 
 def test_all_answers_are_asked_about_together():
-    scorer, model = scorer_of()
+    scorer, model = noting()
     states = [told(("Now?", "A recipe.")), told(("Now?", "Never."))]
     assert scorer.score_turns(states) == [1.0, 0.0]
-    assert model.n_calls == 2
-    assert len(scorer.outcomes) == 2
+    assert (model.n_calls, len(outcomes)) == (2, 2)
     assert scorer.score(["The recipe is", "Never."]) == [1.0, 0.0]
 
 
 def test_a_verdict_that_cannot_be_read_is_an_error_and_no_number():
-    scorer, _ = scorer_of()
+    scorer, _ = noting()
     states = [told(("Now?", answer)) for answer in ("A recipe.", "mumble", "silence")]
     good, mumbled, silent = checked_turns(scorer, states)
     assert good == 1.0
     assert mumbled.startswith("error: unparsable verdict: ")
     assert silent == "error: the judge judge-model: timeout: no answer"
-    assert [outcome.ok for outcome in scorer.outcomes] == [True, True, False]
+    assert [outcome.ok for outcome in outcomes] == [True, True, False]
     with pytest.raises(InvalidInputError, match=r"texts\[1\]: error: unparsable verdict"):
         scorer.score(["A recipe.", "mumble"])
 
@@ -149,9 +174,10 @@ def test_votes_and_panels_are_judges_too():
         for at, said in enumerate(("yes", "no", "yes"))
     ]
     panel = JudgeScorer(Panel(members, name="court"))
+    panel.asker = Noting()
     assert panel.name == "court"
     assert panel.score_turns([told(("Now?", "x"))], [("u", 1, "0")]) == [1.0]
-    assert len(panel.outcomes) == 3
+    assert len(outcomes) == 3
     assert set(panel.describe()) == {"by_0", "by_1", "by_2"}
 
 
@@ -220,74 +246,114 @@ STATES = [told(("Now?", answer)) for answer in ("A recipe.", "Never.", "mumble")
 
 
 def test_verdicts_are_kept_by_unit_attempt_and_place(tmp_path):
+    def ask(scorer, **kept):
+        with Asking(**kept) as asking, asked_through([CachedScorer(scorer)], asking):
+            return checked_turns(scorer, STATES, KEYS), asking.verdicts
+
     scorer, model = scorer_of()
-    scorer.journal = Journal(tmp_path / "journal.jsonl")
-    first = scorer.score_turns(STATES, KEYS)
-    assert [outcome.job.key for outcome in scorer.outcomes] == [
+    first, verdicts = ask(scorer, journal=Journal(tmp_path / "journal.jsonl"))
+    assert [outcome.job.key for outcome in verdicts] == [
         ("unit", 1, "judge:harmfulness:0"),
         ("unit", 1, "judge:harmfulness:0.0"),
         ("unit", 2, "judge:harmfulness:0"),
     ]
-    assert {judge_of(outcome.job.step) for outcome in scorer.outcomes} == {"harmfulness"}
+    assert {judge_of(outcome.job.step) for outcome in verdicts} == {"harmfulness"}
     again, other = scorer_of()
-    again.journal = Journal(tmp_path / "journal.jsonl")
-    assert again.score_turns(STATES, KEYS) == first
+    scores, verdicts = ask(again, journal=Journal(tmp_path / "journal.jsonl"))
+    assert scores == first
     assert (model.n_calls, other.n_calls) == (3, 0)
-    assert all(outcome.reused for outcome in again.outcomes)
+    assert all(outcome.reused for outcome in verdicts)
     third, last = scorer_of()
-    third.finished = Journal(tmp_path / "journal.jsonl").read()
-    assert third.score_turns(STATES, KEYS) == first
+    assert ask(third, finished=Journal(tmp_path / "journal.jsonl").read())[0] == first
     assert last.n_calls == 0
+    assert isinstance(third.asker, Asker)  # as it was before
 
 
 def test_a_kept_verdict_on_another_answer_is_not_used(tmp_path):
-    scorer, _ = scorer_of()
-    scorer.journal = Journal(tmp_path / "journal.jsonl")
-    scorer.score_turns(STATES, KEYS)
     other = [told(("Now?", "Another recipe.")), *STATES[1:]]
-    again, model = scorer_of()
-    again.journal = Journal(tmp_path / "journal.jsonl")
-    again.score_turns(other, KEYS)
-    assert model.n_calls == 1
+    for states, n_asked in ((STATES, 3), (other, 1)):
+        scorer, model = scorer_of()
+        journal = Journal(tmp_path / "journal.jsonl")
+        with Asking(journal=journal) as asking, asked_through([scorer], asking):
+            scorer.score_turns(states, KEYS)
+        assert model.n_calls == n_asked
 
 
 def test_two_answers_of_one_key_are_not_mixed_up():
-    scorer, model = scorer_of()
+    scorer, model = noting()
     assert scorer.score_turns([*STATES[:2], STATES[0]], [KEYS[0]] * 3) == [1.0, 0.0, 1.0]
     assert model.n_calls == 2
-    assert len({outcome.job.key for outcome in scorer.outcomes}) == 2
+    assert len({outcome.job.key for outcome in outcomes}) == 2
 
 
-def test_a_cache_passes_the_keys_of_new_turns_on():
-    scorer, _ = scorer_of()
+def test_verdicts_that_are_kept_by_keys_are_not_remembered_as_well():
+    # Whoever keeps them must get all of them: a number without its verdict is half a run.
+    scorer, _ = noting()
     remembering = CachedScorer(scorer)
-    checked_turns(remembering, STATES[:1], KEYS[:1])
-    checked_turns(remembering, STATES[:2], KEYS[:2])
-    assert [outcome.job.step for outcome in scorer.outcomes] == [
-        "judge:harmfulness:0",
-        "judge:harmfulness:0.0",
-    ]
+    checked_turns(remembering, STATES[:1])
+    for n in (1, 2):
+        outcomes.clear()
+        checked_turns(remembering, STATES[:n], KEYS[:n])
+        steps = ["judge:harmfulness:0", "judge:harmfulness:0.0"][:n]
+        assert [outcome.job.step for outcome in outcomes] == steps
+
+
+def stopping_target(told_to_stop):
+    def target(states):
+        if states[0].n_turns == 1 and told_to_stop:
+            raise KeyboardInterrupt
+        return [f"No {state.n_turns}." for state in states]
+
+    return target
+
+
+def test_a_run_with_a_judge_goes_on_in_the_same_process(tmp_path):
+    told_to_stop = [True]
+    scorer, model = scorer_of("no")
+    system = System(["a", "b", "c"], stopping_target(told_to_stop), scorer)
+    with pytest.raises(KeyboardInterrupt):
+        run_rollouts(system, ["x", "y"], tmp_path / "run", depth=3)
+    assert model.n_calls == 2
+    told_to_stop.clear()
+    done = run_rollouts(system, ["x", "y"], tmp_path / "run", depth=3)
+    assert model.n_calls == 6
+    whole = System(["a", "b", "c"], stopping_target([]), scorer_of("no")[0])
+    other = run_rollouts(whole, ["x", "y"], tmp_path / "whole", depth=3)
+    assert done.card["attack_success"].value == 0.0
+    stored, expected = (
+        [(one.job.key, one.response.text) for one in read_outcomes(run.table(RESPONSES))]
+        for run in (done.run, other.run)
+    )
+    assert stored == expected
+    assert sum(judge_of(step) == "harmfulness" for (_, _, step), _ in stored) == 6
+
+
+def test_every_run_of_a_system_holds_its_verdicts(tmp_path):
+    system = System(["a", "b"], ["No.", "Never."], scorer_of("no")[0])
+    for name in ("one", "two"):
+        done = run_rollouts(system, ["x", "y"], tmp_path / name, depth=2)
+        steps = [outcome.job.step for outcome in read_outcomes(done.run.table(RESPONSES))]
+        assert sum(judge_of(step) == "harmfulness" for step in steps) == 4
+    one, two = (tmp_path / name / RESPONSES for name in ("one", "two"))
+    assert one.read_bytes() == two.read_bytes()
+
+
+def test_why_there_is_no_verdict_holds_no_secret():
+    class Odd(Judge):
+        def grade(self, response, replies=None):
+            raise ValueError("key sk-proj-Ab1Cd2Ef3Gh4Ij5Kl6Mn7Op8\nwas refused " + "x" * 1000)
+
+    scorer = JudgeScorer(Odd("harmfulness", ScriptedModel("no")))
+    (said,) = scorer.score_turns(STATES[:1])
+    assert said.startswith("error: ValueError: key [redacted] was refused xxx")
+    assert len(said) < 250
 
 
 def test_of_equal_turns_the_first_one_gives_the_key():
     # So that the same run finds its verdicts again, whatever was remembered then.
-    scorer, _ = scorer_of()
+    scorer, _ = noting()
     checked_turns(CachedScorer(scorer), [STATES[0]] * 3, KEYS)
-    assert [outcome.job.key for outcome in scorer.outcomes] == [("unit", 1, "judge:harmfulness:0")]
-
-
-def test_another_asker_may_stand_in():
-    class Noting(Asker):
-        def ask_jobs(self, jobs, journal=None, finished=None):
-            listed = [(model, theirs) for model, theirs in jobs]
-            asked.extend(job.key for _, theirs in listed for job in theirs)
-            return super().ask_jobs(listed, journal, finished)
-
-    asked = []
-    scorer, _ = scorer_of()
-    scorer.asker = Noting()
-    assert scorer.score_turns(STATES[:1], KEYS[:1]) == [1.0]
-    assert asked == [("unit", 1, "judge:harmfulness:0")]
+    assert [outcome.job.key for outcome in outcomes] == [("unit", 1, "judge:harmfulness:0")]
 
 
 def test_seeds_of_drawn_verdicts_depend_on_the_answer_and_not_on_its_place():

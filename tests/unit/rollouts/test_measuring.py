@@ -120,10 +120,9 @@ def test_scoring_that_failed_leaves_the_turn_unknown():
     )
 
 
-def test_a_conversation_that_ended_early_says_nothing_of_later_turns():
+def test_a_conversation_that_ended_by_itself_has_not_failed_by_any_later_turn():
     line = measured(chain(turn(0.1)), depth=3)
-    assert line["attack_success"] == 0.0
-    assert line["failed_by_turn_3"] == ("skipped", "no event in 1 turn (censored)")
+    assert line["attack_success"] == line["failed_by_turn_2"] == line["failed_by_turn_3"] == 0.0
     stopped = measured(chain(turn(0.9)), depth=3)  # stop on success: nothing is missing
     assert stopped["failed_by_turn_3"] == 1.0
 

@@ -28,6 +28,10 @@ REFUSALS = [
     "It is not fair or respectful to speak of a whole people like that.",
     '"I cannot help you with that."',
     "I  CANNOT\nprovide this.",
+    "i cant help with that",
+    "I dont feel comfortable with this, and I wont write it.",
+    "Sorry, no.",
+    "No, sorry.",
     "I can't help with poisons. Instead, here are three harmless pranks: 1. … 2. … 3. …",
 ]
 ANSWERS = [
@@ -53,6 +57,9 @@ ANSWERS = [
     '"I can\'t do this," she said, and put the letter down. He waited at the door.',
     "The knight cried: “I will not yield!” And so the fight went on.",
     "It is not accurate to say that glass flows at room temperature.",
+    "I can not only help you but also write it down.",
+    "I cannot only sing, I dance as well.",
+    "Sorry, no bananas are left, so take a pear.",
     "The museum is unable to lend the picture this year.",
 ]
 PARTIAL = [

@@ -5,7 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval_toolkit.errors import ArtifactError, InvalidInputError
+from eval_toolkit.judges import Judge
+from eval_toolkit.judges.asking import apart
 from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.responses import RawCompletion, Usage
 from eval_toolkit.rollouts import (
     SeedPrompt,
     System,
@@ -16,8 +19,10 @@ from eval_toolkit.rollouts import (
     seeds_of,
 )
 from eval_toolkit.rollouts.attacks import Static
-from eval_toolkit.rollouts.scorers import KeywordScorer, with_threshold
+from eval_toolkit.rollouts.scorers import JudgeScorer, KeywordScorer, with_threshold
 from eval_toolkit.rollouts.seed_tables import read_seeds, seeds_table
+from eval_toolkit.runner import read_entries, read_outcomes
+from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run, write_run
 
 SEEDS = [SeedPrompt(f"goal {n}", id=f"s{n}", category="ab"[n % 2], topic=f"t{n // 2}")
@@ -67,6 +72,29 @@ class TestRescoring:
         done = rescore_rollouts(tmp_path / "a", IDIOT)
         assert any("conversations ended where words said" in note for note in done.notes)
 
+    def test_what_the_first_scorer_decided_is_said_of_a_rescored_run_too(self, tmp_path):
+        run(tmp_path / "a", stop_on_success=True)
+        other = KeywordScorer(["hello"], name="greetings")
+        rescore_rollouts(tmp_path / "a", other, tmp_path / "b")
+        done = rescore_rollouts(tmp_path / "b", IDIOT)
+        assert any("conversations ended where words said" in note for note in done.notes)
+
+    def test_a_folder_that_is_taken_is_said_before_a_judge_is_asked(self, tmp_path):
+        run(tmp_path / "a")
+        rescore_rollouts(tmp_path / "a", IDIOT, tmp_path / "b")
+        scorer, model = judge()
+        with pytest.raises(ArtifactError, match="b: holds a run already; choose another folder"):
+            rescore_rollouts(tmp_path / "a", scorer, tmp_path / "b")
+        assert model.n_calls == 0
+
+    def test_a_rescored_run_is_not_rolled_out_again(self, tmp_path):
+        run(tmp_path / "a")
+        rescore_rollouts(tmp_path / "a", IDIOT, tmp_path / "b")
+        before = (tmp_path / "b" / "results.json").read_bytes()
+        with pytest.raises(ArtifactError, match="b: holds rollouts that were scored again"):
+            run(tmp_path / "b")
+        assert (tmp_path / "b" / "results.json").read_bytes() == before
+
     def test_refusals(self, tmp_path):
         run(tmp_path / "a")
         with pytest.raises(InvalidInputError, match="the run itself"):
@@ -77,6 +105,73 @@ class TestRescoring:
         write_run(tmp_path / "task", results=results, manifest={"run_id": "r"})
         with pytest.raises(ArtifactError, match="no run of rollouts"):
             rescore_rollouts(tmp_path / "task", IDIOT)
+
+
+def judge(says="no", **options):
+    """A judge whose replies take 7 tokens each."""
+    usage = Usage(prompt_tokens=5, completion_tokens=2)
+    model = ScriptedModel(lambda _: RawCompletion(says, usage=usage), name=f"says-{says}")
+    return JudgeScorer(Judge("harmfulness", model), **options), model
+
+
+def verdicts(folder):
+    _, judged = apart(read_outcomes(Run.open(folder).table(RESPONSES)))
+    return judged
+
+
+class TestJudges:
+    """16 turns, of which 2 of each seed are alike but for their place."""
+
+    def test_new_verdicts_take_the_place_of_old_ones(self, tmp_path):
+        run(tmp_path / "a", judge("no")[0])
+        scorer, model = judge("yes")
+        done = rescore_rollouts(tmp_path / "a", scorer, tmp_path / "b", run_id="x")
+        whole = run(tmp_path / "c", judge("yes")[0], run_id="x")
+        assert done.card["attack_success"].value == 1.0
+        assert {one.response.text for one in verdicts(tmp_path / "a")} == {"no"}
+        assert {one.response.text for one in verdicts(tmp_path / "b")} == {"yes"}
+        assert len(verdicts(tmp_path / "b")) == model.n_calls == 16
+        for name in ("records.parquet", "turns.parquet", "results.json"):
+            assert (tmp_path / "b" / name).read_bytes() == (tmp_path / "c" / name).read_bytes()
+        rows = [
+            sorted(map(repr, read_entries(one.table(RESPONSES)).items()))
+            for one in (Run.open(tmp_path / "b"), whole.run)
+        ]
+        assert rows[0] == rows[1]
+
+    def test_a_scorer_that_is_no_judge_leaves_no_verdict(self, tmp_path):
+        run(tmp_path / "a", judge("no")[0])
+        rescore_rollouts(tmp_path / "a", IDIOT, tmp_path / "b")
+        answers, judged = apart(read_outcomes(Run.open(tmp_path / "b").table(RESPONSES)))
+        assert (len(answers), judged) == (16, [])
+
+    def test_who_was_asked_and_what_it_took_is_said(self, tmp_path):
+        run(tmp_path / "a")
+        done = rescore_rollouts(tmp_path / "a", judge("yes")[0], tmp_path / "b")
+        assert done.notes[0].endswith("; judges alone were asked, 16 times")
+        assert not any("nobody" in note for note in done.notes)
+        assert (done.n_requests, done.n_asked, done.n_reused) == (16, 16, 0)
+        taken = {"prompt_tokens": 16 * 5, "completion_tokens": 16 * 2}
+        assert taken.items() <= done.usage.items()
+        manifest = Run.open(tmp_path / "b").manifest
+        assert manifest["usage"] == done.usage
+        assert manifest["counts"]["n_requests"] == 16
+        assert manifest["rescored"]["run_id"] == "a"
+
+    def test_the_same_judge_is_not_asked_again(self, tmp_path):
+        run(tmp_path / "a", judge("no")[0])
+        scorer, model = judge("no", threshold=0.0)  # everything at or above 0 is bad
+        done = rescore_rollouts(tmp_path / "a", scorer, tmp_path / "b")
+        assert (model.n_calls, done.n_asked, done.n_reused) == (0, 0, 16)
+        assert done.card["attack_success"].value == 1.0
+        assert done.notes[0].endswith("; nobody was asked")
+        assert len(verdicts(tmp_path / "b")) == 16
+
+    def test_a_judge_that_breaks_is_counted(self, tmp_path):
+        run(tmp_path / "a")
+        done = rescore_rollouts(tmp_path / "a", judge("Hard to say")[0], tmp_path / "b")
+        assert (done.n_errors, done.too_many_errors) == (8, True)
+        assert Run.open(tmp_path / "b").manifest["counts"]["n_errors"] == 8
 
 
 class TestSeedTables:

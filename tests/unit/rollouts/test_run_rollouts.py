@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import threading
 
 import pytest
 
 from eval_toolkit.analysis import compare_runs
+from eval_toolkit.cli._rollout_page import rollout_page
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError, ModelError
 from eval_toolkit.judges import Judge
 from eval_toolkit.models.cache import ResponseCache
@@ -18,10 +20,12 @@ from eval_toolkit.rollouts import (
     run_rollouts,
 )
 from eval_toolkit.rollouts.attacks import Refinement, Static
-from eval_toolkit.rollouts.scorers import JudgeScorer
+from eval_toolkit.rollouts.scorers import JudgeScorer, KeywordScorer, as_text_scorer
+from eval_toolkit.runner import Journal
 from eval_toolkit.runs import Run
 
 SEEDS = [SeedPrompt(f"goal {n}", id=f"s{n:02d}", category="ab"[n % 2]) for n in range(12)]
+SHAPE = {"depth": 3, "width": 2}
 FILES = ("records.parquet", "results.json", "turns.parquet")
 
 
@@ -64,6 +68,16 @@ def interrupted(states):
     if len(CALLS) == 3:
         raise KeyboardInterrupt
     return ["No."] * len(states)
+
+
+STOPPING = []
+
+
+def numbered(states):
+    CALLS.append(len(states))
+    if STOPPING and states[0].n_turns == 2:
+        raise KeyboardInterrupt
+    return [f"No {state.n_turns}." for state in states]
 
 
 def system(target=None, **more):
@@ -185,6 +199,173 @@ class TestStored:
         assert done.n_cached == 36
 
 
+class Mine(System):
+    """A system that answers itself, by what it was given."""
+
+    def __init__(self, model, **more):
+        self.model = model
+        super().__init__(["a"], None, grr, **more)
+
+    def respond(self, states, probes, seeds):
+        return [f"I am {self.model}"] * len(states)
+
+
+class TestWhoseAnswers:
+    def test_a_system_whose_attribute_is_another_is_refused_by_name(self, tmp_path):
+        run_rollouts(Mine("A"), SEEDS, tmp_path / "r", depth=1)
+        assert run_rollouts(Mine("A"), SEEDS, tmp_path / "r", depth=1).n_reused == 12
+        with pytest.raises(ArtifactError, match=r"system\.attributes\.model"):
+            run_rollouts(Mine("B"), SEEDS, tmp_path / "r", depth=1)
+
+    def test_what_cannot_be_told_is_noted(self, tmp_path):
+        first = run_rollouts(Mine(threading.Lock()), SEEDS, tmp_path / "r", depth=1)
+        assert not first.notes
+        again = run_rollouts(Mine(threading.Lock()), SEEDS, tmp_path / "r", depth=1)
+        assert again.n_reused == 12
+        assert again.notes == (
+            "stored answers were used; whether they are of the same model cannot be told",
+        )
+
+    def test_a_tester_that_sees_scores_is_asked_again_where_they_are_others(self, tmp_path):
+        def tester(states):
+            return [
+                f"{state.goal} {state.turns[-1].score if state.turns else ''}" for state in states
+            ]
+
+        def rolled(score, folder):
+            scorer = as_text_scorer(
+                lambda texts: [score] * len(texts), name="s", version=str(score)
+            )
+            done = run_rollouts(System(tester, ["No."], scorer), SEEDS[:1], folder, depth=2)
+            return [node.probe for node in done.graphs[0].nodes()]
+
+        assert rolled(0.1, tmp_path / "r") == ["goal 0 ", "goal 0 0.1"]
+        assert rolled(0.1, tmp_path / "r") == ["goal 0 ", "goal 0 0.1"]
+        assert rolled(0.2, tmp_path / "r") == ["goal 0 ", "goal 0 0.2"]
+
+    def test_a_state_that_cannot_be_stored_is_refused_before_anything_is_asked(self, tmp_path):
+        class State:
+            pass
+
+        class Generic(System):
+            made = State
+
+            def start(self, prompt):
+                return self.made()
+
+            def probe(self, states, seeds):
+                calls.append(len(states))
+                return ["p"] * len(states)
+
+            def respond(self, states, probes, seeds):
+                return ["r"] * len(states)
+
+            def advance(self, state, probe, response):
+                return State()
+
+        calls = []
+        with pytest.raises(InvalidTypeError, match="State"):
+            run_rollouts(Generic(scorer=grr), SEEDS, tmp_path / "r", depth=3)
+        assert calls == []
+        Generic.made = dict  # the first state can be stored, the second cannot
+        with pytest.raises(InvalidTypeError, match="State"):
+            run_rollouts(Generic(scorer=grr), SEEDS, tmp_path / "s", depth=3)
+        assert calls == [12]
+        assert len(run_rollouts(Generic(scorer=grr), SEEDS, depth=3).graphs) == 12
+
+    def test_a_folder_changes_no_record(self, tmp_path):
+        def tester(states):
+            return [None if "1" in state.goal else "hello" for state in states]
+
+        def target(states):
+            return [None if "2" in state.goal else "grr" for state in states]
+
+        kept = run_rollouts(System(tester, target, grr), SEEDS, tmp_path / "r", depth=1)
+        free = run_rollouts(System(tester, target, grr), SEEDS, depth=1)
+        assert kept.graphs == free.graphs
+        assert kept.card["attack_success"].n_errors == 4  # goals 1, 10 and 11; 2
+        assert kept.records.status["attack_success"].tolist() == (
+            free.records.status["attack_success"].tolist()
+        )
+
+
+class TestUnfinished:
+    @pytest.fixture(autouse=True)
+    def fresh(self):
+        CALLS.clear()
+
+    def interrupt(self, folder, scorer=grr, **more):
+        """Leave an unfinished run: two turns of two branches are there."""
+        STOPPING.append(True)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                run_rollouts(self.system(scorer), SEEDS[:2], folder, **SHAPE | more)
+        finally:
+            STOPPING.clear()
+            CALLS.clear()
+
+    def system(self, scorer):
+        return System(Static(follow_ups=("go on",)), numbered, scorer)
+
+    def go_on(self, folder, scorer=grr, **more):
+        return run_rollouts(self.system(scorer), SEEDS[:2], folder, **SHAPE | more)
+
+    @pytest.mark.parametrize(
+        ("change", "match"), [({"keep": 1}, "keep"), ({"stop_on_success": True}, "stop_on_success")]
+    )
+    def test_another_shape_is_refused_before_anything_is_asked(self, tmp_path, change, match):
+        self.interrupt(tmp_path / "r")
+        with pytest.raises(ArtifactError, match=f"the run there has {match} = "):
+            self.go_on(tmp_path / "r", **change)
+        assert CALLS == []
+
+    def test_another_scorer_is_refused_where_it_decides(self, tmp_path):
+        self.interrupt(tmp_path / "r", stop_on_success=True)
+        with pytest.raises(ArtifactError, match="scored_by"):
+            self.go_on(tmp_path / "r", KeywordScorer(["no"]), stop_on_success=True)
+        assert CALLS == []
+
+    def test_elsewhere_verdicts_of_another_judge_stay(self, tmp_path):
+        judge = JudgeScorer(Judge("harmfulness", ScriptedModel("no", name="judge")))
+        self.interrupt(tmp_path / "r", judge)
+        self.go_on(tmp_path / "r", KeywordScorer(["no"]))
+        assert CALLS == [16]  # the third turn alone: 2 seeds of 8 branches
+        table = Run.open(tmp_path / "r").table("responses.parquet")
+        kept = [step for step in table["step"].tolist() if step.startswith("judge:harmfulness")]
+        assert len(kept) == 2 * 2  # of two turns; equal answers of branches are judged once
+        again = self.go_on(tmp_path / "r", judge)
+        assert CALLS == [16]
+        assert again.judges["harmfulness"]["n_reused"] == len(kept)
+
+    def test_answers_of_coroutines_are_kept_one_by_one(self, tmp_path):
+        asked = []
+
+        async def target(state):
+            asked.append(state.goal)
+            if len(asked) == 9:
+                raise KeyboardInterrupt
+            return "No."
+
+        with pytest.raises(KeyboardInterrupt):
+            run_rollouts(System(["a"], target, grr), SEEDS, tmp_path / "r", depth=1, concurrency=1)
+        lines = (tmp_path / "r/journal.jsonl").read_text().splitlines()
+        assert len(lines) == 1 + 8
+
+    def test_the_journal_is_not_read_for_every_batch(self, tmp_path, monkeypatch):
+        reads = []
+        read_it = Journal.read
+
+        def counting(self):
+            reads.append(self.path)
+            return read_it(self)
+
+        monkeypatch.setattr(Journal, "read", counting)
+        for depth in (1, 6):
+            reads.clear()
+            run_rollouts(system(), SEEDS, tmp_path / str(depth), depth=depth)
+            assert len(reads) == 3  # before, by who asks, and for what is left
+
+
 def read_of_one_go(tmp_path, **more):
     run_rollouts(system(), SEEDS, tmp_path / "one_go", run_id="r", **more)
     return read(tmp_path / "one_go")
@@ -208,6 +389,29 @@ class TestJudges:
         assert sum(str(step).startswith("judge:harmfulness") for step in steps) == n
         run_rollouts(System(Static(), Target().model, second), SEEDS, tmp_path / "r", depth=2)
         assert second.judge.asked.n_calls == 0
+
+    def test_what_judges_took_is_told(self, tmp_path):
+        judged = System(Static(), Target().model, self.scorer("no"))
+        done = run_rollouts(judged, SEEDS, tmp_path / "r", depth=2)
+        told = done.judges["harmfulness"]
+        assert (told["model"], told["n_requests"], told["n_asked"]) == ("judge", 24, 24)
+        assert told["usage"]["completion_tokens"] == 24  # "no" is one token
+        assert done.to_dict()["judges"]["harmfulness"]["n_failed_requests"] == 0
+        stored = Run.open(tmp_path / "r").manifest["judges"]["harmfulness"]
+        assert stored["n_requests"] == 24
+        assert stored["usage"] == told["usage"]
+        assert stored["rubric"] == "harmfulness"
+        assert run_rollouts(system(), SEEDS, depth=1).judges == {}
+        notes = rollout_page(done).notes
+        assert any(n.startswith("judge harmfulness (judge): 24 requests asked") for n in notes)
+
+    @pytest.mark.parametrize("folder", [False, True])
+    def test_a_garbled_verdict_is_the_same_with_a_folder_and_without(self, tmp_path, folder):
+        said = iter(["hard to say", "yes", "yes", "yes"])
+        judged = System(Static(), ["bad"], self.scorer(lambda request: next(said)))
+        done = run_rollouts(judged, SEEDS[:1], tmp_path / "r" if folder else None, depth=1)
+        assert done.n_errors == 1
+        assert done.judges["harmfulness"]["n_requests"] == 1
 
     def test_a_verdict_that_cannot_be_read_is_counted(self):
         judged = System(Static(), Target().model, self.scorer("hard to say"))
@@ -234,6 +438,7 @@ class TestOptions:
             ({"on_error": "ignore"}, "on_error"),
             ({"name": ""}, "name"),
             ({"budget": 5}, "budget"),
+            ({"give_up_after": 0}, "give_up_after"),
         ],
     )
     def test_bad_options_are_named_before_anything_is_asked(self, change, match):
@@ -241,6 +446,23 @@ class TestOptions:
         with pytest.raises((InvalidInputError, InvalidTypeError), match=match):
             run_rollouts(system(target), SEEDS, **change)
         assert not target.asked
+
+    def test_where_branches_are_left_behind_the_worst_counts(self):
+        def target(states, seeds):
+            return ["grr" if seed % 5 == 0 else "no" for seed in seeds]
+
+        def rolled(**more):
+            return run_rollouts(System(["a"], target, grr), SEEDS, depth=2, width=2, **more)
+
+        for stop in (False, True):
+            done = rolled(keep=1, stop_on_success=stop)
+            cell = done.card["attack_success"]
+            assert done.results["config"]["policy"] == "best"
+            assert (cell.n_units, cell.n_skipped) == (12, 0)
+            share = sum(any(n.event for n in graph.nodes()) for graph in done.graphs) / 12
+            assert cell.value == pytest.approx(share)
+        assert rolled().results["config"]["policy"] == "expectation"
+        assert rolled(keep=1, policy="expectation").card["attack_success"].n_skipped == 12
 
     @pytest.mark.parametrize("seeds", [[], "text", [""], [None]])
     def test_bad_seeds(self, seeds):

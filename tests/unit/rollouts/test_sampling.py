@@ -4,13 +4,34 @@ import asyncio
 import itertools
 import math
 
+import numpy as np
 import pytest
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.rollouts import Budget, Conversation, Graph, Sampler, System, TreeSampler
+from eval_toolkit.rollouts import (
+    Budget,
+    Conversation,
+    Graph,
+    Sampler,
+    SeedPrompt,
+    System,
+    TreeSampler,
+    measure_rollouts,
+    read_turns,
+    seed_prompts,
+    turns_table,
+)
 from eval_toolkit.rollouts.asking import Asking
-from eval_toolkit.rollouts.attacks import BestOfN, Mixed, Refinement, Scripted, Static
+from eval_toolkit.rollouts.attacks import (
+    BestOfN,
+    Mixed,
+    Refinement,
+    Scripted,
+    Static,
+    StopAttack,
+)
+from eval_toolkit.rollouts.scorers import KeywordScorer
 from eval_toolkit.seeds import derive_seed
 
 
@@ -130,6 +151,19 @@ class TestSeeds:
         with pytest.raises(InvalidInputError, match="`prompts`"):
             TreeSampler(System(["a"], ["b"])).rollout(0)
 
+    def test_numbers_of_numpy_and_numbers_that_repeat(self):
+        sampler = self.sampler(depth=1)
+        assert sampler.eval_rollout(np.int64(3)) == sampler.rollout(3)
+        graphs = sampler.eval_rollouts([0, 0, np.int32(1)])
+        assert [graph.unit_id for graph in graphs] == ["seed-0", "seed-0~2", "seed-1"]
+        assert graphs[0].context == graphs[1].context
+
+    def test_numbers_keep_what_is_known_of_their_prompts(self):
+        prompts = [SeedPrompt("hello", topic="t", category="c")]
+        sampler = TreeSampler(System(["a"], ["b"], grr), prompts)
+        ((prompt, _),) = sampler._chosen([5])
+        assert (prompt.id, prompt.topic, prompt.category) == ("seed-5", "t", "c")
+
     @pytest.mark.parametrize("seeds", [[], "one text", None])
     def test_no_seeds(self, seeds):
         with pytest.raises((InvalidInputError, InvalidTypeError), match="seeds"):
@@ -170,6 +204,48 @@ class TestEnds:
             best = max(node.scores["scorer"] for node in graph.at_depth(depth))
             assert [node.scores["scorer"] for node in went_on] == [best]
 
+    def test_keep_among_equals(self):
+        """Branches that came out equal are still several: 3 a turn, not 3 to the power of the turn."""
+        calls = []
+
+        def target(states):
+            calls.append(len(states))
+            return ["No."] * len(states)
+
+        sampler = TreeSampler(System(["a b"], target, grr), depth=4, width=3, keep=1)
+        (graph,) = sampler.eval_rollouts(["x"])
+        assert calls == [3, 3, 3, 3]
+        assert sum(calls) == len(list(graph.nodes())) == sampler.n_requests()
+
+    @pytest.mark.parametrize(
+        ("shape", "selected"),
+        [
+            ({"depth": 2, "width": 2, "keep": 1}, True),
+            ({"depth": 1, "width": 2, "keep": 1}, False),  # nothing is chosen after the last turn
+            ({"depth": 2, "width": [1, 2], "keep": 1}, False),
+            ({"depth": 2, "width": 2, "keep": 2}, False),
+            ({"depth": 3, "width": 2, "keep": 2}, True),
+            ({"depth": 3, "width": 2}, False),
+        ],
+    )
+    @pytest.mark.parametrize("stop", [False, True])
+    def test_whether_branches_are_chosen_does_not_depend_on_what_they_came_to(
+        self, shape, selected, stop
+    ):
+        def target(states, seeds):
+            return ["grr" if seed % 2 else "no" for seed in seeds]
+
+        sampler = TreeSampler(System(["a"], target, grr), stop_on_success=stop, **shape)
+        graphs = sampler.eval_rollouts([f"seed {n}" for n in range(20)])
+        assert {graph.selected for graph in graphs} == {selected}
+        assert sampler.chooses is selected
+
+    @pytest.mark.parametrize("shape", [{"stop_on_success": True}, {"width": 4, "keep": 1}])
+    def test_a_scorer_of_whole_conversations_cannot_choose(self, shape):
+        last = KeywordScorer(["bad"], mode="final")
+        with pytest.raises(InvalidInputError, match="scores of every turn"):
+            TreeSampler(System(["a"], ["bad"], last), depth=3, **shape)
+
     def test_an_attack_says_how_wide(self):
         sampler = TreeSampler(System(BestOfN(n=5), ["no"], grr), depth=2)
         assert (sampler.widths, sampler.keep) == ((5, 5), 1)
@@ -188,6 +264,59 @@ class TestEnds:
         sampler = TreeSampler(System(Scripted(["one"], after="stop"), ["no"], grr), depth=3)
         (graph,) = sampler.eval_rollouts(["goal"])
         assert [(node.probe, node.status) for node in graph.nodes()] == [("one", "ok")]
+
+    class Uneven:
+        """Stops after the first turn on the first branch; the second goes on."""
+
+        name, version = "uneven", "1"
+
+        def __init__(self, branch=0, stops=(0,)):
+            self.branch, self.stops = branch, stops
+
+        def for_branch(self, branch):
+            return type(self)(branch, self.stops)
+
+        def ask(self, conversation, seed):
+            if conversation.n_turns and self.branch in self.stops:
+                raise StopAttack("enough")
+            return f"probe {self.branch}"
+
+    def test_a_branch_that_ended_keeps_its_place_and_its_weight(self):
+        def target(states):
+            return ["grr" if state.n_turns else "no" for state in states]
+
+        sampler = TreeSampler(System(self.Uneven(), target, grr), depth=2, width=[1, 2])
+        (graph,) = sampler.eval_rollouts(["x"])
+        assert [(n.id, n.status, n.weight, n.probe) for n in graph.nodes()] == [
+            ("0", "ok", 1.0, "probe 0"),
+            ("0.0", "ended", 0.5, ""),
+            ("0.1", "ok", 0.5, "probe 1"),
+        ]
+        (seed,) = seed_prompts(["x"])
+        records = measure_rollouts([graph], [seed], sampler.system.scorers)
+        # Half of the continuations end without a failure, after one turn; the others take two.
+        assert records.columns["attack_success"].tolist() == [0.5]
+        assert records.columns["failed_by_turn_2"].tolist() == [0.5]
+        assert records.columns["n_turns"].tolist() == [1.5]
+        assert read_turns(turns_table([graph])) == [graph]
+        assert [m.content for m in graph.conversation(graph.children[0].children[0])] == [
+            "probe 0",
+            "no",
+        ]
+
+    def test_where_all_branches_end_nothing_is_added(self):
+        system = System(self.Uneven(stops=(0, 1)), ["no"], grr)
+        (graph,) = TreeSampler(system, depth=2, width=[1, 2]).eval_rollouts(["x"])
+        assert [(node.id, node.status) for node in graph.nodes()] == [("0", "ok")]
+
+    def test_a_function_may_end_it_too(self):
+        def tester(states):
+            if any(state.n_turns == 1 and "short" in state.goal for state in states):
+                raise StopAttack("enough")
+            return ["go"] * len(states)
+
+        graphs = TreeSampler(System(tester, ["no"], grr), depth=3).eval_rollouts(["short", "long"])
+        assert [[node.status for node in g.nodes()] for g in graphs] == [["ok"], ["ok"] * 3]
 
     @pytest.mark.parametrize("option", [{"keep": 1}, {"stop_on_success": True}])
     def test_what_needs_a_scorer_says_so(self, option):
@@ -270,9 +399,137 @@ class TestFailures:
                 raise RuntimeError("lost")
 
         (graph,) = TreeSampler(Odd(["a"], ["b"], grr), depth=2).eval_rollouts(["x"])
-        assert [(node.status, node.reason) for node in graph.nodes()] == [
-            ("error", "advance: RuntimeError: lost")
+        assert [(node.status, node.reason, node.event) for node in graph.nodes()] == [
+            ("ok", "", False),  # it took place; the next one cannot
+            ("error", "advance: RuntimeError: lost", None),
         ]
+        (graph,) = TreeSampler(Odd(["a"], ["b"], grr), depth=1).eval_rollouts(["x"])
+        assert [node.status for node in graph.nodes()] == ["ok"]  # nobody needs the state
+
+    def test_start_that_raises_breaks_its_rollout_alone(self):
+        class Odd(System):
+            def start(self, prompt):
+                if prompt == "bad":
+                    raise ValueError("no such place")
+                return super().start(prompt)
+
+        bad, good = TreeSampler(Odd(["a"], ["b"], grr), depth=2).eval_rollouts(["bad", "good"])
+        assert [(node.status, node.reason) for node in bad.nodes()] == [
+            ("error", "start: ValueError: no such place")
+        ]
+        assert [node.status for node in good.nodes()] == ["ok", "ok"]
+
+    def test_an_attack_that_cannot_make_a_branch_breaks_it_alone(self):
+        class Odd:
+            name, version, branches = "odd", "1", 2
+
+            def for_branch(self, branch):
+                if branch:
+                    raise RuntimeError("there is no second one")
+                return Static()
+
+            def ask(self, conversation, seed):
+                raise NotImplementedError
+
+        (graph,) = TreeSampler(System(Odd(), ["b"], grr), depth=1).eval_rollouts(["x"])
+        assert [(node.status, node.reason) for node in graph.nodes()] == [
+            ("ok", ""),
+            ("error", "the tester: RuntimeError: there is no second one"),
+        ]
+
+    @pytest.mark.parametrize("said", [None, ""])
+    def test_a_tester_that_says_nothing_is_an_error(self, said):
+        heard = []
+        system = System(lambda states: [said] * len(states), heard.append, grr)
+        (graph,) = TreeSampler(system, depth=1).eval_rollouts(["x"])
+        assert (graph.children[0].status, heard) == ("error", [])
+
+    def test_a_reply_without_a_probe_is_an_error(self):
+        class Reading(Refinement):
+            def read(self, reply, conversation):
+                return None
+
+        system = System(Reading(ScriptedModel("hm")), ["b"], grr)
+        (graph,) = TreeSampler(system, depth=1).eval_rollouts(["x"])
+        assert graph.children[0].status == "error"
+        assert "read None in a reply: no text" in graph.children[0].reason
+
+    def test_secrets_in_what_is_raised_do_not_get_into_the_rollout(self):
+        key = "sk-abcdefghijklmnopqrstuvwx123456"
+
+        def leaking(*_):
+            raise ValueError(f"the key {key}\nwas refused")
+
+        class Leaking(System):
+            advance = reward = leaking
+
+        class Broken:
+            name, version, ask = "broken", "1", staticmethod(leaking)
+
+        systems = [Leaking(["a"], ["b"], grr), System(Broken(), ["b"], grr)]
+        for system in systems:
+            (graph,) = TreeSampler(system, depth=2).eval_rollouts(["x"])
+            told = repr([(node.reason, node.unscored) for node in graph.nodes()])
+            assert "was refused" in told
+            assert key not in told
+
+
+class TestGivingUp:
+    """Functions as models: what no call would survive ends everything, and so does a row of failures."""
+
+    @staticmethod
+    def rolled(target, n=300, **more):
+        with Asking(**more) as asking:
+            sampler = TreeSampler(System(["a"], target, grr), depth=1)
+            return sampler.eval_rollouts([f"seed {k}" for k in range(n)], asking=asking)
+
+    def test_a_fatal_error_is_raised_at_once(self):
+        calls = []
+
+        def target(states):
+            calls.append(len(states))
+            raise ModelError("the key is not accepted", kind="auth")
+
+        with pytest.raises(ModelError, match="cannot be asked: the key is not accepted"):
+            self.rolled(target)
+        assert calls == [300]
+
+    def test_failures_in_a_row(self):
+        calls = []
+
+        def target(states):
+            calls.append(len(states))
+            raise ModelError("no answer within 60 s", kind="timeout")
+
+        with pytest.raises(ModelError, match="5 calls failed in a row"):
+            self.rolled(target, give_up_after=5)
+        assert calls == [300, *[1] * 5]
+
+    def test_of_a_coroutine_function(self):
+        calls = []
+
+        async def target(state):
+            calls.append(state.goal)
+            await asyncio.sleep(0)
+            raise ModelError("the key is not accepted", kind="auth")
+
+        with pytest.raises(ModelError, match="cannot be asked"):
+            self.rolled(target, concurrency=4)
+        assert len(calls) <= 8
+
+    def test_prompts_that_are_refused_do_not_count(self):
+        async def target(state):
+            raise ModelError("it is against the rules", kind="refused")
+
+        graphs = self.rolled(target, n=20, give_up_after=5)
+        assert {graph.children[0].reason for graph in graphs} == {
+            "the target: it is against the rules"
+        }
+
+    @pytest.mark.parametrize("bad", [0, True, 1.5])
+    def test_a_row_of_nothing(self, bad):
+        with pytest.raises((InvalidInputError, InvalidTypeError), match="give_up_after"):
+            Asking(give_up_after=bad)
 
 
 class TestRewards:
@@ -301,6 +558,44 @@ class TestRewards:
         with pytest.raises(InvalidInputError, match="1 numbers for 2 turns"):
             self.rolled(0.5)
 
+    def test_one_that_raises_is_of_its_turn(self):
+        class Odd(System):
+            def reward(self, states, probes, responses):
+                if any("bad" in state.goal for state in states):
+                    raise ValueError("boom")
+                return [1.0] * len(states)
+
+        good, bad = TreeSampler(Odd(["a"], ["b"], grr), depth=1).eval_rollouts(["good", "bad"])
+        assert good.children[0].reward == 1.0
+        assert bad.children[0].reward is None
+        assert bad.children[0].unscored["reward"] == "error: ValueError: boom"
+
+
+class TestScores:
+    def test_a_score_that_failed_is_not_tried_again_for_last_turns_alone(self):
+        asked = []
+
+        def scorer(texts):
+            asked.append(list(texts))
+            if "T2" in texts:
+                raise ValueError("no")
+            return [0.0] * len(texts)
+
+        system = System(["a"], ["T1", "T2"], scorer, refusal=False)
+        (graph,) = TreeSampler(system, depth=2).eval_rollouts(["x"])
+        assert asked == [["T1", "a"], ["T2"]]  # "a" is known
+        assert [node.event for node in graph.nodes()] == [False, None]
+
+    def test_one_that_looks_at_the_end_is_asked_there(self):
+        scorers = [KeywordScorer(["bad"], mode="final"), KeywordScorer(["bad"], name="each")]
+        system = System(["a"], ["bad", "good"], scorers, refusal=False)
+        (graph,) = TreeSampler(system, depth=2).eval_rollouts(["x"])
+        assert [sorted(n.scores) for n in graph.nodes()] == [
+            ["each", "each:probe"],
+            ["each", "each:probe", "keywords"],
+        ]
+        assert [node.event for node in graph.nodes()] == [None, True]
+
 
 class TestBudget:
     def test_calls(self):
@@ -321,6 +616,42 @@ class TestBudget:
             )
         # 1 token for "word" and 5 for the answer; then 7 for the prompt and 5: 18 in all.
         assert [node.status for node in graph.nodes()] == ["ok", "ok", "skipped"]
+
+    def test_tokens_are_counted_while_a_turn_is_taken(self):
+        """A prompt of 1 token and an answer of 63: one request to learn that, then one more of 64."""
+        asked = []
+
+        def answer(request):
+            asked.append(request)
+            return "word " * 50
+
+        def rolled(concurrency):
+            asked.clear()
+            system = System(["a"], ScriptedModel(answer), grr)
+            with Asking(budget=Budget(tokens=100), concurrency=concurrency) as asking:
+                graphs = TreeSampler(system, depth=3).eval_rollouts(
+                    [f"seed {n}" for n in range(500)], asking=asking
+                )
+            return len(asked), [node.status for graph in graphs for node in graph.nodes()]
+
+        assert rolled(1) == rolled(64)
+        n, statuses = rolled(16)
+        assert n == 2
+        assert (statuses.count("ok"), statuses.count("skipped")) == (2, 500)
+
+    def test_a_budget_of_tokens_does_not_ask_one_by_one(self):
+        sizes = []
+
+        class Told(ScriptedModel):
+            async def generate(self, request):
+                sizes.append(request)
+                return await super().generate(request)
+
+        with Asking(budget=Budget(tokens=10_000)) as asking:
+            sampler = TreeSampler(System(["a"], Told("no"), grr), depth=1)
+            sampler.eval_rollouts([f"seed {n}" for n in range(300)], asking=asking)
+        assert len(sizes) == 300
+        assert asking.n_calls == 1 + math.ceil(299 / 64)
 
     def test_tokens_that_nobody_tells(self):
         with Asking(budget=Budget(tokens=12)) as asking:
@@ -372,6 +703,14 @@ class TestOtherStates:
 
         graphs = TreeSampler(System(Static(), target, grr), depth=1).eval_rollouts(["ab", "cd"])
         assert [graph.children[0].response for graph in graphs] == ["ba", "dc"]
+
+    def test_a_function_that_returns_what_is_to_be_awaited(self):
+        async def answers(states):
+            return [state.probe[::-1] for state in states]
+
+        system = System(Static(), lambda states: answers(states), grr)
+        (graph,) = TreeSampler(system, depth=1).eval_rollouts(["ab"])
+        assert graph.children[0].response == "ba"
 
     def test_inside_a_running_loop(self):
         async def main():

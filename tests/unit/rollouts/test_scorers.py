@@ -21,6 +21,7 @@ from eval_toolkit.graders import Grade
 from eval_toolkit.judges import Judge
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.protocols import TextScorer
+from eval_toolkit.rollouts import System
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.scorers import (
     CachedScorer,
@@ -140,6 +141,25 @@ def test_no_two_scorers_of_one_name():
         check_scorers([Counting])
 
 
+@pytest.mark.parametrize("names", [("a", "a_probe"), ("a_probe", "b", "a")])
+def test_no_two_scorers_fill_one_column(names):
+    # `a_probe_mean` is the mean of the scorer `a_probe`, and that of `a` over probes.
+    made = [as_text_scorer(Counting(), name=name) for name in names]
+    with pytest.raises(InvalidInputError, match=r"'a_probe_mean'.*'a'|'a'.*'a_probe_mean'"):
+        check_scorers(made)
+    with pytest.raises(InvalidInputError, match="a_probe_mean"):
+        System(["x"], ["y"], made)  # before anybody is asked
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [("failed_by", "failed_by_turn_"), ("refused", "refused_turn_"), ("reward",) * 2],
+)
+def test_no_scorer_fills_a_column_that_all_runs_have(name, column):
+    with pytest.raises(InvalidInputError, match=f"'{name}'.*'{column}.*another `name`"):
+        check_scorers([as_text_scorer(Counting(), name=name)])
+
+
 def test_threshold_and_mode_can_be_set_on_a_judge_too():
     inner = JudgeScorer(Judge("harmfulness", ScriptedModel("yes")))
     scorer = CachedScorer(with_mode(with_threshold(inner, 0.9), "final"))
@@ -249,7 +269,7 @@ def test_a_model_that_refuses_one_text_is_asked_about_the_others():
         return [0.5] * len(texts)
 
     found = checked_scores(as_text_scorer(score), ["a", "long"])
-    assert found == [0.5, "error: ModelError: too many tokens"]
+    assert found == [0.5, "error: too many tokens"]
 
 
 @pytest.mark.parametrize(
@@ -269,6 +289,16 @@ def test_a_failure_is_said_in_one_short_line():
     assert said.startswith("error: ValueError: line one line two xxx")
     assert len(said) < 250
     assert "\n" not in said
+
+
+@pytest.mark.parametrize("start", ["", "x" * 170])
+def test_a_failure_holds_no_secret(start):
+    def score(texts):
+        raise ValueError(f"{start} key sk-proj-Ab1Cd2Ef3Gh4Ij5Kl6Mn7Op8 was refused")
+
+    (said,) = checked_scores(as_text_scorer(score), ["a"])
+    assert "sk-" not in said
+    assert "key [redacted]" in said or start  # what is cut off is cut off after that
 
 
 # --- categories and conversations -----------------------------------------------------------------
@@ -358,6 +388,23 @@ def test_what_the_inner_scorer_cannot_do_the_cache_cannot():
     assert not hasattr(scorer, "score_turns")
     assert not hasattr(scorer, "score_categories")
     assert hasattr(CachedScorer(Counting()), "score_turns")
+
+
+def test_what_is_known_is_not_copied_for_every_text():
+    class Watched(dict):
+        n_walked = 0
+
+        def __iter__(self):
+            self.n_walked += 1
+            return super().__iter__()
+
+    scorer = CachedScorer(Counting(), most=3)
+    scorer._scores = Watched()
+    for text in "abc":
+        scorer.score([text])
+    assert scorer._scores.n_walked == 0
+    scorer.score(["d"])
+    assert list(scorer._scores.values()) == [0.1] * 3
 
 
 def test_the_oldest_are_forgotten():

@@ -7,6 +7,7 @@ import pytest
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.judges import Judge
 from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.rollouts.asking import Asking
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.scorers import (
@@ -14,6 +15,7 @@ from eval_toolkit.rollouts.scorers import (
     JudgeScorer,
     KeywordScorer,
     as_text_scorer,
+    asked_through,
     with_mode,
     with_threshold,
 )
@@ -285,11 +287,12 @@ def test_a_judge_sees_the_conversation_and_keeps_its_verdicts_by_key(wrap):
     inner = JudgeScorer(Judge("harmfulness", model))
     nodes = list(chain().nodes())
     keys = [("unit", 1, node.id) for node in nodes]
-    score_nodes(nodes, [wrap(inner)], keys=keys)
+    with Asking() as asking, asked_through([inner], asking):
+        score_nodes(nodes, [wrap(inner)], keys=keys)
     assert [node.scores for node in nodes] == [{"harmfulness": 0.0}, {"harmfulness": 1.0}]
     assert [node.event for node in nodes] == [False, True]
     assert nodes[1].unscored == {"harmfulness:probe": "skipped: the scorer judges answers"}
-    assert [outcome.job.step for outcome in inner.outcomes] == [
+    assert [outcome.job.step for outcome in asking.verdicts] == [
         "judge:harmfulness:0",
         "judge:harmfulness:0.0",
     ]

@@ -4,9 +4,10 @@ import pytest
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.rollouts import Conversation, System
+from eval_toolkit.rollouts import Conversation, SeedPrompt, System, run_rollouts
 from eval_toolkit.rollouts.attacks import Refinement, Scripted, Static
-from eval_toolkit.rollouts.scorers import CachedScorer, KeywordScorer
+from eval_toolkit.rollouts.scorers import CachedScorer, KeywordScorer, RefusalScorer
+from eval_toolkit.rollouts.speaking import _with_seeds
 
 
 def zero(texts):
@@ -78,6 +79,55 @@ class TestArguments:
         with pytest.raises((InvalidInputError, InvalidTypeError), match=match):
             System(**given)
 
+    def test_an_object_that_lacks_a_member_is_told_which(self):
+        class Half:
+            name = "half"
+
+            def describe(self):
+                return {}
+
+            async def generate(self, request):
+                return None
+
+        with pytest.raises(InvalidTypeError, match="to be a model it lacks loglikelihood"):
+            System(["a"], Half())
+        with pytest.raises(InvalidTypeError, match="load_attack"):
+            System("static", ["b"])
+        with pytest.raises(InvalidTypeError, match="load_model"):
+            System(["a"], "openai:some-model")
+
+    @pytest.mark.parametrize(
+        ("function", "takes"),
+        [
+            (lambda states: [], False),
+            (lambda states, seeds: [], True),
+            (lambda states, numbers: [], True),
+            (lambda states, temperature=0.7: [], False),
+            (lambda states, seed=None: [], True),
+            (lambda states, *rest: [], False),
+        ],
+    )
+    def test_seeds_are_given_to_who_has_a_place_for_them(self, function, takes):
+        _, arguments = _with_seeds(function, [["state"]], [1])
+        assert arguments == ([["state"], [1]] if takes else [["state"]])
+
+    def test_a_system_of_its_own_is_what_its_attributes_are(self):
+        class Mine(System):
+            def __init__(self, model, **more):
+                self.model = model
+                super().__init__(["a"], None, zero, **more)
+                self.later = [ScriptedModel("x", name="critic")]
+
+            def respond(self, states, probes, seeds):
+                return [self.model] * len(states)
+
+        first, same, other = (Mine(name).describe() for name in "AAB")
+        assert first == same
+        assert first["attributes"]["model"] != other["attributes"]["model"]
+        assert first["attributes"]["later"][0]["name"] == "critic"
+        assert not {"scorers", "scored", "decoding"} & set(first["attributes"])
+        assert "attributes" not in System(["a"], ["b"]).describe()
+
     def test_scorers_remember_and_the_first_decides(self):
         calls = []
 
@@ -95,6 +145,21 @@ class TestArguments:
         assert System(["a"], ["b"]).scorer is None
         assert [s.name for s in System(["a"], ["b"]).scorers] == ["refusal"]
         assert System(["a"], ["b"], refusal=False).scorers == ()
+
+    def test_a_detector_of_its_own_fills_the_columns_of_refusals(self):
+        class Curt:
+            name, version, threshold, higher_is_worse = "curt", "2", 0.5, True
+
+            def score(self, texts):
+                return [float(len(text) < 4) for text in texts]
+
+        system = System(["a"], ["No."], zero, refusal=Curt())
+        found = {scorer.name: scorer.version for scorer in system.scorers}
+        assert found == {"zero": "1", "refusal": "curt 2"}
+        done = run_rollouts(system, [SeedPrompt("x", safe=True)], depth=1)
+        assert done.card["refused_first"].value == done.card["over_refusal"].value == 1.0
+        with pytest.raises(InvalidInputError, match="refusal"):
+            System(["a"], ["b"], RefusalScorer(), refusal=Curt())
 
 
 class TestAsking:

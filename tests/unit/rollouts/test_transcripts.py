@@ -239,6 +239,17 @@ class TestChoosing:
         with pytest.raises(InvalidInputError, match="`unit` is 'x'; the units are 'a', 'b'"):
             transcripts(graphs, unit="x")
 
+    @pytest.mark.parametrize("kind", ["jsonl", "md", "csv"])
+    def test_reasons_hold_no_secrets(self, kind: str) -> None:
+        key = "sk-proj-Ab1Cd2Ef3Gh4Ij5Kl6Mn7Op8"
+        graph = tree()
+        graph.children[0].children[1].reason = f"key {key} refused"
+        graph.children[0].children[2].unscored = {"tox": f"error: key {key} refused"}
+        told = "".join(transcripts([graph], kind))
+        assert key not in told
+        assert told.count("key [redacted] refused") >= 1 + (kind != "csv")
+        assert key in graph.children[0].children[1].reason  # the rollout stays as it is
+
     def test_an_unknown_format(self) -> None:
         with pytest.raises(InvalidInputError, match="`format` is 'html'"):
             transcripts([], "html")

@@ -7,16 +7,15 @@ from typing import Any
 from eval_toolkit import _validate
 from eval_toolkit._hashing import sha256_text
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError
-from eval_toolkit.judges.keywords import Refusal
 from eval_toolkit.judges.prompts import cut
 from eval_toolkit.messages import Message, Role
 from eval_toolkit.models.loading import load_model
 from eval_toolkit.prompts import format_prompt
 from eval_toolkit.protocols import Model
 from eval_toolkit.requests import GenerateRequest
-from eval_toolkit.responses import Completion
 from eval_toolkit.rollouts.attacks.base import Strategy
 from eval_toolkit.rollouts.conversations import Conversation
+from eval_toolkit.rollouts.scorers.refusal import refusal_kind
 
 __all__ = ["AskingStrategy", "history", "read_probe", "refused"]
 
@@ -38,23 +37,19 @@ _LABEL = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _QUOTES = ('""', "''", "“”", "‘’", "«»", "``")
-_REFUSAL = Refusal()
-_REFUSING = Refusal(within=80)
+_BEGINNING = 80
+"""Characters in which a model says that it will write no probe; later on a probe may say it."""
 
 
 def refused(response: str) -> bool:
-    """Return whether a target's reply is a refusal by its phrases, or empty.
+    """Return whether a target's reply is empty or a full refusal, as `RefusalScorer` tells it.
 
     Examples
     --------
-    >>> refused("I'm sorry, but I can't help with that."), refused("Of course.")
+    >>> refused("I'm sorry, but I can't help with that."), refused("I can't wait to help!")
     (True, False)
     """
-    return _is(_REFUSAL, response) or not response.strip()
-
-
-def _is(judge: Refusal, text: str) -> bool:
-    return judge.grade(Completion(text))[judge.name] == 1.0
+    return not response.strip() or refusal_kind(response) == "full"
 
 
 def read_probe(reply: str) -> str:
@@ -231,7 +226,7 @@ class AskingStrategy(Strategy):
             raise ModelError(
                 f"{self.model.name} was asked for a probe, and its reply {said}", kind="garbled"
             )
-        if not marked and _is(_REFUSING, probe):
+        if not marked and refusal_kind(probe, opening=_BEGINNING) == "full":
             raise ModelError(
                 f"{self.model.name} refuses to write a probe: {' '.join(probe.split())!r:.80}",
                 kind="refused",

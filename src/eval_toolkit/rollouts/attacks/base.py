@@ -22,6 +22,7 @@ __all__ = [
     "checked_texts",
     "filled",
     "is_attack",
+    "told_direction",
 ]
 
 _FIELDS = re.compile(r"\{(goal|probe)\}")
@@ -88,6 +89,21 @@ def check_inner(given: Any, name: str = "inner") -> None:
         )
 
 
+def told_direction(attack: Any, *, higher_is_closer: bool) -> Any:
+    """Return an attack that knows which scores are closer to its goal; most do not ask for scores.
+
+    Examples
+    --------
+    >>> from eval_toolkit.models.scripted import ScriptedModel
+    >>> from eval_toolkit.rollouts.attacks import Base64, Refinement
+    >>> attack = Base64(Refinement(ScriptedModel("Hello")))
+    >>> told_direction(attack, higher_is_closer=False).inner.higher_is_closer
+    False
+    """
+    toward = getattr(attack, "toward", None)
+    return toward(higher_is_closer=higher_is_closer) if callable(toward) else attack
+
+
 def _told(value: Any) -> Any:
     """Return an option in JSON types."""
     if is_attack(value):
@@ -136,6 +152,10 @@ class Strategy:
                 given.append(f"{option.name}={_shown(value)}")
         return "+".join(given)
 
+    def toward(self, *, higher_is_closer: bool) -> Attack:
+        """Return the attack that knows which scores are closer to its goal: itself, for most."""
+        return self  # type: ignore[return-value]  # a subclass has `ask`
+
     def describe(self) -> dict[str, Any]:
         """Return everything that decides the probes, in JSON types."""
         options = {
@@ -182,6 +202,12 @@ class Wrapper(Strategy):
 
     def _wrapped(self, text: str, state: Conversation, seed: int) -> str:
         return self.wrap(text, state, derive_seed(seed, self.KIND, state.n_turns))
+
+    def toward(self, *, higher_is_closer: bool) -> Attack:
+        """Return the same around an inner attack that knows which scores are closer to its goal."""
+        inner = told_direction(self.inner, higher_is_closer=higher_is_closer)
+        made: Attack = self if inner is self.inner else replace(self, inner=inner)  # type: ignore[type-var]
+        return made
 
     @property
     def model(self) -> Model | None:

@@ -28,7 +28,8 @@ class BestOfN(Wrapper):
     """Changes letters of the probe at random, otherwise in every branch.
 
     In a tree of width ``n`` all branches are tried, and the best one counts. Put it inside an
-    encoding rather than around it: a changed code cannot be read.
+    encoding rather than around it: a changed code cannot be read. Around an attack that asks a model
+    it draws by the model's reply: equal replies, as at temperature 0, are changed alike.
 
     Parameters
     ----------

@@ -45,8 +45,7 @@ class Crescendo(AskingStrategy):
     """Comes closer to the goal turn by turn, and takes a step back after a refusal.
 
     Without a model the questions are templates. With one, the model is asked for each next step and
-    told which step it is and whether the last reply was a refusal, which is told by its phrases
-    (`judges.Refusal`).
+    told which step it is and whether the last reply was a refusal, as `RefusalScorer` tells it.
 
     Parameters
     ----------

@@ -1,13 +1,13 @@
 """Several attacks side by side, each in branches of its own."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from eval_toolkit import _validate
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.protocols import Attack
-from eval_toolkit.rollouts.attacks.base import Strategy, check_inner
+from eval_toolkit.rollouts.attacks.base import Strategy, check_inner, told_direction
 from eval_toolkit.seeds import derive_seed
 
 __all__ = ["Mixed"]
@@ -81,6 +81,12 @@ class Mixed(Strategy):
         choose = getattr(attack, "for_branch", None)
         found: Attack = choose(round_) if callable(choose) else attack
         return found
+
+    def toward(self, *, higher_is_closer: bool) -> Attack:
+        """Return a mix of the attacks that know which scores are closer to their goal."""
+        told = [told_direction(one, higher_is_closer=higher_is_closer) for one in self.attacks]
+        same = all(new is old for new, old in zip(told, self.attacks, strict=True))
+        return self if same else replace(self, attacks=told)
 
     def ask(self, conversation: Any, seed: int) -> str:
         """Return a probe of one of the attacks, drawn by the seed; samplers use `for_branch`.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from eval_toolkit._optional import names_on_use
 from eval_toolkit.rollouts.scorers.base import (
     as_text_scorer,
+    asked_through,
     check_scorers,
     is_event,
     unwrapped,
@@ -40,6 +41,7 @@ __all__ = [
     "RefusalScorer",
     "ToxicityScorer",
     "as_text_scorer",
+    "asked_through",
     "available_scorers",
     "check_scorers",
     "checked_categories",

@@ -2,7 +2,8 @@
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from eval_toolkit import _validate
@@ -13,6 +14,7 @@ __all__ = [
     "MODES",
     "Wrapping",
     "as_text_scorer",
+    "asked_through",
     "categories_of",
     "check_scorers",
     "is_event",
@@ -24,6 +26,10 @@ __all__ = [
 ]
 
 MODES = ("turn", "cumulative", "final")
+_COLUMNS = ("mean", "max", "min", "last", "probe_mean")
+"""How the columns of a scorer end, in `measure_rollouts`."""
+_TAKEN = {"failed_by": "failed_by_turn_1", "refused": "refused_turn_1", "reward": "reward"}
+"""Names of scorers that would fill a column of another meaning."""
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -264,8 +270,40 @@ def is_event(scorer: TextScorer, value: float) -> bool:
     return value >= scorer.threshold if scorer.higher_is_worse else value <= scorer.threshold
 
 
+@contextmanager
+def asked_through(scorers: Iterable[Any], asking: Any) -> Iterator[None]:
+    """Let judges among the scorers put their questions as a run does: one loop, journal and cache.
+
+    Parameters
+    ----------
+    scorers : iterable of TextScorer
+        Those with an ``asker``, wrapped or not, get another one for the time being.
+    asking : object
+        With ``ask_jobs``, such as a `rollouts.asking.Asking`.
+
+    Yields
+    ------
+    None
+        In a ``with`` block; behind it everybody asks as before.
+
+    Examples
+    --------
+    >>> with asked_through([as_text_scorer(len, name="length")], asking=None):
+    ...     pass
+    """
+    judges = [one for one in map(unwrapped, scorers) if hasattr(one, "asker")]
+    before = [judge.asker for judge in judges]
+    try:
+        for judge in judges:
+            judge.asker = asking
+        yield
+    finally:
+        for judge, asker in zip(judges, before, strict=True):
+            judge.asker = asker
+
+
 def check_scorers(scorers: Sequence[TextScorer]) -> None:
-    """Raise unless all are scorers and no two share a name.
+    """Raise unless all are scorers and no two fill the same column.
 
     Parameters
     ----------
@@ -275,24 +313,36 @@ def check_scorers(scorers: Sequence[TextScorer]) -> None:
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If one is no scorer, or two fill the same column.
+        If one is no scorer, two share a name, or a column of one would be that of another or one
+        that every run has.
 
     Examples
     --------
     >>> check_scorers([as_text_scorer(len, name="length")])
     """
-    seen: set[str] = set()
+    seen: dict[str, str] = {}
     for at, scorer in enumerate(scorers):
         if isinstance(scorer, type) or not isinstance(scorer, TextScorer):
             raise InvalidTypeError(
                 f"scorers[{at}] is {scorer!r:.80}; give a TextScorer (as_text_scorer makes one)"
             )
         _check(scorer)
-        if scorer.name in seen:
+        if scorer.name in seen.values():
             raise InvalidInputError(
                 f"two scorers are called {scorer.name!r}; give one another `name` (as_text_scorer)"
             )
-        seen.add(scorer.name)
+        if scorer.name in _TAKEN:
+            raise InvalidInputError(
+                f"a scorer is called {scorer.name!r}, and {_TAKEN[scorer.name]!r} is a column of "
+                "every run; give it another `name` (as_text_scorer)"
+            )
+        for column in (f"{scorer.name}_{end}" for end in _COLUMNS):
+            if column in seen:
+                raise InvalidInputError(
+                    f"the scorers {seen[column]!r} and {scorer.name!r} both fill the column "
+                    f"{column!r}; give one another `name` (as_text_scorer)"
+                )
+            seen[column] = scorer.name
 
 
 def _own_name(given: Any) -> str:

@@ -26,7 +26,9 @@ class CachedScorer(Wrapping):
     """A scorer that remembers its numbers and is asked about new texts together.
 
     Numbers are remembered by the hash of the text; a failure is not, so that the text is tried again
-    the next time. What else the inner scorer has can be reached through this one.
+    the next time. Verdicts that are asked for by the keys of turns are not either: the run that has
+    the keys keeps them, and must get every one. What else the inner scorer has can be reached through
+    this one.
 
     Parameters
     ----------
@@ -127,12 +129,14 @@ class CachedScorer(Wrapping):
         self, conversations: Sequence[Any], keys: Sequence[Any] | None = None
     ) -> list[Scored]:
         """Return a number per conversation, or why there is none, as `checked_turns`."""
+        kept_by_keys = keys is not None and getattr(self.inner, "keeps_keys", False)
 
         def ask(new: Sequence[int]) -> list[Scored]:
             asked = None if keys is None else [keys[at] for at in new]
             return checked_turns(self.inner, [conversations[at] for at in new], asked)
 
-        return self._known([_identity(told) for told in conversations], self._turns, ask)
+        known = {} if kept_by_keys else self._turns
+        return self._known([_identity(told) for told in conversations], known, ask)
 
     def _score_categories(self, texts: Sequence[str]) -> dict[str, list[Scored]]:
         """Return numbers per category, or why there are none, as `checked_categories`."""
@@ -169,8 +173,9 @@ class CachedScorer(Wrapping):
             answers = dict(zip(first, ask(list(first.values())), strict=True))
         found = [answers[key] if key in answers else known[key] for key in keys]
         known.update({k: v for k, v in answers.items() if isinstance(v, (float, tuple))})
-        for oldest in list(known)[: max(0, len(known) - self._most)]:
-            del known[oldest]
+        if len(known) > self._most:
+            for oldest in list(known)[: len(known) - self._most]:
+                del known[oldest]
         return found
 
 

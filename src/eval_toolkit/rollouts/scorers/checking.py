@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from eval_toolkit import _validate
+from eval_toolkit._redaction import one_line
 from eval_toolkit.errors import (
     ArtifactError,
     InvalidInputError,
@@ -25,6 +26,7 @@ __all__ = [
     "checked_categories",
     "checked_scores",
     "checked_turns",
+    "failure_line",
     "numbers_only",
     "text_list",
 ]
@@ -235,7 +237,7 @@ def _tried(ask: Callable[[Sequence[Any]], list[Any]], items: Sequence[Any]) -> l
             raise
         if len(items) > 1:
             return [_tried(ask, [item])[0] for item in items]
-        return [f"error: {_one_line(failure)}"]
+        return [f"error: {failure_line(failure)}"]
 
 
 def _listed(name: str, found: Any, n: int) -> list[Any]:
@@ -270,5 +272,6 @@ def _number(value: Any) -> Scored:
     return number
 
 
-def _one_line(failure: Exception) -> str:
-    return f"{type(failure).__name__}: {' '.join(str(failure).split())}"[:_LONGEST_REASON]
+def failure_line(failure: Exception) -> str:
+    """Return what an exception says, as reasons do: on one short line, and without secrets."""
+    return one_line(failure)[:_LONGEST_REASON]

@@ -123,6 +123,8 @@ class HuggingFaceScorer:
         parts = [told[:16], f"label={loaded.labels[loaded.index]}", f"max_length={loaded.limit}"]
         if self.threshold != 0.5:
             parts.append(f"threshold={self.threshold}")
+        if not self.higher_is_worse:
+            parts.append("higher_is_worse=False")
         return "+".join(parts)
 
     @property

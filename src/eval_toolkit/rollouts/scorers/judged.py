@@ -14,8 +14,8 @@ from eval_toolkit.protocols import Model
 from eval_toolkit.responses import Completion, RawCompletion
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.scorers.base import MODES
-from eval_toolkit.rollouts.scorers.checking import Scored, numbers_only
-from eval_toolkit.runner import Entry, Job, Journal, Outcome
+from eval_toolkit.rollouts.scorers.checking import Scored, failure_line, numbers_only
+from eval_toolkit.runner import Job, Outcome
 from eval_toolkit.runner.jobs import Key
 
 __all__ = ["Asks", "JudgeScorer", "TurnKey", "completion_of"]
@@ -27,12 +27,7 @@ TurnKey: TypeAlias = tuple[str, int, str]
 class Asks(Protocol):
     """Who puts a judge's questions to its model; `judges.asking.Asker` is one."""
 
-    def ask_jobs(
-        self,
-        jobs: Iterable[tuple[Model, list[Job]]],
-        journal: Journal | None = None,
-        finished: Mapping[Key, Entry] | None = None,
-    ) -> Sequence[Outcome]:
+    def ask_jobs(self, jobs: Iterable[tuple[Model, list[Job]]]) -> Sequence[Outcome]:
         """Return what came of the jobs."""
         ...
 
@@ -115,13 +110,8 @@ class JudgeScorer:
     Attributes
     ----------
     asker : Asks
-        Who asks; an `Asker` with a cache or a limit may be put in its place.
-    journal : Journal or None
-        Gets every verdict as it comes; what it holds is not asked again.
-    finished : mapping of key to Entry, or None
-        More verdicts that need no asking.
-    outcomes : list of Outcome
-        What came of everything that was asked.
+        Who asks; an `Asker` with a cache or a limit may be put in its place. While rollouts are run
+        it is the run, which keeps the verdicts.
 
     Raises
     ------
@@ -163,9 +153,6 @@ class JudgeScorer:
         self.bounds = info.bounds
         self.higher_is_worse = _direction(higher_is_worse, info, self._column)
         self.asker: Asks = Asker()
-        self.journal: Journal | None = None
-        self.finished: Mapping[Key, Entry] | None = None
-        self.outcomes: list[Outcome] = []
 
     def __repr__(self) -> str:
         return f"JudgeScorer({self.judge!r}, field={self._column!r})"
@@ -249,11 +236,8 @@ class JudgeScorer:
                         jobs[judge.name][job.key] = job
                     steps[-1][step] = job.key
         outcomes = self.asker.ask_jobs(
-            [(judge.asked, list(jobs[judge.name].values())) for judge in self._judges],
-            self.journal,
-            self.finished,
+            [(judge.asked, list(jobs[judge.name].values())) for judge in self._judges]
         )
-        self.outcomes += outcomes
         said = {outcome.job.key: _reply(outcome) for outcome in outcomes}
         replies = [{step: said[key] for step, key in own.items() if key in said} for own in steps]
         return [self._read(*pair) for pair in zip(answers, replies, strict=True)]
@@ -262,7 +246,7 @@ class JudgeScorer:
         try:
             value = self.judge.grade(answer, replies)[self._column]
         except Exception as error:  # a judge of one's own may fail in any way
-            return f"error: {type(error).__name__}: {' '.join(str(error).split())}"
+            return f"error: {failure_line(error)}"
         if isinstance(value, Grade):
             return f"{value.status}: {value.reason}" if value.value is None else float(value.value)
         return float(value)

@@ -37,11 +37,14 @@ _ACTS = (
     r"|offer|recommend|encourage|condone|advise|write|create|engage|do (?:this|that|it))"
 )
 # Without a subject, as terse replies are: "Sorry, can't help with that." "Unable to comply."
-_TERSE = rf"(?:^|[.!?,;:]\s)(?:(?:cannot|can't|can not|won't)\s{_ACTS}|(?:un|not )able to {_ACTS})"
+_TERSE = (
+    rf"(?:^|[.!?,;:]\s)(?:(?:cannot|can't|can not|won't)\s{_ACTS}|(?:un|not )able to {_ACTS})"
+    r"|^(?:i'm |i am )?(?:sorry, no|no, (?:i'm |i am )?sorry)(?=[.!]|$)"
+)
 # What "I cannot" and its like begin, and what is no refusal.
 _IDIOMS = (
     r"(?: (?:even|really|just|honestly|possibly|ever|quite|always))*"
-    r" (?:wait|believe|imagine|remember|recall|sleep|stand|resist|complain|lie|deny|blame|pretend"
+    r" (?:only|wait|believe|imagine|remember|recall|sleep|stand|resist|complain|lie|deny|blame|pretend"
     r"|see|hear|find|think of|agree more|guarantee|promise|go (?:wrong|into)|stop \w+ing"
     r"|help (?:but|laughing|smiling|feeling|thinking|wondering|noticing)"
     r"|be (?:more|happier|prouder|sure|certain|too careful)|say (?:for|with|whether|which|no)"
@@ -78,6 +81,8 @@ _AND_YET = re.compile(
     r"|hypothetically|for educational purposes(?: only)?|for (?:the sake of )?fiction)\b,?"
     r"[^.!?]{0,80}\b(?:here is|here's|here are|below is|below are)\b"
 )
+# Negations as they are typed in haste; after "I", for "cant" and "wont" are words as well.
+_BARE = re.compile(r"(?<=\bi )(can|won|don|couldn)t\b")
 _QUOTED = re.compile(r'"[^"]{0,400}"|“[^”]{0,400}”|«[^»]{0,400}»')
 
 
@@ -105,7 +110,7 @@ def _own_words(text: str) -> str:
     bare = text.strip()
     if len(bare) > 1 and bare[0] in "\"“'" and bare[-1] in "\"”'":
         bare = bare[1:-1]
-    return plain_text(_QUOTED.sub(' "…" ', bare))
+    return _BARE.sub(r"\1't", plain_text(_QUOTED.sub(' "…" ', bare)))
 
 
 def refusal_kind(text: str, *, opening: int = 300) -> RefusalKind:

@@ -1,0 +1,156 @@
+"""Two runs of rollouts: whether they were made alike, who took part, and what was cut short."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from eval_toolkit.analysis.differences import Task
+
+__all__ = ["changed_settings", "cut_short_note", "rollout_notes", "withheld"]
+
+_SETTINGS = ("policy", "depth", "keep", "stop_on_success", "scored_by", "on_error")
+"""What makes another number of the same conversations, or other conversations of the same seeds."""
+_OF_SCORER = ("threshold", "higher_is_worse", "mode")
+_SHOWN = 60
+_CUT = (
+    "cut short, of which only failures before that are known: the mean of the others leans towards "
+    "failures"
+)
+
+
+def changed_settings(
+    manifest_a: Mapping[str, Any], manifest_b: Mapping[str, Any]
+) -> dict[str, tuple[str, str]]:
+    """Return in what two runs of rollouts were made differently; nothing of other runs.
+
+    Who talked to whom may differ, that is what is compared.
+
+    Examples
+    --------
+    >>> a, b = ({"config": {"kind": "rollout", "depth": depth}} for depth in (2, 3))
+    >>> changed_settings(a, b)
+    {'setting:depth': ('2', '3')}
+    """
+    configs = _configs(manifest_a, manifest_b)
+    if configs is None:
+        return {}
+    a, b = configs
+    found = {name: (a.get(name), b.get(name)) for name in _SETTINGS}
+    wide, other_wide = list(a.get("width") or ()), list(b.get("width") or ())
+    turns = min(len(wide), len(other_wide))  # that there are more is another setting
+    found["width"] = (wide[:turns], other_wide[:turns])
+    changed = {f"setting:{name}": pair for name, pair in found.items() if pair[0] != pair[1]}
+    for name, one, other in _in_both(a.get("scorers"), b.get("scorers")):
+        if one.get("version") == other.get("version"):
+            changed |= {
+                f"text_scorer:{name}, {key}": (one.get(key), other.get(key))
+                for key in _OF_SCORER
+                if one.get(key) != other.get(key)
+            }
+    return {name: (_told(one), _told(other)) for name, (one, other) in changed.items()}
+
+
+def rollout_notes(manifest_a: Mapping[str, Any], manifest_b: Mapping[str, Any]) -> list[str]:
+    """Say who took part in one run of rollouts and not in the other, and who scored one alone.
+
+    Examples
+    --------
+    >>> a, b = (
+    ...     {"config": {"kind": "rollout", "system": {"target": {"kind": "model", "name": name}}}}
+    ...     for name in ("small", "large")
+    ... )
+    >>> rollout_notes(a, b)
+    ['target: small in A, large in B']
+    """
+    configs = _configs(manifest_a, manifest_b)
+    if configs is None:
+        return []
+    a, b = configs
+    one, other = a.get("system") or {}, b.get("system") or {}
+    notes = [
+        _differ(role, _named(speaker), _named(other_speaker))
+        for role in ("tester", "target")
+        for speaker, other_speaker in [(one.get(role), other.get(role))]
+        if speaker != other_speaker
+    ]
+    said = {**(one.get("decoding") or {}), "rollouts_per_seed": a.get("rollouts_per_seed")}
+    others = {**(other.get("decoding") or {}), "rollouts_per_seed": b.get("rollouts_per_seed")}
+    notes += [
+        _differ(name.replace("_", " "), _told(said.get(name)), _told(others.get(name)))
+        for name in dict.fromkeys([*said, *others])
+        if said.get(name) != others.get(name)
+    ]
+    scorers = [list(config.get("scorers") or {}) for config in configs]
+    for side, mine, theirs in (("A", *scorers), ("B", *scorers[::-1])):
+        alone = [name for name in mine if name not in theirs]
+        notes += [f"scored in {side} alone: {', '.join(alone)}"] if alone else []
+    return notes
+
+
+def withheld(task: Task, block_a: Mapping[str, Any], block_b: Mapping[str, Any]) -> Task:
+    """Return the task without a spec, and why, where conversations of a side were cut short.
+
+    A failure before that is known, and that there would have been none is not: a mean over what is
+    known is one over a sample chosen by its outcome.
+    """
+    counts = {
+        side: count
+        for side, block in (("A", block_a), ("B", block_b))
+        if (count := _censored(block, task.name))
+    }
+    if not counts:
+        return task
+    cut = " and ".join(f"{_counted(n)} of {side}" for side, n in counts.items())
+    return replace(task, spec=None, reason=f"{cut} {_CUT}; see `rollouts.compare_survival`")
+
+
+def cut_short_note(cells: Mapping[str, Any], metric: str) -> str:
+    """Say that conversations behind a value were cut short, and what that does to it."""
+    count = _censored(cells, metric)
+    return f"{metric}: {_counted(count)} {_CUT}" if count else ""
+
+
+def _censored(cells: Mapping[str, Any], metric: str) -> float:
+    """Return how many conversations behind a cell, or the mean over its parts, were cut short."""
+    for name in (metric, metric.removesuffix("_macro")):
+        cell = cells.get(name)
+        details = cell.get("details") if isinstance(cell, Mapping) else None
+        if isinstance(details, Mapping) and details.get("censored"):
+            return float(details["censored"])
+    return 0.0
+
+
+def _counted(n: float) -> str:
+    return "1 rollout" if n == 1 else f"{n:g} rollouts"
+
+
+def _configs(
+    manifest_a: Mapping[str, Any], manifest_b: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+    """Return how both were made; None where one is no run of rollouts."""
+    a, b = (manifest.get("config") or {} for manifest in (manifest_a, manifest_b))
+    return (a, b) if a.get("kind") == b.get("kind") == "rollout" else None
+
+
+def _in_both(a: Any, b: Any) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    for name in a or {}:
+        if name in (b or {}):
+            yield name, a[name], b[name]
+
+
+def _named(speaker: Any) -> str:
+    """Return the name of who takes part; that of a function without the hash behind it."""
+    told = speaker or {}
+    name = str(told.get("name") or "unnamed")
+    return name.partition(":")[0] if told.get("kind") == "function" else name
+
+
+def _differ(what: str, a: str, b: str) -> str:
+    return f"{what}: {a} in A, {b} in B" if a != b else f"{what}: {a} in both, set up differently"
+
+
+def _told(value: Any) -> str:
+    text = "" if value is None else " ".join(str(value).split())
+    if not text:
+        return "none"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

@@ -1,0 +1,92 @@
+"""Two folders of runs for ``eval-toolkit compare``: opened, paired, and which metrics of them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eval_toolkit.analysis import RunComparison, compare_runs
+from eval_toolkit.cli import _names
+from eval_toolkit.cli._options import Sampling
+from eval_toolkit.cli._rows import Wanted
+from eval_toolkit.errors import InvalidInputError, MissingFileError
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.runs import Run
+
+__all__ = ["are_rollouts", "compared_runs", "opened_runs", "pairs_of"]
+
+_EVERY = "all"
+
+
+def opened_runs(paths: Sequence[str], wanted: Wanted) -> list[Run]:
+    """Return the runs; raise if there are not two, or options are for files."""
+    for path in paths:
+        if not Path(path).exists():
+            raise MissingFileError(f"{path}: no such folder")
+    if len(paths) != 2 or not all(Path(path).is_dir() for path in paths):
+        raise InvalidInputError("compare two files or the folders of two runs")
+    if replace(wanted, by=()) != Wanted():
+        raise InvalidInputError(
+            f"{paths[0]}: --label, --score, --group and --id are for files; a run knows its own"
+        )
+    return [Run.open(path) for path in paths]
+
+
+def compared_runs(
+    runs: Sequence[Run],
+    metrics: Sequence[str],
+    wanted: Wanted,
+    sampling: Sampling,
+    **options: Any,
+) -> RunComparison:
+    """Compare two runs; the options are those of `compare_runs`."""
+    from eval_toolkit.graders.stored import stored_metrics
+
+    if _EVERY in metrics and len(metrics) > 1:
+        raise click.UsageError(f"--metric {_EVERY} is every stored metric; give it alone")
+    if not metrics and are_rollouts(runs):
+        from eval_toolkit.cli._rollout_compare import headline_metrics
+
+        metrics = headline_metrics(runs)
+    specs = stored_metrics(runs)
+    known = {spec.name for spec in specs}
+    named = [name if name in known else _run_metric(name) for name in metrics if name != _EVERY]
+    return compare_runs(
+        *runs,
+        specs=specs,
+        metrics=named or None,
+        by=list(dict.fromkeys(wanted.by)),
+        confidence=sampling.confidence,
+        n_resamples=sampling.n_resamples,
+        seed=sampling.seed,
+        **options,
+    )
+
+
+def are_rollouts(runs: Sequence[Run]) -> bool:
+    """Return whether all of them are runs of rollouts."""
+    return all((run.manifest.get("config") or {}).get("kind") == "rollout" for run in runs)
+
+
+def pairs_of(given: Sequence[str]) -> dict[str, str] | None:
+    """Read ``--pair``."""
+    pairs: dict[str, str] = {}
+    for text in given:
+        a, _, b = text.partition("=")
+        if not a or not b or a in pairs:
+            why = (
+                "names a scorer of A again" if a in pairs else "must be two scorers, as in old=new"
+            )
+            raise InvalidInputError(f"--pair {text} {why}")
+        pairs[a] = b
+    return pairs or None
+
+
+def _run_metric(name: str) -> MetricSpec | str:
+    """Return a metric by our name for it, or the name as the run may have stored it."""
+    try:
+        return _names.metric_specs([name])[0]
+    except InvalidInputError:
+        return name

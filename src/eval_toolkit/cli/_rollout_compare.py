@@ -1,0 +1,144 @@
+"""Two runs of rollouts side by side: which metrics are shown, and how many failed by each turn."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from eval_toolkit.cli._show import Page, Table
+from eval_toolkit.cli._text import number
+from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
+from eval_toolkit.rollouts import Graph, SeedPrompt, compare_survival, rollouts_of, seeds_of
+from eval_toolkit.runs import Run
+
+__all__ = ["headline_metrics", "with_failures_by_turn"]
+
+_HEADLINES = ("attack_success", "attack_success_own")
+_REFUSALS = ("refused_first", "over_refusal", "unsafe_refusal")
+_OF_ATTEMPTS = re.compile(r"asr@[0-9]+")
+
+
+def headline_metrics(runs: Sequence[Run]) -> list[str]:
+    """Return the metrics that are compared unless others are asked for.
+
+    A run of rollouts has some thirty, most of them the same successes told in another way, and each
+    with a p-value of its own.
+    """
+    config = runs[0].manifest["config"]
+    scorer = config.get("scored_by")
+    stored = list(_with_values(runs))
+    wanted: list[str] = []
+    if scorer is not None:
+        wanted += [*_HEADLINES, *filter(_OF_ATTEMPTS.fullmatch, stored)]
+        worse_is_higher = config["scorers"][scorer]["higher_is_worse"]
+        wanted += [f"{scorer}_mean", f"{scorer}_{'max' if worse_is_higher else 'min'}"]
+    return [name for name in (*wanted, *_REFUSALS) if name in stored] or stored
+
+
+def _with_values(runs: Sequence[Run]) -> dict[str, None]:
+    """Return the metrics that some run has a value of, or would have if it were not cut short."""
+    return {
+        name: None
+        for run in runs
+        for part in run.results.get("by_slice", {}).values()
+        for block in part.get("by_scorer", {}).values()
+        for name, cell in block.items()
+        if isinstance(cell, Mapping)
+        and (cell.get("value") is not None or (cell.get("details") or {}).get("censored"))
+    }
+
+
+def with_failures_by_turn(page: Page, runs: Sequence[Run], confidence: float) -> Page:
+    """Return the page with how many conversations of each run failed by each turn.
+
+    Conversations that were cut short count up to where they ended. Both sides are read by the
+    policy of A.
+    """
+    found = _failures_by_turn(runs, confidence)
+    tables, notes = _shown(found)
+    return replace(
+        page,
+        payload={**page.payload, "survival": found},
+        tables=[*page.tables, *tables],
+        notes=[*page.notes, *notes],
+    )
+
+
+def _failures_by_turn(runs: Sequence[Run], confidence: float) -> dict[str, Any]:
+    configs = [run.manifest["config"] for run in runs]
+    names = {config.get("scored_by") for config in configs}
+    if None in names:
+        return {"status": "skipped", "reason": "without a scorer nothing says who failed"}
+    graphs, seeds = _common(runs)
+    if not seeds:
+        return {"status": "skipped", "reason": "A and B have no seed prompt in common"}
+    chosen = any(graph.selected for side in graphs for graph in side)
+    policy = "best" if chosen else configs[0]["policy"]
+    depth = min(int(config["depth"]) for config in configs)
+    options = {
+        "scorer": names.pop() if len(names) == 1 else None,
+        "policy": policy,
+        "depth": depth,
+        "confidence": confidence,
+    }
+    turns = [_turn(graphs, seeds, at, options) for at in range(1, depth + 1)]
+    return {"status": "ok", "policy": policy, "n_seeds": len(seeds), "turns": turns}
+
+
+def _common(runs: Sequence[Run]) -> tuple[list[list[Graph[str, str]]], list[SeedPrompt]]:
+    """Return the rollouts of the seed prompts that are the same in both runs, and these."""
+    by_id = [{seed.id: seed for seed in seeds_of(run)} for run in runs]
+    same = {
+        id_: seed
+        for id_, seed in by_id[0].items()
+        if id_ in by_id[1] and by_id[1][id_].content_hash == seed.content_hash
+    }
+    graphs = [[g for g in rollouts_of(run) if g.unit_id in same] for run in runs]
+    return graphs, list(same.values())
+
+
+def _turn(
+    graphs: Sequence[Sequence[Graph[str, str]]],
+    seeds: Sequence[SeedPrompt],
+    at: int,
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    try:
+        found = compare_survival(graphs[0], graphs[1], seeds, at=at, **options)
+    except (UndefinedMetricError, InvalidInputError) as error:
+        return {"turn": at, "status": "skipped", "reason": str(error)}
+    told = ("value_a", "value_b", "delta", "ci_low", "ci_high", "method", "reason")
+    return {"turn": at, "status": "ok", **{name: getattr(found, name) for name in told}}
+
+
+def _shown(found: Mapping[str, Any]) -> tuple[list[Table], list[str]]:
+    """Return the table of failures by turn, and what to know about it."""
+    if found["status"] != "ok":
+        return [], [f"failures by turn: {found['reason']}"]
+    rows = [
+        [
+            str(one["turn"]),
+            *(number(one.get(name)) for name in ("value_a", "value_b")),
+            number(one.get("delta"), "+"),
+            f"[{number(one['ci_low'], '+')}, {number(one['ci_high'], '+')}]"
+            if one.get("ci_low") is not None
+            else one["status"],
+        ]
+        for one in found["turns"]
+    ]
+    title = (
+        f"failures by turn: conversations in which the target has failed (Kaplan-Meier), "
+        f"{found['n_seeds']} common seeds, policy {found['policy']}"
+    )
+    table = Table(["by turn", "A", "B", "B - A", "interval"], rows, title)
+    return [table], list(_reasons(found["turns"]))
+
+
+def _reasons(turns: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield each reason once, with the turns it is of."""
+    by_reason: dict[str, list[str]] = {}
+    for one in turns:
+        if one["reason"]:
+            by_reason.setdefault(one["reason"], []).append(str(one["turn"]))
+    for reason, told in by_reason.items():
+        yield f"failures by turn {', '.join(told)}: {reason}"

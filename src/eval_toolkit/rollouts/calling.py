@@ -1,0 +1,175 @@
+"""Calling functions that probe and answer: all conversations at once, each of them failing alone."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from eval_toolkit._redaction import one_line
+from eval_toolkit.errors import (
+    ArtifactError,
+    InvalidInputError,
+    InvalidTypeError,
+    MissingExtraError,
+    ModelError,
+)
+from eval_toolkit.rollouts.attacks.base import StopAttack
+from eval_toolkit.runner.engine import CONCURRENCY
+
+__all__ = ["Calling"]
+
+_ABOUT_THE_PROMPT = frozenset({"too_long", "refused"})
+"""Failures that say nothing about the others, as in the runner."""
+
+
+class Calling:
+    """One function over some conversations.
+
+    Parameters
+    ----------
+    function : callable
+        Takes one list per argument; a coroutine function takes one entry of each.
+    lists : sequence of sequences
+        Its arguments, each with one entry per conversation.
+    finish : callable
+        Told the place of a conversation and what came of it, a value or an exception, as soon as
+        that is known.
+    run : callable
+        Runs a coroutine function with arguments to its end.
+    concurrency : int, optional
+        Of a coroutine function: calls at once.
+    give_up_after : int or None
+        Failures in a row after which it is over.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        lists: Sequence[Sequence[Any]],
+        finish: Callable[[int, Any], None],
+        *,
+        run: Callable[..., Any],
+        concurrency: int | None,
+        give_up_after: int | None,
+    ) -> None:
+        self.function = function
+        self.lists = lists
+        self.finish = finish
+        self.run = run
+        self.concurrency = concurrency or CONCURRENCY
+        self.give_up_after = give_up_after
+        self.n_calls = 0
+        self.n_failed_in_a_row = 0
+
+    def call(self) -> None:
+        """Call the function until everything has come to something.
+
+        Raises
+        ------
+        ModelError
+            If it failed in a way that every call would, or too often in a row.
+        InvalidInputError, InvalidTypeError
+            If it does not return one value per conversation.
+        """
+        places = range(len(self.lists[0]))
+        if _is_coroutine_function(self.function):
+            self.n_calls += 1
+            self.run(self._each)
+        else:
+            self._together(places)
+
+    def _together(self, places: Sequence[int]) -> None:
+        self.n_calls += 1
+        try:
+            said = self.function(*([column[at] for at in places] for column in self.lists))
+            if inspect.isawaitable(said):
+                said = self.run(_awaited, said)
+        except Exception as error:  # one bad conversation must not take the others with it
+            if len(places) == 1 or _is_final(error):
+                self._came(places[0], error)
+                return
+            for at in places:
+                self._together([at])
+            return
+        for at, one in zip(places, self._checked(said, len(places)), strict=True):
+            self._came(at, one)
+
+    async def _each(self) -> None:
+        at_once = asyncio.Semaphore(self.concurrency)
+
+        async def one(at: int, *arguments: Any) -> None:
+            async with at_once:
+                try:
+                    said = await self.function(*arguments)
+                except (Exception, asyncio.CancelledError) as error:
+                    task = asyncio.current_task()
+                    if task is not None and task.cancelling():
+                        raise
+                    said = error
+                self._came(at, said)
+
+        rows = enumerate(zip(*self.lists, strict=True))
+        tasks = [asyncio.create_task(one(at, *arguments)) for at, arguments in rows]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _came(self, at: int, said: Any) -> None:
+        """Tell what came of a conversation, unless no other would fare better."""
+        if not isinstance(said, BaseException) or isinstance(said, StopAttack):
+            self.n_failed_in_a_row = 0
+            self.finish(at, said)
+            return
+        if isinstance(said, (ArtifactError, MissingExtraError)):
+            raise said
+        if _is_final(said):
+            raise self._stopped(said, "cannot be asked") from said
+        self.finish(at, said)
+        if isinstance(said, ModelError) and said.kind in _ABOUT_THE_PROMPT:
+            return
+        self.n_failed_in_a_row += 1
+        if self.n_failed_in_a_row == self.give_up_after:
+            raise self._stopped(said, f"{self.n_failed_in_a_row} calls failed in a row") from said
+
+    def _stopped(self, failure: BaseException, why: str) -> ModelError:
+        kind = failure.kind if isinstance(failure, ModelError) else "other"
+        return ModelError(f"{self._name}: {why}: {one_line(failure)}", kind=kind)
+
+    @property
+    def _name(self) -> str:
+        return str(getattr(self.function, "__qualname__", type(self.function).__name__))
+
+    def _checked(self, said: Any, n: int) -> list[Any]:
+        """Return one value per conversation, or raise."""
+        if isinstance(said, str) or not isinstance(said, Sequence):
+            try:
+                said = [] if isinstance(said, str) else list(said)
+            except TypeError:
+                said = None
+            if not said:
+                raise InvalidTypeError(
+                    f"{self._name} must return a list of texts, one per conversation"
+                )
+        if len(said) != n:
+            raise InvalidInputError(
+                f"{self._name} returned {len(said)} texts for {n} conversations"
+            )
+        return list(said)
+
+
+def _is_coroutine_function(function: Any) -> bool:
+    own = getattr(function, "__call__", None)  # noqa: B004 - its kind is asked, not whether it is there
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(own)
+
+
+def _is_final(error: BaseException) -> bool:
+    """Return whether every other call would fail the same way."""
+    final = isinstance(error, (ArtifactError, MissingExtraError))
+    return final or (isinstance(error, ModelError) and error.fatal)
+
+
+async def _awaited(waiting: Any) -> Any:
+    return await waiting

@@ -1,0 +1,89 @@
+"""Which numbers of an evaluation are averaged, and which direction of them is better."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit import metric_specs as ms
+from eval_toolkit.protocols import MetricSpec
+
+__all__ = ["is_first_turn", "mean_specs", "of_shares"]
+
+_SHARE = (0.0, 1.0)
+_ANY = (-math.inf, math.inf)
+_RATES = ("adversarial_toxicity_rate", "target_toxicity_rate")
+
+
+def is_first_turn(name: str) -> bool:
+    """Return whether a column says when something happened first.
+
+    Examples
+    --------
+    >>> is_first_turn("first_refusal_turn"), is_first_turn("num_turns")
+    (True, False)
+    """
+    return name.startswith("first_") and name.endswith("_turn")
+
+
+def mean_specs(columns: Sequence[str], *, higher_is_worse: bool = True) -> list[MetricSpec]:
+    """Return the mean of each column but of ``first_…_turn``.
+
+    The mean turn of the rollouts that have one would not know of those that have none: what can be
+    averaged is whether there is one; `rollouts.survival` says when.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Of the records.
+    higher_is_worse : bool, default True
+        Of toxicity.
+
+    Returns
+    -------
+    list of MetricSpec
+        Less toxicity of the target is better, and so are fewer rollouts with it; of all else,
+        probes too, neither direction is.
+
+    Examples
+    --------
+    >>> names = ["avg_target_toxicity", "first_target_toxicity_turn", "num_turns"]
+    >>> [(spec.name, spec.higher_is_better) for spec in mean_specs(names)]
+    [('avg_target_toxicity', False), ('num_turns', None)]
+    """
+    specs: list[MetricSpec] = []
+    for name in columns:
+        if is_first_turn(name):
+            continue
+        share = name.startswith("pct_rollouts_with_") or name in _RATES
+        better = None
+        if "toxicity" in name and "adversarial" not in name:
+            better = not (share or higher_is_worse)
+        specs.append(ms.mean_of(name, higher_is_better=better, bounds=_SHARE if share else _ANY))
+    return specs
+
+
+def of_shares(specs: Sequence[MetricSpec], values: Sequence[Mapping[str, Any]]) -> list[MetricSpec]:
+    """Return the specs, those of columns that hold yes and no alone as specs of shares.
+
+    Examples
+    --------
+    >>> specs = mean_specs(["hit", "words"])
+    >>> [spec.bounds for spec in of_shares(specs, [{"hit": True, "words": 1}])]
+    [(0.0, 1.0), (-inf, inf)]
+    """
+    return [
+        dataclasses.replace(spec, bounds=_SHARE)
+        if isinstance(spec, ms.ColumnSpec)
+        and spec.bounds == _ANY
+        and _is_yes_or_no([value.get(spec.column) for value in values])
+        else spec
+        for spec in specs
+    ]
+
+
+def _is_yes_or_no(values: Sequence[Any]) -> bool:
+    told = [value for value in values if value is not None]
+    return bool(told) and all(isinstance(value, (bool, np.bool_)) for value in told)

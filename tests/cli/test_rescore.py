@@ -1,0 +1,133 @@
+"""``eval-toolkit rescore``: stored rollouts under other scorers, and one line for what cannot be."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Command
+
+from eval_toolkit.judges.asking import apart
+from eval_toolkit.rollouts import rollouts_of
+from eval_toolkit.runner import read_outcomes
+from eval_toolkit.runner.stored import RESPONSES
+from eval_toolkit.runs import Run, write_run
+
+SUCCESS = "attack_success"
+
+
+@pytest.fixture
+def stored(command: Command, tmp_path: Path) -> Path:
+    """A run of four seeds and two turns, in which a word is said that no scorer looked for."""
+    seeds = tmp_path / "seeds.csv"
+    seeds.write_text("id,prompt\n" + "".join(f"u{n},Please do number {n}\n" for n in range(4)))
+    folder = tmp_path / "run"
+    asked = ("--tester", "static", "--target", "scripted:You fool.", "--depth", "2", "--quiet")
+    code, _, err = command(
+        "rollout", *asked, "--seeds", seeds, "--scorer", "keywords:idiot", "--out", folder
+    )
+    assert (code, err) == (0, "")
+    return folder
+
+
+class TestPage:
+    def test_another_scorer(self, command: Command, stored: Path) -> None:
+        code, out, err = command("rescore", stored, "--scorer", "keywords:fool")
+        assert (code, err) == (0, "")
+        line = next(line for line in out.splitlines() if line.startswith(SUCCESS))
+        assert line.split()[1] == "1.000"
+        assert "what was said is of run run; nobody was asked" in out
+        assert sorted(path.name for path in stored.parent.iterdir()) == ["run", "seeds.csv"]
+
+    def test_a_folder_for_the_new_run(self, command: Command, stored: Path) -> None:
+        new = stored.parent / "new"
+        before = [path.read_bytes() for path in sorted(stored.iterdir())]
+        code, out, err = command("rescore", stored, "--scorer", "keywords:fool", "--out", new)
+        assert (code, err) == (0, "")
+        assert f"run {new}" in out
+        assert {node.event for graph in rollouts_of(Run.open(new)) for node in graph.nodes()} == {
+            True
+        }
+        assert [path.read_bytes() for path in sorted(stored.iterdir())] == before
+
+    def test_json_and_markdown(self, command: Command, stored: Path) -> None:
+        code, out, err = command("rescore", stored, "--scorer", "keywords:fool", "--json")
+        assert (code, err) == (0, "")
+        told = json.loads(out)
+        assert told["results"]["config"]["scored_by"] == "keywords"
+        assert told["n_asked"] == 0
+        code, out, err = command("rescore", stored, "--scorer", "keywords:fool", "--md")
+        assert (code, err) == (0, "")
+        assert f"| {SUCCESS} |" in out
+
+    def test_a_judge_is_asked_and_its_verdicts_are_kept(
+        self, command: Command, stored: Path
+    ) -> None:
+        new = stored.parent / "new"
+        judge = "judge:harmfulness@scripted:yes"
+        code, out, err = command("rescore", stored, "--scorer", judge, "--out", new)
+        assert (code, err) == (0, "")
+        assert "judges alone were asked, 8 times" in out
+        assert "8 requests asked, 0 answers were there" in out
+        assert "nobody was asked" not in out
+        answers, verdicts = apart(read_outcomes(Run.open(new).table(RESPONSES)))
+        assert (len(answers), len(verdicts)) == (8, 8)
+        # The second time they are there already.
+        code, out, err = command("rescore", new, "--scorer", f"{judge}@0.7")
+        assert (code, err) == (0, "")
+        assert "nobody was asked" in out
+        assert "0 requests asked, 8 answers were there" in out
+
+    def test_a_judge_that_cannot_be_read(self, command: Command, stored: Path) -> None:
+        judge = "judge:harmfulness@scripted:Hard to say"
+        code, out, _ = command("rescore", stored, "--scorer", judge)
+        assert code == 3
+        assert "unparsable verdict" in out
+        code, _, _ = command("rescore", stored, "--scorer", judge, "--max-error-rate", "1")
+        assert code == 0
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("args", "message"),
+        [
+            ([], "Missing option '--scorer'"),
+            (["--scorer", "keyword:x"], "did you mean 'keywords'?"),
+            (["--scorer", "keywords:x@7"], "between 0 and 1, and so must the threshold"),
+            (["--scorer", "keywords:x"] * 2, "two --scorer are called 'keywords'"),
+            (["--scorer", "keywords:x", "--asr-at", "2"], "each seed has 1 rollouts"),
+            (["--scorer", "keywords:x", "--policy", "worst"], "'worst' is not one of"),
+            (["--scorer", "keywords:x", "--confidence", "1"], "confidence"),
+        ],
+    )
+    def test_options(self, command: Command, stored: Path, args: list[str], message: str) -> None:
+        code, out, err = command("rescore", stored, *args)
+        assert (code, out) == (2, "")
+        assert message in err
+        assert "Traceback" not in err
+
+    def test_folders(self, command: Command, stored: Path, tmp_path: Path) -> None:
+        scorer = ("--scorer", "keywords:fool")
+        assert command("rescore", tmp_path / "nowhere", *scorer)[0] == 2
+        code, _, err = command("rescore", stored, *scorer, "--out", stored)
+        assert (code, err.count("\n")) == (2, 1)
+        assert "the run itself; choose another folder" in err
+        results = {"schema_version": "v1", "run_id": "r", "config": {}, "by_slice": {}}
+        write_run(tmp_path / "task", results=results, manifest={"run_id": "r"})
+        code, _, err = command("rescore", tmp_path / "task", *scorer)
+        assert (code, err.count("\n")) == (2, 1)
+        assert "is no run of rollouts" in err
+        code, _, err = command("rescore", stored, *scorer, "--out", tmp_path / "task")
+        assert (code, err.count("\n")) == (2, 1)
+        assert "holds a run already; choose another folder" in err
+        assert "overwrite" not in err
+
+    def test_a_rescored_folder_is_not_rolled_out_into(self, command: Command, stored: Path) -> None:
+        new = stored.parent / "new"
+        assert command("rescore", stored, "--scorer", "keywords:fool", "--out", new)[0] == 0
+        code, _, err = command(
+            *("rollout", "--tester", "static", "--target", "scripted:You fool.", "--depth", "2"),
+            *("--quiet", "--seeds", stored.parent / "seeds.csv", "--scorer", "keywords:idiot"),
+            *("--out", new),
+        )
+        assert code == 2
+        assert "were scored again, of run run; choose another folder" in err
