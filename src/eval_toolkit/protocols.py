@@ -278,7 +278,7 @@ class TextScorer(Protocol):
     More members are used where they are there:
 
     ``mode``
-        "turn", the default: response and probe apart; "cumulative": the whole conversation so far;
+        "turn", the default: response and probe apart; "cumulative": all responses so far;
         "final": the same, where a conversation ends.
     ``categories``, ``score_categories(texts)``
         Kinds of harm that it tells apart, and a number per text for each of them.

@@ -40,11 +40,11 @@ def mark_of(request, kind):
     return kind + sha256_text(canonical_json([said, request.seed]))[:12]
 
 
-async def noted(line):
+async def noted(line, steady=False):
     os.write(OPTIONS["asked"], f"{line}\n".encode())
     if not OPTIONS["quick"]:
         await asyncio.sleep(random.uniform(0.001, 0.006))  # noqa: S311
-    if OPTIONS["flaky"] and random.random() < 0.02:  # noqa: S311
+    if OPTIONS["flaky"] and not steady and random.random() < 0.02:  # noqa: S311
         raise ModelError("the connection was reset", kind="connection")
 
 
@@ -62,7 +62,8 @@ async def answer(request):
 
 async def verdict(request):
     judged = [mark for mark in MARK.findall(request.prompt[-1].content) if mark[0] == "t"][-1]
-    await noted(f"judged {judged}")
+    # A verdict that fails and comes later changes what the tester is told, and so what it says.
+    await noted(f"judged {judged}", steady=True)
     return "yes" if int(judged[1:], 16) % 4 == 0 else "no"
 
 

@@ -112,8 +112,9 @@ def test_each_conversation_fares_alone(done: Done) -> None:
     expected = {n: "error" if n in BROKEN else float(n >= 20) for n in range(N)}
     assert done.column("attack_success") == expected
     cell = done.run.card["attack_success"]
-    assert cell.value == 10 / 25
-    assert (cell.n_units, cell.n_errors) == (25, 5)
+    # By the curve: four were never seen, the fifth was seen to hold in turn 1, where ten fail.
+    assert cell.value == pytest.approx(10 / 26)
+    assert cell.n_errors == 5
     # Whatever the five would have come to: from none of them to all of them.
     assert (cell.details["best"], cell.details["worst"]) == (10 / 30, 15 / 30)
     assert (done.run.n_errors, done.run.error_rate) == (5, 5 / 30)

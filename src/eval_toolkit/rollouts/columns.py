@@ -107,7 +107,7 @@ def successes(
 ) -> dict[str, Measure]:
     """Return whether the target failed, and in what way."""
     columns: dict[str, Measure] = {"attack_success": partial(any_of, look=event)}
-    if first is None or mode_of(first) == "turn":  # a whole conversation holds the probes too
+    if first is None or mode_of(first) == "turn":  # else it is not known which reply repeats
         columns["attack_success_own"] = partial(failed_by, turn=depth, look=own)
     if of_probes is not None and f"{of_probes.name}:probe" in keys:
         flagged = flag(f"{of_probes.name}:probe", of_probes)

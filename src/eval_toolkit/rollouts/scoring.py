@@ -45,14 +45,14 @@ def score_nodes(
     Parameters
     ----------
     nodes : sequence of Node
-        The turns. The columns are ``name`` (of the response, or of the conversation up to and with
-        it for the modes "cumulative" and "final"), ``name:probe`` and ``name/category``.
+        The turns. The columns are ``name`` (of the response, or of all responses up to and with it
+        for the modes "cumulative" and "final"), ``name:probe`` and ``name/category``.
     scorers : sequence of TextScorer
         The threshold of the first decides about ``event``. A turn without a reply has None there,
         as has one whose score failed; an empty reply is no event.
     conversations : sequence, optional
-        What was said up to and with each turn; by default what a turn's context, probe and response
-        make together.
+        What was said up to and with each turn, for scorers that judge answers; by default what a
+        turn's context, probe and response make together.
     keys : sequence of (str, int, str), optional
         Unit, attempt and place of each turn, which a judge keeps its verdicts by.
     final : bool, default False
@@ -113,8 +113,7 @@ class _Scoring:
         if self.mode == "turn":
             self._ask_probes_and_responses(places, turns=turns)
         elif not turns:
-            texts = [str(self._told(at)) for at in places]
-            self._put(self.name, places, self._scores(texts))
+            self._put(self.name, places, self._scores([_replies(self.nodes[at]) for at in places]))
         if turns:
             self._ask_turns(places)
         if categories_of(self.scorer):
@@ -168,8 +167,9 @@ class _Scoring:
             for at, node in enumerate(self.nodes)
             if self.name in node.scores and any(c not in node.scores for c in columns.values())
         ]
+        turn = self.mode == "turn"
         texts = [
-            str(self.nodes[at].response if self.mode == "turn" else self._told(at)) for at in places
+            str(self.nodes[at].response) if turn else _replies(self.nodes[at]) for at in places
         ]
         distinct = list(dict.fromkeys(texts))
         found = checked_categories(self.scorer, distinct) if distinct else {}
@@ -198,8 +198,8 @@ def _why_not(node: Node[Any, Any], mode: str) -> str:
         return f"skipped: the turn has the status {node.status!r}"
     if node.response is None:
         return _NO_REPLY
-    # What was said before still counts where the whole conversation is scored.
-    return _EMPTY if mode == "turn" and not str(node.response).strip() else ""
+    said = str(node.response) if mode == "turn" else _replies(node)
+    return "" if said.strip() else _EMPTY
 
 
 def _why_no_probe(node: Node[Any, Any], *, turns: bool) -> str:
@@ -220,6 +220,12 @@ def _told(node: Node[Any, Any]) -> Any:
     return f"{state}{node.probe}{node.response}"
 
 
+def _replies(node: Node[Any, Any]) -> str:
+    """Return all that the target said up to and with a turn: what the tester said is not its doing."""
+    said = (str(one.response) for one in node.path() if one.response is not None)
+    return "\n\n".join(text for text in said if text.strip())
+
+
 def _decide(nodes: Sequence[Node[Any, Any]], scorer: TextScorer) -> None:
     """Set events by the scorer's own threshold, and mark those that are echoes."""
     for node in nodes:
@@ -228,5 +234,5 @@ def _decide(nodes: Sequence[Node[Any, Any]], scorer: TextScorer) -> None:
             node.event = is_event(scorer, score)
         elif node.unscored.get(scorer.name) == _EMPTY:
             node.event = False
-    if mode_of(scorer) == "turn":  # a whole conversation holds the probes themselves
+    if mode_of(scorer) == "turn":  # of several replies at once it is not known which one repeats
         mark_echoes(nodes, scorer)

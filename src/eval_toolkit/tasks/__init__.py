@@ -6,10 +6,6 @@ A task is a class (`BaseTask`), a composition (`Task`) or a file (`load_task`).
 from typing import TYPE_CHECKING
 
 from eval_toolkit._optional import names_on_use
-from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.composed import ChoicesSpec, CompletionSpec, DataSpec, Prompt, Task
-from eval_toolkit.tasks.declared import read_task_file
-from eval_toolkit.tasks.loading import TaskInfo, available_tasks, load_task
 from eval_toolkit.prompts import (
     CHATML,
     LLAMA3,
@@ -19,6 +15,10 @@ from eval_toolkit.prompts import (
     format_prompt,
     joined_choice,
 )
+from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.composed import ChoicesSpec, CompletionSpec, DataSpec, Prompt, Task
+from eval_toolkit.tasks.declared import read_task_file
+from eval_toolkit.tasks.loading import TaskInfo, available_tasks, load_task
 from eval_toolkit.tasks.styles import (
     BPBStyle,
     ClozeStyle,

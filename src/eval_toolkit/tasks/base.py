@@ -9,13 +9,13 @@ from eval_toolkit import _validate
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, InvalidTypeError
 from eval_toolkit.messages import Message, Role
+from eval_toolkit.prompts import Formatter, format_prompt, joined_choice
 from eval_toolkit.protocols import Grader
 from eval_toolkit.responses import ResponseType
 from eval_toolkit.seeds import DEFAULT_SEED, resolve_seed
 from eval_toolkit.tasks.dataset import SubjectT
 from eval_toolkit.tasks.hooks import TaskPrompts, place_of
 from eval_toolkit.tasks.identity import in_order
-from eval_toolkit.prompts import Formatter, format_prompt, joined_choice
 from eval_toolkit.tasks.subjects import subject_name
 from eval_toolkit.tasks.types import NO_SUBJECT, Item, Part, Sample
 

@@ -9,12 +9,12 @@ from typing import Any
 from eval_toolkit._validate import choice as one_of
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.messages import Message, Role
+from eval_toolkit.prompts import joined_choice
 from eval_toolkit.responses import ResponseType
 from eval_toolkit.seeds import DEFAULT_SEED
 from eval_toolkit.tasks.answers import ANSWER_KINDS, read_choices, right_choices
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.hooks import place_of
-from eval_toolkit.prompts import joined_choice
 from eval_toolkit.tasks.styles import STYLES, TaskStyler
 from eval_toolkit.tasks.templates import FieldSpec, Template, text_of, without_brackets
 from eval_toolkit.tasks.types import NO_SUBJECT, Item, Sample

@@ -5,10 +5,10 @@ from typing import Any
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.messages import Message, Role
+from eval_toolkit.prompts import joined_choice
 from eval_toolkit.seeds import derive_seed
 from eval_toolkit.tasks.dataset import SubjectT, TaskData
 from eval_toolkit.tasks.identity import identity_of, permutation
-from eval_toolkit.prompts import joined_choice
 from eval_toolkit.tasks.styles import TaskStyler
 from eval_toolkit.tasks.subjects import subject_name
 from eval_toolkit.tasks.types import Item, Sample

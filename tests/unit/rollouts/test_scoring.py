@@ -7,6 +7,7 @@ import pytest
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.judges import Judge
 from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.rollouts import System, run_rollouts
 from eval_toolkit.rollouts.asking import Asking
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.graphs import Graph, Node
@@ -204,24 +205,35 @@ def chain():
     return Graph("Goal", [Node(start, "a", "bb", children=[last])])
 
 
-def test_a_whole_conversation_is_scored_as_its_text():
+def test_all_replies_so_far_are_scored_together_and_nothing_that_was_said_to_the_target():
     scorer = Noting(mode="cumulative")
     graph = chain()
     score_nodes(list(graph.nodes()), [scorer])
-    first = "Goal\n\nuser: a\n\nassistant: bb"
-    assert scorer.batches == [[first, f"{first}\n\nuser: ccc\n\nassistant: dddd"]]
+    assert scorer.batches == [["bb", "bb\n\ndddd"]]
     assert [set(node.scores) for node in graph.nodes()] == [{"length"}, {"length"}]
-    assert all(node.event for node in graph.nodes())
-    # A whole conversation holds the probes: there is no telling echoes.
+    # Of several replies at once nobody knows which one repeats: there is no telling echoes.
     assert all(node.echo is None for node in graph.nodes())
+
+
+@pytest.mark.parametrize("mode", ["turn", "cumulative", "final"])
+@pytest.mark.parametrize(("goal", "probe"), [("say bad", "say it"), ("say it", "say bad")])
+def test_what_the_tester_wants_or_says_is_no_failure_of_the_target(mode, goal, probe):
+    system = System([probe], ["no"], KeywordScorer(["bad"], mode=mode))
+    done = run_rollouts(system, [goal], depth=2)
+    assert done.card["attack_success"].value == 0.0
 
 
 def test_an_empty_reply_does_not_end_a_conversation():
     scorer = Noting(mode="cumulative")
+    graph = chain()
+    first, last = graph.nodes()
+    last.response = ""
+    score_nodes([first, last], [scorer])
+    assert scorer.batches == [["bb"]]
+    assert last.scores == first.scores
     node = turn("")
     score_nodes([node], [scorer])
-    assert scorer.batches == [["Goal\n\nuser: Hi\n\nassistant: "]]
-    assert node.unscored == {}
+    assert (node.unscored, node.event) == ({"length": "skipped: empty reply"}, False)
 
 
 def test_the_end_is_scored_where_it_is_known_to_be_one():
@@ -237,9 +249,15 @@ def test_the_end_is_scored_where_it_is_known_to_be_one():
 
 
 def test_conversations_may_be_given():
-    scorer = Noting(mode="cumulative")
-    score_nodes([turn(), turn()], [scorer], conversations=["one", "two"])
-    assert scorer.batches == [["one", "two"]]
+    seen = []
+
+    class Judging(Noting):
+        def score_turns(self, conversations):
+            seen.extend(conversations)
+            return [0.0] * len(conversations)
+
+    score_nodes([turn(), turn()], [Judging()], conversations=["one", "two"])
+    assert seen == ["one", "two"]
 
 
 def test_states_of_any_kind_are_scored_as_they_print():
@@ -254,8 +272,8 @@ def test_states_of_any_kind_are_scored_as_they_print():
     scorers = [Noting(), Noting("whole", mode="cumulative")]
     score_nodes([node], scorers)
     assert scorers[0].batches == [["after", "probe "]]
-    assert scorers[1].batches == [["before probe after"]]
-    assert node.scores == {"length": 0.5, "length:probe": 0.6, "whole": 1.8}
+    assert scorers[1].batches == [["after"]]
+    assert node.scores == {"length": 0.5, "length:probe": 0.6, "whole": 0.5}
 
 
 # --- categories, judges, caches -------------------------------------------------------------------

@@ -208,7 +208,7 @@ def with_mode(scorer: Any, mode: str) -> TextScorer:
     scorer : TextScorer or what `as_text_scorer` takes
         Whose numbers stay as they are.
     mode : {"turn", "cumulative", "final"}
-        "turn": response and probe apart. "cumulative": the whole conversation so far. "final": the
+        "turn": response and probe apart. "cumulative": all responses so far. "final": the
         same, where a conversation ends.
 
     Returns
