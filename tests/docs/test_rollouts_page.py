@@ -16,7 +16,7 @@ from eval_toolkit.rollouts import (
     run_rollouts,
     toy_system,
 )
-from eval_toolkit.rollouts.measuring import POLICIES
+from eval_toolkit.rollouts.measures.measuring import POLICIES
 
 PAGE = DOCS / "rollouts.md"
 TEXT = PAGE.read_text("utf-8")

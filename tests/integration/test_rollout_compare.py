@@ -14,8 +14,8 @@ from eval_toolkit.metrics import pass_at_k
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.rollouts.attacks import Static
 from eval_toolkit.rollouts.graphs import Graph, Node
-from eval_toolkit.rollouts.measuring import measure_rollouts
-from eval_toolkit.rollouts.reporting import rollout_metrics, rollout_scorecard
+from eval_toolkit.rollouts.measures.measuring import measure_rollouts
+from eval_toolkit.rollouts.measures.reporting import rollout_metrics, rollout_scorecard
 from eval_toolkit.rollouts.rescoring import rescore_rollouts
 from eval_toolkit.rollouts.running import run_rollouts
 from eval_toolkit.rollouts.scorers import as_text_scorer

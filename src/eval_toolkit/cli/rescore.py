@@ -9,7 +9,7 @@ from eval_toolkit.cli._rollout_page import rescored_page
 from eval_toolkit.cli._scorers import load_scorers
 from eval_toolkit.cli._show import Output
 from eval_toolkit.rollouts import rescore_rollouts
-from eval_toolkit.rollouts.measuring import POLICIES
+from eval_toolkit.rollouts.measures.measuring import POLICIES
 
 __all__ = ["rescore"]
 

@@ -17,7 +17,7 @@ from eval_toolkit.errors import InvalidInputError, PluginError
 from eval_toolkit.protocols import Model
 from eval_toolkit.rollouts import Budget, SeedPrompt, System, TreeSampler, load_seeds, run_rollouts
 from eval_toolkit.rollouts.attacks import available_attacks, load_attack
-from eval_toolkit.rollouts.measuring import POLICIES
+from eval_toolkit.rollouts.measures.measuring import POLICIES
 from eval_toolkit.rollouts.scorers import available_scorers
 from eval_toolkit.seeds import DEFAULT_SEED
 

@@ -13,39 +13,39 @@ from eval_toolkit.rollouts.graphs import Graph, Node
 
 if TYPE_CHECKING:
     from eval_toolkit.rollouts.asking import Asking, Budget
-    from eval_toolkit.rollouts.ast import ASTEvaluator, ASTSampler
-    from eval_toolkit.rollouts.astra_json import rollouts_json
-    from eval_toolkit.rollouts.distributions import (
-        column_distributions,
-        describe,
-        turn_latencies,
-        turn_table,
-    )
-    from eval_toolkit.rollouts.echoes import echo_share, without_echo
-    from eval_toolkit.rollouts.evaluator import (
+    from eval_toolkit.rollouts.evaluators.ast import ASTEvaluator, ASTSampler
+    from eval_toolkit.rollouts.evaluators.astra_json import rollouts_json
+    from eval_toolkit.rollouts.evaluators.base import (
         Evaluator,
         EvaluatorRun,
         GraphMetrics,
         JSONLike,
         RolloutCountError,
     )
-    from eval_toolkit.rollouts.fluency import probe_perplexity
-    from eval_toolkit.rollouts.measuring import measure_rollouts
-    from eval_toolkit.rollouts.reporting import (
+    from eval_toolkit.rollouts.measures.distributions import (
+        column_distributions,
+        describe,
+        turn_latencies,
+        turn_table,
+    )
+    from eval_toolkit.rollouts.measures.fluency import probe_perplexity
+    from eval_toolkit.rollouts.measures.measuring import measure_rollouts
+    from eval_toolkit.rollouts.measures.reporting import (
         compare_survival,
         rollout_metrics,
         rollout_scorecard,
         survival,
     )
+    from eval_toolkit.rollouts.measures.times import survival_rows
     from eval_toolkit.rollouts.rescoring import rescore_rollouts
     from eval_toolkit.rollouts.rolloutrun import RolloutRun
     from eval_toolkit.rollouts.running import run_rollouts
     from eval_toolkit.rollouts.sampling import Sampler, TreeSampler
-    from eval_toolkit.rollouts.scoring import score_nodes
-    from eval_toolkit.rollouts.seed_tables import seeds_of
+    from eval_toolkit.rollouts.scorers.echoes import echo_share, without_echo
+    from eval_toolkit.rollouts.scorers.scoring import score_nodes
     from eval_toolkit.rollouts.seeds import SeedPrompt, load_seeds, seed_notes, seed_prompts
+    from eval_toolkit.rollouts.seeds.tables import seeds_of
     from eval_toolkit.rollouts.system import System
-    from eval_toolkit.rollouts.times import survival_rows
     from eval_toolkit.rollouts.toys import TOY_PROMPTS, toy_system
     from eval_toolkit.rollouts.transcribing import transcripts, write_transcripts
     from eval_toolkit.rollouts.turns import read_turns, rollouts_of, turns_table
@@ -104,25 +104,36 @@ __getattr__ = names_on_use(
     __name__,
     {
         "asking": ("Asking", "Budget"),
-        "ast": ("ASTEvaluator", "ASTSampler"),
-        "astra_json": ("rollouts_json",),
-        "distributions": (
+        "evaluators.ast": ("ASTEvaluator", "ASTSampler"),
+        "evaluators.astra_json": ("rollouts_json",),
+        "measures.distributions": (
             *("column_distributions", "describe", "seed_table", "turn_latencies", "turn_table"),
         ),
-        "echoes": ("echo_share", "without_echo"),
-        "evaluator": ("Evaluator", "EvaluatorRun", "GraphMetrics", "JSONLike", "RolloutCountError"),
-        "fluency": ("probe_perplexity",),
-        "measuring": ("measure_rollouts",),
-        "reporting": ("rollout_metrics", "rollout_scorecard", "survival", "compare_survival"),
+        "scorers.echoes": ("echo_share", "without_echo"),
+        "evaluators.base": (
+            "Evaluator",
+            "EvaluatorRun",
+            "GraphMetrics",
+            "JSONLike",
+            "RolloutCountError",
+        ),
+        "measures.fluency": ("probe_perplexity",),
+        "measures.measuring": ("measure_rollouts",),
+        "measures.reporting": (
+            "rollout_metrics",
+            "rollout_scorecard",
+            "survival",
+            "compare_survival",
+        ),
         "rescoring": ("rescore_rollouts",),
         "rolloutrun": ("RolloutRun",),
         "running": ("run_rollouts",),
         "sampling": ("Sampler", "TreeSampler"),
-        "scoring": ("score_nodes",),
-        "seed_tables": ("seeds_of",),
+        "scorers.scoring": ("score_nodes",),
+        "seeds.tables": ("seeds_of",),
         "seeds": ("SeedPrompt", "load_seeds", "seed_notes", "seed_prompts"),
         "system": ("System",),
-        "times": ("survival_rows",),
+        "measures.times": ("survival_rows",),
         "toys": ("TOY_PROMPTS", "toy_system"),
         "transcribing": ("transcripts", "write_transcripts"),
         "turns": ("read_turns", "rollouts_of", "turns_table"),

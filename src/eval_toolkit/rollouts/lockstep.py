@@ -202,7 +202,7 @@ def scored(
 ) -> None:
     """Score turns, each of the rollout beside it; at the end by those scorers that look there."""
     from eval_toolkit.rollouts.scorers.base import mode_of
-    from eval_toolkit.rollouts.scoring import score_nodes
+    from eval_toolkit.rollouts.scorers.scoring import score_nodes
 
     if final:
         # Those that see every turn were asked about it; what failed then is not tried again.

@@ -15,10 +15,10 @@ from eval_toolkit.provenance import redact_secrets
 from eval_toolkit.rollouts.asking import Asking
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.lockstep import scored
-from eval_toolkit.rollouts.measured import Measuring
+from eval_toolkit.rollouts.measures.results import Measuring
 from eval_toolkit.rollouts.rolloutrun import RolloutRun
 from eval_toolkit.rollouts.scorers import asked_through
-from eval_toolkit.rollouts.seed_tables import SEEDS, seeds_of
+from eval_toolkit.rollouts.seeds.tables import SEEDS, seeds_of
 from eval_toolkit.rollouts.system import made_scorers
 from eval_toolkit.rollouts.turns import TURNS, rollouts_of, turns_table
 from eval_toolkit.runner import Outcome, read_entries, read_outcomes, to_columns

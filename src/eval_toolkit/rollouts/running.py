@@ -18,7 +18,7 @@ from eval_toolkit.judges.asking import judge_of
 from eval_toolkit.models.cache import ResponseCache, cached
 from eval_toolkit.rollouts.asking import Asking, Budget
 from eval_toolkit.rollouts.graphs import Graph
-from eval_toolkit.rollouts.measured import Measuring
+from eval_toolkit.rollouts.measures.results import Measuring
 from eval_toolkit.rollouts.rolloutrun import RolloutRun, judges_of
 from eval_toolkit.rollouts.sampling import TreeSampler
 from eval_toolkit.rollouts.scorers import asked_through

@@ -12,11 +12,11 @@ from eval_toolkit.manifest import build_manifest
 from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.rollouts.asking import Asking
 from eval_toolkit.rollouts.graphs import Graph
-from eval_toolkit.rollouts.measured import Measuring
+from eval_toolkit.rollouts.measures.results import Measuring
 from eval_toolkit.rollouts.rolloutrun import RolloutRun, judges_of
 from eval_toolkit.rollouts.sampling import chooses
-from eval_toolkit.rollouts.seed_tables import SEEDS, seeds_table
 from eval_toolkit.rollouts.seeds import SeedPrompt
+from eval_toolkit.rollouts.seeds.tables import SEEDS, seeds_table
 from eval_toolkit.rollouts.speaking import UNKNOWN
 from eval_toolkit.rollouts.turns import TURNS, turns_table
 from eval_toolkit.runner import Job, Journal, Outcome, read_entries, read_outcomes, to_columns

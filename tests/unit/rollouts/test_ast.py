@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eval_toolkit.errors import InvalidInputError, ModelError
-from eval_toolkit.rollouts.ast import ASTEvaluator, ASTSampler
-from eval_toolkit.rollouts.astra_json import rollouts_json
-from eval_toolkit.rollouts.evaluator import Evaluator
+from eval_toolkit.rollouts.evaluators.ast import ASTEvaluator, ASTSampler
+from eval_toolkit.rollouts.evaluators.astra_json import rollouts_json
+from eval_toolkit.rollouts.evaluators.base import Evaluator
 from eval_toolkit.rollouts.graphs import ENDED, Graph, Node
 from eval_toolkit.rollouts.seeds import SeedPrompt
 from eval_toolkit.rollouts.toys import TOY_PROMPTS, ToyScorer, patience_for, toy_system

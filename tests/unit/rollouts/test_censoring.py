@@ -14,15 +14,15 @@ from eval_toolkit.inference import kaplan_meier, wilson_interval
 from eval_toolkit.rollouts import Budget, SeedPrompt, System, measure_rollouts, run_rollouts
 from eval_toolkit.rollouts.attacks import Scripted
 from eval_toolkit.rollouts.graphs import ENDED, Graph, Node
-from eval_toolkit.rollouts.measuring import POLICIES, check_columns
-from eval_toolkit.rollouts.reporting import (
+from eval_toolkit.rollouts.measures.measuring import POLICIES, check_columns
+from eval_toolkit.rollouts.measures.reporting import (
     compare_survival,
     rollout_metrics,
     rollout_scorecard,
     survival,
 )
+from eval_toolkit.rollouts.measures.times import survival_rows
 from eval_toolkit.rollouts.scorers import as_text_scorer
-from eval_toolkit.rollouts.times import survival_rows
 from eval_toolkit.scorecards import summarise
 from eval_toolkit.scorecards.policies import with_error_policies
 

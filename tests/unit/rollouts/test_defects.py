@@ -19,11 +19,11 @@ from eval_toolkit.messages import Message, Role
 from eval_toolkit.models.embedded import EmbeddedModel
 from eval_toolkit.models.embedded.weights import load_weights
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.rollouts.ast import ASTEvaluator, ASTSampler
-from eval_toolkit.rollouts.astra_json import rollouts_json
-from eval_toolkit.rollouts.evaluator import Evaluator, GraphMetrics
-from eval_toolkit.rollouts.fluency import perplexity
+from eval_toolkit.rollouts.evaluators.ast import ASTEvaluator, ASTSampler
+from eval_toolkit.rollouts.evaluators.astra_json import rollouts_json
+from eval_toolkit.rollouts.evaluators.base import Evaluator, GraphMetrics
 from eval_toolkit.rollouts.graphs import Graph, Node
+from eval_toolkit.rollouts.measures.fluency import perplexity
 from eval_toolkit.rollouts.sampling import TreeSampler
 from eval_toolkit.rollouts.scorers import KeywordScorer, RefusalScorer
 from eval_toolkit.rollouts.system import System

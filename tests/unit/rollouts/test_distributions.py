@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
 from eval_toolkit.errors import InvalidInputError, MissingColumnError, UndefinedMetricError
-from eval_toolkit.rollouts.distributions import (
+from eval_toolkit.rollouts.graphs import ENDED, Graph, Node
+from eval_toolkit.rollouts.measures.distributions import (
     column_distributions,
     describe,
     histogram,
@@ -18,7 +19,6 @@ from eval_toolkit.rollouts.distributions import (
     turn_latencies,
     turn_table,
 )
-from eval_toolkit.rollouts.graphs import ENDED, Graph, Node
 from eval_toolkit.scorecards import Records
 
 numbers = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40)

@@ -19,10 +19,10 @@ from eval_toolkit.errors import (
     UndefinedMetricError,
 )
 from eval_toolkit.inference.proportions import wilson_interval
-from eval_toolkit.rollouts.ast import ASTSampler
-from eval_toolkit.rollouts.astra_json import rollouts_json
-from eval_toolkit.rollouts.evaluator import Evaluator, GraphMetrics, RolloutCountError
-from eval_toolkit.rollouts.evaluator_runs import identities, metric_distributions
+from eval_toolkit.rollouts.evaluators.ast import ASTSampler
+from eval_toolkit.rollouts.evaluators.astra_json import rollouts_json
+from eval_toolkit.rollouts.evaluators.base import Evaluator, GraphMetrics, RolloutCountError
+from eval_toolkit.rollouts.evaluators.runs import identities, metric_distributions
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.seeds import SeedPrompt
 from eval_toolkit.rollouts.toys import TOY_PROMPTS, ToyTester, toy_system

@@ -7,8 +7,8 @@ import pytest
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.responses import RawLoglikelihood
-from eval_toolkit.rollouts.fluency import perplexity, probe_perplexity
 from eval_toolkit.rollouts.graphs import Graph, Node
+from eval_toolkit.rollouts.measures.fluency import perplexity, probe_perplexity
 
 
 def graph(*probes):

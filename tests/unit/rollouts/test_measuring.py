@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.rollouts.graphs import Graph, Node
-from eval_toolkit.rollouts.measuring import measure_rollouts
-from eval_toolkit.rollouts.paths import any_of, event_of, expected
+from eval_toolkit.rollouts.measures.measuring import measure_rollouts
+from eval_toolkit.rollouts.measures.paths import any_of, event_of, expected
 from eval_toolkit.rollouts.seeds import SeedPrompt
 
 
@@ -245,7 +245,7 @@ def test_a_judge_of_answers_has_no_columns_of_probes():
 
 def test_turns_scored_by_the_scorers_of_this_package():
     from eval_toolkit.rollouts.scorers import KeywordScorer, RefusalScorer
-    from eval_toolkit.rollouts.scoring import score_nodes
+    from eval_toolkit.rollouts.scorers.scoring import score_nodes
 
     said = ["I cannot help with that.", "", "You idiot.", None]
     nodes = [Node("", "Say it now, please", text) for text in said]

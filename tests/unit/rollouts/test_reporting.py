@@ -15,15 +15,15 @@ from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference import wilson_interval
 from eval_toolkit.metrics import pass_at_k
 from eval_toolkit.rollouts.graphs import Graph, Node
-from eval_toolkit.rollouts.measuring import measure_rollouts
-from eval_toolkit.rollouts.reporting import (
+from eval_toolkit.rollouts.measures.measuring import measure_rollouts
+from eval_toolkit.rollouts.measures.reporting import (
     compare_survival,
     rollout_metrics,
     rollout_scorecard,
     survival,
 )
+from eval_toolkit.rollouts.measures.times import survival_rows
 from eval_toolkit.rollouts.seeds import SeedPrompt
-from eval_toolkit.rollouts.times import survival_rows
 from eval_toolkit.scorecards import Records, summarise
 from eval_toolkit.scorecards.policies import card_by_slice
 

@@ -20,7 +20,7 @@ from eval_toolkit.rollouts import (
 )
 from eval_toolkit.rollouts.attacks import Static
 from eval_toolkit.rollouts.scorers import JudgeScorer, KeywordScorer, with_threshold
-from eval_toolkit.rollouts.seed_tables import read_seeds, seeds_table
+from eval_toolkit.rollouts.seeds.tables import read_seeds, seeds_table
 from eval_toolkit.runner import read_entries, read_outcomes
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run, write_run

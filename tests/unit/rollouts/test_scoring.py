@@ -20,7 +20,7 @@ from eval_toolkit.rollouts.scorers import (
     with_mode,
     with_threshold,
 )
-from eval_toolkit.rollouts.scoring import score_nodes
+from eval_toolkit.rollouts.scorers.scoring import score_nodes
 
 
 class Noting:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from eval_toolkit.rollouts.ast import ASTEvaluator, ASTSampler
-from eval_toolkit.rollouts.evaluator import Evaluator, GraphMetrics, JSONLike
+from eval_toolkit.rollouts.evaluators.ast import ASTEvaluator, ASTSampler
+from eval_toolkit.rollouts.evaluators.base import Evaluator, GraphMetrics, JSONLike
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.toys import TOY_PROMPTS, toy_system
 

@@ -13,8 +13,8 @@ from eval_toolkit.errors import InvalidInputError, MissingColumnError, Undefined
 from eval_toolkit.inference.proportions import wilson_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.protocols import TextScorer
-from eval_toolkit.rollouts.columns import Detector, detector_of
 from eval_toolkit.rollouts.graphs import ENDED, Graph, Node
+from eval_toolkit.rollouts.measures.columns import Detector, detector_of
 from eval_toolkit.scorecards import Records, unit_starts
 
 __all__ = [

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 from eval_toolkit._plain import plain
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.rollouts.ast import ASTEvaluator
-from eval_toolkit.rollouts.evaluator import Evaluator
-from eval_toolkit.rollouts.evaluator_runs import EvaluatedRollout, EvaluatorRun
+from eval_toolkit.rollouts.evaluators.ast import ASTEvaluator
+from eval_toolkit.rollouts.evaluators.base import Evaluator
+from eval_toolkit.rollouts.evaluators.rolling import goal_of
+from eval_toolkit.rollouts.evaluators.runs import EvaluatedRollout, EvaluatorRun
 from eval_toolkit.rollouts.graphs import Graph, Node
-from eval_toolkit.rollouts.rolling import goal_of
 
 __all__ = ["rollouts_json"]
 

@@ -14,7 +14,8 @@ from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders.base import Grade
 from eval_toolkit.protocols import TextScorer
-from eval_toolkit.rollouts.columns import (
+from eval_toolkit.rollouts.graphs import Graph
+from eval_toolkit.rollouts.measures.columns import (
     REFUSAL,
     badness_by,
     by_turn,
@@ -28,8 +29,7 @@ from eval_toolkit.rollouts.columns import (
     successes,
     together,
 )
-from eval_toolkit.rollouts.graphs import Graph
-from eval_toolkit.rollouts.paths import (
+from eval_toolkit.rollouts.measures.paths import (
     Look,
     Measure,
     Turn,

@@ -15,7 +15,7 @@ from eval_toolkit.errors import (
     PluginError,
 )
 from eval_toolkit.rollouts.asking import Asking
-from eval_toolkit.rollouts.evaluator_runs import EvaluatedRollout, identities
+from eval_toolkit.rollouts.evaluators.runs import EvaluatedRollout, identities
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.runner import Progress
 

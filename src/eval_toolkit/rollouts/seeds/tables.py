@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.models._payloads import to_json
-from eval_toolkit.rollouts.seeds import SeedPrompt
+from eval_toolkit.rollouts.seeds.prompts import SeedPrompt
 from eval_toolkit.runs import Run
 
 __all__ = ["SEEDS", "read_seeds", "seeds_of", "seeds_table"]

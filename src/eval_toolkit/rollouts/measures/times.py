@@ -17,8 +17,15 @@ from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.inference.survival import SurvivalCurve, kaplan_meier
 from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.graphs import Graph
-from eval_toolkit.rollouts.measuring import POLICIES, seeds_by_id
-from eval_toolkit.rollouts.paths import Look, Turn, conversations, event_of, own_event_of, stopped
+from eval_toolkit.rollouts.measures.measuring import POLICIES, seeds_by_id
+from eval_toolkit.rollouts.measures.paths import (
+    Look,
+    Turn,
+    conversations,
+    event_of,
+    own_event_of,
+    stopped,
+)
 from eval_toolkit.rollouts.seeds import SeedPrompt
 
 __all__ = ["SurvivalRows", "common_policy", "deepest", "followed", "survival_rows"]

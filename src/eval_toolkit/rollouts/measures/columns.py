@@ -10,7 +10,7 @@ from eval_toolkit.graders.base import Grade
 from eval_toolkit.metrics.diversity import distinct_n
 from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.graphs import Graph
-from eval_toolkit.rollouts.paths import (
+from eval_toolkit.rollouts.measures.paths import (
     Look,
     Measure,
     Turn,

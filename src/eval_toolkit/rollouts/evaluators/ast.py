@@ -8,12 +8,12 @@ from typing import Any
 from eval_toolkit import _validate
 from eval_toolkit.errors import InvalidInputError, ModelError, UndefinedMetricError
 from eval_toolkit.protocols import MetricSpec, TextScorer
-from eval_toolkit.rollouts.evaluator import Evaluator
-from eval_toolkit.rollouts.evaluator_runs import GraphMetrics, JSONLike
-from eval_toolkit.rollouts.evaluator_specs import mean_specs
+from eval_toolkit.rollouts.evaluators.base import Evaluator
+from eval_toolkit.rollouts.evaluators.runs import GraphMetrics, JSONLike
+from eval_toolkit.rollouts.evaluators.specs import mean_specs
 from eval_toolkit.rollouts.graphs import ENDED, Graph, Node
-from eval_toolkit.rollouts.measuring import POLICIES
-from eval_toolkit.rollouts.paths import conversations
+from eval_toolkit.rollouts.measures.measuring import POLICIES
+from eval_toolkit.rollouts.measures.paths import conversations
 from eval_toolkit.rollouts.sampling import TreeSampler
 from eval_toolkit.seeds import DEFAULT_SEED
 
@@ -327,7 +327,7 @@ def _row(
 
 def _scores(scorer: TextScorer, nodes: Sequence[Node[Any, Any]]) -> dict[int, _Pair]:
     """Return what the scorer says of each probe and response; what is known is not asked again."""
-    from eval_toolkit.rollouts.scoring import score_nodes
+    from eval_toolkit.rollouts.scorers.scoring import score_nodes
 
     for node in nodes:
         if node.response is None:

@@ -22,7 +22,8 @@ from eval_toolkit.errors import (
     UndefinedMetricError,
 )
 from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.rollouts.evaluator_runs import (
+from eval_toolkit.rollouts.evaluators.rolling import Tell, goal_of, judged, one_line, rolled
+from eval_toolkit.rollouts.evaluators.runs import (
     EvaluatedRollout,
     EvaluatorRun,
     GraphMetrics,
@@ -31,9 +32,8 @@ from eval_toolkit.rollouts.evaluator_runs import (
     identities,
     records_of,
 )
-from eval_toolkit.rollouts.evaluator_specs import is_first_turn, mean_specs, of_shares
+from eval_toolkit.rollouts.evaluators.specs import is_first_turn, mean_specs, of_shares
 from eval_toolkit.rollouts.graphs import Graph
-from eval_toolkit.rollouts.rolling import Tell, goal_of, judged, one_line, rolled
 
 __all__ = ["Evaluator", "EvaluatorRun", "GraphMetrics", "JSONLike", "RolloutCountError"]
 
@@ -78,7 +78,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
 
     Examples
     --------
-    >>> from eval_toolkit.rollouts.ast import ASTSampler
+    >>> from eval_toolkit.rollouts.evaluators.ast import ASTSampler
     >>> from eval_toolkit.rollouts.toys import TOY_PROMPTS, toy_system
     >>> class Turns(Evaluator[str, str, str]):
     ...     def compute_metrics(self, g):

@@ -9,15 +9,19 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMe
 from eval_toolkit.inference.diversity import probe_similarity
 from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.asking import Asking
-from eval_toolkit.rollouts.columns import REFUSAL
-from eval_toolkit.rollouts.distributions import column_distributions, seed_table, turn_table
 from eval_toolkit.rollouts.graphs import Graph
-from eval_toolkit.rollouts.measuring import POLICIES, check_columns, measure_rollouts
-from eval_toolkit.rollouts.reporting import rollout_metrics, rollout_scorecard
+from eval_toolkit.rollouts.measures.columns import REFUSAL
+from eval_toolkit.rollouts.measures.distributions import (
+    column_distributions,
+    seed_table,
+    turn_table,
+)
+from eval_toolkit.rollouts.measures.measuring import POLICIES, check_columns, measure_rollouts
+from eval_toolkit.rollouts.measures.reporting import rollout_metrics, rollout_scorecard
+from eval_toolkit.rollouts.measures.times import survival_rows
 from eval_toolkit.rollouts.rolloutrun import RolloutRun
 from eval_toolkit.rollouts.scorers.base import mode_of
 from eval_toolkit.rollouts.seeds import SeedPrompt, seed_notes
-from eval_toolkit.rollouts.times import survival_rows
 from eval_toolkit.runner.counting import counts_of
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.policies import card_by_slice

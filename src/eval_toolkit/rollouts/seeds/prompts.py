@@ -9,7 +9,7 @@ from eval_toolkit import _validate
 from eval_toolkit._hashing import content_hash, unit_ids
 from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
-from eval_toolkit.rollouts.seed_files import Item, read_items
+from eval_toolkit.rollouts.seeds.files import Item, read_items
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
 
 __all__ = ["SeedPrompt", "load_seeds", "seed_notes", "seed_prompts"]

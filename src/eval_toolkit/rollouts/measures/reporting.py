@@ -12,10 +12,10 @@ from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, PairedBootstrapCI
 from eval_toolkit.inference.survival import SurvivalCurve
 from eval_toolkit.inference.survival_arms import survival_difference
 from eval_toolkit.protocols import MetricSpec, TextScorer
-from eval_toolkit.rollouts.censoring import beside, cut_short, with_curves
 from eval_toolkit.rollouts.graphs import Graph
+from eval_toolkit.rollouts.measures.censoring import beside, cut_short, with_curves
+from eval_toolkit.rollouts.measures.times import common_policy, deepest, survival_rows
 from eval_toolkit.rollouts.seeds import SeedPrompt
-from eval_toolkit.rollouts.times import common_policy, deepest, survival_rows
 from eval_toolkit.scorecards import Records, Scorecard
 from eval_toolkit.scorecards.policies import with_error_policies
 

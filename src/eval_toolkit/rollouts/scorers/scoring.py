@@ -6,7 +6,6 @@ from typing import Any
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.conversations import Conversation
-from eval_toolkit.rollouts.echoes import mark_echoes
 from eval_toolkit.rollouts.graphs import Node
 from eval_toolkit.rollouts.scorers.base import (
     categories_of,
@@ -21,6 +20,7 @@ from eval_toolkit.rollouts.scorers.checking import (
     checked_scores,
     checked_turns,
 )
+from eval_toolkit.rollouts.scorers.echoes import mark_echoes
 
 __all__ = ["score_nodes"]
 

@@ -19,7 +19,7 @@ from eval_toolkit.graders.base import Grade
 from eval_toolkit.inference.missing import bounded_mean
 from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.rollouts.graphs import Graph
-from eval_toolkit.rollouts.paths import (
+from eval_toolkit.rollouts.measures.paths import (
     Look,
     Turn,
     any_branch,
@@ -29,7 +29,7 @@ from eval_toolkit.rollouts.paths import (
     own_event_of,
     stopped,
 )
-from eval_toolkit.rollouts.times import SurvivalRows, followed
+from eval_toolkit.rollouts.measures.times import SurvivalRows, followed
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard
 
 __all__ = ["beside", "cut_short", "with_curves"]
@@ -171,7 +171,7 @@ def with_curves(
     --------
     >>> from eval_toolkit.rollouts import SeedPrompt, measure_rollouts
     >>> from eval_toolkit.rollouts.graphs import Node
-    >>> from eval_toolkit.rollouts.reporting import rollout_scorecard
+    >>> from eval_toolkit.rollouts.measures.reporting import rollout_scorecard
     >>> def rolled_out(n):  # one of four fails at once, another breaks in turn 2
     ...     after = [Node("", "", "No.", event=False), Node("", "", None, status="error")][n == 1]
     ...     first = Node("", "", "Hm.", event=n == 0, echo=False, children=[] if n == 0 else [after])

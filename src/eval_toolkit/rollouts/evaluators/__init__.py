@@ -1,0 +1,1 @@
+"""Evaluators: metrics of one's own over rollouts, after the published contract."""
