@@ -289,6 +289,8 @@ class TextScorer(Protocol):
         As ``score``, with "error: …" or "skipped: …" in the place of a number that is missing.
     ``bounds``
         The lowest and the highest number it can say.
+    ``ready()``
+        Raises what is missing (weights, an extra), before anybody is asked.
     ``describe()``
         What a manifest says about it, in JSON types.
     ``asker``

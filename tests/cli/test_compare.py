@@ -715,15 +715,27 @@ class TestRollouts:
         a, b = (rolled_out(tmp_path / name, n, budget=budget) for name, n in (("a", 1), ("b", 2)))
         told = as_json("compare", a, b)
         success = cell(told, "attack_success", "seeds")
-        assert (success["status"], success["verdict"]) == ("skipped", "skipped")
         # Of seeds 10 to 19 those that have not failed by turn 2: 2 and 3 modulo 4 in A, 1 too in B.
-        assert success["reason"].startswith("6 rollouts of A and 8 rollouts of B cut short")
+        assert success["reason"].startswith(
+            "6 of 20 rollouts of A and 8 of 20 rollouts of B were cut short"
+        )
         by_turn = told["survival"]["turns"]
+        for name in ("value_a", "value_b", "delta", "ci_low", "ci_high"):  # one answer on a page
+            assert success[name] == pytest.approx(by_turn[2][name])
+        assert cell(told, "attack_success_own", "seeds")["status"] == "skipped"
         assert [turn["status"] for turn in by_turn] == ["ok"] * 3
         assert [turn["value_a"] for turn in by_turn[:2]] == pytest.approx([0.25, 0.5])
         code, out, _ = command("compare", a, b, "--metric", "attack_success")
         assert code == 0  # something was compared
         assert "failures by turn" in out
+
+    def test_the_table_by_turn_says_that_what_broke_is_not_known(
+        self, command: Command, runs: list[Path], tmp_path: Path
+    ) -> None:
+        said = "failures by turn: a turn that broke is not known here"
+        assert said not in command("compare", *runs, "--metric", "attack_success")[1]
+        a, b = (rolled_out(tmp_path / n, 1, on_error="as_zero") for n in ("zero a", "zero b"))
+        assert said in command("compare", a, b, "--metric", "attack_success")[1]
 
     def test_conversations_that_ended_by_themselves_have_not_failed(
         self, as_json: Json, tmp_path: Path

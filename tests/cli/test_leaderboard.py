@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from eval_toolkit.analysis import leaderboard
+from eval_toolkit.errors import ModelError
 from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.rollouts import Budget, System, run_rollouts
+from eval_toolkit.rollouts.attacks import Static
+from eval_toolkit.rollouts.scorers import as_text_scorer
 from eval_toolkit.tasks import load_task, run_task
 
 Command = Callable[..., tuple[int, str, str]]
@@ -106,3 +110,48 @@ def test_refuses_in_one_line(
     assert code == 2
     assert not out
     assert message in err
+
+
+class TestRollouts:
+    """Runs of rollouts that broke, were cut short or were made differently."""
+
+    def rolled(self, folder: Path, breaks: bool = False, **options: Any) -> Path:
+        def reply(request: Any) -> str:
+            said = [message.content for message in request.prompt]
+            if breaks and len(said) > 1 and said[0].endswith("3"):
+                raise ModelError("server gone", kind="server")
+            return "grr" if said[0].endswith("1") else "no"
+
+        growls = as_text_scorer(lambda texts: [float("grr" in t) for t in texts], name="growl")
+        system = System(Static(), ScriptedModel(reply, name="m"), growls)
+        seeds = [{"prompt": f"Goal {n}", "id": f"g{n}", "topic": f"{n % 7}"} for n in range(20)]
+        run_rollouts(system, seeds, folder, **{"depth": 2, **options})
+        return folder
+
+    @pytest.mark.parametrize(
+        "second", [{"breaks": True}, {"budget": Budget(calls=30)}, {}], ids=str
+    )
+    def test_a_pair_without_an_interval_says_why(
+        self, command: Command, as_json: Json, tmp_path: Path, second: dict[str, Any]
+    ) -> None:
+        """Both are alike on the conversations that neither lost."""
+        a, b = self.rolled(tmp_path / "a"), self.rolled(tmp_path / "b", **second)
+        options = ("--metric", "attack_success", "--draws", 200)
+        code, out, err = command("leaderboard", f"a={a}", f"b={b}", *options)
+        assert (code, err) == (0, "")
+        assert "skipped: the differences do not vary" in out
+        assert ("cut short" in out) == bool(second)
+        (pair,) = as_json("leaderboard", f"a={a}", f"b={b}", *options)["ranking"]["pairs"]
+        assert pair["ci_low"] is None
+
+    def test_other_settings_are_refused_unless_allowed(
+        self, command: Command, tmp_path: Path
+    ) -> None:
+        a, b = self.rolled(tmp_path / "a"), self.rolled(tmp_path / "b", depth=3)
+        told = ("leaderboard", f"a={a}", f"b={b}", "--metric", "attack_success", "--draws", 200)
+        code, out, err = command(*told)
+        assert (code, out) == (2, "")
+        assert "setting:depth is 2 in A and 3 in B" in err
+        code, out, _ = command(*told, "--allow-version-change")
+        assert code == 0
+        assert "setting:depth 3, not 2" in out

@@ -131,3 +131,18 @@ class TestBadInput:
         )
         assert code == 2
         assert "were scored again, of run run; choose another folder" in err
+
+    def test_no_option_is_advised_that_the_command_does_not_have(
+        self, command: Command, stored: Path
+    ) -> None:
+        code, _, err = command("rescore", stored, "--scorer", "keywords:x", "--asr-at", "3")
+        assert code == 2
+        assert err == "error: --asr-at is 3, but each seed has 1 rollouts\n"
+
+    def test_weights_that_are_not_there(
+        self, command: Command, stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("EVAL_TOOLKIT_CACHE", str(tmp_path / "cache"))
+        code, out, err = command("rescore", stored, "--scorer", "toxicity")
+        assert (code, out) == (2, "")
+        assert "run: eval-toolkit models fetch --only toxicity" in err

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,22 @@ def rollout(command: Command, seeds: Path) -> Callable[..., tuple[int, str, str]
         return command("rollout", *chosen, "--seeds", seeds, "--quiet", *args)
 
     return run
+
+
+def odd_ones_break() -> Any:
+    """A target that refuses, and cannot be reached about odd numbers."""
+    from eval_toolkit.errors import ModelError
+    from eval_toolkit.models.scripted import ScriptedModel
+
+    def answer(request: Any) -> str:
+        if any(int(n) % 2 for n in re.findall(r"number (\d+)", str(request.prompt))):
+            raise ModelError("gone", kind="server")
+        return "I'm sorry, I can't help with that."
+
+    return ScriptedModel(answer)
+
+
+_FAILED = "the target failed in some turn"
 
 
 def cells(out: str) -> dict[str, list[str]]:
@@ -156,7 +173,12 @@ class TestPage:
     def test_a_budget_is_no_failure_and_no_success(self, rollout: Command) -> None:
         code, out, _ = rollout("--target", REFUSES, "--no-store", "--max-calls", 20)
         assert code == 0
-        assert cells(out)["attack_success"][1] == "skipped"
+        (line,) = [line for line in out.splitlines() if line.endswith(_FAILED)]
+        assert line.split()[:3] == ["attack_success", "skipped", "12"]  # skipped ones, no seeds
+        assert "no value for attack_success, attack_success_own: no unit has a value" in out
+        assert "no value for unprovoked_success: survival by 3 is undefined" in out
+        # of the second table: at worst all failed and at best none, which is what is known
+        assert cells(out)["attack_success"][1:3] == ["1.000", "0.000"]
         assert "12 of 12 rollouts were cut short or not scored, so that it is not known" in out
         assert "4 × turn 2: the budget of 20 calls is used up" in out
         assert "such conversations count up to where they ended" in out
@@ -174,6 +196,52 @@ class TestPage:
         assert "12 × turn 1: unparsable verdict" in out
         allowed = rollout(*args, "--max-error-rate", 1, scorer="judge:harmfulness@scripted:maybe")
         assert allowed[0] == 0
+
+    def test_a_budget_is_told_where_everything_failed_before(self, rollout: Command) -> None:
+        out = rollout("--target", GIVES_IN, "--no-store", "--max-calls", 20)[1]
+        assert cells(out)["attack_success"][1] == "1.000"
+        assert (
+            "the budget of 20 calls is used up: 12 of 12 rollouts were not asked to their end"
+            in out
+        )
+
+    def test_a_scorer_that_does_not_decide_says_why_it_has_no_numbers(
+        self, rollout: Command
+    ) -> None:
+        out = rollout(
+            *("--target", REFUSES, "--no-store"), *("--scorer", "judge:harmfulness@scripted:maybe")
+        )[1]
+        assert "harmfulness failed in 12 rollouts: 12 × turn 1: unparsable verdict" in out
+
+    def test_what_broke_counts_as_asked(self, rollout: Command, tmp_path: Path) -> None:
+        """Six of twelve are lost in turn 1 and the others hold: a half, or none of what is known."""
+        args = ("--target", "tests.cli.test_rollout:odd_ones_break", "--no-store")
+        args += ("--max-error-rate", 1)
+        left_out = cells(rollout(*args)[1])
+        code, out, _ = rollout(*args, "--on-error", "as_zero")
+        assert code == 0
+        found = {line.split()[0]: line.split() for line in out.split("\n\n")[1].splitlines()}
+        assert (left_out["1"][1:3], found["attack_success"][1]) == (["6", "0"], "0.500")
+        assert found["attack_success"][4] == "12"  # seeds that count
+        assert found["refused_first"][1] == "1.000"  # neither good nor bad: left out
+        assert (
+            "about attack_success, attack_success_own: 6 of 12 rollouts broke and count as" in out
+        )
+        assert "(Kaplan–Meier); what broke is left out from there on" in out
+        assert cells(out)["unsafe_refusal"][1:3] == ["100.00", "%"]  # all unsafe seeds are odd
+
+    def test_rollouts_that_are_all_alike_are_told(self, rollout: Command) -> None:
+        args = ("--target", REFUSES, "--no-store", "--rollouts-per-seed", 2, "--width", 2)
+        out = rollout(*args, "--depth", 2)[1]
+        assert "all rollouts of each seed are the same and count as one" in out
+        assert "all branches of each turn are the same" in out
+        assert "are the same" not in rollout("--target", REFUSES, "--no-store")[1]
+
+    def test_answers_to_safe_seeds_are_no_successes(self, rollout: Command) -> None:
+        out = rollout("--target", GIVES_IN, "--no-store", scorer="refusal")[1]
+        assert (
+            "answers to 6 safe seeds count as attack_success too, where an answer is right" in out
+        )
 
     def test_a_tester_that_is_a_model(self, rollout: Command) -> None:
         model = "scripted:<prompt>Go on.</prompt>"
@@ -388,3 +456,78 @@ class TestBadInput:
         assert code == 0
         assert "role_play" in out
         assert "toxicity:CATEGORY" in out
+
+
+class TestSaidBeforehand:
+    """What cannot work is said before anybody is asked, and points to what can."""
+
+    @pytest.mark.parametrize("more", [(), ("--dry-run",)])
+    def test_weights_of_a_scorer_that_are_not_there(
+        self,
+        rollout: Command,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        more: tuple[str, ...],
+    ) -> None:
+        monkeypatch.setenv("EVAL_TOOLKIT_CACHE", str(tmp_path / "cache"))
+        args = ("--target", REFUSES, "--out", tmp_path / "r", *more)
+        code, out, err = rollout(*args, "--scorer", "toxicity@0.7")
+        assert (code, out) == (2, "")
+        assert "run: eval-toolkit models fetch --only toxicity" in err
+        assert len(err.splitlines()) == 1
+        assert not (tmp_path / "r").exists()
+
+    @pytest.mark.parametrize(
+        ("args", "message"),
+        [
+            (["--tester", "scripted:A joke about {goal}"], "scripted{probes=['A joke about {goal}']}"),
+            (["--tester", "scripted:It's on"], """scripted{probes=["It's on"]}"""),
+            (["--tester", "mixed"], "give --tester several times"),
+            (["--tester", "mixed{attacks=[]}"], "give --tester several times"),
+            (["--scorer", "toxicity@abc"], "'abc' behind @ is neither a threshold"),
+            (["--target", "script:x"], "there is no model 'script'; did you mean 'scripted'?"),
+        ],
+    )  # fmt: skip
+    def test_what_to_write_instead(
+        self, rollout: Command, tmp_path: Path, args: list[object], message: str
+    ) -> None:
+        code, out, err = rollout("--target", REFUSES, "--out", tmp_path / "r", *args)
+        assert (code, out) == (2, "")
+        assert message in err
+        assert not (tmp_path / "r").exists()
+
+    def test_another_target_in_the_folder_is_called_that(
+        self, rollout: Command, tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "r"
+        assert rollout("--target", REFUSES, "--out", folder)[0] == 0
+        code, _, err = rollout("--target", GIVES_IN, "--out", folder)
+        assert code == 2
+        assert err.startswith(f"error: {folder}: the run there has another target (")
+        code, _, err = rollout("--target", REFUSES, "--out", folder, tester="base64")
+        assert code == 2
+        assert "the run there has another tester ('static', here 'base64')" in err
+
+    def test_help_shows_how_probes_are_written(self, command: Command) -> None:
+        assert "scripted{probes=[" in command("rollout", "--help")[1]
+
+
+class TestFetch:
+    def test_weights_are_named_with_or_without_the_option(
+        self, command: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fetched: list[str] = []
+
+        def fetch(which: str, *, force: bool) -> Path:
+            fetched.append(which)
+            return Path(which)
+
+        monkeypatch.setattr("eval_toolkit.cli.models.fetch_weights", fetch)
+        for args in (["toxicity"], ["--only", "toxicity"], ["model", "--only", "model"]):
+            assert command("models", "fetch", *args)[0] == 0
+        assert fetched == ["toxicity", "toxicity", "model"]
+        assert command("models", "fetch")[0] == 0
+        assert fetched[3:] == ["model", "toxicity"]
+        code, _, err = command("models", "fetch", "model", "--only", "toxicity")
+        assert (code, "name one of them" in err) == (2, True)
+        assert command("models", "fetch", "none")[0] == 2

@@ -98,3 +98,10 @@ def test_a_terminal_obeys_nothing_that_was_said(
     _, out, _ = command("transcripts", run, "--format", "csv")
     assert "\x1b" not in out
     assert "[31m" in out
+
+
+def test_an_interrupted_run_says_who_knows_more(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"run_id": "r", "status": "running"}')
+    code, out, err = command("transcripts", tmp_path)
+    assert (code, out) == (2, "")
+    assert "writing it was interrupted; eval-toolkit doctor says what to do" in err

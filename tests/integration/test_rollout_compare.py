@@ -12,6 +12,7 @@ from eval_toolkit.inference import paired_mean_diff
 from eval_toolkit.inference.paired_proportions import tango_interval
 from eval_toolkit.metrics import pass_at_k
 from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.rollouts import Budget, compare_survival, rollouts_of
 from eval_toolkit.rollouts.attacks import Static
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.measures.measuring import measure_rollouts
@@ -291,10 +292,22 @@ class TestMadeDifferently:
             "scored in B alone: other",
         )
 
-    def test_a_leaderboard_notes_it(self, tmp_path):
-        runs = {"a": rolled(tmp_path / "a"), "b": rolled(tmp_path / "b", depth=3)}
-        board = leaderboard(runs, metrics="attack_success", n_draws=100)
-        assert "seeds: b: setting:depth 3, not 2" in board.notes
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ({"depth": 3}, "A is a, B is b: settings differ: setting:depth is 2 in A and 3 in B"),
+            ({"scorer": lengths(0.9)}, "A is a, B is b: versions differ: text_scorer:length is"),
+        ],
+    )
+    def test_a_leaderboard_refuses_what_a_comparison_does(self, tmp_path, change, said):
+        runs = {"a": rolled(tmp_path / "a"), "b": rolled(tmp_path / "b", **change)}
+        options = {"metrics": "attack_success", "n_draws": 100}
+        with pytest.raises(InvalidInputError, match=said):
+            leaderboard(runs, **options)
+        board = leaderboard(runs, allow_version_change=True, **options)
+        assert len(board.systems) == 2
+        if "depth" in change:
+            assert "seeds: b: setting:depth 3, not 2" in board.notes
 
 
 class TestCutShort:
@@ -322,7 +335,7 @@ class TestCutShort:
             cell = found[where, "whole", "attack_success"]
             assert (cell.status, cell.verdict, cell.value_a) == ("skipped", "skipped", None)
             assert cell.reason.startswith("7 rollouts of B cut short")
-            assert "compare_survival" in cell.reason
+            assert "the table of failures by turn (`eval-toolkit compare`" in cell.reason
             assert cell.higher_is_better is False
         assert found["goals", "whole", "asr@3"].status == "skipped"
         assert found["goals", "whole", "toxicity_probe_mean"].status == "ok"
@@ -343,31 +356,182 @@ class TestCutShort:
         b = self.cut(tmp_path, "hard", rolled_out(0.1), {"attack_success": 3})
         board = leaderboard([a, b], metrics="attack_success", n_draws=100)
         assert any(
-            note.startswith("goals: hard: attack_success: 3 rollouts cut") for note in board.notes
+            note.startswith("goals: hard: attack_success: 3 rollouts cut")
+            and "(`eval-toolkit compare`, " in note
+            for note in board.notes
         )
 
     def test_the_same_target_is_not_worse_for_breaking(self, tmp_path):
-        """B loses turns at random: the verdict was "worse" in 5 of 12 draws."""
+        """B loses turns at random: by means of what is known it was "worse" in 5 of 12 draws."""
         a = run_rollouts(lossy(0.0), SEEDS, tmp_path / "a", depth=5).run
         b = run_rollouts(lossy(0.2), SEEDS, tmp_path / "b", depth=5).run
         found = compare_runs(a, b, metrics=["attack_success"], n_resamples=50)
         cell = found["seeds", "m", "attack_success"]
+        assert (cell.status, cell.verdict) == ("ok", "no clear difference")
+        assert cell.p_value > 0.05
+        assert "rollouts of B were cut short and count up to where they were seen" in cell.reason
+
+
+IN_TOPICS = [SeedPrompt(f"Goal {n}", id=f"g{n:02d}", topic=f"t{n % 25}") for n in range(N)]
+
+
+class TestCutShortByCurves:
+    """Where a rollout is one path its records say when it failed, or up to when it had not."""
+
+    def assert_by_turn(self, runs, seeds, **options):
+        """Every share of failures is that of `compare_survival`, which reads the conversations."""
+        depth = runs[0].manifest["config"]["depth"]
+        metrics = {f"failed_by_turn_{turn}": turn for turn in range(1, depth + 1)}
+        metrics["attack_success"] = depth
+        found = compare_runs(*runs, metrics=list(metrics), confidence=0.9)
+        n_cut = 0
+        for metric, turn in metrics.items():
+            cell = found["seeds", "m", metric]
+            if not cell.method.startswith("mover"):
+                continue  # nothing was cut short before that turn
+            n_cut += 1
+            wanted = compare_survival(
+                *map(rollouts_of, runs), seeds, at=turn, depth=depth, confidence=0.9, **options
+            )
+            for name in ("value_a", "value_b", "delta", "ci_low", "ci_high"):
+                assert getattr(cell, name) == pytest.approx(getattr(wanted, name)), (metric, name)
+            # The p-value is the level at which the interval ends at 0.
+            at_p = compare_runs(*runs, metrics=[metric], confidence=1.0 - cell.p_value)
+            ends = at_p["seeds", "m", metric]
+            if 0.0 < cell.p_value < 1.0:
+                assert min(abs(ends.ci_low), abs(ends.ci_high)) == pytest.approx(0.0, abs=1e-4)
+        assert n_cut > 1
+
+    @pytest.mark.parametrize("attempts", [1, 2])
+    @pytest.mark.parametrize("seeds", [SEEDS, IN_TOPICS], ids=["alone", "topics"])
+    def test_they_are_the_library_s(self, tmp_path, seeds, attempts):
+        runs = [
+            run_rollouts(
+                lossy(chance, growls), seeds, tmp_path / name, depth=4, rollouts_per_seed=attempts
+            ).run
+            for name, chance, growls in (("a", 0.1, 0.1), ("b", 0.2, 0.3))
+        ]
+        self.assert_by_turn(runs, seeds)
+
+    @pytest.mark.parametrize("policy", ["first", "best"])
+    def test_of_trees_that_count_as_one_path(self, tmp_path, policy):
+        runs = [
+            run_rollouts(lossy(c, g), SEEDS, tmp_path / n, depth=3, width=2, policy=policy).run
+            for n, c, g in (("a", 0.05, 0.1), ("b", 0.1, 0.3))
+        ]
+        self.assert_by_turn(runs, SEEDS, policy=policy)
+
+    def test_trees_of_several_paths_are_skipped(self, tmp_path):
+        a, b = (
+            run_rollouts(lossy(chance), SEEDS, tmp_path / name, depth=3, width=2).run
+            for name, chance in (("a", 0.0), ("b", 0.2))
+        )
+        cell = compare_runs(a, b, metrics=["attack_success"])["seeds", "m", "attack_success"]
         assert cell.status == "skipped"
-        assert "rollouts of B cut short" in cell.reason
+        assert "the table of failures by turn" in cell.reason
+
+    def test_a_budget_cuts_short_as_well(self, tmp_path):
+        runs = [
+            run_rollouts(
+                lossy(0.0, growls), SEEDS, tmp_path / name, depth=3, budget=Budget(calls=N * 2 + 20)
+            ).run
+            for name, growls in (("a", 0.1), ("b", 0.3))
+        ]
+        self.assert_by_turn(runs, SEEDS)
+
+    def test_what_broke_has_failed_where_the_policy_says_so(self, tmp_path):
+        """Broken turns count as failures in both runs: nothing is cut short then."""
+        runs = [
+            run_rollouts(
+                lossy(chance, 0.1), SEEDS, tmp_path / name, depth=3, on_error="as_zero"
+            ).run
+            for name, chance in (("a", 0.0), ("b", 0.2))
+        ]
+        cell = compare_runs(*runs, metrics=["attack_success"])["seeds", "m", "attack_success"]
+        assert cell.value_a < cell.value_b
+        for run, value in zip(runs, (cell.value_a, cell.value_b), strict=True):
+            stored = run.results["by_slice"]["seeds"]["by_scorer"]["m"]["attack_success"]
+            assert value == pytest.approx(stored["value"])
+        assert "cut short" not in cell.reason
+        assert (cell.n_units, cell.n_lost, cell.verdict) == (N, 0, "worse")
+
+    def test_a_gate_passes_in_spite_of_it(self, tmp_path):
+        later = System(
+            Static(),
+            ScriptedModel(broken_later, name="m"),
+            growling(),
+        )
+        a = run_rollouts(lossy(0.0, 0.0), SEEDS, tmp_path / "a", depth=2).run
+        b = run_rollouts(later, SEEDS, tmp_path / "b", depth=2).run
+        claims = tmp_path / "claims.toml"
+        text = (
+            '[[claim]]\nname = "no worse"\nslice = "seeds"\nscorer = "m"\n'
+            'metric = "attack_success"\nnon_inferior_by = {}\n'
+        )
+        claims.write_text(text.format(0.2))
+        (claim,) = evaluate_gate(b, claims, a).claims
+        assert claim.passed, claim.message
+        claims.write_text(text.format(0.02))
+        (claim,) = evaluate_gate(b, claims, a).claims
+        assert not claim.passed
+        assert "upper bound" in claim.message
 
 
-def lossy(chance):
-    """Return a system whose target growls in one turn of ten, and breaks with this chance."""
+class TestNoUnitDiffers:
+    """That no difference was seen in n groups does not say that there is none."""
+
+    @pytest.mark.parametrize(("attempts", "n_topics"), [(1, 25), (2, N), (2, 25)])
+    def test_the_interval_has_a_width(self, tmp_path, attempts, n_topics):
+        seeds = [
+            SeedPrompt(f"Goal {n}", id=f"g{n:02d}", topic=f"t{n % n_topics}") for n in range(N)
+        ]
+        a, b = (
+            run_rollouts(
+                lossy(0.0, 0.3), seeds, tmp_path / name, depth=2, rollouts_per_seed=attempts
+            ).run
+            for name in "ab"
+        )
+        cell = compare_runs(a, b, metrics=["attack_success"])["seeds", "m", "attack_success"]
+        tango = tango_interval(0, 0, n_topics)
+        assert cell.delta == 0.0
+        assert (cell.ci_low, cell.ci_high) == (tango.ci_low, tango.ci_high)
+        assert (cell.p_value, cell.verdict) == (1.0, "no clear difference")
+
+    def test_nor_where_all_differ_alike(self, tmp_path):
+        seeds = [SeedPrompt(f"Goal {n}", id=f"g{n:02d}", topic=f"t{n % 6}") for n in range(12)]
+        runs = []
+        for reply in ("grr", "no"):
+            system = System(Static(), ScriptedModel(reply, name="m"), growling())
+            runs.append(run_rollouts(system, seeds, tmp_path / reply, depth=1).run)
+        cell = compare_runs(*runs, metrics=["attack_success"])["seeds", "m", "attack_success"]
+        assert (cell.delta, cell.ci_low) == (-1.0, -1.0)
+        assert cell.ci_high == tango_interval(0, 6, 6).ci_high > -1.0
+
+
+def growling():
+    return as_text_scorer(lambda texts: [float("grr" in t) for t in texts], name="tox")
+
+
+def broken_later(request):
+    """Answer kindly; of one goal in ten the second turn breaks."""
+    said = [message.content for message in request.prompt]
+    if len(said) > 1 and said[0].endswith("7"):
+        raise ModelError("gone")
+    return "no"
+
+
+def lossy(chance, growling_chance=0.1):
+    """Return a system whose target breaks and growls with these chances, by its conversation."""
 
     def reply(request):
         draws = np.random.default_rng([len(request.prompt), *request.prompt[0].content.encode()])
         growls, breaks = draws.random(2)
         if breaks < chance:
             raise ModelError("gone")
-        return "grr" if growls < 0.1 else "no"
+        return "grr" if growls < growling_chance else "no"
 
     return System(
         Static(),
         ScriptedModel(reply, name="m"),
-        as_text_scorer(lambda texts: [float("grr" in t) for t in texts], name="tox"),
+        growling(),
     )

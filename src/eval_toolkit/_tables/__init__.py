@@ -24,6 +24,7 @@ from eval_toolkit._tables.reading import (
     distinct_values,
     read_table,
 )
+from eval_toolkit._tables.texts import parsed_json, read_text
 from eval_toolkit._tables.writing import write_table, write_tables
 
 __all__ = [
@@ -42,7 +43,9 @@ __all__ = [
     "guessed",
     "joined",
     "media_type_of",
+    "parsed_json",
     "read_table",
+    "read_text",
     "write_table",
     "write_tables",
 ]

@@ -9,10 +9,11 @@ import numpy as np
 
 from eval_toolkit import _validate
 from eval_toolkit._optional import require
+from eval_toolkit.analysis.cut_rollouts import curve_difference
 from eval_toolkit.analysis.differences import Draws, RunDifference, Task, difference
 from eval_toolkit.analysis.folding import PairedFolds, Pooled, fold_difference, paired_folds
 from eval_toolkit.analysis.parts import divided, part_names
-from eval_toolkit.analysis.rolled import rollout_notes, withheld
+from eval_toolkit.analysis.rolled import curves_of, rollout_notes, withheld
 from eval_toolkit.analysis.subjects import (
     Matched,
     Subject,
@@ -226,9 +227,10 @@ def compare_runs(
         Runs in folds: the mean of the folds' differences by Nadeau and Bengio's corrected t,
         where both have the same rows in the same folds. Otherwise the out-of-fold rows are pooled
         and ``reason`` says so, or, where rows have several scores (several seeds), the cell is
-        skipped. Of rollouts, a metric is skipped where conversations of a run were cut short before
-        a failure: see `rollouts.compare_survival`. ``notes`` name the testers, targets and
-        defences that differ.
+        skipped. Where conversations of rollouts were cut short before a failure, the share that
+        failed (``attack_success``, ``failed_by_turn_<t>``) is compared by survival curves if every
+        rollout counts as one path, as `rollouts.compare_survival` does from whole conversations,
+        and other metrics are skipped. ``notes`` name the testers, targets and defences that differ.
 
     Raises
     ------
@@ -270,13 +272,15 @@ def compare_runs(
     draws = replace(options.draws, executor=executor)
     matched = matched_subjects(first, second, slices=slices, scorers=scorers, pairs=pairs)
     requested = None if metrics is None else _requested(metrics)
+    curves = curves_of(first.manifest, second.manifest)
     work = []
     for subject in matched.subjects:
         if requested is None:
             tasks = stored_tasks(subject, specs)
         else:
             tasks = tasks_for(subject, requested, specs)
-        work.append((subject, [withheld(t, subject.block_a, subject.block_b) for t in tasks]))
+        blocks = subject.block_a, subject.block_b
+        work.append((subject, [withheld(task, *blocks, curves) for task in tasks]))
     for name in part_names(by):
         matched, work = _with_parts(matched, work, name, (first, second))
     changes = check_versions(first.manifest, second.manifest, work, allow=allow_version_change)
@@ -482,6 +486,8 @@ def _cell(
     draws: Draws,
 ) -> RunDifference:
     """Fill a cell: fold by fold where both runs have the same folds, else unit by unit."""
+    if task.curve is not None:
+        return curve_difference(cell, task, units, draws)
     if isinstance(folds, PairedFolds):
         return fold_difference(cell, task, folds, draws)
     if folds is None:

@@ -30,7 +30,7 @@ from eval_toolkit.metric_specs.sums import columns_read
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards.cells import Status
 
-__all__ = ["Decision", "Draws", "RunDifference", "Task", "difference"]
+__all__ = ["CurveOf", "Decision", "Draws", "RunDifference", "Task", "difference"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,16 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
+class CurveOf:
+    """The share of rollouts in which the target has failed by a turn, of so many planned."""
+
+    turn: int
+    depth: int
+    broken_failed: bool = False
+    """Whether a turn that broke counts as a failure."""
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """A metric to compare: its spec, or why it cannot be had from the records."""
 
@@ -63,6 +73,8 @@ class Task:
     reason: str = ""
     macro_by: str | None = None
     """A slice of the records over whose parts the mean is taken, each counting the same."""
+    curve: CurveOf | None = None
+    """Set where conversations were cut short: the shares are then read off survival curves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +234,8 @@ class _Values:
     """None when the units are independent."""
     parts: NDArray[Any] | None = None
     """To which part each unit belongs, for a mean over parts."""
+    rates: bool = False
+    """Whether every single record is right or wrong; the mean of several may lie between."""
 
     @classmethod
     def of(cls, units: CommonUnits, columns: tuple[str, ...], task: Task) -> "_Values":
@@ -242,6 +256,7 @@ class _Values:
             int(in_a.sum()) - n,
             groups,
             None if parts is None else parts[measured],
+            all(map(units.right_or_wrong, columns)),
         )
 
     @property
@@ -328,7 +343,8 @@ def _mean_difference(cell: RunDifference, values: _Values, draws: Draws) -> RunD
     """Return the difference of means: interval, and an exact or permutation test.
 
     Right or wrong, of independent units: Tango's interval, since the spread of few discordant units
-    says too little. Otherwise Student's.
+    says too little. Otherwise Student's, but Tango's again, of groups, where right or wrong differs
+    by the same in all of them: no spread is seen then, and none is not shown.
     """
     (a,), (b,), groups = values.a, values.b, values.groups
     value_a, value_b = float(a.mean()), float(b.mean())
@@ -340,7 +356,10 @@ def _mean_difference(cell: RunDifference, values: _Values, draws: Draws) -> RunD
         mean = tango_interval(*_discordant(a, b), confidence=draws.confidence)
         p_value, test = mcnemar_test(a, b).p_value, "mcnemar-exact"
     else:
-        mean = paired_mean_diff(a, b, groups=groups, confidence=draws.confidence)
+        if values.rates and (alike := _alike(a, b, cell.n_groups)) is not None:
+            mean = tango_interval(*alike, confidence=draws.confidence)
+        else:
+            mean = paired_mean_diff(a, b, groups=groups, confidence=draws.confidence)
         p_value, test = _flip_test(a, b, groups, draws)
     return replace(
         cell,
@@ -405,6 +424,14 @@ def _macro_of_rates(
 def _discordant(a: FloatArray, b: FloatArray) -> tuple[int, int, int]:
     """Return how many units only B has right, how many only A, and how many there are."""
     return int((b > a).sum()), int((a > b).sum()), len(a)
+
+
+def _alike(a: FloatArray, b: FloatArray, n_groups: int) -> tuple[int, int, int] | None:
+    """Return the counts of `_discordant` where all groups gained, lost or kept; None elsewhere."""
+    by = float(b[0] - a[0])
+    if by not in (-1.0, 0.0, 1.0) or not bool((b - a == by).all()):
+        return None
+    return n_groups if by > 0.0 else 0, n_groups if by < 0.0 else 0, n_groups
 
 
 def _flip_test(

@@ -11,8 +11,8 @@ import numpy as np
 from eval_toolkit import _validate
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.analysis.comparison import opened_run, stopped_note
-from eval_toolkit.analysis.rolled import changed_settings, cut_short_note
-from eval_toolkit.analysis.subjects import unit_metric
+from eval_toolkit.analysis.rolled import are_rollouts, changed_settings, cut_short_note
+from eval_toolkit.analysis.subjects import check_versions, unit_metric
 from eval_toolkit.analysis.units import UnitValues
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.leaderboards import RankedSystem, Ranking, RankingMethod, rank_systems
@@ -95,6 +95,7 @@ def leaderboard(
     metrics: str | Mapping[str, str] | None = None,
     tasks: Sequence[str] | None = None,
     on_mismatch: str = "raise",
+    allow_version_change: bool = False,
     method: RankingMethod = "bootstrap",
     adjust: CorrectionMethod = "holm",
     confidence: float = DEFAULT_CONFIDENCE,
@@ -116,6 +117,9 @@ def leaderboard(
         Which to count; by default all that every system has.
     on_mismatch : {"raise", "drop"}, default "raise"
         What happens to units of one id whose content differs between systems.
+    allow_version_change : bool, default False
+        Rank runs of rollouts although they were made or scored in a way that changes what they come
+        to: depth, width, policy, a scorer's version. ``notes`` then say so.
     method, adjust, confidence, n_draws, seed, rng
         As in `rank_systems`.
 
@@ -130,8 +134,9 @@ def leaderboard(
     Raises
     ------
     InvalidInputError
-        If there are fewer than two systems, no task that all have, or tasks in which better means
-        higher mixed with tasks in which it means lower.
+        If there are fewer than two systems, no task that all have, tasks in which better means
+        higher mixed with tasks in which it means lower, or rollouts that were made differently and
+        that was not allowed.
     ArtifactError
         If a run is damaged, or a unit has other content in another run.
 
@@ -170,6 +175,8 @@ def leaderboard(
     rates = True
     for task in chosen:
         entries = [table[name][task] for name in names]
+        if not allow_version_change:
+            _check_alike(task, names, entries)
         metric = _metric(task, metrics, names, entries)
         common = _common(task, metric, names, entries, on_mismatch)
         parts[task], groups[task] = common.values, common.groups
@@ -202,6 +209,18 @@ def leaderboard(
         rng=rng,
     )
     return Leaderboard(ranking, tuple(told), tuple(left_out), tuple(filter(None, notes)))
+
+
+def _check_alike(task: str, names: Sequence[str], entries: Sequence["_Entry"]) -> None:
+    """Raise if two systems' rollouts were made in ways that `compare_runs` refuses to compare."""
+    first = entries[0].run.manifest
+    for name, entry in zip(names[1:], entries[1:], strict=True):
+        if not are_rollouts(first, entry.run.manifest):
+            continue
+        try:
+            check_versions(first, entry.run.manifest, [], allow=False)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{task!r}, A is {names[0]}, B is {name}: {error}") from error
 
 
 def _about_rollouts(where: str, metric: str, entry: "_Entry", first: "_Entry") -> list[str]:

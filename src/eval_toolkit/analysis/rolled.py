@@ -4,9 +4,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from eval_toolkit.analysis.differences import Task
+from eval_toolkit.analysis.differences import CurveOf, Task
 
-__all__ = ["changed_settings", "cut_short_note", "rollout_notes", "withheld"]
+__all__ = [
+    "are_rollouts",
+    "changed_settings",
+    "curves_of",
+    "cut_short_note",
+    "rollout_notes",
+    "withheld",
+]
 
 _SETTINGS = ("policy", "depth", "keep", "stop_on_success", "scored_by", "on_error")
 """What makes another number of the same conversations, or other conversations of the same seeds."""
@@ -16,6 +23,23 @@ _CUT = (
     "cut short, of which only failures before that are known: the mean of the others leans towards "
     "failures"
 )
+_INSTEAD = (
+    "the table of failures by turn (`eval-toolkit compare`, `rollouts.compare_survival`) has the "
+    "paired difference of failures"
+)
+_ONE_PATH = ("first", "best")
+"""Policies under which a tree counts as one path."""
+
+
+def are_rollouts(manifest_a: Mapping[str, Any], manifest_b: Mapping[str, Any]) -> bool:
+    """Return whether both are manifests of rollouts.
+
+    Examples
+    --------
+    >>> are_rollouts({"config": {"kind": "rollout"}}, {})
+    False
+    """
+    return _configs(manifest_a, manifest_b) is not None
 
 
 def changed_settings(
@@ -87,11 +111,44 @@ def rollout_notes(manifest_a: Mapping[str, Any], manifest_b: Mapping[str, Any]) 
     return notes
 
 
-def withheld(task: Task, block_a: Mapping[str, Any], block_b: Mapping[str, Any]) -> Task:
+def curves_of(manifest_a: Mapping[str, Any], manifest_b: Mapping[str, Any]) -> dict[str, CurveOf]:
+    """Return by metric which shares of failures of two runs can be had from survival curves.
+
+    That is so where every rollout counts as one path, planned alike in both: its records then say
+    when it failed, or up to when it was seen not to.
+
+    Examples
+    --------
+    >>> config = {"kind": "rollout", "depth": 1, "width": [1], "policy": "expectation"}
+    >>> list(curves_of({"config": config}, {"config": config}))
+    ['failed_by_turn_1', 'attack_success']
+    """
+    configs = _configs(manifest_a, manifest_b)
+    if configs is None:
+        return {}
+    a, b = configs
+    if any(a.get(name) != b.get(name) for name in ("depth", "policy", "on_error")):
+        return {}
+    chains = all(set(config.get("width") or (2,)) == {1} for config in configs)
+    if not (chains or a.get("policy") in _ONE_PATH) or not isinstance(a.get("depth"), int):
+        return {}
+    depth, broken_failed = int(a["depth"]), a.get("on_error") == "as_zero"
+    turns = {f"failed_by_turn_{turn}": turn for turn in range(1, depth + 1)}
+    turns["attack_success"] = depth
+    return {name: CurveOf(turn, depth, broken_failed) for name, turn in turns.items()}
+
+
+def withheld(
+    task: Task,
+    block_a: Mapping[str, Any],
+    block_b: Mapping[str, Any],
+    curves: Mapping[str, CurveOf],
+) -> Task:
     """Return the task without a spec, and why, where conversations of a side were cut short.
 
     A failure before that is known, and that there would have been none is not: a mean over what is
-    known is one over a sample chosen by its outcome.
+    known is one over a sample chosen by its outcome. Where there is a survival curve of the metric
+    the task has it instead.
     """
     counts = {
         side: count
@@ -101,13 +158,14 @@ def withheld(task: Task, block_a: Mapping[str, Any], block_b: Mapping[str, Any])
     if not counts:
         return task
     cut = " and ".join(f"{_counted(n)} of {side}" for side, n in counts.items())
-    return replace(task, spec=None, reason=f"{cut} {_CUT}; see `rollouts.compare_survival`")
+    reason = f"{cut} {_CUT}; {_INSTEAD}"
+    return replace(task, spec=None, reason=reason, curve=curves.get(task.name))
 
 
 def cut_short_note(cells: Mapping[str, Any], metric: str) -> str:
-    """Say that conversations behind a value were cut short, and what that does to it."""
+    """Say that conversations behind a value were cut short, what that does to it, and what to do."""
     count = _censored(cells, metric)
-    return f"{metric}: {_counted(count)} {_CUT}" if count else ""
+    return f"{metric}: {_counted(count)} {_CUT}; {_INSTEAD}" if count else ""
 
 
 def _censored(cells: Mapping[str, Any], metric: str) -> float:

@@ -113,6 +113,14 @@ class CommonUnits:
         (a, in_a), (b, in_b) = self.a.values(column, spec), self.b.values(column, spec)
         return a[self.in_a], b[self.in_b], in_a[self.in_a], in_b[self.in_b]
 
+    def right_or_wrong(self, column: str) -> bool:
+        """Return whether every measured record of a column is 0 or 1, in A and in B."""
+        measured = (
+            side.records.columns[column][side.records.status[column] == "ok"]
+            for side in (self.a, self.b)
+        )
+        return all(bool(np.isin(values, (0.0, 1.0)).all()) for values in measured)
+
     def lacking(self, column: str) -> str:
         """Return which side has no such column: "A", "B", "A and B", or nothing."""
         sides = (("A", self.a), ("B", self.b))

@@ -30,7 +30,7 @@ def failures_table(
     Parameters
     ----------
     cells : mapping of str to MetricResult
-        By name; those without failures have no line.
+        By name; those of which nothing failed or was cut short have no line.
     title : str
         What failed.
     zero : str, default "as zero"
@@ -39,12 +39,12 @@ def failures_table(
     rows = [
         [
             name,
-            f"{100 * cell.details['error_rate']:.2f} %",
+            f"{100 * cell.details['error_rate']:.2f} %" if "error_rate" in cell.details else "",
             *_under(cell.details),
             _in_any_case(cell.details.get("bounds_ci")),
         ]
         for name, cell in cells.items()
-        if "error_rate" in cell.details
+        if "error_rate" in cell.details or "censored" in cell.details
     ]
     return Table(
         ["metric", "failed", "left out", zero, "at worst", "at best", "in any case"], rows, title
@@ -56,9 +56,9 @@ def _in_any_case(ends: list[float] | None) -> str:
 
 
 def _under(details: Mapping[str, Any]) -> list[str]:
-    """Return the value under each policy; where only some exist, the others have no bound."""
+    """Return the value under each policy; beside one that exists, the others have no bound."""
     found = [details.get(policy) for policy in ("exclude", "as_zero", "worst", "best")]
-    none = "" if all(value is None for value in found) else "unbounded"
+    none = "" if found[0] is None else "unbounded"
     return [number(found[0]), *(number(value) or none for value in found[1:])]
 
 

@@ -1,5 +1,6 @@
 """Options that say which model to ask, and how: the same for `run` and `models check`."""
 
+import difflib
 import functools
 import json
 import tomllib
@@ -9,8 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
-from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.models.loading import load_model
+from eval_toolkit.errors import InvalidInputError, PluginError
+from eval_toolkit.models.loading import available_models, load_model
 from eval_toolkit.protocols import Model
 
 __all__ = ["ModelChoice", "is_http", "model_options", "read_arguments"]
@@ -27,7 +28,15 @@ class ModelChoice:
 
     def load(self) -> Model:
         """Return the model; weights and connections wait until they are needed."""
-        return load_model(self.name, self.options)
+        try:
+            return load_model(self.name, self.options)
+        except PluginError as error:
+            kind, colon, _ = self.name.partition(":")
+            near = difflib.get_close_matches(kind, available_models(), n=1)
+            if not colon or not near or getattr(error.__cause__, "name", None) != kind:
+                raise  # a module that is there may lack another
+            hint = f"there is no model {kind!r}; did you mean {near[0]!r}?"
+            raise PluginError(hint) from error
 
 
 _HTTP = (

@@ -16,6 +16,9 @@ __all__ = ["headline_metrics", "with_failures_by_turn"]
 _HEADLINES = ("attack_success", "attack_success_own")
 _REFUSALS = ("refused_first", "over_refusal", "unsafe_refusal")
 _OF_ATTEMPTS = re.compile(r"asr@[0-9]+")
+_NOT_AS_FAILED = (
+    "failures by turn: a turn that broke is not known here; in the other table (as_zero) it failed"
+)
 
 
 def headline_metrics(runs: Sequence[Run]) -> list[str]:
@@ -56,6 +59,8 @@ def with_failures_by_turn(page: Page, runs: Sequence[Run], confidence: float) ->
     """
     found = _failures_by_turn(runs, confidence)
     tables, notes = _shown(found)
+    if tables and runs[0].manifest["config"].get("on_error") == "as_zero":
+        notes.append(_NOT_AS_FAILED)
     return replace(
         page,
         payload={**page.payload, "survival": found},

@@ -7,10 +7,10 @@ from eval_toolkit.cli._cells import (
     failures_table,
     interval,
     judged,
-    reasons,
     took,
     with_interval,
 )
+from eval_toolkit.cli._rollout_notes import about_metrics, about_rollouts, count
 from eval_toolkit.cli._show import Page, Table
 from eval_toolkit.cli._text import number
 from eval_toolkit.errors import UndefinedMetricError
@@ -78,7 +78,7 @@ def rollout_page(done: RolloutRun) -> Page:
     """Return the tables of a run."""
     shown = _shown(done)
     spent = [took(done), *map(judged, done.judges.items())]
-    notes = [*_about_metrics(done, shown), *spent, *_about_rollouts(done, asks=True)]
+    notes = [*about_metrics(done, shown), *spent, *about_rollouts(done, asks=True)]
     return Page("rollouts", done.to_dict(), _lead(done), _tables(done, shown), notes)
 
 
@@ -86,14 +86,14 @@ def rescored_page(done: RolloutRun) -> Page:
     """Return the tables of stored rollouts that were scored again."""
     shown = _shown(done)
     spent = [took(done)] if done.n_requests else []
-    notes = [*_about_metrics(done, shown), *spent, *_about_rollouts(done, asks=False)]
+    notes = [*about_metrics(done, shown), *spent, *about_rollouts(done, asks=False)]
     return Page("rollouts, scored again", done.to_dict(), _lead(done), _tables(done, shown), notes)
 
 
 def _tables(done: RolloutRun, shown: Mapping[str, str]) -> list[Table]:
     tables = [_overall(done, shown), *_by_turn(done), *_by_attack(done), *_by_category(done)]
     cells = {name: done.card[name] for name in shown if name not in _NEITHER_GOOD_NOR_BAD}
-    failures = failures_table(cells, "rollouts that broke", zero="as failed")
+    failures = failures_table(cells, "rollouts that broke or were cut short", zero="as failed")
     return [*tables, failures] if failures.rows else tables
 
 
@@ -222,7 +222,7 @@ def _overall(done: RolloutRun, shown: Mapping[str, str]) -> Table:
             name,
             number(cell.value) or cell.status,
             interval(cell),
-            "" if cell.n_units is None else f"{cell.n_units:,}",
+            "" if cell.n_units is None or cell.value is None else f"{cell.n_units:,}",
             *(f"{column[at]:,}" for column in counts.values()),
             shown[name],
         ]
@@ -245,6 +245,8 @@ def _by_turn(done: RolloutRun) -> list[Table]:
     header = ["turn", "at risk", "failed", "not failed", *columns]
     kept = [at for at in range(len(header)) if at < 4 or any(row[at] for row in rows)]
     title = "turn by turn: conversations in which the target has not failed yet (Kaplan–Meier)"
+    if config["on_error"] == "as_zero" and done.n_errors:
+        title += "; what broke is left out from there on"
     return [Table([header[at] for at in kept], [[row[at] for at in kept] for row in rows], title)]
 
 
@@ -279,15 +281,10 @@ def _held(done: RolloutRun) -> Iterator[tuple[Any, ...]]:
         except UndefinedMetricError:  # nobody was seen for so long
             gone = None
         if gone is None:
-            yield turn, _count(at_risk), _count(failed), ""
+            yield turn, count(at_risk), count(failed), ""
             continue
         held = [1.0 - gone.point_estimate, 1.0 - gone.ci_high, 1.0 - gone.ci_low]
-        yield turn, _count(at_risk), _count(failed), "{} [{}, {}]".format(*map(number, held))
-
-
-def _count(weight: float) -> str:
-    """Return a number of conversations; on trees they are weighted, and may be no whole number."""
-    return f"{weight:,.2f}".removesuffix(".00")
+        yield turn, count(at_risk), count(failed), "{} [{}, {}]".format(*map(number, held))
 
 
 def _by_attack(done: RolloutRun) -> list[Table]:
@@ -323,43 +320,3 @@ def _by_category(done: RolloutRun) -> list[Table]:
 
 def _units_of(part: Any) -> int:
     return max((cell.n_units or 0 for cell in part.values()), default=0)
-
-
-def _about_metrics(done: RolloutRun, shown: Mapping[str, str]) -> list[str]:
-    """Say once why values have no interval, and that there is more."""
-    why: dict[str, list[str]] = {}
-    for name in shown:
-        cell = done.card[name]
-        if cell.value is not None and cell.ci is None and cell.reason:
-            why.setdefault(cell.reason, []).append(name)
-    notes = [f"no interval for {', '.join(names)}: {reason}" for reason, names in why.items()]
-    more = [name for name in done.card if name not in shown and "_turn_" not in name]
-    if more:
-        notes.append(f"{len(more)} more metrics in --json: {', '.join(more[:3])}, …")
-    return notes
-
-
-def _about_rollouts(done: RolloutRun, *, asks: bool) -> list[str]:
-    """Say what came of the rollouts that have no value, and where they are kept."""
-    notes = list(done.notes)
-    of = f"of {done.n_rollouts:,} rollouts"
-    if done.n_errors:
-        again = "; the same command asks again" if asks and done.run is not None else ""
-        notes.append(
-            f"{done.n_errors:,} {of} broke before the target failed, so whether it would have is "
-            f"not known{again}"
-        )
-        notes += reasons(done.records, (_SUCCESS,))
-    if done.n_skipped and done.results["config"]["scored_by"] is not None:
-        notes.append(
-            f"{done.n_skipped:,} {of} were cut short or not scored, so that it is not known"
-        )
-        notes += reasons(done.records, (_SUCCESS,), status="skipped")
-    unseen = done.more["survival"].get("n_unobserved")
-    if done.more["survival"]["status"] == "ok" and (done.n_errors or done.n_skipped):
-        least = f"; of {_count(unseen)} no turn was seen" if unseen else ""
-        notes.append(f"turn by turn such conversations count up to where they ended{least}")
-    if done.run is not None:
-        notes.append(f"run {done.run.path}")
-        notes.append(f"what was said: eval-toolkit transcripts {done.run.path}")
-    return notes

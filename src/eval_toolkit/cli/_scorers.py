@@ -10,6 +10,7 @@ import click
 
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.rollouts.scorers import load_scorer
+from eval_toolkit.rollouts.scorers.base import check_ready
 
 __all__ = ["about", "load_scorers"]
 
@@ -27,7 +28,11 @@ def about(option: str) -> Iterator[None]:
 
 
 def load_scorers(specs: Sequence[str]) -> list[Any]:
-    """Return the scorers; none whose threshold is beyond its numbers, and no two of one name."""
+    """Return the scorers, each ready to be asked; none whose threshold is beyond its numbers.
+
+    No two have the same name. What one lacks (weights, an extra) is raised here, before a model is
+    asked.
+    """
     made: list[Any] = []
     for spec in specs:
         with about(f"--scorer {spec}"):
@@ -41,4 +46,5 @@ def load_scorers(specs: Sequence[str]) -> list[Any]:
         if any(one.name == scorer.name for one in made):
             raise click.UsageError(f"two --scorer are called {scorer.name!r}; leave one out")
         made.append(scorer)
+    check_ready(made)
     return made

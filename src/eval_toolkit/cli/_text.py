@@ -22,6 +22,7 @@ _PHRASES = {
     "`costs` names": "--cost names",
     "attempts; ask for at least ": "attempts; say --attempts ",
     "rollouts; ask for at least ": "rollouts; say --rollouts-per-seed ",
+    "writing it was interrupted": "writing it was interrupted; eval-toolkit doctor says what to do",
     "give one of them another `name`": "name one of them otherwise, as in bleu{name='other'}, "
     "if `graders show` lists that option, or leave it out",
     "name them with a mapping where": "name them, NAME=RUN, where",
@@ -48,6 +49,7 @@ _OTHER_NAMES = {
     "tokens": "--max-total-tokens",
     "calls": "--max-calls",
 }
+_MORE_ROLLOUTS = re.compile(r"(?<= rollouts); ask for at least \d+")
 _ARGUMENT = re.compile(r"`(\w+)`")
 _SET = re.compile(r"pass (\w+)=True|\b(\w+)='([^']*)'|option '(\w+)'")
 
@@ -68,6 +70,8 @@ def in_options(message: str, command: click.Command | None = None) -> str:
     options = _options_of(command)
     if "pairs" not in options:
         message = message.replace(_PAIRS, "")
+    if command is not None and "rollouts_per_seed" not in options:  # of rollouts that were made
+        message = _MORE_ROLLOUTS.sub("", message)
     for phrase, said in _PHRASES.items():
         message = message.replace(phrase, said)
 

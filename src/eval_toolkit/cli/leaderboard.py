@@ -16,6 +16,9 @@ from eval_toolkit.tasks.suites.running import SUITE_FILE
 
 __all__ = ["leaderboard"]
 
+_PASSED_ON = ("adjust", "on_mismatch", "allow_version_change", "confidence", "seed")
+_NO_SPREAD = "skipped: the differences do not vary"
+
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN... | NAME=RUN...")
@@ -35,6 +38,11 @@ __all__ = ["leaderboard"]
     default="raise",
     show_default=True,
     help="What to do with items of one id whose content differs.",
+)
+@click.option(
+    "--allow-version-change",
+    is_flag=True,
+    help="Rank runs of rollouts although a scorer or setting of theirs has changed.",
 )
 @click.option(
     "--confidence",
@@ -60,7 +68,7 @@ def leaderboard(
         tasks=list(tasks) or None,
         method="bayes" if bayes else "bootstrap",
         n_draws=draws,
-        **{name: given[name] for name in ("adjust", "on_mismatch", "confidence", "seed")},
+        **{name: given[name] for name in _PASSED_ON},
     )
     output.emit(_page(board), inputs=[run.partition("=")[2] or run for run in runs])
 
@@ -118,7 +126,7 @@ def _page(board: Leaderboard) -> Page:
         [
             f"{pair.a} − {pair.b}",
             f"{pair.difference:+.4f}",
-            f"{pair.ci_low:+.4f} to {pair.ci_high:+.4f}",
+            _between(pair.ci_low, pair.ci_high),
             f"{pair.p_adjusted:.3g}",
             f"{pair.better} is better" if pair.better else "not told apart",
         ]
@@ -146,6 +154,13 @@ def _page(board: Leaderboard) -> Page:
             ),
         ],
     )
+
+
+def _between(low: float | None, high: float | None) -> str:
+    """Return an interval of differences, or why there is none."""
+    if low is None or high is None:
+        return _NO_SPREAD
+    return f"{low:+.4f} to {high:+.4f}"
 
 
 def _range(low: int, high: int) -> str:

@@ -47,16 +47,20 @@ def list_(output: Output) -> None:
 
 
 @models.command()
+@click.argument("which", required=False, type=click.Choice(list(WEIGHTS)))
 @click.option("--only", type=click.Choice(list(WEIGHTS)), help="One of them; all by default.")
 @click.option("--force", is_flag=True, help="Fetch again although it is there.")
-def fetch(only: str | None, force: bool) -> None:
+def fetch(which: str | None, only: str | None, force: bool) -> None:
     """Fetch weights, check their hashes, keep them in the cache folder.
 
     Those of the embedded model (93 MB) and of the toxicity scorer (8 MB).
     """
-    for which in WEIGHTS if only is None else [only]:
+    if which and only and which != only:
+        raise click.UsageError(f"{which} and --only {only}; name one of them")
+    wanted = which or only
+    for name in [wanted] if wanted else WEIGHTS:
         started = time.perf_counter()
-        path = fetch_weights(which, force=force)
+        path = fetch_weights(name, force=force)
         say(f"{path} is there, its hash is right ({time.perf_counter() - started:.1f} s)")
 
 

@@ -1,6 +1,7 @@
 """``eval-toolkit rollout``: a tester talks to a target, turn by turn, and scorers look on."""
 
 import contextlib
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -72,9 +73,10 @@ def _sampling_options(command: Any) -> Any:
         click.option("--policy", type=click.Choice(POLICIES),
                      help="What a rollout that branches counts as.  [default: expectation; best "
                      "where only the worst branches go on]"),
-        click.option("--max-calls", type=click.IntRange(1), help="Budget of requests."),
+        click.option("--max-calls", type=click.IntRange(1), help="Budget of requests to tester and target; "
+                     "judges come on top."),
         click.option("--max-total-tokens", type=click.IntRange(1), help="Budget of tokens, counted after every few "
-                     "requests."),
+                     "requests; judges come on top."),
         click.option("--seed", default=DEFAULT_SEED, show_default=True, type=click.IntRange(0),
                      help="Of everything that is drawn."),
     ]  # fmt: skip
@@ -100,8 +102,9 @@ class _WithNames(click.Command):
     multiple=True,
     required=True,
     metavar="ATTACK",
-    help="An attack as listed below, or several around each other: role_play+base64; or a model, "
-    "which refines its probes. Repeatable: a branch each.",
+    help="An attack as listed below, with its options behind it: scripted{probes=['Hi.', '{goal}']}; "
+    "or several around each other: role_play+base64; or a model, which refines its probes. "
+    "Repeatable: a branch each.",
 )
 @click.option("--tester-model", metavar="MODEL", help="For attacks that ask a model.")
 @click.option("--target", required=True, metavar="MODEL", help="Who is tested (`models list`).")
@@ -219,6 +222,7 @@ def _attack(name: str, model: Model | None, loaded: _Loaded) -> Any:
 
     if not name.strip():
         raise click.UsageError("--tester is empty; name an attack or a model")
+    _refuse_mistaken(name)
     if not _names_an_attack(name):
         try:
             return as_attack(loaded(name))
@@ -229,6 +233,20 @@ def _attack(name: str, model: Model | None, loaded: _Loaded) -> Any:
             return load_attack(name, model=model)
     with about(f"--tester {name}"):
         return load_attack(name)
+
+
+def _refuse_mistaken(name: str) -> None:
+    """Refuse what names a model or a class, and is meant as an attack: say what to write."""
+    kind, _, text = name.partition(":")
+    if kind.strip() == "scripted" and text and "<prompt>" not in text:
+        plain = text.isprintable() and "'" not in text
+        probe = f"'{text}'" if plain else json.dumps(text, ensure_ascii=False)
+        raise click.UsageError(
+            f"--tester {name} is a model whose every reply is that text; for probes write "
+            f"scripted{{probes=[{probe}]}}, for a model's reply scripted:<prompt>…</prompt>"
+        )
+    if name.partition("{")[0].strip() == "mixed":
+        raise click.UsageError("--tester mixed: give --tester several times, a branch for each")
 
 
 def _asks(attack: Any, model: Model) -> bool:

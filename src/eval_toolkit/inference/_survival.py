@@ -63,6 +63,13 @@ class Observed:
         """Return the place of the last time that is not after ``time``, −1 where there is none."""
         return int(np.searchsorted(self.times, time, side="right")) - 1
 
+    def plain_share_of(self, time: float) -> int:
+        """Return of how many independent rows survival up to a time is the plain share, else 0."""
+        early = ~self.events & (self.times[self.at] < time)
+        if self.grouped or self.weighted or early.any() or len(self.at) < self.n_units:
+            return 0
+        return len(self.at)
+
     def worth(self, time: float) -> float:
         """Return how many equally weighted independent groups are at risk at a time.
 

@@ -1,7 +1,7 @@
 """Time to failure with censoring: Kaplan and Meier's curve for rows, groups and weighted trees."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ from eval_toolkit.inference._survival import (
     variance_of_sum,
     without_events,
 )
+from eval_toolkit.inference.proportions import wilson_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
 __all__ = ["SurvivalCurve", "SurvivalMethod", "kaplan_meier"]
@@ -70,6 +71,8 @@ class SurvivalCurve:
     reason: str = ""
     """Why intervals are not those that were asked for; empty when they are."""
     _observed: Observed | None = field(default=None, repr=False)
+    _asked: bool = field(default=False, repr=False)
+    """Whether the method was asked for."""
 
     @property
     def median(self) -> float | None:
@@ -107,7 +110,9 @@ class SurvivalCurve:
         Returns
         -------
         BootstrapCI
-            Without resamples; never of zero width.
+            Without resamples; never of zero width. Wilson's where it is the plain share of
+            independent rows: none ended before the time without failing or was not observed at
+            all, none has a weight, and no method was asked for. Otherwise that of the curve.
 
         Raises
         ------
@@ -120,11 +125,18 @@ class SurvivalCurve:
         --------
         >>> curve = kaplan_meier([1, 2, 3, 3, 3], [1, 1, 0, 0, 0])
         >>> f"{curve.failure_by(2):.2f}"
-        '0.40 [0.12, 0.87]'
+        '0.40 [0.12, 0.77]'
         """
         seen, when = self._up_to(time)
         place = seen.last_at(when)
         survival = float(seen.survival[place]) if place >= 0 else 1.0
+        n = seen.plain_share_of(when)
+        if n and not self._asked:
+            failed = round(n * (1.0 - survival))
+            wilson = wilson_interval(failed, n, confidence=self.confidence)
+            ends = float(wilson.low), float(wilson.high)  # type: ignore[arg-type]
+            found = self._interval(failed / n, *ends)
+            return replace(found, method="wilson", reason="")
         if survival == 1.0:
             low, high = without_events(seen, when, self.confidence), 1.0
         else:
@@ -345,6 +357,7 @@ def kaplan_meier(
         n_groups=seen.n_groups if seen.grouped else None,
         reason="; ".join(_reasons(seen, how, lonely=lonely, alike=alike)),
         _observed=seen,
+        _asked=method is not None,
     )
 
 

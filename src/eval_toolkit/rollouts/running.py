@@ -22,6 +22,7 @@ from eval_toolkit.rollouts.measures.results import Measuring
 from eval_toolkit.rollouts.rolloutrun import RolloutRun, judges_of
 from eval_toolkit.rollouts.sampling import TreeSampler
 from eval_toolkit.rollouts.scorers import asked_through
+from eval_toolkit.rollouts.scorers.base import check_ready
 from eval_toolkit.rollouts.seeds import SeedPrompt, seed_prompts
 from eval_toolkit.rollouts.storing import StoredRollouts
 from eval_toolkit.rollouts.system import System
@@ -115,7 +116,10 @@ def run_rollouts(
         If the folder holds a run of another system or seed, or an unfinished one that ended or
         chose its conversations otherwise; or another process writes it.
     ModelError
-        If a model or a function fails for good; what was answered is kept.
+        If a model or a function fails for good; what was answered is kept. Before anything is
+        asked, if a scorer lacks its weights.
+    MissingExtraError
+        Before anything is asked, if a scorer needs something that is not installed.
 
     Examples
     --------
@@ -161,6 +165,7 @@ def run_rollouts(
     )
     if budget is not None and not isinstance(budget, Budget):
         raise InvalidTypeError(f"`budget` is {budget!r:.80}; it must be a Budget")
+    check_ready(system.scorers)
     with ExitStack() as stack:
         rolling = _Rolling(
             sampler=sampler,

@@ -346,7 +346,26 @@ def _check_states(live: Sequence[Live]) -> None:
     from eval_toolkit.rollouts.turns import turns_table
 
     made = [one for one in live if not isinstance(one.state, str)]
-    turns_table(Graph(one.state, unit_id=one.graph.unit_id) for one in made)
+    try:
+        turns_table(Graph(one.state, unit_id=one.graph.unit_id) for one in made)
+    except InvalidTypeError:
+        for one in made:
+            _check_state(one)
+        raise
+
+
+def _check_state(one: Live) -> None:
+    """Raise if the state could not be stored, and say which method returned it."""
+    from eval_toolkit.rollouts.turns import turns_table
+
+    try:
+        turns_table([Graph(one.state, unit_id=one.graph.unit_id)])
+    except InvalidTypeError:
+        method = "start" if one.node is None else "advance"
+        raise InvalidTypeError(
+            f"unit {one.graph.unit_id!r}: the state that `{method}` returned is "
+            f"{type(one.state).__name__} {one.state!r:.60}; only texts and plain JSON can be stored"
+        ) from None
 
 
 def chooses(widths: Sequence[int], keep: int | None) -> bool:

@@ -164,11 +164,25 @@ class StoredRollouts:
                 f"{self.folder}: holds rollouts that were scored again, of run "
                 f"{begun['rescored'].get('run_id')}; choose another folder"
             )
+        self._refuse_other_speaker(there.get("system") or {})
         refuse_changed(self.folder, there, self.config, _IDENTITY)
         if begun.get(_DIGEST) not in (None, self.digest):
             raise ArtifactError(
                 f"{self.folder}: the run there is of a system that differs in a part that is not "
                 "stored (a secret, by its name); choose another folder"
+            )
+
+    def _refuse_other_speaker(self, there: Mapping[str, Any]) -> None:
+        """Raise if the folder's run is of another tester or target: digests would not say so."""
+        for who in ("tester", "target"):
+            old, new = there.get(who), self.config["system"][who]
+            if old == new or not isinstance(old, Mapping):
+                continue
+            names = f"{old.get('name')!r:.60}, here {new['name']!r:.60}"
+            if old.get("name") == new["name"]:
+                names = f"both are called {new['name']!r:.60}"
+            raise ArtifactError(
+                f"{self.folder}: the run there has another {who} ({names}); choose another folder"
             )
 
     def _refuse_reshaped(self, opened: OpenRun, answered: Collection[Key]) -> None:

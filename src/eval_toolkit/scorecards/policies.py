@@ -71,7 +71,8 @@ def with_error_policies(
     Returns
     -------
     Scorecard
-        Where attempts failed, ``details`` hold ``error_rate`` and what the value is with them left
+        Where attempts failed, ``details`` hold ``error_rate`` (among those that were not skipped, or
+        were cut short) and what the value is with them left
         out (``exclude``), counted as 0 (``as_zero``; as the worst where 0 is best), and at the worst
         and best they could have been (``worst``, ``best``; ``low`` and ``high`` where neither
         direction is better; None where there is no bound). ``bounds_ci`` holds the mean whatever
@@ -142,9 +143,11 @@ def _under_policies(
     of_record = None if by is None else records.slices[by].astype(str)
     names = [] if of_record is None else np.unique(of_record).tolist()
     failed = records.status[spec.column] == "error"
-    told: dict[_Place, dict[str, Any]] = {_Over.UNITS: _counts(failed, cut)}
+    # Skipped for a reason of its own, a record could not have failed either.
+    asked = cut | (records.status[spec.column] != "skipped")
+    told: dict[_Place, dict[str, Any]] = {_Over.UNITS: _counts(failed[asked], cut[asked])}
     for name in names:
-        mine = of_record == name
+        mine = asked & (of_record == name)
         told[name] = _counts(failed[mine], cut[mine])
     told[_Over.PARTS] = dict(told[_Over.UNITS])
     masks = {} if of_record is None else {name: of_record[starts] == name for name in names}
@@ -178,7 +181,7 @@ def _under_policies(
 
 
 def _counts(failed: BoolArray, cut: BoolArray) -> dict[str, Any]:
-    """Return how many attempts failed, as a share, and how many were cut short."""
+    """Return how many of some attempts failed, as a share, and how many were cut short."""
     found: dict[str, Any] = {"error_rate": float(failed.mean())} if failed.any() else {}
     return found | ({"censored": int(cut.sum())} if cut.any() else {})
 

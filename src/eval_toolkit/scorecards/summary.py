@@ -88,7 +88,7 @@ def summarise(
     on_error : {"exclude", "as_zero", "fail"}, default "exclude"
         What a record with status "error" counts as; excluded ones are counted in ``n_errors``.
         Where 0 would be the best there is, "as_zero" counts the worst value instead, and a metric
-        without one is skipped.
+        without one is skipped. A mean of which neither direction is better leaves them out.
     confidence : float, default 0.95
         Nominal coverage.
     method : str, optional
@@ -221,7 +221,10 @@ def _nothing(units: Units, why: str) -> MetricResult:
 
 
 def _is_unbounded(n_errors: int, spec: ColumnSpec | SumsSpec, options: Options) -> bool:
-    return options.on_error == "as_zero" and n_errors > 0 and value_of_failure(spec) is None
+    """Return whether a failure must count as the worst, and there is no worst value."""
+    neither = isinstance(spec, ColumnSpec) and spec.higher_is_better is None
+    as_zero = options.on_error == "as_zero" and n_errors > 0
+    return as_zero and not neither and value_of_failure(spec) is None
 
 
 def _unbounded(n_errors: int, spec: ColumnSpec | SumsSpec) -> MetricResult:
@@ -285,12 +288,13 @@ def _mean_cell(units: Units, spec: ColumnSpec, options: Options, why: str) -> Me
         cell = MetricResult(
             value, "ok", reason, ci, n_units=units.plan.n_rows, n_groups=units.plan.n_groups
         )
-        return _described(_counted(cell, units), values, units.plan, spec)
+        cell = _left_out(_counted(cell, units), spec, options)
+        return _described(cell, values, units.plan, spec)
     labels = np.zeros(len(values), dtype=np.bool_)
     bounds = (0.0, 1.0) if binary else spec.bounds
     of_scores = replace(spec, column="score", bounds=bounds)
     cell = metric_cells(labels, values, [of_scores], units.plan, options.how)[spec.name]
-    return _described(_counted(cell, units), values, units.plan, spec)
+    return _described(_left_out(_counted(cell, units), spec, options), values, units.plan, spec)
 
 
 @dataclass(frozen=True)
@@ -334,6 +338,14 @@ def _jackknifed(columns: Sequence[FloatArray], spec: SumsSpec, plan: Plan) -> fl
     sums = np.stack([np.bincount(of_row, column, plan.n_groups) for column in columns], axis=1)
     left_out = spec.of_sums(sums.sum(axis=0) - sums)
     return None if np.isnan(left_out).any() else jackknife_se(left_out)
+
+
+def _left_out(cell: MetricResult, spec: ColumnSpec, options: Options) -> MetricResult:
+    """Say that failures do not count under "as_zero" where neither direction is worse."""
+    if options.on_error != "as_zero" or not cell.n_errors or spec.higher_is_better is not None:
+        return cell
+    note = f"{cell.n_errors} errors are left out: neither direction is worse"
+    return _noted(cell, note)
 
 
 def _described(

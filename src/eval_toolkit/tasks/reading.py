@@ -5,9 +5,7 @@ not depend on the other rows, since a row is known by its content.
 """
 
 import csv
-import gzip
 import io
-import json
 import math
 from collections.abc import Iterable, Mapping
 from datetime import date, time
@@ -64,35 +62,13 @@ def read_rows(path: Path, split: str, *, only_named: bool = False) -> list[Row]:
     return _cells(path, None if media == _tables.CSV else "\t")
 
 
-def _text(path: Path) -> str:
-    opener = gzip.open if path.suffix.lower() == ".gz" else open
-    try:
-        with opener(path, "rb") as stream:
-            text = str(stream.read(), "utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ArtifactError(f"{path}: byte {error.start} is not UTF-8") from None
-    except (OSError, EOFError) as error:
-        raise ArtifactError(f"{path}: cannot be read: {error}") from error
-    if not text.strip():
-        raise ArtifactError(f"{path}: the file is empty")
-    return text
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def _parsed(text: str, place: str) -> Any:
-    try:
-        return json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
-        raise ArtifactError(f"{place}: not JSON: {error}") from None
-
-
 def _lines(path: Path) -> list[Row]:
-    numbered = [(n, line) for n, line in enumerate(_text(path).split("\n"), 1) if line.strip()]
+    numbered = [
+        (n, line) for n, line in enumerate(_tables.read_text(path).split("\n"), 1) if line.strip()
+    ]
     return [
-        _object(_parsed(line, f"{path}: line {n}"), f"{path}: line {n}") for n, line in numbered
+        _object(_tables.parsed_json(line, f"{path}: line {n}"), f"{path}: line {n}")
+        for n, line in numbered
     ]
 
 
@@ -103,7 +79,7 @@ def _object(value: Any, place: str) -> Row:
 
 
 def _of_document(path: Path, split: str, only_named: bool) -> list[Row]:
-    payload = _parsed(_text(path), str(path))
+    payload = _tables.parsed_json(_tables.read_text(path), str(path))
     if isinstance(payload, dict) and isinstance(payload.get(split), list):
         payload = payload[split]
     elif only_named:
@@ -120,7 +96,7 @@ def _of_document(path: Path, split: str, only_named: bool) -> list[Row]:
 
 
 def _cells(path: Path, separator: str | None) -> list[Row]:
-    text = _text(path)
+    text = _tables.read_text(path)
     if separator is None:
         first = text.split("\n", 1)[0]
         separator = max(
@@ -150,7 +126,7 @@ def _cells(path: Path, separator: str | None) -> list[Row]:
 
 def read_labels(path: Path) -> list[Any]:
     """Return the labels of a file with one per line: numbers as numbers, the rest as text."""
-    lines = [line.strip() for line in _text(path).splitlines() if line.strip()]
+    lines = [line.strip() for line in _tables.read_text(path).splitlines() if line.strip()]
     return [int(line) if line.lstrip("-").isdecimal() else line for line in lines]
 
 

@@ -209,9 +209,26 @@ class TestSeveralRollouts:
         assert bounds[0] == pytest.approx(1.0 - 0.025 ** (1 / 10))  # Clopper and Pearson, 10 seeds
 
     def test_one_rollout_of_each_independent_seed_keeps_wilsons_interval(self):
-        cell = carded([chain(n < 6, unit=f"s{n:02d}") for n in range(20)])["attack_success"]
+        graphs = [chain(n < 6, unit=f"s{n:02d}") for n in range(20)]
+        cell = carded(graphs)["attack_success"]
         wilson = wilson_interval(6, 20)
         assert (cell.ci.method, cell.ci.ci_low) == ("wilson", float(wilson.low))
+        curve = survival(graphs).failure_by(1)  # one number has one interval
+        assert (curve.method, curve.ci_low, curve.ci_high) == (
+            "wilson",
+            cell.ci.ci_low,
+            cell.ci.ci_high,
+        )
+        broken = [*graphs, chain(False, ended="error", unit="b")]
+        assert survival(broken).failure_by(2).method == "log-log"
+
+    @pytest.mark.parametrize(("failures", "n"), [(0, 3), (1, 8), (30, 30)])
+    def test_curve_and_cell_agree_at_the_ends_too(self, failures, n):
+        curve = kaplan_meier([1] * n, [True] * failures + [False] * (n - failures)).failure_by(1)
+        wilson = wilson_interval(failures, n)
+        assert (curve.ci_low, curve.ci_high) == pytest.approx((wilson.low, wilson.high))
+        asked = kaplan_meier([1, 1, 2, 2], [1, 0, 1, 0], method="log-log").failure_by(1)
+        assert asked.method == "log-log"
 
     def test_every_seed_weighs_the_same_however_often_it_was_rolled_out(self):
         graphs = [chain(True, unit="a", attempt=n) for n in range(1, 10)]
@@ -388,10 +405,7 @@ def test_what_the_end_alone_says_is_not_known_of_a_turn_before():
 class TestOtherMeans:
     def test_what_is_known_early_says_so(self):
         graphs = [chain(True, unit="a"), chain(False, ended="skipped", unit="b"), chain(False, False, unit="c")]  # fmt: skip
-        for graph in graphs:
-            for one in graph.nodes():
-                one.scores["tox:probe"] = 0.0
-        cell = carded(graphs)["unprovoked_success"]
+        cell = carded(graphs, metrics=[ms.asr_at_k(1)])["asr@1"]
         assert (cell.value, cell.details["censored"]) == (0.5, 1)
         assert (cell.details["best"], cell.details["worst"]) == pytest.approx((1 / 3, 2 / 3))
         assert "1 cut short among 3 rollouts" in cell.reason
@@ -485,7 +499,77 @@ class TestColumns:
 
 
 def test_few_rows_say_so():
-    few = kaplan_meier([1, 2, 3, 3, 3], [1, 1, 0, 0, 0])
+    few = kaplan_meier([1, 1, 2, 3, 3], [1, 0, 1, 0, 0])
     assert few.failure_by(2).reason == "5 rows: with fewer than 20 intervals may cover less"
     assert kaplan_meier([3] * 20, [0] * 20).reason == ""
     assert kaplan_meier([3] * 5, [0] * 5, method="beta-product").reason == ""
+
+
+class TestUnprovoked:
+    """A failure that no probe provoked is a failure: the one share is a part of the other."""
+
+    @staticmethod
+    def flagged(graphs, provoked):
+        for graph in graphs:
+            for one in graph.nodes():
+                one.scores["tox:probe"] = float(provoked(graph))
+        return graphs
+
+    def test_it_is_a_part_of_the_failures_of_the_curve(self):
+        rng = np.random.default_rng(7)
+        for _ in range(20):
+            graphs = self.flagged(drawn(rng, 40, lost=0.2), lambda graph: False)
+            card = carded(graphs)
+            part, whole = card["unprovoked_success"], card["attack_success"]
+            # Nothing was provoked, so they are one share.
+            assert part.value == pytest.approx(whole.value)
+            assert part.details["best"] <= part.value <= part.details["worst"]
+
+    def test_provoked_failures_are_the_rest(self):
+        graphs = drawn(np.random.default_rng(8), 60, lost=0.2)
+        even = carded(self.flagged(graphs, lambda g: int(g.unit_id[1:]) % 2))
+        odd = carded(self.flagged(graphs, lambda g: 1 - int(g.unit_id[1:]) % 2))
+        total = even["unprovoked_success"].value + odd["unprovoked_success"].value
+        assert 0.0 < even["unprovoked_success"].value < even["attack_success"].value
+        assert total == pytest.approx(even["attack_success"].value)  # causes add up
+
+    def test_a_budget_leaves_none(self):
+        graphs = [chain(True, unit="a"), *(chain(False, ended="skipped", unit=u) for u in "bc")]
+        cell = carded(self.flagged(graphs, lambda g: False), depth=3)["unprovoked_success"]
+        assert (cell.value, cell.status, cell.ci) == (None, "skipped", None)
+        assert "nobody was observed beyond 1" in cell.reason
+        assert (cell.details["best"], cell.details["worst"]) == pytest.approx((1 / 3, 1.0))
+
+    def test_what_broke_counts_where_that_is_asked(self):
+        graphs = [chain(True, unit="a"), chain(None, unit="b"), chain(False, unit="c")]
+        self.flagged([graphs[0], graphs[2]], lambda g: False)
+        cell = carded(graphs, on_error="as_zero")["unprovoked_success"]
+        assert (cell.value, cell.n_units) == (pytest.approx(2 / 3), 3)
+        assert (cell.details["exclude"], cell.details["as_zero"]) == pytest.approx((1 / 2, 2 / 3))
+
+    def test_of_trees_there_are_bounds_alone(self):
+        graph = Graph("Go", [node(True), node(None)], unit_id="s")
+        cell = carded(self.flagged([graph], lambda g: False))["unprovoked_success"]
+        assert (cell.value, cell.status) == (None, "skipped")
+
+
+class TestAsFailures:
+    def test_cells_say_what_counts(self):
+        graphs = [
+            chain(False, True, unit="a"),
+            chain(None, unit="b"),
+            chain(False, False, unit="c"),
+        ]
+        cell = carded(graphs, on_error="as_zero")["attack_success"]
+        assert (cell.value, cell.n_units) == (pytest.approx(2 / 3), 3)
+        assert cell.reason.startswith("1 of 3 rollouts broke and count as the worst")
+        assert "up to where they were seen" not in cell.reason
+
+    def test_what_has_no_worst_is_left_out(self):
+        graphs = [chain(False, unit="a"), chain(None, unit="b")]
+        seeds = [SeedPrompt(unit, id=unit) for unit in "ab"]
+        records = measure_rollouts(graphs, seeds, [TOX])
+        metric = [ms.mean_of("tox_mean", higher_is_better=None)]
+        cell = rollout_scorecard(records, metric, graphs=graphs, on_error="as_zero")["tox_mean"]
+        assert (cell.value, cell.n_units, cell.n_errors) == (0.0, 1, 1)
+        assert "1 errors are left out: neither direction is worse" in cell.reason

@@ -133,10 +133,11 @@ def test_a_part_without_a_name_is_not_taken_for_the_whole():
     assert "error_rate" not in card.slices[""]["right"].details
 
 
-def test_without_a_direction_a_failure_counts_as_nothing():
+def test_without_a_direction_a_failure_is_left_out():
     records = Records.from_columns({"n_turns": [1.0, None]}, status={"n_turns": ["ok", "error"]})
     cell = rollout_scorecard(records, on_error="as_zero")["n_turns"]
-    assert (cell.value, cell.status) == (None, "skipped")
+    assert (cell.value, cell.status, cell.n_units, cell.n_errors) == (1.0, "ok", 1, 1)
+    assert cell.reason.startswith("1 errors are left out: neither direction is worse")
     with pytest.raises(InvalidInputError, match="on_error is 'fail'"):
         rollout_scorecard(records, on_error="fail")
 

@@ -493,3 +493,16 @@ def test_two_targets_are_compared_on_the_same_seeds(tmp_path):
     assert cell.delta == pytest.approx(-0.75)
     assert cell.n_units == 12
     assert cell.verdict == "better"
+
+
+def test_a_reward_that_always_raises_is_a_column_of_errors():
+    class Unrewarding(System):
+        def reward(self, states, probes, responses):
+            raise ZeroDivisionError("no prices")
+
+    done = run_rollouts(Unrewarding(["Please."], ["No."], grr), ["a", "b"], depth=2)
+    cell = done.card["reward"]
+    assert (cell.value, cell.status, cell.n_errors) == (None, "error", 2)
+    assert done.card["attack_success"].value == 0.0  # the turns themselves took place
+    (note,) = [note for note in rollout_page(done).notes if note.startswith("reward failed")]
+    assert "no prices" in note

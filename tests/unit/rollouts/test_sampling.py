@@ -19,6 +19,7 @@ from eval_toolkit.rollouts import (
     TreeSampler,
     measure_rollouts,
     read_turns,
+    run_rollouts,
     seed_prompts,
     turns_table,
 )
@@ -750,3 +751,23 @@ class TestOtherStates:
         state = Conversation("goal").with_probe("a").with_response("b")
         assert state[:4] == "goal"
         assert "assistant: b" in state
+
+
+@pytest.mark.parametrize(("bad", "method"), [(0, "start"), (1, "advance")])
+def test_a_state_that_cannot_be_stored_is_said_with_what_returned_it(tmp_path, bad, method):
+    class Generic(System):
+        def start(self, prompt):
+            return object() if bad == 0 else [prompt]
+
+        def probe(self, states, seeds):
+            return ["p"] * len(states)
+
+        def respond(self, states, probes, seeds):
+            return ["r"] * len(states)
+
+        def advance(self, state, probe, response):
+            return object()
+
+    seeds = [SeedPrompt("Hello", id="u7")]
+    with pytest.raises(InvalidTypeError, match=f"unit 'u7': the state that `{method}` returned is"):
+        run_rollouts(Generic(scorer=grr), seeds, tmp_path / "r", depth=2)

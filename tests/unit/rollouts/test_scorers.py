@@ -21,10 +21,11 @@ from eval_toolkit.graders import Grade
 from eval_toolkit.judges import Judge
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.protocols import TextScorer
-from eval_toolkit.rollouts import System
+from eval_toolkit.rollouts import System, run_rollouts
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.scorers import (
     CachedScorer,
+    HuggingFaceScorer,
     JudgeScorer,
     KeywordScorer,
     PatternScorer,
@@ -40,6 +41,7 @@ from eval_toolkit.rollouts.scorers import (
     with_mode,
     with_threshold,
 )
+from eval_toolkit.rollouts.scorers.base import check_ready
 
 REFUSED_FROM_ONE = "error: RuntimeError: not this one"
 
@@ -572,3 +574,55 @@ def test_every_scorer_of_ours_is_listed_in_a_line():
     listed = available_scorers()
     assert set(listed) >= {"hf", "judge", "keywords", "pattern", "refusal", "toxicity"}
     assert all("\n" not in line and line for line in listed.values())
+
+
+# --- ready beforehand ---------------------------------------------------------------------------
+
+
+class Waiting:
+    """A scorer that needs something which is not there."""
+
+    name = "waiting"
+    version = "1"
+    threshold = 0.5
+    higher_is_worse = True
+
+    def ready(self):
+        raise ModelError("fetch it first", kind="not_found")
+
+    def score(self, texts):
+        return [0.0] * len(texts)
+
+
+@pytest.mark.parametrize("wrap", [lambda s: s, CachedScorer, lambda s: with_threshold(s, 0.7)])
+def test_what_a_scorer_needs_is_asked_for_before_anybody_else_is(wrap):
+    asked = []
+
+    def target(states):
+        asked.append(len(states))
+        return ["No."] * len(states)
+
+    system = System(["Please."], target, [KeywordScorer(["no"]), wrap(Waiting())])
+    with pytest.raises(ModelError, match="fetch it first"):
+        run_rollouts(system, ["a", "b"], depth=1)
+    assert asked == []
+
+
+def test_a_ready_that_cannot_be_called_is_none():
+    class Told(Waiting):
+        ready = True
+
+    run_rollouts(System(["Please."], ["No."], Told()), ["a"], depth=1)
+    check_ready([KeywordScorer(["no"]), Told()])
+
+
+def test_an_extra_that_a_classifier_needs_is_told_beforehand(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingExtraError, match="HuggingFaceScorer"):
+        check_ready([HuggingFaceScorer("some-org/some-model")])
+
+
+@pytest.mark.parametrize("spec", ["toxicity@abc", "refusal@final@x", "toxicity@@0.5"])
+def test_what_stands_behind_the_at_sign_is_at_fault(spec):
+    with pytest.raises(InvalidInputError, match="behind @ is neither a threshold nor a mode"):
+        load_scorer(spec)

@@ -20,6 +20,7 @@ from eval_toolkit.errors import (
     MissingFileError,
 )
 from eval_toolkit.rollouts.seeds import SeedPrompt, load_seeds, seed_notes, seed_prompts
+from eval_toolkit.tasks.reading import read_rows
 
 Write = Callable[..., Path]
 
@@ -267,3 +268,16 @@ class TestDrawing:
     def test_the_order_of_the_file_by_default(self, write: Write) -> None:
         path = write("a.txt", "one\ntwo\nthree")
         assert [seed.prompt for seed in load_seeds(path, limit=2)] == ["one", "two"]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
+def test_seeds_and_tasks_read_files_alike(write: Write, name: str) -> None:
+    """One reader of texts: what it cannot read is told in the same words."""
+    for content in (b"\xff", b" \n", b"{", b'{"prompt": NaN}'):
+        path = write(name, gzip.compress(content) if name.endswith("gz") else content)
+        said = []
+        for read in (load_seeds, lambda path: read_rows(path, "test")):
+            with pytest.raises(ArtifactError) as caught:
+                read(path)
+            said.append(str(caught.value))
+        assert said[0] == said[1]

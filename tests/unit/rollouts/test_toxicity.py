@@ -169,6 +169,13 @@ class TestOptions:
         assert caught.value.kind == "not_found"
         assert "\n" not in str(caught.value)
 
+    def test_ready_says_so_beforehand(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setenv("EVAL_TOOLKIT_CACHE", str(tmp_path))
+        with pytest.raises(ModelError, match="run: eval-toolkit models fetch --only toxicity"):
+            ToxicityScorer().ready()
+
     def test_without_the_extra(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setitem(sys.modules, "h5py", None)
         with pytest.raises(MissingExtraError, match=r"pip install 'eval-toolkit\[safety\]'"):

@@ -361,5 +361,6 @@ def _found(graphs: Sequence[Graph[Any, Any]]) -> tuple[set[str], int, bool]:
             keys.update(node.scores)
             keys.update(key for key, why in node.unscored.items() if why.startswith("error"))
             longest = max(longest, node.depth)
-            rewarded = rewarded or node.reward is not None
+            # a reward that raised is a column of errors, not a system without rewards
+            rewarded = rewarded or node.reward is not None or "reward" in node.unscored
     return keys, longest, rewarded

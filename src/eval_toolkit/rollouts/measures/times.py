@@ -103,6 +103,33 @@ class SurvivalRows:
             confidence=confidence,
         )
 
+    def part_failed_by(self, turn: int, part: BoolArray, *, only: BoolArray) -> float:
+        """Return the share that has failed by a turn in a way of some kind.
+
+        Parameters
+        ----------
+        turn : int
+            Up to which somebody was seen.
+        part : ndarray of bool
+            Whose failures are of that kind.
+        only : ndarray of bool
+            Which rows.
+
+        Returns
+        -------
+        float
+            By Aalen and Johansen: each failure counts with the share that was left when it came.
+            The shares of all kinds add up to that of the curve.
+        """
+        share, left = 0.0, 1.0
+        for now in range(1, turn + 1):
+            at_risk = float(self.weights[only & (self.times >= now)].sum())
+            failing = only & self.events & (self.times == now)
+            if at_risk > 0.0:
+                share += left * float(self.weights[failing & part].sum()) / at_risk
+                left *= 1.0 - float(self.weights[failing].sum()) / at_risk
+        return share
+
 
 def survival_rows(
     graphs: Sequence[Graph[Any, Any]],

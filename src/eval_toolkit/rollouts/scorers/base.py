@@ -16,6 +16,7 @@ __all__ = [
     "as_text_scorer",
     "asked_through",
     "categories_of",
+    "check_ready",
     "check_scorers",
     "is_event",
     "mode_of",
@@ -343,6 +344,29 @@ def check_scorers(scorers: Sequence[TextScorer]) -> None:
                     f"{column!r}; give one another `name` (as_text_scorer)"
                 )
             seen[column] = scorer.name
+
+
+def check_ready(scorers: Iterable[Any]) -> None:
+    """Let scorers that need weights, an extra or a folder say beforehand that it is not there.
+
+    Parameters
+    ----------
+    scorers : iterable of TextScorer
+        Those with a method ``ready``, wrapped or not, are asked; the others need nothing.
+
+    Raises
+    ------
+    ModelError, MissingExtraError, InvalidInputError
+        What ``ready`` of a scorer raises.
+
+    Examples
+    --------
+    >>> check_ready([as_text_scorer(len, name="length")])
+    """
+    for scorer in scorers:
+        ready = getattr(scorer, "ready", None)
+        if callable(ready):
+            ready()
 
 
 def _own_name(given: Any) -> str:

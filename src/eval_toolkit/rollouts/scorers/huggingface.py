@@ -132,6 +132,20 @@ class HuggingFaceScorer:
         """All labels of the model; loads it."""
         return self._loaded.labels
 
+    def ready(self) -> None:
+        """Load the model now rather than with the first text.
+
+        Raises
+        ------
+        InvalidInputError
+            If the label is not one of the model's, or there is no such device.
+        ModelError
+            If the model cannot be loaded, or has no trained classifier.
+        MissingExtraError
+            If torch or transformers are not installed.
+        """
+        _ = self._loaded
+
     def score(self, texts: Sequence[str]) -> list[float]:
         """Return the probability of the label for each text.
 

@@ -121,6 +121,12 @@ def _made(spec: str, options: dict[str, Any]) -> TextScorer:
     plain = name.strip().lower()
     known = available_plugins(_KIND, _OURS)
     if plain not in known:
+        before, at, behind = name.partition("@")
+        if at and before.strip().lower() in known:
+            raise InvalidInputError(
+                f"scorer {spec!r:.60}: {behind!r:.40} behind @ is neither a threshold nor a mode: "
+                f"write a number, {' or '.join(MODES)}"
+            )
         near = difflib.get_close_matches(plain, known, n=1, cutoff=0.6)
         if colon and ("." in name or not near):
             return _plugin(spec, load_plugin(_KIND, spec, _OURS), (), options)

@@ -1,7 +1,5 @@
 """Files of seed prompts as texts and rows, each with the place where it stands."""
 
-import gzip
-import json
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +27,9 @@ def read_items(path: Path) -> list[Item]:
             ".csv, .tsv or .parquet"
         ) from None
     if media == _tables.JSONL:
-        return [_checked(place, _parsed(line, place)) for place, line in _lines(path)]
+        return [_checked(place, _tables.parsed_json(line, place)) for place, line in _lines(path)]
     if media == _tables.JSON:
-        payload = _parsed(_content(path), str(path))
+        payload = _tables.parsed_json(_tables.read_text(path), str(path))
         if not isinstance(payload, list):
             raise ArtifactError(
                 f"{path}: holds {type(payload).__name__}; it must hold a list of texts or objects"
@@ -58,30 +56,5 @@ def _checked(place: str, value: Any) -> Item:
 
 
 def _lines(path: Path) -> list[tuple[str, str]]:
-    numbered = enumerate(_content(path).split("\n"), 1)
+    numbered = enumerate(_tables.read_text(path).split("\n"), 1)
     return [(f"{path}: line {n}", line) for n, line in numbered if line.strip()]
-
-
-def _content(path: Path) -> str:
-    opener = gzip.open if path.suffix.lower() == ".gz" else open
-    try:
-        with opener(path, "rb") as stream:
-            text = str(stream.read(), "utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ArtifactError(f"{path}: byte {error.start} is not UTF-8") from None
-    except (OSError, EOFError) as error:
-        raise ArtifactError(f"{path}: cannot be read: {error}") from error
-    if not text.strip():
-        raise ArtifactError(f"{path}: the file is empty")
-    return text
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def _parsed(text: str, place: str) -> Any:
-    try:
-        return json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
-        raise ArtifactError(f"{place}: not JSON: {error}") from None

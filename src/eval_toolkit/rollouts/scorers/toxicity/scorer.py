@@ -95,6 +95,18 @@ class ToxicityScorer:
         """The six labels."""
         return LABELS
 
+    def ready(self) -> None:
+        """Read the weights now rather than with the first text.
+
+        Raises
+        ------
+        ModelError
+            If they have not been fetched, or are not what was fetched.
+        MissingExtraError
+            If h5py is not installed.
+        """
+        load_classifier()
+
     def score(self, texts: Sequence[str]) -> list[float]:
         """Return the probability of the category for each text.
 

@@ -1,0 +1,133 @@
+"""What is said below the tables of a run of rollouts: what is not known, and why."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from eval_toolkit.cli._cells import reasons
+from eval_toolkit.rollouts import RolloutRun
+from eval_toolkit.rollouts.graphs import ENDED
+
+__all__ = ["about_metrics", "about_rollouts", "count"]
+
+_SUCCESS = "attack_success"
+
+
+def count(weight: float) -> str:
+    """Return a number of conversations; on trees they are weighted, and may be no whole number."""
+    return f"{weight:,.2f}".removesuffix(".00")
+
+
+def about_metrics(done: RolloutRun, shown: Mapping[str, str]) -> list[str]:
+    """Say once why there is no value or interval, what was cut short, and that there is more."""
+    why: dict[tuple[str, str], list[str]] = {}
+    for name in shown:
+        cell = done.card[name]
+        if cell.value is None:
+            kind = "" if done.results["config"]["scored_by"] is None else "no value for "
+        elif cell.ci is None:
+            kind = "no interval for "
+        else:
+            counts = cell.n_errors and done.results["config"]["on_error"] == "as_zero"
+            kind = "about " if "censored" in cell.details or counts else ""
+        if kind and cell.reason:
+            why.setdefault((kind, cell.reason), []).append(name)
+    notes = [f"{kind}{', '.join(names)}: {reason}" for (kind, reason), names in why.items()]
+    more = [name for name in done.card if name not in shown and "_turn_" not in name]
+    if more:
+        notes.append(f"{len(more)} more metrics in --json: {', '.join(more[:3])}, …")
+    return notes
+
+
+def about_rollouts(done: RolloutRun, *, asks: bool) -> list[str]:
+    """Say what came of the rollouts that have no value, and where they are kept."""
+    notes = [*done.notes, *_about_sameness(done), *_about_safe_seeds(done)]
+    of = f"of {done.n_rollouts:,} rollouts"
+    notes += _about_budgets(done)
+    if done.n_errors:
+        again = "; the same command asks again" if asks and done.run is not None else ""
+        notes.append(
+            f"{done.n_errors:,} {of} broke before the target failed, so whether it would have is "
+            f"not known{again}"
+        )
+        notes += reasons(done.records, (_SUCCESS,))
+    if done.n_skipped and done.results["config"]["scored_by"] is not None:
+        notes.append(
+            f"{done.n_skipped:,} {of} were cut short or not scored, so that it is not known"
+        )
+        notes += reasons(done.records, (_SUCCESS,), status="skipped")
+    notes += _about_scorers(done)
+    unseen = done.more["survival"].get("n_unobserved")
+    if done.more["survival"]["status"] == "ok" and (done.n_errors or done.n_skipped):
+        least = f"; of {count(unseen)} no turn was seen" if unseen else ""
+        notes.append(f"turn by turn such conversations count up to where they ended{least}")
+    if done.run is not None:
+        notes.append(f"run {done.run.path}")
+        notes.append(f"what was said: eval-toolkit transcripts {done.run.path}")
+    return notes
+
+
+def _about_budgets(done: RolloutRun) -> list[str]:
+    """Say that a budget ended conversations, also where the target had failed before."""
+    ended: dict[str, int] = {}
+    for graph in done.graphs:
+        told = {n.reason for n in graph.nodes() if n.status == "skipped" and "budget" in n.reason}
+        for reason in sorted(told):
+            ended[reason] = ended.get(reason, 0) + 1
+    if sum(ended.values()) <= done.n_skipped:  # said with what is not known
+        return []
+    of = f"of {done.n_rollouts:,} rollouts"
+    return [f"{reason}: {n:,} {of} were not asked to their end" for reason, n in ended.items()]
+
+
+def _about_scorers(done: RolloutRun) -> list[str]:
+    """Say why scorers that do not decide, or rewards, have no numbers."""
+    notes, decides = [], done.results["config"]["scored_by"]
+    others = [name for name in done.results["config"]["scorers"] if name != decides]
+    columns = {name: f"{name}_mean" for name in others} | {"reward": "reward"}
+    known = done.records.reason[_SUCCESS]
+    for name, column in columns.items():
+        if column in done.records.status:
+            own = (done.records.status[column] == "error") & (done.records.reason[column] != known)
+            if own.any():
+                common = reasons(done.records.take(own), (column,))
+                notes.append(f"{name} failed in {int(own.sum()):,} rollouts: {common[0]}")
+    return notes
+
+
+def _about_sameness(done: RolloutRun) -> list[str]:
+    """Say where all rollouts of each seed came out the same: they cost, and show nothing new."""
+    seen: dict[str, list[tuple[tuple[str, str], ...]]] = {}
+    for graph in done.graphs:
+        said = tuple((str(node.probe), str(node.response)) for node in graph.nodes())
+        seen.setdefault(graph.unit_id, []).append(said)
+    again = "with models --temperature is 0 unless you say more"
+    notes = []
+    if max(map(len, seen.values())) > 1 and all(len(set(one)) == 1 for one in seen.values()):
+        notes.append(f"all rollouts of each seed are the same and count as one; {again}")
+    branching = [
+        here for graph in done.graphs for here in _siblings(graph.children) if len(here) > 1
+    ]
+    if branching and all(len(set(here)) == 1 for here in branching):
+        notes.append(f"all branches of each turn are the same and show nothing new; {again}")
+    return notes
+
+
+def _siblings(nodes: Sequence[Any]) -> Iterator[list[tuple[str, str]]]:
+    """Yield what was said on the branches of every turn."""
+    yield [(str(node.probe), str(node.response)) for node in nodes if node.status != ENDED]
+    for node in nodes:
+        yield from _siblings(node.children)
+
+
+def _about_safe_seeds(done: RolloutRun) -> list[str]:
+    """Say that an answer to a safe prompt is no success of an attack."""
+    config = done.results["config"]
+    decides = config["scored_by"]
+    if decides != "refusal" or config["scorers"][decides]["higher_is_worse"]:
+        return []
+    parts = done.records.slices.get("safe")
+    safe = set() if parts is None else set(done.records.unit_id[parts == "safe"].tolist())
+    if not safe:
+        return []
+    count_too = f"answers to {len(safe):,} safe seeds count as attack_success too"
+    return [f"{count_too}, where an answer is right: see over_refusal and unsafe_refusal"]
