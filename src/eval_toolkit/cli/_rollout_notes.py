@@ -44,7 +44,9 @@ def about_rollouts(done: RolloutRun, *, asks: bool) -> list[str]:
     of = f"of {done.n_rollouts:,} rollouts"
     notes += _about_budgets(done)
     if done.n_errors:
-        again = "; the same command asks again" if asks and done.run is not None else ""
+        # A reply that is there and cannot be read would be the same again.
+        asked = asks and done.run is not None and done.n_failed_requests
+        again = "; the same command asks again for what could not be had" if asked else ""
         notes.append(
             f"{done.n_errors:,} {of} broke before the target failed, so whether it would have is "
             f"not known{again}"

@@ -4,6 +4,7 @@ import contextlib
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from eval_toolkit.rollouts import Budget, SeedPrompt, System, TreeSampler, load_
 from eval_toolkit.rollouts.attacks import available_attacks, load_attack
 from eval_toolkit.rollouts.measures.measuring import POLICIES
 from eval_toolkit.rollouts.scorers import available_scorers
+from eval_toolkit.rollouts.seeds import seed_columns
 from eval_toolkit.seeds import DEFAULT_SEED
 
 __all__ = ["rollout"]
@@ -148,7 +150,7 @@ def rollout(
     The runs are compared and gated like any other (`compare`, `gate`); `transcripts` writes down
     what was said. Exit code 3 when more rollouts broke than --max-error-rate allows.
     """
-    prompts = _prompts(seeds, given)
+    prompts, read_from = _prompts(seeds, given)
     loaded = _Loaded(choose, asked, [target, *testers, *([tester_model] if tester_model else [])])
     system: System[Any, Any] = System(
         _tester(testers, tester_model, loaded),
@@ -163,7 +165,7 @@ def rollout(
     asking, sampler = _asking(given, Path(seeds).stem, system)
     if dry_run:
         planned = planned_page(system, sampler, prompts, asking["rollouts_per_seed"])
-        asked.output.emit(planned)
+        asked.output.emit(replace(planned, notes=[*planned.notes, *read_from]))
         return
     told = {
         "system": system.describe(),
@@ -177,7 +179,8 @@ def rollout(
         done = run_rollouts(
             system, prompts, folder, on_progress=bar, **asking, **asked.counted, **asked.engine
         )
-    asked.output.emit(rollout_page(done))
+    page = rollout_page(done)
+    asked.output.emit(replace(page, notes=[*page.notes, *read_from]))
     if done.too_many_errors:
         raise click.exceptions.Exit(EXIT_FAILED)
 
@@ -260,11 +263,15 @@ def _names_an_attack(name: str) -> bool:
     return first in available_attacks() or _OBJECT.fullmatch(first) is not None
 
 
-def _prompts(seeds: str, given: dict[str, Any]) -> list[SeedPrompt]:
+def _prompts(seeds: str, given: dict[str, Any]) -> tuple[list[SeedPrompt], list[str]]:
+    """Return the seed prompts, and which columns were taken: a wrong guess changes intervals."""
     columns = {name: given.pop(f"{name}_column") for name in _COLUMNS}
     limit = given.pop("limit")
     order = "file" if limit is None else "shuffled"
-    return load_seeds(seeds, **columns, limit=limit, order=order, seed=given["seed"])
+    prompts = load_seeds(seeds, **columns, limit=limit, order=order, seed=given["seed"])
+    taken = seed_columns(seeds, **columns)
+    said = ", ".join(f"{field} from {column!r}" for field, column in taken.items())
+    return prompts, [f"seeds of {Path(seeds).name}: {said}"] if taken else []
 
 
 def _asking(

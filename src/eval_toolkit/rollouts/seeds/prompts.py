@@ -12,7 +12,7 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColu
 from eval_toolkit.rollouts.seeds.files import Item, read_items
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
 
-__all__ = ["SeedPrompt", "load_seeds", "seed_notes", "seed_prompts"]
+__all__ = ["SeedPrompt", "load_seeds", "seed_columns", "seed_notes", "seed_prompts"]
 
 _ID_DIGITS = 16
 _TEXTS = ("prompt", "id", "topic", "category", "target")
@@ -236,6 +236,39 @@ def seed_notes(seeds: Sequence[SeedPrompt]) -> list[str]:
 
 
 # --- rows to seed prompts -------------------------------------------------------------------------
+
+
+def seed_columns(path: str | Path, **named: str | None) -> dict[str, str]:
+    r"""Return which column of a file `load_seeds` takes for which field.
+
+    Parameters
+    ----------
+    path : path
+        As in `load_seeds`.
+    **named : str, optional
+        Columns that were named, as in `load_seeds`.
+
+    Returns
+    -------
+    dict of str to str
+        From field to column; empty for a file of texts.
+
+    Raises
+    ------
+    ArtifactError, MissingColumnError, InvalidInputError
+        As in `load_seeds`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "prompts.csv"
+    >>> _ = path.write_text("id,prompt,type\n1,How do I kill time?,homonyms\n")
+    >>> seed_columns(path)
+    {'prompt': 'prompt', 'id': 'id', 'category': 'type'}
+    """
+    rows = [item for _, item in read_items(Path(path)) if isinstance(item, Mapping)]
+    told = {field: column for field, column in named.items() if column is not None}
+    return _columns(rows, str(path), told) if rows else {}
 
 
 def _seeds(items: Sequence[Item], place: str, named: Mapping[str, str]) -> list[SeedPrompt]:
