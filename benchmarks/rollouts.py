@@ -70,17 +70,22 @@ def _functions() -> System[str, str]:
 
 def _wall(effort: Effort) -> Measurement:
     """Time rolling out and scoring, beside the time that the calls alone take."""
-    sampled: dict[str, list[float]] = {"functions": [], "models": [], "whole": []}
+    sampled: dict[str, list[float]] = {
+        name: [] for name in ("functions", "models", "functions, run", "models, run")
+    }
     for _ in range(effort.rounds):
         systems = {"functions": _functions(), "models": _system()[0]}
         for name, system in systems.items():
             sampler: TreeSampler[str, str] = TreeSampler(system, depth=N_TURNS)
             sampled[name].append(_took(lambda sampler=sampler: sampler.eval_rollouts(SEEDS)))
-        sampled["whole"].append(_took(lambda: run_rollouts(_functions(), SEEDS, depth=N_TURNS)))
+        for name, system in {"functions": _functions(), "models": _system()[0]}.items():
+            whole = _took(lambda system=system: run_rollouts(system, SEEDS, depth=N_TURNS))
+            sampled[f"{name}, run"].append(whole)
     calls = 2 * N_TURNS * TAKES_S * 1e9
-    models, whole = (min(sampled[name]) / calls for name in ("models", "whole"))
+    times = {name: f"{min(found) / calls:.2f}×" for name, found in sampled.items()}
     note = (
-        f"models that are asked request by request {models:.2f}×; with all statistics {whole:.2f}×"
+        f"models asked request by request {times['models']}; the whole run with its statistics: "
+        f"functions {times['functions, run']}, models {times['models, run']}"
     )
     return Measurement(Timing(tuple(sampled["functions"])), Timing((calls,)), note)
 
