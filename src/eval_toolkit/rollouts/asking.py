@@ -160,12 +160,7 @@ class Asking:
             found += done
         return [*found, *[None] * (len(jobs) - len(found))]
 
-    def ask_jobs(
-        self,
-        jobs: Iterable[tuple[Model, list[Job]]],
-        journal: Journal | None = None,
-        finished: Mapping[Key, Entry] | None = None,
-    ) -> list[Outcome]:
+    def ask_jobs(self, jobs: Iterable[tuple[Model, list[Job]]]) -> list[Outcome]:
         """Ask judges what they are to be asked, as `judges.asking.Asker` does; outside the budget."""
         found: list[Outcome] = []
         for model, theirs in jobs:

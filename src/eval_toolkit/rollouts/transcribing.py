@@ -14,7 +14,7 @@ from eval_toolkit._files import replace_atomic
 from eval_toolkit._plain import plain, whole_text
 from eval_toolkit._redaction import redact_secrets
 from eval_toolkit.errors import ArtifactError, InvalidInputError
-from eval_toolkit.messages import Message, Role
+from eval_toolkit.messages import Message
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.graphs import Graph, Node
 
@@ -190,15 +190,9 @@ def _seed_prompt(graph: _Graph) -> str:
 
 def _messages(graph: _Graph, path: Sequence[_Node]) -> list[Message]:
     """Return what the target was shown and answered, the seed prompt too where it was shown."""
-    last = path[-1].context if path else graph.context
-    if not isinstance(last, Conversation):
-        return list(graph.conversation(path[-1])) if path else []
-    if not path or path[-1].probe is None:
-        return list(last.messages)
-    said = list(last.with_probe(str(path[-1].probe)).messages)
-    if path[-1].response is not None:
-        said.append(Message(Role.ASSISTANT, str(path[-1].response)))
-    return said
+    if path:
+        return list(graph.conversation(path[-1]))
+    return list(graph.context.messages) if isinstance(graph.context, Conversation) else []
 
 
 # --- JSON lines -----------------------------------------------------------------------------------
