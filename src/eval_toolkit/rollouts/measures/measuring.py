@@ -44,7 +44,6 @@ from eval_toolkit.rollouts.measures.paths import (
     score_of,
     worst_of,
 )
-from eval_toolkit.rollouts.scorers.base import check_scorers
 from eval_toolkit.rollouts.seeds import SeedPrompt, seed_prompts
 from eval_toolkit.scorecards import Records
 
@@ -251,7 +250,7 @@ class _Plan:
         rewarded: bool,
     ) -> "_Plan":
         """Return the columns that there are with these scores."""
-        check_scorers(scorers)
+        _check_scorers(scorers)
         detector = detector_of(scorers, refusal)
         first = scorers[0] if scorers else None
         event = partial(event_of, scorer=first.name if first else None)
@@ -344,6 +343,13 @@ scorer another name
     keys = {f"{scorer.name}:probe" for scorer in scorers} | {REFUSAL}
     everyone = frozenset({True, False})
     _Plan.with_keys(keys, scorers, None, depth, everyone, rewarded=True)
+
+
+def _check_scorers(scorers: Sequence[TextScorer]) -> None:
+    names = [scorer.name for scorer in scorers]
+    again = [name for at, name in enumerate(names) if name in names[:at]]
+    if again:
+        raise InvalidInputError(f"two scorers are called {again[0]!r}; give one another name")
 
 
 def _found(graphs: Sequence[Graph[Any, Any]]) -> tuple[set[str], int, bool]:
