@@ -485,6 +485,8 @@ class FaultServer:
 
     def __init__(self, **told: Any) -> None:
         self.behaviour = Behaviour(**told)
+        # Its own copy: a test that heals the server must not heal it for the tests after it.
+        self.behaviour.script = dict(self.behaviour.script)
         self.app: FaultApp
         self.url = ""
         self._ready = threading.Event()
