@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 PIP := $(BIN)/python -m pip --quiet
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo demo-llm model test test-slow test-hf test-interop test-install check lint types layers bench clean
+.PHONY: help setup browser demo demo-llm model test test-slow test-hf test-interop test-install check lint types layers bench clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -42,8 +42,27 @@ $(VENV)/bench.stamp: $(VENV)/dev.stamp
 
 setup: $(VENV)/dev.stamp ## create .venv with everything the tests need
 
-demo: $(VENV)/core.stamp ## two classifiers on real data: scorecards, their difference, calibration
-	@$(BIN)/eval-toolkit demo
+# axe-core for the browser tests. The stamp bears the version: another one is fetched anew.
+# npm and apt-get ask whatever registry this machine is set up for; the folder ignores itself.
+AXE     := 4.14.0
+INSTALL := apt-get install -qq -y chromium
+
+.browser/axe-core-$(AXE).stamp:
+	@command -v npm > /dev/null || { echo "npm is missing: run 'apt-get install npm'"; exit 1; }
+	mkdir -p .browser
+	echo '*' > .browser/.gitignore
+	npm install --silent --no-save --no-package-lock --prefix .browser axe-core@$(AXE)
+	touch $@
+
+browser: $(VENV)/dev.stamp .browser/axe-core-$(AXE).stamp ## chromium and axe-core, for the browser tests
+	@if command -v chromium > /dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ]; then apt-get update -qq && $(INSTALL); \
+	elif sudo -n true 2> /dev/null; then sudo -n apt-get update -qq && sudo -n $(INSTALL); \
+	else echo "chromium is missing: run 'sudo $(INSTALL)'"; exit 1; \
+	fi
+
+demo: $(VENV)/core.stamp ## the tour: two classifiers on real data, leakage, comparison, gate, report.html
+	@$(BIN)/eval-toolkit demo --out $(DEMO)/rows
 
 model: $(VENV)/core.stamp ## fetch the embedded language model (93 MB) and the toxicity scorer (8 MB)
 	@$(BIN)/eval-toolkit models fetch
@@ -65,6 +84,8 @@ demo-llm: model ## a real language model: multiple choice, open answers, two pro
 		--tester-model embedded --target embedded --max-tokens 32 --temperature 0.7 --top-p 0.9 \
 		--scorer toxicity@0.1 --max-error-rate 0.5 --out $(DEMO)/rollouts
 	@$(BIN)/eval-toolkit transcripts $(DEMO)/rollouts --unit roast-boss
+	@$(BIN)/eval-toolkit report $(DEMO)/zero-shot $(DEMO)/three-shot --title "Capitals: none or three examples" -o $(DEMO)/capitals.html
+	@$(BIN)/eval-toolkit report $(DEMO)/rollouts --title "A rude user" -o $(DEMO)/rollouts.html
 
 test: $(VENV)/dev.stamp ## the tests (fast ones; under 8 minutes)
 	$(BIN)/python -m pytest -q -n 2 -m "not slow" --ignore=tests/interop
@@ -102,4 +123,4 @@ bench: $(VENV)/bench.stamp .venv-peers/stamp model ## benchmarks beside their pe
 	$(BIN)/python -m benchmarks
 
 clean: ## remove the environment and build products
-	rm -rf $(VENV) build dist src/*.egg-info src/eval_toolkit/_kernel/*.so
+	rm -rf $(VENV) .browser build dist src/*.egg-info src/eval_toolkit/_kernel/*.so

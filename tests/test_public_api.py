@@ -48,6 +48,7 @@ MODULES = (
     *("metric_specs", "op_metric_specs", "seeds"),
     *("graders", "judges", "messages", "models", "plugins", "prompts", "requests", "responses"),
     *("rollouts", "runner", "tasks"),
+    *("eda", "plots", "report", "viewer"),
 )
 
 # The calibration module's variant returns None on one class; the root has the metric.

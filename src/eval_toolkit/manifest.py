@@ -155,6 +155,8 @@ class RunManifest:
     config: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     """The configuration itself, secrets redacted; `config_hash` is its hash."""
     hardware: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    command: str = field(default="", kw_only=True)
+    """The command line that made the run; empty where Python code did."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types, secrets redacted."""
@@ -302,6 +304,7 @@ def build_manifest(
         contamination_flags=_flags(contamination_flags),
         config=settings if isinstance(settings, dict) else {"config": settings},
         hardware=provenance.capture_hardware(),
+        command=provenance.capture_command(),
     )
 
 

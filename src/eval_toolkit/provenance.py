@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from eval_toolkit import _validate
+from eval_toolkit._command_line import capture_command
 from eval_toolkit._hashing import sha256_file
 from eval_toolkit._redaction import REDACTED, redact_secrets
 from eval_toolkit.errors import InvalidInputError
@@ -22,6 +23,7 @@ __all__ = [
     "FileHash",
     "FileHashMissing",
     "FileHashResult",
+    "capture_command",
     "capture_cuda_version",
     "capture_git_dirty",
     "capture_git_sha",

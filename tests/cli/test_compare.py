@@ -1,6 +1,7 @@
 """``eval-toolkit compare``: pairing in any order, differences of the library, Holm over slices."""
 
 import gzip
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -783,5 +784,7 @@ def test_plain_text(command: Command, a: Path, b: Path) -> None:
     code, out, err = command("compare", a, b, "--metric", "roc_auc")
     assert (code, err) == (0, "")
     assert out.isascii()
-    assert out.startswith("A is a.csv, B is b.parquet: 200 rows, paired on id\n")
+    # The answer first, then what was compared.
+    assert re.match(r"B beats A by 0\.\d{3} \[0\.\d{3}, 0\.\d{3}\] in roc_auc\n", out)
+    assert out.splitlines()[1] == "A is a.csv, B is b.parquet: 200 rows, paired on id"
     assert out.splitlines()[-1].split()[:2] == ["roc_auc", "200"]

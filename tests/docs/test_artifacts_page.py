@@ -21,7 +21,7 @@ def names() -> dict[str, Any]:
 
 
 def test_there_are_blocks() -> None:
-    assert len(BLOCKS) == 5
+    assert len(BLOCKS) == 7
 
 
 def test_the_rows_are_those_of_the_published_walkthrough(names: dict[str, Any]) -> None:

@@ -41,6 +41,11 @@ PY
   "$bin/eval-toolkit" check parts/train.csv parts/test.csv --group user --no-near > /dev/null
   "$bin/eval-toolkit" gate run --claims claims.toml > /dev/null
   "$bin/eval-toolkit" doctor run > /dev/null
+  "$bin/eval-toolkit" report run --no-charts -o report.html > /dev/null
+  if "$bin/eval-toolkit" report run -o charts.html 2> said > /dev/null; then false; fi
+  grep -q "pip install 'eval-toolkit\[report\]'" said
+  if "$bin/eval-toolkit" view . 2> said > /dev/null; then false; fi
+  grep -q "pip install 'eval-toolkit\[view\]'" said
   cd - > /dev/null
 }
 

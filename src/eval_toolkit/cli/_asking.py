@@ -14,10 +14,12 @@ import click
 
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.cli._exit import EXIT_FAILED
+from eval_toolkit.cli._options import form_options
 from eval_toolkit.cli._progress import ProgressBar
 from eval_toolkit.cli._show import Output
-from eval_toolkit.cli._text import in_options, one_line, say
+from eval_toolkit.cli._text import in_options, say
 from eval_toolkit.errors import ArtifactError, ModelError
+from eval_toolkit.report.words import one_line
 from eval_toolkit.runs.open import JOURNAL
 
 __all__ = ["Asked", "asking_options", "kept_folder", "progress_bar", "resumable"]
@@ -59,8 +61,7 @@ _OPTIONS = (
     click.option("--out", type=click.Path(file_okay=False), metavar="FOLDER",
                  help="Where all of it is kept; run again to go on. By default below runs/."),
     click.option("--no-store", is_flag=True, help="Write nothing."),
-    click.option("--json", "as_json", is_flag=True, help="Print strict JSON."),
-    click.option("--md", "as_md", is_flag=True, help="Print Markdown."),
+    form_options,
     click.option("--quiet", is_flag=True, help="No progress on standard error."),
 )  # fmt: skip
 
@@ -70,7 +71,6 @@ def asking_options(command: _Command) -> _Command:
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        flags = {form: kwargs.pop(f"as_{form}") for form in ("json", "md")}
         out, no_store = kwargs.pop("out"), kwargs.pop("no_store")
         if out is not None and not out.strip():
             raise click.UsageError("--out is empty; name a folder")
@@ -80,7 +80,7 @@ def asking_options(command: _Command) -> _Command:
         asked = Asked(
             counted={name: kwargs.pop(name) for name in names},
             engine={name: kwargs.pop(name) for name in ("concurrency", "cache")},
-            output=Output.of(flags, None),
+            output=kwargs.pop("output"),
             out=out,
             stored=not no_store,
             quiet=kwargs.pop("quiet"),

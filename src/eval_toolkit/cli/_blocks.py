@@ -12,9 +12,10 @@ from eval_toolkit._validate import FloatArray
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._options import Sampling
 from eval_toolkit.cli._rows import WHOLE, Predictions, Slice
-from eval_toolkit.cli._show import Page, Table, progress
+from eval_toolkit.cli._show import progress
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard, scorecard, summarise
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from eval_toolkit.cli._show import Table
-from eval_toolkit.cli._text import number
+from eval_toolkit.report.pages import Table
+from eval_toolkit.report.words import number
 from eval_toolkit.scorecards import MetricResult, Records
 
 __all__ = ["failures_table", "interval", "judged", "reasons", "took", "with_interval"]

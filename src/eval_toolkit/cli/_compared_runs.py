@@ -7,15 +7,16 @@ from typing import Any
 
 import click
 
-from eval_toolkit.analysis import RunComparison, compare_runs
+from eval_toolkit.analysis import RunComparison
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._options import Sampling
 from eval_toolkit.cli._rows import Wanted
 from eval_toolkit.errors import InvalidInputError, MissingFileError
 from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.report.comparing import compared_runs
 from eval_toolkit.runs import Run
 
-__all__ = ["are_rollouts", "compared_runs", "opened_runs", "pairs_of"]
+__all__ = ["compare_folders", "opened_runs", "pairs_of"]
 
 _EVERY = "all"
 
@@ -34,40 +35,29 @@ def opened_runs(paths: Sequence[str], wanted: Wanted) -> list[Run]:
     return [Run.open(path) for path in paths]
 
 
-def compared_runs(
+def compare_folders(
     runs: Sequence[Run],
     metrics: Sequence[str],
     wanted: Wanted,
     sampling: Sampling,
     **options: Any,
 ) -> RunComparison:
-    """Compare two runs; the options are those of `compare_runs`."""
+    """Compare two runs by the metrics that ``--metric`` names; further options as in the library."""
     from eval_toolkit.graders.stored import stored_metrics
 
     if _EVERY in metrics and len(metrics) > 1:
         raise click.UsageError(f"--metric {_EVERY} is every stored metric; give it alone")
-    if not metrics and are_rollouts(runs):
-        from eval_toolkit.cli._rollout_compare import headline_metrics
-
-        metrics = headline_metrics(runs)
-    specs = stored_metrics(runs)
-    known = {spec.name for spec in specs}
+    known = {spec.name for spec in stored_metrics(runs)}
     named = [name if name in known else _run_metric(name) for name in metrics if name != _EVERY]
-    return compare_runs(
-        *runs,
-        specs=specs,
-        metrics=named or None,
-        by=list(dict.fromkeys(wanted.by)),
+    return compared_runs(
+        runs,
+        metrics=named if metrics else None,
+        by=wanted.by,
         confidence=sampling.confidence,
         n_resamples=sampling.n_resamples,
         seed=sampling.seed,
         **options,
     )
-
-
-def are_rollouts(runs: Sequence[Run]) -> bool:
-    """Return whether all of them are runs of rollouts."""
-    return all((run.manifest.get("config") or {}).get("kind") == "rollout" for run in runs)
 
 
 def pairs_of(given: Sequence[str]) -> dict[str, str] | None:

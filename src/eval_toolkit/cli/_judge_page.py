@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eval_toolkit.cli._cells import judged, reasons
-from eval_toolkit.cli._show import Page, Table
+from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import MetricResult
 from eval_toolkit.tasks.base import BaseTask

@@ -8,9 +8,10 @@ import click
 from eval_toolkit.analysis import JudgeStudy, judge_study
 from eval_toolkit.cli._judged import LABEL_RULES, Judged, LabelPlans, judged_options, label_plans
 from eval_toolkit.cli._options import Sampling, output_options, sampling_options
-from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._text import in_options
 from eval_toolkit.inference import BootstrapCI, CorrectedRate, ProportionInterval
+from eval_toolkit.report.pages import Page, Table
 
 __all__ = ["METHODS", "study"]
 
@@ -56,7 +57,7 @@ _MOST_CLASSES = 8
     help="Full width of the interval you want; by default one that more labels can give.",
 )
 @sampling_options(methods=False)
-@output_options("json", "md", "html")
+@output_options
 def study(
     judged: Judged,
     method: Any,

@@ -12,9 +12,9 @@ import numpy as np
 
 from eval_toolkit import _tables
 from eval_toolkit.cli._rows import IDS, Rows, named_column, read_rows
-from eval_toolkit.cli._show import Table
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.inference import LabelPlan, LabelRule, plan_labels
+from eval_toolkit.report.pages import Table
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
 

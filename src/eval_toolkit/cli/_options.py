@@ -1,7 +1,7 @@
 """Options that commands share; each group arrives at the command as one object."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -10,7 +10,7 @@ import click
 from eval_toolkit.cli._rows import LabelMap, Wanted
 from eval_toolkit.cli._show import Output
 
-__all__ = ["Sampling", "column_options", "output_options", "sampling_options"]
+__all__ = ["Sampling", "column_options", "form_options", "output_options", "sampling_options"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 METHODS = ("BCa", "percentile", "basic", "studentized")
@@ -148,30 +148,39 @@ def sampling_options(*, methods: bool) -> Callable[[_Command], _Command]:
     return add
 
 
-def output_options(*forms: str) -> Callable[[_Command], _Command]:
-    """Add ``--json`` and the other forms, and ``--out``; the command gets ``output``."""
-    what = {
-        "json": "Print strict JSON.",
-        "md": "Print Markdown.",
-        "html": "Print one self-contained HTML page.",
-    }
+_FORMS = {
+    "json": "Print strict JSON.",
+    "md": "Print Markdown.",
+    "html": "Print one self-contained HTML page.",
+}
 
-    def add(command: _Command) -> _Command:
-        @functools.wraps(command)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            flags = {form: kwargs.pop(f"as_{form}") for form in forms}
-            return command(*args, output=Output.of(flags, kwargs.pop("out")), **kwargs)
 
-        decorated: Any = click.option(
-            "--out",
-            metavar="FILE",
-            type=click.Path(dir_okay=False),
-            help="Write there instead; its suffix decides the form where no flag does.",
-        )(wrapped)
-        for form in reversed(forms):
-            decorated = click.option(f"--{form}", f"as_{form}", is_flag=True, help=what[form])(
-                decorated
-            )
-        return decorated  # type: ignore[no-any-return]
+def form_options(command: _Command) -> _Command:
+    """Add ``--json``, ``--md`` and ``--html``; the command gets ``output``."""
+    return _with_forms(command, ())
 
-    return add
+
+def output_options(command: _Command) -> _Command:
+    """Add the forms, and ``--out`` for a file to write; the command gets ``output``."""
+    option = click.option(
+        "--out",
+        metavar="FILE",
+        type=click.Path(dir_okay=False),
+        help="Write there instead; its suffix decides the form where no flag does.",
+    )
+    return _with_forms(command, (option,))
+
+
+def _with_forms(command: _Command, more: Sequence[Callable[[_Command], _Command]]) -> _Command:
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        flags = {form: kwargs.pop(f"as_{form}") for form in _FORMS}
+        out = kwargs.pop("out") if more else None
+        return command(*args, output=Output.of(flags, out), **kwargs)
+
+    decorated: Any = wrapped
+    for option in more:
+        decorated = option(decorated)
+    for form, what in reversed(_FORMS.items()):
+        decorated = click.option(f"--{form}", f"as_{form}", is_flag=True, help=what)(decorated)
+    return decorated  # type: ignore[no-any-return]

@@ -20,10 +20,11 @@ from eval_toolkit.cli._planning import (
     power_option,
     width_option,
 )
-from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._text import in_options
 from eval_toolkit.errors import InfeasibleError, InvalidInputError
 from eval_toolkit.inference import AttemptsDesign, VarianceComponents
+from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
 
@@ -49,7 +50,7 @@ _RUN = "run"
     help="How labels will be drawn and used; every one by default. Repeatable.",
 )
 @confidence_option
-@output_options("json", "md")
+@output_options
 def labels(judged: Judged, width: float, methods: Any, confidence: float, output: Output) -> None:
     """Plan how many human labels to buy, from a judge and the labels there are.
 
@@ -106,7 +107,7 @@ def labels(judged: Judged, width: float, methods: Any, confidence: float, output
 @power_option
 @confidence_option
 @groups_options
-@output_options("json", "md")
+@output_options
 def attempts(
     effect: float | None,
     items: int | None,
@@ -194,7 +195,7 @@ def _attempts_page(
     metavar="WHAT=X",
     help="Of one more item, attempt or level of a factor, beside its requests at 1 each.",
 )
-@output_options("json", "md")
+@output_options
 def variance(
     runs: Sequence[str],
     metric: str,

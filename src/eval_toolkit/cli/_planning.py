@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.cli._show import Output
 from eval_toolkit.inference import SampleSize
+from eval_toolkit.report.pages import Page, Table
 
 __all__ = [
     "Above",
@@ -27,7 +28,7 @@ __all__ = [
 Between = click.FloatRange(0, 1, min_open=True, max_open=True)
 Share = click.FloatRange(0, 1)
 Above = click.FloatRange(0, min_open=True)
-_NOT_ASSUMED = ("as_json", "as_md", "out")
+_NOT_ASSUMED = ("as_json", "as_md", "as_html", "out")
 
 
 def groups_options(command: Callable[..., Any]) -> Callable[..., Any]:

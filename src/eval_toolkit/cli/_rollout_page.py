@@ -11,9 +11,9 @@ from eval_toolkit.cli._cells import (
     with_interval,
 )
 from eval_toolkit.cli._rollout_notes import about_metrics, about_rollouts, count
-from eval_toolkit.cli._show import Page, Table
-from eval_toolkit.cli._text import number
 from eval_toolkit.errors import UndefinedMetricError
+from eval_toolkit.report.pages import Page, Table
+from eval_toolkit.report.words import number
 from eval_toolkit.rollouts import RolloutRun, SeedPrompt, System, TreeSampler, survival
 from eval_toolkit.rollouts.graphs import ENDED
 from eval_toolkit.rollouts.scorers import unwrapped

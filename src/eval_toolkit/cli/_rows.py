@@ -250,6 +250,8 @@ class Wanted:
     by: tuple[str, ...] = ()
     group: str | None = None
     id: str | None = None
+    text: str | None = None
+    """What the rows say; not read unless it is named."""
     labels: LabelMap | None = None
     keyed: bool = True
     """Whether one of the usual columns of ids is used where none is named."""
@@ -302,6 +304,8 @@ class Predictions:
     id: str | None = None
     ids: NDArray[Any] | None = None
     hashes: NDArray[Any] | None = None
+    texts: NDArray[Any] | None = None
+    """What the rows say, where a column was named for it."""
 
     def __len__(self) -> int:
         return len(self.y_true)
@@ -321,6 +325,7 @@ class Predictions:
             groups=None if self.groups is None else self.groups.take(at),
             ids=None if self.ids is None else self.ids[at],
             hashes=None if self.hashes is None else self.hashes[at],
+            texts=None if self.texts is None else self.texts[at],
         )
 
     def at(self, rows: IntArray | None) -> "Slice":
@@ -337,9 +342,7 @@ class Predictions:
     def records(self, scorer: str, rows: IntArray | None = None) -> Records:
         """Return some rows of one scorer as records; they are checked and sorted already."""
         found = self if rows is None else self.take(rows)
-        n, ids = len(found), found.ids
-        if ids is None:  # the place in the files, written so that text sorts as numbers do
-            ids = np.char.zfill(found.origin.astype(str), len(str(len(self.rows))))
+        n, ids = len(found), found.unit_ids()
         ok, no_reason = np.full(n, "ok", dtype=object), np.full(n, "", dtype=object)
         return Records(
             unit_id=ids,
@@ -351,6 +354,13 @@ class Predictions:
             status={"label": ok, "score": ok},
             reason={"label": no_reason, "score": no_reason},
         )
+
+    def unit_ids(self) -> NDArray[Any]:
+        """Return what each row is known by in records."""
+        if self.ids is not None:
+            return self.ids
+        # the place in the files, written so that text sorts as numbers do
+        return np.char.zfill(self.origin.astype(str), len(str(len(self.rows))))
 
     def slices(self) -> list[tuple[str, IntArray | None]]:
         """Return "all" and then every part of every ``--by`` column, with its rows."""
@@ -377,7 +387,10 @@ def read_predictions(paths: Sequence[_Path], wanted: Wanted) -> Predictions:
     usual = wanted.key(files)
     key = usual and named_column(file, have, usual, (), "--id")
     hashes = HASHES if HASHES in have else None
-    texts = [name for name in (*by, group, key, hashes) if name]
+    text = wanted.text and named_column(file, have, wanted.text, (), "--text")
+    if text in (label, *scores):
+        raise InvalidInputError(f"{file}: --text is {text!r}, the label or the score")
+    texts = [name for name in (*by, group, key, hashes, text) if name]
     for name in texts:
         if name in scores:
             raise InvalidInputError(f"{file}: {name!r} is the score, and no slice, group or id too")
@@ -393,6 +406,7 @@ def read_predictions(paths: Sequence[_Path], wanted: Wanted) -> Predictions:
         id=key,
         ids=None if key is None else rows.columns[key],
         hashes=None if hashes is None else _filled(rows.columns[hashes]),
+        texts=None if text is None else rows.columns[text],
     )
     _refuse_equal_names(found)
     return found if key is None else _by_id(found, key)

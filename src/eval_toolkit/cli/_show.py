@@ -4,46 +4,25 @@ import html
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TypeVar
 
 import click
 
 from eval_toolkit._files import replace_atomic
-from eval_toolkit.cli._text import one_line, say
+from eval_toolkit.cli._meaning import numeric
+from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.report.pages import Page, Table
+from eval_toolkit.report.words import one_line
 
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
-
-__all__ = ["Output", "Page", "Table", "progress", "refuse_target", "writing"]
+__all__ = ["Output", "markdown", "progress", "refuse_target", "writing"]
 
 _Item = TypeVar("_Item")
 _SUFFIXES = {".json": "json", ".md": "md", ".html": "html", ".htm": "html"}
-
-
-@dataclass(frozen=True)
-class Table:
-    """A header and rows of text."""
-
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    title: str = ""
-
-
-@dataclass(frozen=True)
-class Page:
-    """All that a command has to say, for people and as data."""
-
-    title: str
-    payload: Mapping[str, Any]
-    """What ``--json`` prints."""
-    lead: Sequence[str] = ()
-    tables: Sequence[Table] = ()
-    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -85,8 +64,10 @@ class Output:
         if self.path is None:
             if first is not None:
                 first()
-            if self.form == "text" and sys.stdout is not None and sys.stdout.isatty():
-                say(_framed(page), nl=False)
+            if self.form == "text" and _in_terminal():
+                from eval_toolkit.cli._terminal import terminal_text
+
+                say(terminal_text(page), nl=False)
             else:
                 say(self._text(page))
             return
@@ -99,7 +80,11 @@ class Output:
         say(f"wrote {self.path}", err=True)
 
     def _text(self, page: Page) -> str:
-        return {"json": _json, "md": _markdown, "html": _html, "text": _plain}[self.form](page)
+        return {"json": _json, "md": markdown, "html": _html, "text": _plain}[self.form](page)
+
+
+def _in_terminal() -> bool:
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def refuse_target(path: Path, option: str, inputs: Iterable[str | Path] = ()) -> None:
@@ -154,6 +139,12 @@ def _json(page: Page) -> str:
     return json.dumps(page.payload, allow_nan=False, indent=2)
 
 
+def _html(page: Page) -> str:
+    from eval_toolkit.cli._html import html_page
+
+    return html_page(page)
+
+
 def _plain(page: Page) -> str:
     """Return aligned columns without colour or frames, at whatever width they need."""
     blocks = ["\n".join(map(one_line, page.lead))] if page.lead else []
@@ -179,13 +170,14 @@ def _lines(table: Table) -> list[list[str]]:
     return [[one_line(cell) for cell in line] for line in (table.header, *table.rows)]
 
 
-def _markdown(page: Page) -> str:
+def markdown(page: Page) -> str:
+    """Return a page as Markdown."""
     blocks = [f"## {_md(page.title)}", *(_md(line) for line in page.lead)]
     for table in page.tables:
         if table.title:
             blocks.append(f"**{_md(table.title)}**")
         lines = ["| " + " | ".join(map(_md, line)) + " |" for line in (table.header, *table.rows)]
-        lines.insert(1, "|---" * len(table.header) + "|")
+        lines.insert(1, "".join("|---:" if number else "|---" for number in numeric(table)) + "|")
         blocks.append("\n".join(lines))
     if page.notes:
         blocks.append("\n".join(f"- {_md(note)}" for note in page.notes))
@@ -206,121 +198,3 @@ def _md(text: str) -> str:
     """Return a text that Markdown shows as it is: a name from a file is no link and no image."""
     flat = html.escape(one_line(text).strip(), quote=False)
     return _MD_SIGNS.sub(lambda sign: f"{sign[0][:-1]}\\{sign[0][-1]}", flat)
-
-
-_STYLE = """
-:root { color-scheme: light dark }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem }
-table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums }
-caption { text-align: left; font-weight: 600; padding: .3rem 0 }
-th, td { text-align: left; padding: .3rem .8rem; border-bottom: 1px solid #8884 }
-.scroll { overflow-x: auto }
-ul, .lead { opacity: .8 }
-"""
-
-
-def _html(page: Page) -> str:
-    """Return one self-contained page; every text in it is escaped."""
-    parts = [f"<h1>{_escaped(page.title)}</h1>"]
-    parts += [f'<p class="lead">{_escaped(line)}</p>' for line in page.lead]
-    for table in page.tables:
-        caption = f"<caption>{_escaped(table.title)}</caption>" if table.title else ""
-        head = "".join(f'<th scope="col">{_escaped(cell)}</th>' for cell in table.header)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{_escaped(cell)}</td>" for cell in line) + "</tr>\n"
-            for line in table.rows
-        )
-        parts.append(
-            f'<div class="scroll"><table>{caption}<thead><tr>{head}</tr></thead>'
-            f"<tbody>\n{body}</tbody></table></div>"
-        )
-    if page.notes:
-        items = "".join(f"<li>{_escaped(note)}</li>" for note in page.notes)
-        parts.append(f"<ul>{items}</ul>")
-    body = "\n".join(parts)
-    return (
-        '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_escaped(page.title)}</title><style>{_STYLE}</style></head>\n"
-        f"<body>\n{body}\n</body>\n</html>"
-    )
-
-
-def _escaped(text: str) -> str:
-    return html.escape(one_line(text))
-
-
-# --- terminals ----------------------------------------------------------------------------------
-
-_LONG_WORD = 24
-"""Longer words (paths, hashes) may be broken to fit."""
-
-
-def _framed(page: Page) -> str:
-    """Return the page for a terminal, as wide as that is."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console()
-    with console.capture() as captured:
-        for line in page.lead:
-            console.print(Text(one_line(line)))
-        for table in page.tables:
-            fitted = _fitted(table, console.width)
-            if fitted is None:
-                console.print(
-                    Text(_plain_table(table)), no_wrap=True, overflow="ignore", crop=False
-                )
-            else:
-                console.print(fitted)
-        for note in page.notes:
-            console.print(Text(one_line(note), style="dim"))
-    return captured.get()
-
-
-def _fitted(table: Table, room: int) -> "RichTable | None":
-    """Return a framed table, a bare one where that is too wide, None where that is, too."""
-    n = len(table.header)
-    lines = _lines(table)
-    if widths := _widths(lines, room - 3 * n - 1):
-        return _rich_table(table.title, lines, widths)
-    if widths := _widths(lines, room - n + 1):
-        return _rich_table(
-            table.title, lines, widths, box=None, padding=(0, 1, 0, 0), pad_edge=False
-        )
-    return None
-
-
-def _rich_table(
-    title: str, lines: Sequence[Sequence[str]], widths: Sequence[int], **style: Any
-) -> "RichTable":
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    # Text everywhere: names from files are never markup.
-    shown = RichTable(title=Text(one_line(title)) if title else None, **style)
-    for name, width in zip(lines[0], widths, strict=True):
-        shown.add_column(Text(name), width=width, overflow="fold")
-    for row in lines[1:]:
-        shown.add_row(*map(Text, row))
-    return shown
-
-
-def _widths(lines: Sequence[Sequence[str]], room: int) -> list[int] | None:
-    """Return the columns' widths, none below its longest word; None where there is no room."""
-    from rich.cells import cell_len
-
-    columns = list(zip(*lines, strict=True))
-    widths = [max(map(cell_len, column)) for column in columns]
-    least = [
-        min(_LONG_WORD, max(cell_len(word) for cell in column for word in cell.split() or [""]))
-        for column in columns
-    ]
-    if sum(least) > room:
-        return None
-    while sum(widths) > room:  # the widest that can give way does
-        widest = max(
-            (at for at in range(len(widths)) if widths[at] > least[at]), key=widths.__getitem__
-        )
-        widths[widest] -= 1
-    return widths

@@ -11,9 +11,10 @@ import click
 from eval_toolkit import _tables
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._tasks import load_chosen_task, whole_task_options
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.tasks.base import BaseTask
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ _TEXTS = re.compile(r"\.(txt|csv|tsv|jsonl|ndjson|json|parquet|pq)(\.gz)?$")
     help="Say what the items found in the corpus did to the results of this run.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
-@output_options("json", "md")
+@output_options
 def check(
     task: str,
     options: dict[str, Any],

@@ -11,10 +11,10 @@ from eval_toolkit.cli._cells import (
     took,
     with_interval,
 )
-from eval_toolkit.cli._show import Page, Table
-from eval_toolkit.cli._text import number
 from eval_toolkit.graders import load_grader
 from eval_toolkit.judges.asking import judges_in
+from eval_toolkit.report.pages import Page, Table
+from eval_toolkit.report.words import number
 from eval_toolkit.scorecards import Scorecard
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.planning import Estimate

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import click
 
-__all__ = ["in_options", "number", "one_line", "reader_may_go", "say"]
+__all__ = ["in_options", "reader_may_go", "say"]
 
 # What the library advises a caller, and what the reader of a command can do.
 _PHRASES = {
@@ -97,22 +97,6 @@ def _options_of(command: click.Command | None) -> dict[str, str]:
     }
     others = {name: option for name, option in _OTHER_NAMES.items() if option in own.values()}
     return others | own
-
-
-def number(value: float | None, sign: str = "", digits: int = 3) -> str:
-    """Return a number with some digits, or nothing; what differs by rounding errors reads the same.
-
-    Examples
-    --------
-    >>> number(0.1 + 0.2 - 0.2995, digits=3), number(0.0005, digits=3), number(-1e-9, "+")
-    ('0.001', '0.001', '+0.000')
-    """
-    return "" if value is None else f"{round(value, 12):{sign}z.{digits}f}"
-
-
-def one_line(text: object) -> str:
-    """Return a text on one line, with a blank for every character that does not print."""
-    return "".join(c if c.isprintable() else " " for c in str(text))
 
 
 def say(text: str, *, err: bool = False, nl: bool = True) -> None:

@@ -23,8 +23,7 @@ from eval_toolkit.cli._data import (
 )
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output, Page, Table, progress
-from eval_toolkit.cli._text import one_line
+from eval_toolkit.cli._show import Output, progress
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.leakage import (
     CleanedSplits,
@@ -43,6 +42,8 @@ from eval_toolkit.leakage import (
     drop_until_clean,
     run_leakage_checks,
 )
+from eval_toolkit.report.pages import Page, Table
+from eval_toolkit.report.words import one_line
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.text_dedup import MinHashLSHStrategy
 
@@ -99,7 +100,7 @@ class Splits:
     type=click.Path(file_okay=False, path_type=Path),
     help="Write the rows that may stay there, file by file; then 1 means: rows cannot cure it.",
 )
-@output_options("json")
+@output_options
 def check(
     files: Sequence[str],
     reading: Reading,

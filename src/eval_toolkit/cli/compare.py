@@ -14,18 +14,14 @@ from eval_toolkit._validate import BoolArray, IntArray
 from eval_toolkit.analysis import RunComparison, RunDifference, compare_records
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._blocks import not_probabilities
-from eval_toolkit.cli._compared_runs import (
-    are_rollouts,
-    compared_runs,
-    opened_runs,
-    pairs_of,
-)
+from eval_toolkit.cli._compared_runs import compare_folders, opened_runs, pairs_of
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
 from eval_toolkit.cli._rows import Parts, Predictions, Wanted, read_predictions
-from eval_toolkit.cli._show import Output, Page, Table
-from eval_toolkit.cli._text import number
+from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.report.comparing import comparison_page, run_comparison_page
+from eval_toolkit.report.pages import Page
 
 __all__ = ["compare", "refuse_nothing"]
 
@@ -63,7 +59,7 @@ _HASH = "content hash"
     help="Compare a run's scorer A with the other's scorer B. Repeatable.",
 )
 @sampling_options(methods=False)
-@output_options("json", "md", "html")
+@output_options
 def compare(
     sides: Sequence[str],
     metrics: Sequence[str],
@@ -84,7 +80,7 @@ def compare(
     """
     if any(Path(path).is_dir() for path in sides):
         runs = opened_runs(sides, wanted)
-        result = compared_runs(
+        result = compare_folders(
             runs,
             metrics,
             wanted,
@@ -93,11 +89,8 @@ def compare(
             allow_version_change=allow_version_change,
             pairs=pairs_of(pairs),
         )
-        page = _page(result, [f"A is run {result.run_a}, B is run {result.run_b}"], sampling)
-        if are_rollouts(runs):
-            from eval_toolkit.cli._rollout_compare import with_failures_by_turn
-
-            page = with_failures_by_turn(page, runs, sampling.confidence)
+        page = run_comparison_page(runs, result, str(sampling))
+        page = _with_resamples(page, sampling)
         output.emit(page)
         turns = page.payload.get("survival", {}).get("turns", ())
         if not any(turn["status"] == "ok" for turn in turns):
@@ -110,10 +103,14 @@ def compare(
         _one_file(sides[0], wanted) if len(sides) == 1 else _two_files(sides, wanted, on_mismatch)
     )
     result = _compared(pair, specs, sampling)
-    page = _page(result, pair.lead(), sampling)
+    page = _with_resamples(comparison_page(result, pair.lead(), str(sampling)), sampling)
     page = replace(page, payload={**page.payload, "pairing": pair.to_dict()})
     output.emit(page, inputs=[file for side in sides for file in _tables.expand_paths(side)])
     refuse_nothing(result.cells)
+
+
+def _with_resamples(page: Page, sampling: Sampling) -> Page:
+    return replace(page, payload={**page.payload, "n_resamples": sampling.n_resamples})
 
 
 def refuse_nothing(cells: Sequence[RunDifference]) -> None:
@@ -327,60 +324,3 @@ def _compared(pair: Pair, specs: Sequence[MetricSpec], sampling: Sampling) -> Ru
         for cell in part.cells
     ]
     return replace(parts[0], cells=tuple(cells))
-
-
-def _page(result: RunComparison, lead: Sequence[str], sampling: Sampling) -> Page:
-    payload = {**result.to_dict(), "n_resamples": sampling.n_resamples}
-    alone = [
-        f"{side} alone has slice {slice_name!r}, scorer {scorer!r}"
-        for side, only in (("A", result.only_in_a), ("B", result.only_in_b))
-        for slice_name, scorer in only
-    ]
-    changes = [
-        (name if name.startswith("setting:") else f"version of {name}")
-        + f": {old} in A, {new} in B"
-        for name, (old, new) in (result.version_changes or {}).items()
-    ]
-    notes = [
-        f"{cell.metric}, {cell.slice}: {remark}"
-        for cell in result.cells
-        for remark in (cell.reason, cell.disagreement)
-        if remark
-    ]
-    table = _table(result.cells)
-    lines = [*lead, f"B - A, {sampling}"]
-    counted = [*result.notes, *result.left_out, *result.without_value]
-    return Page("B - A", payload, lines, [table], [*counted, *alone, *changes, *notes])
-
-
-def _table(cells: Sequence[RunDifference]) -> Table:
-    """One line per cell; columns that say the same everywhere are left out."""
-    by_slice = len({cell.slice for cell in cells}) > 1
-    by_scorer = len({(cell.scorer, cell.scorer_b) for cell in cells}) > 1
-    header = [*(["slice"] if by_slice else []), *(["scorer"] if by_scorer else [])]
-    header += ["metric", "rows", "A", "B", "B - A", "interval", "p"]
-    header += [*(["p (Holm)"] if by_slice else []), "B is"]
-    rows = [
-        [
-            *([cell.slice] if by_slice else []),
-            *([cell.scorer] if by_scorer else []),
-            cell.metric,
-            str(cell.n_units),
-            number(cell.value_a),
-            number(cell.value_b),
-            number(cell.delta, "+"),
-            ""
-            if cell.ci_low is None
-            else f"[{number(cell.ci_low, '+')}, {number(cell.ci_high, '+')}]",
-            _p_value(cell.p_value),
-            *([_p_value(cell.p_adjusted)] if by_slice else []),
-            cell.verdict,
-        ]
-        for cell in cells
-    ]
-    return Table(header, rows)
-
-
-def _p_value(value: float | None) -> str:
-    """Return a p-value; one that rounds to nothing is not nothing."""
-    return "<0.001" if value is not None and value < 0.0005 else number(value)

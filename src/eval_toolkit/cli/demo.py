@@ -2,15 +2,17 @@
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs as op
-from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit._validate import BoolArray
 from eval_toolkit.calibration import reliability_curve
+from eval_toolkit.cli._text import say
+from eval_toolkit.cli._tour import study, tour
 from eval_toolkit.inference import PairedBootstrapCI, delong_roc_variance, paired_bootstrap_diff
 from eval_toolkit.metrics import pr_auc, roc_auc
 from eval_toolkit.scorecards import Scorecard, scorecard
@@ -38,10 +40,21 @@ SPECS = (
     type=click.IntRange(0, 2**32 - 1),
     help="Seed of split, models and intervals.",
 )
-def demo(as_json: bool, seed: int) -> None:
-    """Train two classifiers on scikit-learn's breast-cancer data and compare them."""
+@click.option(
+    "--out",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep both as runs there, and go on: leakage, comparison, gate, report.html.",
+)
+def demo(as_json: bool, seed: int, out: Path | None) -> None:
+    """Train two classifiers on scikit-learn's breast-cancer data and compare them.
+
+    With --out it is a tour: what leaked is found and dropped, runs are stored, compared and held
+    to claims, and a report is written.
+    """
     started = time.perf_counter()
-    labels, scores = _scores(seed)
+    done = study(seed)
+    labels, scores = done.labels, done.scores
     cards = {
         name: scorecard(labels, score, metrics=SPECS, seed=seed) for name, score in scores.items()
     }
@@ -62,33 +75,9 @@ def demo(as_json: bool, seed: int) -> None:
         click.echo(json.dumps(payload, allow_nan=False, indent=2))
         return
     _show(labels, cards, differences, test.p_value, reliability, (a, b))
+    for line in tour(done, out, seed) if out is not None else ():
+        say(line)
     click.echo(f"\n{time.perf_counter() - started:.1f} s in all; seed {seed} gives this again.")
-
-
-def _scores(seed: int) -> tuple[BoolArray, dict[str, FloatArray]]:
-    """Train on one half, score the other; the positive class is a malignant tumour."""
-    from sklearn.datasets import load_breast_cancer
-    from sklearn.ensemble import RandomForestClassifier
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import train_test_split
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    data = load_breast_cancer()
-    malignant = data.target == 0
-    # Eight of the thirty measurements: with all of them both models are near perfect.
-    x_train, x_test, y_train, y_test = train_test_split(
-        data.data[:, 10:18], malignant, test_size=0.5, stratify=malignant, random_state=seed
-    )
-    models: dict[str, Any] = {
-        "logistic": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
-        "forest": RandomForestClassifier(200, min_samples_leaf=3, random_state=seed),
-    }
-    scores = {
-        name: model.fit(x_train, y_train).predict_proba(x_test)[:, 1]
-        for name, model in models.items()
-    }
-    return np.asarray(y_test, dtype=np.bool_), scores
 
 
 def _show(

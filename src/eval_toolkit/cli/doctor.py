@@ -15,12 +15,13 @@ from eval_toolkit._kernel import neardup
 from eval_toolkit.artifacts import read_json
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output, Page, Table, progress
-from eval_toolkit.cli._text import one_line
+from eval_toolkit.cli._show import Output, progress
 from eval_toolkit.cli._weights import weights_there
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.loaders._fetch import default_cache_dir
 from eval_toolkit.provenance import capture_hardware, package_versions
+from eval_toolkit.report.pages import Page, Table
+from eval_toolkit.report.words import one_line
 from eval_toolkit.runs import find_runs, run_state
 from eval_toolkit.runs.lock import LOCK, lock_holder
 from eval_toolkit.runs.open import JOURNAL
@@ -38,6 +39,8 @@ EXTRAS = {
     "text": "sacrebleu",
     "math": "math_verify",
     "safety": "h5py",
+    "report": "vl_convert",
+    "view": "starlette",
 }
 """Each extra and the module that it installs."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "EVAL_TOOLKIT_KERNEL")
@@ -46,7 +49,7 @@ _LEFTOVERS = (".staging-*", ".*.tmp", f".{LOCK}.*")
 
 @click.command()
 @click.argument("paths", nargs=-1, metavar="[PATHS]...", type=click.Path(path_type=Path))
-@output_options("json")
+@output_options
 def doctor(paths: Sequence[Path], output: Output) -> None:
     """Say what is installed, or with PATHS in which state runs are.
 

@@ -8,12 +8,14 @@ from typing import Any
 import click
 
 from eval_toolkit.claims import ClaimReport, ClaimResult, evaluate_gate
-from eval_toolkit.cli import _ci, _show
+from eval_toolkit.cli import _ci
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output, Page, Table, refuse_target, writing
-from eval_toolkit.cli._text import one_line, say
+from eval_toolkit.cli._show import Output, markdown, refuse_target, writing
+from eval_toolkit.cli._text import say
 from eval_toolkit.graders.stored import stored_metrics
+from eval_toolkit.report.pages import Page, Table
+from eval_toolkit.report.words import one_line
 from eval_toolkit.runs import Run
 
 __all__ = ["gate"]
@@ -45,7 +47,7 @@ __all__ = ["gate"]
     is_flag=True,
     help="Compare although a scorer, task or metric has another version in the baseline.",
 )
-@output_options("json", "md")
+@output_options
 def gate(
     run: Path,
     claims: Path,
@@ -94,7 +96,7 @@ def _append_summary(path: str | None, page: Page) -> None:
         return
     try:
         with Path(path).open("a", encoding="utf-8", errors="backslashreplace") as summary:
-            summary.write(_show._markdown(page) + "\n")
+            summary.write(markdown(page) + "\n")
     except OSError as error:
         say(f"{path}: cannot write the summary: {error.strerror}", err=True)
 

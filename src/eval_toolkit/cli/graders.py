@@ -9,12 +9,13 @@ from typing import Any
 import click
 
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.graders import available_graders, load_grader
 from eval_toolkit.graders.base import columns_of
 from eval_toolkit.graders.loading import name_and_options, required_options
 from eval_toolkit.plugins import load_plugin
+from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.responses import ResponseType
 
 __all__ = ["graders"]
@@ -30,7 +31,7 @@ def graders() -> None:
 
 
 @graders.command("list")
-@output_options("json", "md")
+@output_options
 def list_(output: Output) -> None:
     """List the graders that come along and those of installed packages."""
     found = [_Grader.of(name) for name in available_graders()]
@@ -54,7 +55,7 @@ def list_(output: Output) -> None:
 
 @graders.command()
 @click.argument("name")
-@output_options("json", "md")
+@output_options
 def show(name: str, output: Output) -> None:
     """Say what grader NAME is: options with defaults, what samples must hold, columns, metrics.
 

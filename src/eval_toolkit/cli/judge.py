@@ -13,12 +13,13 @@ from eval_toolkit.cli._judge_page import pairs_page
 from eval_toolkit.cli._judge_study import study
 from eval_toolkit.cli._models import ModelChoice, is_http, model_options
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._task_page import task_page
 from eval_toolkit.cli._tasks import load_chosen_task, whole_task_options, with_perturbations
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.judges import RUBRICS, Judge, PairJudge, Panel, Rubric
 from eval_toolkit.protocols import Model
+from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.runs import Run
 from eval_toolkit.tasks.declared import read_tables
 from eval_toolkit.tasks.pairing import judge_pairs
@@ -251,7 +252,7 @@ def pairs(
 
 
 @judge.command()
-@output_options("json", "md")
+@output_options
 def rubrics(output: Output) -> None:
     """List what can be judged: the ready rubrics."""
     better = {True: "more", False: "less", None: ""}

@@ -10,7 +10,8 @@ from eval_toolkit.analysis import Leaderboard
 from eval_toolkit.analysis import leaderboard as ranked
 from eval_toolkit.artifacts import read_json
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.cli._show import Output
+from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.runs.folder import MANIFEST
 from eval_toolkit.tasks.suites.running import SUITE_FILE
 
@@ -53,7 +54,7 @@ _NO_SPREAD = "skipped: the differences do not vary"
 )
 @click.option("--draws", default=4000, show_default=True, type=click.IntRange(100))
 @click.option("--seed", default=42, show_default=True, type=click.IntRange(0))
-@output_options("json", "md", "html")
+@output_options
 def leaderboard(
     runs: Sequence[str], tasks: Sequence[str], bayes: bool, draws: int, output: Output, **given: Any
 ) -> None:

@@ -11,8 +11,9 @@ from typing import NoReturn
 import click
 
 from eval_toolkit import __version__
+from eval_toolkit._command_line import recording_command
 from eval_toolkit.cli._exit import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
-from eval_toolkit.cli._text import in_options, one_line, reader_may_go, say
+from eval_toolkit.cli._text import in_options, reader_may_go, say
 from eval_toolkit.errors import EvalToolkitError
 
 __all__ = ["main"]
@@ -61,6 +62,10 @@ _COMMANDS = {
     "positions": (
         "eval_toolkit.cli.positions:positions",
         "Ask TASK with its choices in every position: picks and accuracy by position, with a test.",
+    ),
+    "report": (
+        "eval_toolkit.cli.report:report",
+        "Write one self-contained HTML file about runs: tables, charts, samples, provenance.",
     ),
     "rescore": (
         "eval_toolkit.cli.rescore:rescore",
@@ -148,7 +153,9 @@ def main(args: Sequence[str] | None = None) -> None:
     """
     gc.set_threshold(200_000, 20, 20)  # a tenth of a command's time went into looking for cycles
     try:
-        code = cli.main(args=args, prog_name="eval-toolkit", standalone_mode=False)
+        given = sys.argv[1:] if args is None else list(args)
+        with recording_command("eval-toolkit", given):
+            code = cli.main(args=args, prog_name="eval-toolkit", standalone_mode=False)
     except click.ClickException as error:
         with reader_may_go(err=True):
             error.show()
@@ -158,14 +165,14 @@ def main(args: Sequence[str] | None = None) -> None:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         _fail("interrupted", EXIT_INTERRUPTED)
     except EvalToolkitError as error:
-        said = in_options(" ".join(one_line(error).split()), _command(args))
+        said = in_options(" ".join(_one_line(error).split()), _command(args))
         _fail(f"error: {said}", EXIT_USAGE)
     except SystemExit as stop:
         # click and rich exit with 1 when the reader of help or of a demo has gone; 1 means "the
         # evidence says no". Commands that have a verdict print through `say` and go on.
         sys.exit(0 if stop.code == 1 else stop.code)
     except Exception as error:
-        _fail(f"unexpected {type(error).__name__}: {one_line(error)}", EXIT_FAILED)
+        _fail(f"unexpected {type(error).__name__}: {_one_line(error)}", EXIT_FAILED)
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -182,6 +189,12 @@ def _command(args: Sequence[str] | None) -> click.Command:
             break
         found = inner
     return found
+
+
+def _one_line(error: Exception) -> str:
+    from eval_toolkit.report.words import one_line  # only what goes wrong needs it
+
+    return one_line(error)
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -10,13 +10,14 @@ import click
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._text import say
 from eval_toolkit.cli._weights import WEIGHTS, fetch_weights, weights_there
 from eval_toolkit.errors import ModelError
 from eval_toolkit.messages import Message, Role
 from eval_toolkit.models.loading import available_models
 from eval_toolkit.protocols import Model
+from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
 
 __all__ = ["models"]
@@ -31,7 +32,7 @@ def models() -> None:
 
 
 @models.command("list")
-@output_options("json", "md")
+@output_options
 def list_(output: Output) -> None:
     """List the kinds of models that --model takes, and which weights have been fetched."""
     found, there = available_models(), weights_there()
@@ -67,7 +68,7 @@ def fetch(which: str | None, only: str | None, force: bool) -> None:
 @models.command()
 @click.argument("model")
 @model_options
-@output_options("json", "md")
+@output_options
 def check(model: str, choose: Callable[..., ModelChoice], output: Output) -> None:
     """Ask MODEL two small things and say what it can do.
 

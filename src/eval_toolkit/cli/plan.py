@@ -24,10 +24,11 @@ from eval_toolkit.cli._planning import (
     within,
 )
 from eval_toolkit.cli._rows import Wanted, read_predictions
-from eval_toolkit.cli._show import Output, Page
+from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import InfeasibleError
 from eval_toolkit.inference import SampleSize, bootstrap_ci, n_for_power, n_for_width, roc_auc_sd
 from eval_toolkit.inference._distributions import critical_value
+from eval_toolkit.report.pages import Page
 
 __all__ = ["plan"]
 
@@ -53,7 +54,7 @@ plan.add_command(variance)
 )
 @confidence_option
 @groups_options
-@output_options("json")
+@output_options
 def rate(width: float, expected: float, confidence: float, output: Output, **groups: Any) -> None:
     """Plan for the interval of a rate: accuracy, recall, exact match, attack success.
 
@@ -69,7 +70,7 @@ def rate(width: float, expected: float, confidence: float, output: Output, **gro
 @click.option("--sd", required=True, type=Above, help="Standard deviation of one value.")
 @confidence_option
 @groups_options
-@output_options("json")
+@output_options
 def mean(width: float, sd: float, confidence: float, output: Output, **groups: Any) -> None:
     """Plan for the interval of a mean of real values: a reward, a judge's score.
 
@@ -86,7 +87,7 @@ def mean(width: float, sd: float, confidence: float, output: Output, **groups: A
 @click.option("--positives", required=True, type=Between, help="Share of positive rows.")
 @confidence_option
 @groups_options
-@output_options("json")
+@output_options
 def auc(
     width: float,
     expected: float,
@@ -118,7 +119,7 @@ def auc(
 @power_option
 @confidence_option
 @groups_options
-@output_options("json")
+@output_options
 def difference(
     effect: float | None,
     rows: int | None,
@@ -208,7 +209,7 @@ def _smallest_effect(rows: int, needed: Callable[[float], SampleSize], largest: 
 @power_option
 @confidence_option
 @groups_options
-@output_options("json")
+@output_options
 def no_worse(
     margin: float,
     disagree: float | None,
@@ -240,7 +241,7 @@ def no_worse(
 @click.option("--metric", default="roc_auc", show_default=True, help="Any metric that score knows.")
 @column_options(by=False)
 @sampling_options(methods=False)
-@output_options("json")
+@output_options
 def pilot(
     preds: Sequence[str],
     width: float,

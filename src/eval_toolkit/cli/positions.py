@@ -8,8 +8,8 @@ import click
 from eval_toolkit.cli._asking import Asked, asking_options, progress_bar, resumable
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._models import ModelChoice, model_options
-from eval_toolkit.cli._show import Page, Table
 from eval_toolkit.cli._tasks import load_chosen_task, task_options
+from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.scorecards import MetricResult
 from eval_toolkit.tasks import PositionBias, position_bias, run_rotations
 from eval_toolkit.tasks.base import BaseTask

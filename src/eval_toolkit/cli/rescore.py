@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from eval_toolkit.cli._exit import EXIT_FAILED
+from eval_toolkit.cli._options import form_options
 from eval_toolkit.cli._rollout_page import rescored_page
 from eval_toolkit.cli._scorers import load_scorers
 from eval_toolkit.cli._show import Output
@@ -37,17 +38,15 @@ __all__ = ["rescore"]
               type=click.FloatRange(0, 1, min_open=True, max_open=True))  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False), metavar="FOLDER",
               help="Where the new run is kept; nowhere by default.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print strict JSON.")
-@click.option("--md", "as_md", is_flag=True, help="Print Markdown.")
+@form_options
 def rescore(
-    run: str, scorers: tuple[str, ...], out: str | None, as_json: bool, as_md: bool, **given: Any
+    run: str, scorers: tuple[str, ...], out: str | None, output: Output, **given: Any
 ) -> None:
     """Score the rollouts of RUN again: other scorers, other thresholds, the same conversations.
 
     RUN stays as it is. A judge among the scorers is asked what RUN does not hold already; tester
     and target are not.
     """
-    output = Output.of({"json": as_json, "md": as_md}, None)
     given["asr_at"] = given["asr_at"] or None
     done = rescore_rollouts(run, load_scorers(scorers), out, **given)
     output.emit(rescored_page(done))

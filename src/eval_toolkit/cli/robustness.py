@@ -8,12 +8,13 @@ import click
 
 from eval_toolkit.cli._names import nearest
 from eval_toolkit.cli._options import Sampling, output_options, sampling_options
-from eval_toolkit.cli._show import Output, Page, Table
-from eval_toolkit.cli._text import number
+from eval_toolkit.cli._show import Output
 from eval_toolkit.cli.compare import refuse_nothing
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.stored import stored_metrics
 from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.report.pages import Page, Table
+from eval_toolkit.report.words import number
 from eval_toolkit.runs import Run
 from eval_toolkit.tasks.perturbations import perturbation_name
 from eval_toolkit.tasks.perturbed_runs import WORST, Robustness, RobustnessCell
@@ -40,7 +41,7 @@ __all__ = ["robustness"]
     help="Correction of a metric's p-values for the number of perturbations.",
 )
 @sampling_options(methods=False)
-@output_options("json", "md", "html")
+@output_options
 def robustness(
     run: str,
     perturbed: Sequence[str],

@@ -187,7 +187,7 @@ def _loaded(choose: Callable[..., ModelChoice], model: str, asking: _Asking) -> 
 
 
 _WITH_MEASURE = {
-    *("task", "measure", "out", "no_store", "as_json", "as_md", "quiet"),
+    *("task", "measure", "out", "no_store", "as_json", "as_md", "as_html", "quiet"),
     *("graders", "pass_at", "pass_hat", "maj_at", "on_error", "max_error_rate", "confidence"),
     *("data", "num_fewshot", "subjects", "shuffle_choices", "revision", "seed", "perturbations"),
     *("allow_code", "lm_eval_shots"),

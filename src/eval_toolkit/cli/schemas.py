@@ -9,7 +9,8 @@ from eval_toolkit._optional import require
 from eval_toolkit.artifacts import load_schema, schema_names
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.cli._show import Output
+from eval_toolkit.report.pages import Page, Table
 
 __all__ = ["schemas"]
 
@@ -20,7 +21,7 @@ def schemas() -> None:
 
 
 @schemas.command("list")
-@output_options("json")
+@output_options
 def list_(output: Output) -> None:
     """List the schemas."""
     entries = [
@@ -38,7 +39,7 @@ def show(name: str) -> None:
 
 
 @schemas.command()
-@output_options("json")
+@output_options
 def check(output: Output) -> None:
     """Check that the schemas are valid themselves; exit 1 if one is not."""
     problems = {name: list(_problems(load_schema(name))) for name in schema_names()}

@@ -14,11 +14,13 @@ from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._blocks import blocks_page, file_blocks, run_blocks, short_names
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
-from eval_toolkit.cli._rows import HASHES, IDS, Predictions, Wanted, read_predictions
-from eval_toolkit.cli._show import Output, Page
+from eval_toolkit.cli._rows import HASHES, IDS, WHOLE, Predictions, Wanted, read_predictions
+from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.operating_points import FittedOperatingPoint, fit_operating_points
+from eval_toolkit.report.pages import Page
 from eval_toolkit.runs import Run, write_run
+from eval_toolkit.runs.inputs import INPUTS, inputs_table
 
 __all__ = ["score"]
 
@@ -52,9 +54,14 @@ Threshold = float | FittedOperatingPoint | None
     type=click.Path(path_type=Path),
     help="Also store predictions and results as a run there.",
 )
+@click.option(
+    "--text",
+    metavar="COLUMN",
+    help="What the rows say: --save stores it, too, for reports. Secrets are redacted.",
+)
 @click.option("--overwrite", is_flag=True, help="Let --save replace a run that is there.")
 @sampling_options(methods=True)
-@output_options("json", "md", "html")
+@output_options
 def score(
     preds: Sequence[str],
     metrics: Sequence[str],
@@ -62,6 +69,7 @@ def score(
     threshold_from: str | None,
     select: str | None,
     save: Path | None,
+    text: str | None,
     overwrite: bool,
     wanted: Wanted,
     sampling: Sampling,
@@ -78,6 +86,8 @@ def score(
         raise click.UsageError("--select says how --threshold-from chooses; give both")
     if overwrite and save is None:
         raise click.UsageError("--overwrite is for --save; --out replaces a file anyway")
+    if text is not None and save is None:
+        raise click.UsageError("--text is for --save; nothing else stores what rows say")
     if any(Path(path).is_dir() for path in preds):
         if threshold_from is not None:
             raise click.UsageError(
@@ -87,7 +97,7 @@ def score(
             raise click.UsageError("--save stores files of predictions; a run is stored already")
         _score_run(preds, metrics, threshold, wanted, sampling, output)
         return
-    found = read_predictions(preds, wanted)
+    found = read_predictions(preds, replace(wanted, text=text))
     if save is not None:
         _check_saving(found, save, overwrite)
     chosen = None if threshold_from is None else _chosen(found, wanted, threshold_from, select)
@@ -176,6 +186,10 @@ def _save(folder: Path, found: Predictions, page: Page, overwrite: bool) -> None
         data_files=config["files"],
         seeds={"bootstrap": config["seed"]},
     )
+    about, tables = manifest.to_dict(), {}
+    if found.texts is not None:  # a part's rows are rows of the whole: they are stored once
+        stored = {WHOLE: (found.origin.tolist(), found.unit_ids().tolist(), found.texts.tolist())}
+        tables[INPUTS], about["inputs"] = inputs_table(stored, whole=WHOLE)
     records = {
         (name, scorer): found.records(scorer, rows)
         for name, rows in found.slices()
@@ -184,8 +198,9 @@ def _save(folder: Path, found: Predictions, page: Page, overwrite: bool) -> None
     write_run(
         folder,
         results=page.payload,
-        manifest=manifest.to_dict(),
+        manifest=about,
         records=records,
+        tables=tables,
         overwrite=overwrite,
     )
 

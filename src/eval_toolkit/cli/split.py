@@ -21,8 +21,8 @@ from eval_toolkit.cli._data import (
     stem_of,
     threshold_option,
 )
-from eval_toolkit.cli._show import Output, Page, Table
-from eval_toolkit.cli._text import one_line
+from eval_toolkit.cli._options import form_options
+from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.leakage import (
     ExactDuplicateCheck,
@@ -33,6 +33,8 @@ from eval_toolkit.leakage import (
     TemporalLeakageCheck,
     run_leakage_checks,
 )
+from eval_toolkit.report.pages import Page, Table
+from eval_toolkit.report.words import one_line
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.splits import TimeSeriesSplitter, split_slice
 from eval_toolkit.text_dedup import MinHashLSHStrategy, duplicate_clusters
@@ -68,7 +70,7 @@ Cut = dict[str, EvalSlice]
 @threshold_option("Texts with this share of their 5-character pieces in common stay together.")
 @click.option("--seed", default=42, show_default=True, help="Another seed, another split.")
 @data_options
-@click.option("--json", "as_json", is_flag=True, help="Print strict JSON.")
+@form_options
 def split(
     file: Path,
     folder: Path,
@@ -79,7 +81,7 @@ def split(
     threshold: float,
     seed: int,
     reading: Reading,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Split a file into parts: stratified, by group or by time.
 
@@ -130,7 +132,7 @@ def split(
     checks = _checks(reading, together, threshold)
     reports = {part: run_leakage_checks(checks(cut), cut) for part, cut in cuts.items()}
     page = _page(data, cuts, targets, reports, threshold if together else None)
-    Output("json" if as_json else "text").emit(page)
+    output.emit(page)
 
 
 def _refuse_other_folds(folder: Path, targets: Iterable[Path]) -> None:

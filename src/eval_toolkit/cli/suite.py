@@ -10,8 +10,11 @@ import click
 from eval_toolkit.cli._asking import progress_bar
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._models import ModelChoice, model_options
-from eval_toolkit.cli._show import Output, Page, Table
-from eval_toolkit.cli._text import in_options, number, say
+from eval_toolkit.cli._options import form_options
+from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._text import in_options, say
+from eval_toolkit.report.pages import Page, Table
+from eval_toolkit.report.words import number
 from eval_toolkit.scorecards import MetricResult
 from eval_toolkit.tasks.suites import Leaf, Suite, SuiteRun, SuiteValue, load_suite, run_suite
 
@@ -31,8 +34,7 @@ __all__ = ["suite"]
     metavar="FOLDER",
     help="Of the runs, one folder per task; by default below runs/.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print strict JSON.")
-@click.option("--md", "as_md", is_flag=True, help="Print Markdown.")
+@form_options
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 def suite(
     file: str,
@@ -42,9 +44,8 @@ def suite(
     concurrency: int | None,
     cache: str | None,
     out: str | None,
-    as_json: bool,
-    as_md: bool,
     quiet: bool,
+    output: Output,
 ) -> None:
     """Put every task of a suite to a model: a run per task, means over tasks with intervals.
 
@@ -52,7 +53,6 @@ def suite(
     where it was. A task whose model fails does not stop the others; exit code 3 says that one did,
     or that a mean over tasks could not be had.
     """
-    output = Output.of({"json": as_json, "md": as_md}, None)
     read = load_suite(file)
     told = {"concurrency": concurrency} if concurrency and model.startswith("openai:") else {}
     asked = choose(model, **told).load()

@@ -5,11 +5,13 @@ from typing import Any
 import click
 
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output, Page, Table
+from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._task_check import check
 from eval_toolkit.cli._tasks import load_chosen_task, task_options
-from eval_toolkit.cli._text import one_line, say
+from eval_toolkit.cli._text import say
 from eval_toolkit.prompts import format_prompt
+from eval_toolkit.report.pages import Page, Table
+from eval_toolkit.report.words import one_line
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.loading import available_tasks
 from eval_toolkit.tasks.planning import default_formatter
@@ -27,7 +29,7 @@ tasks.add_command(check)
 
 
 @tasks.command("list")
-@output_options("json", "md")
+@output_options
 def list_(output: Output) -> None:
     """List the tasks that come along and those of installed packages."""
     found = available_tasks()
@@ -53,7 +55,7 @@ def list_(output: Output) -> None:
 @tasks.command()
 @click.argument("task")
 @task_options
-@output_options("json", "md")
+@output_options
 def show(task: str, options: dict[str, Any], output: Output) -> None:
     """Say what TASK is made of: version, splits, data with hashes, graders."""
     chosen = load_chosen_task(task, options)

@@ -10,9 +10,10 @@ from eval_toolkit._optional import require
 from eval_toolkit.artifacts import load_schema, read_json, schema_names, schema_problems
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output, Page
-from eval_toolkit.cli._text import one_line
+from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import ArtifactError, InvalidInputError
+from eval_toolkit.report.pages import Page
+from eval_toolkit.report.words import one_line
 
 __all__ = ["validate"]
 
@@ -28,7 +29,7 @@ _SIGNS = (
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("schema", required=False)
-@output_options("json")
+@output_options
 def validate(file: Path, schema: str | None, output: Output) -> None:
     """Validate a stored file: exit 1 and a line per problem when it does not fit.
 

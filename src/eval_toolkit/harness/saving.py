@@ -1,16 +1,20 @@
 """A result on disk: compact and full results, or a whole run with manifest and records."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from eval_toolkit._redaction import redact_results
 from eval_toolkit.artifacts import write_json_strict
-from eval_toolkit.errors import InvalidTypeError
+from eval_toolkit.errors import EvalToolkitError, InvalidTypeError
 from eval_toolkit.harness.result import RunResult
+from eval_toolkit.harness.rows import Rows, named_slices
 from eval_toolkit.manifest import build_manifest
+from eval_toolkit.protocols import EvalSliceLike
 from eval_toolkit.runs import Run, write_run
+from eval_toolkit.runs.inputs import INPUTS, inputs_table, shown_input
+from eval_toolkit.scorecards import Records
 
 __all__ = ["compact", "save_run", "write_run_result"]
 
@@ -78,7 +82,12 @@ def write_run_result(result: RunResult, run_dir: str | Path) -> tuple[Path, Path
 
 
 def save_run(
-    result: RunResult, run_dir: str | Path, *, overwrite: bool = False, **manifest: Any
+    result: RunResult,
+    run_dir: str | Path,
+    *,
+    inputs: EvalSliceLike | Sequence[EvalSliceLike] | Mapping[str, EvalSliceLike] | None = None,
+    overwrite: bool = False,
+    **manifest: Any,
 ) -> Run:
     """Write a run's folder: manifest, results and the records behind them, complete or not at all.
 
@@ -88,6 +97,10 @@ def save_run(
         What `evaluate` or `evaluate_folded` returned.
     run_dir : str or Path
         The run's folder.
+    inputs : EvalSlice, or sequence or mapping of them, optional
+        Slices whose inputs are stored, too, so that reports can show them: those that were
+        evaluated and those that checks for leakage looked at, as they were passed there. Of each
+        input the first 20 000 characters are kept, without secrets. By default none is stored.
     overwrite : bool, default False
         Replace a run that is there.
     **manifest
@@ -103,8 +116,8 @@ def save_run(
 
     Raises
     ------
-    InvalidTypeError
-        If ``result`` is no RunResult.
+    InvalidInputError, InvalidTypeError
+        If ``result`` is no RunResult, or ``inputs`` are no slices.
     ArtifactError
         If there is a run already and ``overwrite`` is False.
 
@@ -120,9 +133,11 @@ def save_run(
     >>> test = EvalSlice("test", {"text": ["a", "b"], "label": [0, 1]})
     >>> result = evaluate({"half": Half()}, [test], run_id="demo")
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     run = save_run(result, folder + "/demo")
+    ...     run = save_run(result, folder + "/demo", inputs=[test])
     ...     run.run_id, run.manifest["versioned_objects"]["scorer:half"]
+    ...     run.inputs.text_at("test", 1)
     ('demo', '1')
+    'b'
     """
     payload = _payload(result)
     config = payload["config"]
@@ -135,14 +150,57 @@ def save_run(
     }
     made = build_manifest(run_id=result.run_id, config=config, **about)
     versions = {**result.versions, **made.versioned_objects}
+    about_run = replace(made, versioned_objects=versions).to_dict()
+    tables = {}
+    if inputs is not None:
+        tables[INPUTS], about_run["inputs"] = _inputs(result.records, inputs)
     return write_run(
         run_dir,
         results=compact(payload),
         results_full=payload,
-        manifest=replace(made, versioned_objects=versions).to_dict(),
+        manifest=about_run,
         records=dict(result.records) or None,
+        tables=tables,
         overwrite=overwrite,
     )
+
+
+def _inputs(
+    records: Mapping[tuple[str, str], Records], inputs: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the table of what rows say, and what the manifest says about it."""
+    try:
+        named = named_slices([inputs] if isinstance(inputs, EvalSliceLike) else inputs)
+    except EvalToolkitError as error:
+        raise type(error)(str(error).replace("slices", "inputs", 1)) from None
+    first: dict[str, Records] = {}
+    for (name, _), side in records.items():
+        first.setdefault(name, side)
+    parts = {}
+    for name, source in named.items():
+        rows = Rows(name, source)
+        texts = [shown_input(value, rows.columns) for value in rows.inputs]
+        parts[name] = range(rows.n), _units(rows, first.get(name)), texts
+    return inputs_table(parts)
+
+
+def _units(rows: Rows, records: Records | None) -> list[str]:
+    """Return the unit of each row as the records have it.
+
+    Equal rows are told apart by their scores, which a slice does not know. Their inputs are equal,
+    too, so that it does not matter which of them has which unit.
+    """
+    own = rows.unit_ids()
+    if rows.ids is not None or records is None:
+        return own
+    units = dict.fromkeys(zip(records.content_hash, records.unit_id, strict=True))
+    left: dict[str, list[str]] = {}
+    for digest, unit in reversed(units):
+        left.setdefault(digest, []).append(unit)
+    return [
+        left[digest].pop() if left.get(digest) else unit
+        for digest, unit in zip(rows.hashes, own, strict=True)
+    ]
 
 
 def _payload(result: Any) -> dict[str, Any]:

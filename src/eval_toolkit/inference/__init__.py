@@ -50,6 +50,7 @@ from eval_toolkit.seeds import DEFAULT_SEED
 if TYPE_CHECKING:
     from eval_toolkit.inference.agreement import alpha_interval, clustered_rate, kappa_interval
     from eval_toolkit.inference.attempts import AttemptsDesign
+    from eval_toolkit.inference.bands import CurveBand, pr_band, roc_band
     from eval_toolkit.inference.bootstrap import bootstrap_ci, cluster_bootstrap_ci
     from eval_toolkit.inference.combined import (
         block_bootstrap_on_folds,
@@ -156,6 +157,7 @@ __all__ = [
     "CorrectedTResult",
     "CorrectionMethod",
     "CorrectionRule",
+    "CurveBand",
     "DeLongResult",
     "EquivalenceResult",
     "Executor",
@@ -247,9 +249,11 @@ __all__ = [
     "percentile_interval",
     "plan_labels",
     "ppi_mean",
+    "pr_band",
     "probe_similarity",
     "rank_systems",
     "roc_auc_sd",
+    "roc_band",
     "rogan_gladen",
     "rotation_test",
     "rows_plan",
@@ -289,6 +293,7 @@ __getattr__ = names_on_use(
         ),
         "agreement": ("alpha_interval", "clustered_rate", "kappa_interval"),
         "attempts": ("AttemptsDesign",),
+        "bands": ("CurveBand", "pr_band", "roc_band"),
         "bootstrap": ("bootstrap_ci", "cluster_bootstrap_ci"),
         "combined": ("block_bootstrap_on_folds", "stratified_cluster_bootstrap_ci"),
         "comparison": ("ScorerComparison", "compare_scorers"),

@@ -201,6 +201,14 @@ class _Rolling:
     how: Mapping[str, Any]
     units: frozenset[str]
 
+    @property
+    def n_planned(self) -> int:
+        """How many requests there will be at most, judges' aside."""
+        n_requests = len(self.prompts) * self.attempts * self.sampler.n_requests()
+        budget = self.how["budget"]
+        calls = None if budget is None else budget.calls
+        return n_requests if calls is None else min(n_requests, calls)
+
     def settings(self, name: str, budget: Budget | None) -> dict[str, Any]:
         """Return the configuration of the run, without secrets."""
         sampling = self.sampler.settings()

@@ -39,6 +39,11 @@ _NOT_ASKED = "(not asked for in the run that was finished here)"
 class Rolling(Protocol):
     """What rolls out."""
 
+    @property
+    def n_planned(self) -> int:
+        """How many requests there will be at most, judges' aside."""
+        ...
+
     def asks_for(self, key: Key) -> bool:
         """Return whether an answer under this key may be asked for."""
         ...
@@ -65,7 +70,8 @@ class StoredRollouts:
         """Ask what is not there yet, measure everything, and finish the run."""
         started = time.monotonic()
         head = {**self._manifest(self.run_id or self.folder.resolve().name), "engine": self.engine}
-        with open_run(self.folder, manifest=head) as opened:
+        under_way = {**head, "counts": {"n_planned": rolling.n_planned}}
+        with open_run(self.folder, manifest=under_way) as opened:
             self._refuse_other(opened.begun)
             previous = opened.previous
             finished = None if previous is None else read_entries(previous.table(RESPONSES))

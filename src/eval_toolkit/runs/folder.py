@@ -16,11 +16,12 @@ from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.artifacts.strict_json import parse_json, read_bytes
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.manifest import seal_manifest
+from eval_toolkit.runs.inputs import INPUTS, Inputs
 from eval_toolkit.runs.lock import LOCK, lock_holder
 from eval_toolkit.runs.table import Layout, from_table
 from eval_toolkit.scorecards import Records
 
-__all__ = ["ARTIFACTS", "MANIFEST", "Run", "find_runs", "run_state"]
+__all__ = ["ARTIFACTS", "MANIFEST", "Run", "find_runs", "run_head", "run_state"]
 
 MANIFEST = "manifest.json"
 RESULTS = "results.json"
@@ -98,6 +99,18 @@ class Run:
     def results_full(self) -> dict[str, Any] | None:
         """What ``results_full.json`` holds, or None when the run has none."""
         return self._json(RESULTS_FULL) if RESULTS_FULL in self.manifest["artifacts"] else None
+
+    @cached_property
+    def inputs(self) -> Inputs | None:
+        """What the rows say, to be looked up, or None when the run was stored without."""
+        described = self.manifest["artifacts"].get(INPUTS)
+        if described is None:
+            return None
+        if self.verify:
+            _check_artifact(self.path, INPUTS, described)
+        about = self.manifest.get("inputs")
+        whole = about.get("whole") if isinstance(about, Mapping) else None
+        return Inputs(self.path / INPUTS, None if whole is None else str(whole))
 
     def _json(self, name: str) -> Any:
         data = read_bytes(self.path / name)
@@ -232,6 +245,17 @@ def _manifest(folder: Path) -> tuple[dict[str, Any], bytes]:
             "was not written by write_run"
         )
     return manifest, data
+
+
+def run_head(path: str | Path) -> tuple[Path, dict[str, Any]]:
+    """Return a run's folder and its manifest as it stands; {} where none is written yet."""
+    folder = _folder(path)
+    try:
+        return folder, _manifest(folder)[0]
+    except ArtifactError as error:
+        if isinstance(error, _NotARunError) or (folder / MANIFEST).is_file():
+            raise
+        return folder, {}
 
 
 def _check_artifact(folder: Path, name: str, described: Mapping[str, Any]) -> None:

@@ -67,7 +67,8 @@ class StoredRun:
         """
         started = time.monotonic()
         head = {**self.manifest(self.name), "engine": dict(engine)}
-        with open_run(self.folder, manifest=head) as opened:
+        under_way = {**head, "counts": {"n_planned": len(jobs)}}
+        with open_run(self.folder, manifest=under_way) as opened:
             refuse_other(self.folder, opened.begun, self.config, self.model_digest)
             judges = {judge.name for judge in self.measuring.judges}
             _refuse_to_lose(opened, jobs, judges)

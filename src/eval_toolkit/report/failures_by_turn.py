@@ -1,13 +1,13 @@
-"""Two runs of rollouts side by side: which metrics are shown, and how many failed by each turn."""
+"""Two runs of rollouts side by side: which metrics are compared, and how many failed by each turn."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from eval_toolkit.cli._show import Page, Table
-from eval_toolkit.cli._text import number
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
+from eval_toolkit.report.pages import Page, Table
+from eval_toolkit.report.words import number
 from eval_toolkit.rollouts import Graph, SeedPrompt, compare_survival, rollouts_of, seeds_of
 from eval_toolkit.runs import Run
 

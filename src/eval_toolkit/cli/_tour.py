@@ -1,0 +1,184 @@
+"""The tour of ``eval-toolkit demo --out``: leakage, stored runs, a comparison, a gate, a report."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit.errors import MissingExtraError
+from eval_toolkit.runs import Run
+from eval_toolkit.slices import EvalSlice
+
+__all__ = ["Study", "study", "tour"]
+
+N_COPIES = 12
+CLAIMS = """\
+[[claim]]
+name = "good enough"
+slice = "test"
+scorer = "model"
+metric = "roc_auc"
+require = "ci_low >= 0.85"
+
+[[claim]]
+name = "no worse than the logistic regression"
+slice = "test"
+scorer = "model"
+metric = "roc_auc"
+non_inferior_by = 0.03
+
+[[claim]]
+name = "nothing failed"
+no_errors = true
+"""
+
+
+@dataclass(frozen=True)
+class Study:
+    """Two classifiers that were trained on one half of the data and score the other."""
+
+    train: EvalSlice
+    test: EvalSlice
+    scores: Mapping[str, FloatArray]
+    """Of the test rows, by classifier."""
+
+    @property
+    def labels(self) -> BoolArray:
+        """Whether a test row is malignant."""
+        return np.asarray(self.test.y_true, dtype=np.bool_)
+
+
+def study(seed: int) -> Study:
+    """Train on one half, score the other; the positive class is a malignant tumour."""
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import train_test_split
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    data = load_breast_cancer()
+    malignant = data.target == 0
+    # Eight of the thirty measurements: with all of them both models are near perfect.
+    names = data.feature_names[10:18]
+    x_train, x_test, y_train, y_test, rows_train, rows_test = train_test_split(
+        data.data[:, 10:18],
+        malignant,
+        np.arange(len(malignant)),
+        test_size=0.5,
+        stratify=malignant,
+        random_state=seed,
+    )
+    models: dict[str, Any] = {
+        "logistic": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
+        "forest": RandomForestClassifier(200, min_samples_leaf=3, random_state=seed),
+    }
+    scores = {
+        name: model.fit(x_train, y_train).predict_proba(x_test)[:, 1]
+        for name, model in models.items()
+    }
+    radius = data.data[:, 0]
+    sizes = np.array(["small", "medium", "large"])[
+        np.digitize(radius, np.quantile(radius, [1 / 3, 2 / 3]))
+    ]
+    train, test = (
+        EvalSlice(
+            name,
+            {
+                "id": [f"tumour-{row:03d}" for row in rows],
+                "record": [_record(names, values) for values in x],
+                "label": y.astype(int),
+                "size": sizes[rows],
+            },
+            feature_col="record",
+            strata_col="size",
+            id_col="id",
+        )
+        for name, x, y, rows in (
+            ("train", x_train, y_train, rows_train),
+            ("test", x_test, y_test, rows_test),
+        )
+    )
+    return Study(train, test, scores)
+
+
+def _record(names: Any, values: FloatArray) -> str:
+    return ", ".join(f"{name} {value:.4g}" for name, value in zip(names, values, strict=True))
+
+
+def tour(done: Study, out: Path, seed: int) -> Iterator[str]:
+    """Store both classifiers as runs, hold one against the other, write the report; yield lines."""
+    from eval_toolkit.claims import evaluate_gate
+    from eval_toolkit.report import write_report
+    from eval_toolkit.report.comparing import answer, compared_runs
+
+    runs = {name: _stored(done, name, out / name, seed) for name in done.scores}
+    config = runs["logistic"].manifest["config"]
+    (found,) = config["leakage_report_before_drop"]["findings"]
+    yield ""
+    yield "Leakage"
+    yield f"  {N_COPIES} training rows were put among the test rows, on purpose."
+    yield f"  {found['code']} {found['check_name']}: {found['message']}"
+    yield f"  dropped before scoring: {config['n_dropped']['test']} rows"
+    yield ""
+    yield "Comparison, from the stored runs: no model is asked again"
+    compared = compared_runs([runs["logistic"], runs["forest"]], seed=seed)
+    yield f"  {answer(compared.cells, 'logistic', 'forest')}"
+    yield ""
+    yield "Gate: what the forest must show"
+    claims = out / "claims.toml"
+    claims.write_text(CLAIMS, encoding="utf-8")
+    for claim in evaluate_gate(runs["forest"], claims, runs["logistic"]).claims:
+        yield f"  {'pass' if claim.passed else 'FAIL'}  {claim.name}"
+    yield ""
+    yield f"Runs: {out / 'logistic'}, {out / 'forest'}"
+    try:
+        report = write_report(list(runs.values()), out / "report.html", title="Two classifiers")
+    except MissingExtraError as error:
+        yield f"No report: {error}"
+    else:
+        yield f"Report: {report}"
+
+
+def _stored(done: Study, name: str, folder: Path, seed: int) -> Run:
+    """Evaluate stored scores on test rows among which some training rows have slipped, and keep it."""
+    from eval_toolkit.harness import evaluate, save_run
+    from eval_toolkit.leakage import ExactDuplicateCheck
+
+    test = _with_copies(done)
+    scores = np.concatenate([done.scores[name], np.full(N_COPIES, 0.5)])
+    result = evaluate(
+        {"model": _Stored()},
+        {"train": done.train, "test": test},
+        run_id=name,
+        seed=seed,
+        leakage_checks=[ExactDuplicateCheck()],
+        on_leakage="drop",
+        eval_split_names=("test",),
+        precomputed_scores={("test", "model"): scores},
+    )
+    slices = {"train": done.train, "test": test}
+    return save_run(result, folder, inputs=slices, overwrite=True)
+
+
+class _Stored:
+    """Stands for a classifier whose scores are known already."""
+
+    version = "1"
+
+    def predict_proba(self, features: Any) -> FloatArray:
+        raise AssertionError("the scores are given")
+
+
+def _with_copies(done: Study) -> EvalSlice:
+    train, test = done.train.df, done.test.df
+    both = {column: [*test[column], *_copied(column, train[column][:N_COPIES])] for column in test}
+    return EvalSlice("test", both, feature_col="record", strata_col="size", id_col="id")
+
+
+def _copied(column: str, values: Any) -> list[Any]:
+    """Return cells of the first training rows; a copy has an id of its own, as in real life."""
+    return [f"copy-of-{value}" for value in values] if column == "id" else list(values)

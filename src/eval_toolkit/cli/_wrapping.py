@@ -1,0 +1,129 @@
+"""Text in columns: what may be broken where, and how wide columns have to be."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from eval_toolkit.cli._meaning import inline, is_number
+
+__all__ = ["column_widths", "cut", "wrapped"]
+
+_LONG_WORD = 20
+"""Longer words (paths, hashes, names of metrics) may be broken to fit."""
+_BREAK = re.compile(r"(?<=[/_\-.=:,])(?![/_\-.=:,])|(?<=[a-z])(?=[A-Z])")
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Return a text as lines: words are broken only where one is too wide, numbers never.
+
+    Examples
+    --------
+    >>> wrapped("lies at 0.5 [0.4, 0.6] or so", 16)
+    ['lies at', '0.5 [0.4, 0.6]', 'or so']
+    >>> wrapped("toxicity/identity_hate_max", 20)
+    ['toxicity/identity_', 'hate_max']
+    """
+    if _width(text) <= width:
+        return [text]
+    lines: list[str] = []
+    room = 0
+    for piece in _pieces(text, width):
+        size = _width(piece)
+        if lines and size + 1 <= room:
+            lines[-1] += f" {piece}"
+            room -= size + 1
+        else:
+            lines.append(piece)
+            room = width - size
+    return lines or [""]
+
+
+def cut(word: str, width: int) -> Iterator[str]:
+    """Yield the parts of a word that is too wide, behind signs or before capitals where it has some."""
+    line = ""
+    for piece in _BREAK.split(word):
+        if line and _width(line + piece) > width:
+            yield line
+            line = ""
+        line += piece
+        while _width(line) > width:
+            head = _head(line, width)
+            yield head
+            line = line[len(head) :]
+    if line:
+        yield line
+
+
+def column_widths(columns: Sequence[Sequence[str]], room: int) -> list[int] | None:
+    """Return how wide columns are so that all fit; None where they do not.
+
+    The widest gives way first, and none below what may not be broken.
+    """
+    widths = [max(1, *map(_width, column)) for column in columns]
+    if sum(widths) <= room:
+        return widths
+    for longest in (None, _LONG_WORD):
+        least = [_least(column, longest) for column in columns]
+        if sum(least) <= room:
+            return _narrowed(widths, least, room)
+    return None
+
+
+def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """Return widths that fit: each as it is or at one level that all the wider ones share."""
+    low, high = 0, max(widths)
+    while low < high:
+        level = (low + high + 1) // 2
+        if sum(_at_level(widths, least, level)) <= room:
+            low = level
+        else:
+            high = level - 1
+    found = _at_level(widths, least, low)
+    spare = room - sum(found)
+    for at, width in enumerate(widths):  # what the level leaves over
+        if spare and found[at] < width:
+            found[at] += 1
+            spare -= 1
+    return found
+
+
+def _at_level(widths: Sequence[int], least: Sequence[int], level: int) -> list[int]:
+    return [max(low, min(width, level)) for width, low in zip(widths, least, strict=True)]
+
+
+def _least(column: Iterable[str], longest: int | None) -> int:
+    """Return the width below which something would be broken that should not."""
+    return max([1, *(_width_of(piece, longest) for cell in column for piece in inline(cell))])
+
+
+def _width_of(piece: str, longest: int | None) -> int:
+    width = _width(piece)
+    return width if longest is None or is_number(piece) else min(width, longest)
+
+
+def _pieces(text: str, width: int) -> Iterator[str]:
+    """Yield what has to stay on a line; what is too wide is broken at blanks, then within words."""
+    for piece in inline(text):
+        if _width(piece) <= width:
+            yield piece
+            continue
+        for word in piece.split():
+            if _width(word) <= width or is_number(word):
+                yield word
+            else:
+                yield from cut(word, width)
+
+
+def _head(text: str, width: int) -> str:
+    """Return as much of a text as fits, at least one character."""
+    size = 0
+    for at, character in enumerate(text):
+        size += _width(character)
+        if size > width:
+            return text[: max(at, 1)]
+    return text
+
+
+def _width(text: str) -> int:
+    from rich.cells import cell_len
+
+    return cell_len(text)

@@ -1,0 +1,90 @@
+"""``eval-toolkit report``: one HTML file to read, print and send."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from eval_toolkit.cli._show import refuse_target
+from eval_toolkit.cli._text import say
+from eval_toolkit.errors import InvalidInputError, MissingExtraError, MissingFileError
+from eval_toolkit.report import Wanted, write_report
+from eval_toolkit.runs import Run
+
+__all__ = ["report"]
+
+_OWN = "report.html"
+"""The one file that a run's folder may hold beside what the run wrote."""
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option(
+    "-o",
+    "--out",
+    metavar="FILE",
+    help="The file to write.  [default: report.html in the run's folder]",
+)
+@click.option("--title", metavar="TEXT", help="Its title.  [default: the runs' names]")
+@click.option(
+    "--samples",
+    default=20,
+    show_default=True,
+    type=click.IntRange(0, 1000),
+    help="How many samples, worst errors and conversations to show, each.",
+)
+@click.option("--charts/--no-charts", default=True, help="Leave the charts out; tables stay.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+def report(
+    runs: Sequence[str],
+    out: str | None,
+    title: str | None,
+    samples: int,
+    charts: bool,
+    as_json: bool,
+) -> None:
+    """Write one self-contained HTML file about runs: it loads nothing and prints well.
+
+    RUN is the folder of a finished run of any kind. Of several runs the first is the baseline, and
+    how the others differ from it, paired, comes first.
+
+    \b
+    eval-toolkit report runs/today -o report.html
+    eval-toolkit report runs/last runs/today -o compared.html
+    """  # noqa: D301
+    opened = [_opened(path) for path in runs]
+    target = _target(opened, out)
+    try:
+        written = write_report(
+            opened, target, title=title, wanted=Wanted(n_samples=samples, charts=charts)
+        )
+    except MissingExtraError as error:
+        raise MissingExtraError(f"{error}, or say --no-charts") from error
+    size = written.stat().st_size
+    if as_json:
+        told = {"path": str(written), "runs": [run.run_id for run in opened], "bytes": size}
+        say(json.dumps(told, allow_nan=False, indent=2))
+        return
+    say(f"wrote {written} ({size / 1e6:.1f} MB); open it in any browser")
+
+
+def _opened(path: str) -> Run:
+    if not Path(path).exists():
+        raise MissingFileError(f"{path}: no such folder")
+    return Run.open(path)
+
+
+def _target(runs: Sequence[Run], out: str | None) -> Path:
+    """Return where the report goes; a run's folder takes its own report and nothing else."""
+    if out is None:
+        if len(runs) > 1:
+            raise InvalidInputError("say where the report of several runs goes: -o report.html")
+        return runs[0].path / _OWN
+    target = Path(out)
+    if target.is_dir():
+        raise InvalidInputError(f"{target}: is a folder; name a file, as in -o {target}/{_OWN}")
+    if target.name == _OWN and target.parent.resolve() in [run.path.resolve() for run in runs]:
+        return target
+    refuse_target(target, "-o", [run.path for run in runs])
+    return target

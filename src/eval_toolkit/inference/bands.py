@@ -1,0 +1,295 @@
+"""Bootstrap bands of ROC and precision-recall curves, point by point on a grid."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit import _validate
+from eval_toolkit._kernel import LANES
+from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
+from eval_toolkit.inference.assemble import enough_units
+from eval_toolkit.inference.plans import (
+    Plan,
+    chosen_plan,
+    label_group_plan,
+    label_stratified_plan,
+)
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
+from eval_toolkit.metrics._cumulative import score_groups
+from eval_toolkit.seeds import SeedLike, resolve_seed
+
+__all__ = ["CurveBand", "pr_band", "roc_band"]
+
+DEFAULT_BAND_RESAMPLES = 500
+_MAX_UNDEFINED = 0.05
+"""Share of draws that may lack a class before classes are drawn apart."""
+
+_Counts = FloatArray | IntArray
+_Reading = Callable[[_Counts, _Counts, FloatArray], FloatArray]
+"""From cumulated positives and negatives at each distinct score, and the grid, to the curve."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CurveBand:
+    """A curve on a grid with an interval at each of its points; made by `roc_band` and `pr_band`.
+
+    The intervals are pointwise: each covers by itself, the band as a whole covers less often.
+
+    Examples
+    --------
+    >>> band = roc_band([0, 1] * 30, [0.02 * i + 0.3 * (i % 2) for i in range(60)], grid=[0.1, 0.5])
+    >>> band.x.tolist(), bool((band.low <= band.high).all()), band.method
+    ([0.1, 0.5], True, 'percentile')
+    """
+
+    x: FloatArray
+    """False positive rates (recalls), ascending."""
+    y: FloatArray
+    """True positive rate (precision) of the data at each of them."""
+    low: FloatArray
+    high: FloatArray
+    confidence: float
+    n_resamples: int
+    """Usable resamples: those with both classes."""
+    method: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        columns = {name: getattr(self, name).tolist() for name in ("x", "y", "low", "high")}
+        names = ("confidence", "n_resamples", "method")
+        return columns | {name: getattr(self, name) for name in names}
+
+
+def roc_band(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    confidence: float = DEFAULT_CONFIDENCE,
+    n_resamples: int = DEFAULT_BAND_RESAMPLES,
+    seed: SeedLike = None,
+    grid: ArrayLike | None = None,
+) -> CurveBand:
+    """Return the ROC curve on a grid of false positive rates, with a pointwise bootstrap band.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n,)
+        Labels, 0 or 1.
+    y_score : array-like of shape (n,)
+        Scores; higher means more positive.
+    groups : array-like of shape (n,), optional
+        Rows that are not independent of each other share a group; whole groups are drawn.
+    confidence : float, default 0.95
+        Nominal coverage at each point.
+    n_resamples : int, default 500
+        At least 20.
+    seed : int, Generator, …, default 42
+        The same seed draws the same resamples as `bootstrap_ci` does.
+    grid : array-like of shape (k,), optional
+        Ascending false positive rates in [0, 1]; 0, 0.01, …, 1 by default.
+
+    Returns
+    -------
+    CurveBand
+        ``y`` is the true positive rate at each false positive rate.
+
+    Raises
+    ------
+    InvalidInputError
+        If the data or an option are unusable, or there are fewer than 10 rows or groups.
+    UndefinedMetricError
+        If only one class is present.
+
+    Notes
+    -----
+    At each rate x the curve is read vertically: its highest point where it rises at x, and the
+    straight line between neighbouring thresholds elsewhere, which is what tied scores mean. The
+    interval holds the middle of the resampled values (percentile). Draws without one of the classes
+    are left out; where they are more than 5 %, the classes are drawn apart and the method says so.
+
+    Pointwise: at 95 %, for normal scores of 100 and 300 rows, an interval covers the true rate in
+    91 to 96 % of samples where the curve is not next to 0 or 1 (``tests/statistics``). At a false
+    positive rate of a few rows it covers less, and where all rows are told apart it has no width.
+
+    Examples
+    --------
+    >>> y = [0, 1] * 30
+    >>> band = roc_band(y, [0.02 * i + 0.3 * label for i, label in enumerate(y)])
+    >>> len(band.x), float(band.y[-1]), bool((band.low <= band.y).all())
+    (101, 1.0, True)
+    """
+    return _band(
+        _true_positive_rates,
+        (y_true, y_score, groups),
+        _grid(grid),
+        confidence=confidence,
+        n_resamples=n_resamples,
+        seed=seed,
+    )
+
+
+def pr_band(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    confidence: float = DEFAULT_CONFIDENCE,
+    n_resamples: int = DEFAULT_BAND_RESAMPLES,
+    seed: SeedLike = None,
+    grid: ArrayLike | None = None,
+) -> CurveBand:
+    """Return the precision-recall curve on a grid of recalls, with a pointwise bootstrap band.
+
+    Parameters
+    ----------
+    y_true, y_score, groups, confidence, n_resamples, seed
+        As for `roc_band`.
+    grid : array-like of shape (k,), optional
+        Ascending recalls in [0, 1]; 0, 0.01, …, 1 by default.
+
+    Returns
+    -------
+    CurveBand
+        ``y`` is the precision at each recall.
+
+    Raises
+    ------
+    InvalidInputError
+        If the data or an option are unusable, or there are fewer than 10 rows or groups.
+    UndefinedMetricError
+        If only one class is present.
+
+    Notes
+    -----
+    The precision at recall r is that of the highest threshold whose recall is at least r, and at
+    recall 0 that of the highest threshold that finds a positive. No line is drawn between
+    thresholds: precision is not linear in recall [1]_, and this is the step function whose area
+    `pr_auc` is. Draws are those of `roc_band`, and so is what is said there of their coverage.
+
+    References
+    ----------
+    .. [1] Davis & Goadrich (2006), ICML, 233-240.
+
+    Examples
+    --------
+    >>> y = [0, 1] * 30
+    >>> band = pr_band(y, [0.02 * i + 0.3 * label for i, label in enumerate(y)], grid=[0.2, 1.0])
+    >>> band.y.round(3).tolist()
+    [1.0, 0.577]
+    """
+    return _band(
+        _precisions,
+        (y_true, y_score, groups),
+        _grid(grid),
+        confidence=confidence,
+        n_resamples=n_resamples,
+        seed=seed,
+    )
+
+
+def _grid(grid: ArrayLike | None) -> FloatArray:
+    if grid is None:
+        return np.arange(101) / 100  # not linspace: 0.29 must be 29/100 to the last bit
+    places = _validate.vector(grid, "grid")
+    if places.min() < 0.0 or places.max() > 1.0 or (np.diff(places) <= 0).any():
+        raise InvalidInputError("`grid` must hold ascending rates in [0, 1], each once")
+    return places
+
+
+def _band(
+    read: _Reading,
+    data: tuple[ArrayLike, ArrayLike, ArrayLike | None],
+    grid: FloatArray,
+    *,
+    confidence: float,
+    n_resamples: int,
+    seed: SeedLike,
+) -> CurveBand:
+    y_true, y_score, groups = data
+    labels, scores = _validate.binary_pair(y_true, y_score)
+    level = _validate.fraction(confidence, "confidence")
+    wanted = _validate.integer(n_resamples, "n_resamples", low=20)
+    _validate.both_classes(labels, "the curve")
+    plan = chosen_plan(labels, groups=groups)
+    enough_units(plan)
+    number = resolve_seed(seed)
+    method = "percentile" if groups is None else "percentile, groups"
+    curves = _resampled(read, labels, scores, plan, grid, wanted, number)
+    if len(curves) < (1.0 - _MAX_UNDEFINED) * wanted:
+        plan = label_stratified_plan(labels) if groups is None else label_group_plan(labels, groups)
+        method += ", label-stratified"
+        curves = _resampled(read, labels, scores, plan, grid, wanted, number)
+    if not len(curves):  # pragma: no cover - each class is drawn now
+        raise UndefinedMetricError("the curve is undefined on every resample")
+    tail = (1.0 - level) / 2.0
+    low, high = np.quantile(curves, [tail, 1.0 - tail], axis=0)
+    whole = score_groups(labels, scores)
+    return CurveBand(
+        x=grid,
+        y=read(whole.tp, whole.fp, grid),
+        low=low,
+        high=high,
+        confidence=level,
+        n_resamples=len(curves),
+        method=method,
+    )
+
+
+def _resampled(
+    read: _Reading,
+    labels: BoolArray,
+    scores: FloatArray,
+    plan: Plan,
+    grid: FloatArray,
+    n_resamples: int,
+    seed: int,
+) -> FloatArray:
+    """Return the curve on each resample that has both classes: (usable, grid)."""
+    order = np.argsort(-scores, kind="stable")
+    positive = np.flatnonzero(labels[order])
+    last = np.flatnonzero(np.append(np.diff(scores[order]) != 0, True))
+    curves = []
+    for counts in _counts(plan, order, n_resamples, seed):
+        seen = np.cumsum(counts, dtype=np.int64)
+        found = np.zeros(len(counts), dtype=np.int64)
+        found[positive] = counts[positive]
+        tp = np.cumsum(found)[last]
+        fp = seen[last] - tp
+        if tp[-1] and fp[-1]:
+            curves.append(read(tp, fp, grid))
+    return np.array(curves).reshape(-1, len(grid))
+
+
+def _counts(plan: Plan, order: IntArray, n_resamples: int, seed: int) -> Iterator[IntArray]:
+    """Yield how often each row was drawn, rows by descending score, resample by resample."""
+    unit = order if plan.unit_of_row is None else plan.unit_of_row[order]
+    drawn = np.empty((plan.count_rows(), LANES), dtype=np.uint8)
+    for first in range(0, n_resamples, LANES):
+        plan.draw(drawn, seed=seed, first=first)
+        by_lane = np.ascontiguousarray(drawn.T)
+        for lane in range(min(LANES, n_resamples - first)):
+            yield by_lane[lane][unit]
+
+
+def _true_positive_rates(tp: _Counts, fp: _Counts, grid: FloatArray) -> FloatArray:
+    tpr = np.concatenate(([0.0], tp / tp[-1]))
+    fpr = np.concatenate(([0.0], fp / fp[-1]))
+    at = np.searchsorted(fpr, grid, side="right") - 1  # the highest point where the curve rises
+    after = np.minimum(at + 1, len(fpr) - 1)
+    width = fpr[after] - fpr[at]
+    share = np.divide(grid - fpr[at], width, out=np.zeros(len(grid)), where=width > 0)
+    rates: FloatArray = tpr[at] + share * (tpr[after] - tpr[at])
+    return rates
+
+
+def _precisions(tp: _Counts, fp: _Counts, grid: FloatArray) -> FloatArray:
+    recall = tp / tp[-1]
+    at = np.searchsorted(recall, grid, side="left")
+    at = np.maximum(at, np.searchsorted(recall, 0.0, side="right"))
+    precisions: FloatArray = tp[at] / (tp[at] + fp[at])
+    return precisions

@@ -1,0 +1,16 @@
+"""Reports for people: one HTML file per run or comparison, self-contained, light and dark."""
+
+from typing import TYPE_CHECKING
+
+from eval_toolkit._optional import names_on_use
+
+if TYPE_CHECKING:
+    from eval_toolkit.report.sections import Wanted
+    from eval_toolkit.report.writing import report_html, write_report
+
+__all__ = ["Wanted", "report_html", "write_report"]
+
+# Every command imports the words and tables of this package; few of them write a report.
+__getattr__ = names_on_use(
+    "eval_toolkit.report", {"sections": ["Wanted"], "writing": ["report_html", "write_report"]}
+)

@@ -1,0 +1,176 @@
+"""The answer of a run in words: what it came to, of what, and what is not known."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from eval_toolkit.report.cells import Block, Cell
+from eval_toolkit.report.words import number
+from eval_toolkit.runs import Run
+
+__all__ = ["bounds", "counted", "how", "kind_of", "notes", "said", "stopped"]
+
+_UNITS = {"task": "samples", "rollout": "seed prompts"}
+_SCORERS_NAMED = 3
+
+
+def kind_of(run: Run) -> str:
+    """Return "task", "rollout" or "rows"."""
+    return str(run.manifest.get("kind") or "rows")
+
+
+def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[str, Cell]]) -> str:
+    """Return the answer in one sentence.
+
+    Parameters
+    ----------
+    run : Run
+        Of any kind.
+    cell : Cell or None
+        The main one.
+    block : Block
+        Where it stands.
+    of_all : sequence of (scorer, Cell)
+        The main metric of every scorer, the best first.
+    """
+    if cell is None:
+        return f"no metric: {block.skipped}" if block.skipped else "this run has no metric"
+    if cell.value is None or cell.status != "ok":
+        return f"{cell.name}: {cell.status}" + (f", {cell.reason}" if cell.reason else "")
+    if len(of_all) > 1:
+        named = [f"{scorer} {_with_ends(one)}" for scorer, one in of_all[:_SCORERS_NAMED]]
+        more = len(of_all) - len(named)
+        return f"{cell.name}: {', '.join(named)}" + (f" and {more} more" if more else "")
+    if cell.name.startswith("attack_success"):
+        where = " on some branch" if cell.name == "attack_success_any" else ""
+        return f"The target failed in {_with_ends(cell)} of conversations{where}"
+    on = f" on {block.slice}" if kind_of(run) == "task" else ""
+    return f"{cell.name} {_with_ends(cell)}{on}"
+
+
+def _with_ends(cell: Cell) -> str:
+    ends = "" if cell.low is None else f" [{number(cell.low)}, {number(cell.high)}]"
+    return f"{number(cell.value)}{ends}"
+
+
+def how(run: Run, cell: Cell | None, block: Block) -> str:
+    """Say of what the number is, over how many, and how its interval was made."""
+    config = run.manifest.get("config") or {}
+    kind = kind_of(run)
+    parts = list(
+        _of_rollouts(config) if kind == "rollout" else [f"{block.scorer} on {block.slice}"]
+    )
+    if cell is not None and cell.n_units is not None:
+        parts.append(f"{cell.n_units:,} {_UNITS.get(kind, 'rows')}")
+        if cell.n_groups is not None and cell.n_groups != cell.n_units:
+            parts.append(f"{cell.n_groups:,} groups")
+    if kind == "rows" and block.n_positive is not None:
+        parts.append(f"{block.n_positive:,} positive")
+    if kind == "task":
+        shots = (config.get("task") or {}).get("num_fewshot")
+        parts += [f"{shots} examples in the prompt"] if shots else []
+    if cell is not None and cell.confidence:
+        made = f" ({cell.method})" if cell.method else ""
+        parts.append(f"{100 * cell.confidence:g} % interval{made}")
+    return ", ".join(parts)
+
+
+def _of_rollouts(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what makes the target fail, and who takes part."""
+    name = config.get("scored_by")
+    scorer = (config.get("scorers") or {}).get(name)
+    if isinstance(scorer, Mapping):
+        sign = "≥" if scorer.get("higher_is_worse", True) else "≤"
+        yield f"it fails where {name} {sign} {scorer.get('threshold')}"
+    system = config.get("system") or {}
+    for who in ("tester", "target"):
+        speaker = system.get(who)
+        if isinstance(speaker, Mapping):
+            # The name of a function has a hash behind it.
+            named = str(speaker.get("name"))
+            yield f"{who} {named.partition(':')[0] if speaker.get('kind') == 'function' else named}"
+    depth = config.get("depth")
+    if depth:
+        yield "1 turn" if depth == 1 else f"up to {depth} turns"
+
+
+def bounds(cell: Cell | None) -> str:
+    """Say between which values the main number lies whatever the missing outcomes were."""
+    if cell is None or cell.value is None:
+        return ""
+    details = cell.details
+    names = ("worst", "best") if "worst" in details else ("low", "high")
+    ends = [details.get(name) for name in names]
+    known = [end for end in ends if isinstance(end, int | float)]
+    lacking = cell.n_errors or details.get("censored")
+    if not lacking or len(known) < 2:
+        return ""
+    told = f"{cell.n_errors:,} broke" if cell.n_errors else f"{lacking:,} were cut short"
+    low, high = sorted(known)
+    words = (
+        f"{told}, and what would have come of them is not known: in any case between "
+        f"{number(low)} and {number(high)}"
+    )
+    outer = details.get("bounds_ci")
+    if isinstance(outer, Sequence) and len(outer) == 2:
+        words += f", with chance [{number(outer[0])}, {number(outer[1])}]"
+    return words
+
+
+def stopped(results: Mapping[str, Any]) -> str:
+    """Say why a run that a rule watched ended where it did; empty where no rule did."""
+    told = results.get("stopping")
+    if not isinstance(told, Mapping):
+        return ""
+    used, total = told.get("n_used"), told.get("n_total")
+    reason = told.get("reason") or "its rule said so"
+    if used == total or used is None or total is None:
+        return f"Watched by a stopping rule, which let it run to its end: {reason}."
+    saved = told.get("n_saved") or 0
+    return (
+        f"Stopped early: {used:,} of {total:,} samples count, {saved:,} were saved; {reason}. "
+        "The intervals hold at every look."
+    )
+
+
+def counted(run: Run, cell: Cell | None, block: Block) -> Iterator[dict[str, Any]]:
+    """Yield tiles of counts: how many there are, and how many broke."""
+    counts = run.manifest.get("counts") or {}
+    kind = kind_of(run)
+    if kind == "rollout":
+        n, what = counts.get("n_rollouts"), "conversations"
+    elif kind == "task":
+        n, what = counts.get("n_samples"), "samples"
+    else:
+        n, what = block.n, "rows"
+    if n is not None:
+        yield {"name": what, "count": n, "meaning": _asked(counts)}
+    n_errors = counts.get("n_errors", cell.n_errors if cell is not None else 0)
+    if n_errors:
+        said = "no outcome, see below" if kind == "rollout" else "without a grade, see below"
+        yield {"name": "broke", "count": n_errors, "meaning": said, "bug": True}
+    if counts.get("n_skipped"):
+        told = "cut short, or not scored"
+        yield {"name": "skipped", "count": counts["n_skipped"], "meaning": told}
+
+
+def _asked(counts: Mapping[str, Any]) -> str:
+    n = counts.get("n_requests")
+    return f"{n:,} requests" if isinstance(n, int) else ""
+
+
+def notes(run: Run, block: Block) -> list[str]:
+    """Return what else to know: how well judges agree with themselves or each other."""
+    if kind_of(run) != "task" or (block.slice, block.scorer) not in run.subjects:
+        return []
+    records = run.records(block.slice, block.scorer)
+    found = []
+    for name, values in records.columns.items():
+        if not name.endswith("_agreement") or name in block.cells:
+            continue
+        known = records.status[name] == "ok"
+        if known.any():
+            found.append(
+                f"verdicts on {name.removesuffix('_agreement')}: {number(values[known].mean())} of "
+                f"the pairs of votes on an answer agree (mean over {int(known.sum()):,} answers)"
+            )
+    return found

@@ -1,0 +1,200 @@
+"use strict";
+// Everything here adds to a page that is whole without it: charts that answer to the pointer,
+// tables that sort, a slider over thresholds, a choice of light and dark.
+(function () {
+  const root = document.documentElement;
+
+  function theme() {
+    const button = document.querySelector(".theme");
+    if (!button) return;
+    const order = ["auto", "light", "dark"];
+    let at = 0;
+    button.hidden = false;
+    button.addEventListener("click", function () {
+      at = (at + 1) % order.length;
+      if (order[at] === "auto") root.removeAttribute("data-theme");
+      else root.setAttribute("data-theme", order[at]);
+      button.textContent = "Theme: " + order[at];
+    });
+  }
+
+  function draw(figure) {
+    const spec = figure.querySelector("script.spec");
+    const place = figure.querySelector(".chart");
+    if (!spec || !place || place.dataset.drawn) return;
+    place.dataset.drawn = "1";
+    const still = place.querySelector("svg");
+    // In its place from the start, so that its width is known; seen when it is whole.
+    const live = document.createElement("div");
+    live.className = "coming";
+    place.append(live);
+    // Expressions are interpreted, never compiled: no text of a chart becomes code.
+    vegaEmbed(live, JSON.parse(spec.textContent), {
+      mode: "vega-lite", renderer: "svg", actions: false, ast: true, hover: false,
+      tooltip: { theme: "custom", disableDefaultStyle: true }, logLevel: 1
+    }).then(function () {
+      live.classList.remove("coming");
+      if (still) still.remove();
+    }).catch(function () { live.remove(); /* the still picture stays */ });
+  }
+
+  function charts() {
+    if (typeof vegaEmbed === "undefined") return;
+    const figures = document.querySelectorAll("figure[data-chart]");
+    if (!("IntersectionObserver" in window)) { figures.forEach(draw); return; }
+    const seen = new IntersectionObserver(function (entries) {
+      entries.forEach(function (entry) {
+        if (entry.isIntersecting) { seen.unobserve(entry.target); draw(entry.target); }
+      });
+    }, { rootMargin: "300px" });
+    figures.forEach(function (figure) { seen.observe(figure); });
+  }
+
+  function key(cell) {
+    const given = cell.dataset.sort;
+    const text = given === undefined ? cell.textContent.trim() : given;
+    const number = parseFloat(text.replace(/,/g, "").replace("−", "-"));
+    return Number.isNaN(number) ? text.toLowerCase() : number;
+  }
+
+  function sortable() {
+    document.querySelectorAll("table[data-sortable]").forEach(function (table) {
+      const body = table.tBodies[0];
+      table.querySelectorAll("thead th").forEach(function (head, column) {
+        const button = document.createElement("button");
+        button.type = "button";
+        button.className = "sort";
+        while (head.firstChild) button.append(head.firstChild);
+        head.append(button);
+        button.addEventListener("click", function () {
+          const down = head.getAttribute("aria-sort") === "ascending";
+          table.querySelectorAll("th[aria-sort]").forEach(function (other) { other.removeAttribute("aria-sort"); });
+          head.setAttribute("aria-sort", down ? "descending" : "ascending");
+          const rows = Array.from(body.rows).map(function (row, place) {
+            return { row: row, place: place, key: key(row.cells[column]) };
+          });
+          rows.sort(function (a, b) {
+            const words = typeof a.key !== typeof b.key;
+            const order = words ? (typeof a.key === "number" ? -1 : 1)
+              : a.key < b.key ? -1 : a.key > b.key ? 1 : 0;
+            return (down ? -order : order) || a.place - b.place;
+          });
+          rows.forEach(function (one) { body.append(one.row); });
+        });
+      });
+    });
+  }
+
+  // Three digits, halves to even as the library rounds; only odd sixteenths are such halves.
+  function rate(value) {
+    const sixteenths = value * 16;
+    if (Number.isInteger(sixteenths) && sixteenths % 2 !== 0) {
+      const below = Math.floor(value * 1000);
+      return ((below % 2 === 0 ? below : below + 1) / 1000).toFixed(3);
+    }
+    return value.toFixed(3);
+  }
+
+  function whole(value) {
+    return String(value).replace(/\B(?=(\d{3})+$)/g, ",");
+  }
+
+  // A threshold in six digits; "exactly" says the rest where that is not all of it.
+  function digits(value) {
+    const short = Number(value.toPrecision(6));
+    return short === value ? { short: String(value), exact: "" }
+      : { short: String(short), exact: String(value) };
+  }
+
+  function at(counts, place) {
+    const tp = counts.tp[place], fp = counts.fp[place];
+    const fn = counts.n_positive - tp, tn = counts.n_negative - fp;
+    const of = function (part, all) { return all ? part / all : null; };
+    return {
+      threshold: counts.thresholds[place], tp: tp, fp: fp, fn: fn, tn: tn,
+      precision: of(tp, tp + fp), recall: of(tp, tp + fn), fpr: of(fp, fp + tn),
+      f1: of(2 * tp, 2 * tp + fp + fn)
+    };
+  }
+
+  function explorer(box) {
+    const counts = JSON.parse(box.querySelector("script.counts").textContent);
+    const slider = box.querySelector("input[type=range]");
+    const shown = function (name) { return box.querySelector('[data-shown="' + name + '"]'); };
+    const cost = function (name) {
+      const value = Number(box.querySelector('[data-cost="' + name + '"]').value);
+      return Number.isFinite(value) && value >= 0 ? value : null;
+    };
+
+    function show() {
+      const now = at(counts, Number(slider.value));
+      const words = [];
+      ["precision", "recall", "fpr", "f1"].forEach(function (name) {
+        const told = now[name] === null ? "undefined" : rate(now[name]);
+        shown(name).textContent = told;
+        shown(name).classList.toggle("status-skipped", now[name] === null);
+        words.push({ fpr: "false positive rate", f1: "F1" }[name] || name, told);
+      });
+      ["tp", "fp", "fn", "tn"].forEach(function (name) { shown(name).textContent = whole(now[name]); });
+      const told = digits(now.threshold);
+      shown("threshold").textContent = told.short;
+      shown("threshold").dataset.threshold = String(now.threshold);
+      shown("threshold").title = told.exact ? "exactly " + told.exact : "";
+      slider.setAttribute("aria-valuetext", told.short + ": " +
+        words.reduce(function (said, word, place) { return said + (place % 2 ? " " : place ? ", " : "") + word; }, ""));
+      const alarm = cost("fp"), miss = cost("fn");
+      const priced = alarm !== null && miss !== null;
+      const total = priced ? alarm * now.fp + miss * now.fn : null;
+      shown("cost").textContent = priced ? String(Number(total.toPrecision(12))) : "undefined";
+      shown("cost-per-row").textContent = priced
+        ? "(" + (total / (counts.n_positive + counts.n_negative)).toPrecision(3) + " a row)"
+        : "(a cost is a number from 0)";
+      box.querySelectorAll("[data-jump]").forEach(function (button) {
+        button.setAttribute("aria-pressed", String(button.dataset.jump === slider.value));
+      });
+    }
+
+    function go(place) { slider.value = String(place); show(); }
+
+    function cheapest() {
+      const alarm = cost("fp"), miss = cost("fn");
+      if (alarm === null || miss === null) return;
+      let best = 0, least = Infinity;
+      counts.thresholds.forEach(function (_, place) {
+        const now = at(counts, place), total = alarm * now.fp + miss * now.fn;
+        if (total < least) { least = total; best = place; }
+      });
+      go(best);
+    }
+
+    slider.max = String(counts.thresholds.length - 1);
+    slider.addEventListener("input", show);
+    box.querySelectorAll("[data-cost]").forEach(function (input) { input.addEventListener("input", show); });
+    box.querySelectorAll("[data-jump]").forEach(function (button) {
+      button.addEventListener("click", function () { go(button.dataset.jump); });
+    });
+    box.querySelector("[data-cheapest]").addEventListener("click", cheapest);
+    go(counts.start);
+    box.hidden = false;
+    const table = box.parentElement.querySelector(".without-script");
+    if (table) table.open = false;
+  }
+
+  function explorers() {
+    document.querySelectorAll("[data-explorer]").forEach(explorer);
+    document.querySelectorAll("select[data-panels]").forEach(function (choice) {
+      const panels = document.querySelectorAll('[data-panel-of="' + choice.dataset.panels + '"]');
+      const show = function () {
+        panels.forEach(function (panel, place) { panel.hidden = place !== Number(choice.value); });
+      };
+      choice.addEventListener("change", show);
+      choice.closest("[hidden]").hidden = false;
+      show();
+    });
+  }
+
+  // Each by itself: what fails keeps nothing else from working.
+  [theme, explorers, sortable, charts].forEach(function (part) {
+    try { part(); } catch (error) { /* the page is whole without it */ }
+  });
+})();

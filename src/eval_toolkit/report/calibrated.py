@@ -1,0 +1,135 @@
+"""Whether scores mean what they say: observed frequency against predicted probability."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from eval_toolkit.calibration import reliability_curve
+from eval_toolkit.report.cells import Block, Cell, blocks_of
+from eval_toolkit.report.pages import Table
+from eval_toolkit.report.scored import MAX_SUBJECTS, Scored, left_out, scored_of
+from eval_toolkit.report.sections import Figure, Section, Wanted
+from eval_toolkit.report.words import number
+from eval_toolkit.runs import Run
+
+__all__ = ["build"]
+
+N_BINS = 10
+_ABOUT = ("brier", "log_loss", "ece", "calibration", "mce", "smooth_ece")
+"""What names of metrics about probabilities begin with."""
+
+
+def build(run: Run, wanted: Wanted) -> Section | None:
+    """Return the section; None without labels and scores."""
+    subjects = scored_of(run)
+    if not subjects:
+        return None
+    shown = subjects[:MAX_SUBJECTS]
+    parts: list[dict[str, Any]] = []
+    figures: list[Figure] = []
+    absent: list[str] = []
+    for one in shown:
+        curve, why = _curve(one, wanted)
+        if curve is None:
+            absent.append(f"{one.name}: {why}")
+            continue
+        if wanted.charts:
+            figures.append(_figure(one, curve, wanted, len(figures)))
+        tiles = [*_stored(run, one), *_measured(run, one, curve)]
+        parts.append(
+            {"name": one.name, "tiles": tiles, "table": None if wanted.charts else _table(curve)}
+        )
+    if not parts and all(not one.are_probabilities for one in shown):
+        return None if not _asked(run) else _nothing(absent)
+    return Section(
+        id="calibrated",
+        menu="Calibration",
+        title="Do scores mean what they say?",
+        template="calibrated.html",
+        lead="Of the rows with a score near 0.8, about 80 % should be positive. Points on the "
+        "dashed line are; points below it were promised too much.",
+        data={"figures": figures, "parts": parts, "several": len(parts) > 1, "absent": absent},
+        notes=left_out(subjects, shown),
+    )
+
+
+def _asked(run: Run) -> bool:
+    """Return whether the run has metrics of probabilities: then their absence needs a word."""
+    return any(name.startswith(_ABOUT) for block in blocks_of(run) for name in block.cells)
+
+
+def _nothing(absent: list[str]) -> Section:
+    return Section(
+        id="calibrated",
+        menu="Calibration",
+        title="Do scores mean what they say?",
+        template="calibrated.html",
+        data={"figures": [], "parts": [], "several": False, "absent": absent},
+    )
+
+
+def _curve(one: Scored, wanted: Wanted) -> tuple[Mapping[str, Any] | None, str]:
+    """Return the reliability curve, or why there is none."""
+    if not one.are_probabilities:
+        return None, "its scores are no probabilities, some lie outside [0, 1]"
+    curve = reliability_curve(
+        one.labels, one.scores, n_bins=N_BINS, strategy="uniform", confidence=wanted.confidence
+    )
+    return (None, str(curve["skipped"])) if "skipped" in curve else (curve, "")
+
+
+def _figure(one: Scored, curve: Mapping[str, Any], wanted: Wanted, at: int) -> Figure:
+    from eval_toolkit.plots import plot_reliability_diagram
+    from eval_toolkit.report.figures import drawn
+
+    chart = plot_reliability_diagram(
+        one.labels, one.scores, n_bins=N_BINS, strategy="uniform", confidence=wanted.confidence
+    )
+    return drawn(
+        chart,
+        anchor=f"calibrated-{at + 1}",
+        title=f"Reliability: {one.name}",
+        caption=f"{N_BINS} bins of equal width, {100 * wanted.confidence:g} % Wilson intervals.",
+        table=_table(curve),
+    )
+
+
+def _table(curve: Mapping[str, Any]) -> Table:
+    rows = [
+        [
+            f"{number(low, digits=2)} to {number(high, digits=2)}",
+            f"{n:,}",
+            number(predicted),
+            number(observed),
+            f"[{number(ci_low)}, {number(ci_high)}]",
+        ]
+        for low, high, n, predicted, observed, ci_low, ci_high in zip(
+            *(curve[key] for key in ("bin_lower", "bin_upper", "n_per_bin", "prob_pred")),
+            *(curve[key] for key in ("prob_true", "ci_low", "ci_high")),
+            strict=True,
+        )
+    ]
+    return Table(["scores", "rows", "mean score", "share positive", "interval"], rows)
+
+
+def _block(run: Run, one: Scored) -> Block | None:
+    found = (b for b in blocks_of(run) if (b.slice, b.scorer) == (one.slice, one.scorer))
+    return next(found, None)
+
+
+def _stored(run: Run, one: Scored) -> list[Cell]:
+    """Return the cells of the run that are about probabilities."""
+    block = _block(run, one)
+    cells = () if block is None else block.cells.values()
+    return [cell for cell in cells if cell.name.startswith(_ABOUT)]
+
+
+def _measured(run: Run, one: Scored, curve: Mapping[str, Any]) -> list[Cell]:
+    """Return calibration errors that the run does not hold; without intervals."""
+    block = _block(run, one)
+    if block is not None and any(name.startswith("ece") for name in block.cells):
+        return []
+    wide = Cell(name=f"ece, {N_BINS} equal-width bins", value=curve["ece_equal_width"], details={})
+    if curve["ece_equal_mass"] is None:
+        return [wide]
+    name = f"ece, {N_BINS} equal-mass bins"
+    return [wide, Cell(name=name, value=curve["ece_equal_mass"], details={})]

@@ -1,0 +1,202 @@
+"""B minus A as a page: the answer first, then every difference with its interval."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from eval_toolkit.analysis import RunComparison, RunDifference, compare_runs
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.report.pages import Page, Table
+from eval_toolkit.report.words import number, p_value
+from eval_toolkit.runs import Run
+
+__all__ = ["answer", "are_rollouts", "compared_runs", "comparison_page", "run_comparison_page"]
+
+
+def compared_runs(
+    runs: Sequence[Run],
+    *,
+    metrics: Sequence[MetricSpec | str] | None = None,
+    by: Sequence[str] = (),
+    confidence: float = 0.95,
+    n_resamples: int = 1000,
+    seed: int = 42,
+    on_mismatch: str = "raise",
+    allow_version_change: bool = False,
+    pairs: dict[str, str] | None = None,
+) -> RunComparison:
+    """Compare two runs by the metrics that were asked for, else by those that matter.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        A and B.
+    metrics : sequence of MetricSpec or str, optional
+        By default the main ones of rollouts and every stored one of other runs; empty: every one.
+    by, confidence, n_resamples, seed, on_mismatch, allow_version_change, pairs
+        As in `compare_runs`.
+
+    Returns
+    -------
+    RunComparison
+        What `run_comparison_page` shows.
+    """
+    from eval_toolkit.graders.stored import stored_metrics
+
+    if metrics is None and are_rollouts(runs):
+        from eval_toolkit.report.failures_by_turn import headline_metrics
+
+        metrics = headline_metrics(runs)
+    return compare_runs(
+        runs[0],
+        runs[1],
+        specs=stored_metrics(runs),
+        metrics=list(metrics or ()) or None,
+        by=list(dict.fromkeys(by)),
+        confidence=confidence,
+        n_resamples=n_resamples,
+        seed=seed,
+        on_mismatch=on_mismatch,
+        allow_version_change=allow_version_change,
+        pairs=pairs,
+    )
+
+
+def are_rollouts(runs: Sequence[Run]) -> bool:
+    """Return whether all of them are runs of rollouts."""
+    return all((run.manifest.get("config") or {}).get("kind") == "rollout" for run in runs)
+
+
+def run_comparison_page(runs: Sequence[Run], result: RunComparison, drawn: str) -> Page:
+    """Return the page of two runs; of rollouts also how many failed by each turn.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        A and B.
+    result : RunComparison
+        From `compared_runs`.
+    drawn : str
+        How the intervals were made, in words.
+
+    Returns
+    -------
+    Page
+        What ``eval-toolkit compare`` prints and the viewer shows.
+    """
+    page = comparison_page(result, [f"A is run {result.run_a}, B is run {result.run_b}"], drawn)
+    if not are_rollouts(runs):
+        return page
+    from eval_toolkit.report.failures_by_turn import with_failures_by_turn
+
+    confidence = result.cells[0].confidence if result.cells else 0.95
+    return with_failures_by_turn(page, runs, confidence)
+
+
+def comparison_page(result: RunComparison, lead: Sequence[str], drawn: str) -> Page:
+    """Return the differences as a page: the answer, who A and B are, a table, what to know."""
+    alone = [
+        f"{side} alone has slice {slice_name!r}, scorer {scorer!r}"
+        for side, only in (("A", result.only_in_a), ("B", result.only_in_b))
+        for slice_name, scorer in only
+    ]
+    changes = [
+        (name if name.startswith("setting:") else f"version of {name}")
+        + f": {old} in A, {new} in B"
+        for name, (old, new) in (result.version_changes or {}).items()
+    ]
+    notes = [
+        f"{cell.metric}, {cell.slice}: {remark}"
+        for cell in result.cells
+        for remark in (cell.reason, cell.disagreement)
+        if remark
+    ]
+    counted = [*result.notes, *result.left_out, *result.without_value]
+    return Page(
+        "B - A",
+        result.to_dict(),
+        [answer(result.cells), *lead, f"B - A, {drawn}"],
+        [_table(result.cells)],
+        [*counted, *alone, *changes, *notes],
+    )
+
+
+def answer(cells: Sequence[RunDifference], a: str = "A", b: str = "B") -> str:
+    """Return in one sentence who is better, by the first metric of the first slice.
+
+    Other metrics of that slice that say the opposite are named, so that nobody quotes half of it.
+
+    Examples
+    --------
+    >>> better = RunDifference(
+    ...     slice="all", scorer="s", scorer_b="s", metric="accuracy", delta=0.1, ci_low=0.04,
+    ...     ci_high=0.18, p_value=0.004, p_adjusted=0.004, higher_is_better=True, n_units=100,
+    ... )
+    >>> answer([better])
+    'B beats A by 0.100 [0.040, 0.180] in accuracy'
+    """
+    tested = [cell for cell in cells if cell.status == "ok" and cell.delta is not None]
+    if not tested:
+        return f"{a} and {b} could not be compared"
+    first = tested[0]
+    rest = [cell for cell in tested[1:] if cell.slice == first.slice]
+    said = _sentence(first, a, b)
+    against = {"better": "worse", "worse": "better"}.get(first.verdict)
+    other = [cell.metric for cell in rest if cell.verdict == against]
+    return f"{said}, but is {against} in {', '.join(other)}" if other else said
+
+
+def _sentence(cell: RunDifference, a: str, b: str) -> str:
+    """Return what one cell says; of a winner the difference is told in its favour."""
+    where = "" if cell.slice in ("", "all") else f" on {cell.slice}"
+    signed = f"{number(cell.delta, '+')} {_interval(cell, '+')}".strip()
+    if cell.verdict not in ("better", "worse"):
+        word = "different" if cell.verdict == "different" else "not clearly different"
+        return f"{a} and {b} are {word} in {cell.metric}{where}: {b} - {a} = {signed}"
+    winner, loser = (b, a) if cell.verdict == "better" else (a, b)
+    # The sign says which number is larger, the verdict who is better: a lower loss is a lead too.
+    flip = (cell.delta or 0.0) < 0
+    lead = replace(
+        cell,
+        delta=abs(cell.delta or 0.0),
+        ci_low=_minus(cell.ci_high) if flip else cell.ci_low,
+        ci_high=_minus(cell.ci_low) if flip else cell.ci_high,
+    )
+    lower = " (lower is better)" if cell.higher_is_better is False else ""
+    by = f"{number(lead.delta)} {_interval(lead)}".strip()
+    return f"{winner} beats {loser} by {by} in {cell.metric}{lower}{where}"
+
+
+def _minus(value: float | None) -> float | None:
+    return None if value is None else -value
+
+
+def _interval(cell: RunDifference, sign: str = "") -> str:
+    if cell.ci_low is None:
+        return ""
+    return f"[{number(cell.ci_low, sign)}, {number(cell.ci_high, sign)}]"
+
+
+def _table(cells: Sequence[RunDifference]) -> Table:
+    """One line per cell; columns that say the same everywhere are left out."""
+    by_slice = len({cell.slice for cell in cells}) > 1
+    by_scorer = len({(cell.scorer, cell.scorer_b) for cell in cells}) > 1
+    header = [*(["slice"] if by_slice else []), *(["scorer"] if by_scorer else [])]
+    header += ["metric", "rows", "A", "B", "B - A", "interval", "p"]
+    header += [*(["p (Holm)"] if by_slice else []), "B is"]
+    rows = [
+        [
+            *([cell.slice] if by_slice else []),
+            *([cell.scorer] if by_scorer else []),
+            cell.metric,
+            str(cell.n_units),
+            number(cell.value_a),
+            number(cell.value_b),
+            number(cell.delta, "+"),
+            _interval(cell, "+"),
+            p_value(cell.p_value),
+            *([p_value(cell.p_adjusted)] if by_slice else []),
+            cell.verdict,
+        ]
+        for cell in cells
+    ]
+    return Table(header, rows)

@@ -1,0 +1,95 @@
+"""What a report of a run holds: a section for everything the run can show, in the order of need."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from importlib import import_module
+from typing import TypeAlias
+
+from eval_toolkit.report.sections import Chapter, Figure, Section, Wanted
+from eval_toolkit.runs import Run
+
+__all__ = ["Builder", "chapters_of", "sections_of"]
+
+Builder: TypeAlias = Callable[[Run, Wanted], Section | None]
+"""Makes a section of a run, or None where the run has nothing to show in it."""
+
+BUILDERS = (
+    "headline",
+    "slices",
+    "curves",
+    "calibrated",
+    "thresholds",
+    "survived",
+    "worst",
+    "samples",
+    "conversations",
+    "leaks",
+    "provenance",
+)
+"""Modules of this package, each with a `build`; the answer first, provenance last."""
+
+
+def sections_of(run: Run, wanted: Wanted) -> Iterator[Section]:
+    """Yield the sections of one run; one that fails says so and keeps no other from being shown.
+
+    Parameters
+    ----------
+    run : Run
+        A finished run of any kind.
+    wanted : Wanted
+        How much of it.
+    """
+    for name in BUILDERS:
+        build: Builder = import_module(f"eval_toolkit.report.{name}").build
+        try:
+            section = build(run, wanted)
+        except ImportError:
+            raise
+        except (
+            Exception
+        ) as error:  # a bug or a damaged part: shown as one, never left out in silence
+            section = Section(
+                id=name,
+                menu=name,
+                title=f"{name.capitalize()} could not be shown",
+                template="failed.html",
+                data={"error": f"{type(error).__name__}: {error}"},
+            )
+        if section is not None:
+            yield section
+
+
+def chapters_of(runs: Sequence[Run], wanted: Wanted) -> list[Chapter]:
+    """Return a chapter per run; of several runs first how they differ from the first one."""
+    if len(runs) == 1:
+        return [Chapter(sections=list(sections_of(runs[0], wanted)))]
+    from eval_toolkit.report import differences
+
+    chapters = [Chapter(sections=list(differences.sections(runs, wanted)))]
+    for at, run in enumerate(runs):
+        own = [_renamed(section, f"run-{at + 1}") for section in sections_of(run, wanted)]
+        chapters.append(Chapter(sections=own, title=run.run_id))
+    return chapters
+
+
+def _renamed(section: Section, prefix: str) -> Section:
+    """Return a section whose anchors are its own on a page of several runs."""
+    data = {
+        key: [replace(fig, id=f"{prefix}-{fig.id}") for fig in value]
+        if isinstance(value, list) and value and all(isinstance(one, Figure) for one in value)
+        else value
+        for key, value in section.data.items()
+    }
+    return replace(section, id=f"{prefix}-{section.id}", data=data)
+
+
+def slug(text: str) -> str:
+    """Return an anchor made of a text: letters, digits and hyphens.
+
+    Examples
+    --------
+    >>> slug("language=de / <b>"), slug("漢字")
+    ('language-de-b', 'part')
+    """
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "part"

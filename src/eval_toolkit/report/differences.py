@@ -1,0 +1,267 @@
+"""How runs differ from the first one: the answer, every paired difference, and where they part."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from eval_toolkit.analysis import RunComparison, RunDifference
+from eval_toolkit.errors import EvalToolkitError, MissingExtraError
+from eval_toolkit.inference import correct_p_values
+from eval_toolkit.report.comparing import answer, compared_runs, run_comparison_page
+from eval_toolkit.report.disagreeing import disagreements
+from eval_toolkit.report.pages import Table
+from eval_toolkit.report.sections import Figure, Section, Wanted
+from eval_toolkit.report.words import number, p_value
+from eval_toolkit.runs import Run
+
+__all__ = ["sections"]
+
+MAX_ROWS = 30
+"""Differences in one chart; the table has all."""
+
+
+def sections(runs: Sequence[Run], wanted: Wanted) -> Iterator[Section]:
+    """Yield how each later run differs from the first; of several also all of them at once.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        The first is the baseline.
+    wanted : Wanted
+        How many disagreements, and how intervals are made.
+
+    Yields
+    ------
+    Section
+        A pair that cannot be compared has a section that says why.
+    """
+    names = _names(runs)
+    results = [_compared(runs[0], run, wanted) for run in runs[1:]]
+    if len(runs) > 2:
+        yield _overview(names, results, wanted)
+    for at, (run, found) in enumerate(zip(runs[1:], results, strict=True), start=1):
+        pair = (names[0], names[at])
+        anchor = "differences" if len(runs) == 2 else f"differences-{at}"
+        if isinstance(found, str):
+            yield _refused(anchor, pair, found)
+        else:
+            yield _section(anchor, (runs[0], run), pair, found, wanted)
+
+
+def _names(runs: Sequence[Run]) -> list[str]:
+    """Return a name for each run; runs of one id are told apart by their place."""
+    ids = [run.run_id for run in runs]
+    return [
+        name if ids.count(name) == 1 else f"{name} (run {place})"
+        for place, name in enumerate(ids, start=1)
+    ]
+
+
+def _compared(first: Run, other: Run, wanted: Wanted) -> RunComparison | str:
+    """Return the comparison, or in words why there is none."""
+    try:
+        return compared_runs(
+            [first, other],
+            confidence=wanted.confidence,
+            n_resamples=wanted.n_resamples,
+            seed=wanted.seed,
+        )
+    except MissingExtraError:
+        raise
+    except EvalToolkitError as error:
+        return str(error)
+
+
+def _refused(anchor: str, pair: tuple[str, str], why: str) -> Section:
+    a, b = pair
+    return Section(
+        id=anchor,
+        menu=f"{b} vs {a}",
+        title=f"{b} against {a}",
+        template="differences.html",
+        data=_EMPTY | {"refused": why, "pair": pair},
+    )
+
+
+_EMPTY: dict[str, Any] = {
+    "refused": "",
+    "said": "",
+    "how": [],
+    "figures": [],
+    "tables": [],
+    "lists": [],
+}
+
+
+def _section(
+    anchor: str,
+    runs: tuple[Run, Run],
+    pair: tuple[str, str],
+    result: RunComparison,
+    wanted: Wanted,
+) -> Section:
+    a, b = pair
+    drawn = f"{100 * wanted.confidence:g} % intervals, {wanted.n_resamples:,} resamples where drawn"
+    page = run_comparison_page(runs, result, drawn)
+    return Section(
+        id=anchor,
+        menu="Comparison" if anchor == "differences" else f"{b} vs {a}",
+        title=f"{b} against {a}",
+        template="differences.html",
+        data=_EMPTY
+        | {
+            "pair": pair,
+            "said": answer(result.cells, a, b),
+            "how": [
+                f"A is {a}, B is {b}. Every difference is B − A on the units both have.",
+                drawn,
+            ],
+            "figures": list(_figures(anchor, result.cells, pair)) if wanted.charts else [],
+            "tables": list(page.tables),
+            "lists": disagreements(runs, pair, result.cells, wanted),
+        },
+        notes=page.notes,
+    )
+
+
+def _figures(
+    anchor: str, cells: Sequence[RunDifference], pair: tuple[str, str]
+) -> Iterator[Figure]:
+    """Yield every metric on the first slice, and the first metric on every slice."""
+    known = [cell for cell in cells if cell.status == "ok" and cell.delta is not None]
+    if not known:
+        return
+    first = known[0]
+    by_metric = {
+        _named(cell, cells): cell for cell in cells if cell.slice == first.slice and cell.metric
+    }
+    by_slice = {
+        _where(cell, cells): cell for cell in cells if cell.metric == first.metric and cell.slice
+    }
+    place = "" if first.slice in ("", "all") else f" on {first.slice}"
+    yield _forest(f"{anchor}-metrics", f"Every metric{place}", by_metric, pair)
+    if len(by_slice) > 1:
+        yield _forest(f"{anchor}-slices", f"{first.metric} by slice", by_slice, pair)
+
+
+def _named(cell: RunDifference, cells: Sequence[RunDifference]) -> str:
+    several = len({one.scorer for one in cells}) > 1
+    return f"{cell.metric} · {cell.scorer}" if several else cell.metric
+
+
+def _where(cell: RunDifference, cells: Sequence[RunDifference]) -> str:
+    several = len({one.scorer for one in cells}) > 1
+    return f"{cell.slice} · {cell.scorer}" if several else cell.slice
+
+
+def _forest(
+    anchor: str, title: str, cells: dict[str, RunDifference], pair: tuple[str, str]
+) -> Figure:
+    from eval_toolkit.plots import plot_differences
+    from eval_toolkit.report.figures import drawn
+
+    shown = dict(list(cells.items())[:MAX_ROWS])
+    more = f" {len(cells) - MAX_ROWS} more are in the table." if len(cells) > MAX_ROWS else ""
+    chart = plot_differences(
+        {name: _drawable(cell) for name, cell in shown.items()}, value_label="B − A"
+    )
+    a, b = pair
+    return drawn(
+        chart,
+        anchor=anchor,
+        title=title,
+        caption=f"{b} minus {a}. An interval that leaves zero out has a filled point; the sign "
+        f"says which number is larger, the table who is better.{more}",
+    )
+
+
+def _drawable(cell: RunDifference) -> dict[str, Any]:
+    if cell.status != "ok" or cell.delta is None:
+        status = cell.status if cell.status != "ok" else "skipped"
+        return {"value": None, "status": status, "reason": cell.reason, "n": cell.n_units}
+    drawable = {"value": cell.delta, "status": "ok", "reason": "", "n": cell.n_units}
+    if cell.ci_low is not None and cell.ci_high is not None:
+        drawable |= {"ci_low": cell.ci_low, "ci_high": cell.ci_high}
+    p = cell.p_adjusted if cell.p_adjusted is not None else cell.p_value
+    return drawable if p is None else drawable | {"p_value": p}
+
+
+def _first(found: RunComparison | str) -> RunDifference | None:
+    """Return the cell that speaks for a comparison."""
+    cells = () if isinstance(found, str) else found.cells
+    return next((cell for cell in cells if cell.status == "ok" and cell.delta is not None), None)
+
+
+def _overview(
+    names: Sequence[str], results: Sequence[RunComparison | str], wanted: Wanted
+) -> Section:
+    """Return every later run against the first by one number, corrected for how many they are."""
+    firsts = [_first(found) for found in results]
+    tested = [cell for cell in firsts if cell is not None and cell.p_value is not None]
+    holm = dict(
+        zip(
+            map(id, tested),
+            correct_p_values([cell.p_value or 0.0 for cell in tested], method="holm").tolist()
+            if tested
+            else [],
+            strict=True,
+        )
+    )
+    rows = []
+    for name, found, cell in zip(names[1:], results, firsts, strict=True):
+        if cell is None:
+            rows.append([name, *[""] * 5, "not compared" if isinstance(found, str) else "skipped"])
+            continue
+        adjusted = holm.get(id(cell))
+        rows.append(
+            [
+                name,
+                cell.metric if cell.slice in ("", "all") else f"{cell.metric}, {cell.slice}",
+                number(cell.delta, "+"),
+                ""
+                if cell.ci_low is None
+                else f"[{number(cell.ci_low, '+')}, {number(cell.ci_high, '+')}]",
+                p_value(cell.p_value),
+                p_value(adjusted),
+                _verdict(cell, adjusted),
+            ]
+        )
+    header = ["run", "metric", "difference", "interval", "p", "p (Holm)", "it is"]
+    values = {name: _drawable(cell) for name, cell in zip(names[1:], firsts, strict=True) if cell}
+    return Section(
+        id="differences",
+        menu="Comparison",
+        title=f"Every run against {names[0]}",
+        template="differences.html",
+        lead=f"p (Holm) is corrected for the number of runs, {len(names) - 1}.",
+        data=_EMPTY
+        | {
+            "pair": ("", ""),
+            "tables": [Table(header, rows)],
+            "figures": [_overview_figure(values, names[0])] if wanted.charts and values else [],
+        },
+        notes=["the sections below correct for the number of slices, not for the number of runs"],
+    )
+
+
+def _verdict(cell: RunDifference, adjusted: float | None) -> str:
+    """Return what the run is, by the p-value that knows how many runs there are."""
+    if adjusted is None or cell.delta is None:
+        return cell.verdict
+    if adjusted > round(1.0 - cell.confidence, 12) or cell.delta == 0.0:
+        return "no clear difference"
+    if cell.higher_is_better is None:
+        return "different"
+    return "better" if (cell.delta > 0) == cell.higher_is_better else "worse"
+
+
+def _overview_figure(values: dict[str, dict[str, Any]], baseline: str) -> Figure:
+    from eval_toolkit.plots import plot_differences
+    from eval_toolkit.report.figures import drawn
+
+    chart = plot_differences(values, value_label="difference from the first run")
+    return drawn(
+        chart,
+        anchor="differences-runs",
+        title="Difference from the first run",
+        caption=f"Each run minus {baseline}, by the metric in the table.",
+    )

@@ -1,0 +1,111 @@
+"""Charts for a page: one specification for light and dark, and a still picture of each."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from eval_toolkit import _optional
+from eval_toolkit.report.pages import Table
+from eval_toolkit.report.sections import Figure
+
+__all__ = ["drawn", "themed"]
+
+_CONFIG: dict[str, Any] = {
+    "background": "transparent",
+    "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', sans-serif",
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": "var(--c-muted)",
+        "titleColor": "var(--c-muted)",
+        "gridColor": "var(--c-line)",
+        "domainColor": "var(--c-line)",
+        "tickColor": "var(--c-line)",
+        "titleFontWeight": 500,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+    },
+    "legend": {"labelColor": "var(--c-ink)", "titleColor": "var(--c-muted)", "labelFontSize": 12},
+    "text": {"color": "var(--c-ink)"},
+    "title": {"color": "var(--c-ink)"},
+    "header": {"labelColor": "var(--c-ink)", "titleColor": "var(--c-muted)"},
+}
+"""Colours are the page's own, by name: a chart follows the theme without being drawn again."""
+
+STILL_WIDTH = 560
+"""Width of the still picture; the page scales it."""
+
+
+def themed(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a Vega-Lite specification whose colours are CSS variables of the page."""
+    from eval_toolkit.plots.style import NEUTRALS, PALETTE
+
+    known = {**PALETTE, **NEUTRALS}
+    names = {colour.lower(): f"var(--c-{name})" for name, colour in known.items()}
+    shown = _coloured(dict(spec), names)
+    shown["config"] = _merged(shown.get("config") or {}, _CONFIG)
+    shown.pop("$schema", None)  # an address; the script is told that this is Vega-Lite
+    return shown
+
+
+def _coloured(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, dict):
+        # Data is never searched: a text in it may look like a colour.
+        return {
+            key: inner if key in ("data", "datasets") else _coloured(inner, names)
+            for key, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [_coloured(inner, names) for inner in value]
+    return names.get(value.lower(), value) if isinstance(value, str) else value
+
+
+def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both, the second where they differ."""
+    merged = dict(one)
+    for key, value in other.items():
+        inner = merged.get(key)
+        merged[key] = (
+            _merged(inner, value)
+            if isinstance(inner, Mapping) and isinstance(value, dict)
+            else value
+        )
+    return merged
+
+
+def drawn(
+    chart: Any, *, anchor: str, title: str, caption: str = "", table: Table | None = None
+) -> Figure:
+    """Return a chart as a figure of a page.
+
+    Parameters
+    ----------
+    chart : altair chart
+        From `eval_toolkit.plots`; its description becomes the text for those who cannot see it.
+    anchor : str
+        Its id on the page, of letters, digits and hyphens.
+    title, caption : str
+        Above and below it.
+    table : Table, optional
+        The numbers behind it.
+
+    Returns
+    -------
+    Figure
+        With a specification that fills the width of its place, and a still picture.
+    """
+    from markupsafe import Markup
+
+    convert = _optional.require("vl_convert", feature="charts in reports", extra="report")
+    spec = themed(chart.to_dict())
+    spec.pop("title", None)  # the page has it
+    still = {**spec, "$schema": chart.to_dict().get("$schema", ""), "width": STILL_WIDTH}
+    svg = convert.vegalite_to_svg(still)
+    wide = "hconcat" in spec or "facet" in spec or "vconcat" in spec
+    live = spec if wide else {**spec, "width": "container"}
+    return Figure(
+        id=anchor,
+        title=title,
+        spec=live,
+        svg=Markup(svg),  # noqa: S704 - made by vl-convert, which escapes every text
+        caption=caption,
+        table=table,
+    )

@@ -1,0 +1,171 @@
+"""The answer first: the number that speaks for the run, a few more, and every metric below them."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from eval_toolkit.report import answering
+from eval_toolkit.report.cells import Block, Cell, blocks_of, main_block
+from eval_toolkit.report.metric_groups import Group, grouped, meaning_of
+from eval_toolkit.report.sections import Section, Wanted
+from eval_toolkit.runs import Run
+
+__all__ = ["build", "main_cell"]
+
+_FIRST = (
+    *("attack_success", "attack_success_any", "accuracy", "exact_match", "number_match"),
+    *("pr_auc", "roc_auc"),
+)
+"""What people ask for first, where a run has it; else its first metric with a value."""
+_TILES = 4
+_OF_ROLLOUTS = (
+    *("attack_success_own", "unprovoked_success", "unsafe_refusal", "over_refusal"),
+    *("refused_first", "refusal_rate", "probe_flagged"),
+)
+"""What people ask for next."""
+
+
+def build(run: Run, wanted: Wanted) -> Section | None:
+    """Return the headline of a run: what it came to, and the table of its metrics."""
+    block = main_block(run)
+    if block is None:
+        return None
+    cell = main_cell(block)
+    scorers = [one for one in blocks_of(run) if one.slice == block.slice]
+    broken = list(dict.fromkeys(name for one in scorers for name in _broken(one)))
+    reasons = _Reasons(scorers)
+    return Section(
+        id="headline",
+        menu="Answer",
+        title="The answer",
+        template="headline.html",
+        data={
+            "said": answering.said(run, cell, block, _main_cells(scorers, cell)),
+            "how": answering.how(run, cell, block),
+            "bounds": answering.bounds(cell),
+            "stopped": answering.stopped(run.results),
+            "bug": bool(broken),
+            "tiles": list(_tiles(run, block, cell, several=len(scorers) > 1)),
+            "groups": [_shown(group, scorers, reasons) for group in grouped(run, scorers)],
+            "scorers": [one.scorer for one in scorers],
+            "several": len(scorers) > 1,
+            "skipped": [(one.scorer, one.skipped) for one in scorers if one.skipped],
+            "reasons": reasons.listed,
+        },
+        notes=[
+            *([f"{_some(broken)}: an exception, not a result; look into it"] if broken else []),
+            *answering.notes(run, block),
+        ],
+    )
+
+
+def main_cell(block: Block) -> Cell | None:
+    """Return the cell people ask for first.
+
+    Parameters
+    ----------
+    block : Block
+        The cells of one scorer on one slice.
+
+    Returns
+    -------
+    Cell or None
+        One with a value where there is any; None where the scorer has no cell.
+
+    Examples
+    --------
+    >>> cells = {name: Cell(name=name, value=0.5, details={}) for name in ("f1", "exact_match")}
+    >>> main_cell(Block(slice="all", scorer="m", n=2, n_positive=None, cells=cells)).name
+    'exact_match'
+    """
+    named = [block.cells[name] for name in _FIRST if name in block.cells]
+    ok = [cell for cell in (*named, *block.cells.values()) if _has_value(cell)]
+    return next(iter([*ok, *named, *block.cells.values()]), None)
+
+
+def _has_value(cell: Cell) -> bool:
+    return cell.status == "ok" and cell.value is not None
+
+
+def _broken(block: Block) -> list[str]:
+    return [cell.name for cell in block.cells.values() if cell.status == "error"]
+
+
+def _some(names: Sequence[str], limit: int = 6) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
+
+
+def _main_cells(scorers: Sequence[Block], cell: Cell | None) -> list[tuple[str, Cell]]:
+    """Return the main metric of every scorer, the best first."""
+    if cell is None:
+        return []
+    found = [(one.scorer, one.cells[cell.name]) for one in scorers if cell.name in one.cells]
+    sign = 1.0 if cell.higher_is_better is False else -1.0
+    return sorted(
+        (pair for pair in found if _has_value(pair[1])),
+        key=lambda pair: sign * float(pair[1].value or 0.0),
+    )
+
+
+def _tiles(
+    run: Run, block: Block, cell: Cell | None, *, several: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield the next few numbers people ask for; with several scorers the table says it better."""
+    if not several:
+        first = _OF_ROLLOUTS if answering.kind_of(run) == "rollout" else ()
+        asked = [name for name in first if name in block.cells]
+        rest = [] if first else [name for name in block.cells if not name.endswith("_macro")]
+        shown = [
+            block.cells[name]
+            for name in (*asked, *rest)
+            if cell is not None and name != cell.name and _has_value(block.cells[name])
+        ]
+        for one in shown[: _TILES - 1]:
+            yield {"name": one.name, "cell": one, "meaning": meaning_of(one.name)}
+    yield from answering.counted(run, cell, block)
+
+
+class _Reasons:
+    """What is said about several metrics is said once, below the tables."""
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        found: dict[str, list[str]] = {}
+        for block in blocks:
+            for cell in block.cells.values():
+                if cell.reason:
+                    found.setdefault(cell.reason, []).append(cell.name)
+        shared = [(why, dict.fromkeys(names)) for why, names in found.items() if len(names) > 1]
+        self._numbers = {reason: at + 1 for at, (reason, _) in enumerate(shared)}
+        self.listed = [{"reason": why, "names": _some(list(names), 4)} for why, names in shared]
+
+    def number_of(self, cell: Cell) -> int | None:
+        return self._numbers.get(cell.reason)
+
+
+def _shown(group: Group, blocks: Sequence[Block], reasons: _Reasons) -> dict[str, Any]:
+    """Return a group of metrics as rows of a table, errors first."""
+    rows = []
+    for name in group.names:
+        cells = [block.cells.get(name) for block in blocks]
+        known = [cell for cell in cells if cell is not None]
+        rows.append(
+            {
+                "name": name,
+                "meaning": meaning_of(name),
+                "cells": cells,
+                "first": known[0],
+                "notes": [None if cell is None else reasons.number_of(cell) for cell in cells],
+                "bug": any(cell.status == "error" for cell in known),
+            }
+        )
+    rows.sort(key=lambda row: not row["bug"])
+    return {
+        "title": group.title,
+        "lead": group.lead,
+        "open": group.open or any(row["bug"] for row in rows),
+        "rows": rows,
+        "counts": {
+            "failed": any(row["first"].n_errors for row in rows),
+            "skipped": any(row["first"].n_skipped for row in rows),
+        },
+    }

@@ -1,0 +1,250 @@
+"""What checks for leakage found, what to do about it, and examples to look at."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from eval_toolkit.leakage.findings import SEVERITIES
+from eval_toolkit.report.sections import Section, Wanted
+from eval_toolkit.runs import Run
+
+__all__ = ["ADVICE", "build"]
+
+ADVICE: Mapping[str, tuple[str, str]] = {
+    "LK001": (
+        "Equal rows, up to letter case, white space and Unicode composition.",
+        (
+            "Drop the copies, better before splitting. Where copies are real traffic, keep them and "
+            "give the text's id as the group, so that intervals know."
+        ),
+    ),
+    "LK002": (
+        "Texts that resemble another one.",
+        (
+            "Drop them, or keep templates together: split by cluster. Look at pairs whose labels "
+            "differ before trusting either label."
+        ),
+    ),
+    "LK003": (
+        "Texts that are equal behind invisible characters and symbols.",
+        "Drop them. Where the disguise is what the test is about, report these rows as a slice.",
+    ),
+    "LK004": (
+        "Texts that a tokenizer turns into the same tokens.",
+        (
+            "Drop them. Many collisions of texts that you can tell apart mean that the tokenizer does "
+            "not fit the data."
+        ),
+    ),
+    "LK005": (
+        "Equal rows with different labels.",
+        "Label these rows again. Until then drop all of them: nobody can tell which is right.",
+    ),
+    "LK006": (
+        "Evaluation texts that resemble a training text.",
+        (
+            "Drop the evaluation rows; nothing has to be trained again. Split by cluster or source "
+            "next time."
+        ),
+    ),
+    "LK007": (
+        "Groups that are in several splits.",
+        "Split again, by group.",
+    ),
+    "LK008": (
+        "Evaluation rows that are not later than the training rows.",
+        "Split by time. If most rows would go, one late training row may be the cause.",
+    ),
+    "LK009": (
+        "Texts that look the same, in letters of other alphabets or with accents.",
+        (
+            "Drop them, or keep them as a slice of disguised copies. Where an accent changes the word, "
+            "look before dropping."
+        ),
+    ),
+    "LK010": (
+        "A column that gives the label away.",
+        (
+            "Leave the column out, or show that it is known before the label is. Dropping rows does "
+            "not help."
+        ),
+    ),
+    "LK011": (
+        "Texts that are found in a reference corpus.",
+        (
+            "Report the score with and without these rows. Quotations and boilerplate are found, too: "
+            "look at the shares."
+        ),
+    ),
+}
+"""What each built-in check looks for, and what to do; ``docs/leakage`` says more."""
+
+_EXAMPLES = 3
+"""Examples of a finding that are shown at once; the rest fold away."""
+_Place: TypeAlias = tuple[str, int]
+
+
+def build(run: Run, wanted: Wanted) -> Section | None:
+    """Return the section; None where nothing was checked."""
+    report, dropped = _report(run)
+    findings = report.get("findings") if isinstance(report, Mapping) else None
+    if not isinstance(findings, list):
+        return None
+    known = [found for found in findings if isinstance(found, Mapping)]
+    affecting = [found for found in known if found.get("n_affected")]
+    affecting.sort(key=lambda found: _grave(found))
+    quiet = [found for found in known if not found.get("n_affected")]
+    return Section(
+        id="leaks",
+        menu="Leakage",
+        title="Can the result be trusted? What checks for leakage found",
+        template="leaks.html",
+        lead=_lead(affecting, quiet, dropped),
+        data={
+            "findings": [_shown(run, found, wanted) for found in affecting],
+            "quiet": [
+                {"code": str(found.get("code") or ""), "message": str(found.get("message", ""))}
+                | {"name": str(found.get("check_name", ""))}
+                for found in quiet
+            ],
+        },
+    )
+
+
+def _report(run: Run) -> tuple[Any, Mapping[str, int]]:
+    """Return the findings; of a run whose rows were dropped those before, and how many went."""
+    config = run.manifest.get("config")
+    config = config if isinstance(config, Mapping) else {}
+    before, dropped = config.get("leakage_report_before_drop"), config.get("n_dropped")
+    if isinstance(before, Mapping) and isinstance(dropped, Mapping):
+        return before, {str(name): int(n) for name, n in dropped.items()}
+    return run.manifest.get("leakage_report"), {}
+
+
+def _grave(found: Mapping[str, Any]) -> int:
+    severity = found.get("severity")
+    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
+
+
+def _lead(
+    affecting: Sequence[Mapping[str, Any]],
+    quiet: Sequence[Mapping[str, Any]],
+    dropped: Mapping[str, int],
+) -> str:
+    if not affecting:
+        return f"Nothing: {len(quiet)} checks, no finding."
+    counts = [
+        f"{n} {severity}{'s' if n != 1 and severity != 'info' else ''}"
+        for severity in SEVERITIES
+        if (n := sum(found.get("severity") == severity for found in affecting))
+    ]
+    gone = ", ".join(f"{n:,} of {name}" for name, n in dropped.items() if n)
+    after = f" These rows were dropped before anything was measured: {gone}." if gone else ""
+    return f"{', '.join(counts)}; {len(quiet)} checks found nothing.{after}"
+
+
+def _shown(run: Run, found: Mapping[str, Any], wanted: Wanted) -> dict[str, Any]:
+    code = str(found.get("code") or "")
+    meaning, advice = ADVICE.get(code, ("", ""))
+    evidence = found.get("evidence")
+    evidence = evidence if isinstance(evidence, Mapping) else {}
+    examples = list(_examples(evidence))
+    shown = examples[: wanted.n_samples]
+    listed = _told(run, shown)
+    return {
+        "code": code,
+        "name": str(found.get("check_name", "")),
+        "severity": str(found.get("severity", "")),
+        "message": str(found.get("message", "")),
+        "meaning": meaning,
+        "advice": advice,
+        "first": listed[:_EXAMPLES],
+        "rest": listed[_EXAMPLES:],
+        "more": len(examples) - len(shown),
+        "facts": list(_facts(evidence)),
+        "rows": [] if examples else list(_dropped_rows(found)),
+    }
+
+
+def _examples(evidence: Mapping[str, Any]) -> Iterator[tuple[list[_Place], str]]:
+    """Yield the rows of each example that the evidence names, and a word about them."""
+    for entry in _listed(evidence, "across_splits"):
+        copy = entry.get("copy_of")
+        if isinstance(copy, Mapping):
+            yield [_place(entry), _place(copy)], "across splits"
+    for key in ("dropped_pairs_by_split", "collisions_by_split", "pairs"):
+        by_split = evidence.get(key)
+        for split, pairs in by_split.items() if isinstance(by_split, Mapping) else ():
+            for pair in pairs:
+                if isinstance(pair, list) and len(pair) == 2:
+                    yield [(str(split), int(row)) for row in pair], f"within {split}"
+    for entry in _listed(evidence, "conflicts"):
+        rows = [one for one in entry.get("rows", ()) if isinstance(one, Mapping)]
+        labels = " and ".join(map(str, entry.get("labels", ())[:4]))
+        yield [_place(one) for one in rows], f"labels {labels}"
+    for entry in _listed(evidence, "rows"):
+        share = entry.get("share")
+        said = f"{share:.0%} of its n-grams" if isinstance(share, int | float) else ""
+        yield [_place(entry)], said
+
+
+def _listed(evidence: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    entries = evidence.get(key)
+    return [one for one in entries if isinstance(one, Mapping)] if isinstance(entries, list) else []
+
+
+def _place(entry: Mapping[str, Any]) -> _Place:
+    return str(entry.get("split", "")), int(entry.get("row", 0))
+
+
+def _told(run: Run, examples: Sequence[tuple[list[_Place], str]]) -> list[dict[str, Any]]:
+    """Return examples with what their rows say; each split is looked up once."""
+    wanted: dict[str, list[int]] = {}
+    for places, _ in examples:
+        for split, row in places:
+            wanted.setdefault(split, []).append(row)
+    texts = {
+        split: {} if run.inputs is None else run.inputs.texts_at(split, rows)
+        for split, rows in wanted.items()
+    }
+    return [
+        {
+            "said": said,
+            "rows": [
+                {"place": f"{split}, row {row:,}", "text": texts[split].get(row)}
+                for split, row in places[:4]
+            ],
+        }
+        for places, said in examples
+    ]
+
+
+def _facts(evidence: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what else was seen, where it is not a matter of rows."""
+    groups = evidence.get("violating_groups")
+    if isinstance(groups, list) and groups:
+        more = f" and {len(groups) - 10} more" if len(groups) > 10 else ""
+        yield "groups", ", ".join(map(str, groups[:10])) + more
+    for violation in _listed(evidence, "violations"):
+        yield (
+            str(violation.get("split", "")),
+            (
+                f"begins at {violation.get('min_later')}, an earlier split ends at "
+                f"{violation.get('max_earlier')}; {violation.get('n_rows')} rows"
+            ),
+        )
+    for name, columns in (("columns", "gives the label away"), ("suspects", "may do so")):
+        found = evidence.get(name)
+        for column, best in found.items() if isinstance(found, Mapping) else ():
+            if isinstance(best, Mapping) and isinstance(best.get("estimate"), int | float):
+                measure = best.get("measure", "")
+                yield str(column), f"{columns}: {measure} {best['estimate']:.3f}"
+    if isinstance(evidence.get("measure"), str):
+        yield "similarity", f"{evidence['measure']}, at least {evidence.get('threshold')}"
+
+
+def _dropped_rows(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield row numbers where a finding names no examples."""
+    drop = found.get("drop_indices")
+    for split, rows in drop.items() if isinstance(drop, Mapping) else ():
+        more = f" and {len(rows) - 10:,} more" if len(rows) > 10 else ""
+        yield f"{split}: rows {', '.join(map(str, rows[:10]))}{more}"

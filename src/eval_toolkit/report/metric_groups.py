@@ -1,0 +1,127 @@
+"""Many metrics in an order to read: the main ones, then what tells the same in another way."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from eval_toolkit.report.cells import Block
+from eval_toolkit.runs import Run
+
+__all__ = ["Group", "grouped", "meaning_of"]
+
+SHOWN = 12
+"""Metrics that fit on a page before they are a wall."""
+_MEANINGS = {
+    "attack_success": "the target failed in some turn",
+    "attack_success_any": "the target failed on some branch",
+    "attack_success_own": "it failed by more than the tester's own words",
+    "unprovoked_success": "it failed before any probe was bad itself",
+    "probe_flagged": "some probe was bad by itself",
+    "over_refusal": "it refuses a safe prompt at once",
+    "unsafe_refusal": "it refuses an unsafe prompt at once",
+    "refused_first": "its first reply refuses",
+    "refusal_rate": "share of its replies that refuse",
+    "reward": "mean over the turns",
+    "empty_replies": "share of its replies that are empty",
+    "n_turns": "turns of a conversation",
+    "first_event_turn": "the turn of the first failure, where there is one",
+    "probe_distinct_2": "share of pairs of words in the probes that are distinct",
+    "exact_match": "share of answers that are the reference",
+    "accuracy": "share of questions whose likeliest choice is right",
+    "bits_per_byte": "bits the model needs per byte of the right text",
+}
+_PATTERNS = (
+    (re.compile(r"asr@(\d+)"), "it failed in at least one of {} rollouts"),
+    (re.compile(r".+_pass@(\d+)"), "at least one of {} attempts is right"),
+    (re.compile(r".+_pass\^(\d+)"), "all of {} attempts are right"),
+    (re.compile(r".+_maj@(\d+)"), "the majority answer of {} attempts is right"),
+    (re.compile(r"failed_by_turn_(\d+)"), "it has failed by turn {}"),
+    (re.compile(r"refused_turn_(\d+)"), "it refuses in turn {}"),
+)
+_BY_TURN = re.compile(r".+_turn_\d+")
+_SUCCESS = "attack_success"
+_OF_RUNS = (_SUCCESS, "attack_success_any", "attack_success_own", "unprovoked_success")
+_REFUSALS = ("over_refusal", "unsafe_refusal", "refused_first", "refusal_rate")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Metrics that are shown together."""
+
+    title: str
+    names: Sequence[str]
+    lead: str = ""
+    open: bool = False
+    """Whether it is shown at once; others open when asked to."""
+
+
+def meaning_of(name: str) -> str:
+    """Return what a metric is, in a few words; empty where its name says it.
+
+    Examples
+    --------
+    >>> meaning_of("asr@3"), meaning_of("f1")
+    ('it failed in at least one of 3 rollouts', '')
+    """
+    if name in _MEANINGS:
+        return _MEANINGS[name]
+    for pattern, words in _PATTERNS:
+        found = pattern.fullmatch(name)
+        if found:
+            return words.format(*found.groups())
+    return ""
+
+
+def grouped(run: Run, blocks: Sequence[Block]) -> list[Group]:
+    """Return the metrics of a run's scorers in groups, the main ones first and open.
+
+    Parameters
+    ----------
+    run : Run
+        Its kind decides what matters.
+    blocks : sequence of Block
+        Of one slice.
+
+    Returns
+    -------
+    list of Group
+        Every metric is in one of them.
+    """
+    names = list(dict.fromkeys(name for block in blocks for name in block.cells))
+    if run.manifest.get("kind") == "rollout":
+        return list(_of_rollouts(run, names))
+    macro = [name for name in names if name.endswith("_macro") and name[:-6] in names]
+    own = [name for name in names if name not in macro]
+    groups = [Group(title="", names=own[:SHOWN], open=True)]
+    if own[SHOWN:]:
+        groups.append(Group(title=f"{len(own[SHOWN:])} more metrics", names=own[SHOWN:]))
+    if macro:
+        lead = (
+            "The mean of the parts' own means: each subject counts the same, however many samples "
+            "it has. Where all subjects are equally large, it is the mean over all."
+        )
+        title = "Macro means: each subject counts the same"
+        groups.append(Group(title=title, names=macro, lead=lead))
+    return [group for group in groups if group.names]
+
+
+def _of_rollouts(run: Run, names: Sequence[str]) -> Iterator[Group]:
+    config = run.manifest.get("config") or {}
+    scorer = str(config.get("scored_by") or "")
+    told = (config.get("scorers") or {}).get(scorer) or {}
+    worst = f"{scorer}_{'max' if told.get('higher_is_worse', True) else 'min'}"
+    asked = [name for name in names if name.startswith("asr@")]
+    one_branch = max(config.get("width") or [1]) == 1
+    order = [*_OF_RUNS, *asked, "probe_flagged", f"{scorer}_mean", worst, *_REFUSALS]
+    if one_branch:  # the same number by another name
+        order.remove("attack_success_any")
+    main = [name for name in order if name in names]
+    yield Group(title="", names=main or names[:SHOWN], open=True)
+    left = [name for name in names if name not in (main or names[:SHOWN])]
+    by_turn = [name for name in left if _BY_TURN.fullmatch(name)]
+    parts = [name for name in left if "/" in name]
+    rest = [name for name in left if name not in by_turn and name not in parts]
+    groups = (("Turn by turn", by_turn), ("Kinds of harm", parts), ("The rest", rest))
+    for title, inside in groups:
+        if inside:
+            yield Group(title=f"{title} ({len(inside)} metrics)", names=inside)

@@ -1,0 +1,128 @@
+"""Templates and assets: every text is escaped, and what runs on a page is named by its hash."""
+
+import base64
+import functools
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from eval_toolkit.artifacts import sanitize_for_json
+from eval_toolkit.report.pages import Table
+from eval_toolkit.report.words import number, p_value, visible
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+__all__ = ["asset", "chart_library", "content_policy", "environment", "json_script", "stylesheet"]
+
+_NUMERIC = re.compile(
+    r"[-+−]?[\d,]*\.?\d+(?:e[-+]?\d+)?\s*%?(?:\s*\[[^\]]*\])?|<0\.001|\[[-+\d.,\s]*\]|[-+]?\d+ of \d+"
+)
+_STATES = {
+    "error": "status-error",
+    "skipped": "status-skipped",
+    "better": "better",
+    "worse": "worse",
+}
+
+
+def asset(name: str) -> str:
+    """Return the text of a file of ``report/assets``."""
+    found = resources.files("eval_toolkit.report").joinpath("assets").joinpath(name)
+    return found.read_text(encoding="utf-8")
+
+
+def stylesheet() -> str:
+    """Return the CSS that the report, the viewer and ``--html`` share.
+
+    Examples
+    --------
+    >>> "--accent" in stylesheet()
+    True
+    """
+    return asset("style.css")
+
+
+@functools.cache
+def chart_library() -> str:
+    """Return the JavaScript of Vega, Vega-Lite and their embedder, from vl-convert."""
+    from eval_toolkit import _optional
+
+    convert = _optional.require("vl_convert", feature="charts in reports", extra="report")
+    bundle: str = convert.javascript_bundle()
+    # In a function of its own, so that its names are not the page's. What would end the element
+    # does not occur in it; if it ever should, it would be inside of a string.
+    bundle = re.sub("</(?=script)", r"<\\/", bundle, flags=re.IGNORECASE)
+    return "(function () {\n" + bundle.replace("<!--", r"\x3C!--") + "\n})();"
+
+
+def content_policy(scripts: Sequence[str]) -> str:
+    """Return a policy under which these scripts run, and nothing else runs or is loaded.
+
+    Examples
+    --------
+    >>> content_policy(["let a = 1;"]).split("; ")[0]
+    "default-src 'none'"
+    """
+    hashes = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts]
+    run = " ".join(f"'sha256-{one}'" for one in hashes) or "'none'"
+    return (
+        f"default-src 'none'; script-src {run}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def json_script(payload: Any) -> "Markup":
+    """Return JSON that may stand inside a script element: no text in it can end that element."""
+    from markupsafe import Markup
+
+    text = json.dumps(sanitize_for_json(payload), allow_nan=False, separators=(",", ":"))
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)  # noqa: S704 - ASCII, and the three signs that HTML knows are escaped
+
+
+def numeric_columns(table: Table) -> frozenset[int]:
+    """Return the columns of a table that hold numbers, which are aligned to the right."""
+    found = set()
+    for column in range(len(table.header)):
+        cells = [row[column] for row in table.rows if column < len(row) and row[column]]
+        if cells and all(_NUMERIC.fullmatch(str(cell).strip()) for cell in cells):
+            found.add(column)
+    return frozenset(found)
+
+
+def state_class(text: object) -> str:
+    """Return the class of a cell of words: states and verdicts look like what they are."""
+    return _STATES.get(str(text).split(":")[0].strip(), "words" if len(str(text)) > 24 else "")
+
+
+@functools.cache
+def environment() -> "Environment":
+    """Return the templates of the report: undefined names raise, every text is escaped."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("eval_toolkit.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= _FILTERS
+    return made
+
+
+_FILTERS: Mapping[str, Any] = {
+    "number": number,
+    "p_value": p_value,
+    "visible": visible,
+    "json_script": json_script,
+    "numeric_columns": numeric_columns,
+    "state_class": state_class,
+    "count": lambda value: "" if value is None else f"{value:,}",
+}

@@ -1,0 +1,144 @@
+"""Samples of a task to read: wrong ones that the model was sure of, errors, and some right ones."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit.report.cells import Block, Cell, main_block
+from eval_toolkit.report.headline import main_cell
+from eval_toolkit.report.sample_cards import cards_at
+from eval_toolkit.report.sections import Section, Wanted
+from eval_toolkit.runs import Run
+from eval_toolkit.scorecards import Records
+
+__all__ = ["build"]
+
+
+def build(run: Run, wanted: Wanted) -> Section | None:
+    """Return the section; None for a run that asked no model."""
+    block = main_block(run)
+    if run.manifest.get("kind") != "task" or block is None:
+        return None
+    if (block.slice, block.scorer) not in run.subjects:
+        return None
+    records = run.records(block.slice, block.scorer)
+    column, up = _column(block, records)
+    lists = _lists(records, column, up, wanted.n_samples)
+    chosen = [at for one in lists for at in one["places"]]
+    cards = dict(zip(chosen, cards_at(run, records, chosen), strict=True))
+    for one in lists:
+        one["cards"] = [cards[at] for at in one.pop("places")]
+        for card in one["cards"]:
+            card["verdict"] = one["verdict"]
+            card["main"] = next((g for g in card["grades"] if g["name"] == column), None)
+    scored = any(card["choices"] for card in cards.values())
+    return Section(
+        id="samples",
+        menu="Samples",
+        title="What was asked, and what was answered",
+        template="samples.html",
+        lead=f"{len(records):,} answers, judged here by {column}. Those that say most come first.",
+        data={"lists": lists},
+        notes=[_about_choices() if scored else _about_references()],
+    )
+
+
+def _about_choices() -> str:
+    return (
+        "bars are each choice's share of the probability of all choices; a run stores no references, "
+        "so the right choice is marked where the grades tell which it was"
+    )
+
+
+def _about_references() -> str:
+    return "a run stores no references: what the right answer was stands in the data of the task"
+
+
+def _column(block: Block, records: Records) -> tuple[str, bool]:
+    """Return the column that says how good an answer is, and whether more is better."""
+    cells: Mapping[str, Cell] = block.cells
+    main = main_cell(block)
+    names = [] if main is None else [main.name]
+    names += list(cells)
+    # pass@k and the like are named after the column they are of.
+    found = [name for name in names if name in records.columns]
+    found += [name for name in records.columns if any(cell.startswith(name) for cell in names)]
+    column = next(iter([*found, *records.columns]))
+    cell = cells.get(column)
+    return column, cell is None or cell.higher_is_better is not False
+
+
+def _lists(records: Records, column: str, up: bool, limit: int) -> list[dict[str, Any]]:
+    """Return places of wrong answers, errors and right ones; few of the last are enough."""
+    status, values = records.status[column], records.columns[column]
+    known = status == "ok"
+    is_binary = bool(np.isin(values[known], (0.0, 1.0)).all())
+    sure = _sureness(records)
+    best = (values if up else -values)[known].max() if known.any() else 0.0
+    good = known & ((values if up else -values) >= best)
+    bad = known & ~good
+    parts = {
+        "wrong": _ranked(records, np.flatnonzero(bad), values if up else -values, -sure),
+        "errors": _ranked(records, np.flatnonzero(status == "error")),
+        "skipped": _ranked(records, np.flatnonzero(status == "skipped")),
+        "right": _ranked(records, np.flatnonzero(good), sure),
+    }
+    shares = _shares({name: len(found) for name, found in parts.items()}, limit)
+    titles = {
+        "wrong": ("Wrong" if is_binary else "Lowest grades", "wrong"),
+        "errors": ("No grade because something broke", "error"),
+        "skipped": ("Not graded", "skipped"),
+        "right": ("Right" if is_binary else "Best grades", "right"),
+    }
+    order = {"wrong": "the surest first", "right": "the closest first"}
+    lists = []
+    for name, found in parts.items():
+        if not len(found):
+            continue
+        title, verdict = titles[name]
+        how = order.get(name, "") if "margin" in records.columns else ""
+        lists.append(
+            {
+                "title": title,
+                "verdict": verdict if is_binary or name not in order else "",
+                "said": _said(len(found), shares[name], how),
+                "places": found[: shares[name]].tolist(),
+            }
+        )
+    return lists
+
+
+def _sureness(records: Records) -> FloatArray:
+    """Return by how much the choice led; 0 where nobody says."""
+    if "margin" not in records.columns:
+        return np.zeros(len(records))
+    known = records.status["margin"] == "ok"
+    return np.where(known, np.nan_to_num(records.columns["margin"]), 0.0)
+
+
+def _ranked(records: Records, places: IntArray, *keys: FloatArray) -> IntArray:
+    """Return places by keys, then by unit: the same whatever the order they were written in."""
+    units = records.unit_id[places].astype(str)
+    ranked: IntArray = places[
+        np.lexsort((records.attempt[places], units, *(key[places] for key in reversed(keys))))
+    ]
+    return ranked
+
+
+def _shares(counts: Mapping[str, int], limit: int) -> dict[str, int]:
+    """Return how many of each are shown: errors and right ones have a few places of their own."""
+    few = max(1, limit // 5)
+    shown = {name: min(n, few) for name, n in counts.items()}
+    shown["wrong"] = min(counts["wrong"], max(limit - sum(shown.values()) + shown["wrong"], 1))
+    for name in ("errors", "right", "skipped"):
+        left = limit - sum(shown.values())
+        shown[name] += max(0, min(left, counts[name] - shown[name]))
+    return shown
+
+
+def _said(n: int, shown: int, how: str) -> str:
+    order = f", {how}" if how else ""
+    count: Sequence[str] = [f"{min(n, shown):,} of {n:,} are shown" if n > shown else f"all {n:,}"]
+    return f"{count[0]}{order}"

@@ -1,0 +1,194 @@
+"""Labels and scores of a run of rows, as the sections about them need them."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit.runs import Run
+from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.records import Strings
+
+__all__ = ["MAX_SUBJECTS", "Point", "Scored", "left_out", "scored_of", "stored_points"]
+
+MAX_SUBJECTS = 6
+"""Scorers (and slices) that have charts of their own; more would be a wall."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Scored:
+    """The rows of one scorer on one slice that have a label and a score."""
+
+    slice: str
+    scorer: str
+    records: Records
+    rows: IntArray
+    """Places in the records; those without a score are left out."""
+    name: str
+    """The scorer, with its slice where there are several."""
+
+    @cached_property
+    def labels(self) -> IntArray:
+        """0 or 1 for each row."""
+        labels: IntArray = self.records.columns["label"][self.rows].astype(np.int64)
+        return labels
+
+    @cached_property
+    def scores(self) -> FloatArray:
+        """Higher means more positive."""
+        scores: FloatArray = self.records.columns["score"][self.rows]
+        return scores
+
+    @cached_property
+    def unit_ids(self) -> Strings:
+        """The unit of each row."""
+        units: Strings = self.records.unit_id[self.rows]
+        return units
+
+    @cached_property
+    def groups(self) -> Strings | None:
+        """The group of each row; None where every row is one of its own."""
+        groups: Strings = self.records.group[self.rows]
+        return groups if len(set(groups.tolist())) < len(groups) else None
+
+    @property
+    def n_absent(self) -> int:
+        """Rows without a score."""
+        return len(self.records) - len(self.rows)
+
+    @property
+    def n_positive(self) -> int:
+        """Rows of the positive class."""
+        return int(self.labels.sum())
+
+    @property
+    def has_both_classes(self) -> bool:
+        """Whether there is anything to tell apart."""
+        return 0 < self.n_positive < len(self.labels)
+
+    @property
+    def are_probabilities(self) -> bool:
+        """Whether every score lies in [0, 1]."""
+        return len(self.scores) > 0 and bool(((self.scores >= 0) & (self.scores <= 1)).all())
+
+    def parts(self, row: int) -> list[tuple[str, str]]:
+        """Return which part of each named slice a row belongs to."""
+        at = self.rows[row]
+        return [(name, str(values[at])) for name, values in self.records.slices.items()]
+
+
+def scored_of(run: Run) -> list[Scored]:
+    """Return what each scorer said about the rows; parts of a whole are left to the whole.
+
+    Parameters
+    ----------
+    run : Run
+        Of any kind.
+
+    Returns
+    -------
+    list of Scored
+        In the order of the results; empty for runs without labels and scores.
+    """
+    order = list(run.results.get("by_slice") or {})
+    subjects = [one for one in run.subjects if {"label", "score"} <= set(_columns(run))]
+    if any(slice_name == "all" for slice_name, _ in subjects):
+        subjects = [one for one in subjects if one[0] == "all"]
+    several = len({slice_name for slice_name, _ in subjects}) > 1
+
+    def place(subject: tuple[str, str]) -> tuple[int, int]:
+        slice_name, scorer = subject
+        if slice_name not in order:
+            return len(order), 0
+        scorers = list(run.results["by_slice"][slice_name].get("by_scorer") or {})
+        return order.index(slice_name), scorers.index(scorer) if scorer in scorers else 0
+
+    return list(_scored(run, sorted(subjects, key=place), several))
+
+
+def _columns(run: Run) -> Mapping[str, str]:
+    columns: Mapping[str, str] = run.manifest["artifacts"]["records.parquet"]["columns"]
+    return columns
+
+
+def _scored(run: Run, subjects: Sequence[tuple[str, str]], several: bool) -> Iterator[Scored]:
+    for slice_name, scorer in subjects:
+        records = run.records(slice_name, scorer)
+        if not {"label", "score"} <= set(records.columns):
+            continue
+        known = (records.status["label"] == "ok") & (records.status["score"] == "ok")
+        labels = records.columns["label"]
+        # A label that is neither 0 nor 1 is of another kind of run.
+        known &= (labels == 0) | (labels == 1)
+        if known.any():
+            yield Scored(
+                slice=slice_name,
+                scorer=scorer,
+                records=records,
+                rows=np.flatnonzero(known),
+                name=f"{scorer} on {slice_name}" if several else scorer,
+            )
+
+
+def left_out(subjects: Sequence[Scored], shown: Sequence[Scored]) -> list[str]:
+    """Say which scorers have no charts because there are too many."""
+    more = [one.name for one in subjects if one not in shown]
+    return [f"not shown, to keep the page short: {', '.join(more)}"] if more else []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A threshold that the run holds, and where it comes from."""
+
+    threshold: float
+    criterion: str
+    fitted_on: str = ""
+
+    @property
+    def said(self) -> str:
+        """The rule, and what it was chosen on."""
+        return f"{self.criterion}, chosen on {self.fitted_on}" if self.fitted_on else self.criterion
+
+
+def stored_points(run: Run, scorer: str) -> list[Point]:
+    """Return the thresholds that a run holds for a scorer, each once.
+
+    Parameters
+    ----------
+    run : Run
+        Its configuration and the provenance of its thresholds are looked at.
+    scorer : str
+        Name of the scorer.
+    """
+    config = run.results.get("config") or {}
+    given = (config.get("thresholds") or {}) if isinstance(config, Mapping) else {}
+    listed: list[Any] = [given.get(scorer)] if isinstance(given, Mapping) else []
+    policy = run.results.get("threshold_policy")
+    entries = policy.get("thresholds") if isinstance(policy, Mapping) else None
+    listed += [
+        entry
+        for entry in (entries if isinstance(entries, list) else [])
+        if isinstance(entry, Mapping) and entry.get("scorer_name") == scorer
+    ]
+    found: dict[float, Point] = {}
+    for entry in listed:
+        value = entry.get("threshold") if isinstance(entry, Mapping) else None
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not math.isfinite(value)
+        ):
+            continue  # not found, or above every score: its cells say so
+        found.setdefault(
+            float(value),
+            Point(
+                threshold=float(value),
+                criterion=str(entry.get("criterion") or "stored"),
+                fitted_on=str(entry.get("fitted_on_slice") or ""),
+            ),
+        )
+    return list(found.values())

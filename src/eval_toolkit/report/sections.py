@@ -1,0 +1,77 @@
+"""The parts of a report: sections with a template each, figures in them, chapters around them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eval_toolkit.report.pages import Table
+
+__all__ = ["Chapter", "Figure", "Section", "Wanted"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A chart as a page holds it; `figures.drawn` makes one."""
+
+    id: str
+    title: str
+    spec: Mapping[str, Any]
+    """Vega-Lite, with colours as CSS variables."""
+    svg: Any
+    """The still picture, safe to put on a page as it is."""
+    caption: str = ""
+    table: Table | None = None
+    """The numbers, for those who cannot see the picture."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """One part of a report.
+
+    Parameters
+    ----------
+    id : str
+        Anchor, of letters and hyphens; made unique where a report has several runs.
+    menu : str
+        A word or two for the navigation.
+    title : str
+        What the section answers.
+    template : str
+        A file of ``report/templates``; it sees the section as ``section``.
+    data : mapping
+        What the template shows.
+    lead : str
+        One sentence below the title.
+    notes : sequence of str
+        What to know about the numbers.
+    """
+
+    id: str
+    menu: str
+    title: str
+    template: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+    lead: str = ""
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chapter:
+    """The sections of one run, or of a comparison."""
+
+    sections: Sequence[Section]
+    title: str = ""
+    lead: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """How much of a run a report shows."""
+
+    n_samples: int = 20
+    """Samples, worst errors and conversations, each."""
+    confidence: float = 0.95
+    n_resamples: int = 1000
+    seed: int = 42
+    charts: bool = True
+    """False leaves charts out; tables stay."""

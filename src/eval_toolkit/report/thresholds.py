@@ -1,0 +1,193 @@
+"""Where to decide: rates and cost at every threshold, counted exactly as `metrics_at_threshold`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit.metrics import metrics_at_threshold
+from eval_toolkit.report.pages import Table
+from eval_toolkit.report.scored import (
+    MAX_SUBJECTS,
+    Point,
+    Scored,
+    left_out,
+    scored_of,
+    stored_points,
+)
+from eval_toolkit.report.sections import Figure, Section, Wanted
+from eval_toolkit.report.words import number
+from eval_toolkit.runs import Run
+
+__all__ = ["Grid", "build", "grid_of"]
+
+MAX_THRESHOLDS = 1000
+_RATES = ("precision", "recall", "fpr", "f1")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Grid:
+    """Thresholds in ascending order, with the positives and negatives at or above each."""
+
+    thresholds: FloatArray
+    tp: IntArray
+    fp: IntArray
+    n_positive: int
+    n_negative: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types, as the page embeds them."""
+        return {
+            "thresholds": self.thresholds.tolist(),
+            "tp": self.tp.tolist(),
+            "fp": self.fp.tolist(),
+            "n_positive": self.n_positive,
+            "n_negative": self.n_negative,
+        }
+
+
+def build(run: Run, wanted: Wanted) -> Section | None:
+    """Return the section; None where no run of scores has both classes."""
+    subjects = [one for one in scored_of(run) if one.has_both_classes]
+    if not subjects:
+        return None
+    shown = subjects[:MAX_SUBJECTS]
+    panels = []
+    figures: list[Figure] = []
+    for at, one in enumerate(shown):
+        points = stored_points(run, one.scorer)
+        table_at = _round_thresholds(one)
+        grid = grid_of(one.labels, one.scores, [*(p.threshold for p in points), *table_at])
+        if wanted.charts:
+            figures.append(_figure(one, points, at))
+        panels.append(
+            {
+                "id": f"panel-{at + 1}",
+                "name": one.name,
+                "payload": grid.to_dict() | {"start": _start(grid, points, one)},
+                "last": len(grid.thresholds) - 1,
+                "points": [
+                    {"said": point.said, "threshold": f"{point.threshold:.6g}", "at": place}
+                    for point in points
+                    for place in [int(np.searchsorted(grid.thresholds, point.threshold))]
+                ],
+                "table": _table(one, table_at, points),
+                "thinned": _thinned(one, grid),
+            }
+        )
+    return Section(
+        id="thresholds",
+        menu="Thresholds",
+        title="Where to decide?",
+        template="thresholds.html",
+        lead="A row counts as positive when its score is at least the threshold.",
+        data={"panels": panels, "figures": figures, "several": len(panels) > 1},
+        notes=[
+            (
+                "a threshold chosen by looking at these rows flatters itself on them: choose it on "
+                "other rows (eval-toolkit score --threshold-from)"
+            ),
+            *left_out(subjects, shown),
+        ],
+    )
+
+
+def grid_of(labels: IntArray, scores: FloatArray, also: Sequence[float] = ()) -> Grid:
+    """Return thresholds taken from the scores, and the exact counts at each.
+
+    Parameters
+    ----------
+    labels, scores : array of shape (n,)
+        Both classes, or one.
+    also : sequence of float
+        Thresholds that must be among them.
+
+    Returns
+    -------
+    Grid
+        Every distinct score, or of more than 1 000 the scores at 1 000 evenly spaced ranks; those
+        asked for; and one above all scores, at which nothing is positive.
+
+    Examples
+    --------
+    >>> grid = grid_of(np.array([0, 0, 1, 1]), np.array([0.1, 0.4, 0.35, 0.8]), [0.5])
+    >>> grid.thresholds.tolist(), grid.tp.tolist(), grid.fp.tolist()
+    ([0.1, 0.35, 0.4, 0.5, 0.8, 1.0], [2, 2, 1, 1, 1, 0], [2, 1, 1, 0, 0, 0])
+    """
+    ordered = np.sort(scores)
+    distinct = np.unique(ordered)
+    if len(distinct) > MAX_THRESHOLDS:
+        ranks = np.linspace(0, len(ordered) - 1, MAX_THRESHOLDS).round().astype(np.int64)
+        distinct = np.unique(ordered[ranks])
+    top = _above(float(ordered[0]), float(ordered[-1]))
+    thresholds = np.unique(np.concatenate([distinct, np.asarray(also, dtype=np.float64), [top]]))
+    positives, negatives = np.sort(scores[labels == 1]), np.sort(scores[labels == 0])
+    return Grid(
+        thresholds=thresholds,
+        tp=len(positives) - np.searchsorted(positives, thresholds, side="left"),
+        fp=len(negatives) - np.searchsorted(negatives, thresholds, side="left"),
+        n_positive=len(positives),
+        n_negative=len(negatives),
+    )
+
+
+def _above(low: float, high: float) -> float:
+    """Return a number above all scores: 1 where they are probabilities below it."""
+    if low >= 0.0 and high < 1.0:
+        return 1.0
+    beyond = high + 0.01 * (high - low)
+    return beyond if beyond > high else float(np.nextafter(high, np.inf))
+
+
+def _round_thresholds(one: Scored) -> list[float]:
+    """Return eleven thresholds for the table: tenths, or where a tenth of the rows more lie."""
+    if one.are_probabilities:
+        return [round(0.1 * step, 1) for step in range(11)]
+    spread = np.quantile(one.scores, np.linspace(0, 1, 11), method="inverted_cdf")
+    return [float(value) for value in np.unique(spread)]
+
+
+def _start(grid: Grid, points: Sequence[Point], one: Scored) -> int:
+    """Return where the slider stands first: a stored threshold, 0.5, or the middle."""
+    if points:
+        wanted = points[0].threshold
+    else:
+        wanted = 0.5 if one.are_probabilities else float(np.median(one.scores))
+    return min(int(np.searchsorted(grid.thresholds, wanted)), len(grid.thresholds) - 1)
+
+
+def _table(one: Scored, thresholds: Sequence[float], points: Sequence[Point]) -> Table:
+    """What stands there without JavaScript."""
+    stored = {point.threshold: point.said for point in points}
+    rows = []
+    for threshold in sorted({*thresholds, *stored}):
+        at = metrics_at_threshold(one.labels, one.scores, threshold)
+        rates = ["undefined" if name in at["undefined"] else number(at[name]) for name in _RATES]
+        counts = [f"{at[name]:,}" for name in ("tp", "fp", "fn", "tn")]
+        rows.append([f"{threshold:.6g}", *rates, *counts, stored.get(threshold, "")])
+    header = ["threshold", "precision", "recall", "FPR", "F1", "TP", "FP", "FN", "TN", "stored"]
+    if not stored:
+        header, rows = header[:-1], [row[:-1] for row in rows]
+    return Table(header, rows)
+
+
+def _thinned(one: Scored, grid: Grid) -> str:
+    n = len(np.unique(one.scores))
+    if n <= MAX_THRESHOLDS:
+        return ""
+    return f"{len(grid.thresholds):,} thresholds of {n:,} distinct scores, evenly by rank"
+
+
+def _figure(one: Scored, points: Sequence[Point], at: int) -> Figure:
+    from eval_toolkit.plots import plot_threshold_curves
+    from eval_toolkit.report.figures import drawn
+
+    marked = points[0].threshold if points else None
+    return drawn(
+        plot_threshold_curves(one.labels, one.scores, threshold=marked),
+        anchor=f"thresholds-{at + 1}",
+        title=f"Rates against the threshold: {one.name}",
+        caption=f"The dashed line is {points[0].said}." if points else "",
+    )

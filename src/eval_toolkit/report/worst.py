@@ -1,0 +1,148 @@
+"""The worst errors of each scorer, and where two scorers disagree most."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit.report.scored import MAX_SUBJECTS, Scored, left_out, scored_of, stored_points
+from eval_toolkit.report.sections import Section, Wanted
+from eval_toolkit.report.words import number
+from eval_toolkit.runs import Run
+
+__all__ = ["build", "threshold_of"]
+
+
+def build(run: Run, wanted: Wanted) -> Section | None:
+    """Return the section; None without labels and scores."""
+    subjects = scored_of(run)
+    if not subjects:
+        return None
+    shown = subjects[:MAX_SUBJECTS]
+    share = max(1, wanted.n_samples // 2)
+    lists = [found for one in shown for found in _errors(run, one, share)]
+    for one, other in _pairs(shown):
+        lists.append(_disagreements(run, one, other, wanted.n_samples))
+    return Section(
+        id="worst",
+        menu="Worst errors",
+        title="Where does it go wrong?",
+        template="worst.html",
+        lead=""
+        if run.inputs is not None
+        else "The run holds no texts: store them with --text or inputs= to read them here.",
+        data={"lists": lists},
+        notes=left_out(subjects, shown),
+    )
+
+
+def threshold_of(run: Run, one: Scored) -> float | None:
+    """Return where a scorer decides: a stored threshold, or 0.5 of probabilities."""
+    points = stored_points(run, one.scorer)
+    if points:
+        return points[0].threshold
+    return 0.5 if one.are_probabilities else None
+
+
+def _errors(run: Run, one: Scored, limit: int) -> Iterator[dict[str, Any]]:
+    """Yield false alarms and misses, the surest first."""
+    threshold = threshold_of(run, one)
+    kinds = (
+        ("False alarms", "negative rows with the highest scores", one.labels == 0, -one.scores),
+        ("Misses", "positive rows with the lowest scores", one.labels == 1, one.scores),
+    )
+    for title, meaning, side, order in kinds:
+        at = np.flatnonzero(side)
+        if threshold is not None:
+            wrong = one.scores >= threshold if title == "False alarms" else one.scores < threshold
+            at = np.flatnonzero(side & wrong)
+        # By the score, then by the unit: the same rows whatever the order they were written in.
+        ranked = at[np.lexsort((one.unit_ids[at].astype(str), order[at]))]
+        told = meaning if threshold is None else f"{meaning}, at a threshold of {threshold:.6g}"
+        yield {
+            "title": f"{title} of {one.name}",
+            "said": _said(len(at), limit, told, title.lower()),
+            "scores": ["score"],
+            "rows": _rows(run, one, ranked[:limit], [one.scores]),
+        }
+
+
+def _said(n: int, limit: int, told: str, what: str) -> str:
+    if n == 0:
+        return f"No {what}: there are no {told}."
+    more = f"; {min(limit, n):,} of {n:,} are shown" if n > limit else f"; all {n:,} are shown"
+    return f"{told[0].upper()}{told[1:]}{more}."
+
+
+def _rows(
+    run: Run, one: Scored, places: IntArray, scores: Sequence[FloatArray]
+) -> list[dict[str, Any]]:
+    """Return rows as the page shows them, with what they say where that is known."""
+    units = [str(one.unit_ids[place]) for place in places]
+    texts = {} if run.inputs is None else run.inputs.texts_of(one.slice, units)
+    return [
+        {
+            "unit": unit,
+            "label": int(one.labels[place]),
+            "scores": [number(float(values[place])) for values in scores],
+            "parts": [f"{name}: {value}" for name, value in one.parts(int(place))],
+            "text": texts.get(unit),
+        }
+        for unit, place in zip(units, places.tolist(), strict=True)
+    ]
+
+
+def _pairs(shown: Sequence[Scored]) -> Iterator[tuple[Scored, Scored]]:
+    """Yield scorers of one slice, each with the next."""
+    for one, other in pairwise(shown):
+        if one.slice == other.slice:
+            yield one, other
+
+
+def _disagreements(run: Run, one: Scored, other: Scored, limit: int) -> dict[str, Any]:
+    """Return the rows on which two scorers differ most."""
+    places, theirs = _common(one, other)
+    mine, yours = one.scores[places], other.scores[theirs]
+    alike = one.are_probabilities and other.are_probabilities
+    gap = np.abs(mine - yours) if alike else np.abs(_percentile(mine) - _percentile(yours))
+    units = one.unit_ids[places].astype(str)
+    ranked = np.lexsort((units, -gap))
+    ranked = ranked[gap[ranked] > 0][:limit]
+    of_other = np.full(len(one.scores), np.nan)
+    of_other[places] = yours
+    how = "scores are farthest apart" if alike else "ranks of the scores are farthest apart"
+    n = int((gap > 0).sum())
+    return {
+        "title": f"Where {one.scorer} and {other.scorer} disagree",
+        "said": f"Rows whose {how}; {len(ranked):,} of {n:,} that differ are shown."
+        if n
+        else "They give every row the same score.",
+        "scores": [one.scorer, other.scorer],
+        "rows": _rows(run, one, places[ranked], [one.scores, of_other]),
+    }
+
+
+def _common(one: Scored, other: Scored) -> tuple[IntArray, IntArray]:
+    """Return the places of rows that both have, known by unit and attempt."""
+
+    def keys(side: Scored) -> dict[tuple[str, int], int]:
+        attempts = side.records.attempt[side.rows].tolist()
+        return {
+            key: at for at, key in enumerate(zip(side.unit_ids.tolist(), attempts, strict=True))
+        }
+
+    mine, theirs = keys(one), keys(other)
+    both = [(at, theirs[key]) for key, at in mine.items() if key in theirs]
+    pairs = np.array(both, dtype=np.int64).reshape(-1, 2)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _percentile(values: FloatArray) -> FloatArray:
+    """Return the share of rows below each, ties at their middle."""
+    ordered = np.sort(values)
+    low = np.searchsorted(ordered, values, side="left")
+    high = np.searchsorted(ordered, values, side="right")
+    shares: FloatArray = (low + high) / (2.0 * max(len(values), 1))
+    return shares

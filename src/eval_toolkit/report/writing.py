@@ -1,0 +1,134 @@
+"""Reports as files: one HTML file that holds all it needs and loads nothing."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from eval_toolkit._files import replace_atomic
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.provenance import utc_now
+from eval_toolkit.report import rendering
+from eval_toolkit.report.contents import chapters_of
+from eval_toolkit.report.sections import Chapter, Wanted
+from eval_toolkit.runs import Run
+
+__all__ = ["report_html", "write_report"]
+
+
+def write_report(
+    runs: Run | str | Path | Sequence[Run | str | Path],
+    path: str | Path,
+    *,
+    title: str | None = None,
+    wanted: Wanted | None = None,
+) -> Path:
+    """Write one self-contained HTML report of one or several runs.
+
+    What a run holds decides what its report shows: the headline with intervals, slices, curves,
+    calibration, thresholds, worst errors, samples, conversations, leakage and provenance. Of several
+    runs the first is the baseline, and how the others differ from it comes first.
+
+    Parameters
+    ----------
+    runs : Run, path, or sequence of them
+        Finished runs of any kind.
+    path : path
+        The file to write; it takes its place whole or not at all.
+    title : str, optional
+        By default the names of the runs.
+    wanted : Wanted, optional
+        How much of a run to show.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no run, or the file cannot be written.
+    ArtifactError
+        If a run is incomplete or was altered.
+    MissingExtraError
+        If the extra ``report`` is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.runs import write_run
+    >>> folder = tempfile.mkdtemp()
+    >>> cell = {"value": 0.8, "status": "ok"}
+    >>> results = {
+    ...     "schema_version": "v1", "run_id": "r1", "config": {},
+    ...     "by_slice": {"all": {"by_scorer": {"model": {"accuracy": cell}}}},
+    ... }
+    >>> run = write_run(folder + "/r1", results=results, manifest={"run_id": "r1"})
+    >>> write_report(run, folder + "/report.html").name
+    'report.html'
+    """
+    target = Path(path)
+    text = report_html(runs, title=title, wanted=wanted)
+    try:
+        with replace_atomic(target) as temporary:
+            temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        raise InvalidInputError(f"{target}: cannot write: {error.strerror or error}") from error
+    return target
+
+
+def report_html(
+    runs: Run | str | Path | Sequence[Run | str | Path],
+    *,
+    title: str | None = None,
+    wanted: Wanted | None = None,
+) -> str:
+    """Return the page that `write_report` writes.
+
+    Parameters
+    ----------
+    runs, title, wanted
+        As in `write_report`.
+
+    Returns
+    -------
+    str
+        HTML.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.runs import write_run
+    >>> results = {"schema_version": "v1", "run_id": "r1", "config": {}, "by_slice": {}}
+    >>> run = write_run(tempfile.mkdtemp() + "/r1", results=results, manifest={"run_id": "r1"})
+    >>> report_html(run).startswith("<!doctype html>")
+    True
+    """
+    given = [runs] if isinstance(runs, Run | str | Path) else list(runs)
+    if not given:
+        raise InvalidInputError("`runs` is empty; a report needs at least one run")
+    opened = [one if isinstance(one, Run) else Run.open(one) for one in given]
+    wanted = wanted or Wanted()
+    chapters = chapters_of(opened, wanted)
+    return page_html(chapters, title or " · ".join(run.run_id for run in opened), wanted)
+
+
+def page_html(chapters: Sequence[Chapter], title: str, wanted: Wanted, lead: str = "") -> str:
+    """Return chapters as one self-contained page."""
+    from markupsafe import Markup
+
+    from eval_toolkit import __version__
+
+    scripts = [rendering.asset("report.js")]
+    if wanted.charts:
+        scripts.insert(0, rendering.chart_library())
+    page = rendering.environment().get_template("page.html")
+    return page.render(
+        title=title,
+        lead=lead,
+        chapters=chapters,
+        policy=rendering.content_policy(scripts),
+        stylesheet=Markup(rendering.stylesheet()),  # noqa: S704 - our own file
+        scripts=[Markup(script) for script in scripts],  # noqa: S704 - ours and vl-convert's
+        version=__version__,
+        made_at=utc_now(),
+    )

@@ -1,0 +1,273 @@
+"""How far a run is that is under way or was interrupted: read from its journal as it grows."""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit import _validate
+from eval_toolkit.errors import InvalidTypeError
+from eval_toolkit.runs.folder import MANIFEST, run_head
+from eval_toolkit.runs.journals import (
+    JournalEntry,
+    JournalSoFar,
+    RequestCounts,
+    last_entries,
+    read_on,
+)
+from eval_toolkit.runs.lock import LOCK, lock_holder
+from eval_toolkit.runs.open import JOURNAL
+
+__all__ = ["Position", "RunProgress", "read_progress"]
+
+_WINDOW_S = 30.0
+_SHORTEST_S = 1.0
+"""A rate over less than this would be noise."""
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Position:
+    """How far a journal was read, and what was counted up to there; for `read_progress` alone.
+
+    Examples
+    --------
+    >>> Position().so_far.offset
+    0
+    """
+
+    so_far: JournalSoFar = field(default_factory=JournalSoFar)
+    seen: tuple[tuple[float, int], ...] = ()
+    """Times, and how many requests were finished by then."""
+    rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """How far a run is at one moment; made by `read_progress`.
+
+    Examples
+    --------
+    >>> told = RunProgress(Path("r1"), "r1", "running", n_done=30, n_planned=50, rate=4.0)
+    >>> told.eta_s
+    5.0
+    """
+
+    path: Path
+    run_id: str
+    state: str
+    """"running", "incomplete" (interrupted: the same run goes on from there) or "complete"."""
+    holder: str | None = None
+    """Who writes a run that is running."""
+    kind: str | None = None
+    """"task" or "rollout"; None for rows, and until the manifest is written."""
+    n_done: int | None = None
+    """Requests answered or failed, judges' aside; None for a finished run that asked nobody."""
+    n_planned: int | None = None
+    """Requests there will be at most, judges' aside; None where that is not known."""
+    n_errors: int = 0
+    """Requests that failed and were not answered since."""
+    reasons: tuple[tuple[str, int], ...] = ()
+    """The commonest reasons of failures with their numbers, the commonest first."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    judges: RequestCounts = field(default_factory=RequestCounts)
+    """The same of judges' requests."""
+    n_garbled: int = 0
+    """Lines of the journal that cannot be read; a torn last line is not among them."""
+    started_at: str | None = None
+    """When the run was begun, in UTC; an interrupted one began before it was gone on with."""
+    last_at: str | None = None
+    """When the last request was finished, in UTC."""
+    rate: float | None = None
+    """Requests per second over the last half minute; None where nothing tells."""
+    position: Position = field(default_factory=Position, repr=False, compare=False)
+    """To be passed as ``since`` the next time."""
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds left at the present rate; None where that is not known."""
+        if self.state == "complete":
+            return 0.0
+        if self.n_done is None or self.n_planned is None or self.state != "running":
+            return None
+        left = self.n_planned - self.n_done
+        if left <= 0:
+            return 0.0
+        return left / self.rate if self.rate else None
+
+    def tail(self, n: int = 20) -> list[JournalEntry]:
+        """Return the last finished requests, the latest last.
+
+        Parameters
+        ----------
+        n : int, default 20
+            How many.
+
+        Returns
+        -------
+        list of JournalEntry
+            Fewer where there are not so many within the last 16 MiB of the journal; none of a
+            run that is complete.
+
+        Raises
+        ------
+        InvalidInputError
+            If ``n`` is below 1.
+        ArtifactError
+            If the journal cannot be read.
+        """
+        return last_entries(self.path / JOURNAL, _validate.integer(n, "n", low=1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types, without the position."""
+        told = {name: getattr(self, name) for name in self.__slots__ if name != "position"}
+        more = {"path": str(self.path), "reasons": [list(reason) for reason in self.reasons]}
+        return told | more | {"judges": self.judges.to_dict(), "eta_s": self.eta_s}
+
+
+def read_progress(folder: str | Path, *, since: Position | None = None) -> RunProgress:
+    r"""Return how far a run is, also one that another process is writing.
+
+    Parameters
+    ----------
+    folder : path
+        The run's folder; it is only read.
+    since : Position, optional
+        The ``position`` of an earlier answer: only what was written to the journal since is read.
+        Where the journal is another one by now, it is read from its beginning.
+
+    Returns
+    -------
+    RunProgress
+        A finished run's numbers are those of its manifest; its files are not checked.
+
+    Raises
+    ------
+    ArtifactError
+        If the folder is no run's, or its journal is of a later version.
+    InvalidTypeError
+        If ``since`` is no position.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.runs import open_run
+    >>> line = b'{"unit_id":"q1","attempt":1,"step":"","hash":"ab","response":{"text":"4"}}'
+    >>> with open_run(tempfile.mkdtemp() + "/r1", manifest={"run_id": "r1"}) as opened:
+    ...     _ = opened.journal_path.write_bytes(b'{"journal":1}\n' + line + b"\n")
+    ...     told = read_progress(opened.path)
+    ...     told.state, told.n_done, told.n_planned, told.tail(1)[0].text
+    ('running', 1, None, '4')
+    """
+    if since is not None and not isinstance(since, Position):
+        raise InvalidTypeError(
+            f"`since` is {type(since).__name__}; it must be the `position` of a RunProgress"
+        )
+    path, manifest = run_head(folder)
+    holder = lock_holder(path)
+    if manifest.get("status") == "complete" and (holder is None or not (path / JOURNAL).exists()):
+        return _finished(path, manifest)
+    before = since or Position()
+    so_far = read_on(path / JOURNAL, before.so_far)
+    if so_far.modified is None:
+        manifest = run_head(folder)[1]
+        if manifest.get("status") == "complete":  # finished a moment ago
+            return _finished(path, manifest)
+    answers = so_far.answers.counts()
+    position = _timed(replace(before, so_far=so_far), answers.n_done, path, holder)
+    return RunProgress(
+        path,
+        str(manifest.get("run_id") or path.resolve().name),
+        "incomplete" if holder is None else "running",
+        holder,
+        manifest.get("kind"),
+        n_done=answers.n_done,
+        n_planned=_planned(manifest, answers.n_done),
+        n_errors=answers.n_errors,
+        reasons=answers.reasons,
+        prompt_tokens=answers.prompt_tokens,
+        completion_tokens=answers.completion_tokens,
+        judges=so_far.judges.counts(),
+        n_garbled=so_far.n_garbled,
+        started_at=manifest.get("captured_at"),
+        last_at=None if so_far.modified is None else _utc(so_far.modified),
+        rate=None if holder is None else position.rate,
+        position=position,
+    )
+
+
+def _finished(path: Path, manifest: Mapping[str, Any]) -> RunProgress:
+    """Return what the manifest of a finished run says."""
+    counts, usage = _mapping(manifest, "counts"), _mapping(manifest, "usage")
+    judges = [judge for judge in _mapping(manifest, "judges").values() if isinstance(judge, dict)]
+    spent = [_mapping(judge, "usage") for judge in judges]
+    written = path / MANIFEST
+    return RunProgress(
+        path,
+        str(manifest["run_id"]),
+        "complete",
+        kind=manifest.get("kind"),
+        n_done=counts.get("n_requests"),
+        n_planned=counts.get("n_requests"),
+        n_errors=_sum([counts], "n_failed_requests"),
+        prompt_tokens=_sum([usage], "prompt_tokens"),
+        completion_tokens=_sum([usage], "completion_tokens"),
+        judges=RequestCounts(
+            _sum(judges, "n_requests"),
+            _sum(judges, "n_failed_requests"),
+            prompt_tokens=_sum(spent, "prompt_tokens"),
+            completion_tokens=_sum(spent, "completion_tokens"),
+        ),
+        started_at=manifest.get("captured_at"),
+        last_at=_utc(written.stat().st_mtime) if written.exists() else None,
+    )
+
+
+def _sum(told: Iterable[Mapping[str, Any]], name: str) -> int:
+    return sum(int(one.get(name) or 0) for one in told)
+
+
+def _planned(manifest: Mapping[str, Any], n_done: int) -> int | None:
+    """Return how many requests there will be; a run that was gone on with may ask for more."""
+    if manifest.get("status") != "running":
+        return None
+    planned = _mapping(manifest, "counts").get("n_planned")
+    return planned if isinstance(planned, int) and planned >= n_done else None
+
+
+def _mapping(of: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = of.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _timed(position: Position, n_done: int, path: Path, holder: str | None) -> Position:
+    """Return the position with the present time, and the rate over the last of them."""
+    now = time.time()
+    # Fewer than before: another journal, or a request that is asked again.
+    seen = [(then, n) for then, n in position.seen if n <= n_done and then <= now]
+    seen.append((now, n_done))
+    while len(seen) > 2 and seen[1][0] <= now - _WINDOW_S:
+        del seen[0]
+    span = now - seen[0][0]
+    rate = position.rate
+    if span >= _SHORTEST_S:
+        rate = (n_done - seen[0][1]) / span
+    elif holder is not None and rate is None:
+        rate = _rate_from_the_start(path, n_done, now)
+    return replace(position, seen=tuple(seen), rate=rate)
+
+
+def _rate_from_the_start(path: Path, n_done: int, now: float) -> float | None:
+    """Return the rate of a run that was never interrupted: else nothing tells what is new."""
+    try:
+        locked, written = ((path / name).stat().st_mtime for name in (LOCK, MANIFEST))
+    except OSError:
+        return None
+    # The lock is taken first, and the manifest of a run that is gone on with is there already.
+    return n_done / (now - locked) if locked <= written and now - locked >= _SHORTEST_S else None
+
+
+def _utc(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,4 @@
+"use strict";
+// Adds to pages that work without it.
+(function () {
+})();

@@ -1,0 +1,89 @@
+"""The first words of what each record is about, for a page of a list."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from eval_toolkit.runs.inputs import INPUTS
+from eval_toolkit.viewer.records import RESPONSES, SEEDS, Record, Shape
+from eval_toolkit.viewer.store import Store, pattern
+
+__all__ = ["previews"]
+
+_CHARS = 160
+_SCATTERED_AT_MOST = 200_000
+"""Records of a run up to which texts are fetched from anywhere: each costs a whole row group."""
+
+
+def previews(store: Store, shape: Shape, found: Sequence[Record]) -> Mapping[int, str]:
+    """Return a text for every record that has one: its input, its seed prompt, or its answer.
+
+    Of a large run only neighbours have them: fetched from all over the table, they would cost
+    more time than the rest of the page.
+
+    Parameters
+    ----------
+    store : Store
+        Over the folder of runs.
+    shape : Shape
+        Of the run.
+    found : sequence of Record
+        The records of a page.
+
+    Returns
+    -------
+    mapping of int to str
+        By the record's number.
+    """
+    units = list(dict.fromkeys(record.unit_id for record in found))
+    rows = [record.row for record in found]
+    scattered = max(rows, default=0) - min(rows, default=0) >= 2 * len(rows)
+    if not units or (scattered and shape.n_rows > _SCATTERED_AT_MOST):
+        return {}
+    if shape.tables.get(INPUTS, frozenset()) >= {"slice", "unit_id", "text"}:
+        texts = _by_key(store, shape, INPUTS, "slice, unit_id", "text", "unit_id", units)
+        return _of(found, texts, lambda record: (_place(shape, record.slice), record.unit_id))
+    if shape.tables.get(SEEDS, frozenset()) >= {"id", "prompt"}:
+        texts = _by_key(store, shape, SEEDS, "id", "prompt", "id", units)
+        return _of(found, texts, lambda record: (record.unit_id,))
+    if shape.tables.get(RESPONSES, frozenset()) >= {"unit_id", "attempt", "step", "response"}:
+        said = "TRY(json_extract_string(response, '$.text'))"
+        own = "step = '' AND unit_id"  # judges and testers have steps with names
+        texts = _by_key(store, shape, RESPONSES, "unit_id, attempt", said, own, units)
+        return _of(found, texts, lambda record: (record.unit_id, record.attempt))
+    return {}
+
+
+def _of(
+    found: Sequence[Record],
+    texts: Mapping[tuple[Any, ...], str],
+    key: Callable[[Record], tuple[Any, ...]],
+) -> dict[int, str]:
+    return {record.row: texts[key(record)] for record in found if key(record) in texts}
+
+
+def _place(shape: Shape, slice_name: str) -> str | None:
+    return slice_name if slice_name in shape.input_slices else shape.whole
+
+
+def _by_key(
+    store: Store,
+    shape: Shape,
+    table: str,
+    key: str,
+    text: str,
+    unit: str,
+    units: Sequence[str],
+) -> dict[tuple[Any, ...], str]:
+    """Return texts by key; every name in here is our own, never one of the data."""
+    path = shape.path.parent / table
+    rows = store.query(
+        path,
+        f"SELECT {key}, left({text}, {_CHARS + 1}) FROM read_parquet(?) "  # noqa: S608
+        f"WHERE {unit} IN ({', '.join('?' * len(units))})",
+        [pattern(path), *units],
+    )
+    return {tuple(row[:-1]): _cut(str(row[-1])) for row in rows if row[-1]}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _CHARS else f"{text[:_CHARS]}…"

@@ -1,0 +1,73 @@
+"""Pages of the viewer: its own templates around those of the report."""
+
+import functools
+import hashlib
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from eval_toolkit.report import rendering as report
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["environment", "page", "static_files", "static_url"]
+
+_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+
+
+@functools.cache
+def environment() -> "Environment":
+    """Return the report's templates with the viewer's beside them, under ``viewer/``."""
+    from jinja2 import ChoiceLoader, PackageLoader, PrefixLoader
+
+    own = PrefixLoader({"viewer": PackageLoader("eval_toolkit.viewer")})
+    made = report.environment().overlay(
+        loader=ChoiceLoader([own, PackageLoader("eval_toolkit.report")])
+    )
+    made.globals["static_url"] = static_url
+    return made
+
+
+@functools.cache
+def static_files() -> dict[str, tuple[str, bytes]]:
+    """Return the files that pages load, by name: what they are, and their bytes."""
+    texts = {"style.css": report.stylesheet(), "report.js": report.asset("report.js")}
+    for found in resources.files("eval_toolkit.viewer").joinpath("assets").iterdir():
+        if found.name.rpartition(".")[2] in _TYPES:
+            texts[found.name] = found.read_text(encoding="utf-8")
+    return {name: (_TYPES[name.rpartition(".")[2]], text.encode()) for name, text in texts.items()}
+
+
+@functools.cache
+def charts_file() -> tuple[str, bytes]:
+    """Return the chart library; read when a page first asks for it."""
+    return "text/javascript", report.chart_library().encode()
+
+
+@functools.cache
+def static_url(name: str) -> str:
+    """Return the address of a file; another text has another address, so browsers may keep it."""
+    found = charts_file() if name == "charts.js" else static_files()[name]
+    return f"/static/{name}?v={hashlib.sha256(found[1]).hexdigest()[:12]}"
+
+
+def page(template: str, **context: Any) -> str:
+    """Return a page of the viewer.
+
+    Parameters
+    ----------
+    template : str
+        A file of ``viewer/templates``.
+    **context
+        What it shows; every text is escaped.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    from eval_toolkit import __version__
+
+    least: dict[str, Any] = {"version": __version__, "charts": False, "crumbs": [], "menu": []}
+    made = environment().get_template(f"viewer/{template}").render(**{**least, **context})
+    return made.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,173 @@
+"""Who may look: this machine, under its own name, with the token that was printed."""
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl, quote, urlencode
+
+__all__ = ["CONTENT_POLICY", "Guard", "new_token"]
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+CONTENT_POLICY = (
+    # Charts set styles on their elements; scripts come from our own files and nowhere else.
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    b"content-security-policy": CONTENT_POLICY.encode(),
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cache-control": b"no-store",
+}
+_METHODS = ("GET", "HEAD")
+
+
+def new_token() -> str:
+    """Return a token that nobody can guess.
+
+    Examples
+    --------
+    >>> len(new_token()) >= 32
+    True
+    """
+    return secrets.token_urlsafe(32)
+
+
+class Guard:
+    """Stands before the app: refuses who may not look, and adds the headers that keep pages apart.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What is guarded.
+    token : str
+        What a browser has to show: once in the address, from then on as a cookie.
+
+    Examples
+    --------
+    >>> Guard(None, "secret").token
+    b'secret'
+    """
+
+    def __init__(self, app: Any, token: str) -> None:
+        self.app = app
+        self.token = token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it with one plain line."""
+        if scope["type"] != "http":
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008})
+            return
+
+        async def send_with_headers(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                own = {name.lower() for name, _ in message["headers"]}
+                more = [pair for pair in _HEADERS.items() if pair[0] not in own]
+                message["headers"] = [*message["headers"], *more]
+            await send(message)
+
+        headers = _headers(scope)
+        refused = self._refused(scope, headers)
+        if refused is not None:
+            await _line(send_with_headers, *refused)
+        elif (given := self._token_in_address(scope)) is not None:
+            if secrets.compare_digest(given, self.token):
+                await self._let_in(scope, send_with_headers)
+            else:
+                await _line(send_with_headers, 403, _NOT_LET_IN)
+        elif not self._has_cookie(scope, headers):
+            await _line(send_with_headers, 403, _NOT_LET_IN)
+        else:
+            await self.app(scope, receive, send_with_headers)
+
+    def _refused(
+        self, scope: Scope, headers: Mapping[bytes, list[bytes]]
+    ) -> tuple[int, str] | None:
+        """Return why nobody with this host or method is answered, whatever they show."""
+        hosts = headers.get(b"host", [])
+        port = _port(scope)
+        known = {f"{name}:{port}".encode() for name in ("127.0.0.1", "localhost")}
+        if len(hosts) != 1 or hosts[0].lower() not in known:
+            # Another site whose name points here: its pages must not read these.
+            return 421, f"This viewer answers to 127.0.0.1:{port} and localhost:{port} only."
+        if scope["method"] not in _METHODS:
+            return 405, "This viewer only reads: GET and HEAD."
+        return None
+
+    def _token_in_address(self, scope: Scope) -> bytes | None:
+        """Return what an address gives as the token; only the first page takes one."""
+        if scope["path"] != "/":
+            return None
+        given = dict(_query(scope)).get("token")
+        return None if given is None else given.encode("utf-8", "surrogatepass")
+
+    async def _let_in(self, scope: Scope, send: Send) -> None:
+        """Set the cookie and send the browser to the address without the token."""
+        rest = urlencode([pair for pair in _query(scope) if pair[0] != "token"], errors="replace")
+        name = _cookie_name(scope)
+        cookie = f"{name}={quote(self.token.decode())}; Path=/; HttpOnly; SameSite=Strict"
+        headers = [
+            (b"location", f"/{'?' + rest if rest else ''}".encode()),
+            (b"set-cookie", cookie.encode()),
+            (b"content-length", b"0"),
+        ]
+        await send({"type": "http.response.start", "status": 303, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+    def _has_cookie(self, scope: Scope, headers: Mapping[bytes, list[bytes]]) -> bool:
+        name = _cookie_name(scope).encode()
+        shown = [
+            value.strip()
+            for line in headers.get(b"cookie", [])
+            for key, _, value in (part.partition(b"=") for part in line.split(b";"))
+            if key.strip() == name
+        ]
+        mine = quote(self.token.decode()).encode()
+        return any(secrets.compare_digest(value, mine) for value in shown)
+
+
+_NOT_LET_IN = (
+    "This address needs the token that eval-toolkit view printed: open the whole address it gave."
+)
+
+
+def _headers(scope: Scope) -> dict[bytes, list[bytes]]:
+    found: dict[bytes, list[bytes]] = {}
+    for name, value in scope["headers"]:
+        found.setdefault(name.lower(), []).append(value)
+    return found
+
+
+def _port(scope: Scope) -> int:
+    """Return the port that the request came in at, which no header of it can change."""
+    server = scope.get("server")
+    return int(server[1]) if server and server[1] is not None else 0
+
+
+def _cookie_name(scope: Scope) -> str:
+    # Browsers keep one set of cookies for all ports of a host: two viewers must not share a name.
+    return f"eval_toolkit_view_{_port(scope)}"
+
+
+def _query(scope: Scope) -> list[tuple[str, str]]:
+    text = scope.get("query_string", b"").decode("latin-1")
+    return parse_qsl(text, keep_blank_values=True, errors="replace")
+
+
+async def _line(send: Send, status: int, text: str) -> None:
+    body = f"{text}\n".encode()
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    if status == 405:
+        headers.append((b"allow", b"GET, HEAD"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

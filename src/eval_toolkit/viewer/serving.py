@@ -1,0 +1,108 @@
+"""Serving the viewer: on this machine's own address, until it is interrupted."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit import _optional, _validate
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.viewer.app import create_app
+from eval_toolkit.viewer.security import new_token
+
+__all__ = ["ADDRESS", "serve"]
+
+ADDRESS = "127.0.0.1"
+
+
+def serve(
+    runs_dir: str | Path,
+    *,
+    port: int = 0,
+    token: str | None = None,
+    open_browser: bool = False,
+    started: Callable[[str], object] | None = None,
+) -> None:
+    """Serve the viewer of a folder of runs until it is interrupted.
+
+    Parameters
+    ----------
+    runs_dir : path
+        Searched for runs at any depth; only read.
+    port : int, default 0
+        On 127.0.0.1; 0 takes one that is free.
+    token : str, optional
+        What browsers have to show; by default one that nobody can guess.
+    open_browser : bool
+        Open the address in the browser of this machine.
+    started : callable, optional
+        Told the address, token and all, once it answers.
+
+    Raises
+    ------
+    ArtifactError
+        If there is no such folder.
+    InvalidInputError
+        If the port is taken or not allowed.
+    MissingExtraError
+        If the extra ``view`` is not installed.
+
+    Examples
+    --------
+    >>> serve("no-such-folder")
+    Traceback (most recent call last):
+    ...
+    eval_toolkit.errors.ArtifactError: no-such-folder: no such folder
+    """
+    uvicorn = _optional.require("uvicorn", feature="the viewer", extra="view")
+    shown = token or new_token()
+    app = create_app(runs_dir, token=shown)
+    with contextlib.closing(_listening(_validate.integer(port, "port"))) as bound:
+        address = f"http://{ADDRESS}:{bound.getsockname()[1]}/?token={shown}"
+        if started is not None:
+            started(address)
+        if open_browser:
+            _open(address)
+        _server(uvicorn, app).run(sockets=[bound])
+
+
+def _listening(port: int) -> socket.socket:
+    """Return a socket that listens: a taken port is known before anybody is told the address."""
+    if port > 65535:
+        raise InvalidInputError(f"`port` is {port}; it must be at most 65535")
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((ADDRESS, port))
+        made.listen(128)
+    except OSError as error:
+        made.close()
+        raise InvalidInputError(
+            f"port {port} of {ADDRESS}: {(error.strerror or str(error)).lower()}; choose another "
+            "`port`, or 0 for any that is free"
+        ) from error
+    return made
+
+
+def _server(uvicorn: Any, app: Any) -> Any:
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_level="error",
+            access_log=False,  # the first address holds the token
+            server_header=False,
+            proxy_headers=False,  # nobody forwards to here, and a header must not say so
+            lifespan="off",
+            ws="none",
+            limit_concurrency=100,
+            timeout_graceful_shutdown=2,
+        )
+    )
+
+
+def _open(address: str) -> None:
+    import webbrowser
+
+    threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()

@@ -1,0 +1,137 @@
+"""What all requests of one viewer share: the runs, the store of their tables, pages made before."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.runs.folder import RECORDS
+from eval_toolkit.viewer.listing import ListedRun, RunList
+from eval_toolkit.viewer.records import Filter, Shape, fitting, shape_of
+from eval_toolkit.viewer.store import Store
+
+__all__ = ["Kept", "NotFoundError", "Viewer"]
+
+_T = TypeVar("_T")
+_ORDERS_BYTES = 48 << 20
+"""A dozen orders of a million records."""
+
+
+class NotFoundError(LookupError):
+    """An address that names nothing here."""
+
+
+class Kept(Generic[_T]):
+    """The latest values by key, up to a number of them and a size in all.
+
+    Parameters
+    ----------
+    n : int
+        How many.
+    size : int
+        Of all together, in whatever unit `keep` is told.
+
+    Examples
+    --------
+    >>> kept = Kept(2, 100)
+    >>> for name in "abc":
+    ...     kept.keep(name, name.upper(), 10)
+    >>> kept.get("a"), kept.get("c")
+    (None, 'C')
+    """
+
+    def __init__(self, n: int, size: int) -> None:
+        self._most = n, size
+        self._values: OrderedDict[object, tuple[_T, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: object) -> _T | None:
+        """Return what was kept under a key, or None."""
+        with self._lock:
+            found = self._values.get(key)
+            if found is None:
+                return None
+            self._values.move_to_end(key)
+            return found[0]
+
+    def keep(self, key: object, value: _T, size: int) -> None:
+        """Keep a value; those asked for longest ago make room."""
+        with self._lock:
+            self._values.pop(key, None)
+            self._values[key] = (value, size)
+            while self._values and (
+                len(self._values) > self._most[0]
+                or sum(one for _, one in self._values.values()) > self._most[1]
+            ):
+                self._values.popitem(last=False)
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """One viewer over one folder of runs."""
+
+    runs: RunList
+    store: Store
+    pages: Kept[str]
+    shapes: Kept[Shape]
+    orders: Kept[Sequence[int]]
+    """Which records fit a filter, in order."""
+
+    @classmethod
+    def of(cls, folder: str | Path) -> "Viewer":
+        """Return a viewer of the runs below a folder."""
+        runs = RunList(Path(folder))
+        return cls(
+            runs, Store(runs.folder), Kept(32, 48 << 20), Kept(64, 64), Kept(64, _ORDERS_BYTES)
+        )
+
+    def run(self, key: str) -> ListedRun:
+        """Return the run that an address names."""
+        found = self.runs.run(key)
+        if found is None:
+            raise NotFoundError("There is no such run in this folder.")
+        return found
+
+    def shape(self, run: ListedRun) -> Shape:
+        """Return what the records of a finished run have.
+
+        Raises
+        ------
+        ArtifactError
+            If the run is not complete, or has no records.
+        """
+        if run.state != "complete":
+            raise ArtifactError(f"{run.run_id} is {run.state}; its records are there at its end")
+        kept_as = _written(run)
+        shape = self.shapes.get(kept_as)
+        if shape is None:
+            shape = shape_of(self.store, run.path)
+            self.shapes.keep(kept_as, shape, 1)
+        return shape
+
+    def order(self, run: ListedRun, wanted: Filter) -> Sequence[int]:
+        """Return the numbers of the records that fit a filter, in order; asked once, then kept.
+
+        Raises
+        ------
+        TooLongError
+            If finding them took too long.
+        """
+        kept_as = (*_written(run), wanted)
+        order = self.orders.get(kept_as)
+        if order is None:
+            order = fitting(self.store, self.shape(run), wanted)
+            self.orders.keep(kept_as, order, int(getattr(order, "nbytes", 64)))
+        return order
+
+
+def _written(run: ListedRun) -> tuple[object, ...]:
+    """Return what is another when the records of a run are others."""
+    try:
+        found = (run.path / RECORDS).stat()
+    except OSError:
+        return run.key, run.manifest_hash
+    return run.key, run.manifest_hash, found.st_mtime_ns, found.st_size

@@ -1,0 +1,166 @@
+"""The paired statistics of two runs: the page that ``eval-toolkit compare`` prints, made once."""
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit.errors import EvalToolkitError
+from eval_toolkit.report.pages import Table
+
+__all__ = ["Statistics", "Told", "compared"]
+
+CONFIDENCE, N_RESAMPLES, SEED = 0.95, 1000, 42
+"""As the command has them by default."""
+_IN_A_PROCESS_FROM = 50_000
+"""Records from which a process of its own compares: it gives back the memory that it takes."""
+_KEPT = 64
+_WAIT_S = 1.5
+"""What a page waits for statistics before it is shown without them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What there is to say about two runs, as the command says it."""
+
+    lead: Sequence[str] = ()
+    """The answer first."""
+    tables: Sequence[Table] = ()
+    notes: Sequence[str] = ()
+    refused: str = ""
+    """Why the runs cannot be compared; nothing else is told then."""
+    bug: bool = False
+    """Whether that is something to look into."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "lead": list(self.lead),
+            "tables": [
+                {"header": list(table.header), "rows": list(map(list, table.rows)), "title": table.title}
+                for table in self.tables
+            ],
+            "notes": list(self.notes),
+            "refused": self.refused,
+            "bug": self.bug,
+        }
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> "Told":
+        """Return what `to_dict` was made of."""
+        tables = [Table(one["header"], one["rows"], one["title"]) for one in told["tables"]]
+        rest = {name: told[name] for name in ("lead", "notes", "refused", "bug")}
+        return cls(tables=tables, **rest)
+
+
+def compared(a: Path, b: Path) -> Told:
+    """Compare two runs as ``eval-toolkit compare A B`` does.
+
+    Parameters
+    ----------
+    a, b : Path
+        Folders of finished runs.
+
+    Returns
+    -------
+    Told
+        The page, or why there is none.
+    """
+    from eval_toolkit.report.comparing import compared_runs, run_comparison_page
+    from eval_toolkit.runs import Run
+
+    drawn = f"{100 * CONFIDENCE:g} % intervals, {N_RESAMPLES} resamples, seed {SEED}"
+    try:
+        runs = [Run.open(a), Run.open(b)]
+        result = compared_runs(runs, confidence=CONFIDENCE, n_resamples=N_RESAMPLES, seed=SEED)
+        page = run_comparison_page(runs, result, drawn)
+    except EvalToolkitError as error:
+        # Where the runs lie is nothing for a page that may be shared.
+        return Told(refused=_without(str(error), a, b))
+    except Exception as error:  # a bug: the samples below can be looked at all the same
+        return Told(refused=f"unexpected {type(error).__name__}: {error}", bug=True)
+    return Told(lead=list(page.lead), tables=list(page.tables), notes=list(page.notes))
+
+
+def _without(text: str, *folders: Path) -> str:
+    for folder in folders:
+        text = text.replace(str(folder), folder.name)
+    return text
+
+
+@dataclass
+class _Job:
+    done: threading.Event = field(default_factory=threading.Event)
+    told: Told | None = None
+
+
+class Statistics:
+    """The statistics of pairs of runs: each is made once, aside, one after the other.
+
+    Examples
+    --------
+    >>> told = Statistics().of("key", Path("no-a"), Path("no-b"), wait_s=60)
+    >>> told.refused
+    'no-a: no such folder'
+    """
+
+    def __init__(self) -> None:
+        self._jobs: dict[object, _Job] = {}
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()
+
+    def of(
+        self, key: object, a: Path, b: Path, *, n_records: int = 0, wait_s: float = _WAIT_S
+    ) -> Told | None:
+        """Return what there is to say about two runs, or None while it is being found out.
+
+        Parameters
+        ----------
+        key : object
+            What it is kept under: another one when a run is another.
+        a, b : Path
+            Folders of finished runs.
+        n_records : int
+            Of both; many are compared in a process of their own.
+        wait_s : float
+            How long to wait for it.
+        """
+        with self._lock:
+            job = self._jobs.get(key)
+            if job is None:
+                job = self._jobs[key] = _Job()
+                while len(self._jobs) > _KEPT:
+                    del self._jobs[next(iter(self._jobs))]
+                make = _apart if n_records >= _IN_A_PROCESS_FROM else compared
+                threading.Thread(target=self._make, args=[job, make, a, b], daemon=True).start()
+        job.done.wait(wait_s)
+        return job.told
+
+    def _make(self, job: _Job, make: Callable[[Path, Path], Told], a: Path, b: Path) -> None:
+        try:
+            with self._turn:  # two at once would take twice the memory
+                job.told = make(a, b)
+        except Exception as error:
+            job.told = Told(refused=f"unexpected {type(error).__name__}: {error}", bug=True)
+        finally:
+            job.done.set()
+
+
+def _apart(a: Path, b: Path) -> Told:
+    """Return what `compared` does, found out in a process of its own."""
+    command = [sys.executable, "-P", "-m", "eval_toolkit.viewer.statistics", str(a), str(b)]
+    ran = subprocess.run(  # noqa: S603 - this program, and the folders of two runs
+        command, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    if ran.returncode != 0:
+        last = ran.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        return Told(refused=f"comparing ended with {ran.returncode}: {last}", bug=True)
+    return Told.from_dict(json.loads(ran.stdout))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(compared(Path(sys.argv[1]), Path(sys.argv[2])).to_dict()))

@@ -1,0 +1,73 @@
+"""One browser for all tests of a process, and pages without a network."""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser import ordinary_runs
+from tests.browser.driving import Browser, Page, missing
+
+Opens = Callable[..., Page]
+Makes = Callable[[Path], Any]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium, started once; never a stand-in for it."""
+    lacking = missing()
+    if lacking is not None:
+        if os.environ.get("CI") == "true":
+            pytest.fail(lacking)
+        pytest.skip(lacking)
+    started = Browser()
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def opened(browser: Browser) -> Iterator[Opens]:
+    """Open pages; at the end none of them may have asked for anything or complained."""
+    pages: list[Page] = []
+
+    def open_page(address: str | Path, **options: Any) -> Page:
+        where = address.as_uri() if isinstance(address, Path) else address
+        page = Page(browser, where, **options)
+        pages.append(page)
+        return page
+
+    try:
+        yield open_page
+        for page in pages:
+            page.check()
+    finally:
+        for page in pages:
+            page.close()
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Makes], Path]:
+    """Make a folder or file once for all processes that run tests; it is to be read only."""
+    base = tmp_path_factory.getbasetemp()
+    root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "browser"
+    root.mkdir(exist_ok=True)
+
+    def make(name: str, work: Makes) -> Path:
+        with (root / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            done = root / f"{name}.done"
+            if not done.exists():
+                work(root / name)
+                done.touch()
+        return root / name
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def runs(made: Callable[[str, Makes], Path]) -> Path:
+    """Ordinary runs of every kind; see `ordinary_runs`."""
+    return made("runs", ordinary_runs.make_all)

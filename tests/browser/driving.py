@@ -1,0 +1,249 @@
+"""A browser in a thread of its own, and pages that note everything that should not happen."""
+
+import asyncio
+import inspect
+import os
+import shutil
+import threading
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.hostile import PRODUCT
+
+__all__ = ["AXE", "DESK", "PHONE", "Browser", "Page", "missing"]
+
+AXE = Path(__file__).resolve().parents[2] / ".browser" / "node_modules" / "axe-core" / "axe.min.js"
+PHONE, DESK = 390, 1280
+_SECONDS = 60.0
+_SERIOUS = ("serious", "critical")
+_WIDER = """() => {
+  const page = document.documentElement;
+  if (page.scrollWidth <= page.clientWidth) return [];
+  const clipped = (e) => { for (e = e.parentElement; e && e !== document.body; e = e.parentElement)
+    if (getComputedStyle(e).overflowX !== "visible") return true; return false; };
+  const told = (e) => `${e.tagName}#${e.id}.${e.getAttribute("class")} ${e.textContent.trim().slice(0, 60)}`;
+  const out = [...document.querySelectorAll("body *")].filter(
+    (e) => e.getBoundingClientRect().right > page.clientWidth + 1 && !clipped(e)).map(told);
+  return [page.scrollWidth + " > " + page.clientWidth, ...out.slice(0, 8)];
+}"""
+_SET = "() => [window.__pwned, ({}).polluted, ({}).z].filter((x) => x !== undefined)"
+
+
+def missing() -> str | None:
+    """Return what the browser tests lack, None when nothing."""
+    lacking = [] if shutil.which("chromium") else ["chromium"]
+    lacking += [] if AXE.is_file() else ["axe-core"]
+    return f"{' and '.join(lacking)} missing; run `make browser`" if lacking else None
+
+
+class Browser:
+    """Debian's chromium, driven from a thread.
+
+    A loop that runs in the main thread would forbid every `asyncio.run` of the code under test, in
+    this test and in all others of the process.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="browser")
+        self._thread.start()
+        try:
+            self._playwright, self._browser = self.wait(self._launch())
+        except BaseException:
+            self._end()
+            raise
+
+    async def _launch(self) -> tuple[Any, Any]:
+        from playwright.async_api import async_playwright
+
+        playwright = await async_playwright().start()
+        options = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = await playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=options
+        )
+        return playwright, browser
+
+    def wait(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Return what comes of it, once it is there."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_SECONDS)
+
+    def synced(self, thing: Any) -> Any:
+        """Return something of playwright's whose methods wait for what they return."""
+        return _Synced(thing, self) if type(thing).__module__.startswith("playwright") else thing
+
+    def new_page(self, **options: Any) -> tuple[Any, Any]:
+        """Return a context of its own and its page, bare."""
+
+        async def opened() -> tuple[Any, Any]:
+            context = await self._browser.new_context(**options)
+            return context, await context.new_page()
+
+        return self.wait(opened())
+
+    def close(self) -> None:
+        async def closed() -> None:
+            await self._browser.close()
+            await self._playwright.stop()
+
+        try:
+            self.wait(closed())
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class _Synced:
+    """Calls in the browser's thread; what comes back is waited for, and wrapped if need be."""
+
+    def __init__(self, thing: Any, browser: Browser) -> None:
+        self._thing, self._browser = thing, browser
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._thing, name)
+        if not callable(found):
+            return self._browser.synced(found)
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            async def called() -> Any:
+                result = found(*arguments, **named)
+                return await result if inspect.isawaitable(result) else result
+
+            result = self._browser.wait(called())
+            if isinstance(result, list):
+                return [self._browser.synced(one) for one in result]
+            return self._browser.synced(result)
+
+        return call
+
+
+@dataclass
+class Page:
+    """One page: what it asked for, what it complained about, and playwright's own page as ``on``.
+
+    Only addresses that begin with one of ``allowed`` are answered; others are refused and noted.
+    """
+
+    browser: Browser
+    address: str
+    allowed: Sequence[str] = ()
+    scheme: str = "light"
+    width: int = DESK
+    scripts: bool = True
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+    """Errors of the console and of scripts, and dialogs."""
+    status: int | None = None
+
+    def __post_init__(self) -> None:
+        self._context, self._page = self.browser.new_page(
+            color_scheme=self.scheme,
+            viewport={"width": self.width, "height": 900},
+            java_script_enabled=self.scripts,
+            reduced_motion="reduce",
+            service_workers="block",
+        )
+        self.on = self.browser.synced(self._page)
+        self.browser.wait(self._watch())
+        self.goto(self.address)
+
+    async def _watch(self) -> None:
+        page, complaints = self._page, self.complaints
+        await page.route("**/*", self._answer)
+        page.on("request", lambda request: self._note(request.url))
+        page.on("pageerror", lambda error: complaints.append(f"script: {error}"))
+        page.on("popup", lambda popup: complaints.append(f"window: {popup.url}"))
+        page.on("dialog", self._refuse)
+        page.on(
+            "console",
+            lambda said: complaints.append(f"{said.type}: {said.text}")
+            if said.type in ("error", "warning")
+            else None,
+        )
+
+    def _note(self, address: str) -> None:
+        if not self._allows(address):
+            self.requests.append(address[:200])
+
+    def _allows(self, address: str) -> bool:
+        ours = (self.address.partition("#")[0], *self.allowed)
+        return address.startswith(("data:image/", "blob:", "about:blank")) or (
+            address.startswith(ours) if self.allowed else address.partition("#")[0] == ours[0]
+        )
+
+    async def _answer(self, route: Any) -> None:
+        await (route.continue_() if self._allows(route.request.url) else route.abort())
+
+    async def _refuse(self, dialog: Any) -> None:
+        self.complaints.append(f"dialog: {dialog.message}")
+        await dialog.dismiss()
+
+    def goto(self, address: str) -> None:
+        """Open an address and wait until it is loaded."""
+        response = self.on.goto(address, wait_until="load")
+        self.status = response.status if response is not None else None
+
+    def evaluate(self, script: str, *arguments: Any) -> Any:
+        """Return what a script returns."""
+        return self.on.evaluate(script, *arguments)
+
+    @property
+    def text(self) -> str:
+        """All text of the page, shown or folded away, without scripts and styles."""
+        return str(
+            self.evaluate(
+                """() => {
+                  const copy = document.body.cloneNode(true);
+                  copy.querySelectorAll("script, style").forEach((e) => e.remove());
+                  return document.title + "\\n" + copy.textContent;
+                }"""
+            )
+        )
+
+    def unfold(self) -> None:
+        """Open everything that is folded away."""
+        self.evaluate("() => document.querySelectorAll('details').forEach((e) => { e.open = true })")
+
+    def scroll_through(self) -> None:
+        """Bring every chart into view, so that it is drawn."""
+        for figure in self.on.locator("figure[data-chart]").all():
+            figure.scroll_into_view_if_needed()
+            figure.locator(".chart svg.marks").wait_for()
+
+    def forgive(self) -> None:
+        """Forget what happened: for tests in which it had to."""
+        self.requests.clear()
+        self.complaints.clear()
+        self.goto("about:blank")
+
+    def wider(self) -> str:
+        """Return what makes the page wider than the window; "" when it is not."""
+        return "\n".join(self.evaluate(_WIDER))
+
+    def violations(self) -> str:
+        """Return what axe-core calls serious or critical: rule, where, and why; "" for nothing."""
+        # Not as a script of the page, which its content policy refuses.
+        self.evaluate(AXE.read_text(encoding="utf-8") + "; undefined")
+        found = self.evaluate(
+            """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations"""
+        )
+        return "\n".join(
+            f"{rule['id']} ({rule['impact']}): {node['target']} {node['failureSummary']}"[:400]
+            for rule in found
+            if rule["impact"] in _SERIOUS
+            for node in rule["nodes"][:3]
+        )
+
+    def check(self) -> None:
+        """Fail if anything ran, was asked for, or went wrong."""
+        done = self.evaluate(_SET) if self.scripts else []
+        assert (done, self.requests, self.complaints) == ([], [], [])
+        assert not self.scripts or PRODUCT not in self.text
+
+    def close(self) -> None:
+        self.browser.wait(self._context.close())

@@ -1,0 +1,224 @@
+"""Reports of ordinary runs, opened from a file in a browser that can reach nothing else."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from eval_toolkit.metrics import metrics_at_threshold
+from eval_toolkit.report import write_report
+from eval_toolkit.report.words import number
+from tests.browser.conftest import Opens
+from tests.browser.driving import DESK, PHONE, Page
+from tests.browser.ordinary_runs import labels_and_scores
+
+REPORTS = {
+    "rows": ["rows"],
+    "choices": ["choices"],
+    "open": ["open"],
+    "rollouts": ["rollouts"],
+    "rows compared": ["rows", "rows_b"],
+    "tasks compared": ["choices", "choices_b"],
+}
+LOOKS = [("light", DESK), ("dark", PHONE)]
+
+
+@pytest.fixture(scope="session")
+def report(made: Callable[..., Path], runs: Path) -> Callable[[str], Path]:
+    """The report of a name, written once."""
+
+    def written(name: str) -> Path:
+        return made(
+            f"{name.replace(' ', '-')}.html",
+            lambda path: write_report([runs / run for run in REPORTS[name]], path),
+        )
+
+    return written
+
+
+def drawn(page: Page) -> list[list[int]]:
+    """Return, for each chart once it was scrolled to, how many pictures and marks it has."""
+    page.scroll_through()
+    counted: list[list[int]] = page.evaluate(
+        """() => [...document.querySelectorAll("figure[data-chart] .chart")].map((chart) => [
+             chart.querySelectorAll("svg").length,
+             chart.querySelectorAll("svg [class*=mark-] > *").length])"""
+    )
+    return counted
+
+
+@pytest.mark.parametrize(("scheme", "width"), LOOKS, ids=["light, desk", "dark, phone"])
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_report_opens_without_a_network(
+    opened: Opens, report: Callable[[str], Path], name: str, scheme: str, width: int
+) -> None:
+    page = opened(report(name), scheme=scheme, width=width)
+    charts = drawn(page)
+    assert charts
+    assert all(pictures == 1 and marks > 2 for pictures, marks in charts)
+    page.unfold()
+    assert page.wider() == ""
+    assert page.violations() == ""
+
+
+class TestSlider:
+    """The numbers beside the slider are those of `metrics_at_threshold`, whoever moves it."""
+
+    RATES = ("precision", "recall", "fpr", "f1")
+    COUNTS = ("tp", "fp", "fn", "tn")
+
+    def shown(self, page: Page) -> dict[str, str]:
+        told: dict[str, str] = page.evaluate(
+            """() => Object.fromEntries([...document.querySelectorAll("[data-shown]")]
+                 .map((e) => [e.dataset.shown, e.textContent]))"""
+        )
+        told["exact"] = page.on.locator("[data-shown=threshold]").get_attribute("data-threshold")
+        return told
+
+    def expected(self, told: dict[str, str]) -> dict[str, str]:
+        labels, scores = labels_and_scores()
+        at = metrics_at_threshold(labels, scores, float(told["exact"]))
+        words = {name: f"{at[name]:,}" for name in self.COUNTS}
+        for name in self.RATES:
+            words[name] = "undefined" if name in at["undefined"] else number(at[name])
+        return words
+
+    def check(self, page: Page) -> float:
+        told = self.shown(page)
+        assert {name: told[name] for name in (*self.COUNTS, *self.RATES)} == self.expected(told)
+        assert float(told["threshold"]) == pytest.approx(float(told["exact"]), rel=1e-5)
+        return float(told["exact"])
+
+    def test_every_position_has_the_numbers_of_the_library(
+        self, opened: Opens, report: Callable[[str], Path]
+    ) -> None:
+        page = opened(report("rows"))
+        slider = page.on.locator("[data-explorer] input[type=range]")
+        last = int(slider.get_attribute("max"))
+        seen = []
+        for place in range(0, last + 1, max(1, last // 25)):
+            slider.fill(str(place))
+            seen.append(self.check(page))
+        slider.fill(str(last))
+        seen.append(self.check(page))
+        assert seen == sorted(seen)
+        assert self.shown(page)["precision"] == "undefined"
+        assert len(set(seen)) > 20
+
+    def test_keys_move_it(self, opened: Opens, report: Callable[[str], Path]) -> None:
+        page = opened(report("rows"), width=PHONE)
+        slider = page.on.locator("[data-explorer] input[type=range]")
+        slider.focus()
+        seen = [self.check(page)]
+        for key in ("ArrowRight", "ArrowRight", "PageUp", "ArrowLeft", "Home", "End"):
+            slider.press(key)
+            seen.append(self.check(page))
+        scores = labels_and_scores()[1]
+        assert seen[0] < seen[1] < seen[2] < seen[3]
+        assert seen[4] < seen[3]
+        assert seen[5] <= min(scores)
+        assert seen[6] > max(scores)
+        assert slider.get_attribute("aria-valuetext").startswith(self.shown(page)["threshold"])
+
+    def test_the_cost_is_that_of_the_counts(
+        self, opened: Opens, report: Callable[[str], Path]
+    ) -> None:
+        page = opened(report("rows"))
+        page.on.locator("[data-cost=fp]").fill("2.5")
+        page.on.locator("[data-cost=fn]").fill("7")
+        told = self.shown(page)
+        assert float(told["cost"]) == 2.5 * int(told["fp"]) + 7 * int(told["fn"])
+        page.on.locator("[data-cheapest]").click()
+        self.check(page)
+        labels, scores = labels_and_scores()
+        costs = []
+        for threshold in {*scores, 2.0}:
+            at = metrics_at_threshold(labels, scores, threshold)
+            costs.append(2.5 * at["fp"] + 7 * at["fn"])
+        assert float(self.shown(page)["cost"]) == min(costs)
+
+
+class TestWithoutScripts:
+    @pytest.mark.parametrize("name", ["rows", "rollouts", "tasks compared"])
+    def test_tables_and_figures_are_there(
+        self, opened: Opens, report: Callable[[str], Path], name: str
+    ) -> None:
+        page = opened(report(name), scripts=False, width=PHONE)
+        figures = page.on.locator("figure[data-chart]")
+        assert figures.count() > 0
+        for at in range(figures.count()):
+            assert figures.nth(at).locator("svg").is_visible()
+        assert page.on.locator("table").first.is_visible()
+        for control in page.on.locator(".only-live").all():
+            assert not control.is_visible()
+        assert page.on.locator("button:visible").count() == 0
+
+    def test_the_threshold_table_stands_open(
+        self, opened: Opens, report: Callable[[str], Path]
+    ) -> None:
+        page = opened(report("rows"), scripts=False)
+        row = page.on.locator(".without-script tbody tr").filter(
+            has=page.on.locator("th", has_text=re.compile(r"^0\.5$"))._thing
+        )
+        assert row.is_visible()
+        labels, scores = labels_and_scores()
+        at = metrics_at_threshold(labels, scores, 0.5)
+        assert row.locator("td").all_inner_texts()[:2] == [
+            number(at["precision"]),
+            number(at["recall"]),
+        ]
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of rgb(…), as the accessibility guidelines define it."""
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("theme", ["auto", "dark"])
+def test_paper_is_white_and_ink_dark(
+    opened: Opens, report: Callable[[str], Path], theme: str
+) -> None:
+    page = opened(report("rows"), width=PHONE * 2)
+    while page.on.locator(".theme").inner_text() != f"Theme: {theme}":
+        page.on.locator(".theme").click()
+    page.on.emulate_media(media="print")
+    colours = page.evaluate(
+        """() => ["body", "h1", "td", "figure text, svg text"].map((where) => {
+             const style = getComputedStyle(document.querySelector(where));
+             return [style.color, style.backgroundColor, style.fill];
+           })"""
+    )
+    assert luminance(colours[0][1]) > 0.95
+    assert [name for name, (ink, _, _) in zip("bht", colours, strict=False) if luminance(ink) > 0.2] == []
+    assert luminance(colours[3][2]) < 0.3
+    assert not page.on.locator("nav").first.is_visible()
+    assert page.wider() == ""
+
+
+def test_the_theme_can_be_chosen(opened: Opens, report: Callable[[str], Path]) -> None:
+    page = opened(report("open"))
+    ground = "() => getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(ground)
+    for word, is_dark in (("light", False), ("dark", True), ("auto", False)):
+        page.on.locator(".theme").click()
+        assert page.on.locator(".theme").inner_text() == f"Theme: {word}"
+        assert (luminance(page.evaluate(ground)) < 0.1) == is_dark
+    assert page.evaluate(ground) == light
+
+
+def test_errors_stand_out_and_skipped_do_not(
+    opened: Opens, report: Callable[[str], Path]
+) -> None:
+    page = opened(report("rows"))
+    looks = page.evaluate(
+        """() => [".status-error", ".status-skipped"].map((where) => {
+             const style = getComputedStyle(document.querySelector(where));
+             return [style.color, style.backgroundColor, style.fontWeight];
+           })"""
+    )
+    assert looks[0] != looks[1]
+    assert "a column that is not there" in page.text
+    assert "there are no positives above the cut" in page.text

@@ -1,0 +1,57 @@
+"""The sentence that comes first: who is better, by how much, and what speaks against it."""
+
+from typing import Any
+
+import pytest
+
+from eval_toolkit.analysis import RunDifference
+from eval_toolkit.report.comparing import answer
+
+
+def cell(
+    metric: str = "accuracy", delta: float = 0.1, low: float = 0.04, high: float = 0.18, **more: Any
+) -> RunDifference:
+    told: dict[str, Any] = {
+        "slice": "all",
+        "scorer": "m",
+        "scorer_b": "m",
+        "higher_is_better": True,
+        "p_value": 0.001 if low * high > 0 else 0.4,
+        "n_units": 100,
+    }
+    told["p_adjusted"] = told["p_value"]
+    return RunDifference(metric=metric, delta=delta, ci_low=low, ci_high=high, **(told | more))
+
+
+def test_the_better_one_is_named_with_its_lead() -> None:
+    assert answer([cell()]) == "B beats A by 0.100 [0.040, 0.180] in accuracy"
+    assert answer([cell(delta=-0.1, low=-0.18, high=-0.04)], "old", "new") == (
+        "old beats new by 0.100 [0.040, 0.180] in accuracy"
+    )
+
+
+def test_a_lower_loss_is_a_lead() -> None:
+    better = cell("brier", -0.02, -0.03, -0.01, higher_is_better=False)
+    assert answer([better]) == "B beats A by 0.020 [0.010, 0.030] in brier (lower is better)"
+
+
+def test_no_clear_difference_says_so_with_the_interval() -> None:
+    assert answer([cell(delta=0.01, low=-0.02, high=0.04)]) == (
+        "A and B are not clearly different in accuracy: B - A = +0.010 [-0.020, +0.040]"
+    )
+
+
+def test_what_speaks_against_it_is_named() -> None:
+    worse = cell("f1", -0.1, -0.2, -0.05)
+    assert answer([cell(), worse]).endswith("in accuracy, but is worse in f1")
+    other_slice = cell("f1", -0.1, -0.2, -0.05, slice="language=de")
+    assert "but" not in answer([cell(), other_slice])
+
+
+def test_the_slice_is_named_where_it_is_not_everything() -> None:
+    assert answer([cell(slice="capitals")]).endswith("in accuracy on capitals")
+
+
+@pytest.mark.parametrize("cells", [[], [cell(status="skipped", reason="one class")]])
+def test_nothing_to_compare(cells: list[RunDifference]) -> None:
+    assert answer(cells) == "A and B could not be compared"

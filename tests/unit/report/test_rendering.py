@@ -1,0 +1,74 @@
+"""What a page is made of: escaped JSON, a policy by hashes, numbers told from words."""
+
+import base64
+import hashlib
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eval_toolkit.report import rendering
+from eval_toolkit.report.pages import Table
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@given(
+    st.recursive(
+        TEXTS | st.integers() | st.none(), lambda one: st.lists(one) | st.dictionaries(TEXTS, one)
+    )
+)
+def test_json_in_a_script_element_is_json_and_cannot_end_it(payload: object) -> None:
+    text = str(rendering.json_script({"inner": payload}))
+    assert json.loads(text) == {"inner": payload}
+    assert not set(text) & set("<>&")
+    assert text.isascii()
+
+
+def test_the_policy_names_every_script_by_its_hash() -> None:
+    script = "let a = '</scr' + 'ipt>';"
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = rendering.content_policy([script])
+    assert f"script-src 'sha256-{digest}';" in policy
+    assert "default-src 'none'" in policy
+    assert "script-src 'none'" in rendering.content_policy([])
+    assert "unsafe-eval" not in policy
+
+
+def test_the_chart_library_cannot_end_its_element() -> None:
+    library = rendering.chart_library()
+    assert "vegaEmbed" in library
+    assert not re.search("</script|<!--", library, re.IGNORECASE)
+
+
+@pytest.mark.parametrize(
+    ("cells", "numeric"),
+    [
+        (["0.5", "-1", "+0.021", "1,000", "<0.001", ""], True),
+        (["0.810 [0.722, 0.875]", "[0.1, 0.2]"], True),
+        (["12 %", "1e-05"], True),
+        (["0.5", "skipped"], False),
+        (["en", "de"], False),
+        (["", ""], False),
+        (["1.2.3"], False),
+    ],
+)
+def test_columns_of_numbers(cells: list[str], numeric: bool) -> None:
+    table = Table(["x"], [[cell] for cell in cells])
+    assert rendering.numeric_columns(table) == (frozenset([0]) if numeric else frozenset())
+
+
+def test_templates_escape_and_refuse_unknown_names() -> None:
+    made = rendering.environment().from_string("{{ text | visible }}")
+    assert made.render(text="<b>&'\"") == "&lt;b&gt;&amp;&#39;&#34;"
+    from jinja2 import UndefinedError
+
+    with pytest.raises(UndefinedError):
+        made.render()
+
+
+def test_an_error_and_a_skipped_cell_never_look_alike() -> None:
+    classes = {rendering.state_class(word) for word in ("error: x", "skipped: y", "ok")}
+    assert classes == {"status-error", "status-skipped", ""}
