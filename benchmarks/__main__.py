@@ -18,6 +18,7 @@ from benchmarks import (
     processes,
     ranks,
     rollouts,
+    viewer,
 )
 from benchmarks._case import Case
 from benchmarks._timing import Effort
@@ -36,6 +37,7 @@ CASES = {
         embedded,
         graders,
         rollouts,
+        viewer,
     )
     for case in module.CASES
 }

@@ -46,7 +46,7 @@ _SCRIPTS = {
 _ENDS = {
     "end of a script": f"</script><script>{_RUN}</script>",
     "end of a script, loud": f"</SCRIPT ><img src=x onerror={_RUN}>",
-    "end of a string and a script": f"';{_RUN};//\"+{_RUN}+\"</script>",
+    "end of a string and a script": f'\';{_RUN};//"+{_RUN}+"</script>',
     "beginning of a script in a comment": "<!--<script>",
     "end of a style": f"</style><script>{_RUN}</script>",
     "end of a title": f"</title><script>{_RUN}</script>",
@@ -56,7 +56,7 @@ _ENDS = {
     "end of a comment, another way": f"--!><img src=x onerror={_RUN}>",
     "end of a CDATA section": f"]]><script>{_RUN}</script><![CDATA[",
     "end of everything": f"'\"`>]]>--></style></title></textarea></noscript></template><script>{_RUN}</script>",
-    "end of a template": f"</template></noscript><iframe srcdoc='<script>parent.__pwned=1</script>'></iframe>",
+    "end of a template": "</template></noscript><iframe srcdoc='<script>parent.__pwned=1</script>'></iframe>",
     "end of a table": "</td></tr></table></div></div></div></main><h1>gone</h1>",
     "end of a details element": "</summary></details></section><plaintext>",
 }
@@ -88,7 +88,7 @@ _HANDLERS = {
     "moving pointer": f"<b onpointerover={_RUN} onclick={_RUN}>over</b>",
     "element of its own": f"<x-y style=animation-name:x onanimationstart={_RUN}>",
     "dialog": "<img src=x onerror=alert(1)><svg onload=confirm(1)>",
-    "frame": f"<iframe src='javascript:parent.__pwned=1'></iframe>",
+    "frame": "<iframe src='javascript:parent.__pwned=1'></iframe>",
     "frame from elsewhere": f"<iframe src={MARK}frame></iframe>",
     "object": f"<object data='data:text/html,<script>parent.{_RUN}</script>'></object>",
     "embedded": f"<embed src={MARK}embed>",
@@ -244,10 +244,10 @@ HOSTILE = SHORT | LONG
 _ORDINARY = re.compile(r"[^\W_][!-~äöüß]*[^\W_]", re.ASCII)
 
 
-def pieces(text: str, longest: int = 40) -> list[str]:
+def pieces(text: str) -> list[str]:
     """Return what must be read of a text wherever it is shown, whatever stands for the rest.
 
-    Runs of ordinary characters, cut to ``longest`` and from the first 200 characters alone: pages
+    Runs of ordinary characters, from the first 60 characters alone: pages
     may shorten a text, and may show what is not ordinary by a sign or a code.
 
     Examples
@@ -255,7 +255,7 @@ def pieces(text: str, longest: int = 40) -> list[str]:
     >>> pieces("<b>bold</b> and\x00 more")
     ['b>bold</b', 'and', 'more']
     """
-    found = [match[0][:longest] for match in _ORDINARY.finditer(text[:200])]
+    found = [match[0] for match in _ORDINARY.finditer(text[:60])]
     return [piece for piece in found if len(piece) > 2]
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from tests.browser import ordinary_runs
+from tests.browser import hostile_runs, ordinary_runs
 from tests.browser.driving import Browser, Page, missing
 
 Opens = Callable[..., Page]
@@ -53,9 +52,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Makes], Pat
     """Make a folder or file once for all processes that run tests; it is to be read only."""
     base = tmp_path_factory.getbasetemp()
     root = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "browser"
-    root.mkdir(exist_ok=True)
 
     def make(name: str, work: Makes) -> Path:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
         with (root / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             done = root / f"{name}.done"
@@ -71,3 +70,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Makes], Pat
 def runs(made: Callable[[str, Makes], Path]) -> Path:
     """Ordinary runs of every kind; see `ordinary_runs`."""
     return made("runs", ordinary_runs.make_all)
+
+
+@pytest.fixture(scope="session")
+def hostile_run(made: Callable[[str, Makes], Path]) -> Callable[[str], Path]:
+    """A hostile run by the name of its maker in `hostile_runs`; all lie in one folder."""
+    return lambda name: made(f"hostile/{name}", getattr(hostile_runs, name))

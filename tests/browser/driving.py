@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.hostile import PRODUCT
+from tests.hostile import PRODUCT, pieces
 
 __all__ = ["AXE", "DESK", "PHONE", "Browser", "Page", "missing"]
 
@@ -27,6 +27,25 @@ _WIDER = """() => {
   const out = [...document.querySelectorAll("body *")].filter(
     (e) => e.getBoundingClientRect().right > page.clientWidth + 1 && !clipped(e)).map(told);
   return [page.scrollWidth + " > " + page.clientWidth, ...out.slice(0, 8)];
+}"""
+_ODD = r"""() => {
+  const odd = [], links = ["href", "src", "action", "formaction", "data", "xlink:href"];
+  const known = new Set(("html head meta title link style body header main footer nav section article " +
+    "div span p a h1 h2 h3 h4 ul ol li dl dt dd table caption thead tbody tr th td details summary " +
+    "figure figcaption script noscript form label input select option button output progress " +
+    "strong em b i sup sub code pre br wbr svg g path rect text tspan line circle defs clipPath").split(" "));
+  for (const e of document.querySelectorAll("*")) {
+    if (!known.has(e.localName)) odd.push("element " + e.localName);
+    if (e.localName === "style" && !e.closest("head")) odd.push("style in the page");
+    if (e.localName === "meta" && !/^($|content-security)/i.test(e.httpEquiv)) odd.push("meta");
+    for (const { name, value } of e.attributes) {
+      if (/^(on|v-|@|:)/.test(name) || ["srcdoc", "srcset", "autofocus", "ping"].includes(name))
+        odd.push("attribute " + e.localName + " " + name);
+      if (links.includes(name) && !/^(#|\/(?!\/)|\?|data:,$)/.test(value))
+        odd.push("link " + e.localName + " " + value.slice(0, 60));
+    }
+  }
+  return [...new Set(odd)].join("\n");
 }"""
 _SET = "() => [window.__pwned, ({}).polluted, ({}).z].filter((x) => x !== undefined)"
 
@@ -161,9 +180,11 @@ class Page:
         page.on("dialog", self._refuse)
         page.on(
             "console",
-            lambda said: complaints.append(f"{said.type}: {said.text}")
-            if said.type in ("error", "warning")
-            else None,
+            lambda said: (
+                complaints.append(f"{said.type}: {said.text}")
+                if said.type in ("error", "warning")
+                else None
+            ),
         )
 
     def _note(self, address: str) -> None:
@@ -206,14 +227,19 @@ class Page:
         )
 
     def unfold(self) -> None:
-        """Open everything that is folded away."""
-        self.evaluate("() => document.querySelectorAll('details').forEach((e) => { e.open = true })")
+        """Open everything that is folded away, and panels of which one is shown at a time."""
+        self.evaluate(
+            "() => document.querySelectorAll('details').forEach((e) => { e.open = true })"
+        )
+        self.evaluate(
+            "() => document.querySelectorAll('[data-panel-of]').forEach((e) => { e.hidden = false })"
+        )
 
     def scroll_through(self) -> None:
         """Bring every chart into view, so that it is drawn."""
-        for figure in self.on.locator("figure[data-chart]").all():
+        for figure in self.on.locator("figure[data-chart]:visible").all():
             figure.scroll_into_view_if_needed()
-            figure.locator(".chart svg.marks").wait_for()
+            figure.locator(".chart .vega-embed:not(.coming) svg.marks").wait_for()
 
     def forgive(self) -> None:
         """Forget what happened: for tests in which it had to."""
@@ -224,6 +250,15 @@ class Page:
     def wider(self) -> str:
         """Return what makes the page wider than the window; "" when it is not."""
         return "\n".join(self.evaluate(_WIDER))
+
+    def odd(self) -> str:
+        """Return elements, handlers and links that none of our pages has; "" for none."""
+        return str(self.evaluate(_ODD))
+
+    def unread(self, texts: Sequence[str]) -> list[str]:
+        """Return the texts that cannot be read here; only what is ordinary in them is sought."""
+        shown = " ".join(self.text.split())
+        return [text[:80] for text in texts if not all(piece in shown for piece in pieces(text))]
 
     def violations(self) -> str:
         """Return what axe-core calls serious or critical: rule, where, and why; "" for nothing."""

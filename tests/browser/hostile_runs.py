@@ -6,10 +6,12 @@ asserts that they do. A name that results repeat hundreds of times is not one of
 go through texts, answers, reasons and one id.
 """
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.hostile import HOSTILE, LONG, SHORT, one_name
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit.errors import ModelError, UndefinedMetricError
@@ -23,17 +25,30 @@ from eval_toolkit.rollouts import SeedPrompt, System, run_rollouts
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.tasks import BaseTask, run_task
-from tests.hostile import HOSTILE, LONG, SHORT
 
-__all__ = ["HALVES", "NAMES", "TEXTS", "choices", "completions", "metrics", "rollouts", "rows"]
+__all__ = [
+    "HALVES",
+    "NAMES",
+    "RUNS",
+    "TEXTS",
+    "choices",
+    "completions",
+    "long",
+    "longest",
+    "metrics",
+    "parts",
+    "rollouts",
+    "rows",
+    "scorers",
+]
 
 HALVES = {name for name, text in HOSTILE.items() if any("\ud800" <= c <= "\udfff" for c in text)}
 """Of surrogate pairs: no table can hold them."""
 TEXTS = [text for name, text in HOSTILE.items() if name not in HALVES]
 """Everything that a text may be."""
 NAMES = [text for name, text in SHORT.items() if name not in HALVES and text]
-NAMES.append(LONG["word of 20 000 letters"])
-"""Everything that a name may be."""
+NAMES.append(LONG["word of 20 000 letters"][:2_000])
+"""Everything that a name may be; longer ones have runs of their own."""
 NAME = "<img src=x onerror=window.__pwned=1>{{7919*7907}}\u202e\x00\u0301"
 """For what a run has one of."""
 _MEGABYTES = LONG["5 MB of script"]
@@ -93,7 +108,7 @@ def table(texts: list[str], offset: int = 0) -> dict[str, list[Any]]:
         "label": [at % 2 for at in range(n)],
         "id": [f"{text}{'' if at < len(NAMES) else at}" for at, text in enumerate(turned)],
         "group": turned[3:] + turned[:3],
-        "part": [NAMES[at // 8 * 8 % len(NAMES)] for at in range(n)],
+        "part": [NAMES[at // 64 * 8] for at in range(n)],
     }
 
 
@@ -134,6 +149,15 @@ def rows(folder: Path) -> Run:
     return saved(result, folder, slices)
 
 
+def parts(folder: Path) -> Run:
+    """A run of rows with a part and a group of every name."""
+    columns = {"text": NAMES * 2, "label": [0, 1] * len(NAMES), "part": NAMES * 2}
+    columns["group"] = columns["part"]
+    one = EvalSlice(NAME, columns, NAME, strata_col="part", group_col="group")
+    result = evaluate({NAME: Given()}, [one], run_id="parts", n_resamples=20, metrics=[ms.roc_auc])
+    return saved(result, folder, [one])
+
+
 def scorers(folder: Path) -> Run:
     """A run of rows with a scorer of every name."""
     one = EvalSlice("test", table(TEXTS[:12]))
@@ -153,7 +177,7 @@ def long(folder: Path) -> Run:
     columns = {"text": [_MEGABYTES, "b", "c", "d"], "label": [0, 1, 0, 1]}
     columns |= {"id": [_MEGABYTES, "u2", "u3", "u4"], "group": [_MEGABYTES, "g2", "g3", "g4"]}
     one = EvalSlice("test", columns, id_col="id", group_col="group")
-    specs = [Metric("reason", 1, _MEGABYTES), Metric("failure", 2, _MEGABYTES)]
+    specs = [Metric("reason", 1, _MEGABYTES)]
     result = evaluate(
         {"plain": Given()}, [one], run_id="long", n_resamples=20, metrics=[ms.roc_auc, *specs]
     )
@@ -170,7 +194,7 @@ def longest(folder: Path) -> Run:
 
 
 def saved(result: Any, folder: Path, slices: list[EvalSlice]) -> Run:
-    about = {"metadata": dict(zip(NAMES, NAMES[1:], strict=False))}
+    about = {"metadata": dict(itertools.pairwise(NAMES))}
     return save_run(result, folder, inputs=slices, **about)
 
 
@@ -277,26 +301,39 @@ class Bad:
 
 def rollouts(folder: Path) -> Run:
     """A run of rollouts: hostile goals, topics, categories, probes and responses."""
-    n = len(TEXTS)
+    texts = [text for text in TEXTS if text != _MEGABYTES]  # one of that length will do
+    n = len(texts)
     seeds = [
         SeedPrompt(
             text if text.strip() else f"blank {at}",
             id=f"{NAMES[at % len(NAMES)]}{'' if at < len(NAMES) else at}",
             topic=NAMES[at % len(NAMES) - 5],
             category=NAMES[at // 16 * 16 % len(NAMES)],
-            target=TEXTS[at - 9][:1000],
+            target=texts[at - 9][:1000],
             safe=at % 5 == 0,
         )
-        for at, text in enumerate(TEXTS)
+        for at, text in enumerate(texts)
     ]
     at_of = {seed.prompt: at for at, seed in enumerate(seeds)}
 
     def probe(states: Any) -> list[str]:
-        return [TEXTS[(at_of[s.goal] + 13) % n][:100_000] or "nothing" for s in states]
+        return [texts[(at_of[s.goal] + 13) % n] or "nothing" for s in states]
 
     def respond(states: Any) -> list[str]:
-        return [TEXTS[(at_of[s.goal] + 29) % n] for s in states]
+        return [texts[(at_of[s.goal] + 29) % n] for s in states]
 
     system = System(probe, respond, [Bad(NAME), Bad("plain")])
-    run_rollouts(system, seeds, folder, name=NAME, depth=2, run_id=NAME, max_error_rate=1.0)
+    run_rollouts(system, seeds, folder, name=NAME, depth=1, run_id=NAME, max_error_rate=1.0)
     return Run.open(folder)
+
+
+def names(folder: Path) -> None:
+    """A tiny run with each hostile text as its id, in a folder of that name where one can be."""
+    results = {"schema_version": "v1", "config": {}, "by_slice": {}}
+    for at, name in enumerate(NAMES):
+        where = folder / (f"{at}{name}" if one_name(name) else str(at))
+        write_run(where, results={**results, "run_id": name}, manifest={"run_id": name})
+
+
+RUNS = (metrics, rows, parts, scorers, long, longest, completions, choices, rollouts)
+"""The makers of single runs."""

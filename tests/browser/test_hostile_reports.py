@@ -4,64 +4,27 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.browser import hostile_runs
+from tests.browser.conftest import Opens
+from tests.browser.driving import DESK, PHONE
+from tests.browser.hostile_runs import HALVES, NAMES, Given
+from tests.hostile import HOSTILE, PRODUCT
 
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.harness import evaluate, save_run
 from eval_toolkit.report import write_report
 from eval_toolkit.rollouts import SeedPrompt
 from eval_toolkit.slices import EvalSlice
-from tests.browser import hostile_runs
-from tests.browser.conftest import Opens
-from tests.browser.driving import DESK, PHONE, Page
-from tests.browser.hostile_runs import HALVES, NAMES, Given
-from tests.hostile import HOSTILE, PRODUCT, pieces
 
-ELEMENTS = frozenset(
-    "html head meta title style body a header div span nav button main h1 h2 h3 h4 p section table caption thead "
-    "tbody tr th td ul ol li dl dt dd details summary figure figcaption script output input label "
-    "select option strong em b i code pre footer svg g path rect text line defs clippath circle tspan "
-    "title desc symbol use noscript abbr small time mark kbd samp var sub sup br hr form fieldset legend "
-    "progress meter article aside blockquote".split()
-)
-"""What pages are made of; hostile texts hold many others."""
-_ODD = """(known) => {
-  const odd = [];
-  for (const e of document.querySelectorAll("*")) {
-    if (!known.includes(e.tagName.toLowerCase())) odd.push("element " + e.tagName);
-    for (const a of e.attributes) {
-      const name = a.name.toLowerCase(), link = ["href", "src", "action", "data", "xlink:href"];
-      if (name.startsWith("on") || name === "srcdoc" || name === "autofocus")
-        odd.push("attribute " + e.tagName + " " + a.name);
-      if (link.includes(name) && !/^(#|\\/|\\?|data:image\\/svg)/.test(a.value))
-        odd.push("link " + e.tagName + " " + a.value.slice(0, 60));
-    }
-  }
-  return odd.slice(0, 10);
-}"""
-RUNS = ("metrics", "rows", "scorers", "long", "longest", "completions", "choices", "rollouts")
-
-
-def odd(page: Page) -> list[str]:
-    """Return elements, handlers and links that no page of ours has."""
-    found: list[str] = page.evaluate(_ODD, sorted(ELEMENTS))
-    return found
-
-
-def unread(page: Page, texts: list[str]) -> list[str]:
-    """Return the texts that cannot be read on the page; only what is ordinary in them is sought."""
-    shown = " ".join(page.text.split())
-    return [text[:80] for text in texts if not all(piece in shown for piece in pieces(text))]
+RUNS = tuple(maker.__name__ for maker in hostile_runs.RUNS)
 
 
 @pytest.fixture(scope="session")
-def hostile_report(made: Callable[..., Path]) -> Callable[[str], Path]:
+def hostile_report(
+    made: Callable[..., Path], hostile_run: Callable[[str], Path]
+) -> Callable[[str], Path]:
     """The report of a hostile run, both made once."""
-
-    def written(name: str) -> Path:
-        run = made(name, getattr(hostile_runs, name))
-        return made(f"{name}.html", lambda path: write_report(run, path))
-
-    return written
+    return lambda name: made(f"{name}.html", lambda path: write_report(hostile_run(name), path))
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -70,24 +33,23 @@ def test_nothing_happens(opened: Opens, hostile_report: Callable[[str], Path], n
     page.unfold()
     page.scroll_through()
     assert page.wider() == ""
-    assert odd(page) == []
+    assert page.odd() == ""
     assert page.evaluate("() => document.querySelectorAll('h1, main').length") == 2
     page.on.set_viewport_size({"width": DESK, "height": 900})
     assert page.wider() == ""
 
 
-@pytest.mark.parametrize(("name", "texts"), [("metrics", NAMES), ("rows", NAMES), ("scorers", NAMES)])
+@pytest.mark.parametrize("name", ["metrics", "rows", "parts", "scorers"])
 def test_every_name_is_read_as_it_is(
-    opened: Opens, hostile_report: Callable[[str], Path], name: str, texts: list[str]
+    opened: Opens, hostile_report: Callable[[str], Path], name: str
 ) -> None:
-    page = opened(hostile_report(name), scripts=True)
-    assert unread(page, texts) == []
+    assert opened(hostile_report(name)).unread(NAMES) == []
 
 
 def test_a_report_stays_small(hostile_report: Callable[[str], Path]) -> None:
-    assert {name: hostile_report(name).stat().st_size < 3_000_000 for name in RUNS} == dict.fromkeys(
-        RUNS, True
-    )
+    assert {
+        name: hostile_report(name).stat().st_size < 3_000_000 for name in RUNS
+    } == dict.fromkeys(RUNS, True)
 
 
 def test_it_would_be_seen(opened: Opens, tmp_path: Path) -> None:
@@ -102,7 +64,7 @@ def test_it_would_be_seen(opened: Opens, tmp_path: Path) -> None:
     assert page.evaluate("() => window.__pwned") == 1
     assert any(address.startswith("https://pwned.invalid/") for address in page.requests)
     assert {said.partition(":")[0] for said in page.complaints} >= {"dialog", "error"}
-    assert "element MARQUEE" in odd(page)
+    assert "element marquee" in page.odd()
     with pytest.raises(AssertionError):
         page.check()
     page.forgive()

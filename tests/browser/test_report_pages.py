@@ -5,13 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.browser.conftest import Opens
+from tests.browser.driving import DESK, PHONE, Page
+from tests.browser.ordinary_runs import labels_and_scores
 
 from eval_toolkit.metrics import metrics_at_threshold
 from eval_toolkit.report import write_report
 from eval_toolkit.report.words import number
-from tests.browser.conftest import Opens
-from tests.browser.driving import DESK, PHONE, Page
-from tests.browser.ordinary_runs import labels_and_scores
 
 REPORTS = {
     "rows": ["rows"],
@@ -192,7 +192,9 @@ def test_paper_is_white_and_ink_dark(
            })"""
     )
     assert luminance(colours[0][1]) > 0.95
-    assert [name for name, (ink, _, _) in zip("bht", colours, strict=False) if luminance(ink) > 0.2] == []
+    assert [
+        name for name, (ink, _, _) in zip("bht", colours, strict=False) if luminance(ink) > 0.2
+    ] == []
     assert luminance(colours[3][2]) < 0.3
     assert not page.on.locator("nav").first.is_visible()
     assert page.wider() == ""
@@ -209,9 +211,7 @@ def test_the_theme_can_be_chosen(opened: Opens, report: Callable[[str], Path]) -
     assert page.evaluate(ground) == light
 
 
-def test_errors_stand_out_and_skipped_do_not(
-    opened: Opens, report: Callable[[str], Path]
-) -> None:
+def test_errors_stand_out_and_skipped_do_not(opened: Opens, report: Callable[[str], Path]) -> None:
     page = opened(report("rows"))
     looks = page.evaluate(
         """() => [".status-error", ".status-skipped"].map((where) => {

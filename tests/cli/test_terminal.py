@@ -18,7 +18,7 @@ from tests.cli.conftest import Command, columns_of
 from eval_toolkit import _tables
 from eval_toolkit.cli import _show
 from eval_toolkit.cli._html import html_page
-from eval_toolkit.cli._meaning import is_number
+from eval_toolkit.report.meaning import is_number
 from eval_toolkit.cli._show import Output, markdown
 from eval_toolkit.cli._terminal import terminal_text
 from eval_toolkit.cli._wrapping import wrapped
@@ -125,6 +125,23 @@ def test_columns_of_numbers_are_spread_over_tables() -> None:
         "───────────────────────────",
         "a      0.500 [0.400, 0.600]",
         "b      0.250 [0.200, 0.300]",
+    ]
+
+
+def test_a_value_stays_in_the_table_of_its_interval() -> None:
+    header = ["metric", "plain", "perturbed", "difference", "interval", "p"]
+    cells = ["1.000", "0.500", "-0.500", "[-0.648, -0.352]", "<0.001"]
+    rows = [["exact_match", *cells], ["f1", *cells]]
+    assert lines_of(Table(header, rows), width=46) == [
+        "metric       plain  perturbed",
+        "─────────────────────────────",
+        "exact_match  1.000      0.500",
+        "f1           1.000      0.500",
+        "",
+        "metric      difference         interval      p",
+        "──────────────────────────────────────────────",
+        "exact_match     -0.500 [-0.648, -0.352] <0.001",
+        "f1              -0.500 [-0.648, -0.352] <0.001",
     ]
 
 

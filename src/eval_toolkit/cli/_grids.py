@@ -5,14 +5,15 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from eval_toolkit.cli._meaning import (
+from eval_toolkit.cli._wrapping import column_widths, wrapped
+from eval_toolkit.report.meaning import (
+    is_interval,
     is_number,
     meaning,
     numeric,
     stated,
     value_and_interval,
 )
-from eval_toolkit.cli._wrapping import column_widths, wrapped
 from eval_toolkit.report.pages import Table
 from eval_toolkit.report.words import one_line
 
@@ -142,14 +143,20 @@ class Draft:
             grid = self.only([*keys, *others[:1]]).fitted(width, framed=framed)
             if grid is None or sum(grid.widths[:n_keys]) > width // 2:
                 return None
+            narrower = grid
             while taken < len(others):
                 wider = self.only([*keys, *others[: taken + 1]]).fitted(width, framed=framed)
                 if wider is None or wider.height > grid.height:
                     break
-                grid, taken = wider, taken + 1
+                narrower, grid, taken = grid, wider, taken + 1
+            if 1 < taken < len(others) and self._is_of_intervals(others[taken]):
+                grid, taken = narrower, taken - 1  # the value goes with its interval
             others = others[taken:]
             grids.append(grid if not grids else replace(grid, titled=False))
         return grids or None
+
+    def _is_of_intervals(self, at: int) -> bool:
+        return any(is_interval(line[at]) for line in self.lines[1:])
 
     def blocks(self, width: int) -> list["Text"]:
         """Return every row as a name and lines of what is said about it."""

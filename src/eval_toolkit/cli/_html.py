@@ -4,7 +4,7 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 
-from eval_toolkit.cli._meaning import meaning, numeric, stated, value_and_interval
+from eval_toolkit.report.meaning import meaning, numeric, stated, value_and_interval
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.report.rendering import stylesheet
 from eval_toolkit.report.words import one_line

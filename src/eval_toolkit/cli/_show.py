@@ -13,9 +13,9 @@ from typing import TypeVar
 import click
 
 from eval_toolkit._files import replace_atomic
-from eval_toolkit.cli._meaning import numeric
 from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.report.meaning import numeric
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.report.words import one_line
 

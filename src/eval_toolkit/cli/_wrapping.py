@@ -1,9 +1,10 @@
 """Text in columns: what may be broken where, and how wide columns have to be."""
 
+import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from eval_toolkit.cli._meaning import inline, is_number
+from eval_toolkit.report.meaning import inline, is_number
 
 __all__ = ["column_widths", "cut", "wrapped"]
 
@@ -92,7 +93,12 @@ def _at_level(widths: Sequence[int], least: Sequence[int], level: int) -> list[i
 
 def _least(column: Iterable[str], longest: int | None) -> int:
     """Return the width below which something would be broken that should not."""
-    return max([1, *(_width_of(piece, longest) for cell in column for piece in inline(cell))])
+    return max([1, *(_least_of(cell, longest) for cell in column)])
+
+
+@functools.lru_cache(maxsize=65536)  # every form of a table asks again
+def _least_of(cell: str, longest: int | None) -> int:
+    return max((_width_of(piece, longest) for piece in inline(cell)), default=0)
 
 
 def _width_of(piece: str, longest: int | None) -> int:
@@ -124,6 +130,8 @@ def _head(text: str, width: int) -> str:
 
 
 def _width(text: str) -> int:
+    if text.isascii():  # what prints takes one column each
+        return len(text)
     from rich.cells import cell_len
 
     return cell_len(text)

@@ -65,7 +65,7 @@ _COMMANDS = {
     ),
     "report": (
         "eval_toolkit.cli.report:report",
-        "Write one self-contained HTML file about runs: tables, charts, samples, provenance.",
+        "Write one self-contained HTML file about runs: it loads nothing and prints well.",
     ),
     "rescore": (
         "eval_toolkit.cli.rescore:rescore",
@@ -107,6 +107,10 @@ _COMMANDS = {
     "validate": (
         "eval_toolkit.cli.validate:validate",
         "Validate a stored file: exit 1 and a line per problem when it does not fit.",
+    ),
+    "view": (
+        "eval_toolkit.cli.view:view",
+        "Look at runs in a browser: list, reports, samples, conversations, comparisons.",
     ),
 }
 

@@ -20,6 +20,7 @@ from eval_toolkit.inference.plans import (
 )
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.metrics._cumulative import score_groups
+from eval_toolkit.metrics._wilson import wilson_bounds
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
 __all__ = ["CurveBand", "pr_band", "roc_band"]
@@ -31,6 +32,9 @@ _MAX_UNDEFINED = 0.05
 _Counts = FloatArray | IntArray
 _Reading = Callable[[_Counts, _Counts, FloatArray], FloatArray]
 """From cumulated positives and negatives at each distinct score, and the grid, to the curve."""
+
+_Base = Callable[[BoolArray, FloatArray, IntArray, FloatArray], FloatArray]
+"""From labels, scores, units and the grid to the number of units each rate is a share of."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,9 +116,13 @@ def roc_band(
     interval holds the middle of the resampled values (percentile). Draws without one of the classes
     are left out; where they are more than 5 %, the classes are drawn apart and the method says so.
 
-    Pointwise: at 95 %, for normal scores of 100 and 300 rows, an interval covers the true rate in
-    91 to 96 % of samples where the curve is not next to 0 or 1 (``tests/statistics``). At a false
-    positive rate of a few rows it covers less, and where all rows are told apart it has no width.
+    No interval is narrower than Wilson's for a share of as many positives, or groups that have
+    some: near 0 and 1 all draws agree, and their agreement says nothing of what was not drawn.
+
+    Pointwise: for normal scores of 100 and 300 rows, and of 150 groups of four, 95 % intervals held
+    the true rate in 95 to 99.5 % of 1000 samples at false positive rates from 0.05 to 0.5
+    (``tests/statistics``). At a rate of less than one negative they hold it less often: in 82 % of
+    samples at 0.01 of 70 negatives.
 
     Examples
     --------
@@ -125,6 +133,7 @@ def roc_band(
     """
     return _band(
         _true_positive_rates,
+        _positives,
         (y_true, y_score, groups),
         _grid(grid),
         confidence=confidence,
@@ -169,7 +178,12 @@ def pr_band(
     The precision at recall r is that of the highest threshold whose recall is at least r, and at
     recall 0 that of the highest threshold that finds a positive. No line is drawn between
     thresholds: precision is not linear in recall [1]_, and this is the step function whose area
-    `pr_auc` is. Draws are those of `roc_band`, and so is what is said there of their coverage.
+    `pr_auc` is. Draws are those of `roc_band`. No interval is narrower than Wilson's for a share of
+    the rows, or groups, at or above the threshold.
+
+    For the samples of `roc_band` 95 % intervals held the true precision in 93 to 99 % at recalls
+    from 0.3 to 0.8. The precision at recall 1 hangs on the one positive with the lowest score; its
+    interval held the truth in 80 % of samples of 100 rows at recall 0.99.
 
     References
     ----------
@@ -184,6 +198,7 @@ def pr_band(
     """
     return _band(
         _precisions,
+        _flagged,
         (y_true, y_score, groups),
         _grid(grid),
         confidence=confidence,
@@ -203,6 +218,7 @@ def _grid(grid: ArrayLike | None) -> FloatArray:
 
 def _band(
     read: _Reading,
+    base: _Base,
     data: tuple[ArrayLike, ArrayLike, ArrayLike | None],
     grid: FloatArray,
     *,
@@ -217,6 +233,7 @@ def _band(
     _validate.both_classes(labels, "the curve")
     plan = chosen_plan(labels, groups=groups)
     enough_units(plan)
+    unit = np.arange(len(labels)) if plan.unit_of_row is None else plan.unit_of_row
     number = resolve_seed(seed)
     method = "percentile" if groups is None else "percentile, groups"
     curves = _resampled(read, labels, scores, plan, grid, wanted, number)
@@ -229,11 +246,16 @@ def _band(
     tail = (1.0 - level) / 2.0
     low, high = np.quantile(curves, [tail, 1.0 - tail], axis=0)
     whole = score_groups(labels, scores)
+    curve = read(whole.tp, whole.fp, grid)
+    n = base(labels, scores, unit, grid)
+    certain = n == 0
+    n[certain] = 1.0
+    least, most = wilson_bounds(curve * n, n, level)
     return CurveBand(
         x=grid,
-        y=read(whole.tp, whole.fp, grid),
-        low=low,
-        high=high,
+        y=curve,
+        low=np.where(certain, low, np.minimum(low, least)),
+        high=np.where(certain, high, np.maximum(high, most)),
         confidence=level,
         n_resamples=len(curves),
         method=method,
@@ -287,9 +309,33 @@ def _true_positive_rates(tp: _Counts, fp: _Counts, grid: FloatArray) -> FloatArr
     return rates
 
 
+def _positives(
+    labels: BoolArray, scores: FloatArray, unit: IntArray, grid: FloatArray
+) -> FloatArray:
+    """Return how many units with a positive row there are; 0 at the end, where the rate is 1."""
+    n = float(len(np.unique(unit[labels])))
+    return np.where(grid < 1.0, n, 0.0)
+
+
 def _precisions(tp: _Counts, fp: _Counts, grid: FloatArray) -> FloatArray:
-    recall = tp / tp[-1]
-    at = np.searchsorted(recall, grid, side="left")
-    at = np.maximum(at, np.searchsorted(recall, 0.0, side="right"))
+    at = _reaching(tp, grid)
     precisions: FloatArray = tp[at] / (tp[at] + fp[at])
     return precisions
+
+
+def _reaching(tp: _Counts, grid: FloatArray) -> IntArray:
+    """Return the place of the highest threshold whose recall is at least each of the grid's."""
+    recall = tp / tp[-1]
+    at = np.searchsorted(recall, grid, side="left")
+    return np.maximum(at, np.searchsorted(recall, 0.0, side="right")).astype(np.int64)
+
+
+def _flagged(labels: BoolArray, scores: FloatArray, unit: IntArray, grid: FloatArray) -> FloatArray:
+    """Return how many units have a row at or above the threshold of each recall."""
+    order = np.argsort(-scores, kind="stable")
+    new = np.zeros(len(order), dtype=np.int64)
+    new[np.unique(unit[order], return_index=True)[1]] = 1
+    last = np.flatnonzero(np.append(np.diff(scores[order]) != 0, True))
+    seen = np.cumsum(new)[last].astype(np.float64)
+    counted: FloatArray = seen[_reaching(score_groups(labels, scores).tp, grid)]
+    return counted

@@ -171,8 +171,8 @@ def _record(row: Estimate, *, signed: bool = False) -> dict[str, Any]:
 
 
 def _width(text: str) -> int:
-    """Return about how many pixels a text takes at size 11: digits are wider than brackets."""
-    return round(sum(3.3 if c in " .,[]" else 6.3 for c in text))
+    """Return about how many pixels a text takes at size 11, in a wide face such as DejaVu Sans."""
+    return round(sum(4.3 if c in " .,[]" else 9.2 if c in "+−=" else 7.0 for c in text))
 
 
 def _span(rows: list[Estimate], reference: float | None, *, bars: bool) -> list[float]:
@@ -187,7 +187,8 @@ def _span(rows: list[Estimate], reference: float | None, *, bars: bool) -> list[
     low, high = min(found), max(found)
     room = 0.06 * (high - low) or 0.1 * abs(high) or 1.0
     if bars:
-        return [low - room if low < 0 else 0.0, high + room if high > 0 else 0.0]
+        # The longest bar ends before the edge, and zero is an edge unless bars go both ways.
+        return [low - room if low < 0 else 0.0, 0.0 if high <= 0 > low else high + room]
     # Shares stop at 0 and 1; room beyond them would suggest that there is more.
     left = 0.0 if low >= 0.0 > low - room else low - room
     right = 1.0 if high <= 1.0 < high + room else high + room

@@ -7,7 +7,7 @@ from eval_toolkit.report.cells import Block, Cell
 from eval_toolkit.report.words import number
 from eval_toolkit.runs import Run
 
-__all__ = ["bounds", "counted", "how", "kind_of", "notes", "said", "stopped"]
+__all__ = ["bounds", "counted", "how", "kind_of", "notes", "said", "stopped", "unknown"]
 
 _UNITS = {"task": "samples", "rollout": "seed prompts"}
 _SCORERS_NAMED = 3
@@ -15,7 +15,9 @@ _SCORERS_NAMED = 3
 
 def kind_of(run: Run) -> str:
     """Return "task", "rollout" or "rows"."""
-    return str(run.manifest.get("kind") or "rows")
+    config = run.manifest.get("config")
+    told = config.get("kind") if isinstance(config, Mapping) else None
+    return str(run.manifest.get("kind") or told or "rows")
 
 
 def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[str, Cell]]) -> str:
@@ -43,6 +45,9 @@ def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[str, 
     if cell.name.startswith("attack_success"):
         where = " on some branch" if cell.name == "attack_success_any" else ""
         return f"The target failed in {_with_ends(cell)} of conversations{where}"
+    if cell.name.startswith("failed_by_turn_"):
+        turn = cell.name.removeprefix("failed_by_turn_")
+        return f"The target had failed in {_with_ends(cell)} of conversations by turn {turn}"
     on = f" on {block.slice}" if kind_of(run) == "task" else ""
     return f"{cell.name} {_with_ends(cell)}{on}"
 
@@ -71,7 +76,8 @@ def how(run: Run, cell: Cell | None, block: Block) -> str:
     if cell is not None and cell.confidence:
         made = f" ({cell.method})" if cell.method else ""
         parts.append(f"{100 * cell.confidence:g} % interval{made}")
-    return ", ".join(parts)
+    told = ", ".join(parts)
+    return told[:1].upper() + told[1:] if kind == "rollout" else told
 
 
 def _of_rollouts(config: Mapping[str, Any]) -> Iterator[str]:
@@ -93,7 +99,16 @@ def _of_rollouts(config: Mapping[str, Any]) -> Iterator[str]:
         yield "1 turn" if depth == 1 else f"up to {depth} turns"
 
 
-def bounds(cell: Cell | None) -> str:
+def unknown(cell: Cell | None, block: Block) -> str:
+    """Say why the number that people ask for first is not the one that is shown."""
+    asked = block.cells.get("attack_success")
+    if asked is None or cell is None or asked.status == "ok" or cell.name == asked.name:
+        return ""
+    why = f": {asked.reason}" if asked.reason else ""
+    return f"Whether it failed in the end is not known{why}"
+
+
+def bounds(run: Run, cell: Cell | None) -> str:
     """Say between which values the main number lies whatever the missing outcomes were."""
     if cell is None or cell.value is None:
         return ""
@@ -104,15 +119,18 @@ def bounds(cell: Cell | None) -> str:
     lacking = cell.n_errors or details.get("censored")
     if not lacking or len(known) < 2:
         return ""
-    told = f"{cell.n_errors:,} broke" if cell.n_errors else f"{lacking:,} were cut short"
+    what = {"task": "answer", "rollout": "conversation"}.get(kind_of(run), "row")
+    what += "" if lacking == 1 else "s"
+    cut = "was cut short" if lacking == 1 else "were cut short"
+    how_ended = "broke" if cell.n_errors else cut
     low, high = sorted(known)
     words = (
-        f"{told}, and what would have come of them is not known: in any case between "
-        f"{number(low)} and {number(high)}"
+        f"{lacking:,} {what} {how_ended}, and what would have come of that is not known: in any "
+        f"case between {number(low)} and {number(high)}"
     )
     outer = details.get("bounds_ci")
     if isinstance(outer, Sequence) and len(outer) == 2:
-        words += f", with chance [{number(outer[0])}, {number(outer[1])}]"
+        words += f"; allowing for chance too, [{number(outer[0])}, {number(outer[1])}]"
     return words
 
 

@@ -38,6 +38,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
             continue
         first = shown[0] if at and shown[0].has_both_classes else None
         figures += _figures(run, one, first, wanted, at, absent)
+    folded = bool(run.results.get("by_fold"))
     n_absent = [f"{one.name}: {one.n_absent:,} rows without a score are left out" for one in shown]
     return Section(
         id="curves",
@@ -47,6 +48,11 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         lead=_lead(shown),
         data={"figures": figures, "absent": absent},
         notes=[
+            *(
+                ["rows of all folds together, each scored by the fold it was left out of"]
+                if folded
+                else []
+            ),
             *(said for said, one in zip(n_absent, shown, strict=True) if one.n_absent),
             *left_out(subjects, shown),
         ],
@@ -110,7 +116,8 @@ def _band(
     make: Callable[..., CurveBand], one: Scored, wanted: Wanted, absent: list[str]
 ) -> CurveBand | None:
     """Return a band, or None where there are too few rows for one."""
-    draws = max(_LEAST_DRAWS, min(wanted.n_resamples, 500, _DRAWS // len(one.labels)))
+    most = max(_LEAST_DRAWS, min(500, _DRAWS // len(one.labels)))
+    draws = max(20, min(wanted.n_resamples, most))  # a band of fewer is refused
     try:
         return make(
             one.labels,

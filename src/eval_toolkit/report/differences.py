@@ -89,6 +89,7 @@ _EMPTY: dict[str, Any] = {
     "figures": [],
     "tables": [],
     "lists": [],
+    "remarks": [],
 }
 
 
@@ -118,8 +119,8 @@ def _section(
             "figures": list(_figures(anchor, result.cells, pair)) if wanted.charts else [],
             "tables": list(page.tables),
             "lists": disagreements(runs, pair, result.cells, wanted),
+            "remarks": list(dict.fromkeys(page.notes)),
         },
-        notes=page.notes,
     )
 
 
@@ -131,26 +132,15 @@ def _figures(
     if not known:
         return
     first = known[0]
-    by_metric = {
-        _named(cell, cells): cell for cell in cells if cell.slice == first.slice and cell.metric
-    }
-    by_slice = {
-        _where(cell, cells): cell for cell in cells if cell.metric == first.metric and cell.slice
-    }
+    own = [cell for cell in cells if cell.scorer == first.scorer]
+    by_metric = {cell.metric: cell for cell in own if cell.slice == first.slice}
+    by_slice = {cell.slice: cell for cell in own if cell.metric == first.metric}
     place = "" if first.slice in ("", "all") else f" on {first.slice}"
-    yield _forest(f"{anchor}-metrics", f"Every metric{place}", by_metric, pair)
+    several = len({cell.scorer for cell in cells}) > 1
+    whose = f" of {first.scorer}" if several else ""
+    yield _forest(f"{anchor}-metrics", f"Every metric{whose}{place}", by_metric, pair)
     if len(by_slice) > 1:
-        yield _forest(f"{anchor}-slices", f"{first.metric} by slice", by_slice, pair)
-
-
-def _named(cell: RunDifference, cells: Sequence[RunDifference]) -> str:
-    several = len({one.scorer for one in cells}) > 1
-    return f"{cell.metric} · {cell.scorer}" if several else cell.metric
-
-
-def _where(cell: RunDifference, cells: Sequence[RunDifference]) -> str:
-    several = len({one.scorer for one in cells}) > 1
-    return f"{cell.slice} · {cell.scorer}" if several else cell.slice
+        yield _forest(f"{anchor}-slices", f"{first.metric}{whose} by slice", by_slice, pair)
 
 
 def _forest(
@@ -196,35 +186,13 @@ def _overview(
 ) -> Section:
     """Return every later run against the first by one number, corrected for how many they are."""
     firsts = [_first(found) for found in results]
-    tested = [cell for cell in firsts if cell is not None and cell.p_value is not None]
-    holm = dict(
-        zip(
-            map(id, tested),
-            correct_p_values([cell.p_value or 0.0 for cell in tested], method="holm").tolist()
-            if tested
-            else [],
-            strict=True,
-        )
-    )
-    rows = []
-    for name, found, cell in zip(names[1:], results, firsts, strict=True):
-        if cell is None:
-            rows.append([name, *[""] * 5, "not compared" if isinstance(found, str) else "skipped"])
-            continue
-        adjusted = holm.get(id(cell))
-        rows.append(
-            [
-                name,
-                cell.metric if cell.slice in ("", "all") else f"{cell.metric}, {cell.slice}",
-                number(cell.delta, "+"),
-                ""
-                if cell.ci_low is None
-                else f"[{number(cell.ci_low, '+')}, {number(cell.ci_high, '+')}]",
-                p_value(cell.p_value),
-                p_value(adjusted),
-                _verdict(cell, adjusted),
-            ]
-        )
+    adjusted = _holm(firsts)
+    rows = [
+        [name, *_told(cell, p)]
+        if cell is not None
+        else [name, *[""] * 5, "not compared" if isinstance(found, str) else "skipped"]
+        for name, found, cell, p in zip(names[1:], results, firsts, adjusted, strict=True)
+    ]
     header = ["run", "metric", "difference", "interval", "p", "p (Holm)", "it is"]
     values = {name: _drawable(cell) for name, cell in zip(names[1:], firsts, strict=True) if cell}
     return Section(
@@ -241,6 +209,29 @@ def _overview(
         },
         notes=["the sections below correct for the number of slices, not for the number of runs"],
     )
+
+
+def _holm(cells: Sequence[RunDifference | None]) -> list[float | None]:
+    """Return p-values that know how many runs there are; None for what was not tested."""
+    p = [None if cell is None else cell.p_value for cell in cells]
+    known = [one for one in p if one is not None]
+    corrected = iter(correct_p_values(known, method="holm").tolist() if known else [])
+    return [None if one is None else next(corrected) for one in p]
+
+
+def _told(cell: RunDifference, adjusted: float | None) -> list[str]:
+    where = "" if cell.slice in ("", "all") else f", {cell.slice}"
+    ends = (
+        "" if cell.ci_low is None else f"[{number(cell.ci_low, '+')}, {number(cell.ci_high, '+')}]"
+    )
+    return [
+        f"{cell.metric}{where}",
+        number(cell.delta, "+"),
+        ends,
+        p_value(cell.p_value),
+        p_value(adjusted),
+        _verdict(cell, adjusted),
+    ]
 
 
 def _verdict(cell: RunDifference, adjusted: float | None) -> str:

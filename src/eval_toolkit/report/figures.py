@@ -23,7 +23,14 @@ _CONFIG: dict[str, Any] = {
         "labelFontSize": 12,
         "titleFontSize": 12,
     },
-    "legend": {"labelColor": "var(--c-ink)", "titleColor": "var(--c-muted)", "labelFontSize": 12},
+    "legend": {
+        "labelColor": "var(--c-ink)",
+        "titleColor": "var(--c-muted)",
+        "labelFontSize": 12,
+        "orient": "top",
+        "direction": "horizontal",
+        "title": None,
+    },
     "text": {"color": "var(--c-ink)"},
     "title": {"color": "var(--c-ink)"},
     "header": {"labelColor": "var(--c-ink)", "titleColor": "var(--c-muted)"},
@@ -36,12 +43,13 @@ STILL_WIDTH = 560
 
 def themed(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return a Vega-Lite specification whose colours are CSS variables of the page."""
-    from eval_toolkit.plots.style import NEUTRALS, PALETTE
+    from eval_toolkit.plots.style import NEUTRALS, PALETTE, PLOT_STYLE
 
     known = {**PALETTE, **NEUTRALS}
     names = {colour.lower(): f"var(--c-{name})" for name, colour in known.items()}
-    shown = _coloured(dict(spec), names)
-    shown["config"] = _merged(shown.get("config") or {}, _CONFIG)
+    shown: dict[str, Any] = _coloured(dict(spec), names)
+    style = _merged(_coloured(dict(PLOT_STYLE), names), shown.get("config") or {})
+    shown["config"] = _merged(style, _CONFIG)
     shown.pop("$schema", None)  # an address; the script is told that this is Vega-Lite
     return shown
 
@@ -95,9 +103,10 @@ def drawn(
     from markupsafe import Markup
 
     convert = _optional.require("vl_convert", feature="charts in reports", extra="report")
-    spec = themed(chart.to_dict())
+    given = chart.to_dict(validate=False)  # our own chart: checking it takes longer than drawing it
+    spec = themed(given)
     spec.pop("title", None)  # the page has it
-    still = {**spec, "$schema": chart.to_dict().get("$schema", ""), "width": STILL_WIDTH}
+    still = {**spec, "$schema": given.get("$schema", ""), "width": STILL_WIDTH}
     svg = convert.vegalite_to_svg(still)
     wide = "hconcat" in spec or "facet" in spec or "vconcat" in spec
     live = spec if wide else {**spec, "width": "container"}

@@ -1,6 +1,7 @@
 """The answer first: the number that speaks for the run, a few more, and every metric below them."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from eval_toolkit.report import answering
@@ -16,7 +17,11 @@ _FIRST = (
     *("pr_auc", "roc_auc"),
 )
 """What people ask for first, where a run has it; else its first metric with a value."""
+_REFUSALS = ("refused_first", "refusal_rate")
+_BY_TURN = re.compile("failed_by_turn_[0-9]+")
 _TILES = 4
+_INLINE = 60
+"""Characters of a reason that stand in the table; a longer one is a note below it."""
 _OF_ROLLOUTS = (
     *("attack_success_own", "unprovoked_success", "unsafe_refusal", "over_refusal"),
     *("refused_first", "refusal_rate", "probe_flagged"),
@@ -32,7 +37,8 @@ def build(run: Run, wanted: Wanted) -> Section | None:
     cell = main_cell(block)
     scorers = [one for one in blocks_of(run) if one.slice == block.slice]
     broken = list(dict.fromkeys(name for one in scorers for name in _broken(one)))
-    reasons = _Reasons(scorers)
+    groups = grouped(run, scorers)
+    reasons = _Reasons(scorers, groups)
     return Section(
         id="headline",
         menu="Answer",
@@ -41,15 +47,15 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         data={
             "said": answering.said(run, cell, block, _main_cells(scorers, cell)),
             "how": answering.how(run, cell, block),
-            "bounds": answering.bounds(cell),
+            "bounds": answering.bounds(run, cell),
+            "unknown": answering.unknown(cell, block),
             "stopped": answering.stopped(run.results),
             "bug": bool(broken),
-            "tiles": list(_tiles(run, block, cell, several=len(scorers) > 1)),
-            "groups": [_shown(group, scorers, reasons) for group in grouped(run, scorers)],
+            "tiles": _tiles(run, block, cell, several=len(scorers) > 1),
+            "groups": [_shown(group, scorers, reasons) for group in groups],
             "scorers": [one.scorer for one in scorers],
             "several": len(scorers) > 1,
             "skipped": [(one.scorer, one.skipped) for one in scorers if one.skipped],
-            "reasons": reasons.listed,
         },
         notes=[
             *([f"{_some(broken)}: an exception, not a result; look into it"] if broken else []),
@@ -77,9 +83,15 @@ def main_cell(block: Block) -> Cell | None:
     >>> main_cell(Block(slice="all", scorer="m", n=2, n_positive=None, cells=cells)).name
     'exact_match'
     """
-    named = [block.cells[name] for name in _FIRST if name in block.cells]
-    ok = [cell for cell in (*named, *block.cells.values()) if _has_value(cell)]
-    return next(iter([*ok, *named, *block.cells.values()]), None)
+    cells = block.cells
+    named = [cells[name] for name in _FIRST if name in cells]
+    others = list(cells.values())
+    if "attack_success" in cells:
+        # Where a budget ended conversations, the last turn that all were seen in says most.
+        by_turn = sorted(filter(_BY_TURN.fullmatch, cells), key=lambda name: -int(name[15:]))
+        others = [cells[name] for name in (*by_turn, *_REFUSALS) if name in cells]
+    ok = [cell for cell in (*named, *others) if _has_value(cell)]
+    return next(iter([*ok, *named, *cells.values()]), None)
 
 
 def _has_value(cell: Cell) -> bool:
@@ -107,65 +119,80 @@ def _main_cells(scorers: Sequence[Block], cell: Cell | None) -> list[tuple[str, 
     )
 
 
-def _tiles(
-    run: Run, block: Block, cell: Cell | None, *, several: bool
-) -> Iterator[dict[str, Any]]:
-    """Yield the next few numbers people ask for; with several scorers the table says it better."""
-    if not several:
-        first = _OF_ROLLOUTS if answering.kind_of(run) == "rollout" else ()
-        asked = [name for name in first if name in block.cells]
-        rest = [] if first else [name for name in block.cells if not name.endswith("_macro")]
-        shown = [
-            block.cells[name]
-            for name in (*asked, *rest)
-            if cell is not None and name != cell.name and _has_value(block.cells[name])
-        ]
-        for one in shown[: _TILES - 1]:
-            yield {"name": one.name, "cell": one, "meaning": meaning_of(one.name)}
-    yield from answering.counted(run, cell, block)
+def _tiles(run: Run, block: Block, cell: Cell | None, *, several: bool) -> list[dict[str, Any]]:
+    """Return the next few numbers people ask for; with several scorers the table says it better."""
+    counts = list(answering.counted(run, cell, block))
+    if several or cell is None:
+        return counts if len(counts) > 1 else []
+    if answering.kind_of(run) == "rollout":
+        order = [name for name in _OF_ROLLOUTS if name in block.cells]
+    else:
+        own = [name for name in block.cells if not name.endswith("_macro")]
+        order = sorted(own, key=lambda name: "@" in name or "^" in name)
+    cells = [block.cells[name] for name in order if name != cell.name]
+    tiles: list[dict[str, Any]] = [
+        {"name": one.name, "cell": one, "meaning": meaning_of(one.name)}
+        for one in cells
+        if _has_value(one)
+    ]
+    shown = [*tiles[: _TILES - 1], *counts]
+    return shown if len(shown) > 1 else []
 
 
 class _Reasons:
-    """What is said about several metrics is said once, below the tables."""
+    """What is long or said about several metrics stands once, below the table it is first in."""
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
+    def __init__(self, blocks: Sequence[Block], groups: Sequence[Group]) -> None:
         found: dict[str, list[str]] = {}
-        for block in blocks:
-            for cell in block.cells.values():
+        for name in (name for group in groups for name in group.names):
+            for cell in (block.cells[name] for block in blocks if name in block.cells):
                 if cell.reason:
-                    found.setdefault(cell.reason, []).append(cell.name)
-        shared = [(why, dict.fromkeys(names)) for why, names in found.items() if len(names) > 1]
-        self._numbers = {reason: at + 1 for at, (reason, _) in enumerate(shared)}
-        self.listed = [{"reason": why, "names": _some(list(names), 4)} for why, names in shared]
+                    found.setdefault(cell.reason, []).append(name)
+        self._names = {
+            why: list(dict.fromkeys(names))
+            for why, names in found.items()
+            if len(names) > 1 or len(why) > _INLINE
+        }
+        self._numbers = {reason: at + 1 for at, reason in enumerate(self._names)}
 
     def number_of(self, cell: Cell) -> int | None:
         return self._numbers.get(cell.reason)
 
+    def first_in(self, group: Group) -> list[dict[str, Any]]:
+        """Return the notes that belong below a group's table."""
+        return [
+            {"at": self._numbers[why], "reason": why, "names": _some(names, 4)}
+            for why, names in self._names.items()
+            if names[0] in group.names
+        ]
+
 
 def _shown(group: Group, blocks: Sequence[Block], reasons: _Reasons) -> dict[str, Any]:
     """Return a group of metrics as rows of a table, errors first."""
-    rows = []
-    for name in group.names:
-        cells = [block.cells.get(name) for block in blocks]
-        known = [cell for cell in cells if cell is not None]
-        rows.append(
-            {
-                "name": name,
-                "meaning": meaning_of(name),
-                "cells": cells,
-                "first": known[0],
-                "notes": [None if cell is None else reasons.number_of(cell) for cell in cells],
-                "bug": any(cell.status == "error" for cell in known),
-            }
-        )
+    rows = [_row(name, blocks, reasons) for name in group.names]
     rows.sort(key=lambda row: not row["bug"])
+    first: list[Cell] = [row["first"] for row in rows]
     return {
         "title": group.title,
         "lead": group.lead,
         "open": group.open or any(row["bug"] for row in rows),
         "rows": rows,
+        "reasons": reasons.first_in(group),
         "counts": {
-            "failed": any(row["first"].n_errors for row in rows),
-            "skipped": any(row["first"].n_skipped for row in rows),
+            "failed": any(cell.n_errors for cell in first),
+            "skipped": any(cell.n_skipped for cell in first),
         },
+    }
+
+
+def _row(name: str, blocks: Sequence[Block], reasons: _Reasons) -> dict[str, Any]:
+    cells = [block.cells.get(name) for block in blocks]
+    known = [cell for cell in cells if cell is not None]
+    return {
+        "name": name,
+        "meaning": meaning_of(name),
+        "cells": cells,
+        "first": known[0],
+        "notes": [None if cell is None else reasons.number_of(cell) for cell in cells],
+        "bug": any(cell.status == "error" for cell in known),
     }

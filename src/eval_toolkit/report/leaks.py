@@ -166,21 +166,32 @@ def _shown(run: Run, found: Mapping[str, Any], wanted: Wanted) -> dict[str, Any]
 
 
 def _examples(evidence: Mapping[str, Any]) -> Iterator[tuple[list[_Place], str]]:
-    """Yield the rows of each example that the evidence names, and a word about them."""
+    """Yield the rows of each example that the evidence names, and a word about them.
+
+    Evidence is what a check wrote, also one of somebody else's: what does not read as rows of a
+    split is passed over.
+    """
+    for places, said in _named(evidence):
+        known = [place for place in places if place is not None]
+        if known and len(known) == len(places):
+            yield known, said
+
+
+def _named(evidence: Mapping[str, Any]) -> Iterator[tuple[list[_Place | None], str]]:
     for entry in _listed(evidence, "across_splits"):
-        copy = entry.get("copy_of")
-        if isinstance(copy, Mapping):
-            yield [_place(entry), _place(copy)], "across splits"
+        yield [_place(entry), _place(entry.get("copy_of"))], "across splits"
     for key in ("dropped_pairs_by_split", "collisions_by_split", "pairs"):
         by_split = evidence.get(key)
         for split, pairs in by_split.items() if isinstance(by_split, Mapping) else ():
-            for pair in pairs:
-                if isinstance(pair, list) and len(pair) == 2:
-                    yield [(str(split), int(row)) for row in pair], f"within {split}"
+            for pair in pairs if isinstance(pairs, list) else ():
+                rows = pair if isinstance(pair, list) else [pair]
+                yield [_place({"split": split, "row": row}) for row in rows], f"within {split}"
     for entry in _listed(evidence, "conflicts"):
-        rows = [one for one in entry.get("rows", ()) if isinstance(one, Mapping)]
-        labels = " and ".join(map(str, entry.get("labels", ())[:4]))
-        yield [_place(one) for one in rows], f"labels {labels}"
+        labels = entry.get("labels")
+        told = " and ".join(map(str, labels[:4])) if isinstance(labels, list) else ""
+        listed = entry.get("rows")
+        places = [_place(one) for one in listed] if isinstance(listed, list) else []
+        yield places, f"labels {told}"
     for entry in _listed(evidence, "rows"):
         share = entry.get("share")
         said = f"{share:.0%} of its n-grams" if isinstance(share, int | float) else ""
@@ -192,8 +203,14 @@ def _listed(evidence: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     return [one for one in entries if isinstance(one, Mapping)] if isinstance(entries, list) else []
 
 
-def _place(entry: Mapping[str, Any]) -> _Place:
-    return str(entry.get("split", "")), int(entry.get("row", 0))
+def _place(entry: Any) -> _Place | None:
+    """Return the split and the row that an entry names."""
+    if not isinstance(entry, Mapping) or "split" not in entry:
+        return None
+    row = entry.get("row")
+    if isinstance(row, bool) or not isinstance(row, int) or not 0 <= row < 2**63:
+        return None
+    return str(entry["split"]), row
 
 
 def _told(run: Run, examples: Sequence[tuple[list[_Place], str]]) -> list[dict[str, Any]]:

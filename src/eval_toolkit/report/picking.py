@@ -93,8 +93,8 @@ def _picked(
         raise ArtifactError(f"{run.path}: the run was written without {name}")
     wanted = {column: sorted(set(values)) for column, values in where.items()}
     if not all(wanted.values()):
-        names = (*described["texts"], *described["numbers"])
-        return {column: np.empty(0, dtype=object) for column in names}
+        every = (*described["texts"], *described["numbers"])
+        return {column: np.empty(0, dtype=object) for column in every}
     given = list(columns)
     read = _tables.read_table(
         run.path / name,

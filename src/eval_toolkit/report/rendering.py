@@ -10,6 +10,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from eval_toolkit.artifacts import sanitize_for_json
+from eval_toolkit.report.meaning import meaning, numeric
 from eval_toolkit.report.pages import Table
 from eval_toolkit.report.words import number, p_value, visible
 
@@ -19,15 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["asset", "chart_library", "content_policy", "environment", "json_script", "stylesheet"]
 
-_NUMERIC = re.compile(
-    r"[-+−]?[\d,]*\.?\d+(?:e[-+]?\d+)?\s*%?(?:\s*\[[^\]]*\])?|<0\.001|\[[-+\d.,\s]*\]|[-+]?\d+ of \d+"
-)
-_STATES = {
-    "error": "status-error",
-    "skipped": "status-skipped",
-    "better": "better",
-    "worse": "worse",
-}
+_CLASSES = {"good": "better", "bad": "worse", "error": "status-error", "skipped": "status-skipped"}
 
 
 def asset(name: str) -> str:
@@ -88,17 +81,12 @@ def json_script(payload: Any) -> "Markup":
 
 def numeric_columns(table: Table) -> frozenset[int]:
     """Return the columns of a table that hold numbers, which are aligned to the right."""
-    found = set()
-    for column in range(len(table.header)):
-        cells = [row[column] for row in table.rows if column < len(row) and row[column]]
-        if cells and all(_NUMERIC.fullmatch(str(cell).strip()) for cell in cells):
-            found.add(column)
-    return frozenset(found)
+    return frozenset(at for at, number in enumerate(numeric(table)) if number)
 
 
 def state_class(text: object) -> str:
     """Return the class of a cell of words: states and verdicts look like what they are."""
-    return _STATES.get(str(text).split(":")[0].strip(), "words" if len(str(text)) > 24 else "")
+    return _CLASSES.get(meaning(str(text)), "words" if len(str(text)) > 24 else "")
 
 
 @functools.cache

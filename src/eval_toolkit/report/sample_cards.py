@@ -1,7 +1,7 @@
 """One sample of a task as a page shows it: what was asked, what was answered, what it came to."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from eval_toolkit.errors import ArtifactError
@@ -56,9 +56,7 @@ def cards_at(run: Run, records: Records, places: Iterable[int]) -> list[dict[str
     cards = []
     for at in chosen:
         key = (str(records.unit_id[at]), int(records.attempt[at]))
-        cards.append(
-            _card(records, at, found.get(key), asked.get(key, []), judged.get(key, []))
-        )
+        cards.append(_card(records, at, found.get(key), asked.get(key, []), judged.get(key, [])))
     return cards
 
 
@@ -71,14 +69,14 @@ def _card(
 ) -> dict[str, Any]:
     several = len(records.attempt) > 1 and int(records.attempt.max()) > 1
     response = None if answer is None else answer.response
-    scored = isinstance(response, RawLoglikelihood)
+    scored = response if isinstance(response, RawLoglikelihood) else None
     return {
         "unit": str(records.unit_id[at]),
         "attempt": int(records.attempt[at]) if several else None,
         "parts": [f"{name}: {values[at]}" for name, values in records.slices.items()],
         "prompts": [_prompt(outcome) for outcome in asked],
-        "choices": _choices(records, at, answer, response) if scored else None,
-        "text": None if response is None or scored else getattr(response, "text", ""),
+        "choices": None if scored is None else _choices(records, at, answer, scored),
+        "text": None if response is None or scored is not None else getattr(response, "text", ""),
         "finish": getattr(response, "finish_reason", None),
         "error": _error(answer),
         "grades": list(_grades(records, at)),
@@ -118,14 +116,18 @@ def _error(answer: Outcome | None) -> str:
 
 
 def _grades(records: Records, at: int) -> Iterator[dict[str, Any]]:
+    """Yield the grades; columns without one for the same reason share a line."""
+    absent: dict[tuple[str, str], list[str]] = {}
     for name, values in records.columns.items():
         status = str(records.status[name][at])
-        yield {
-            "name": name,
-            "status": status,
-            "value": f"{float(values[at]):.4g}" if status == "ok" else None,
-            "reason": str(records.reason[name][at]) if name in records.reason else "",
-        }
+        reason = str(records.reason[name][at]) if name in records.reason else ""
+        if status == "ok":
+            value = f"{float(values[at]):.4g}"
+            yield {"names": [name], "status": status, "value": value, "reason": reason}
+        else:
+            absent.setdefault((status, reason), []).append(name)
+    for (status, reason), names in absent.items():
+        yield {"names": names, "status": status, "value": None, "reason": reason}
 
 
 def _verdict(outcome: Outcome) -> dict[str, Any]:
@@ -207,9 +209,7 @@ def _value(records: Records, name: str, at: int) -> float | None:
     return float(records.columns[name][at])
 
 
-def _right(
-    records: Records, at: int, numbers: Sequence[float], taken: int | None
-) -> int | None:
+def _right(records: Records, at: int, numbers: Sequence[float], taken: int | None) -> int | None:
     """Return which choice is right where the grades tell: references are not stored.
 
     The choice that was taken where it counts as right; else the one whose log-likelihood is that of

@@ -1,11 +1,12 @@
 """Samples of a task to read: wrong ones that the model was sure of, errors, and some right ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit.report.answering import kind_of
 from eval_toolkit.report.cells import Block, Cell, main_block
 from eval_toolkit.report.headline import main_cell
 from eval_toolkit.report.sample_cards import cards_at
@@ -19,7 +20,7 @@ __all__ = ["build"]
 def build(run: Run, wanted: Wanted) -> Section | None:
     """Return the section; None for a run that asked no model."""
     block = main_block(run)
-    if run.manifest.get("kind") != "task" or block is None:
+    if kind_of(run) != "task" or block is None:
         return None
     if (block.slice, block.scorer) not in run.subjects:
         return None
@@ -32,7 +33,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         one["cards"] = [cards[at] for at in one.pop("places")]
         for card in one["cards"]:
             card["verdict"] = one["verdict"]
-            card["main"] = next((g for g in card["grades"] if g["name"] == column), None)
+            card["main"] = next((g for g in card["grades"] if column in g["names"]), None)
     scored = any(card["choices"] for card in cards.values())
     return Section(
         id="samples",
@@ -104,7 +105,7 @@ def _lists(records: Records, column: str, up: bool, limit: int) -> list[dict[str
                 "title": title,
                 "verdict": verdict if is_binary or name not in order else "",
                 "said": _said(len(found), shares[name], how),
-                "places": found[: shares[name]].tolist(),
+                "places": found[: shares[name]],
             }
         )
     return lists
@@ -118,13 +119,20 @@ def _sureness(records: Records) -> FloatArray:
     return np.where(known, np.nan_to_num(records.columns["margin"]), 0.0)
 
 
-def _ranked(records: Records, places: IntArray, *keys: FloatArray) -> IntArray:
-    """Return places by keys, then by unit: the same whatever the order they were written in."""
-    units = records.unit_id[places].astype(str)
-    ranked: IntArray = places[
-        np.lexsort((records.attempt[places], units, *(key[places] for key in reversed(keys))))
-    ]
-    return ranked
+def _ranked(records: Records, places: IntArray, *keys: FloatArray) -> list[int]:
+    """Return places by keys, then by unit: the same whatever the order they were written in.
+
+    One attempt at each unit comes before a second at any: they are often the same.
+    """
+    seen: set[str] = set()
+    first: list[int] = []
+    again: list[int] = []
+    # Records are sorted by unit and attempt, and a sort is stable.
+    for at in sorted(places.tolist(), key=lambda at: tuple(key[at] for key in keys)):
+        unit = records.unit_id[at]
+        (again if unit in seen else first).append(at)
+        seen.add(unit)
+    return [*first, *again]
 
 
 def _shares(counts: Mapping[str, int], limit: int) -> dict[str, int]:
@@ -140,5 +148,5 @@ def _shares(counts: Mapping[str, int], limit: int) -> dict[str, int]:
 
 def _said(n: int, shown: int, how: str) -> str:
     order = f", {how}" if how else ""
-    count: Sequence[str] = [f"{min(n, shown):,} of {n:,} are shown" if n > shown else f"all {n:,}"]
-    return f"{count[0]}{order}"
+    count = f"{shown:,} of {n:,} are shown" if n > shown else f"all {n:,}"
+    return f"{count}{order}"

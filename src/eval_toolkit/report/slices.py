@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from eval_toolkit.report.cells import Block, Cell, blocks_of, main_block
+from eval_toolkit.report.folds import fold_blocks
 from eval_toolkit.report.headline import main_cell
 from eval_toolkit.report.pages import Table
 from eval_toolkit.report.sections import Figure, Section, Wanted
@@ -30,19 +31,17 @@ class _Row:
 
 def build(run: Run, wanted: Wanted) -> Section | None:
     """Return the section; None where a run has one slice without parts."""
-    whole = main_block(run)
-    if whole is None:
-        return None
     blocks = parts_of(run)
     if len({block.slice for block in blocks}) < 2:
         return None
+    whole = main_block(run) or blocks[0]
     scorers = list(dict.fromkeys(block.scorer for block in blocks))
     figures: list[Figure] = []
     tables: list[Table] = []
     notes: list[str] = []
     for scorer in scorers[:MAX_SCORERS]:
         own = [block for block in blocks if block.scorer == scorer]
-        rows = _rows(own, run)
+        rows = _rows(own, _main_name(whole))
         shown = _most_useful(rows, wanted.n_samples)
         name = rows[0].cell.name
         if len(shown) < len(rows):
@@ -58,13 +57,13 @@ def build(run: Run, wanted: Wanted) -> Section | None:
     if len(scorers) > MAX_SCORERS:
         notes.append(f"not shown, to keep the page short: {', '.join(scorers[MAX_SCORERS:])}")
     main = _main_name(whole)
-    n_slices = len({block.slice for block in blocks})
+    what = "fold" if run.results.get("by_fold") else "slice"
     return Section(
         id="slices",
         menu="Slices",
-        title=f"{main} by slice" if main else "By slice",
+        title=f"{main} by {what}" if main else f"By {what}",
         template="slices.html",
-        lead=_lead(blocks, main, n_slices),
+        lead=_lead(blocks, main, what),
         data={"figures": figures, "tables": tables, "absent": list(_absent(blocks, main))},
         notes=notes,
     )
@@ -73,8 +72,10 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 def parts_of(run: Run) -> list[Block]:
     """Return every slice and scorer, and the named parts of each slice below it.
 
-    Subjects of a task and categories of rollouts are parts, too.
+    Subjects of a task and categories of rollouts are parts, too; of a run over folds every fold is.
     """
+    if folds := fold_blocks(run):
+        return folds
     by_slice = run.results.get("by_slice") or {}
     blocks = [_with_failure(block, by_slice[block.slice]) for block in blocks_of(run)]
     for slice_name, entry in by_slice.items():
@@ -114,10 +115,8 @@ def _main_name(whole: Block) -> str:
     return "" if cell is None else cell.name
 
 
-def _rows(blocks: Sequence[Block], run: Run) -> list[_Row]:
+def _rows(blocks: Sequence[Block], main: str) -> list[_Row]:
     """Return one row per slice, with why there is no value where there is none."""
-    whole = main_block(run)
-    main = "" if whole is None else _main_name(whole)
     own = [block for block in blocks if main in block.cells]
     if not own:  # this scorer has other metrics
         first = next((block for block in blocks if block.cells and "" not in block.cells), None)
@@ -222,19 +221,23 @@ def _absent(blocks: Sequence[Block], main: str) -> Iterator[dict[str, str]]:
         yield {"status": status, "reason": reason, "slices": shown + more}
 
 
-def _lead(blocks: Sequence[Block], main: str, n_slices: int) -> str:
+def _lead(blocks: Sequence[Block], main: str, what: str) -> str:
     """Name the slices at both ends; intervals say how far that can be trusted."""
+    parts = [block for block in blocks if block.slice != blocks[0].slice]
+    n = len({block.slice for block in parts})
     known = [
-        (block.cells[main].value, block.slice)
-        for block in blocks[1:]
-        if main in block.cells
-        and block.cells[main].status == "ok"
-        and block.cells[main].value is not None
+        (cell.value, block.slice)
+        for block in parts
+        if block.scorer == blocks[0].scorer
+        and (cell := block.cells.get(main)) is not None
+        and cell.status == "ok"
+        and cell.value is not None
     ]
     if len(known) < 2:
-        return f"{n_slices} slices."
+        return f"{blocks[0].slice} and {n} {what}{'s' if n != 1 else ''}."
     low, high = min(known), max(known)
     return (
-        f"{n_slices} slices, from {number(low[0])} on {low[1]} to {number(high[0])} on {high[1]}. "
-        "Slices are small: look at the intervals before calling one better."
+        f"{blocks[0].slice} and {n} {what}s: {blocks[0].scorer} goes from {number(low[0])} on "
+        f"{low[1]} to {number(high[0])} on {high[1]}. A {what} is small: look at the intervals "
+        "before calling one better."
     )

@@ -1,11 +1,195 @@
-"""survived."""
+"""When the target failed: the share that had not, turn by turn, and by which attack."""
 
-from eval_toolkit.report.sections import Section, Wanted
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eval_toolkit._tables.sources import connection, plain_errors
+from eval_toolkit.errors import EvalToolkitError
+from eval_toolkit.report.pages import Table
+from eval_toolkit.report.sections import Figure, Section, Wanted
+from eval_toolkit.report.words import number
+from eval_toolkit.rollouts.turns import TURNS
 from eval_toolkit.runs import Run
 
 __all__ = ["build"]
 
+_CURVES = {
+    "survival": ("Conversations without a failure", "Share without a failure"),
+    "survival_own": (
+        "The same, failures by more than the tester's words alone",
+        "Share without a failure of its own",
+    ),
+}
+
 
 def build(run: Run, wanted: Wanted) -> Section | None:
-    """Return the section."""
-    return None
+    """Return the section; None for a run without turns to fail in."""
+    stored = (run.results_full or {}).get("rollouts")
+    if not isinstance(stored, Mapping) or "survival" not in stored:
+        return None
+    figures: list[Figure] = []
+    tables: list[Table] = []
+    notes: list[str] = []
+    for name, (title, label) in _CURVES.items():
+        curve = stored.get(name)
+        if not isinstance(curve, Mapping):
+            continue
+        if curve.get("status") != "ok" or not curve.get("times"):
+            notes.append(f"no curve of {title.lower()}: {curve.get('reason') or 'nobody was seen'}")
+            continue
+        if wanted.charts:
+            figures.append(_figure(curve, title, label, name))
+        else:
+            tables.append(_curve_table(curve, title))
+    curve = stored["survival"]
+    ok = isinstance(curve, Mapping) and curve.get("status") == "ok"
+    return Section(
+        id="survived",
+        menu="Survival",
+        title="When did the target fail?",
+        template="survived.html",
+        lead=_lead(curve) if ok else "",
+        data={
+            "figures": figures,
+            "tables": [*tables, *_by_turn(stored, run), *_by_attack(run)],
+            "absent": notes,
+        },
+        notes=_notes(curve) if ok else [],
+    )
+
+
+def _figure(curve: Mapping[str, Any], title: str, label: str, name: str) -> Figure:
+    from eval_toolkit.plots import plot_survival
+    from eval_toolkit.report.figures import drawn
+
+    level = 100 * float(curve.get("confidence") or 0.95)
+    return drawn(
+        plot_survival(curve, value_label=label),
+        anchor=name.replace("_", "-"),
+        title=title,
+        caption=f"Kaplan–Meier, pointwise {level:g} % band; below, how many were still at risk.",
+        table=_curve_table(curve, ""),
+    )
+
+
+def _curve_table(curve: Mapping[str, Any], title: str) -> Table:
+    names = ("times", "n_at_risk", "n_events", "survival", "ci_low", "ci_high")
+    rows = [
+        [
+            _count(time),
+            _count(at_risk),
+            _count(events),
+            number(1.0 - value),
+            f"[{number(1.0 - high)}, {number(1.0 - low)}]",
+            number(value),
+        ]
+        for time, at_risk, events, value, low, high in zip(
+            *(curve[name] for name in names), strict=True
+        )
+    ]
+    header = ["turn", "at risk", "failed here", "failed by then", "interval", "not failed"]
+    return Table(header, rows, title)
+
+
+def _count(value: float) -> str:
+    """Return a number of conversations; on trees they are weighted, and may be no whole number."""
+    return f"{value:,.2f}".removesuffix(".00")
+
+
+def _lead(curve: Mapping[str, Any]) -> str:
+    """Say how many had failed after the first turn and after the last one that was seen."""
+    times, held = list(curve["times"]), list(curve["survival"])
+    first = f"By turn {_count(times[0])} the target had failed in {number(1.0 - held[0])}"
+    if len(times) == 1:
+        return f"{first} of conversations."
+    last = f"by turn {_count(times[-1])} in {number(1.0 - held[-1])} of conversations"
+    half = next((time for time, share in zip(times, held, strict=True) if share <= 0.5), None)
+    median = "" if half is None else f" Half of them had failed by turn {_count(half)}."
+    return f"{first}, {last}.{median}"
+
+
+def _notes(curve: Mapping[str, Any]) -> list[str]:
+    notes = []
+    if curve.get("n_cut_short"):
+        notes.append(
+            f"{_count(curve['n_cut_short'])} conversations broke or were cut short; they count up "
+            "to where they were seen"
+        )
+    if curve.get("reason"):
+        notes.append(str(curve["reason"]))
+    if curve.get("policy") and curve["policy"] != "expectation":
+        notes.append(f"trees count by the policy {curve['policy']}")
+    return notes
+
+
+def _by_turn(stored: Mapping[str, Any], run: Run) -> list[Table]:
+    """Return what happened in each turn, whatever happened before."""
+    turns = stored.get("turns")
+    if not isinstance(turns, list) or not turns:
+        return []
+    config = run.manifest.get("config") or {}
+    scorer = config.get("scored_by")
+    columns = {
+        "replies": "n",
+        "broke": "n_errors",
+        "share that failed": "event_rate",
+        f"mean {scorer}": f"{scorer}_mean",
+        "share that refused": "refusal_rate",
+        "echoes among failures": "echo_rate",
+        "empty": "n_empty",
+    }
+    rows = [
+        [str(turn.get("turn")), *(_cell(turn.get(key)) for key in columns.values())]
+        for turn in turns
+    ]
+    header = ["turn", *columns]
+    kept = [
+        at for at in range(len(header)) if at < 2 or any(row[at] not in ("", "0") for row in rows)
+    ]
+    shown = [[row[at] for at in kept] for row in rows]
+    return [Table([header[at] for at in kept], shown, "Turn by turn, whatever happened before")]
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return ""
+    return f"{value:,}" if isinstance(value, int) else number(value)
+
+
+def _by_attack(run: Run) -> list[Table]:
+    """Return how often each attack got through, where there were several."""
+    counts = _counts_by_attack(run)
+    if len(counts) < 2:
+        return []
+    rows = [
+        [name or "(none)", f"{n:,}", f"{scored:,}", f"{failed:,}", _share(failed, scored)]
+        for name, n, scored, failed in counts
+    ]
+    header = ["attack", "probes", "scored", "failed", "share that failed"]
+    return [Table(header, rows, "By attack, over all turns")]
+
+
+def _share(part: int, of: int) -> str:
+    """Return a share with its interval; probes of one conversation are not independent."""
+    return number(part / of) if of else ""
+
+
+def _counts_by_attack(run: Run) -> Sequence[tuple[str, int, int, int]]:
+    if TURNS not in run.manifest["artifacts"]:
+        return []
+    import glob
+
+    path = run.path / TURNS
+    try:
+        with connection() as con, plain_errors(path):
+            found = con.execute(
+                "SELECT attack, count(*), count(*) FILTER (event >= 0), count(*) FILTER (event = 1) "
+                "FROM read_parquet(?) WHERE node_id <> '' AND status <> 'ended' "
+                "GROUP BY attack ORDER BY attack",
+                [glob.escape(str(path))],
+            ).fetchall()
+    except EvalToolkitError:
+        return []
+    return [
+        (str(name or ""), int(n), int(scored), int(failed)) for name, n, scored, failed in found
+    ]

@@ -22,9 +22,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         return None
     shown = subjects[:MAX_SUBJECTS]
     share = max(1, wanted.n_samples // 2)
-    lists = [found for one in shown for found in _errors(run, one, share)]
-    for one, other in _pairs(shown):
-        lists.append(_disagreements(run, one, other, wanted.n_samples))
+    pairs = list(_pairs(shown))
     return Section(
         id="worst",
         menu="Worst errors",
@@ -33,7 +31,10 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         lead=""
         if run.inputs is not None
         else "The run holds no texts: store them with --text or inputs= to read them here.",
-        data={"lists": lists},
+        data={
+            "errors": [list(_errors(run, one, share)) for one in shown],
+            "disagreements": [_disagreements(run, *pair, wanted.n_samples) for pair in pairs],
+        },
         notes=left_out(subjects, shown),
     )
 
@@ -64,6 +65,7 @@ def _errors(run: Run, one: Scored, limit: int) -> Iterator[dict[str, Any]]:
         yield {
             "title": f"{title} of {one.name}",
             "said": _said(len(at), limit, told, title.lower()),
+            "wide": False,
             "scores": ["score"],
             "rows": _rows(run, one, ranked[:limit], [one.scores]),
         }
@@ -119,6 +121,7 @@ def _disagreements(run: Run, one: Scored, other: Scored, limit: int) -> dict[str
         "said": f"Rows whose {how}; {len(ranked):,} of {n:,} that differ are shown."
         if n
         else "They give every row the same score.",
+        "wide": True,
         "scores": [one.scorer, other.scorer],
         "rows": _rows(run, one, places[ranked], [one.scores, of_other]),
     }

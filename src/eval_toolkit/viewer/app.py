@@ -1,6 +1,5 @@
 """The web app: which address shows what, and what happens when it cannot be shown."""
 
-import functools
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from eval_toolkit import _optional
 from eval_toolkit.errors import ArtifactError, EvalToolkitError
 from eval_toolkit.viewer import rendering
-from eval_toolkit.viewer.security import Guard
+from eval_toolkit.viewer.security import HEADERS, Guard
 from eval_toolkit.viewer.state import NotFoundError, Viewer
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ ROUTES = (
     ("/runs/{key}/sample", "sample_page:show", "sample"),
     ("/runs/{key}/live", "live:show", "live"),
     ("/compare", "comparing:show", "compare"),
-    ("/compare/sample", "comparing:show_sample", "compare-sample"),
+    ("/compare/sample", "compared_sample:show", "compare-sample"),
 )
 """Address, module of this package and function in it, name. A function takes the request and
 returns a response; it is called in a thread of its own."""
@@ -83,7 +82,6 @@ def _endpoint(where: str) -> Any:
     """Return a handler that imports its module when it is first asked."""
     module, _, name = where.partition(":")
 
-    @functools.wraps(_endpoint, assigned=())
     def handle(request: "Request") -> "Response":
         show = getattr(import_module(f"eval_toolkit.viewer.{module}"), name)
         try:
@@ -122,7 +120,10 @@ def _no_such_page(request: "Request", error: Exception) -> "Response":
 
 
 def _unexpected(request: "Request", error: Exception) -> "Response":
-    return message(f"unexpected {type(error).__name__}: {error}", 500, bug=True)
+    response = message(f"unexpected {type(error).__name__}: {error}", 500, bug=True)
+    # This answer is given outside the guard, which adds them to every other.
+    response.headers.update({name.decode(): value.decode() for name, value in HEADERS.items()})
+    return response
 
 
 def _static(request: "Request") -> "Response":

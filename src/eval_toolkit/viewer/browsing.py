@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["address", "read_filter", "show", "shown_columns", "to_query"]
+__all__ = ["address", "read_filter", "show", "shown_columns", "to_query", "whole_number"]
 
 SIZES = (50, 100, 200)
 _COLUMNS_AT_MOST = 6
+_COLUMNS_BESIDE_TEXTS = 4
 _Q_AT_MOST = 500
 
 
@@ -40,7 +41,7 @@ def show(request: "Request") -> "Response":
     except TooLongError as error:
         order, stopped = [], str(error)
     n_pages = max(1, math.ceil(len(order) / size))
-    at = min(max(1, _whole(request.query_params.get("page")) or 1), n_pages)
+    at = min(max(1, whole_number(request.query_params.get("page")) or 1), n_pages)
     start = (at - 1) * size
     columns = shown_columns(shape, wanted)
     found = records_at(viewer.store, shape, order[start : start + size], columns)
@@ -142,7 +143,8 @@ def shown_columns(shape: Shape, wanted: Filter) -> list[str]:
     """Return the measured columns that a list shows: those asked about first."""
     first = [wanted.column, wanted.sort.removeprefix("-")]
     asked = [name for name in dict.fromkeys(first) if name in shape.columns]
-    return list(dict.fromkeys([*asked, *shape.columns]))[: max(_COLUMNS_AT_MOST, len(asked))]
+    most = _COLUMNS_BESIDE_TEXTS if shape.tables else _COLUMNS_AT_MOST
+    return list(dict.fromkeys([*asked, *shape.columns]))[:most]
 
 
 def _links(run: ListedRun, wanted: Filter, size: int, at: int, n_pages: int) -> dict[str, str]:
@@ -203,13 +205,13 @@ def _shown(value: float | None, whole: bool) -> str:
     return f"{value:.0f}" if whole and value is not None else number(value)
 
 
-def _whole(text: str | None) -> int | None:
+def whole_number(text: str | None) -> int | None:
     """Return a whole number that an address gives, or None; long ones are none."""
     return int(text) if text and len(text) <= 12 and text.isdecimal() and text.isascii() else None
 
 
 def _one_of(text: str | None, choices: Sequence[int]) -> int:
-    found = _whole(text)
+    found = whole_number(text)
     return found if found in choices and found is not None else choices[0]
 
 

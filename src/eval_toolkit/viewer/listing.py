@@ -134,6 +134,10 @@ def _listed(path: Path, folder: Path) -> ListedRun:
         if state == "complete":  # its files are whole, and yet this one cannot be read
             state, reason = "incomplete", str(error).removeprefix(f"{path}: ")
         return ListedRun(**least, state=state, reason=reason)
+    except (AttributeError, TypeError, ValueError, KeyError) as error:
+        # Results that nobody checked: one odd run must not keep the others from being listed.
+        reason = f"its results cannot be read: {type(error).__name__}: {error}"
+        return ListedRun(**least, state="incomplete", reason=reason)
 
 
 def _measured(run: Run) -> dict[str, Any]:
@@ -142,14 +146,19 @@ def _measured(run: Run) -> dict[str, Any]:
     cell = None if block is None else main_cell(block)
     blocks = blocks_of(run)
     names = dict.fromkeys(one.scorer for one in blocks)
+    for number in () if cell is None else (cell.value, cell.low, cell.high):
+        if not (number is None or isinstance(number, int | float)):
+            raise ValueError(f"{number!r:.60} is no number")
     n = cell.n_units if cell is not None else None
+    n = n if n is not None or block is None else block.n
     records = run.manifest["artifacts"].get(RECORDS)
+    n_rows = records.get("n_rows") if isinstance(records, Mapping) else None
     return {
         "subjects": ", ".join(names),
         "slice": block.slice if block is not None else "",
         "cell": cell,
-        "n": n if n is not None or block is None else block.n,
-        "n_records": records.get("n_rows") if isinstance(records, Mapping) else None,
+        "n": n if isinstance(n, int) else None,
+        "n_records": n_rows if isinstance(n_rows, int) else None,
         "manifest_hash": str(run.manifest.get("manifest_sha256") or ""),
     }
 
@@ -169,4 +178,4 @@ def kind_of(manifest: Mapping[str, Any]) -> str:
 
 def _git(manifest: Mapping[str, Any]) -> str:
     sha = manifest.get("git_sha")
-    return f"{str(sha)[:10]}{' (changed)' if manifest.get('dirty_flag') else ''}" if sha else ""
+    return f"{str(sha)[:7]}{' (changed)' if manifest.get('dirty_flag') else ''}" if sha else ""

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit._tables.sources import quoted
-from eval_toolkit.viewer.records import Shape
 from eval_toolkit.viewer.store import Store, pattern
 
 __all__ = ["CASES", "Joined", "Rule", "Side", "joined"]
@@ -39,9 +38,10 @@ class Rule:
 
     Parameters
     ----------
-    kind : {"threshold", "binary", "graded"}
+    kind : {"threshold", "binary", "graded", "apart"}
         A score on its label's side of a threshold is right; of right or wrong, 1 is right (0 where
-        lower is better); of other values one is better, or just higher where nothing says.
+        lower is better); of other values one is better, or just higher where nothing says; values
+        of different columns are not compared.
     threshold : float
         For "threshold".
     higher : bool, optional
@@ -55,6 +55,8 @@ class Rule:
     @property
     def cases(self) -> tuple[str, ...]:
         """The cases that this rule tells apart."""
+        if self.kind == "apart":
+            return ()
         return ("a", "b", "equal", "none") if self.kind == "graded" else (*CASES[:4], "none")
 
 
@@ -101,6 +103,8 @@ class Joined:
         a, b = self.values_a, self.values_b
         found = np.full(len(self), CASES.index("none"), dtype=np.int8)
         known = ~(np.isnan(a) | np.isnan(b))
+        if rule.kind == "apart":
+            return found
         if rule.kind == "graded":
             more, less = (a < b, a > b) if rule.higher is False else (a > b, a < b)
             found[known & more] = CASES.index("a")
@@ -210,7 +214,7 @@ def _selected(side: Side, labelled: bool) -> tuple[str, list[Any]]:
     label = ""
     if labelled and side.label is not None:
         state = quoted(f"{side.label}.status")
-        label = f", CASE WHEN {state} = 'ok' THEN {quoted(side.label)}::TINYINT END AS label"
+        label = f", CASE WHEN {state} = 'ok' THEN TRY_CAST({quoted(side.label)} AS TINYINT) END AS label"
     sql = (
         "SELECT file_row_number AS row, unit_id, attempt, "  # noqa: S608
         "CASE WHEN content_hash <> '' THEN hash(content_hash) ELSE 0 END AS content, "
@@ -228,18 +232,17 @@ def _count(store: Store, side: Side) -> int:
 
 def _ordered(found: Mapping[str, Any], counts: Sequence[int]) -> Joined:
     def numbers(name: str) -> NDArray[np.float64]:
-        values = np.ma.asarray(found[name]).astype(np.float64).filled(np.nan)
+        values = _filled(found[name], np.nan, np.float64)
         return np.asarray(np.where(np.isinf(values), np.nan, values)[order])
 
-    rows = np.ma.asarray(found["rows_a"]).filled(0).astype(np.int32)
+    rows = _filled(found["rows_a"], 0, np.int32)
     order = np.argsort(rows, kind="stable")
-    others = np.ma.asarray(found["others"]).filled(False).astype(np.bool_)
+    others = _filled(found["others"], False, np.bool_)
     labels = None
     if "labels" in found:
-        others |= np.ma.asarray(found["relabelled"]).filled(False).astype(np.bool_)
-        labels = np.ma.asarray(found["labels"]).astype(np.int8).filled(-1)[order]
-    rows_b = np.ma.asarray(found["rows_b"]).filled(0).astype(np.int32)[order]
-    n = len(rows)
+        others |= _filled(found["relabelled"], False, np.bool_)
+        labels = _filled(found["labels"], -1, np.int8)[order]
+    rows_b = _filled(found["rows_b"], 0, np.int32)[order]
     return Joined(
         rows_a=rows[order],
         rows_b=rows_b,
@@ -247,11 +250,17 @@ def _ordered(found: Mapping[str, Any], counts: Sequence[int]) -> Joined:
         values_b=numbers("values_b"),
         labels=labels,
         others=others[order],
-        n_only_a=max(0, counts[0] - n),
-        n_only_b=max(0, counts[1] - n),
+        n_only_a=counts[0] - _n_distinct(rows),
+        n_only_b=counts[1] - _n_distinct(rows_b),
     )
 
 
-def common_columns(a: Shape, b: Shape) -> list[str]:
-    """Return the measured columns that both runs have, in A's order."""
-    return [name for name in a.columns if name in b.columns]
+def _filled(column: Any, absent: Any, kind: Any) -> NDArray[Any]:
+    """Return a column of duckdb's with a value for its gaps."""
+    return np.asarray(np.ma.filled(np.ma.asarray(column).astype(kind), absent))
+
+
+def _n_distinct(rows: NDArray[np.int32]) -> int:
+    marked = np.zeros(int(rows.max(initial=-1)) + 1, dtype=np.bool_)
+    marked[rows] = True
+    return int(marked.sum())

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from eval_toolkit.runs.inputs import INPUTS
-from eval_toolkit.viewer.records import RESPONSES, SEEDS, Record, Shape
+from eval_toolkit.viewer.records import RESPONSES, SEEDS, Record, Shape, inside_json
 from eval_toolkit.viewer.store import Store, pattern
 
 __all__ = ["previews"]
@@ -43,10 +43,11 @@ def previews(store: Store, shape: Shape, found: Sequence[Record]) -> Mapping[int
         texts = _by_key(store, shape, INPUTS, "slice, unit_id", "text", "unit_id", units)
         return _of(found, texts, lambda record: (_place(shape, record.slice), record.unit_id))
     if shape.tables.get(SEEDS, frozenset()) >= {"id", "prompt"}:
-        texts = _by_key(store, shape, SEEDS, "id", "prompt", "id", units)
+        said = f"coalesce({inside_json('prompt', '$')}, prompt)"
+        texts = _by_key(store, shape, SEEDS, "id", said, "id", units)
         return _of(found, texts, lambda record: (record.unit_id,))
     if shape.tables.get(RESPONSES, frozenset()) >= {"unit_id", "attempt", "step", "response"}:
-        said = "TRY(json_extract_string(response, '$.text'))"
+        said = inside_json("response", "$.text")
         own = "step = '' AND unit_id"  # judges and testers have steps with names
         texts = _by_key(store, shape, RESPONSES, "unit_id, attempt", said, own, units)
         return _of(found, texts, lambda record: (record.unit_id, record.attempt))

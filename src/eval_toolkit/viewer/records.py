@@ -34,6 +34,7 @@ _VALUES_AT_MOST = 200
 _TEXT_AT_MOST = 400
 """Characters of a text that stand in a list."""
 _FROM = "read_parquet(?, file_row_number = true)"
+_ASKED = frozenset({"unit_id", "prompt_hash", "prompt", "params", "response", "error"})
 _STATES = ("ok", "skipped", "error")
 _OK = "'ok'"
 
@@ -254,6 +255,11 @@ def _of_status(shape: Shape, wanted: Filter) -> str:
     return f"({' OR '.join(f'{state} = {literal(wanted.status)}' for state in states)})"
 
 
+def inside_json(column: str, path: str) -> str:
+    """Return SQL for the text at a place in stored JSON; NULL where there is none."""
+    return f"CASE WHEN json_valid({column}) THEN json_extract_string({column}, '{path}') END"
+
+
 def _search(shape: Shape, q: str) -> tuple[str, list[Any]]:
     """Return where a text may stand: in ids, parts and reasons, in what was asked and answered."""
     text = q.lower()
@@ -271,24 +277,27 @@ def _search(shape: Shape, q: str) -> tuple[str, list[Any]]:
             "FROM read_parquet(?) WHERE contains(lower(text), ?))"
         )
         parameters += [list(shape.input_slices), shape.whole, pattern(folder / INPUTS), text]
-    if shape.tables.get(RESPONSES, frozenset()) >= {"unit_id", "prompt_hash", "prompt", "response"}:
+    if shape.tables.get(RESPONSES, frozenset()) >= _ASKED:
         asked = pattern(folder / RESPONSES)
-        said = "CASE WHEN json_valid(response) THEN json_extract_string(response, '$.text') END"
+        answers = [f"contains(lower({name}), ?)" for name in ("response", "error")]
+        answers.append(f"contains(lower({inside_json('params', '$.continuations')}), ?)")
+        if not q.isascii():  # escaped there, letter by letter, whatever its case
+            answers.append(f"contains(lower({inside_json('response', '$.text')}), ?)")
         found.append(
             "unit_id IN (SELECT unit_id FROM read_parquet(?) WHERE prompt_hash IN "  # noqa: S608
             "(SELECT prompt_hash FROM read_parquet(?) WHERE contains(lower(prompt), ?) OR "
-            "contains(lower(prompt), ?)) OR contains(lower(response), ?) OR "
-            f"contains(lower(error), ?){'' if q.isascii() else f' OR contains(lower({said}), ?)'})"
+            f"contains(lower(prompt), ?)) OR {' OR '.join(answers)})"
         )
-        parameters += [asked, asked, text, escaped, escaped, escaped]
+        parameters += [asked, asked, text, escaped, escaped, escaped, text]
         parameters += [] if q.isascii() else [text]
     for name, columns in ((TURNS, ("unit_id", "probe", "response")), (SEEDS, ("id", "prompt"))):
         if shape.tables.get(name, frozenset()) >= set(columns):
-            inside = [f"contains(lower({column}), ?)" for column in columns[1:]]
+            # Texts that are no plain ones are stored as JSON.
+            inside = [f"contains(lower({column}), ?)" for column in columns[1:] for _ in range(2)]
             found.append(
                 f"unit_id IN (SELECT {columns[0]} FROM read_parquet(?) WHERE {' OR '.join(inside)})"  # noqa: S608
             )
-            parameters += [pattern(folder / name), *[text] * len(inside)]
+            parameters += [pattern(folder / name), *[text, escaped] * len(columns[1:])]
     return f"({' OR '.join(found)})", parameters
 
 
@@ -326,6 +335,7 @@ def records_at(
     numbers = [int(row) for row in rows]
     if not numbers:
         return []
+    place = {row: at for at, row in enumerate(numbers)}
     first, last = min(numbers), max(numbers)
     if last - first + 1 == len(numbers):
         which, parameters = "file_row_number BETWEEN ? AND ?", [first, last]
@@ -333,7 +343,7 @@ def records_at(
         which, parameters = f"file_row_number IN ({', '.join('?' * len(numbers))})", numbers
     return sorted(
         _read(store, shape, which, parameters, columns, text_at_most),
-        key=lambda record: numbers.index(record.row),
+        key=lambda record: place[record.row],
     )
 
 

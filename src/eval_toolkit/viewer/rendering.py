@@ -2,15 +2,18 @@
 
 import functools
 import hashlib
+from collections.abc import Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from eval_toolkit.report import rendering as report
+from eval_toolkit.report.sections import Chapter
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
-__all__ = ["environment", "page", "static_files", "static_url"]
+__all__ = ["chapters", "environment", "page", "static_files", "static_url"]
 
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
@@ -49,6 +52,14 @@ def static_url(name: str) -> str:
     """Return the address of a file; another text has another address, so browsers may keep it."""
     found = charts_file() if name == "charts.js" else static_files()[name]
     return f"/static/{name}?v={hashlib.sha256(found[1]).hexdigest()[:12]}"
+
+
+def chapters(given: Sequence[Chapter]) -> "Markup":
+    """Return chapters of a report as a part of a page."""
+    from markupsafe import Markup
+
+    html = environment().get_template("chapters.html").render(chapters=given)
+    return Markup(html)  # noqa: S704 - what the templates made, every text in it escaped
 
 
 def page(template: str, **context: Any) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, quote, urlencode
 
-__all__ = ["CONTENT_POLICY", "Guard", "new_token"]
+__all__ = ["CONTENT_POLICY", "HEADERS", "Guard", "new_token"]
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -16,7 +16,7 @@ CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-_HEADERS = {
+HEADERS = {
     b"content-security-policy": CONTENT_POLICY.encode(),
     b"x-content-type-options": b"nosniff",
     b"x-frame-options": b"DENY",
@@ -69,7 +69,7 @@ class Guard:
         async def send_with_headers(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 own = {name.lower() for name, _ in message["headers"]}
-                more = [pair for pair in _HEADERS.items() if pair[0] not in own]
+                more = [pair for pair in HEADERS.items() if pair[0] not in own]
                 message["headers"] = [*message["headers"], *more]
             await send(message)
 

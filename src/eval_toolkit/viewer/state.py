@@ -3,14 +3,17 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.runs.folder import RECORDS
+from eval_toolkit.runs.progress import Position
 from eval_toolkit.viewer.listing import ListedRun, RunList
+from eval_toolkit.viewer.pairs import Joined
 from eval_toolkit.viewer.records import Filter, Shape, fitting, shape_of
+from eval_toolkit.viewer.statistics import Statistics
 from eval_toolkit.viewer.store import Store
 
 __all__ = ["Kept", "NotFoundError", "Viewer"]
@@ -18,6 +21,8 @@ __all__ = ["Kept", "NotFoundError", "Viewer"]
 _T = TypeVar("_T")
 _ORDERS_BYTES = 48 << 20
 """A dozen orders of a million records."""
+_JOINED_BYTES = 72 << 20
+"""Two pairs of runs of a million records."""
 
 
 class NotFoundError(LookupError):
@@ -79,6 +84,12 @@ class Viewer:
     shapes: Kept[Shape]
     orders: Kept[Sequence[int]]
     """Which records fit a filter, in order."""
+    joined: Kept[Joined] = field(default_factory=lambda: Kept(8, _JOINED_BYTES))
+    """The common records of two runs."""
+    statistics: Statistics = field(default_factory=Statistics)
+    """Of two runs."""
+    positions: Kept[Position] = field(default_factory=lambda: Kept(64, 64))
+    """How far the journals of runs under way were read."""
 
     @classmethod
     def of(cls, folder: str | Path) -> "Viewer":

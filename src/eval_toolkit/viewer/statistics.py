@@ -41,7 +41,11 @@ class Told:
         return {
             "lead": list(self.lead),
             "tables": [
-                {"header": list(table.header), "rows": list(map(list, table.rows)), "title": table.title}
+                {
+                    "header": list(table.header),
+                    "rows": list(map(list, table.rows)),
+                    "title": table.title,
+                }
                 for table in self.tables
             ],
             "notes": list(self.notes),
@@ -114,7 +118,7 @@ class Statistics:
         self._turn = threading.Lock()
 
     def of(
-        self, key: object, a: Path, b: Path, *, n_records: int = 0, wait_s: float = _WAIT_S
+        self, key: object, a: Path, b: Path, *, n_records: int = 0, wait_s: float | None = None
     ) -> Told | None:
         """Return what there is to say about two runs, or None while it is being found out.
 
@@ -126,8 +130,9 @@ class Statistics:
             Folders of finished runs.
         n_records : int
             Of both; many are compared in a process of their own.
-        wait_s : float
-            How long to wait for it.
+        wait_s : float, optional
+            How long to wait for it; by default the first page that asks waits a moment for what
+            should not take long.
         """
         with self._lock:
             job = self._jobs.get(key)
@@ -135,9 +140,12 @@ class Statistics:
                 job = self._jobs[key] = _Job()
                 while len(self._jobs) > _KEPT:
                     del self._jobs[next(iter(self._jobs))]
-                make = _apart if n_records >= _IN_A_PROCESS_FROM else compared
+                soon = n_records < _IN_A_PROCESS_FROM
+                make = compared if soon else _apart
                 threading.Thread(target=self._make, args=[job, make, a, b], daemon=True).start()
-        job.done.wait(wait_s)
+            else:
+                soon = False
+        job.done.wait(wait_s if wait_s is not None else _WAIT_S if soon else 0)
         return job.told
 
     def _make(self, job: _Job, make: Callable[[Path, Path], Told], a: Path, b: Path) -> None:
@@ -152,9 +160,9 @@ class Statistics:
 
 def _apart(a: Path, b: Path) -> Told:
     """Return what `compared` does, found out in a process of its own."""
-    command = [sys.executable, "-P", "-m", "eval_toolkit.viewer.statistics", str(a), str(b)]
-    ran = subprocess.run(  # noqa: S603 - this program, and the folders of two runs
-        command, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    command = [sys.executable, "-P", "-c", f"from {__name__} import child; child()"]
+    ran = subprocess.run(  # noqa: S603 - our own code, told the folders of two runs
+        [*command, str(a), str(b)], stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
     if ran.returncode != 0:
         last = ran.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
@@ -162,5 +170,7 @@ def _apart(a: Path, b: Path) -> Told:
     return Told.from_dict(json.loads(ran.stdout))
 
 
-if __name__ == "__main__":
-    sys.stdout.write(json.dumps(compared(Path(sys.argv[1]), Path(sys.argv[2])).to_dict()))
+def child() -> None:
+    """Print what there is to say about the two runs that the command line names."""
+    a, b = map(Path, sys.argv[1:3])
+    sys.stdout.write(json.dumps(compared(a, b).to_dict()))

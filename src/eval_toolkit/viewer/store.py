@@ -94,7 +94,7 @@ class Store:
     ) -> dict[str, NDArray[Any]]:
         """Return the columns that answer a question, as in `query`; masked where one has gaps."""
         with self._cursor(path, limit_s) as cursor:
-            found: dict[str, NDArray[Any]] = cursor.execute(sql, list(parameters)).fetchnumpy()
+            found: dict[str, Any] = cursor.execute(sql, list(parameters)).fetchnumpy()
         return found
 
     def columns_of(self, path: Path) -> dict[str, str]:

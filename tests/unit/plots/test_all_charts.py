@@ -25,7 +25,7 @@ FIELDS = {
 HOSTILE = [
     *("<script>alert(1)</script>", "a.b['c']\"d", "datum.x[0]", "{{7*7}} ${7*7}", "\\u0041\\"),
     *("\x00\x07\x1b[31m", "\u202egnirts", "a\nb\r\nc\u2028d", "\ud800", "'+alert(1)+'"),
-    *("]]>&amp;<!--", "=HYPERLINK(1)", "x" * 100_000, "", "‮" * 5, "javascript:alert(1)"),
+    *("]]>&amp;<!--", "=HYPERLINK(1)", "x" * 100_000, "", "javascript:alert(1)"),
 ]
 
 
@@ -75,10 +75,13 @@ def test_width_can_follow_its_container_and_layers_can_be_added(name: str) -> No
     assert "config" not in {key for layer in twice["layer"] for key in layer}
 
 
+# Vega-Lite writes titles into expressions and escapes quotes alone: a backslash would set one free.
+BREAKING_OUT = '\\"+alert(1)+\\"'
+
+
 @pytest.mark.parametrize("name", CHARTS)
 def test_hostile_names_stay_text(name: str) -> None:
-    for first in range(0, len(HOSTILE), 5):
-        names = (HOSTILE[first:] + HOSTILE)[:5]
+    for names in (HOSTILE[:5], HOSTILE[5:10], HOSTILE[10:15], [BREAKING_OUT] * 5):
         spec = CHARTS[name](names).to_dict()
         fields = {node["field"] for node in nodes(spec) if "field" in node}
         assert fields <= FIELDS
@@ -118,7 +121,12 @@ def test_large_data_make_small_specifications() -> None:
 
 @pytest.mark.parametrize(
     ("figsize", "message"),
-    [((6,), "figsize"), ("64", "figsize"), ((0, 4), r"figsize\[0\]"), ((4, np.nan), r"figsize\[1\]")],
+    [
+        ((6,), "figsize"),
+        ("64", "figsize"),
+        ((0, 4), r"figsize\[0\]"),
+        ((4, np.nan), r"figsize\[1\]"),
+    ],
 )
 def test_sizes_are_inches(figsize: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):

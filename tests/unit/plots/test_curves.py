@@ -14,9 +14,9 @@ from eval_toolkit.inference import roc_band
 
 FEW = [0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]
 
-binary = st.lists(
-    st.tuples(st.booleans(), st.integers(0, 6)), min_size=2, max_size=30
-).filter(lambda pairs: len({label for label, _ in pairs}) == 2)
+binary = st.lists(st.tuples(st.booleans(), st.integers(0, 6)), min_size=2, max_size=30).filter(
+    lambda pairs: len({label for label, _ in pairs}) == 2
+)
 
 
 def drawn(chart: plots.Chart, mark: str = "line", last: bool = True) -> np.ndarray[Any, Any]:
@@ -34,7 +34,7 @@ def test_roc_curve_goes_through_every_corner() -> None:
 
 
 @given(binary)
-@settings(max_examples=30)
+@settings(max_examples=12)
 def test_area_under_what_is_drawn_is_the_metric(pairs: list[tuple[bool, int]]) -> None:
     y, score = zip(*pairs, strict=True)
     for plot, metric in (
@@ -83,7 +83,15 @@ def test_baseline_as_curve_and_as_pair_is_the_same_line(plot: Any) -> None:
         pair = (recall, [*curve.precision[: first + 1], curve.precision[first]])
     by_curve, by_pair = (plot(*FEW, baseline_curve=given) for given in (curve, pair))
     a, b = (
-        next(iter([layer for layer in chart.to_dict()["layer"] if layer["mark"].get("strokeWidth") == 1.75]))
+        next(
+            iter(
+                [
+                    layer
+                    for layer in chart.to_dict()["layer"]
+                    if layer["mark"].get("strokeWidth") == 1.75
+                ]
+            )
+        )
         for chart in (by_curve, by_pair)
     )
     assert a["data"] == b["data"]  # named by a hash of the rows
@@ -99,7 +107,7 @@ def test_band_is_shaded_where_it_was_computed() -> None:
 
 
 @given(binary, st.integers(-1, 7))
-@settings(max_examples=30)
+@settings(max_examples=12)
 def test_threshold_curves_are_the_rates_at_each_score(
     pairs: list[tuple[bool, int]], threshold: int
 ) -> None:

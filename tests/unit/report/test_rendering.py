@@ -49,7 +49,8 @@ def test_the_chart_library_cannot_end_its_element() -> None:
         (["0.5", "-1", "+0.021", "1,000", "<0.001", ""], True),
         (["0.810 [0.722, 0.875]", "[0.1, 0.2]"], True),
         (["12 %", "1e-05"], True),
-        (["0.5", "skipped"], False),
+        (["0.5", "skipped"], True),  # a state stands where a number would
+        (["0.5", "small"], False),
         (["en", "de"], False),
         (["", ""], False),
         (["1.2.3"], False),

@@ -122,8 +122,9 @@
     const slider = box.querySelector("input[type=range]");
     const shown = function (name) { return box.querySelector('[data-shown="' + name + '"]'); };
     const cost = function (name) {
-      const value = Number(box.querySelector('[data-cost="' + name + '"]').value);
-      return Number.isFinite(value) && value >= 0 ? value : null;
+      const text = box.querySelector('[data-cost="' + name + '"]').value;
+      const value = Number(text);
+      return text !== "" && Number.isFinite(value) && value >= 0 ? value : null;
     };
 
     function show() {

@@ -5,7 +5,16 @@ from collections.abc import Sequence
 
 from eval_toolkit.report.pages import Table
 
-__all__ = ["NUMBER", "inline", "is_number", "meaning", "numeric", "stated", "value_and_interval"]
+__all__ = [
+    "NUMBER",
+    "inline",
+    "is_interval",
+    "is_number",
+    "meaning",
+    "numeric",
+    "stated",
+    "value_and_interval",
+]
 
 _PLAIN = r"[+\-−]?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?: ?%)?"
 NUMBER = rf"(?:[<>]=? ?|[≤≥=] ?)?{_PLAIN}"
@@ -45,6 +54,18 @@ def is_number(text: str) -> bool:
     [True, True, True, True, False]
     """
     return _CELL.fullmatch(text.strip()) is not None
+
+
+def is_interval(text: str) -> bool:
+    """Return whether a cell is an interval alone.
+
+    Examples
+    --------
+    >>> is_interval("[0.4, 0.6]"), is_interval("0.4 to 0.6"), is_interval("0.5 [0.4, 0.6]")
+    (True, True, False)
+    """
+    found = _CELL.fullmatch(text.strip())
+    return found is not None and found["ends"] is not None
 
 
 def value_and_interval(text: str) -> tuple[str, str] | None:

@@ -1,0 +1,65 @@
+"""``eval-toolkit view``: the runs of a folder in a browser, on this machine alone."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from eval_toolkit.cli._text import say
+from eval_toolkit.errors import MissingFileError
+
+__all__ = ["view"]
+
+
+@click.command()
+@click.argument("runs_dir", metavar="RUNS_DIR")
+@click.option(
+    "--port",
+    default=0,
+    type=click.IntRange(0, 65535),
+    help="On 127.0.0.1.  [default: any that is free]",
+)
+@click.option("--browser/--no-browser", default=True, help="Open the address in a browser.")
+@click.option(
+    "--export", metavar="DIR", help="Write the pages as files to hand on instead of serving them."
+)
+@click.option(
+    "--compare",
+    "pairs",
+    metavar="A B",
+    nargs=2,
+    multiple=True,
+    help="With --export: also how run B differs from run A, by id or folder. Repeatable.",
+)
+def view(
+    runs_dir: str, port: int, browser: bool, export: str | None, pairs: Sequence[tuple[str, str]]
+) -> None:
+    """Look at runs in a browser: list, reports, samples, conversations, comparisons.
+
+    Runs are found below RUNS_DIR at any depth and are only read. The address that is printed holds
+    a token; without it nobody is shown anything. Ctrl-C ends it.
+
+    \b
+    eval-toolkit view runs
+    eval-toolkit view runs --no-browser --port 8123
+    eval-toolkit view runs --export site
+    eval-toolkit view runs --export site --compare old new
+    """  # noqa: D301
+    if not Path(runs_dir).is_dir():
+        raise MissingFileError(f"{runs_dir}: no such folder")
+    if pairs and export is None:
+        raise click.UsageError("--compare is for --export; the viewer compares any two runs")
+    if export is not None:
+        from eval_toolkit.viewer.export import export_site
+
+        written = export_site(runs_dir, export, compare=pairs)
+        say(f"wrote {written}; open index.html in any browser")
+        return
+    from eval_toolkit.viewer.serving import serve
+
+    serve(runs_dir, port=port, open_browser=browser, started=_started)
+
+
+def _started(address: str) -> None:
+    say(address)
+    say("Ctrl-C ends the viewer", err=True)

@@ -1,0 +1,69 @@
+"""Runs over folds: the mean over folds speaks for the run, and every fold is a slice of it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from eval_toolkit.report.cells import Block, Cell, blocks_of
+from eval_toolkit.runs import Run
+
+__all__ = ["fold_blocks"]
+
+
+def fold_blocks(run: Run) -> list[Block]:
+    """Return the means over folds, then the cells of every fold; empty for a run without folds.
+
+    Parameters
+    ----------
+    run : Run
+        Of any kind.
+    """
+    summary = run.results.get("fold_summary")
+    folds = run.results.get("by_fold")
+    if not (isinstance(summary, Mapping) and isinstance(folds, Mapping) and folds):
+        return []
+    several = len(summary) > 1
+    blocks = list(_means(summary, len(folds)))
+    for key, fold in folds.items():
+        inside = fold.get("by_slice") if isinstance(fold, Mapping) else None
+        for block in blocks_of(_Fold(inside or {})):  # type: ignore[arg-type]
+            if block.slice in summary:
+                name = f"{block.slice} · {key}" if several else str(key)
+                blocks.append(replace(block, slice=name))
+    return blocks
+
+
+class _Fold:
+    """The slices of a fold in the place of a run's."""
+
+    def __init__(self, by_slice: Mapping[str, Any]) -> None:
+        self.results = {"by_slice": by_slice}
+
+
+def _means(summary: Mapping[str, Any], n_folds: int) -> Iterator[Block]:
+    for split, by_scorer in summary.items():
+        for scorer, metrics in by_scorer.items() if isinstance(by_scorer, Mapping) else ():
+            cells = {
+                str(name): _mean(str(name), stored)
+                for name, stored in metrics.items()
+                if isinstance(stored, Mapping)
+            }
+            name = f"{split}, mean of {n_folds} folds"
+            yield Block(slice=name, scorer=str(scorer), n=None, n_positive=None, cells=cells)
+
+
+def _mean(name: str, stored: Mapping[str, Any]) -> Cell:
+    mean = stored.get("mean")
+    if not isinstance(mean, int | float):
+        why = str(stored.get("reason") or stored.get("skipped") or "no fold has a value")
+        return Cell(name=name, value=None, status="skipped", reason=why, details={})
+    return Cell(
+        name=name,
+        value=float(mean),
+        low=stored.get("ci_low"),
+        high=stored.get("ci_high"),
+        confidence=stored.get("confidence"),
+        method=str(stored.get("method") or ""),
+        n_errors=int(stored.get("n_failed") or 0),
+        details={},
+    )

@@ -1,0 +1,154 @@
+"""One unit as two runs have it: what was asked, answered and measured, next to each other."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.runs import Run
+from eval_toolkit.viewer import rendering
+from eval_toolkit.viewer.comparing import compare_menu, shown
+from eval_toolkit.viewer.listing import ListedRun
+from eval_toolkit.viewer.pairing import Asked, chosen, whole
+from eval_toolkit.viewer.records import Record, records_at
+from eval_toolkit.viewer.state import NotFoundError, Viewer
+from eval_toolkit.viewer.unit import Exchange, Talk, exchanges_of, input_of, talk_of
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+__all__ = ["show"]
+
+_WHOLE_TEXT = 20_000
+_FIRST = 8
+"""Values that are shown at once; a rollout has dozens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Side:
+    name: str
+    run: ListedRun
+    record: Record
+    text: str | None
+    asked: Sequence[Exchange]
+    verdicts: Sequence[Exchange]
+    n_hidden: int
+    talk: Talk | None
+    broken: str
+
+    @property
+    def prompts(self) -> list[Any]:
+        """What was asked, to be compared with what the other side was asked."""
+        return [(one.prompt, list(one.messages)) for one in self.asked]
+
+
+def show(request: "Request") -> "Response":
+    """Return the page of the two records that an address names by their numbers."""
+    from starlette.responses import HTMLResponse
+
+    viewer: Viewer = request.app.state.viewer
+    given = request.query_params
+    asked = Asked.of(given)
+    sides = [
+        _side(viewer, name, viewer.run(key), whole(given.get(row), -1))
+        for name, key, row in (("A", asked.a, "row"), ("B", asked.b, "row_b"))
+    ]
+    a, b = sides
+    values = _values(a.record, b.record)
+    html = rendering.page(
+        "compare_sample.html",
+        title=a.record.unit_id or "(no id)",
+        a=a,
+        b=b,
+        sides=sides,
+        values=values[:_FIRST],
+        more_values=values[_FIRST:],
+        same_text=a.text == b.text,
+        same_prompts=bool(a.asked) and a.prompts == b.prompts and not a.talk,
+        other=_other(a.record, b.record),
+        shown=shown,
+        **_neighbours(viewer, asked, whole(given.get("at"), -1)),
+        menu=compare_menu(),
+        crumbs=[
+            {"href": "/", "label": "Runs"},
+            {"href": asked.address(), "label": f"{a.run.run_id} and {b.run.run_id}"},
+        ],
+    )
+    return HTMLResponse(html)
+
+
+def _side(viewer: Viewer, name: str, run: ListedRun, row: int) -> _Side:
+    shape = viewer.shape(run)
+    if not 0 <= row < shape.n_rows:
+        raise NotFoundError("There is no such sample in this run.")
+    columns = list(shape.columns)
+    (record,) = records_at(viewer.store, shape, [row], columns, text_at_most=_WHOLE_TEXT)
+    exchanges, n_exchanges = exchanges_of(viewer.store, shape, record)
+    talk, broken = None, ""
+    try:
+        talk = talk_of(viewer.store, shape, record)
+    except ArtifactError as error:
+        broken = str(error)
+    return _Side(
+        name=name,
+        run=run,
+        record=record,
+        text=input_of(Run.open(run.path, verify=False), shape, record),
+        asked=[one for one in exchanges if one.judge is None],
+        verdicts=[one for one in exchanges if one.judge is not None],
+        n_hidden=n_exchanges - len(exchanges),
+        talk=talk,
+        broken=broken,
+    )
+
+
+def _values(a: Record, b: Record) -> list[dict[str, Any]]:
+    """Return every measured value of either side; what differs comes first."""
+    of_a, of_b = ({one.name: one for one in record.measured} for record in (a, b))
+    found = []
+    for name in dict.fromkeys([*of_a, *of_b]):
+        one, other = of_a.get(name), of_b.get(name)
+        known = one is not None and other is not None and one.status == other.status == "ok"
+        delta = None
+        if known and one is not None and other is not None:
+            delta = (other.value or 0.0) - (one.value or 0.0)
+        found.append({"name": name, "a": one, "b": other, "delta": delta})
+    return sorted(found, key=lambda line: not line["delta"])
+
+
+def _other(a: Record, b: Record) -> str:
+    """Say what tells that the two are not the same item, or nothing."""
+    if a.unit_id != b.unit_id:
+        return f"A's id is {a.unit_id!r}, B's is {b.unit_id!r}"
+    if a.content_hash and b.content_hash and a.content_hash != b.content_hash:
+        return "the content of this unit has another hash in B than in A"
+    return ""
+
+
+def _neighbours(viewer: Viewer, asked: Asked, at: int) -> Mapping[str, Any]:
+    """Return the way to the samples before and after it in the list it was opened from."""
+    none = {"previous": "", "next": "", "place": None, "n": 0, "back": asked.address()}
+    if at < 0:
+        return none
+    try:
+        these = chosen(viewer, asked)
+    except ArtifactError:  # the list cannot be made any more; the sample can
+        return none
+    places, found = these.places, these.found
+    if at >= len(places):
+        return none
+
+    def to(other: int) -> str:
+        if not 0 <= other < len(places):
+            return ""
+        rows = int(found.rows_a[places[other]]), int(found.rows_b[places[other]])
+        return asked.address("/compare/sample", row=rows[0], row_b=rows[1], at=other)
+
+    return {
+        "previous": to(at - 1),
+        "next": to(at + 1),
+        "place": at + 1,
+        "n": len(places),
+        "back": f"{asked.address(page=at // asked.size + 1)}#samples",
+    }

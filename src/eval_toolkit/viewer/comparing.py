@@ -1,0 +1,228 @@
+"""Two runs next to each other: the paired statistics on top, below them sample by sample."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.report.words import number
+from eval_toolkit.viewer import rendering
+from eval_toolkit.viewer.listing import ListedRun
+from eval_toolkit.viewer.pairing import SIZES, Asked, Chosen, chosen
+from eval_toolkit.viewer.pairs import CASES, Rule
+from eval_toolkit.viewer.previews import previews
+from eval_toolkit.viewer.records import Measured, records_at
+from eval_toolkit.viewer.state import Viewer
+from eval_toolkit.viewer.statistics import Told
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+__all__ = ["case_words", "compare_menu", "show", "shown"]
+
+_REFRESH_S = 2
+
+
+def show(request: "Request") -> "Response":
+    """Return two runs side by side; with ``part=statistics`` only what is on top."""
+    from starlette.responses import HTMLResponse
+
+    viewer: Viewer = request.app.state.viewer
+    asked = Asked.of(request.query_params)
+    runs = [run for run in viewer.runs.runs() if run.state == "complete"]
+    told: dict[str, Any] = {"asked": asked, "runs": runs, "menu": compare_menu()}
+    if not asked.a or not asked.b:
+        html = rendering.page("compare.html", title="Compare two runs", **told, a=None)
+        return HTMLResponse(html)
+    a, b = viewer.run(asked.a), viewer.run(asked.b)
+    statistics = _statistics(viewer, a, b)
+    if request.query_params.get("part") == "statistics":
+        html = rendering.page("compare_statistics.html", told=statistics)
+        return HTMLResponse(html, headers={"x-follow": "stop" if statistics else "go on"})
+    samples, why_not = None, ""
+    try:
+        samples = _samples(viewer, chosen(viewer, asked))
+    except ArtifactError as error:  # the statistics, or why there are none, can be shown
+        why_not = str(error)
+    html = rendering.page(
+        "compare.html",
+        title=f"{a.run_id} and {b.run_id}",
+        **told,
+        a=a,
+        b=b,
+        told=statistics,
+        samples=samples,
+        why_not=why_not,
+        swapped=Asked(a=asked.b, b=asked.a).address(),
+        follow=asked.address(part="statistics"),
+        refresh_s=_REFRESH_S,
+    )
+    return HTMLResponse(html)
+
+
+def _statistics(viewer: Viewer, a: ListedRun, b: ListedRun) -> Told | None:
+    for run in (a, b):
+        if run.state != "complete":
+            why = f"{run.run_id} is {run.state}; a run is compared when it is complete"
+            return Told(refused=why)
+    key = (a.key, a.manifest_hash, b.key, b.manifest_hash)
+    n_records = (a.n_records or 0) + (b.n_records or 0)
+    return viewer.statistics.of(key, a.path, b.path, n_records=n_records)
+
+
+def compare_menu() -> list[dict[str, Any]]:
+    """Return the navigation of pages of two runs."""
+    return [
+        {"href": "/", "label": "Runs", "current": False},
+        {"href": "/compare", "label": "Compare", "current": True},
+    ]
+
+
+def case_words(rule: Rule, kind: str) -> dict[str, str]:
+    """Return what the cases are called.
+
+    Parameters
+    ----------
+    rule : Rule
+        What makes a value right.
+    kind : str
+        Of the runs: a target of rollouts holds or fails.
+
+    Examples
+    --------
+    >>> case_words(Rule("binary"), "task")["a"], case_words(Rule("graded"), "task")["a"]
+    ('A right, B wrong', 'A better')
+    """
+    if rule.kind == "apart":
+        return dict.fromkeys(CASES, "")
+    if rule.kind == "graded":
+        better = "higher" if rule.higher is None else "better"
+        return {"a": f"A {better}", "b": f"B {better}", "equal": "equal", "none": "without a value"}
+    right, wrong = ("held", "failed") if kind == "rollout" else ("right", "wrong")
+    return {
+        "a": f"A {right}, B {wrong}",
+        "b": f"B {right}, A {wrong}",
+        "both": f"both {right}",
+        "neither": f"both {wrong}",
+        "none": "without a value",
+    }
+
+
+def shown(value: float | None, sign: str = "") -> str:
+    """Return a value; a whole one without digits behind the point.
+
+    Examples
+    --------
+    >>> shown(1.0), shown(0.25), shown(-1.0, "+"), shown(None)
+    ('1', '0.250', '-1', '')
+    """
+    if value is not None and float(value).is_integer() and abs(value) < 1e15:
+        return f"{value:{sign}.0f}" if value else "0"
+    return number(value, sign)
+
+
+# --- a page of samples ----------------------------------------------------------------------------
+
+
+def _samples(viewer: Viewer, these: Chosen) -> dict[str, Any]:
+    """Return a page of common records, and what there is to choose from."""
+    asked, found, pair = these.asked, these.found, these.pair
+    n_pages = max(1, math.ceil(len(these.places) / asked.size))
+    at = min(asked.page, n_pages)
+    start = (at - 1) * asked.size
+    words = case_words(these.rule, pair.a.kind)
+    lines = _lines(viewer, these, words, start)
+    first = replace(asked, page=1)
+    return {
+        "asked": asked,
+        "subjects": pair.subjects,
+        "columns": list(pair.columns),
+        "rule": these.rule,
+        "tabs": _tabs(these, words),
+        "sorts": [
+            ("in A's order", first.address(sort=""), not asked.sort),
+            ("differ by most", first.address(sort="difference"), bool(asked.sort)),
+        ],
+        "lines": lines,
+        "texts": previews(viewer.store, pair.shape_a, [line["record"] for line in lines]),
+        "parts": list(pair.shape_a.parts),
+        "n": len(these.places),
+        "n_all": len(found),
+        "start": start,
+        "links": _links(asked, at, n_pages),
+        "n_only_a": found.n_only_a,
+        "n_only_b": found.n_only_b,
+        "n_others": int(found.others.sum()),
+        "sizes": SIZES,
+        "all_href": first.address(show="", q=""),
+        "shown": shown,
+    }
+
+
+def _links(asked: Asked, at: int, n_pages: int) -> dict[str, str]:
+    links: dict[str, str] = {}
+    if at > 1:
+        links |= {"first": asked.address(page=1), "previous": asked.address(page=at - 1)}
+    if at < n_pages:
+        links |= {"next": asked.address(page=at + 1), "last": asked.address(page=n_pages)}
+    return links
+
+
+def _tabs(these: Chosen, words: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the cases to choose from with their numbers; rare ones only where there are any."""
+    counts = np.bincount(these.cases, minlength=len(CASES))
+    first = replace(these.asked, page=1)
+    now = these.asked.show
+    tabs = [{"label": "all", "n": len(these.found), "href": first.address(show=""), "on": not now}]
+    for name in these.rule.cases:
+        n = int(counts[CASES.index(name)])
+        if n or name not in ("none", "equal"):
+            href = first.address(show=name)
+            tabs.append({"label": words[name], "n": n, "href": href, "on": now == name})
+    return tabs
+
+
+def _lines(
+    viewer: Viewer, these: Chosen, words: Mapping[str, str], start: int
+) -> list[dict[str, Any]]:
+    """Return what the table shows of each pair; B's table is read only where it says why not."""
+    asked, found, pair = these.asked, these.found, these.pair
+    places = these.places[start : start + asked.size]
+    in_a, in_b = pair.columns[asked.column]
+    records = {
+        record.row: record
+        for record in records_at(viewer.store, pair.shape_a, found.rows_a[places].tolist(), [in_a])
+    }
+    absent = places[np.isnan(found.values_b[places])]
+    why = {
+        record.row: record.measured[0]
+        for record in records_at(viewer.store, pair.shape_b, found.rows_b[absent].tolist(), [in_b])
+    }
+    lines = []
+    for at, place in enumerate(places):
+        record = records.get(int(found.rows_a[place]))
+        if record is None:
+            continue
+        row_b, value = int(found.rows_b[place]), float(found.values_b[place])
+        a, b = record.measured[0], why.get(row_b) or Measured(in_b, value, "ok", "")
+        case = CASES[int(these.cases[place])]
+        compares = case != "none" and these.rule.kind != "apart" and a.value is not None
+        rows = {"row": record.row, "row_b": row_b, "at": start + at}
+        lines.append(
+            {
+                "record": record,
+                "a": a,
+                "b": b,
+                "delta": value - a.value if compares and a.value is not None else None,
+                "case": words[case],
+                "won": {"a": "worse", "b": "better"}.get(case, ""),
+                "label": None if found.labels is None else int(found.labels[place]),
+                "other": bool(found.others[place]),
+                "href": asked.address("/compare/sample", **rows),
+            }
+        )
+    return lines

@@ -1,0 +1,296 @@
+"""Everything that a run holds about one unit: what was asked, what was answered, what came of it."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.judges.asking import judge_of
+from eval_toolkit.report.words import number
+from eval_toolkit.responses import RawLoglikelihood
+from eval_toolkit.rollouts.conversations import Conversation
+from eval_toolkit.rollouts.graphs import Graph, Node
+from eval_toolkit.rollouts.turns import TURN_COLUMNS, read_turns
+from eval_toolkit.runner.jobs import Outcome
+from eval_toolkit.runner.stored import COLUMNS, read_outcomes
+from eval_toolkit.runs import Run
+from eval_toolkit.runs.inputs import INPUTS
+from eval_toolkit.viewer.records import RESPONSES, TURNS, Record, Shape
+from eval_toolkit.viewer.store import Store, pattern
+
+__all__ = ["Choice", "Exchange", "Talk", "Turn", "exchanges_of", "input_of", "talk_of"]
+
+_EXCHANGES_AT_MOST = 100
+_TURNS_AT_MOST = 500
+_LEVELS = 6
+"""Branches within branches that a page sets in; deeper ones stand below each other."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One text that a model was asked how likely it is."""
+
+    text: str
+    loglikelihood: float | None
+    share: float
+    """Of the likelihood of all choices, from 0 to 1."""
+    best: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exchange:
+    """One request and what came back."""
+
+    step: str
+    judge: str | None
+    prompt: str = ""
+    messages: Sequence[tuple[str, str]] = ()
+    """Role and text, where the prompt is a conversation."""
+    text: str | None = None
+    choices: Sequence[Choice] = ()
+    error: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """One turn of a conversation, as a page shows it."""
+
+    id: str
+    depth: int
+    level: int
+    """How many times the conversation has branched above it."""
+    branch: str = ""
+    """Which of several this is, at the beginning of a branch."""
+    probe: str
+    response: str | None
+    attack: str
+    failed: bool
+    echo: bool
+    status: str
+    reason: str
+    scores: Sequence[tuple[str, float]]
+    unscored: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Talk:
+    """A rollout: its seed prompt and its turns."""
+
+    prompt: str
+    turns: Sequence[Turn]
+    n_turns: int
+    n_paths: int
+    first_failure: int | None
+
+
+def input_of(run: Run, shape: Shape, record: Record) -> str | None:
+    """Return what a row says, or None where the run was stored without."""
+    if INPUTS not in shape.tables or run.inputs is None:
+        return None
+    return run.inputs.text_of(record.slice, record.unit_id)
+
+
+# --- requests and answers -------------------------------------------------------------------------
+
+
+def exchanges_of(store: Store, shape: Shape, record: Record) -> tuple[list[Exchange], int]:
+    """Return what was asked about a unit and answered, and how many requests there are in all.
+
+    Parameters
+    ----------
+    store : Store
+        Over the folder of runs.
+    shape : Shape
+        Of the run.
+    record : Record
+        Of the unit; requests of its attempt are shown.
+    """
+    if not shape.tables.get(RESPONSES, frozenset()) >= set(COLUMNS):
+        return [], 0
+    path = shape.path.parent / RESPONSES
+    rows = store.query(
+        path,
+        f"SELECT {', '.join(COLUMNS)} FROM read_parquet(?, file_row_number = true) "  # noqa: S608
+        "WHERE unit_id = ? AND attempt = ? ORDER BY file_row_number",
+        [pattern(path), record.unit_id, record.attempt],
+    )
+    named = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+    shown = named[:_EXCHANGES_AT_MOST]
+    prompts = _prompts(store, shape, [row for row in shown if not row["prompt"]])
+    for row in shown:
+        row["prompt"] = row["prompt"] or prompts.get(row["prompt_hash"], "")
+    return [_exchange(row) for row in shown], len(named)
+
+
+def _prompts(store: Store, shape: Shape, rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the prompts that are stored with another request, by their hashes."""
+    hashes = list(dict.fromkeys(row["prompt_hash"] for row in rows))
+    if not hashes:
+        return {}
+    path = shape.path.parent / RESPONSES
+    found = store.query(
+        path,
+        "SELECT prompt_hash, prompt FROM read_parquet(?) WHERE prompt <> '' "  # noqa: S608
+        f"AND prompt_hash IN ({', '.join('?' * len(hashes))})",
+        [pattern(path), *hashes],
+    )
+    return {str(digest): str(prompt) for digest, prompt in found}
+
+
+def _exchange(row: Mapping[str, Any]) -> Exchange:
+    step = str(row["step"] or "")
+    try:
+        (outcome,) = read_outcomes({name: [row[name]] for name in COLUMNS})
+    except ArtifactError as error:
+        return Exchange(step=step, judge=judge_of(step), error=f"cannot be read: {error}")
+    prompt = outcome.job.request.prompt
+    is_text = isinstance(prompt, str)
+    return Exchange(
+        step=step,
+        judge=judge_of(step),
+        prompt=str(prompt) if is_text else "",
+        messages=() if is_text else [(str(one.role), one.content) for one in _messages(prompt)],
+        **_answer(outcome),
+        facts=_facts(outcome),
+    )
+
+
+def _messages(prompt: Any) -> Sequence[Any]:
+    return prompt if isinstance(prompt, Sequence) else ()
+
+
+def _answer(outcome: Outcome) -> dict[str, Any]:
+    response = outcome.response
+    if response is None:
+        failed = outcome.error
+        return {"error": f"{failed.kind}: {failed.message}" if failed else "no answer"}
+    error = f"{response.error.kind}: {response.error.message}" if response.error else ""
+    if isinstance(response, RawLoglikelihood):
+        return {"choices": _choices(response), "error": error}
+    return {"text": response.text, "error": error}
+
+
+def _choices(response: RawLoglikelihood) -> list[Choice]:
+    numbers = [float(one) for one in response.loglikelihoods]
+    finite = [one for one in numbers if math.isfinite(one)]
+    top = max(finite, default=0.0)
+    shares = [math.exp(one - top) if math.isfinite(one) else 0.0 for one in numbers]
+    total = sum(shares) or 1.0
+    return [
+        Choice(
+            text, one if math.isfinite(one) else None, share / total, bool(finite) and one == top
+        )
+        for text, one, share in zip(response.choices, numbers, shares, strict=False)
+    ]
+
+
+def _facts(outcome: Outcome) -> dict[str, str]:
+    """Return what a request cost and how its answer ended, as far as that is known."""
+    told: dict[str, Any] = {}
+    response = outcome.response
+    if response is not None:
+        told["ended by"] = getattr(response, "finish_reason", None)
+        usage = response.usage
+        told |= {
+            "prompt tokens": usage.prompt_tokens,
+            "completion tokens": usage.completion_tokens,
+            "seconds": None if usage.latency_s is None else number(usage.latency_s, digits=2),
+            "tries": usage.tries if usage.tries != 1 else None,
+            "from the cache": "yes" if usage.cached else None,
+        }
+    params = outcome.job.request.to_dict()
+    for name in ("temperature", "top_p", "max_tokens", "seed", "stop"):
+        told[name.replace("_", " ")] = params.get(name) or None
+    return {name: str(value) for name, value in told.items() if value is not None}
+
+
+# --- conversations --------------------------------------------------------------------------------
+
+
+def talk_of(store: Store, shape: Shape, record: Record) -> Talk | None:
+    """Return the rollout of a record, or None where the run is of another kind.
+
+    Parameters
+    ----------
+    store : Store
+        Over the folder of runs.
+    shape : Shape
+        Of the run.
+    record : Record
+        Whose unit and attempt is shown.
+
+    Raises
+    ------
+    ArtifactError
+        If the turns cannot be read.
+    """
+    if not shape.tables.get(TURNS, frozenset()) >= set(TURN_COLUMNS):
+        return None
+    path = shape.path.parent / TURNS
+    rows = store.query(
+        path,
+        f"SELECT {', '.join(TURN_COLUMNS)} FROM read_parquet(?, file_row_number = true) "  # noqa: S608
+        "WHERE unit_id = ? AND attempt = ? ORDER BY file_row_number",
+        [pattern(path), record.unit_id, record.attempt],
+    )
+    missing = {"weight", "reward"}  # numbers that are NaN where there is none
+    columns = {
+        name: [
+            math.nan if value is None and name in missing else value
+            for value in (row[at] for row in rows)
+        ]
+        for at, name in enumerate(TURN_COLUMNS)
+    }
+    graphs = read_turns(columns)
+    if not graphs:
+        return None
+    graph = graphs[0]
+    context: object = graph.context
+    turns = [turn for turn, _ in zip(_turns(graph), range(_TURNS_AT_MOST), strict=False)]
+    nodes = list(graph.nodes())
+    return Talk(
+        prompt=context.goal if isinstance(context, Conversation) else str(context),
+        turns=turns,
+        n_turns=len(nodes),
+        n_paths=sum(node.is_leaf for node in nodes),
+        first_failure=min((node.depth for node in nodes if node.event), default=None),
+    )
+
+
+def _turns(graph: Graph[str, str]) -> Iterator[Turn]:
+    """Yield turns in the order they are read: a branch to its end, then the next."""
+    waiting = _placed(graph.children, 0)
+    while waiting:
+        node, level, branch = waiting.pop()
+        yield _turn(node, level, branch)
+        waiting += _placed(node.children, level)
+
+
+def _placed(nodes: Sequence[Node[str, str]], level: int) -> list[tuple[Node[str, str], int, str]]:
+    """Return what follows, the first last; several are a level further in."""
+    several = len(nodes) > 1
+    inner = min(level + 1, _LEVELS) if several else level
+    return [
+        (node, inner, f"{at + 1} of {len(nodes)}" if several else "")
+        for at, node in enumerate(nodes)
+    ][::-1]
+
+
+def _turn(node: Node[str, str], level: int, branch: str) -> Turn:
+    return Turn(
+        id=node.id,
+        depth=node.depth,
+        level=level,
+        branch=branch,
+        probe=str(node.probe or ""),
+        response=None if node.response is None else str(node.response),
+        attack=node.attack,
+        failed=bool(node.event),
+        echo=bool(node.echo),
+        status=node.status,
+        reason=node.reason,
+        scores=[(name, value) for name, value in node.scores.items() if "/" not in name],
+        unscored=list(node.unscored.items()),
+    )

@@ -1,0 +1,74 @@
+"""Reliability: bins as scikit-learn's, cells of the run beside them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sklearn.calibration import calibration_curve
+from tests.report_runs import plain, written_rows
+
+from eval_toolkit.metrics import expected_calibration_error
+from eval_toolkit.report import calibrated
+from eval_toolkit.report.scored import scored_of
+from eval_toolkit.report.sections import Section, Wanted
+from eval_toolkit.runs import Run
+
+
+def test_bins_are_those_of_scikit_learn(rows_run: Run) -> None:
+    section = calibrated.build(rows_run, Wanted(charts=False))
+    assert section is not None
+    for part, one in zip(section.data["parts"], scored_of(rows_run), strict=True):
+        positive, predicted = calibration_curve(one.labels, one.scores, n_bins=10)
+        assert [row[3] for row in part["table"].rows] == [f"{share:.3f}" for share in positive]
+        assert [row[2] for row in part["table"].rows] == [f"{mean:.3f}" for mean in predicted]
+        assert sum(int(row[1]) for row in part["table"].rows) == len(one.labels)
+
+
+def test_cells_of_the_run_stand_beside_it(rows_run: Run, shown: Callable[[Section], Any]) -> None:
+    section = calibrated.build(rows_run, Wanted(charts=False))
+    assert section is not None
+    block = rows_run.results["by_slice"]["test"]["by_scorer"]["good"]
+    tiles = {plain(tile["text"]) for tile in shown(section).all("div", class_="tile")}
+    for name in ("brier", "log_loss"):
+        cell = block[name]
+        ends = f"[{cell['ci']['ci_low']:.3f}, {cell['ci']['ci_high']:.3f}]"
+        assert f"{name}{cell['value']:.3f} {ends}" in tiles
+
+
+def test_a_calibration_error_that_the_run_lacks_is_measured(tmp_path: Path) -> None:
+    labels, scores = [0, 1, 1, 0] * 10, [0.1, 0.8, 0.6, 0.4] * 10
+    section = calibrated.build(written_rows(tmp_path, labels, scores), Wanted(charts=False))
+    assert section is not None
+    tiles = {cell.name: cell for cell in section.data["parts"][0]["tiles"]}
+    wide = tiles["ece, 10 equal-width bins"]
+    assert wide.value == pytest.approx(expected_calibration_error(labels, scores, 10))
+    assert wide.low is None  # no interval is claimed for it
+
+
+def test_the_chart_has_the_numbers_behind_it(rows_run: Run) -> None:
+    section = calibrated.build(rows_run, Wanted())
+    assert section is not None
+    assert [figure.title for figure in section.data["figures"]] == [
+        "Reliability: good",
+        "Reliability: bad",
+    ]
+    assert all(figure.table.rows for figure in section.data["figures"])
+
+
+def test_scores_that_are_no_probabilities(tmp_path: Path) -> None:
+    """Where the run was asked for such metrics their absence is told; else there is no section."""
+    labels, scores = [0, 1] * 10, [float(i) for i in range(20)]
+    assert calibrated.build(written_rows(tmp_path, labels, scores), Wanted()) is None
+    skipped = {"brier": {"value": None, "status": "skipped", "reason": "no probabilities"}}
+    run = written_rows(tmp_path, labels, scores, cells=skipped, run_id="asked")
+    section = calibrated.build(run, Wanted())
+    assert section is not None
+    (why,) = section.data["absent"]
+    assert why == "model: its scores are no probabilities, some lie outside [0, 1]"
+
+
+def test_one_class_has_no_curve(tmp_path: Path) -> None:
+    section = calibrated.build(written_rows(tmp_path, [1] * 12, [0.5] * 12), Wanted())
+    assert section is not None
+    assert section.data["absent"] == ["model: all 12 rows are positive"]

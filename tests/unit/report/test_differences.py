@@ -1,0 +1,212 @@
+"""Several runs: the answer with their names, differences as `compare` has them, and where they part."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.report_runs import WANTED, plain, written_rows
+
+from eval_toolkit.analysis import compare_runs
+from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.report import differences
+from eval_toolkit.report.comparing import compared_runs
+from eval_toolkit.report.scored import scored_of
+from eval_toolkit.report.sections import Section, Wanted
+from eval_toolkit.rollouts import System, run_rollouts
+from eval_toolkit.rollouts.scorers import as_text_scorer
+from eval_toolkit.runs import Run
+from eval_toolkit.tasks import CompletionSpec, Prompt, Task, run_task
+
+QUICK = Wanted(n_samples=6, n_resamples=50, charts=False)
+
+
+def sections(*runs: Run, wanted: Wanted = QUICK) -> list[Section]:
+    return list(differences.sections(runs, wanted))
+
+
+class TestRows:
+    def test_the_answer_names_the_runs(
+        self, rows_run: Run, other_run: Run, shown: Callable[[Section], Any]
+    ) -> None:
+        (section,) = sections(rows_run, other_run)
+        cell = compared_runs([rows_run, other_run], n_resamples=50).cells[0]
+        assert (cell.metric, cell.verdict) == ("pr_auc", "worse")
+        said = f"first beats second by {-cell.delta:.3f} [{-cell.ci_high:.3f}, {-cell.ci_low:.3f}]"
+        page = shown(section)
+        assert page.all("p", class_="said")[0]["text"] == f"{said} in pr_auc on test"
+        (turned,) = sections(other_run, rows_run)
+        assert turned.data["said"].startswith("first beats second by ")
+
+    def test_the_table_is_what_compare_prints(
+        self, rows_run: Run, other_run: Run, shown: Callable[[Section], Any]
+    ) -> None:
+        (section,) = sections(rows_run, other_run)
+        cells = compare_runs(rows_run, other_run, n_resamples=50).cells
+        (table,) = section.data["tables"]
+        assert len(table.rows) == len(cells)
+        for row, cell in zip(table.rows, cells, strict=True):
+            told = dict(zip(table.header, row, strict=True))
+            assert (told["scorer"], told["metric"]) == (cell.scorer, cell.metric)
+            assert told["B - A"] == f"{cell.delta:+z.3f}"
+            assert told["B is"] == cell.verdict
+        worse = [one["text"] for one in shown(section).all("td", class_="worse")]
+        assert worse == ["worse"] * sum(cell.verdict == "worse" for cell in cells)
+
+    def test_units_that_one_run_has_right(self, rows_run: Run, other_run: Run) -> None:
+        (section,) = sections(rows_run, other_run)
+        a, b = (scored_of(run)[0] for run in (rows_run, other_run))
+        thresholds = [
+            next(
+                entry["threshold"]
+                for entry in run.results["threshold_policy"]["thresholds"]
+                if entry["scorer_name"] == "good"
+            )
+            for run in (rows_run, other_run)
+        ]
+        gaps: dict[str, list[tuple[float, str]]] = {"a": [], "b": []}
+        for unit, label, mine, theirs in zip(
+            *(values.tolist() for values in (a.unit_ids, a.labels, a.scores, b.scores)),
+            strict=True,
+        ):
+            right = [(s >= t) == label for s, t in zip((mine, theirs), thresholds, strict=True)]
+            if right[0] != right[1]:
+                gaps["a" if right[0] else "b"].append((-abs(mine - theirs), unit))
+        for listed, side in zip(section.data["lists"], ("a", "b"), strict=True):
+            expected = [unit for _, unit in sorted(gaps[side])[:3]]
+            assert [row["unit"] for row in listed["rows"]] == expected
+            assert listed["said"].startswith(f"{len(gaps[side])} of 90 units")
+        assert len(gaps["a"]) > 3
+        row = section.data["lists"][0]["rows"][0]
+        assert rows_run.inputs is not None
+        assert row["text"] == rows_run.inputs.text_of("test", row["unit"])
+
+    def test_charts_are_around_zero(self, rows_run: Run, other_run: Run) -> None:
+        (section,) = sections(rows_run, other_run, wanted=WANTED)
+        (figure,) = section.data["figures"]
+        assert figure.title == "Every metric of good on test"
+        assert figure.spec["description"].startswith("B − A, around zero. pr_auc: −0.")
+
+
+class TestSeveralRuns:
+    def test_p_values_know_how_many_runs_there_are(
+        self, rows_run: Run, other_run: Run, dropped_run: Run
+    ) -> None:
+        overview, first, second = sections(rows_run, other_run, dropped_run)
+        assert [one.id for one in (overview, first, second)] == [
+            "differences",
+            "differences-1",
+            "differences-2",
+        ]
+        (table,) = overview.data["tables"]
+        p = [
+            compared_runs([rows_run, run], n_resamples=50).cells[0].p_value
+            for run in (other_run, dropped_run)
+        ]
+        # Holm of two: the smaller one twice, the larger one as it is or as the smaller became.
+        low, high = 2 * min(p), max(2 * min(p), max(p))
+        adjusted = [low, high] if p[0] < p[1] else [high, low]
+        assert [row[5] for row in table.rows] == [f"{min(1.0, one):.3f}" for one in adjusted]
+        assert [row[0] for row in table.rows] == ["second", "dropped"]
+
+    def test_runs_of_one_name_are_told_apart(self, tmp_path: Path) -> None:
+        labels, scores = [0, 1] * 20, [0.2, 0.7] * 20
+        runs = [written_rows(tmp_path / name, labels, scores) for name in "ab"]
+        (section,) = sections(*runs)
+        assert section.title == "rows (run 2) against rows (run 1)"
+
+
+class TestRefused:
+    def test_why_is_said_and_the_rest_stands(
+        self, rows_run: Run, other_run: Run, tmp_path: Path, shown: Callable[[Section], Any]
+    ) -> None:
+        alien = written_rows(tmp_path, [0, 1] * 20, [0.2, 0.7] * 20, run_id="<alien>")
+        overview, refused, fine = sections(rows_run, alien, other_run)
+        page = shown(refused)
+        (box,) = page.all("div", class_="box")
+        assert "first and <alien> cannot be compared." in plain(box["text"])
+        assert "bug" not in box["class"].split()
+        assert not page.all("div", class_="answer")
+        assert overview.data["tables"][0].rows[0][-1] == "not compared"
+        assert fine.data["said"].startswith("first beats second")
+
+    def test_labels_that_differ_are_no_pair(self, tmp_path: Path) -> None:
+        a = written_rows(tmp_path / "a", [0, 1] * 20, [0.2, 0.7] * 20, run_id="a")
+        b = written_rows(tmp_path / "b", [1, 0] * 20, [0.2, 0.7] * 20, run_id="b")
+        (section,) = sections(a, b)
+        assert "another label in B than in A" in section.data["refused"]
+
+
+def answered(folder: Path, name: str, wrong: set[int]) -> Run:
+    """A task of twelve questions, some of them answered wrongly."""
+    rows = [{"q": f"{n} <b>plus</b> 1?", "a": str(n + 1)} for n in range(12)]
+
+    def reply(request: Any) -> str:
+        (n,) = re.findall(r"(\d+) <b>", str(request.prompt))
+        return "wrong <b>answer</b>" if int(n) in wrong else str(int(n) + 1)
+
+    task = Task(
+        "sums",
+        Prompt(instruction="{q}"),
+        CompletionSpec(answer="a"),
+        rows=rows,
+        graders=["exact_match"],
+    )
+    run_task(task, ScriptedModel(reply, name="m"), folder / name)
+    return Run.open(folder / name)
+
+
+def growling(folder: Path, name: str, patience: int) -> Run:
+    """Ten conversations whose target growls from a turn on."""
+
+    def reply(request: Any) -> str:
+        said = [message.content for message in request.prompt]
+        return "grr" if len(said) // 2 >= (int(said[0].split()[-1]) % 4) * patience else "no"
+
+    system = System(
+        lambda states: [s.goal if not s.n_turns else "go on" for s in states],
+        ScriptedModel(reply, name="m"),
+        as_text_scorer(lambda texts: [float("grr" in one) for one in texts], name="growl"),
+    )
+    seeds = [{"prompt": f"Growl {n}", "id": f"g{n}"} for n in range(12)]
+    run_rollouts(system, seeds, folder / name, depth=3)
+    return Run.open(folder / name)
+
+
+def test_tasks_show_question_and_both_answers(
+    tmp_path: Path, shown: Callable[[Section], Any]
+) -> None:
+    runs = [answered(tmp_path, "a", {3}), answered(tmp_path, "b", {5, 7})]
+    (section,) = sections(*runs)
+    only_a, only_b = section.data["lists"]
+    assert (len(only_a["rows"]), len(only_b["rows"])) == (2, 1)
+    (row,) = only_b["rows"]
+    assert "3 <b>plus</b> 1?" in row["text"]
+    assert [side["text"] for side in row["sides"]] == ["wrong <b>answer</b>", "4"]
+    page = shown(section)
+    assert not page.all("b")
+    assert len(page.all("article")) == 3
+
+
+def test_rollouts_show_failures_by_turn(tmp_path: Path) -> None:
+    """Of seeds 0 to 3 modulo 4, A growls from turn 1, 2, 3 and 4 on, B from 1, 3, 5 and 7."""
+    (section,) = sections(growling(tmp_path, "a", 1), growling(tmp_path, "b", 2))
+    by_turn = section.data["tables"][1]
+    assert by_turn.title.startswith("failures by turn")
+    assert [row[1:3] for row in by_turn.rows] == [
+        ["0.250", "0.250"],
+        ["0.500", "0.250"],
+        ["0.750", "0.500"],
+    ]
+    only_a, only_b = section.data["lists"]
+    assert not only_a["rows"]  # a failure is no success of the target: B held out longer
+    assert {row["text"] for row in only_b["rows"]} == {"Growl 2", "Growl 6", "Growl 10"}
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_anchors_are_unique(rows_run: Run, other_run: Run, dropped_run: Run, n: int) -> None:
+    runs = [rows_run, other_run, dropped_run][:n]
+    made = sections(*runs, wanted=WANTED)
+    ids = [one.id for one in made] + [fig.id for one in made for fig in one.data["figures"]]
+    assert len(set(ids)) == len(ids)

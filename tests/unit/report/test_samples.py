@@ -1,0 +1,249 @@
+"""Samples of a task: which are shown, with what prompt, choices, grades and verdicts."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.report_asked_runs import HOSTILE, ROWS, Sums, solve
+from tests.report_runs import WANTED, Page, plain
+
+from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.report.picking import outcomes_of_units
+from eval_toolkit.report.sample_cards import _right, cards_at
+from eval_toolkit.report.samples import _lists, _shares, build
+from eval_toolkit.report.sections import Section, Wanted
+from eval_toolkit.runs import Run
+from eval_toolkit.scorecards import Records
+from eval_toolkit.tasks import run_task
+from eval_toolkit.tasks.storing import outcomes_of
+
+Shown = Callable[[Section], Page]
+
+
+def section_of(run: Run, wanted: Wanted = WANTED) -> Section:
+    section = build(run, wanted)
+    assert section is not None
+    return section
+
+
+def lists_of(run: Run, wanted: Wanted = WANTED) -> dict[str, list[dict[str, Any]]]:
+    return {one["verdict"]: one["cards"] for one in section_of(run, wanted).data["lists"]}
+
+
+class TestChosen:
+    def test_wrong_ones_then_errors_then_right_ones(self, judged_run: Run) -> None:
+        lists = lists_of(judged_run, Wanted(n_samples=20))
+        assert list(lists) == ["wrong", "error", "right"]
+        # Wrong about 0, 5 and 10; no answer to 7; the other eight are right.
+        assert [len(cards) for cards in lists.values()] == [3, 1, 8]
+
+    def test_the_surest_mistake_comes_first(self, choice_run: Run) -> None:
+        cards = lists_of(choice_run)["wrong"]
+        # The second choice leads by 0.1, 0.3 and 0.5 in the last three.
+        margins = [float(grade["value"]) for card in cards for grade in card["grades"]
+                   if grade["names"] == ["margin"]]  # fmt: skip
+        assert margins == pytest.approx([0.5, 0.3, 0.1])
+
+    def test_no_more_than_asked_for_and_the_rest_is_counted(self, judged_run: Run) -> None:
+        section = section_of(judged_run, Wanted(n_samples=5))
+        assert sum(len(one["cards"]) for one in section.data["lists"]) == 5
+        assert [one["said"] for one in section.data["lists"]] == [
+            "all 3",
+            "all 1",
+            "1 of 8 are shown",
+        ]
+
+    def test_attempts_at_one_unit_do_not_crowd_out_others(self, tmp_path: Path) -> None:
+        run = run_task(
+            Sums(rows=ROWS),
+            ScriptedModel(solve, name="adder"),
+            tmp_path / "r",
+            attempts=3,
+            graders=["exact_match"],
+            max_error_rate=1.0,
+        ).run
+        assert run is not None
+        cards = lists_of(run, Wanted(n_samples=5))["wrong"]
+        assert len({card["unit"] for card in cards}) == len(cards) == 3
+
+    def test_grades_that_are_no_yes_or_no(self) -> None:
+        records = Records.from_columns({"f1": [0.5, 0.1, 0.9, 0.9]}, unit_id=list("abcd"))
+        lists = _lists(records, "f1", True, 4)
+        assert [(one["title"], one["places"]) for one in lists] == [
+            ("Lowest grades", [1, 0]),
+            ("Best grades", [2, 3]),
+        ]
+        assert {one["verdict"] for one in lists} == {""}
+
+    def test_less_may_be_better(self) -> None:
+        records = Records.from_columns({"bits": [0.5, 0.1, 0.9]}, unit_id=list("abc"))
+        assert [one["places"] for one in _lists(records, "bits", False, 4)] == [[2, 0], [1]]
+
+    @given(
+        counts=st.fixed_dictionaries(
+            {name: st.integers(0, 50) for name in ("wrong", "errors", "skipped", "right")}
+        ),
+        limit=st.integers(5, 40),
+    )
+    def test_places_are_shared_out(self, counts: dict[str, int], limit: int) -> None:
+        shown = _shares(counts, limit)
+        assert sum(shown.values()) == min(limit, sum(counts.values()))
+        assert all(0 <= shown[name] <= counts[name] for name in counts)
+        assert all(shown[name] for name in counts if counts[name])
+
+    def test_runs_of_other_kinds_have_none(self, rows_run: Run, rollout_run: Run) -> None:
+        assert build(rows_run, WANTED) is None
+        assert build(rollout_run, WANTED) is None
+
+
+class TestCards:
+    def test_the_prompt_is_the_one_that_was_sent(self, judged_run: Run) -> None:
+        sent = {
+            outcome.job.unit_id: [message.content for message in outcome.job.request.prompt]
+            for outcome in outcomes_of(judged_run)
+            if not outcome.job.step
+        }
+        for cards in lists_of(judged_run, Wanted(n_samples=20)).values():
+            for card in cards:
+                (prompt,) = card["prompts"]
+                assert [turn["text"] for turn in prompt["turns"]] == sent[card["unit"]]
+                assert {turn["role"] for turn in prompt["turns"]} == {"user"}
+
+    def test_answers_grades_and_verdicts(self, judged_run: Run, shown: Shown) -> None:
+        lists = lists_of(judged_run)
+        (broken,) = lists["error"]
+        assert broken["error"] == f"server: no answer, {HOSTILE}"
+        assert (broken["text"], broken["verdicts"]) == (None, [])
+        assert broken["grades"] == [
+            {
+                "names": ["exact_match", "correctness"],
+                "status": "error",
+                "value": None,
+                "reason": f"server: no answer, {HOSTILE}",
+            }
+        ]
+        # 0 + 0, 5 + 25 and 10 + 100, and one too many.
+        assert {card["text"] for card in lists["wrong"]} == {"1", "31", "111"}
+        first = lists["wrong"][0]
+        assert [(one["judge"], one["text"]) for one in first["verdicts"]] == [
+            ("correctness", f"Adds up. {HOSTILE}\n\nno")
+        ]
+        page = shown(section_of(judged_run))
+        assert HOSTILE in page.all("section")[0]["text"]
+        assert page.all("script") == []
+
+    def test_choices_say_what_was_taken_and_what_was_right(
+        self, choice_run: Run, shown: Shown
+    ) -> None:
+        cards = lists_of(choice_run)
+        for card in cards["wrong"]:
+            listed = card["choices"]["listed"]
+            assert [one["taken"] for one in listed] == [False, True, False]
+            assert [one["right"] for one in listed] == [True, False, False]
+        for card in cards["right"]:
+            assert [one["taken"] for one in card["choices"]["listed"]] == [True, False, False]
+            assert [one["right"] for one in card["choices"]["listed"]] == [True, False, False]
+        page = shown(section_of(choice_run))
+        texts = [plain(one["text"]) for one in page.all("li", class_="choice")]
+        assert f"{HOSTILE} chosen -0.50 0.62" in texts  # e^-0.5 of e^-1 + e^-0.5 + e^-9
+        assert page.all("script") == []
+
+    def test_bars_are_shares_of_the_choices(self, choice_run: Run) -> None:
+        numbers = [-1.0, -0.5, -9.0]
+        expected = np.exp(numbers) / np.exp(numbers).sum()
+        found = [one["width"] for one in lists_of(choice_run)["wrong"][0]["choices"]["listed"]]
+        assert found == pytest.approx(100 * expected, abs=0.06)
+
+    def test_few_rows_of_the_table_are_as_good_as_all(self, judged_run: Run) -> None:
+        whole = outcomes_of(judged_run)
+        units = sorted({outcome.job.unit_id for outcome in whole})[:3]
+        assert outcomes_of_units(judged_run, units) == [
+            outcome for outcome in whole if outcome.job.unit_id in units
+        ]
+        assert outcomes_of_units(judged_run, []) == []
+
+    def test_a_prompt_that_is_stored_with_another_unit(self, tmp_path: Path) -> None:
+        same = [{"a": 1, "b": 1, "subject": f"s{at}"} for at in range(3)]
+        run = run_task(Sums(rows=same), ScriptedModel("2"), tmp_path / "r").run
+        assert run is not None
+        for outcome in outcomes_of(run):
+            (alone,) = outcomes_of_units(run, [outcome.job.unit_id])
+            assert alone == outcome
+
+    def test_a_run_without_responses_still_has_grades(
+        self, judged_run: Run, tmp_path: Path, shown: Shown
+    ) -> None:
+        from eval_toolkit.runs import write_run
+
+        (subject,) = judged_run.subjects
+        run = write_run(
+            tmp_path / "r",
+            results=judged_run.results,
+            manifest={"run_id": "sums", "kind": "task"},
+            records={subject: judged_run.records(*subject)},
+        )
+        section = section_of(run)
+        assert all(not card["prompts"] for one in section.data["lists"] for card in one["cards"])
+        assert "holds no request" in shown(section).all("section")[0]["text"]
+
+
+class TestRightChoice:
+    """Which choice is right, from grades alone."""
+
+    @staticmethod
+    def records(**columns: float) -> Records:
+        return Records.from_columns({name: [value] for name, value in columns.items()})
+
+    def test_of_two_the_other_one(self) -> None:
+        assert _right(self.records(accuracy=0.0), 0, [-1.0, -2.0], 0) == 1
+
+    def test_unknown_stays_unknown(self) -> None:
+        assert _right(self.records(accuracy=0.0), 0, [-1.0, -2.0, -3.0], 0) is None
+        assert _right(self.records(other=0.0), 0, [-1.0, -2.0], 0) is None
+
+    def test_equal_numbers_do_not_tell(self) -> None:
+        bits = 2.0 / math.log(2.0)
+        assert _right(self.records(accuracy=0.0, bits=bits), 0, [-1.0, -2.0, -2.0], 0) is None
+
+    @given(
+        numbers=st.lists(st.floats(-50, -0.01), min_size=2, max_size=6, unique=True),
+        right=st.integers(0, 5),
+    )
+    def test_bits_tell_it(self, numbers: list[float], right: int) -> None:
+        right %= len(numbers)
+        taken = max(range(len(numbers)), key=numbers.__getitem__)
+        grades = self.records(accuracy=float(taken == right), bits=-numbers[right] / math.log(2.0))
+        found = _right(grades, 0, numbers, taken)
+        close = [n for n in numbers if math.isclose(n, numbers[right], rel_tol=1e-8)]
+        assert found == right or len(close) > 1
+
+
+def test_many_choices_are_cut_to_the_likely_ones(tmp_path: Path) -> None:
+    from eval_toolkit.tasks import BaseTask, ResponseType
+
+    class Many(BaseTask[str]):
+        NAME = "many"
+        RESPONSE_TYPE = ResponseType.LOGLIKELIHOODS
+        METRICS = ("accuracy", "bits_per_byte")
+
+        def _get_instruction_text(self, item: dict[str, Any]) -> str:
+            return "Which?"
+
+        def _get_ground_truth(self, item: dict[str, Any]) -> str:
+            return " c29"
+
+        def _get_possible_completions(self, item: dict[str, Any]) -> list[str]:
+            return [f" c{at}" for at in range(30)]
+
+    model = ScriptedModel(lambda request: [-1.0 - at for at in range(30)])
+    run = run_task(Many(rows=[{}]), model, tmp_path / "r").run
+    assert run is not None
+    (card,) = cards_at(run, run.records(*run.subjects[0]), [0])
+    texts = [one["text"] for one in card["choices"]["listed"]]
+    assert texts == [*(f" c{at}" for at in range(8)), " c29"]
+    assert (card["choices"]["more"], card["choices"]["right"]) == (21, " c29")

@@ -1,0 +1,90 @@
+"""When the target failed: the curve, the turns, the attacks."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.report_asked_runs import SCORER, SEEDS
+from tests.report_runs import WANTED, Page
+
+from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.report.sections import Section, Wanted
+from eval_toolkit.report.survived import build
+from eval_toolkit.rollouts import System, run_rollouts
+from eval_toolkit.rollouts.attacks import Static
+from eval_toolkit.runs import Run
+
+Shown = Callable[[Section], Page]
+PLAIN = replace(WANTED, charts=False)
+
+
+def section_of(run: Run, wanted: Wanted = PLAIN) -> Section:
+    section = build(run, wanted)
+    assert section is not None
+    return section
+
+
+def test_the_numbers_are_kaplan_meier(rollout_run: Run) -> None:
+    table = section_of(rollout_run).data["tables"][0]
+    # One of eight broke in turn 1 and was never seen; 2 of 7 failed at once, then 2 of 5.
+    rows = [[*row[:4], row[5]] for row in table.rows]
+    assert rows == [["1", "7", "2", "0.286", "0.714"], ["2", "5", "2", "0.571", "0.429"]]
+
+
+def test_the_lead_says_when(rollout_run: Run) -> None:
+    assert section_of(rollout_run).lead == (
+        "By turn 1 the target had failed in 0.286, by turn 2 in 0.571 of conversations. "
+        "Half of them had failed by turn 2."
+    )
+
+
+def test_charts_bring_their_numbers(rollout_run: Run) -> None:
+    pytest.importorskip("altair")
+    section = section_of(rollout_run, WANTED)
+    figures = section.data["figures"]
+    assert [figure.id for figure in figures] == ["survival", "survival-own"]
+    plain = section_of(rollout_run).data["tables"][0]
+    assert figures[0].table.rows == plain.rows
+
+
+def test_what_happened_in_each_turn(rollout_run: Run) -> None:
+    (table,) = [
+        one for one in section_of(rollout_run).data["tables"] if one.title.startswith("Turn by")
+    ]
+    columns = dict(zip(table.header, zip(*table.rows, strict=True), strict=True))
+    assert columns["broke"] == ("1", "0")
+    # Of the seven, 2 and then 4 replies have the word.
+    assert columns["share that failed"] == ("0.286", "0.571")
+
+
+def test_attacks_side_by_side(tree_run: Run, rollout_run: Run) -> None:
+    (table,) = [one for one in section_of(tree_run).data["tables"] if "attack" in one.title]
+    assert [row[:4] for row in table.rows] == [
+        ["role_play", "4", "4", "4"],
+        ["static", "4", "4", "0"],
+    ]
+    assert not any("attack" in one.title for one in section_of(rollout_run).data["tables"])
+
+
+def test_no_scorer_no_curve(tmp_path: Path, shown: Shown) -> None:
+    system = System(Static(), ScriptedModel("No.", name="target"), refusal=False)
+    run = run_rollouts(system, SEEDS, tmp_path / "r", depth=1).run
+    assert run is not None
+    section = section_of(run, WANTED)
+    assert section.data["figures"] == []
+    page = shown(section)
+    assert len(page.all("span", class_="status-skipped")) == 2
+    assert page.all("span", class_="status-error") == []
+
+
+def test_one_turn(tmp_path: Path) -> None:
+    system = System(Static(), ScriptedModel("You fool.", name="target"), SCORER)
+    run = run_rollouts(system, SEEDS, tmp_path / "r", depth=1).run
+    assert run is not None
+    assert section_of(run).lead == "By turn 1 the target had failed in 1.000 of conversations."
+
+
+def test_runs_of_other_kinds_have_none(rows_run: Run, judged_run: Run) -> None:
+    assert build(rows_run, WANTED) is None
+    assert build(judged_run, WANTED) is None

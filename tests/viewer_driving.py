@@ -1,0 +1,185 @@
+"""What tests of the viewer share: asking the app without a server, and small runs to look at."""
+
+import asyncio
+import html
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood
+from eval_toolkit.rollouts.graphs import Graph, Node
+from eval_toolkit.rollouts.seeds import SeedPrompt
+from eval_toolkit.rollouts.seeds.tables import SEEDS, seeds_table
+from eval_toolkit.rollouts.turns import TURNS, turns_table
+from eval_toolkit.runner import Job, Outcome, to_columns
+from eval_toolkit.runner.stored import RESPONSES
+from eval_toolkit.runs import Run, write_run
+from eval_toolkit.runs.inputs import INPUTS, inputs_table
+from eval_toolkit.scorecards import Records
+
+PORT = 8123
+TOKEN = "token-of-the-tests"  # noqa: S105 - of nothing
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the app answered."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    @property
+    def words(self) -> str:
+        """What a reader sees: no tags, entities as signs."""
+        shown = re.sub(r"<(script|style)\b.*?</\1>", " ", self.text, flags=re.DOTALL)
+        return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", shown)).split())
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Asks an ASGI app, as a browser that was let in would unless told otherwise."""
+
+    app: Any
+
+    def __call__(
+        self,
+        address: str,
+        *,
+        method: str = "GET",
+        hosts: tuple[bytes, ...] = (f"127.0.0.1:{PORT}".encode(),),
+        cookie: bytes | None = f"eval_toolkit_view_{PORT}={TOKEN}".encode(),
+    ) -> Answer:
+        parts = urlsplit(address)
+        headers = [(b"host", host) for host in hosts]
+        if cookie is not None:
+            headers.append((b"cookie", cookie))
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": parts.path,
+            "raw_path": parts.path.encode("utf-8", "surrogatepass"),
+            "query_string": parts.query.encode(),
+            "headers": headers,
+            "client": ("127.0.0.1", 50000),
+            "server": ("127.0.0.1", PORT),
+            "root_path": "",
+        }
+        sent: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        try:
+            asyncio.run(self.app(scope, receive, send))
+        except Exception:
+            if not sent:  # starlette answers first, then raises for the log
+                raise
+        begin = sent[0]
+        return Answer(
+            begin["status"],
+            {name.decode(): value.decode() for name, value in begin["headers"]},
+            b"".join(message.get("body", b"") for message in sent[1:]),
+        )
+
+
+def cell(value: float, **more: Any) -> dict[str, Any]:
+    return {"value": value, "status": "ok", "n_units": 10, **more}
+
+
+def results(run_id: str, metrics: dict[str, Any], slice_name: str = "all") -> dict[str, Any]:
+    return {
+        "schema_version": "v1",
+        "run_id": run_id,
+        "config": {},
+        "by_slice": {slice_name: {"n": 10, "by_scorer": {"model": metrics}}},
+    }
+
+
+def plain_run(folder: Path, run_id: str, value: float, **manifest: Any) -> Run:
+    """A run with one number and no records."""
+    return write_run(
+        folder,
+        results=results(run_id, {"accuracy": cell(value)}),
+        manifest={"run_id": run_id, **manifest},
+    )
+
+
+def rows_run(folder: Path, records: Records, texts: dict[str, str] | None = None) -> Run:
+    """A run of rows, with inputs where texts are given."""
+    tables, more = {}, {}
+    if texts:
+        columns, about = inputs_table(
+            {"all": (range(len(texts)), list(texts), list(texts.values()))}
+        )
+        tables, more = {INPUTS: columns}, {"inputs": about}
+    return write_run(
+        folder,
+        results=results(folder.name, {"roc_auc": cell(0.75)}),
+        manifest={"run_id": folder.name, "config": {"command": "score"}, **more},
+        records={("all", "model"): records},
+        tables=tables,
+    )
+
+
+def task_run(folder: Path, text: str = "Paris, of course") -> Run:
+    """A run of a task: an answer, a choice between texts, a failure, and a judge's verdict."""
+    same = "What is the capital of France?"
+    outcomes = [
+        Outcome(Job("q1", 1, GenerateRequest(same)), RawCompletion(text, finish_reason="stop")),
+        Outcome(
+            Job("q2", 1, GenerateRequest(same)), error=ErrorInfo("timeout", "no answer in 60 s")
+        ),
+        Outcome(
+            Job("q3", 1, LoglikelihoodRequest("2 + 2 =", [" four", " five"])),
+            RawLoglikelihood([-1.0, -3.0], [" four", " five"]),
+        ),
+        Outcome(
+            Job("q1", 1, GenerateRequest("Is it right?"), "judge:strict"), RawCompletion("Yes.")
+        ),
+    ]
+    records = Records.from_columns(
+        {"exact_match": [1.0, None, 0.0]},
+        unit_id=["q1", "q2", "q3"],
+        status={"exact_match": ["ok", "error", "ok"]},
+        reason={"exact_match": ["", "no answer in 60 s", ""]},
+    )
+    return write_run(
+        folder,
+        results=results(folder.name, {"exact_match": cell(0.5)}, "capitals"),
+        manifest={"run_id": folder.name, "kind": "task", "config": {"kind": "task"}},
+        records={("capitals", "model"): records},
+        tables={RESPONSES: to_columns(outcomes)},
+    )
+
+
+def rollout_run(folder: Path, reply: str = "Certainly not.") -> Run:
+    """A run of one rollout: a first turn, then two branches, one of which fails."""
+    bad = Node("", "And now?", "You fool.", scores={"toxicity": 0.9}, event=True)
+    lost = Node("", "Really?", None, status="error", reason="the target: no answer in 60 s")
+    first = Node("", "Be rude.", reply, children=[bad, lost], scores={"toxicity": 0.1}, event=False)
+    graph = Graph("Insult me", [first], "s1")
+    records = Records.from_columns({"attack_success": [1.0]}, unit_id=["s1"])
+    return write_run(
+        folder,
+        results=results(folder.name, {"attack_success": cell(1.0)}, "seeds"),
+        manifest={"run_id": folder.name, "kind": "rollout", "config": {"kind": "rollout"}},
+        records={("seeds", "model"): records},
+        tables={
+            TURNS: turns_table([graph]),
+            SEEDS: seeds_table([SeedPrompt("Insult me", id="s1")]),
+        },
+    )
