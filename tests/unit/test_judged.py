@@ -161,6 +161,12 @@ class TestCorrectedRate:
             assert 0.0 <= result.ci_low <= result.value <= result.ci_high <= 1.0
             assert result.width > 0.0
 
+    def test_an_interval_outside_0_and_1_is_no_certainty(self) -> None:
+        """Twelve labels that differ from the rest: the correction is -0.52, its interval below 0."""
+        judge, human, _ = study(n=60, n_labels=12, rate=0.02, se=0.7, sp=0.7, seed=6393)
+        with pytest.raises(UndefinedMetricError, match="which is no rate"):
+            corrected_rate(judge, human, method="ppi")
+
     def test_order_does_not_matter(self) -> None:
         judge, human, _ = study()
         order = np.random.default_rng(2).permutation(len(judge))

@@ -107,7 +107,8 @@ def ppi_mean(
         If an array is unusable, or labels were not chosen at random and neither strata nor
         weights say how.
     UndefinedMetricError
-        If there are fewer than two labels, in all or in a stratum.
+        If there are fewer than two labels, in all or in a stratum, or the interval of a rate lies
+        outside 0 and 1.
 
     Notes
     -----
@@ -376,6 +377,11 @@ def _inside(
     """Return a rate and its interval inside [0, 1]."""
     if not rate:
         return value, low, high, ""
+    if high < 0.0 or low > 1.0:  # clipped, it would be a point and look certain
+        raise UndefinedMetricError(
+            f"the correction is undefined: it gives {value:.3g} [{low:.3g}, {high:.3g}], which is "
+            "no rate; the units with a human label are not like the others, or too few"
+        )
     reason = "" if 0.0 <= value <= 1.0 else f"clipped: the correction gives {value:.3g}"
     value = min(1.0, max(0.0, value))
     return value, min(value, max(0.0, low)), max(value, min(1.0, high)), reason
