@@ -226,6 +226,11 @@ class Page:
             )
         )
 
+    def looks(self, scheme: str, width: int) -> None:
+        """Show the page in another scheme and width."""
+        self.on.emulate_media(color_scheme=scheme)
+        self.on.set_viewport_size({"width": width, "height": 900})
+
     def unfold(self) -> None:
         """Open everything that is folded away, and panels of which one is shown at a time."""
         self.evaluate(
@@ -260,12 +265,15 @@ class Page:
         shown = " ".join(self.text.split())
         return [text[:80] for text in texts if not all(piece in shown for piece in pieces(text))]
 
-    def violations(self) -> str:
+    def violations(self, *rules: str) -> str:
         """Return what axe-core calls serious or critical: rule, where, and why; "" for nothing."""
         # Not as a script of the page, which its content policy refuses.
-        self.evaluate(AXE.read_text(encoding="utf-8") + "; undefined")
+        if not self.evaluate("() => 'axe' in window"):
+            self.evaluate(AXE.read_text(encoding="utf-8") + "; undefined")
         found = self.evaluate(
-            """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations"""
+            """async (rules) => (await axe.run(document, {resultTypes: ["violations"],
+                 ...(rules.length ? {runOnly: rules} : {})})).violations""",
+            list(rules),
         )
         return "\n".join(
             f"{rule['id']} ({rule['impact']}): {node['target']} {node['failureSummary']}"[:400]

@@ -23,24 +23,11 @@ from eval_toolkit.requests import LoglikelihoodRequest
 from eval_toolkit.responses import ResponseType
 from eval_toolkit.rollouts import SeedPrompt, System, run_rollouts
 from eval_toolkit.runs import Run, write_run
+from eval_toolkit.scorecards import Records
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.tasks import BaseTask, run_task
 
-__all__ = [
-    "HALVES",
-    "NAMES",
-    "RUNS",
-    "TEXTS",
-    "choices",
-    "completions",
-    "long",
-    "longest",
-    "metrics",
-    "parts",
-    "rollouts",
-    "rows",
-    "scorers",
-]
+__all__ = ["HALVES", "NAME", "NAMES", "RUNS", "TEXTS", "names"]
 
 HALVES = {name for name, text in HOSTILE.items() if any("\ud800" <= c <= "\udfff" for c in text)}
 """Of surrogate pairs: no table can hold them."""
@@ -138,38 +125,27 @@ def metrics(folder: Path) -> Run:
     return saved(result, folder, list(slices.values()))
 
 
-def rows(folder: Path) -> Run:
-    """A run of rows with a slice of every name and a scorer of some."""
-    few = ["one", "two", "three", "four"]
-    slices = [EvalSlice(name, {"text": few, "label": [0, 1, 0, 1]}, name) for name in NAMES]
-    scorers = {"plain": Given(), NAME: Given()}
-    result = evaluate(
-        scorers, slices, run_id="slices", n_resamples=20, metrics=[ms.roc_auc, ms.brier]
-    )
-    return saved(result, folder, slices)
-
-
-def parts(folder: Path) -> Run:
-    """A run of rows with a part and a group of every name."""
-    columns = {"text": NAMES * 2, "label": [0, 1] * len(NAMES), "part": NAMES * 2}
-    columns["group"] = columns["part"]
-    one = EvalSlice(NAME, columns, NAME, strata_col="part", group_col="group")
-    result = evaluate({NAME: Given()}, [one], run_id="parts", n_resamples=20, metrics=[ms.roc_auc])
-    return saved(result, folder, [one])
-
-
-def scorers(folder: Path) -> Run:
-    """A run of rows with a scorer of every name."""
-    one = EvalSlice("test", table(TEXTS[:12]))
-    result = evaluate(
-        {name: Given() for name in NAMES},
-        [one],
-        run_id="scorers",
-        n_resamples=20,
-        metrics=[ms.roc_auc],
-        paired_diffs=[(NAMES[0], name) for name in NAMES[1:20]],
-    )
-    return saved(result, folder, [one])
+def cells(folder: Path) -> Run:
+    """A run with a slice of every name; its scorer, metric, part and reason have other names."""
+    states = ({"status": "ok", "value": 0.5}, {"status": "skipped"}, {"status": "error"})
+    n = len(NAMES)
+    by_slice: dict[str, Any] = {}
+    records = {}
+    for at, name in enumerate(NAMES):
+        scorer, metric, reason = (NAMES[(at + more) % n] for more in (11, 23, 37))
+        state = states[at % 3]
+        cell = {"value": None, "reason": None if at % 3 == 0 else reason, "n_units": 4, **state}
+        by_slice[name] = {"by_scorer": {scorer: {metric: cell, "accuracy": cell}}}
+        records[name, scorer] = Records(
+            columns={metric: [0.0, 1.0]},
+            unit_id=[NAMES[(at + 41) % n], f"u{at}"],
+            group=[NAMES[(at + 43) % n], "g"],
+            slices={"part": [NAMES[(at + 47) % n], "rest"], NAMES[at % 5]: ["a", "b"]},
+            status={metric: ["ok", state["status"]]},
+            reason={metric: ["", "" if at % 3 == 0 else reason]},
+        )
+    results = {"schema_version": "v1", "run_id": "cells", "config": {}, "by_slice": by_slice}
+    return write_run(folder, results=results, manifest={"run_id": "cells"}, records=records)
 
 
 def long(folder: Path) -> Run:
@@ -335,5 +311,5 @@ def names(folder: Path) -> None:
         write_run(where, results={**results, "run_id": name}, manifest={"run_id": name})
 
 
-RUNS = (metrics, rows, parts, scorers, long, longest, completions, choices, rollouts)
+RUNS = (metrics, cells, long, longest, completions, choices, rollouts)
 """The makers of single runs."""

@@ -1,6 +1,7 @@
 """Small runs of every kind as people make them: what ordinary pages are judged by."""
 
 import asyncio
+import itertools
 import sys
 from pathlib import Path
 from typing import Any
@@ -125,13 +126,18 @@ def choices(folder: Path, wrong_every: int = 4) -> None:
     run_task(ChosenSums(rows=items(40)), ScriptedModel(likely, name="careful"), folder)
 
 
-def open_questions(folder: Path, n: int = 30, delay_s: float = 0.0, concurrency: int = 16) -> None:
+def open_questions(folder: Path, n: int = 30, gate: Path | None = None) -> None:
+    """Questions with answers; with a gate only as many are answered as its file says."""
+    asked = itertools.count()
+
     async def answer(request: Any) -> str:
-        await asyncio.sleep(delay_s)
+        at = next(asked)
+        while gate is not None and at >= int(gate.read_text() or 0):
+            await asyncio.sleep(0.02)
         a, _, b = request.prompt[-1].content.removeprefix("What is ").rstrip("?").split()
         return str(int(a) + int(b) + (int(a) % 5 == 0))
 
-    model = ScriptedModel(answer, name="hasty", concurrency=concurrency)
+    model = ScriptedModel(answer, name="hasty", concurrency=2)
     run_task(Sums(rows=items(n)), model, folder, graders=[ExactMatch()])
 
 
@@ -162,5 +168,5 @@ def make_all(folder: Path) -> None:
     rollouts(folder / "rollouts")
 
 
-if __name__ == "__main__":  # a run to be watched: FOLDER, how many, how long each takes
-    open_questions(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), concurrency=2)
+if __name__ == "__main__":  # a run to be watched: FOLDER, how many questions, GATE
+    open_questions(Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))

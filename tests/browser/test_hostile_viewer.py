@@ -48,11 +48,12 @@ def places(page: Page) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("width", [PHONE, DESK])
-def test_the_list_shows_every_name(listed: Callable[..., Page], width: int) -> None:
-    page = listed(width=width)
+def test_the_list_shows_every_name(listed: Callable[..., Page]) -> None:
+    page = listed(width=PHONE)
     fits(page)
     assert page.unread(NAMES) == []
+    page.looks("light", DESK)
+    assert page.wider() == ""
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -70,7 +71,7 @@ def test_samples_show_and_do_nothing(
         """() => [...document.querySelectorAll("table.samples tbody th a")].map((a) => a.href)"""
     )
     # The last of the texts are the long ones.
-    for link in [*links[:2], *links[-9:]]:
+    for link in [links[0], *links[-4:]]:
         page.goto(link)
         fits(page)
 
@@ -84,7 +85,7 @@ def test_what_an_address_says_is_shown_as_text(
     fields = ("q", "sort", "column", "slice", "low", "status", "part.part", "kind", "state")
     for start in range(0, len(given), len(fields)):
         query = urlencode(dict(zip(fields, given[start : start + len(fields)], strict=False)))
-        for target in (f"{run}/samples", "/"):
+        for target in (f"{run}/samples", *["/"] * (start % 4 == 0)):
             page.goto(f"{hostile_viewer.origin}{target}?{query}")
             assert (page.status, page.odd(), page.wider()) == (200, "", "")
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eval_toolkit.cli.demo import _scores
+from eval_toolkit.cli._tour import study
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.DOTALL)
@@ -15,7 +15,8 @@ BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.DOTALL)
 
 @pytest.fixture(scope="module")
 def names() -> dict[str, Any]:
-    labels, scores = _scores(42)
+    done = study(42)
+    labels, scores = done.labels, done.scores
     return {
         "y_true": labels,
         "y_score": scores["logistic"],

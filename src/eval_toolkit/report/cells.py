@@ -6,7 +6,7 @@ from typing import Any
 
 from eval_toolkit.runs import Run
 
-__all__ = ["Block", "Cell", "blocks_of", "main_block"]
+__all__ = ["Block", "Cell", "blocks_of", "main_block", "main_blocks"]
 
 _NOT_METRICS = frozenset(
     {"n", "n_positive", "is_single_class", "headline", "scores", "scores_calibrated", "skipped"}
@@ -98,8 +98,18 @@ def _blocks(by_slice: Mapping[str, Any]) -> Iterator[Block]:
             )
 
 
+def main_blocks(run: Run) -> list[Block]:
+    """Return the cells that speak for the whole run, of every scorer.
+
+    That is the slice of all rows, else the first slice; of a run over folds the means over them.
+    """
+    from eval_toolkit.report.folds import fold_blocks  # which is made of cells
+
+    blocks = blocks_of(run) or fold_blocks(run)
+    name = "all" if any(block.slice == "all" for block in blocks) else ""
+    return [block for block in blocks if block.slice == (name or blocks[0].slice)]
+
+
 def main_block(run: Run) -> Block | None:
-    """Return the cells that speak for the whole run: all rows, else the first slice."""
-    blocks = blocks_of(run)
-    whole = [block for block in blocks if block.slice == "all"]
-    return next(iter(whole or blocks), None)
+    """Return the cells of the first scorer that speak for the whole run."""
+    return next(iter(main_blocks(run)), None)

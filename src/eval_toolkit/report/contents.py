@@ -30,7 +30,7 @@ BUILDERS = (
 """Modules of this package, each with a `build`; the answer first, provenance last."""
 
 
-def sections_of(run: Run, wanted: Wanted) -> Iterator[Section]:
+def sections_of(run: Run, wanted: Wanted, names: Sequence[str] = BUILDERS) -> Iterator[Section]:
     """Yield the sections of one run; one that fails says so and keeps no other from being shown.
 
     Parameters
@@ -39,8 +39,10 @@ def sections_of(run: Run, wanted: Wanted) -> Iterator[Section]:
         A finished run of any kind.
     wanted : Wanted
         How much of it.
+    names : sequence of str
+        Which sections, as in `BUILDERS`.
     """
-    for name in BUILDERS:
+    for name in names:
         build: Builder = import_module(f"eval_toolkit.report.{name}").build
         try:
             section = build(run, wanted)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eval_toolkit.report import answering
-from eval_toolkit.report.cells import Block, Cell, blocks_of, main_block
+from eval_toolkit.report.cells import Block, Cell, main_blocks
 from eval_toolkit.report.metric_groups import Group, grouped, meaning_of
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run
@@ -31,11 +31,11 @@ _OF_ROLLOUTS = (
 
 def build(run: Run, wanted: Wanted) -> Section | None:
     """Return the headline of a run: what it came to, and the table of its metrics."""
-    block = main_block(run)
-    if block is None:
+    scorers = main_blocks(run)
+    if not scorers:
         return None
+    block = scorers[0]
     cell = main_cell(block)
-    scorers = [one for one in blocks_of(run) if one.slice == block.slice]
     broken = list(dict.fromkeys(name for one in scorers for name in _broken(one)))
     groups = grouped(run, scorers)
     reasons = _Reasons(scorers, groups)

@@ -31,7 +31,7 @@ ROUTES = (
 returns a response; it is called in a thread of its own."""
 
 
-def create_app(runs_dir: str | Path, *, token: str) -> "Starlette":
+def create_app(runs_dir: str | Path, *, token: str) -> Any:
     """Return the viewer of a folder of runs as an ASGI application.
 
     Parameters

@@ -3,15 +3,13 @@
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report import Wanted, report_html
-from eval_toolkit.report.contents import Builder, sections_of
-from eval_toolkit.report.sections import Chapter, Section
+from eval_toolkit.report.contents import BUILDERS, sections_of
+from eval_toolkit.report.sections import Chapter
 from eval_toolkit.runs import Run
 from eval_toolkit.viewer import rendering
 from eval_toolkit.viewer.listing import ListedRun, RunList
@@ -54,8 +52,7 @@ def page_of(run: ListedRun, *, whole: bool = True) -> str:
         opened = Run.open(run.path, verify=False)
     wanted = wanted_here()
     quick = not whole and (run.n_records or 0) > LARGE
-    made = _quick_sections(opened, wanted) if quick else sections_of(opened, wanted)
-    sections = list(made)
+    sections = list(sections_of(opened, wanted, _quick(opened) if quick else BUILDERS))
     body = rendering.chapters([Chapter(sections=sections)])
     return rendering.page(
         "run.html",
@@ -70,15 +67,11 @@ def page_of(run: ListedRun, *, whole: bool = True) -> str:
     )
 
 
-def _quick_sections(run: Run, wanted: Wanted) -> Iterator[Section]:
-    """Yield the sections that are made of the results alone."""
-    for name in _QUICK:
-        if name == "slices" and len(run.results.get("by_slice") or {}) < 2:
-            continue  # parts of the only slice would be measured anew, from all records
-        build: Builder = import_module(f"eval_toolkit.report.{name}").build
-        section = build(run, wanted)
-        if section is not None:
-            yield section
+def _quick(run: Run) -> list[str]:
+    """Return the sections that are made of the results alone."""
+    # Parts of an only slice would be measured anew, from all records.
+    several = len(run.results.get("by_slice") or {}) > 1
+    return [name for name in _QUICK if name != "slices" or several]
 
 
 def file_of(run: ListedRun) -> str:

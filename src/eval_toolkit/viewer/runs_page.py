@@ -31,10 +31,10 @@ def _value(run: ListedRun) -> float | None:
 
 _COLUMNS = (
     _Column("run", "run", lambda run: run.run_id.lower()),
-    _Column("kind", "kind", lambda run: run.kind),
-    _Column("scorers", "scorers", lambda run: run.subjects.lower()),
     _Column("value", "main metric", _value, num=True),
     _Column("n", "n", lambda run: run.n, num=True),
+    _Column("kind", "kind", lambda run: run.kind),
+    _Column("scorers", "scorers", lambda run: run.subjects.lower()),
     _Column("state", "state", lambda run: run.state),
     _Column("when", "when", lambda run: run.when),
     _Column("git", "git", lambda run: run.git),

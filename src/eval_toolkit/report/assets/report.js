@@ -35,6 +35,11 @@
     }).then(function () {
       live.classList.remove("coming");
       if (still) still.remove();
+      if (place.scrollWidth > place.clientWidth) { // then the keyboard must reach it, too
+        place.tabIndex = 0;
+        place.setAttribute("role", "group");
+        place.setAttribute("aria-label", "Chart that scrolls sideways");
+      }
     }).catch(function () { live.remove(); /* the still picture stays */ });
   }
 

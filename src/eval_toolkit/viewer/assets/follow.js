@@ -5,8 +5,12 @@
     let misses = 0;
     function again(after) { window.setTimeout(ask, after); }
     function ask() {
-      // A page that nobody looks at asks less often.
-      if (document.hidden) { again(3000); return; }
+      // Nobody looks, or somebody marks a text to copy it: later.
+      const marked = window.getSelection();
+      if (document.hidden || (marked && !marked.isCollapsed && part.contains(marked.anchorNode))) {
+        again(3000);
+        return;
+      }
       fetch(part.dataset.follow, { credentials: "same-origin", cache: "no-store" }).then(function (answer) {
         if (!answer.ok) throw new Error(String(answer.status));
         const next = answer.headers.get("x-follow");
