@@ -5,12 +5,14 @@ import json
 import subprocess
 import sys
 from contextlib import redirect_stdout
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eval_toolkit.cli import main
 from eval_toolkit.cli.demo import SPECS
+from eval_toolkit.runs import Run
 
 METRICS = [spec.name for spec in SPECS]
 
@@ -97,7 +99,7 @@ import sys
 
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {"pandas", "polars", "pyarrow", "matplotlib", "jsonschema"}:
+        if name.partition(".")[0] in {"pandas", "polars", "pyarrow", "altair", "vl_convert", "jsonschema"}:
             raise ModuleNotFoundError(name)
 
 sys.meta_path.insert(0, Absent())
@@ -112,3 +114,44 @@ def test_needs_no_extra(payload: dict[str, Any]) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == payload
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """What the tour printed, and where it put its runs."""
+    folder = tmp_path_factory.mktemp("tour") / "rows"
+    text = io.StringIO()
+    with redirect_stdout(text), pytest.raises(SystemExit) as caught:
+        main(["demo", "--out", str(folder)])
+    assert caught.value.code == 0
+    return text.getvalue(), folder
+
+
+class TestTour:
+    """``--out``: what leaked is dropped, runs are stored, compared and held to claims."""
+
+    def test_it_goes_from_leakage_to_the_report(self, told: tuple[str, Path]) -> None:
+        out, folder = told
+        assert "12 copies (12 in test from train)" in out
+        assert "dropped before scoring: 12 rows" in out
+        assert "logistic and forest are not clearly different in pr_auc" in out
+        assert out.count("  pass  ") == 3
+        assert f"Report: {folder / 'report.html'}" in out
+
+    def test_the_runs_hold_what_was_printed(
+        self, told: tuple[str, Path], payload: dict[str, Any]
+    ) -> None:
+        """The copies were dropped: the runs come to the scorecards of the test rows alone."""
+        for name, card in payload["scorecards"].items():
+            run = Run.open(told[1] / name)
+            cell = run.results["by_slice"]["test"]["by_scorer"]["model"]["pr_auc"]
+            assert cell["value"] == pytest.approx(card["pr_auc"]["value"], abs=1e-12)
+            assert cell["n_units"] == 285
+
+    def test_the_report_shows_the_copies_with_their_texts(self, told: tuple[str, Path]) -> None:
+        page = (told[1] / "report.html").read_text("utf-8")
+        run = Run.open(told[1] / "forest")
+        assert run.inputs is not None
+        copied = run.inputs.text_at("train", 0)
+        assert copied is not None
+        assert copied in page

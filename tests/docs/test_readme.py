@@ -45,3 +45,13 @@ def test_commands_exist_in_the_makefile() -> None:
     makefile = (Path(__file__).resolve().parents[2] / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"`?make ([a-z-]+)", README):
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+
+
+def test_pictures_are_there() -> None:
+    pictures = re.findall(r"!\[(.+?)\]\((.+?)\)", README)
+    assert len(pictures) == 2
+    for words, place in pictures:
+        assert words
+        picture = Path(__file__).resolve().parents[2] / place
+        assert picture.read_bytes().startswith(b"\x89PNG")
+        assert picture.stat().st_size < 400_000

@@ -8,6 +8,7 @@ import tempfile
 import pytest
 
 from eval_toolkit import __version__
+from eval_toolkit._command_line import recording_command
 from eval_toolkit._hashing import sha256_text
 from eval_toolkit.artifacts import (
     PredictionArtifactRef,
@@ -240,3 +241,14 @@ def test_evidence():
         PairingMetadata(1)
     with pytest.raises(InvalidTypeError, match="`name` must be text, got 3"):
         EvidenceAxis(3, "x")
+
+
+def test_the_command_line_is_kept_without_its_secrets() -> None:
+    key = "sk-proj-" + "a1B2" * 8
+    args = ["run", "capitals", "--model-arg", f"api_key={key}", "--out", "my runs/a"]
+    with recording_command("eval-toolkit", args):
+        told = build_manifest(run_id="r", config={}).to_dict()["command"]
+    assert told.startswith("eval-toolkit run capitals --model-arg ")
+    assert told.endswith(" --out 'my runs/a'")
+    assert key not in told
+    assert build_manifest(run_id="r", config={}).to_dict()["command"] == ""
