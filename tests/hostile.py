@@ -6,10 +6,9 @@ templates come to.
 """
 
 import re
-import sys
 import unicodedata
 
-__all__ = ["HOSTILE", "LONG", "MARK", "PRODUCT", "SHORT", "pieces"]
+__all__ = ["HOSTILE", "LONG", "MARK", "PRODUCT", "SHORT", "one_name", "pieces"]
 
 MARK = "https://pwned.invalid/"
 PRODUCT = "62615533"
@@ -245,10 +244,10 @@ _ORDINARY = re.compile(r"[^\W_][!-~äöüß]*[^\W_]", re.ASCII)
 
 
 def pieces(text: str) -> list[str]:
-    """Return what must be read of a text wherever it is shown, whatever stands for the rest.
+    r"""Return what must be read of a text wherever it is shown, whatever stands for the rest.
 
-    Runs of ordinary characters, from the first 60 characters alone: pages
-    may shorten a text, and may show what is not ordinary by a sign or a code.
+    Runs of ordinary characters, from the first 60 characters alone: pages may
+    shorten a text, and may show what is not ordinary by a sign or a code.
 
     Examples
     --------
@@ -257,11 +256,6 @@ def pieces(text: str) -> list[str]:
     """
     found = [match[0] for match in _ORDINARY.finditer(text[:60])]
     return [piece for piece in found if len(piece) > 2]
-
-
-def storable(text: str) -> str:
-    """Return the text as UTF-8 can hold it: halves of surrogate pairs become question marks."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def one_name(text: str) -> bool:
@@ -273,4 +267,3 @@ def one_name(text: str) -> bool:
 
 assert len(HOSTILE) >= 100, len(HOSTILE)
 assert not any(PRODUCT in text for text in HOSTILE.values())
-assert sys.maxunicode == 0x10FFFF

@@ -99,7 +99,7 @@ def written_rows(
     results = {
         "schema_version": "v1",
         "run_id": run_id,
-        "config": {},
+        "config": manifest.get("config", {}),
         "by_slice": {"all": {"n": len(labels), "by_scorer": {"model": block}}},
     }
     records = Records.from_columns(
@@ -111,6 +111,37 @@ def written_rows(
         manifest={"run_id": run_id, "config": {}, **manifest},
         records={("all", "model"): records},
     )
+
+
+def scored_twice(folder: Path) -> Run:
+    """Write a run over folds in which two seeds scored each of 60 rows."""
+    rng = np.random.default_rng(5)
+    labels = np.tile(rng.integers(0, 2, 60), 2)
+    noise = np.tile(rng.normal(0.0, 0.25, 60), 2) + rng.normal(0.0, 0.02, 120)
+    scores = np.clip(0.35 + 0.3 * labels + noise, 0.0, 1.0)
+    records = Records.from_columns(
+        {"label": labels, "score": scores},
+        unit_id=[f"u{i % 60:03}" for i in range(120)],
+        attempt=np.repeat([1, 2], 60),
+    )
+    results = {"schema_version": "v1", "run_id": "twice", "config": {}, "by_slice": {}}
+    results |= {"by_fold": {"seed=1/fold=0": {"by_slice": {}}}, "fold_summary": {}}
+    return write_run(
+        folder / "twice",
+        results=results,
+        manifest={"run_id": "twice"},
+        records={("test", "model"): records},
+    )
+
+
+def stored_cells(folder: Path, by_slice: dict[str, Any], **results: Any) -> Run:
+    """Write results as they are given: by slice, scorer and metric."""
+    held = {
+        name: {"n": 40, "by_scorer": {scorer: dict(cells) for scorer, cells in part.items()}}
+        for name, part in by_slice.items()
+    }
+    results = {"schema_version": "v1", "run_id": "r", "config": {}, "by_slice": held} | results
+    return write_run(folder / "r", results=results, manifest={"run_id": "r"})
 
 
 class Page(HTMLParser):

@@ -19,6 +19,7 @@ from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.runs.inputs import INPUTS, inputs_table
 from eval_toolkit.scorecards import Records
+from eval_toolkit.viewer.security import session_of
 
 PORT = 8123
 TOKEN = "token-of-the-tests"  # noqa: S105 - of nothing
@@ -55,7 +56,7 @@ class Asking:
         *,
         method: str = "GET",
         hosts: tuple[bytes, ...] = (f"127.0.0.1:{PORT}".encode(),),
-        cookie: bytes | None = f"eval_toolkit_view_{PORT}={TOKEN}".encode(),
+        cookie: bytes | None = f"eval_toolkit_view_{PORT}={session_of(TOKEN)}".encode(),
     ) -> Answer:
         parts = urlsplit(address)
         headers = [(b"host", host) for host in hosts]

@@ -10,6 +10,7 @@ from pathlib import Path
 import uvicorn
 
 from eval_toolkit.viewer import create_app, serving
+from eval_toolkit.viewer.security import session_of
 from tests.viewer_driving import TOKEN, Answer
 
 
@@ -21,7 +22,7 @@ class Served:
 
     def __call__(self, address: str) -> Answer:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        cookie = f"eval_toolkit_view_{self.port}={TOKEN}"
+        cookie = f"eval_toolkit_view_{self.port}={session_of(TOKEN)}"
         connection.request("GET", address, headers={"Cookie": cookie})
         got = connection.getresponse()
         body = got.read()

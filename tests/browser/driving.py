@@ -19,14 +19,25 @@ PHONE, DESK = 390, 1280
 _SECONDS = 60.0
 _SERIOUS = ("serious", "critical")
 _WIDER = """() => {
-  const page = document.documentElement;
-  if (page.scrollWidth <= page.clientWidth) return [];
-  const clipped = (e) => { for (e = e.parentElement; e && e !== document.body; e = e.parentElement)
+  const page = document.documentElement, width = page.clientWidth, out = [];
+  if (page.scrollWidth <= width) return [];
+  const clipped = (e) => { for (; e && e !== document.body; e = e.parentElement)
     if (getComputedStyle(e).overflowX !== "visible") return true; return false; };
-  const told = (e) => `${e.tagName}#${e.id}.${e.getAttribute("class")} ${e.textContent.trim().slice(0, 60)}`;
-  const out = [...document.querySelectorAll("body *")].filter(
-    (e) => e.getBoundingClientRect().right > page.clientWidth + 1 && !clipped(e)).map(told);
-  return [page.scrollWidth + " > " + page.clientWidth, ...out.slice(0, 8)];
+  const note = (e, right, text) => {
+    if (right > width + 1 && !clipped(e.parentElement))
+      out.push(`${Math.round(right)} ${e.localName}.${e.getAttribute("class")} ${text.trim().slice(0, 60)}`);
+  };
+  document.querySelectorAll("body *").forEach(
+    (e) => note(e, e.getBoundingClientRect().right, e.textContent));
+  // Of a text that cannot be broken the element may be as narrow as the page.
+  const range = document.createRange();
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let one; (one = texts.nextNode()); ) {
+    range.selectNodeContents(one);
+    if (!clipped(one.parentElement))
+      note(one.parentElement, range.getBoundingClientRect().right, one.data);
+  }
+  return [page.scrollWidth + " > " + width, ...out.slice(0, 8)];
 }"""
 _ODD = r"""() => {
   const odd = [], links = ["href", "src", "action", "formaction", "data", "xlink:href"];
@@ -66,7 +77,7 @@ class Browser:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="browser")
+        self._thread = threading.Thread(target=self._loop.run_forever, name="browser", daemon=True)
         self._thread.start()
         try:
             self._playwright, self._browser = self.wait(self._launch())

@@ -136,8 +136,8 @@ def cells(folder: Path) -> Run:
         state = states[at % 3]
         cell = {"value": None, "reason": None if at % 3 == 0 else reason, "n_units": 4, **state}
         by_slice[name] = {"by_scorer": {scorer: {metric: cell, "accuracy": cell}}}
-        records[name, scorer] = Records(
-            columns={metric: [0.0, 1.0]},
+        records[name, scorer] = Records.from_columns(
+            {metric: [0.0, 1.0]},
             unit_id=[NAMES[(at + 41) % n], f"u{at}"],
             group=[NAMES[(at + 43) % n], "g"],
             slices={"part": [NAMES[(at + 47) % n], "rest"], NAMES[at % 5]: ["a", "b"]},

@@ -18,6 +18,7 @@ from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.manifest import seal_manifest
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.runs.table import Layout
+from eval_toolkit.viewer.security import session_of
 
 __all__ = ["MILLION", "Served", "million", "served"]
 
@@ -57,7 +58,7 @@ class Served:
             token = parse_qs(urlsplit(self.address).query)["token"][0]
         headers = {"Host": f"127.0.0.1:{self.port}" if host is None else host}
         if token is not None:
-            headers["Cookie"] = f"eval_toolkit_view_{self.port}={token}"
+            headers["Cookie"] = f"eval_toolkit_view_{self.port}={session_of(token)}"
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)

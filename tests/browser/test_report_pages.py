@@ -180,6 +180,51 @@ def luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
+def test_closed_parts_are_open_on_paper(opened: Opens, report: Callable[[str], Path]) -> None:
+    page = opened(report("rows"))
+    closed = "() => document.querySelectorAll('details:not([open])').length"
+    tell = "(what) => window.dispatchEvent(new Event(what))"
+    before = page.evaluate(closed)
+    assert before > 0
+    page.evaluate(tell, "beforeprint")
+    assert page.evaluate(closed) == 0
+    page.evaluate(tell, "afterprint")
+    assert page.evaluate(closed) == before
+
+
+@pytest.mark.parametrize(
+    ("cells", "ascending"),
+    [
+        (["0.042", "<0.001", "1.000", "0.001"], ["<0.001", "0.001", "0.042", "1.000"]),
+        (
+            ["[+0.010, +0.2]", "[-0.064, +0.1]", "[−0.100, +0.1]", "[+0.002, +0.1]"],
+            ["[−0.100, +0.1]", "[-0.064, +0.1]", "[+0.002, +0.1]", "[+0.010, +0.2]"],
+        ),
+        (["1,200", "b", "30", "A"], ["30", "1,200", "A", "b"]),
+    ],
+)
+def test_tables_sort_by_number(
+    opened: Opens, report: Callable[[str], Path], cells: list[str], ascending: list[str]
+) -> None:
+    page = opened(report("rows compared"))
+    seen = page.evaluate(
+        """(cells) => {
+             const table = document.querySelector("table[data-sortable]");
+             const body = table.tBodies[0], row = body.rows[0];
+             body.replaceChildren(...cells.map((text) => {
+               const copy = row.cloneNode(true);
+               copy.cells[0].removeAttribute("data-sort");
+               copy.cells[0].textContent = text;
+               return copy;
+             }));
+             table.querySelector("thead th button").click();
+             return [...body.rows].map((one) => one.cells[0].textContent);
+           }""",
+        cells,
+    )
+    assert seen == ascending
+
+
 @pytest.mark.parametrize("theme", ["auto", "dark"])
 def test_paper_is_white_and_ink_dark(
     opened: Opens, report: Callable[[str], Path], theme: str

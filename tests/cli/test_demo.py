@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 from contextlib import redirect_stdout
@@ -41,20 +42,19 @@ def payload() -> dict[str, Any]:
 
 
 def test_prints_both_scorecards_the_difference_and_reliability(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
     out = output_of(capsys)
     assert "285 test rows" in out
-    card_a, rest = out.split("logistic\n", 1)[1].split("forest\n", 1)
-    card_b = rest.split("forest − logistic")[0]
+    cards, rest = out.split("forest - logistic, on the same rows\n")
     for name in METRICS:
-        assert name in card_a
-        assert name in card_b
-    assert "forest − logistic, on the same rows" in out
+        assert re.search(rf"^{re.escape(name)} +0\.\d+ \[.+\] +0\.\d+ \[.+\]$", cards, re.M), name
+        assert name in rest
     assert "DeLong" in out
-    assert out.count("observed (█)") == 2
+    assert out.count("predicted and observed share of malignant") == 2
     assert "seed 42 gives this again" in out
+    assert "\x1b" not in out  # piped: no escapes and no frames
+    assert "─" not in out
 
 
 @pytest.mark.parametrize("seed", ["-1", "4294967296"])
@@ -66,7 +66,8 @@ def test_a_seed_that_is_none(capsys: pytest.CaptureFixture[str], seed: str) -> N
 
 
 def test_json_has_every_part(payload: dict[str, Any]) -> None:
-    assert list(payload) == ["scorecards", "differences", "delong", "reliability"]
+    parts = ["scorecards", "differences", "delong", "reliability", "leakage", "gate"]
+    assert list(payload) == parts
     assert list(payload["scorecards"]) == ["logistic", "forest"]
     for card in payload["scorecards"].values():
         assert list(card) == METRICS
@@ -74,7 +75,8 @@ def test_json_has_every_part(payload: dict[str, Any]) -> None:
             assert cell["status"] == "ok"
             assert cell["ci"]["ci_low"] <= cell["value"] <= cell["ci"]["ci_high"]
             assert cell["n_units"] == 285
-    assert list(payload["differences"]) == ["pr_auc", "roc_auc"]
+    assert list(payload["differences"]) == METRICS
+    assert payload["leakage"]["n_affected"] == payload["leakage"]["n_dropped"] == 12
 
 
 def test_json_agrees_with_itself(payload: dict[str, Any]) -> None:
@@ -132,11 +134,10 @@ class TestTour:
 
     def test_it_goes_from_leakage_to_the_report(self, told: tuple[str, Path]) -> None:
         out, folder = told
-        assert "12 copies (12 in test from train)" in out
-        assert "dropped before scoring: 12 rows" in out
-        assert "logistic and forest are not clearly different in pr_auc" in out
-        assert out.count("  pass  ") == 3
-        assert f"Report: {folder / 'report.html'}" in out
+        assert "12 training rows had slipped in, on purpose: LK001 found 12, 12 were dropped" in out
+        assert out.startswith("logistic and forest are not clearly different in pr_auc")
+        assert out.count("\npass  ") == 3
+        assert f"report: {folder / 'report.html'}\n" in out
 
     def test_the_runs_hold_what_was_printed(
         self, told: tuple[str, Path], payload: dict[str, Any]
@@ -145,7 +146,7 @@ class TestTour:
         for name, card in payload["scorecards"].items():
             run = Run.open(told[1] / name)
             cell = run.results["by_slice"]["test"]["by_scorer"]["model"]["pr_auc"]
-            assert cell["value"] == pytest.approx(card["pr_auc"]["value"], abs=1e-12)
+            assert cell == card["pr_auc"]
             assert cell["n_units"] == 285
 
     def test_the_report_shows_the_copies_with_their_texts(self, told: tuple[str, Path]) -> None:
@@ -155,3 +156,13 @@ class TestTour:
         copied = run.inputs.text_at("train", 0)
         assert copied is not None
         assert copied in page
+
+    def test_it_overwrites_an_earlier_tour_and_nothing_else(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "notes.txt").write_text("mine")
+        with pytest.raises(SystemExit) as caught:
+            main(["demo", "--out", str(tmp_path)])
+        assert caught.value.code == 2
+        assert "holds 'notes.txt', which is not of an earlier demo" in capsys.readouterr().err
+        assert [one.name for one in tmp_path.iterdir()] == ["notes.txt"]

@@ -18,12 +18,12 @@ from tests.cli.conftest import Command, columns_of
 from eval_toolkit import _tables
 from eval_toolkit.cli import _show
 from eval_toolkit.cli._html import html_page
-from eval_toolkit.report.meaning import is_number
 from eval_toolkit.cli._show import Output, markdown
 from eval_toolkit.cli._terminal import terminal_text
 from eval_toolkit.cli._wrapping import wrapped
 from eval_toolkit.cli.main import cli
 from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.report.meaning import is_number
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.tasks import CompletionSpec, Perturbation, Prompt, Task, perturbed, run_task
 
@@ -65,7 +65,7 @@ def tables(draw: st.DrawFn) -> Table:
     return Table([draw(texts) for _ in kinds], rows, draw(texts))
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(tables(), max_size=2), texts, texts, st.integers(WIDEST, 120))
 def test_nothing_is_wider_than_the_terminal(
     drawn: list[Table], lead: str, note: str, width: int
@@ -284,7 +284,6 @@ def test_plain_when_piped(
 
 WITHOUT_FORMS = {
     "completion": "a script for a shell",
-    "demo": "a tour, not a page",
     "models fetch": "one line",
     "report": "writes HTML itself",
     "schemas show": "a JSON Schema is JSON",

@@ -680,3 +680,23 @@ def test_platt_follows_the_scale_of_the_scores(scale):
 def test_a_constant_score_still_carries_nothing():
     fit = cal.fit_platt_calibrator([0, 1, 0, 1], [0.1 + 0.2] * 4)
     assert (fit.a, fit([5.0])[0]) == (0.0, pytest.approx(0.5))
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+def test_groups_widen_intervals_as_clustered_rate_does(strategy):
+    """Ten rows of each group have one label: each bin's interval is that of its clustered rows."""
+    from eval_toolkit.inference import clustered_rate
+
+    rng = np.random.default_rng(2)
+    groups = np.repeat(np.arange(60), 10)
+    labels, scores = rng.integers(0, 2, 60)[groups], rng.random(600)
+    curve = cal.reliability_curve(labels, scores, n_bins=4, strategy=strategy, groups=groups)
+    alone = cal.reliability_curve(labels, scores, n_bins=4, strategy=strategy)
+    edges = zip(curve["bin_lower"], curve["bin_upper"], strict=True)
+    for at, (low, high) in enumerate(edges):
+        inside = (scores >= low) & (scores <= high)
+        rate = clustered_rate(labels[inside] == 1, groups[inside])
+        assert (curve["ci_low"][at], curve["ci_high"][at]) == pytest.approx((rate.low, rate.high))
+        assert (
+            curve["ci_low"][at] < alone["ci_low"][at] < alone["ci_high"][at] < curve["ci_high"][at]
+        )

@@ -17,6 +17,7 @@ from eval_toolkit.runs import Inputs, Run, run_state, write_run
 from eval_toolkit.runs.inputs import INPUTS, MAX_CHARS, inputs_table, shown_input
 from eval_toolkit.slices import EvalSlice
 from eval_toolkit.splits import StratifiedGroupKFoldSplitter
+from eval_toolkit.thresholds import MaxF1Selector
 
 RESULTS = {"schema_version": "v1", "run_id": "r1", "config": {}, "by_slice": {}}
 
@@ -240,3 +241,61 @@ class TestSavedRuns:
         with pytest.raises(error, match=message):
             save_run(result, tmp_path / "r1", inputs=inputs)
         assert not (tmp_path / "r1").exists()
+
+    @pytest.mark.parametrize(
+        ("name", "change", "message"),
+        [
+            ("test", {"text": ["c", "b", "a"]}, "another input or label in row 0, 'k1', than"),
+            ("test", {"label": [0, 1, 0]}, "another input or label in row 2, 'k3', than"),
+            ("test", {"key": ["k1", "k2", "x"]}, "lacks 1 of the 3 rows that were scored, as 'k3'"),
+            ("100%s", {}, "slice '100%s' is not in the run"),
+        ],
+    )
+    def test_rows_that_were_not_scored_are_refused(
+        self, tmp_path: Path, name: str, change: dict[str, Any], message: str
+    ) -> None:
+        columns = {"key": ["k1", "k2", "k3"], "text": ["a", "b", "c"], "label": [0, 1, 1]}
+        scored = EvalSlice("test", columns, id_col="key")
+        result = evaluate({"a": ByLength()}, [scored], run_id="r1", n_resamples=20)
+        with pytest.raises(InvalidInputError, match=message):
+            save_run(
+                result, tmp_path / "r1", inputs=EvalSlice(name, columns | change, id_col="key")
+            )
+        assert not (tmp_path / "r1").exists()
+
+    def test_without_keys_rows_may_stand_in_another_order_and_no_more(self, tmp_path: Path) -> None:
+        rows = spam()
+        result = evaluate({"a": ByLength()}, [rows], run_id="r1", n_resamples=20)
+        turned = rows.take(range(len(rows))[::-1])
+        records = save_run(result, tmp_path / "r1", inputs=turned).records("test", "a")
+        found = inputs_of(Run.open(tmp_path / "r1")).texts_of("test", records.unit_id.tolist())
+        text_of = dict(zip(rows.content_hashes, rows.features, strict=True))
+        assert [found[unit] for unit in records.unit_id] == [
+            text_of[digest] for digest in records.content_hash
+        ]
+        with pytest.raises(InvalidInputError, match="lacks 1 of the 40 rows that were scored"):
+            save_run(result, tmp_path / "r2", inputs=rows.take(range(39)))
+
+    def test_folds_may_bring_in_rows_from_elsewhere_but_not_all(self, tmp_path: Path) -> None:
+        rows = spam(20)
+        splitter = StratifiedGroupKFoldSplitter(k=2)
+        result = evaluate_folded({"a": ByLength()}, splitter, rows, run_id="r1", n_resamples=20)
+        some = save_run(result, tmp_path / "r1", inputs=rows.take(range(15)))
+        assert inputs_of(some).slices == {"test": 15}
+        other = EvalSlice("test", {"text": ["x"], "label": [0]})
+        with pytest.raises(InvalidInputError, match="lacks 20 of the 20 rows"):
+            save_run(result, tmp_path / "r2", inputs=other)
+
+    def test_the_rows_thresholds_were_chosen_on_may_be_stored(self, tmp_path: Path) -> None:
+        val, test = spam(30).renamed("val"), spam(40)
+        result = evaluate(
+            {"a": ByLength()},
+            [val, test],
+            run_id="r1",
+            n_resamples=20,
+            thresholds=MaxF1Selector(),
+            threshold_slice="val",
+            eval_split_names=["test"],
+        )
+        run = save_run(result, tmp_path / "r1", inputs=[val, test])
+        assert inputs_of(run).slices == {"test": 40, "val": 30}

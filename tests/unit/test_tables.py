@@ -1,10 +1,13 @@
 """Files of rows: every format, odd files, one-line errors, rows picked while reading."""
 
 import gzip
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import eval_toolkit
 from eval_toolkit._tables import (
     KEY,
     ROW,
@@ -324,3 +327,29 @@ def test_gaps_survive_parquet(tmp_path):
     assert table["t"].tolist() == ["x", None]
     assert np.isnan(table["f"][1])
     assert np.isnat(table["d"][1])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".json", ".parquet"])
+@pytest.mark.parametrize("folder", ["label=1", "score=5/unit_id=7"])
+def test_names_of_folders_are_no_data(tmp_path, suffix, folder):
+    """A sweep keeps its files below score=5; duckdb by itself takes that for a column."""
+    columns = {"unit_id": ["a", "b"], "label": [0.0, 1.0], "score": [0.25, 0.5]}
+    path = tmp_path / folder / f"rows{suffix}"
+    path.parent.mkdir(parents=True)
+    write_table({name: np.asarray(values) for name, values in columns.items()}, path)
+    assert column_names(path) == list(columns)
+    read = read_table(path, texts=["unit_id"], columns=["label", "score"])
+    assert {name: read[name].tolist() for name in columns} == columns
+
+
+def test_no_reader_of_duckdb_is_left_to_guess_from_folders():
+    sources = Path(eval_toolkit.__file__).parent.rglob("*.py")
+    calls = [
+        call
+        for source in sources
+        for call in re.findall(
+            r"read_(?:parquet|csv|json)\((?:\?|\{file\})[^\"]*", source.read_text("utf-8")
+        )
+    ]
+    assert len(calls) > 15
+    assert [call for call in calls if "hive_partitioning" not in call] == []

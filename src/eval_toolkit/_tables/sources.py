@@ -161,7 +161,7 @@ def _csv_source(path: Path, delimiter: str, quoting: bool, header: Sequence[str]
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
     quote = "'\"'" if quoting else "''"
     sql = (
-        f"read_csv(?, auto_detect=false, header={'false' if header is not None else 'true'}, "
+        f"read_csv(?, auto_detect=false, hive_partitioning=false, header={'false' if header is not None else 'true'}, "
         f"delim={literal(delimiter)}, quote={quote}, escape={quote}, "
         # by itself duckdb would take a buffer of sixteen lines of the largest size: a gigabyte
         f"columns={{{columns}}}, max_line_size={_MAX_LINE}, buffer_size={_MAX_LINE})"
@@ -175,7 +175,7 @@ def _json_source(con: "duckdb.DuckDBPyConnection", path: Path, media: str) -> So
     parameters = [glob.escape(str(path))]
     # Every row is looked at: a key that first occurs late is a column too.
     described = con.execute(
-        f"DESCRIBE SELECT * FROM read_json(?, {options}, sample_size=-1, maximum_depth=1)",  # noqa: S608
+        f"DESCRIBE SELECT * FROM read_json(?, hive_partitioning=false, {options}, sample_size=-1, maximum_depth=1)",  # noqa: S608
         parameters,
     ).fetchall()
     names = [row[0] for row in described]
@@ -190,13 +190,19 @@ def _json_source(con: "duckdb.DuckDBPyConnection", path: Path, media: str) -> So
             )
     columns = ", ".join(f"{literal(name)}: 'JSON'" for name in names)
     return Source(
-        path, f"read_json(?, {options}, columns={{{columns}}})", parameters, names, is_json=True
+        path,
+        f"read_json(?, hive_partitioning=false, {options}, columns={{{columns}}})",
+        parameters,
+        names,
+        is_json=True,
     )
 
 
 def _parquet_source(con: "duckdb.DuckDBPyConnection", path: Path) -> Source:
     parameters = [glob.escape(str(path))]
-    described = con.execute("DESCRIBE SELECT * FROM read_parquet(?)", parameters).fetchall()
+    described = con.execute(
+        "DESCRIBE SELECT * FROM read_parquet(?, hive_partitioning = false)", parameters
+    ).fetchall()
     stored = con.execute("SELECT name FROM parquet_schema(?)", parameters).fetchall()
     own = {row[0] for row in stored}
     for name in (row[0] for row in described if row[0] not in own):
@@ -207,7 +213,13 @@ def _parquet_source(con: "duckdb.DuckDBPyConnection", path: Path) -> Source:
             "rename one"
         )
     typed = frozenset(name for name, kind, *_ in described if kind != "VARCHAR")
-    return Source(path, "read_parquet(?)", parameters, [row[0] for row in described], typed=typed)
+    return Source(
+        path,
+        "read_parquet(?, hive_partitioning = false)",
+        parameters,
+        [row[0] for row in described],
+        typed=typed,
+    )
 
 
 def source_of(

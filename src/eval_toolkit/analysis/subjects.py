@@ -345,6 +345,14 @@ def _held(name: str, quantity: str, subject: Subject) -> Task:
     if name.endswith("_refit"):
         reason = "a selector that is refitted cannot be had from a name; pass the spec"
         return Task(name, None, direction, None, reason)
+    lacking = [
+        side
+        for side, block in (("A", subject.block_a), ("B", subject.block_b))
+        if name not in block
+    ]
+    if lacking:
+        reason = f"{lacking[0]} was not measured at this threshold"
+        return Task(name, None, direction, None, reason)
     if thresholds[0] is None or thresholds[1] is None:
         reason = "the runs do not store the threshold that was used; pass the spec"
         return Task(name, None, direction, None, reason)

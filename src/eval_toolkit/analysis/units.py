@@ -14,7 +14,49 @@ from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.scorecards import Records, unit_starts
 from eval_toolkit.scorecards.reduction import voted
 
-__all__ = ["CommonUnits", "UnitValues", "common_units"]
+__all__ = ["CommonUnits", "UnitValues", "are_right", "common_units", "right_or_wrong"]
+
+
+def right_or_wrong(values: FloatArray) -> bool:
+    """Return whether every value is 0 or 1, so that each is right or wrong.
+
+    Examples
+    --------
+    >>> right_or_wrong(np.array([0.0, 1.0])), right_or_wrong(np.array([0.5]))
+    (True, False)
+    """
+    return bool(((values == 0.0) | (values == 1.0)).all())
+
+
+def are_right(
+    values: FloatArray, positive: bool | BoolArray, threshold: float = 0.5
+) -> BoolArray:
+    """Return which values are on the side of a threshold where they should be.
+
+    Parameters
+    ----------
+    values : ndarray
+        Scores, or what is right or wrong: 1, 0 or the mean of some.
+    positive : bool or ndarray of bool
+        Whether the threshold should be reached: the labels of scores; of right or wrong, whether
+        higher is better.
+    threshold : float, default 0.5
+        What a positive value is not below.
+
+    Returns
+    -------
+    ndarray of bool
+        Whatever the other values are: all may be wrong.
+
+    Examples
+    --------
+    >>> grades = np.array([0.0, 0.0])
+    >>> are_right(grades, True).tolist(), are_right(grades, False).tolist()
+    ([False, False], [True, True])
+    >>> are_right(np.array([0.7, 0.7]), np.array([True, False]), 0.6).tolist()
+    [True, False]
+    """
+    return np.asarray((values >= threshold) == positive, dtype=np.bool_)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +161,7 @@ class CommonUnits:
             side.records.columns[column][side.records.status[column] == "ok"]
             for side in (self.a, self.b)
         )
-        return all(bool(np.isin(values, (0.0, 1.0)).all()) for values in measured)
+        return all(map(right_or_wrong, measured))
 
     def lacking(self, column: str) -> str:
         """Return which side has no such column: "A", "B", "A and B", or nothing."""

@@ -1,6 +1,8 @@
 """Strict JSON: any payload made of plain types, written whole, read back without surprises."""
 
 import json
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -138,11 +140,19 @@ def read_json(path: str | Path) -> Any:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Return a file's bytes, or raise one line that names it."""
+    """Return a file's bytes, or raise one line that names it; what is no plain file is refused."""
     try:
-        return Path(path).read_bytes()
+        # A pipe without a writer would block for ever, already when it is opened.
+        with open(path, "rb", opener=_open_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ArtifactError(f"{path}: cannot be read: not a regular file")
+            return file.read()
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def parse_json(data: bytes, name: str | Path) -> Any:
@@ -161,5 +171,9 @@ def parse_json(data: bytes, name: str | Path) -> Any:
         ) from error
     except UnicodeDecodeError as error:
         raise ArtifactError(f"{name}: not UTF-8 at byte {error.start}") from error
+    except ArtifactError:
+        raise
+    except ValueError as error:  # a number of thousands of digits
+        raise ArtifactError(f"{name}: malformed JSON: {error}") from None
     except RecursionError:
         raise ArtifactError(f"{name}: malformed JSON: nested too deeply") from None

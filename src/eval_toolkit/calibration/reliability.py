@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate, metrics
+from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.inference.agreement import clustered_n
 from eval_toolkit.metrics._binning import ReliabilityCurve
 from eval_toolkit.metrics._wilson import wilson_bounds
 
@@ -29,6 +31,7 @@ def reliability_curve(
     n_bins: int = DEFAULT_N_BINS,
     strategy: str = DEFAULT_STRATEGY,
     confidence: float = 0.95,
+    groups: ArrayLike | None = None,
 ) -> dict[str, Any]:
     """Return observed frequency against mean prediction per bin, with Wilson intervals.
 
@@ -44,6 +47,8 @@ def reliability_curve(
         Bins of equal mass along the sorted rows, or of equal width on [0, 1].
     confidence : float, default 0.95
         Two-sided confidence of the interval of each bin's frequency.
+    groups : array-like of shape (n,), optional
+        Rows that are not independent share a group; intervals are wider by what that costs.
 
     Returns
     -------
@@ -87,7 +92,8 @@ def reliability_curve(
     bins = _each_score_once(
         metrics.calibration_curve(labels, scores, n_bins=n_bins, strategy=strategy)
     )
-    low, high = wilson_bounds(bins.fraction_positive * bins.n, bins.n, confidence)
+    worth = bins.n if groups is None else bins.n * _worth(bins, labels, scores, groups, confidence)
+    low, high = wilson_bounds(bins.fraction_positive * worth, worth, confidence)
     curve = {
         "n": n,
         "n_positive": n_positive,
@@ -105,6 +111,24 @@ def reliability_curve(
         "ece_equal_width": metrics.expected_calibration_error(labels, scores, n_bins),
     }
     return curve | _equal_mass_error(labels, scores, n_bins)
+
+
+def _worth(
+    bins: ReliabilityCurve,
+    labels: BoolArray,
+    scores: FloatArray,
+    groups: ArrayLike,
+    confidence: float,
+) -> FloatArray:
+    """Return which share of an independent row a row of each bin is worth."""
+    codes, _ = _validate.group_codes(groups, len(labels))
+    shares = []
+    for low, high in zip(bins.bin_lower, bins.bin_upper, strict=True):
+        closed = bins.strategy == "quantile" or high == 1.0
+        inside = (scores >= low) & ((scores <= high) if closed else (scores < high))
+        worth, _ = clustered_n(labels[inside], codes[inside], confidence)
+        shares.append(worth / float(inside.sum()))
+    return np.array(shares)
 
 
 def _each_score_once(bins: ReliabilityCurve) -> ReliabilityCurve:

@@ -10,6 +10,7 @@ import numpy as np
 from eval_toolkit import metric_specs as ms
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.cli import _names
+from eval_toolkit.cli._cells import told
 from eval_toolkit.cli._options import Sampling
 from eval_toolkit.cli._rows import WHOLE, Predictions, Slice
 from eval_toolkit.cli._show import progress
@@ -198,8 +199,7 @@ def _by_metric(blocks: Blocks, sampling: Sampling) -> Table:
     rows = [
         [
             name,
-            "" if cell.value is None else f"{cell.value:.3f}",
-            f"[{cell.ci.ci_low:.3f}, {cell.ci.ci_high:.3f}]" if cell.ci else "",
+            *told(cell),
             cell.ci.method if cell.ci else "",
             cell.status + (f": {cell.reason}" if cell.reason else ""),
         ]

@@ -4,22 +4,28 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from eval_toolkit.report.pages import Table
-from eval_toolkit.report.words import number
+from eval_toolkit.report.words import number, value_and_ends
 from eval_toolkit.scorecards import MetricResult, Records
 
-__all__ = ["failures_table", "interval", "judged", "reasons", "took", "with_interval"]
+__all__ = ["failures_table", "interval", "judged", "reasons", "told", "took", "with_interval"]
 
 
 def interval(cell: MetricResult) -> str:
     """Return the ends of a cell's interval, empty where it has none."""
-    return "" if cell.ci is None else f"[{number(cell.ci.ci_low)}, {number(cell.ci.ci_high)}]"
+    return told(cell)[1]
+
+
+def told(cell: MetricResult) -> tuple[str, str]:
+    """Return the value and the interval of a cell, each empty where it has none."""
+    ends = (None, None) if cell.ci is None else (cell.ci.ci_low, cell.ci.ci_high)
+    return value_and_ends(cell.value, *ends)
 
 
 def with_interval(cell: MetricResult) -> str:
     """Return a value with its interval, or why there is none."""
     if cell.value is None or cell.status != "ok":
         return cell.status
-    return f"{number(cell.value)} {interval(cell)}".rstrip()
+    return " ".join(told(cell)).rstrip()
 
 
 def failures_table(

@@ -211,7 +211,7 @@ def _copy_parquet(source: Path, target: Path, rows: NDArray[Any]) -> None:
         con.execute(
             f"COPY (SELECT * EXCLUDE ({number}) FROM ("  # noqa: S608
             f"SELECT *, row_number() OVER () - 1 AS {number} "
-            f"FROM read_parquet({file})) "
+            f"FROM read_parquet({file}, hive_partitioning = false)) "
             f"WHERE {number} IN (SELECT row FROM kept) ORDER BY {number}) "
             f"TO {literal(str(target))} (FORMAT parquet, COMPRESSION zstd{also})"
         )

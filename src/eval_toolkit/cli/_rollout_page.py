@@ -7,13 +7,14 @@ from eval_toolkit.cli._cells import (
     failures_table,
     interval,
     judged,
+    told,
     took,
     with_interval,
 )
 from eval_toolkit.cli._rollout_notes import about_metrics, about_rollouts, count
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import number
+from eval_toolkit.report.words import with_ends
 from eval_toolkit.rollouts import RolloutRun, SeedPrompt, System, TreeSampler, survival
 from eval_toolkit.rollouts.graphs import ENDED
 from eval_toolkit.rollouts.scorers import unwrapped
@@ -220,7 +221,7 @@ def _overall(done: RolloutRun, shown: Mapping[str, str]) -> Table:
     rows = [
         [
             name,
-            number(cell.value) or cell.status,
+            told(cell)[0] or cell.status,
             interval(cell),
             "" if cell.n_units is None or cell.value is None else f"{cell.n_units:,}",
             *(f"{column[at]:,}" for column in counts.values()),
@@ -283,8 +284,8 @@ def _held(done: RolloutRun) -> Iterator[tuple[Any, ...]]:
         if gone is None:
             yield turn, count(at_risk), count(failed), ""
             continue
-        held = [1.0 - gone.point_estimate, 1.0 - gone.ci_high, 1.0 - gone.ci_low]
-        yield turn, count(at_risk), count(failed), "{} [{}, {}]".format(*map(number, held))
+        held = with_ends(1.0 - gone.point_estimate, 1.0 - gone.ci_high, 1.0 - gone.ci_low)
+        yield turn, count(at_risk), count(failed), held
 
 
 def _by_attack(done: RolloutRun) -> list[Table]:

@@ -5,9 +5,9 @@ from typing import Any
 
 from eval_toolkit.cli._cells import (
     failures_table,
-    interval,
     judged,
     reasons,
+    told,
     took,
     with_interval,
 )
@@ -112,8 +112,7 @@ def _overall(card: Scorecard) -> Table:
     rows = [
         [
             name,
-            number(cell.value),
-            interval(cell),
+            *told(cell),
             number(cell.details.get("standard_error")),
             "" if cell.n_units is None else f"{cell.n_units:,}",
             str(cell.n_errors),

@@ -1,6 +1,6 @@
-"""The tour of ``eval-toolkit demo --out``: leakage, stored runs, a comparison, a gate, a report."""
+"""What ``eval-toolkit demo`` does: leakage, stored runs, a comparison, a gate, a report."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,13 +8,21 @@ from typing import Any
 import numpy as np
 
 from eval_toolkit._validate import BoolArray, FloatArray
-from eval_toolkit.errors import MissingExtraError
+from eval_toolkit.analysis import RunComparison
+from eval_toolkit.claims import ClaimReport, evaluate_gate
+from eval_toolkit.errors import InvalidInputError, MissingExtraError
+from eval_toolkit.harness import evaluate, save_run
+from eval_toolkit.leakage import ExactDuplicateCheck
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.report import write_report
+from eval_toolkit.report.comparing import compared_runs
 from eval_toolkit.runs import Run
 from eval_toolkit.slices import EvalSlice
 
-__all__ = ["Study", "study", "tour"]
+__all__ = ["N_COPIES", "Study", "Tour", "study", "tour"]
 
 N_COPIES = 12
+_OWN = frozenset(("logistic", "forest", "claims.toml", "report.html"))
 CLAIMS = """\
 [[claim]]
 name = "good enough"
@@ -109,58 +117,83 @@ def _record(names: Any, values: FloatArray) -> str:
     return ", ".join(f"{name} {value:.4g}" for name, value in zip(names, values, strict=True))
 
 
-def tour(done: Study, out: Path, seed: int) -> Iterator[str]:
-    """Store both classifiers as runs, hold one against the other, write the report; yield lines."""
-    from eval_toolkit.claims import evaluate_gate
-    from eval_toolkit.report import write_report
-    from eval_toolkit.report.comparing import answer, compared_runs
+@dataclass(frozen=True)
+class Tour:
+    """What came of the study: two stored runs, their difference, a gate, perhaps a report."""
 
-    runs = {name: _stored(done, name, out / name, seed) for name in done.scores}
-    config = runs["logistic"].manifest["config"]
-    (found,) = config["leakage_report_before_drop"]["findings"]
-    yield ""
-    yield "Leakage"
-    yield f"  {N_COPIES} training rows were put among the test rows, on purpose."
-    yield f"  {found['code']} {found['check_name']}: {found['message']}"
-    yield f"  dropped before scoring: {config['n_dropped']['test']} rows"
-    yield ""
-    yield "Comparison, from the stored runs: no model is asked again"
-    compared = compared_runs([runs["logistic"], runs["forest"]], seed=seed)
-    yield f"  {answer(compared.cells, 'logistic', 'forest')}"
-    yield ""
-    yield "Gate: what the forest must show"
+    runs: Mapping[str, Run]
+    compared: RunComparison
+    gate: ClaimReport
+    report: Path | None
+    """None where nobody asked to keep it, or the extra is not installed."""
+    no_report: str = ""
+    """Why there is none although it was asked for."""
+
+    @property
+    def leakage(self) -> Mapping[str, Any]:
+        """What the check found before rows were dropped."""
+        config = self.runs["logistic"].manifest["config"]
+        (found,) = config["leakage_report_before_drop"]["findings"]
+        return {**found, "n_dropped": config["n_dropped"]["test"]}
+
+
+def tour(done: Study, specs: Sequence[MetricSpec], out: Path, seed: int, *, report: bool) -> Tour:
+    """Store both classifiers as runs, compare them, hold one to claims, and write the report.
+
+    Parameters
+    ----------
+    done : Study
+        Scores of both.
+    specs : sequence of MetricSpec
+        What is measured.
+    out : Path
+        A folder that holds nothing, or an earlier tour.
+    seed : int
+        Of intervals.
+    report : bool
+        Whether to write ``report.html``.
+    """
+    _refuse_foreign(out)
+    runs = {name: _stored(done, name, specs, out / name, seed) for name in done.scores}
+    a, b = runs.values()
     claims = out / "claims.toml"
     claims.write_text(CLAIMS, encoding="utf-8")
-    for claim in evaluate_gate(runs["forest"], claims, runs["logistic"]).claims:
-        yield f"  {'pass' if claim.passed else 'FAIL'}  {claim.name}"
-    yield ""
-    yield f"Runs: {out / 'logistic'}, {out / 'forest'}"
+    compared = compared_runs([a, b], seed=seed)
+    gate = evaluate_gate(b, claims, a)
+    if not report:
+        return Tour(runs, compared, gate, None)
     try:
-        report = write_report(list(runs.values()), out / "report.html", title="Two classifiers")
+        written = write_report([a, b], out / "report.html", title="Two classifiers")
     except MissingExtraError as error:
-        yield f"No report: {error}"
-    else:
-        yield f"Report: {report}"
+        return Tour(runs, compared, gate, None, str(error))
+    return Tour(runs, compared, gate, written)
 
 
-def _stored(done: Study, name: str, folder: Path, seed: int) -> Run:
-    """Evaluate stored scores on test rows among which some training rows have slipped, and keep it."""
-    from eval_toolkit.harness import evaluate, save_run
-    from eval_toolkit.leakage import ExactDuplicateCheck
+def _refuse_foreign(out: Path) -> None:
+    """Raise if the folder holds what no tour wrote: that must not be overwritten."""
+    foreign = sorted({one.name for one in out.iterdir()} - _OWN) if out.is_dir() else []
+    if foreign:
+        raise InvalidInputError(
+            f"{out}: holds {foreign[0]!r}, which is not of an earlier demo; name another folder"
+        )
 
+
+def _stored(done: Study, name: str, specs: Sequence[MetricSpec], folder: Path, seed: int) -> Run:
+    """Evaluate scores on test rows among which training rows have slipped, and keep the run."""
     test = _with_copies(done)
     scores = np.concatenate([done.scores[name], np.full(N_COPIES, 0.5)])
+    slices = {"train": done.train, "test": test}
     result = evaluate(
         {"model": _Stored()},
-        {"train": done.train, "test": test},
+        slices,
         run_id=name,
         seed=seed,
+        metrics=specs,
         leakage_checks=[ExactDuplicateCheck()],
         on_leakage="drop",
         eval_split_names=("test",),
         precomputed_scores={("test", "model"): scores},
     )
-    slices = {"train": done.train, "test": test}
     return save_run(result, folder, inputs=slices, overwrite=True)
 
 

@@ -1,7 +1,8 @@
 """``eval-toolkit demo``: two classifiers on real data, compared with honest intervals."""
 
-import json
+import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,15 @@ import click
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs as op
-from eval_toolkit._validate import BoolArray
 from eval_toolkit.calibration import reliability_curve
-from eval_toolkit.cli._text import say
-from eval_toolkit.cli._tour import study, tour
-from eval_toolkit.inference import PairedBootstrapCI, delong_roc_variance, paired_bootstrap_diff
-from eval_toolkit.metrics import pr_auc, roc_auc
-from eval_toolkit.scorecards import Scorecard, scorecard
+from eval_toolkit.cli._options import form_options
+from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._tour import N_COPIES, Study, Tour, study, tour
+from eval_toolkit.inference import delong_roc_variance
+from eval_toolkit.report.cells import Cell, main_block
+from eval_toolkit.report.comparing import answer, comparison_page
+from eval_toolkit.report.pages import Page, Table
+from eval_toolkit.report.words import number, p_value
 
 __all__ = ["demo"]
 
@@ -32,7 +35,6 @@ SPECS = (
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 @click.option(
     "--seed",
     default=42,
@@ -44,96 +46,105 @@ SPECS = (
     "--out",
     metavar="FOLDER",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Keep both as runs there, and go on: leakage, comparison, gate, report.html.",
+    help="Keep both classifiers as runs there, with a report.html about them.",
 )
-def demo(as_json: bool, seed: int, out: Path | None) -> None:
+@form_options
+def demo(seed: int, out: Path | None, output: Output) -> None:
     """Train two classifiers on scikit-learn's breast-cancer data and compare them.
 
-    With --out it is a tour: what leaked is found and dropped, runs are stored, compared and held
-    to claims, and a report is written.
+    Training rows that slipped into the test rows are found and dropped; both classifiers are
+    stored as runs, compared without asking a model again, and one is held to claims.
     """
     started = time.perf_counter()
     done = study(seed)
-    labels, scores = done.labels, done.scores
-    cards = {
-        name: scorecard(labels, score, metrics=SPECS, seed=seed) for name, score in scores.items()
+    if out is not None:
+        page = _page(done, tour(done, SPECS, out, seed, report=True), out)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            page = _page(done, tour(done, SPECS, Path(folder), seed, report=False), None)
+    took = f"{time.perf_counter() - started:.1f} s in all; seed {seed} gives this again"
+    output.emit(Page(page.title, page.payload, page.lead, page.tables, [*page.notes, took]))
+
+
+def _page(done: Study, made: Tour, out: Path | None) -> Page:
+    a, b = made.runs
+    cells = {name: _cells(made, name) for name in made.runs}
+    curves = {name: reliability_curve(done.labels, score) for name, score in done.scores.items()}
+    test = delong_roc_variance(done.labels, done.scores[a], done.scores[b])
+    found = made.leakage
+    slipped = f"{N_COPIES} training rows had slipped in, on purpose: {found['code']} found "
+    lead = [
+        answer(made.compared.cells, a, b),
+        f"{len(done.labels)} test rows of the breast-cancer data, {int(done.labels.sum())} malignant",
+        f"{slipped}{found['n_affected']}, {found['n_dropped']} were dropped",
+    ]
+    compared = comparison_page(made.compared, [], "")
+    tables = [
+        _scorecards(cells),
+        Table(compared.tables[0].header, compared.tables[0].rows, f"{b} - {a}, on the same rows"),
+        *(_reliability(name, curve) for name, curve in curves.items()),
+        Table(
+            ["result", "claim"],
+            [["pass" if claim.passed else "FAIL", claim.name] for claim in made.gate.claims],
+            f"gate: what the {b} must show",
+        ),
+    ]
+    payload = {
+        "scorecards": {name: _stored_cells(made, name) for name in made.runs},
+        "differences": {cell.metric: cell.to_dict() for cell in made.compared.cells},
+        "delong": test.to_dict(),
+        "reliability": curves,
+        "leakage": dict(found),
+        "gate": made.gate.to_dict(),
     }
-    a, b = scores
-    differences = {
-        metric.__name__: paired_bootstrap_diff(labels, scores[a], scores[b], metric, seed=seed)
-        for metric in (pr_auc, roc_auc)
-    }
-    test = delong_roc_variance(labels, scores[a], scores[b])
-    reliability = {name: reliability_curve(labels, score) for name, score in scores.items()}
-    if as_json:
-        payload = {
-            "scorecards": {name: card.to_dict() for name, card in cards.items()},
-            "differences": {name: diff.to_dict() for name, diff in differences.items()},
-            "delong": test.to_dict(),
-            "reliability": reliability,
-        }
-        click.echo(json.dumps(payload, allow_nan=False, indent=2))
-        return
-    _show(labels, cards, differences, test.p_value, reliability, (a, b))
-    for line in tour(done, out, seed) if out is not None else ():
-        say(line)
-    click.echo(f"\n{time.perf_counter() - started:.1f} s in all; seed {seed} gives this again.")
+    return Page("Two classifiers", payload, lead, tables, _notes(test.p_value, made, out))
 
 
-def _show(
-    labels: BoolArray,
-    cards: dict[str, Scorecard],
-    differences: dict[str, PairedBootstrapCI],
-    delong_p: float | None,
-    reliability: dict[str, dict[str, Any]],
-    names: tuple[str, str],
-) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console()
-    n_positive = int(labels.sum())
-    console.print(
-        f"Breast-cancer data, {len(labels)} test rows, {n_positive} of them malignant.\n"
-        "Two classifiers, trained on the other half of the data:"
-    )
-    for name, card in cards.items():
-        console.print(f"\n[bold]{name}[/bold]")
-        console.print(card)
-    table = Table("metric", "difference", "95 % interval", "p", "verdict")
-    for metric, diff in differences.items():
-        verdict = "could be chance" if diff.overlaps_zero else "a real difference"
-        table.add_row(
-            metric,
-            f"{diff.delta:+.3f}",
-            f"[{diff.ci_low:+.3f}, {diff.ci_high:+.3f}]".replace("[", r"\["),
-            "" if diff.p_value is None else f"{diff.p_value:.3f}",
-            verdict,
-        )
-    console.print(f"\n[bold]{names[1]} − {names[0]}[/bold], on the same rows")
-    console.print(table)
-    if delong_p is not None:
-        console.print(f"DeLong's test of the same ROC-AUC difference: p = {delong_p:.3f}")
-    for name, curve in reliability.items():
-        console.print(f"\n[bold]{name}[/bold]: predicted (▒) and observed (█) share of malignant")
-        _reliability_plot(console, curve)
+def _notes(delong_p: float | None, made: Tour, out: Path | None) -> list[str]:
+    notes = [f"DeLong's test of the ROC-AUC difference: p = {p_value(delong_p)}"]
+    if out is None:
+        return [*notes, "--out FOLDER keeps the runs and writes a report.html about them"]
+    notes.append(f"runs: {', '.join(str(out / name) for name in made.runs)}")
+    report = f"no report: {made.no_report}" if made.report is None else f"report: {made.report}"
+    return [*notes, report]
 
 
-def _reliability_plot(console: Any, curve: dict[str, Any], width: int = 40) -> None:
-    """Draw one pair of bars per bin, with the Wilson interval of the observed share."""
-    for predicted, observed, low, high, n in zip(
-        curve["prob_pred"],
-        curve["prob_true"],
-        curve["ci_low"],
-        curve["ci_high"],
-        curve["n_per_bin"],
-        strict=True,
-    ):
-        console.print(f"  {predicted:5.2f}  {'▒' * round(predicted * width)}", markup=False)
-        interval = f"{low:.2f}–{high:.2f}"
-        bar = "█" * round(observed * width)
-        console.print(
-            f"  {observed:5.2f}  {bar:<{width}}  {interval}, n = {n:g}",
-            markup=False,
-            highlight=False,
-        )
+def _stored_cells(made: Tour, name: str) -> dict[str, Any]:
+    """Return the cells as they are stored, without what else the block holds."""
+    block = made.runs[name].results["by_slice"]["test"]["by_scorer"]["model"]
+    return {spec.name: block[spec.name] for spec in SPECS}
+
+
+def _cells(made: Tour, name: str) -> Mapping[str, Cell]:
+    block = main_block(made.runs[name])
+    return {} if block is None else block.cells
+
+
+def _scorecards(cells: Mapping[str, Mapping[str, Cell]]) -> Table:
+    """One line per metric, one column per classifier."""
+    rows = [
+        [spec.name, *(_shown(card.get(spec.name)) for card in cells.values())] for spec in SPECS
+    ]
+    return Table(["metric", *cells], rows, "95 % intervals")
+
+
+def _shown(cell: Cell | None) -> str:
+    if cell is None or cell.value is None:
+        return "" if cell is None else cell.status
+    ends = "" if cell.low is None else f" [{number(cell.low)}, {number(cell.high)}]"
+    return number(cell.value) + ends
+
+
+def _reliability(name: str, curve: Mapping[str, Any]) -> Table:
+    """Return what was predicted and what was seen, bin by bin, with Wilson's interval."""
+    columns = ("prob_pred", "prob_true", "ci_low", "ci_high", "n_per_bin")
+    rows = [
+        [
+            number(predicted, digits=2),
+            f"{number(seen, digits=2)} [{number(low, digits=2)}, {number(high, digits=2)}]",
+            f"{n:g}",
+        ]
+        for predicted, seen, low, high, n in zip(*(curve[key] for key in columns), strict=True)
+    ]
+    title = f"{name}: predicted and observed share of malignant"
+    return Table(["predicted", "observed", "rows"], rows, title)

@@ -40,7 +40,7 @@ EXTRAS = {
     "math": "math_verify",
     "safety": "h5py",
     "report": "vl_convert",
-    "view": "starlette",
+    "view": "uvicorn",
 }
 """Each extra and the module that it installs."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "EVAL_TOOLKIT_KERNEL")

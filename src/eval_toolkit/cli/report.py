@@ -11,6 +11,7 @@ from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError, MissingExtraError, MissingFileError
 from eval_toolkit.report import Wanted, write_report
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.folder import MANIFEST
 
 __all__ = ["report"]
 
@@ -34,7 +35,7 @@ _OWN = "report.html"
     type=click.IntRange(0, 1000),
     help="How many samples, worst errors and conversations to show, each.",
 )
-@click.option("--charts/--no-charts", default=True, help="Leave the charts out; tables stay.")
+@click.option("--charts/--no-charts", default=True, help="With charts, or tables alone (which needs no extra).  [default: charts]")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def report(
     runs: Sequence[str],
@@ -72,6 +73,11 @@ def report(
 def _opened(path: str) -> Run:
     if not Path(path).exists():
         raise MissingFileError(f"{path}: no such folder")
+    if Path(path).is_file() and Path(path).name != MANIFEST:
+        raise InvalidInputError(
+            f"{path}: is a file; a report is about runs, and eval-toolkit score {path} --save RUN "
+            "makes one of predictions"
+        )
     return Run.open(path)
 
 

@@ -14,7 +14,7 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.stored import stored_metrics
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import number
+from eval_toolkit.report.words import number, value_and_ends
 from eval_toolkit.runs import Run
 from eval_toolkit.tasks.perturbations import perturbation_name
 from eval_toolkit.tasks.perturbed_runs import WORST, Robustness, RobustnessCell
@@ -206,8 +206,7 @@ def _row(cell: RobustnessCell, by_slice: bool) -> list[str]:
         str(found.n_units),
         number(found.value_a),
         number(found.value_b),
-        number(found.delta, "+"),
-        "" if low is None else f"[{number(low, '+')}, {number(high, '+')}]",
+        *value_and_ends(found.delta, low, high, "+"),
     ]
 
 

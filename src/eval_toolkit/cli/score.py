@@ -120,6 +120,7 @@ def score(
         "thresholds": {
             name: _origin(point, chosen) for name, point in points.items() if point is not None
         },
+        "threshold_files": [str(file) for file in chosen.files] if chosen else [],
         **sampling.to_dict(),
     }
     run_id = f"score-{sha256_text(canonical_json(config))[:12]}" if save is None else save.name
@@ -183,7 +184,7 @@ def _save(folder: Path, found: Predictions, page: Page, overwrite: bool) -> None
     manifest = build_manifest(
         run_id=folder.name,
         config=config,
-        data_files=config["files"],
+        data_files=[*config["files"], *config["threshold_files"]],
         seeds={"bootstrap": config["seed"]},
     )
     about, tables = manifest.to_dict(), {}

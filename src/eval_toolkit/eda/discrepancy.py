@@ -1,5 +1,6 @@
 """Maximum mean discrepancy: whether two samples of features come from one distribution."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +18,12 @@ from eval_toolkit.seeds import SeedLike, derive_seed, resolve_seed
 __all__ = ["MeanDiscrepancy", "maximum_mean_discrepancy", "median_bandwidth"]
 
 MOST_ROWS = 20_000
-"""Rows of both sides together; a matrix over pairs of more does not fit most memories."""
+"""Rows of both sides together: the matrix over their pairs has 3.2 GB."""
 ROUNDING = 1e-14
 """Relative error of an inner product."""
 _SAME = 1e-12
 _BLOCK = 256
-"""Draws at once."""
+"""Draws, or rows, at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +91,7 @@ def median_bandwidth(
     if len(table) > most:
         drawn = np.random.default_rng(derive_seed(start, "bandwidth"))
         table = table[np.sort(drawn.choice(len(table), most, replace=False))]
-    moved = from_middle(table)
+    moved, unit = from_middle(table)
     squares = squared_distances(moved, moved)[np.triu_indices(len(table), 1)]
     middle = float(np.median(np.sqrt(squares))) if len(squares) else 0.0
     if middle == 0.0:
@@ -100,7 +101,7 @@ def median_bandwidth(
                 f"median_bandwidth is undefined: all {len(table)} rows are equal"
             )
         middle = float(np.median(np.sqrt(apart)))
-    return middle
+    return middle * unit
 
 
 def maximum_mean_discrepancy(
@@ -175,10 +176,7 @@ def maximum_mean_discrepancy(
     level = _validate.fraction(confidence, "confidence")
     start = resolve_seed(seed, rng, default=0)
     width = _bandwidth(pooled, bandwidth, start)
-    moved = from_middle(pooled)
-    squares = squared_distances(moved, moved)
-    kernel = np.ones_like(squares) if width is None else np.exp(squares * (-0.5 / width**2))
-    np.fill_diagonal(kernel, 0.0)
+    kernel = _gaussian(pooled, width)
     value = _discrepancy(kernel, n_a)
     p_value = None
     if permutations:
@@ -211,9 +209,33 @@ def check_pairs(n: int) -> None:
         )
 
 
-def from_middle(x: FloatArray) -> FloatArray:
-    """Return the rows seen from their median: inner products lose digits far from the origin."""
-    return x - np.median(x, axis=0)
+def from_middle(x: FloatArray) -> tuple[FloatArray, float]:
+    """Return the rows seen from their median, in a unit of their size, and that unit.
+
+    Inner products lose digits far from the origin, and all of them where squares are too small or
+    too large for a float. The unit is a power of two: it changes no digit.
+
+    Examples
+    --------
+    >>> rows, unit = from_middle(np.array([[1.0], [2.0], [5.0]]))
+    >>> rows.ravel().tolist(), unit
+    ([-0.5, 0.0, 1.5], 2.0)
+    """
+    moved = x - np.median(x, axis=0)
+    power = int(np.frexp(np.abs(moved).max())[1]) - 1
+    return np.ldexp(moved, -power), math.ldexp(1.0, power)
+
+
+def _gaussian(rows: FloatArray, width: float | None) -> FloatArray:
+    """Return the kernel of every pair, in the one matrix of that size; no row with itself."""
+    moved, unit = from_middle(rows)
+    kernel = squared_distances(moved, moved)
+    ratio = 0.0 if width is None else unit / width
+    # Finite, since 0 times infinity is no number; so large, it leaves equal rows alone alike.
+    kernel *= -0.5 * min(ratio * ratio, 1e300)
+    np.exp(kernel, out=kernel)
+    np.fill_diagonal(kernel, 0.0)
+    return kernel
 
 
 def squared_distances(x: FloatArray, y: FloatArray) -> FloatArray:
@@ -227,9 +249,14 @@ def squared_distances(x: FloatArray, y: FloatArray) -> FloatArray:
     >>> squared_distances(rows, rows).tolist()
     [[0.0, 25.0], [25.0, 0.0]]
     """
-    lengths = (x**2).sum(axis=1)[:, None] + (y**2).sum(axis=1)[None, :]
-    squares: FloatArray = lengths - 2.0 * (x @ y.T)
-    squares[squares <= ROUNDING * lengths] = 0.0
+    of_x, of_y = (x**2).sum(axis=1)[:, None], (y**2).sum(axis=1)[None, :]
+    squares: FloatArray = x @ y.T
+    for first in range(0, len(x), _BLOCK):  # a second matrix of all pairs may not fit
+        part = squares[first : first + _BLOCK]
+        lengths = of_x[first : first + _BLOCK] + of_y
+        part *= -2.0
+        part += lengths
+        part[part <= ROUNDING * lengths] = 0.0
     return squares
 
 

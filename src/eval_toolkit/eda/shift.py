@@ -245,7 +245,7 @@ def knn_purity(x_a: ArrayLike, x_b: ArrayLike, *, k: int = 5) -> NeighbourPurity
     (0.0, 0.429)
     """
     tables = feature_pair(x_a, x_b)
-    pooled = from_middle(np.concatenate(tables))
+    pooled, _ = from_middle(np.concatenate(tables))
     n, n_a = len(pooled), len(tables[0])
     check_pairs(n)
     wanted = _validate.integer(k, "k", low=1)

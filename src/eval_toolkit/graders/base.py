@@ -9,7 +9,14 @@ from eval_toolkit._hashing import sha256_text
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.responses import ResponseType
 
-__all__ = ["ColumnInfo", "Grade", "answer_code", "options_version", "references"]
+__all__ = [
+    "ColumnInfo",
+    "Grade",
+    "answer_code",
+    "is_answer_code",
+    "options_version",
+    "references",
+]
 
 COMPLETIONS = (ResponseType.COMPLETION,)
 """What graders of texts have as ``response_types``."""
@@ -125,3 +132,23 @@ def answer_code(text: str) -> float:
     (True, False)
     """
     return float(int(sha256_text(text)[:13], 16))
+
+
+def is_answer_code(column: str, columns: Container[str]) -> bool:
+    """Return whether a column holds codes of answers, which say nothing to people.
+
+    Parameters
+    ----------
+    column : str
+        One of the columns.
+    columns : container of str
+        All of them: codes stand beside the grades that they are of.
+
+    Examples
+    --------
+    >>> columns = ["exact_match", "exact_match_answer", "long_answer"]
+    >>> [column for column in columns if is_answer_code(column, columns)]
+    ['exact_match_answer']
+    """
+    of = column.removesuffix("_answer")
+    return of != column and (of in columns or f"{of}_each" in columns)

@@ -1,7 +1,7 @@
 """Graders of multiple choice by log-likelihood."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ __all__ = [
     "ProbabilityMass",
     "choice_shares",
     "right_choices",
+    "softmax",
 ]
 
 IMPOSSIBLE = Grade.error("the model finds every choice impossible")
@@ -259,7 +260,20 @@ def choice_shares(
     numbers = _normalised(response, normalise, leading_space)
     if isinstance(numbers, Grade):
         return numbers
-    top = max(numbers)
+    return softmax(numbers)
+
+
+def softmax(numbers: Sequence[float]) -> list[float]:
+    """Return the probability of each among them alone, of log-likelihoods; 0 where all are impossible.
+
+    Examples
+    --------
+    >>> softmax([-800.0, -800.0, -math.inf]), softmax([-math.inf])
+    ([0.5, 0.5, 0.0], [0.0])
+    """
+    top = max(numbers, default=-math.inf)
+    if top == -math.inf:
+        return [0.0] * len(numbers)
     weights = [math.exp(number - top) for number in numbers]
     total = math.fsum(weights)
     return [weight / total for weight in weights]

@@ -7,7 +7,7 @@ from typing import Any
 
 from eval_toolkit._redaction import redact_results
 from eval_toolkit.artifacts import write_json_strict
-from eval_toolkit.errors import EvalToolkitError, InvalidTypeError
+from eval_toolkit.errors import EvalToolkitError, InvalidInputError, InvalidTypeError
 from eval_toolkit.harness.result import RunResult
 from eval_toolkit.harness.rows import Rows, named_slices
 from eval_toolkit.manifest import build_manifest
@@ -99,8 +99,9 @@ def save_run(
         The run's folder.
     inputs : EvalSlice, or sequence or mapping of them, optional
         Slices whose inputs are stored, too, so that reports can show them: those that were
-        evaluated and those that checks for leakage looked at, as they were passed there. Of each
-        input the first 20 000 characters are kept, without secrets. By default none is stored.
+        evaluated, that thresholds were chosen on or that checks for leakage looked at, as they
+        were passed there. Of each input the first 20 000 characters are kept, without secrets. By
+        default none is stored.
     overwrite : bool, default False
         Replace a run that is there.
     **manifest
@@ -117,7 +118,7 @@ def save_run(
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If ``result`` is no RunResult, or ``inputs`` are no slices.
+        If ``result`` is no RunResult, or ``inputs`` are no slices, or not those of the run.
     ArtifactError
         If there is a run already and ``overwrite`` is False.
 
@@ -153,7 +154,7 @@ def save_run(
     about_run = replace(made, versioned_objects=versions).to_dict()
     tables = {}
     if inputs is not None:
-        tables[INPUTS], about_run["inputs"] = _inputs(result.records, inputs)
+        tables[INPUTS], about_run["inputs"] = _inputs(result, inputs)
     return write_run(
         run_dir,
         results=compact(payload),
@@ -165,23 +166,54 @@ def save_run(
     )
 
 
-def _inputs(
-    records: Mapping[tuple[str, str], Records], inputs: Any
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _inputs(result: RunResult, inputs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the table of what rows say, and what the manifest says about it."""
     try:
         named = named_slices([inputs] if isinstance(inputs, EvalSliceLike) else inputs)
     except EvalToolkitError as error:
         raise type(error)(str(error).replace("slices", "inputs", 1)) from None
     first: dict[str, Records] = {}
-    for (name, _), side in records.items():
+    for (name, _), side in result.records.items():
         first.setdefault(name, side)
     parts = {}
     for name, source in named.items():
         rows = Rows(name, source)
+        units = _units(rows, first.get(name))
+        _check_scored(result, rows, units, first.get(name))
         texts = [shown_input(value, rows.columns) for value in rows.inputs]
-        parts[name] = range(rows.n), _units(rows, first.get(name)), texts
+        parts[name] = range(rows.n), units, texts
     return inputs_table(parts)
+
+
+def _check_scored(
+    result: RunResult, rows: Rows, units: Sequence[str], records: Records | None
+) -> None:
+    """Raise unless these rows are those that the run scored; leakage may have dropped some.
+
+    Which other slices checks for leakage looked at is not stored.
+    """
+    why = ""
+    if records is None:
+        known = {*result.by_slice, *result.fold_summary, result.config.get("threshold_slice")}
+        if rows.name not in known and not result.config.get("leakage_checks"):
+            why = "is not in the run"
+    else:
+        scored = dict(zip(records.unit_id.tolist(), records.content_hash.tolist(), strict=True))
+        pairs = enumerate(zip(units, rows.hashes, strict=True))
+        other = next((row for row, (unit, is_) in pairs if scored.get(unit, is_) != is_), None)
+        missing = scored.keys() - set(units)
+        if other is not None:
+            why = (
+                f"has another input or label in row {other}, {units[other]!r:.80}, than was scored"
+            )
+        # Folds may bring in rows from elsewhere, but not all of them.
+        elif missing and (len(missing) == len(scored) or not result.by_fold):
+            lacks = f"{len(missing)} of the {len(scored)} rows that were scored"
+            why = f"lacks {lacks}, as {min(missing)!r:.80}"
+    if why:
+        raise InvalidInputError(
+            f"`inputs`: slice {rows.name!r:.80} {why}; pass the slices as they were evaluated"
+        )
 
 
 def _units(rows: Rows, records: Records | None) -> list[str]:

@@ -259,14 +259,21 @@ def clustered_rate(
     n, k = len(hits), int(hits.sum())
     if groups is None or n == 0:
         return wilson_interval(k, n, confidence=confidence)
-    _, n_groups = _validate.group_codes(groups, n)
-    share, worth = k / n, float(n_groups)
-    if 0 < k < n and n_groups > 1:
-        spread = cluster_robust_se(hits.astype(np.float64), groups) ** 2
-        sure = (critical_value(confidence) / critical_value(confidence, n_groups - 1)) ** 2
-        worth = min(float(n), sure * share * (1.0 - share) / spread) if spread > 0.0 else float(n)
-    low, high = wilson_bounds(share * worth, worth, confidence)
+    worth, n_groups = clustered_n(hits, groups, confidence)
+    low, high = wilson_bounds(k / n * worth, worth, confidence)
     return ProportionInterval(low, high, confidence, k, n, "wilson, groups", n_groups)
+
+
+def clustered_n(hits: BoolArray, groups: ArrayLike, confidence: float) -> tuple[float, int]:
+    """Return how many independent units clustered ones are worth, and the number of clusters."""
+    n, share = len(hits), float(hits.mean())
+    _, n_groups = _validate.group_codes(groups, n)
+    if share in (0.0, 1.0) or n_groups < 2:
+        return float(n_groups), n_groups
+    spread = cluster_robust_se(hits.astype(np.float64), groups) ** 2
+    sure = (critical_value(confidence) / critical_value(confidence, n_groups - 1)) ** 2
+    worth = min(float(n), sure * share * (1.0 - share) / spread) if spread > 0.0 else float(n)
+    return worth, n_groups
 
 
 def _columns(parts: FloatArray) -> list[NumberedColumn]:

@@ -60,11 +60,15 @@ class CurveBand:
     n_resamples: int
     """Usable resamples: those with both classes."""
     method: str
+    kind: str
+    """"roc" or "pr"."""
+    n_rows: int
+    """Rows that the curve is of."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
         columns = {name: getattr(self, name).tolist() for name in ("x", "y", "low", "high")}
-        names = ("confidence", "n_resamples", "method")
+        names = ("confidence", "n_resamples", "method", "kind", "n_rows")
         return columns | {name: getattr(self, name) for name in names}
 
 
@@ -259,6 +263,8 @@ def _band(
         confidence=level,
         n_resamples=len(curves),
         method=method,
+        kind="roc" if read is _true_positive_rates else "pr",
+        n_rows=len(labels),
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from eval_toolkit import _validate
 from eval_toolkit._optional import require
+from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.plots.style import DEFAULT_FIGSIZE
 
@@ -16,6 +17,7 @@ __all__ = [
     "Chart",
     "altair",
     "clean",
+    "even_edges",
     "finished",
     "heading",
     "inline",
@@ -94,13 +96,38 @@ def rounded(value: float, digits: int = 4) -> float:
 
 
 def significant(values: Sequence[float] | np.ndarray[Any, Any], digits: int = 5) -> list[float]:
-    """Return numbers rounded to the last place that shows at the scale of all of them."""
+    """Return numbers rounded to the last place that shows on an axis over all of them.
+
+    Examples
+    --------
+    >>> significant([-100000.123456, -99999.0])
+    [-100000.1235, -99999.0]
+    """
     array = np.asarray(values, dtype=np.float64)
-    scale = float(np.abs(array).max(initial=0.0))
-    places = digits - 1 - (math.floor(math.log10(scale)) if scale > 0 else 0)
+    low, high = (array.min(), array.max()) if array.size else (0.0, 0.0)
+    # Halves: the difference of two large numbers may not be finite.
+    half = float(high / 2 - low / 2) or float(abs(high) / 2)
+    places = digits - 1 - (math.floor(math.log10(half) + math.log10(2)) if half > 0 else 0)
     if not -300 < places < 300:
         return [float(value) for value in array]
     return [rounded(value, places) for value in array.tolist()]
+
+
+def even_edges(low: float, high: float, n_bins: int, name: str) -> FloatArray:
+    """Return the edges of bins of equal width, wider where the numbers are too near for so many.
+
+    Examples
+    --------
+    >>> even_edges(0.0, 1.0, 2, "x").tolist(), even_edges(3.0, 3.0, 2, "x").tolist()
+    ([0.0, 0.5, 1.0], [2.5, 3.0, 3.5])
+    """
+    if not math.isfinite(high - low):
+        raise InvalidInputError(f"`{name}` goes from {low:g} to {high:g}; that is too far to draw")
+    edges = np.linspace(low, high, n_bins + 1)
+    if (np.diff(edges) > 0).all():
+        return edges
+    room = max(0.5, 1e-6 * max(abs(low), abs(high)))
+    return np.linspace(low - room, high + room, n_bins + 1)
 
 
 def nice(value: float, signed: bool = False) -> str:

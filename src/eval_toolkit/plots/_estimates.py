@@ -29,6 +29,7 @@ class Estimate:
     reason: str = ""
     confidence: float | None = None
     p_value: float | None = None
+    p_adjusted: float | None = None
 
     @property
     def has_interval(self) -> bool:
@@ -39,10 +40,10 @@ class Estimate:
         """Return the value and its interval as text."""
         if self.value is None:
             return ""
-        if self.low is None or self.high is None:
+        if self.low is None and self.high is None:
             return nice(self.value, signed)
-        ends = f"[{nice(self.low, signed)}, {nice(self.high, signed)}]"
-        return f"{nice(self.value, signed)} {ends}"
+        low, high = ("?" if end is None else nice(end, signed) for end in (self.low, self.high))
+        return f"{nice(self.value, signed)} [{low}, {high}]"
 
 
 def estimates(values: Mapping[Any, Any], argument: str) -> list[Estimate]:
@@ -103,7 +104,8 @@ def _estimate(value: Any, name: str, where: str) -> Estimate:
         n=count,
         reason=reason,
         confidence=_first(source, ("confidence",)),
-        p_value=_first(value, ("p_adjusted", "p_value")),
+        p_value=_first(value, ("p_value",)),
+        p_adjusted=_first(value, ("p_adjusted",)),
     )
 
 
@@ -114,16 +116,22 @@ def _from_sequence(value: Sequence[Any], name: str, where: str) -> Estimate:
         )
     point, low, high = (_validate.number(part, where) for part in value)
     _in_order(low, high, where)
+    # Some methods put an end beyond the value, and their results say so; here it is a wrong order.
+    if not low <= point <= high:
+        raise InvalidInputError(
+            f"{where} has the value {point:g} outside of [{low:g}, {high:g}]; a triple is value, "
+            "lower and upper end"
+        )
     return Estimate(name=name, value=point, low=low, high=high)
 
 
 def _ends(source: Any, where: str) -> tuple[float | None, float | None]:
     low, high = _first(source, _LOWS), _first(source, _HIGHS)
-    if low is None or high is None:
-        return None, None
-    ends = _validate.number(low, f"{where}.ci_low"), _validate.number(high, f"{where}.ci_high")
-    _in_order(*ends, where)
-    return ends
+    low = None if low is None else _validate.number(low, f"{where}.ci_low")
+    high = None if high is None else _validate.number(high, f"{where}.ci_high")
+    if low is not None and high is not None:
+        _in_order(low, high, where)
+    return low, high
 
 
 def _in_order(low: float, high: float, where: str) -> None:

@@ -31,6 +31,7 @@ class Rows:
         self._span = _span(rows, reference, bars=bars)
         self._with_n = any(row.n is not None for row in rows)
         self._with_p = any(row.p_value is not None for row in rows)
+        self._corrected = any(row.p_adjusted not in (None, row.p_value) for row in rows)
         self._text_width = max((_width(row["text"]) for row in self._known), default=0)
         self._n_width = max((_width(row.get("n_text", "")) for row in self._known), default=0)
 
@@ -61,6 +62,8 @@ class Rows:
             shown.append(alt.Tooltip("n:Q", title="n", format=","))
         if self._with_p:
             shown.append(alt.Tooltip("p:Q", title="p", format=".3~g"))
+        if self._corrected:
+            shown.append(alt.Tooltip("p_adjusted:Q", title="p (corrected)", format=".3~g"))
         return shown
 
     def frame(self) -> list[Any]:
@@ -91,13 +94,14 @@ class Rows:
         return [mark.encode(x=self._x("low"), x2="high:Q", tooltip=self._tooltip())]
 
     def points(self, *, open_at: float | None) -> list[Any]:
-        """Draw the values; those whose interval holds ``open_at`` are hollow."""
+        """Draw the values; those whose interval does not leave ``open_at`` out are hollow."""
         away: list[dict[str, Any]] = []
         near: list[dict[str, Any]] = []
         for record in self._known:
-            low, high = record.get("low", record["x"]), record.get("high", record["x"])
-            crosses = open_at is not None and low <= open_at <= high
-            (near if crosses else away).append(record)
+            clear = open_at is None or (
+                "low" in record and not record["low"] <= open_at <= record["high"]
+            )
+            (away if clear else near).append(record)
         layers = []
         if near:
             mark = self._chart(near).mark_point(
@@ -167,6 +171,8 @@ def _record(row: Estimate, *, signed: bool = False) -> dict[str, Any]:
         record |= {"n": row.n, "n_text": f"n = {row.n:,}"}
     if row.p_value is not None:
         record["p"] = row.p_value
+    if row.p_adjusted is not None:
+        record["p_adjusted"] = row.p_adjusted
     return record
 
 

@@ -1,6 +1,6 @@
 """Two rates against each other: what ROC and precision-recall curves share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate, metrics
 from eval_toolkit._validate import FloatArray
-from eval_toolkit.errors import InvalidTypeError
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.bands import CurveBand
 from eval_toolkit.plots._charts import altair, inline, significant
 from eval_toolkit.plots.style import PALETTE
@@ -50,7 +50,7 @@ class Axes:
         line = base.mark_line(
             order=False, color=PALETTE["negative"], strokeWidth=2, strokeJoin="round", clip=True
         )
-        return [line, hover(base, [("x:Q", self._titles["x"]), ("y:Q", self._titles["y"])])]
+        return [line, hover(base, self._titles)]
 
     def area(self, rows: list[dict[str, Any]], said: str) -> Any:
         """Shade a band."""
@@ -106,14 +106,12 @@ def points(x: ArrayLike, y: ArrayLike) -> list[dict[str, Any]]:
     ]
 
 
-def hover(base: Any, columns: list[tuple[str, str]]) -> Any:
+def hover(base: Any, titles: Mapping[str, str], *, x_format: str = ".3~f") -> Any:
     """Return invisible points that show their numbers; a line would show those of its first."""
     alt = altair()
     tooltip = [
-        alt.Tooltip(field, title=title, format=".3~f")
-        if field.endswith(":Q")
-        else alt.Tooltip(field, title=title)
-        for field, title in columns
+        alt.Tooltip("x:Q", title=titles["x"], format=x_format),
+        alt.Tooltip("y:Q", title=titles["y"], format=".3~f"),
     ]
     return base.mark_point(opacity=0, size=80, filled=True).encode(tooltip=tooltip)
 
@@ -136,7 +134,8 @@ def baseline(axes: Axes, curve: Any, *, steps: bool) -> list[Any]:
         return [axes.line(*thin_curve(x, y), width=1.75)]
     if isinstance(curve, metrics.RocCurve):
         return [axes.line(*thin_curve(curve.fpr, curve.tpr), width=1.75)]
-    if not isinstance(curve, Sequence) or isinstance(curve, str) or len(curve) != 2:
+    is_pair = isinstance(curve, (Sequence, np.ndarray)) and not isinstance(curve, str)
+    if not is_pair or np.ndim(curve) == 0 or len(curve) != 2:
         raise InvalidTypeError(
             f"`baseline_curve` is {curve!r:.80}; give the rates on x and those on y as a pair"
         )
@@ -149,13 +148,18 @@ def baseline(axes: Axes, curve: Any, *, steps: bool) -> list[Any]:
     ]
 
 
-def band_layers(axes: Axes, band: CurveBand | None) -> list[Any]:
-    """Return the layer of a band, if there is one."""
+def band_layers(axes: Axes, band: CurveBand | None, kind: str, n_rows: int) -> list[Any]:
+    """Return the layer of a band, if there is one; it must be of this kind and these rows."""
     if band is None:
         return []
     if not isinstance(band, CurveBand):
         raise InvalidTypeError(
             f"`band` is {band!r:.80}; give what `inference.roc_band` or `pr_band` returns"
+        )
+    if (band.kind, band.n_rows) != (kind, n_rows):
+        raise InvalidInputError(
+            f"`band` is of a {band.kind} curve of {band.n_rows} rows; this is a {kind} curve of "
+            f"{n_rows}"
         )
     columns = [significant(values) for values in (band.x, band.low, band.high)]
     rows = [{"x": x, "y": low, "y2": high} for x, low, high in zip(*columns, strict=True)]

@@ -94,7 +94,7 @@ def plot_roc_curve(
     axes = Axes("False positive rate", "True positive rate")
     layers = [axes.line([0, 1], [0, 1], dash=[4, 4])]
     layers += baseline(axes, baseline_curve, steps=False)
-    layers += band_layers(axes, band)
+    layers += band_layers(axes, band, "roc", len(np.ravel(y_true)))
     layers += axes.curve(fpr, tpr)
     said = ""
     if threshold is not None:
@@ -174,7 +174,7 @@ def plot_pr_curve(
     axes = Axes("Recall", "Precision")
     layers = [axes.line([0, 1], [share, share], dash=[4, 4])]
     layers += baseline(axes, baseline_curve, steps=True)
-    layers += band_layers(axes, band)
+    layers += band_layers(axes, band, "pr", len(np.ravel(y_true)))
     layers += axes.curve(*from_zero(recall, precision))
     said = ""
     if threshold is not None:
@@ -253,9 +253,7 @@ def plot_threshold_curves(
     }
     layers = []
     for name, values in rates.items():
-        # A rate holds for thresholds above the next lower score, up to and with its own.
-        corners = step_vertices(groups.thresholds[::-1], values[::-1], before=True)
-        x, y = thin_curve(*corners, max_points=300)
+        x, y = thin_curve(*_steps(groups.thresholds, values, name), max_points=300)
         base = alt.Chart(inline(points(x, y))).encode(
             x=axis, y=alt.Y("y:Q", title="Rate", scale=alt.Scale(domain=[0, 1]))
         )
@@ -265,7 +263,7 @@ def plot_threshold_curves(
             color=alt.Color("series:N", title=None, scale=look["color"]),
             strokeDash=alt.StrokeDash("series:N", title=None, scale=look["strokeDash"]),
         )
-        layers += [line, hover(base, [("x:Q", "Threshold"), ("y:Q", name)])]
+        layers += [line, hover(base, {"x": "Threshold", "y": name}, x_format=".6~g")]
     said = ""
     if threshold is not None:
         at = _at_threshold(groups, threshold)
@@ -288,6 +286,17 @@ def plot_threshold_curves(
         description="Precision, recall and false positive rate against the threshold, "
         f"{_sizes(groups)}.{said}",
     )
+
+
+def _steps(thresholds: FloatArray, rates: FloatArray, name: str) -> tuple[FloatArray, FloatArray]:
+    """Return the corners of a rate; of probabilities from 0, where all rows are positive, to 1."""
+    x, y = thresholds[::-1], rates[::-1]
+    if _are_probabilities(thresholds):
+        x, y = np.append(0.0, x), np.append(y[0], y)
+        if name != "Precision":  # above the highest score no row is positive: it has none
+            x, y = np.append(x, 1.0), np.append(y, 0.0)
+    # A rate holds for thresholds above the next lower score, up to and with its own.
+    return step_vertices(x, y, before=True)
 
 
 class _Point:
@@ -315,6 +324,10 @@ def _sizes(groups: ScoreGroups) -> str:
 
 
 def _span(thresholds: FloatArray) -> Any:
-    low, high = float(thresholds.min()), float(thresholds.max())
-    inside = low >= 0.0 and high <= 1.0
-    return altair().Scale(domain=[0, 1] if inside else [low, high], nice=not inside, zero=False)
+    inside = _are_probabilities(thresholds)
+    ends = [0, 1] if inside else [float(thresholds.min()), float(thresholds.max())]
+    return altair().Scale(domain=ends, nice=not inside, zero=False)
+
+
+def _are_probabilities(thresholds: FloatArray) -> bool:
+    return bool(thresholds.min() >= 0.0 and thresholds.max() <= 1.0)

@@ -13,6 +13,7 @@ from eval_toolkit.plots._charts import (
     Chart,
     altair,
     clean,
+    even_edges,
     finished,
     heading,
     inline,
@@ -75,7 +76,9 @@ def plot_bootstrap_distribution(
     if low > high:
         raise InvalidInputError(f"`ci_low` is {low:g} and `ci_high` {high:g}; swap them")
     label = heading(value_label, "value_label")
-    counts, edges = np.histogram(values, bins=_validate.integer(bins, "bins", low=1))
+    n_bins = _validate.integer(bins, "bins", low=1)
+    edges = even_edges(float(values.min()), float(values.max()), n_bins, "deltas")
+    counts = np.histogram(values, bins=edges)[0]
     bounds = significant(edges, 6)
     rows = [
         {"x": left, "x2": right, "y": int(count)}

@@ -46,7 +46,7 @@ def plot_forest(
     Raises
     ------
     InvalidInputError
-        If there are no values, or one is not finite.
+        If there are no values, one is not finite, or that of a triple lies outside of its ends.
     InvalidTypeError
         If a value is none of the above.
     MissingExtraError
@@ -88,7 +88,7 @@ def plot_differences(
     Parameters
     ----------
     values : mapping of str to result
-        `PairedBootstrapCI` or anything `plot_forest` takes. A ``p_value`` or ``p_adjusted`` is
+        `PairedBootstrapCI` or anything `plot_forest` takes. ``p_value`` and ``p_adjusted`` are
         shown when pointed at.
     value_label : str, default "Difference"
         What the differences are, such as "ROC-AUC of B − A".
@@ -115,17 +115,7 @@ def plot_differences(
     >>> chart.to_dict()["description"]
     'B − A, around zero. roc_auc: +0.021 [+0.009, +0.034].'
     """
-    rows = estimates(values, "values")
-    label = heading(value_label, "value_label")
-    return _forest(
-        rows,
-        label=label,
-        reference=0.0,
-        lead=f"{label}, around zero.",
-        signed=True,
-        title=title,
-        figsize=figsize,
-    )
+    return _around_zero(estimates(values, "values"), value_label, title, figsize)
 
 
 def plot_lift_ci(
@@ -135,7 +125,7 @@ def plot_lift_ci(
     title: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Chart:
-    """Draw lifts over a baseline with their intervals, around zero.
+    """Draw lifts over a baseline with their intervals: `plot_differences` under its other name.
 
     Parameters
     ----------
@@ -165,7 +155,15 @@ def plot_lift_ci(
     >>> plot_lift_ci({"B": (0.1, -0.1, 0.3)}).to_dict()["description"]
     'Lift, around zero. B: +0.100 [−0.100, +0.300].'
     """
-    rows = estimates(lifts, "lifts")
+    return _around_zero(estimates(lifts, "lifts"), value_label, title, figsize)
+
+
+def _around_zero(
+    rows: list[Estimate],
+    value_label: str,
+    title: str | None,
+    figsize: tuple[float, float] | None,
+) -> Chart:
     label = heading(value_label, "value_label")
     return _forest(
         rows,

@@ -13,6 +13,7 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMe
 from eval_toolkit.plots._charts import (
     Chart,
     altair,
+    even_edges,
     finished,
     inline,
     nice,
@@ -35,6 +36,7 @@ def plot_reliability_diagram(
     n_bins: int = 10,
     strategy: str = "uniform",
     confidence: float = 0.95,
+    groups: ArrayLike | None = None,
     title: str | None = None,
     figsize: tuple[float, float] | None = None,
 ) -> Chart:
@@ -52,6 +54,8 @@ def plot_reliability_diagram(
         Bins of equal width, or of equal mass.
     confidence : float, default 0.95
         Of each bin's Wilson interval.
+    groups : array-like of shape (n,), optional
+        Rows that are not independent share a group; intervals are wider by what that costs.
     title : str, optional
         Above the chart.
     figsize : pair of float, optional
@@ -79,7 +83,7 @@ def plot_reliability_diagram(
     """
     alt = altair()
     curve = reliability_curve(
-        y_true, y_score, n_bins=n_bins, strategy=strategy, confidence=confidence
+        y_true, y_score, n_bins=n_bins, strategy=strategy, confidence=confidence, groups=groups
     )
     if "skipped" in curve:
         raise UndefinedMetricError(f"a reliability diagram is undefined: {curve['skipped']}")
@@ -212,7 +216,7 @@ def plot_score_histograms(
     Raises
     ------
     InvalidInputError
-        If there are no scores, or one is not finite.
+        If there are no scores, one is not finite, or they lie too far apart to draw.
     InvalidTypeError
         If ``scores`` is no mapping.
     MissingExtraError
@@ -254,9 +258,7 @@ def _edges(columns: list[FloatArray], n_bins: int) -> FloatArray:
     high = max(float(column.max()) for column in columns)
     if low >= 0.0 and high <= 1.0:
         low, high = 0.0, 1.0
-    elif low == high:
-        low, high = low - 0.5, high + 0.5
-    return np.linspace(low, high, n_bins + 1)
+    return even_edges(low, high, n_bins, "scores")
 
 
 def _heights(column: FloatArray, edges: FloatArray, *, density: bool) -> FloatArray:

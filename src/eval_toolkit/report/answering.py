@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from eval_toolkit.report.cells import Block, Cell
-from eval_toolkit.report.words import number
+from eval_toolkit.report.words import number, with_ends
 from eval_toolkit.runs import Run
 
 __all__ = ["bounds", "counted", "how", "kind_of", "notes", "said", "stopped", "unknown"]
@@ -20,7 +20,7 @@ def kind_of(run: Run) -> str:
     return str(run.manifest.get("kind") or told or "rows")
 
 
-def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[str, Cell]]) -> str:
+def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[Block, Cell]]) -> str:
     """Return the answer in one sentence.
 
     Parameters
@@ -31,30 +31,32 @@ def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[str, 
         The main one.
     block : Block
         Where it stands.
-    of_all : sequence of (scorer, Cell)
+    of_all : sequence of (Block, Cell)
         The main metric of every scorer, the best first.
     """
+    if cell is None and block.error:
+        return f"{block.scorer}: error, {block.error}"
     if cell is None:
         return f"no metric: {block.skipped}" if block.skipped else "this run has no metric"
     if cell.value is None or cell.status != "ok":
         return f"{cell.name}: {cell.status}" + (f", {cell.reason}" if cell.reason else "")
+    several = len(run.results.get("by_slice") or {}) > 1 and block.slice != "all"
+    on = f" on {block.slice}" if kind_of(run) == "task" or several else ""
     if len(of_all) > 1:
-        named = [f"{scorer} {_with_ends(one)}" for scorer, one in of_all[:_SCORERS_NAMED]]
+        named = [f"{one.scorer} {_told(own)}" for one, own in of_all[:_SCORERS_NAMED]]
         more = len(of_all) - len(named)
-        return f"{cell.name}: {', '.join(named)}" + (f" and {more} more" if more else "")
+        return f"{cell.name}{on}: {', '.join(named)}" + (f" and {more} more" if more else "")
     if cell.name.startswith("attack_success"):
         where = " on some branch" if cell.name == "attack_success_any" else ""
-        return f"The target failed in {_with_ends(cell)} of conversations{where}"
+        return f"The target failed in {_told(cell)} of conversations{where}"
     if cell.name.startswith("failed_by_turn_"):
         turn = cell.name.removeprefix("failed_by_turn_")
-        return f"The target had failed in {_with_ends(cell)} of conversations by turn {turn}"
-    on = f" on {block.slice}" if kind_of(run) == "task" else ""
-    return f"{cell.name} {_with_ends(cell)}{on}"
+        return f"The target had failed in {_told(cell)} of conversations by turn {turn}"
+    return f"{cell.name} {_told(cell)}{on}"
 
 
-def _with_ends(cell: Cell) -> str:
-    ends = "" if cell.low is None else f" [{number(cell.low)}, {number(cell.high)}]"
-    return f"{number(cell.value)}{ends}"
+def _told(cell: Cell) -> str:
+    return with_ends(cell.value, cell.low, cell.high)
 
 
 def how(run: Run, cell: Cell | None, block: Block) -> str:

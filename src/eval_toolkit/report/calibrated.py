@@ -6,7 +6,7 @@ from typing import Any
 from eval_toolkit.calibration import reliability_curve
 from eval_toolkit.report.cells import Block, Cell, blocks_of
 from eval_toolkit.report.pages import Table
-from eval_toolkit.report.scored import MAX_SUBJECTS, Scored, left_out, scored_of
+from eval_toolkit.report.scored import MAX_SUBJECTS, Scored, left_out, of_folds, scored_of
 from eval_toolkit.report.sections import Figure, Section, Wanted
 from eval_toolkit.report.words import number
 from eval_toolkit.runs import Run
@@ -48,7 +48,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         lead="Of the rows with a score near 0.8, about 80 % should be positive. Points on the "
         "dashed line are; points below it were promised too much.",
         data={"figures": figures, "parts": parts, "several": len(parts) > 1, "absent": absent},
-        notes=left_out(subjects, shown),
+        notes=[*of_folds(run, shown), *left_out(subjects, shown)],
     )
 
 
@@ -71,24 +71,31 @@ def _curve(one: Scored, wanted: Wanted) -> tuple[Mapping[str, Any] | None, str]:
     """Return the reliability curve, or why there is none."""
     if not one.are_probabilities:
         return None, "its scores are no probabilities, some lie outside [0, 1]"
-    curve = reliability_curve(
-        one.labels, one.scores, n_bins=N_BINS, strategy="uniform", confidence=wanted.confidence
-    )
+    curve = reliability_curve(one.labels, one.scores, **_how(one, wanted))
     return (None, str(curve["skipped"])) if "skipped" in curve else (curve, "")
+
+
+def _how(one: Scored, wanted: Wanted) -> dict[str, Any]:
+    """Return how bins and their intervals are made, for the numbers and for the chart."""
+    return {
+        "n_bins": N_BINS,
+        "strategy": "uniform",
+        "confidence": wanted.confidence,
+        "groups": one.groups,
+    }
 
 
 def _figure(one: Scored, curve: Mapping[str, Any], wanted: Wanted, at: int) -> Figure:
     from eval_toolkit.plots import plot_reliability_diagram
     from eval_toolkit.report.figures import drawn
 
-    chart = plot_reliability_diagram(
-        one.labels, one.scores, n_bins=N_BINS, strategy="uniform", confidence=wanted.confidence
-    )
+    chart = plot_reliability_diagram(one.labels, one.scores, **_how(one, wanted))
+    groups = "" if one.groups is None else " that allow for rows of one group being alike"
     return drawn(
         chart,
         anchor=f"calibrated-{at + 1}",
         title=f"Reliability: {one.name}",
-        caption=f"{N_BINS} bins of equal width, {100 * wanted.confidence:g} % Wilson intervals.",
+        caption=f"{N_BINS} bins of equal width, {100 * wanted.confidence:g} % Wilson intervals{groups}.",
         table=_table(curve),
     )
 

@@ -1,16 +1,35 @@
 """The cells of a stored run, whatever wrote them: results.json may hold cells or bare numbers."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from eval_toolkit.analysis.named import higher_is_better
 from eval_toolkit.runs import Run
 
-__all__ = ["Block", "Cell", "blocks_of", "main_block", "main_blocks"]
+__all__ = [
+    "Block",
+    "Cell",
+    "blocks_of",
+    "fitted_on",
+    "leading",
+    "main_block",
+    "main_blocks",
+    "main_cell",
+]
 
 _NOT_METRICS = frozenset(
     {"n", "n_positive", "is_single_class", "headline", "scores", "scores_calibrated", "skipped"}
+    | {"error_state"}
 )
+_FIRST = (
+    *("attack_success", "attack_success_any", "accuracy", "exact_match", "number_match"),
+    *("pr_auc", "roc_auc"),
+)
+"""What people ask for first, where a run has it; else its first metric with a value."""
+_REFUSALS = ("refused_first", "refusal_rate")
+_BY_TURN = re.compile("failed_by_turn_[0-9]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +48,20 @@ class Cell:
     n_groups: int | None = None
     n_errors: int = 0
     n_skipped: int = 0
-    higher_is_better: bool | None = None
     details: Mapping[str, Any]
+
+    @property
+    def higher_is_better(self) -> bool | None:
+        """As it was stored, else as its name says; None where neither does."""
+        if "higher_is_better" in self.details:
+            told: bool | None = self.details["higher_is_better"]
+            return told
+        return higher_is_better(self.name)
+
+    @property
+    def has_value(self) -> bool:
+        """Whether there is a number, and no reason against it."""
+        return self.status == "ok" and self.value is not None
 
     @classmethod
     def of(cls, name: str, stored: Any) -> "Cell | None":
@@ -56,7 +87,6 @@ class Cell:
             n_groups=stored.get("n_groups"),
             n_errors=int(stored.get("n_errors") or 0),
             n_skipped=int(stored.get("n_skipped") or 0),
-            higher_is_better=details.get("higher_is_better"),
             details=details,
         )
 
@@ -72,6 +102,8 @@ class Block:
     cells: Mapping[str, Cell]
     skipped: str = ""
     """Why the scorer has no cells here; empty where it has."""
+    error: str = ""
+    """What the scorer raised, where it did."""
 
 
 def blocks_of(run: Run) -> list[Block]:
@@ -87,29 +119,116 @@ def _blocks(by_slice: Mapping[str, Any]) -> Iterator[Block]:
             if not isinstance(block, Mapping):
                 continue
             found = (Cell.of(str(name), stored) for name, stored in block.items())
-            skipped = block.get("skipped")
+            skipped, error = block.get("skipped"), block.get("error")
             yield Block(
                 slice=str(slice_name),
                 scorer=str(scorer),
                 n=part.get("n"),
                 n_positive=part.get("n_positive"),
                 cells={cell.name: cell for cell in found if cell is not None},
-                skipped=str(skipped) if isinstance(skipped, str) else "",
+                skipped=skipped if isinstance(skipped, str) else "",
+                error=error if isinstance(error, str) else "",
             )
+
+
+def main_cell(block: Block) -> Cell | None:
+    """Return the cell people ask for first.
+
+    Parameters
+    ----------
+    block : Block
+        The cells of one scorer on one slice.
+
+    Returns
+    -------
+    Cell or None
+        One with a value where there is any; None where the scorer has no cell.
+
+    Examples
+    --------
+    >>> cells = {name: Cell(name=name, value=0.5, details={}) for name in ("f1", "exact_match")}
+    >>> main_cell(Block(slice="all", scorer="m", n=2, n_positive=None, cells=cells)).name
+    'exact_match'
+    """
+    cells = block.cells
+    named = [cells[name] for name in _FIRST if name in cells]
+    others = list(cells.values())
+    if "attack_success" in cells:
+        # Where a budget ended conversations, the last turn that all were seen in says most.
+        by_turn = sorted(filter(_BY_TURN.fullmatch, cells), key=lambda name: -int(name[15:]))
+        others = [cells[name] for name in (*by_turn, *_REFUSALS) if name in cells]
+    ok = [cell for cell in (*named, *others) if cell.has_value]
+    return next(iter([*ok, *named, *cells.values()]), None)
+
+
+def leading(blocks: Sequence[Block]) -> list[tuple[Block, Cell]]:
+    """Return the metric that speaks for a slice, of every scorer that has a value of it.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+        The scorers of one slice.
+
+    Returns
+    -------
+    list of (Block, Cell)
+        The best first; in the order of the results where nothing says what is better.
+    """
+    main = min((cell for block in blocks if (cell := main_cell(block))), key=_need, default=None)
+    found = [
+        (block, cell)
+        for block in blocks
+        if main is not None and (cell := block.cells.get(main.name)) and cell.has_value
+    ]
+    if main is None or main.higher_is_better is None:
+        return found
+    sign = -1.0 if main.higher_is_better else 1.0
+    return sorted(found, key=lambda pair: sign * float(pair[1].value or 0.0))
+
+
+def _need(cell: Cell) -> tuple[bool, int]:
+    """Order cells by how much they say: those with a value, then what people ask for first."""
+    place = _FIRST.index(cell.name) if cell.name in _FIRST else len(_FIRST)
+    return not cell.has_value, place
+
+
+def fitted_on(run: Run) -> set[str]:
+    """Return the slices that thresholds were chosen on: what is measured there flatters itself."""
+    config, policy = run.results.get("config"), run.results.get("threshold_policy")
+    listed = policy.get("thresholds") if isinstance(policy, Mapping) else None
+    names = [
+        entry.get("fitted_on_slice")
+        for entry in (listed if isinstance(listed, list) else [])
+        if isinstance(entry, Mapping)
+    ]
+    names.append(config.get("threshold_slice") if isinstance(config, Mapping) else None)
+    return {name for name in names if isinstance(name, str)}
 
 
 def main_blocks(run: Run) -> list[Block]:
     """Return the cells that speak for the whole run, of every scorer.
 
-    That is the slice of all rows, else the first slice; of a run over folds the means over them.
+    That is the slice of all rows, else of test rows, else the first one with the metric that people
+    ask for first; none that thresholds were chosen on. Of a run over folds the means over them.
     """
-    from eval_toolkit.report.folds import fold_blocks  # which is made of cells
+    from eval_toolkit.report.folds import fold_means  # which is made of cells
 
-    blocks = blocks_of(run) or fold_blocks(run)
-    name = "all" if any(block.slice == "all" for block in blocks) else ""
-    return [block for block in blocks if block.slice == (name or blocks[0].slice)]
+    by_slice: dict[str, list[Block]] = {}
+    for block in blocks_of(run) or fold_means(run):
+        by_slice.setdefault(block.slice, []).append(block)
+    fitted = fitted_on(run)
+    free = [name for name in by_slice if name not in fitted] or list(by_slice)
+    named = [name for name in ("all", "test") if name in free]
+
+    def need(name: str) -> tuple[bool, int]:
+        found = leading(by_slice[name])
+        return _need(found[0][1]) if found else (True, 0)
+
+    return by_slice[named[0] if named else min(free, key=need)] if by_slice else []
 
 
 def main_block(run: Run) -> Block | None:
-    """Return the cells of the first scorer that speak for the whole run."""
-    return next(iter(main_blocks(run)), None)
+    """Return the cells of one scorer that speak for the whole run: the first with the main metric."""
+    blocks = main_blocks(run)
+    known = {block.scorer for block, _ in leading(blocks)}
+    return next(iter([*(b for b in blocks if b.scorer in known), *blocks]), None)

@@ -1,12 +1,11 @@
 """B minus A as a page: the answer first, then every difference with its interval."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from eval_toolkit.analysis import RunComparison, RunDifference, compare_runs
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import number, p_value
+from eval_toolkit.report.words import p_value, value_and_ends, with_ends
 from eval_toolkit.runs import Run
 
 __all__ = ["answer", "are_rollouts", "compared_runs", "comparison_page", "run_comparison_page"]
@@ -104,12 +103,11 @@ def comparison_page(result: RunComparison, lead: Sequence[str], drawn: str) -> P
         + f": {old} in A, {new} in B"
         for name, (old, new) in (result.version_changes or {}).items()
     ]
-    notes = [
-        f"{cell.metric}, {cell.slice}: {remark}"
-        for cell in result.cells
-        for remark in (cell.reason, cell.disagreement)
-        if remark
-    ]
+    about: dict[str, list[str]] = {}
+    for cell in result.cells:
+        for remark in filter(None, (cell.reason, cell.disagreement)):
+            about.setdefault(remark, []).append(f"{cell.metric}, {cell.slice}")
+    notes = [f"{_first_of(cells)}: {remark}" for remark, cells in about.items()]
     counted = [*result.notes, *result.left_out, *result.without_value]
     return Page(
         "B - A",
@@ -118,6 +116,11 @@ def comparison_page(result: RunComparison, lead: Sequence[str], drawn: str) -> P
         [_table(result.cells)],
         [*counted, *alone, *changes, *notes],
     )
+
+
+def _first_of(names: Sequence[str], limit: int = 4) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return "; ".join(names[:limit]) + more
 
 
 def answer(cells: Sequence[RunDifference], a: str = "A", b: str = "B") -> str:
@@ -148,32 +151,18 @@ def answer(cells: Sequence[RunDifference], a: str = "A", b: str = "B") -> str:
 def _sentence(cell: RunDifference, a: str, b: str) -> str:
     """Return what one cell says; of a winner the difference is told in its favour."""
     where = "" if cell.slice in ("", "all") else f" on {cell.slice}"
-    signed = f"{number(cell.delta, '+')} {_interval(cell, '+')}".strip()
+    signed = with_ends(cell.delta, cell.ci_low, cell.ci_high, "+")
     if cell.verdict not in ("better", "worse"):
         word = "different" if cell.verdict == "different" else "not clearly different"
         return f"{a} and {b} are {word} in {cell.metric}{where}: {b} - {a} = {signed}"
     winner, loser = (b, a) if cell.verdict == "better" else (a, b)
     # The sign says which number is larger, the verdict who is better: a lower loss is a lead too.
-    flip = (cell.delta or 0.0) < 0
-    lead = replace(
-        cell,
-        delta=abs(cell.delta or 0.0),
-        ci_low=_minus(cell.ci_high) if flip else cell.ci_low,
-        ci_high=_minus(cell.ci_low) if flip else cell.ci_high,
-    )
+    low, high = cell.ci_low, cell.ci_high
+    if (cell.delta or 0.0) < 0 and low is not None and high is not None:
+        low, high = -high, -low
     lower = " (lower is better)" if cell.higher_is_better is False else ""
-    by = f"{number(lead.delta)} {_interval(lead)}".strip()
+    by = with_ends(abs(cell.delta or 0.0), low, high)
     return f"{winner} beats {loser} by {by} in {cell.metric}{lower}{where}"
-
-
-def _minus(value: float | None) -> float | None:
-    return None if value is None else -value
-
-
-def _interval(cell: RunDifference, sign: str = "") -> str:
-    if cell.ci_low is None:
-        return ""
-    return f"[{number(cell.ci_low, sign)}, {number(cell.ci_high, sign)}]"
 
 
 def _table(cells: Sequence[RunDifference]) -> Table:
@@ -189,10 +178,9 @@ def _table(cells: Sequence[RunDifference]) -> Table:
             *([cell.scorer] if by_scorer else []),
             cell.metric,
             str(cell.n_units),
-            number(cell.value_a),
-            number(cell.value_b),
-            number(cell.delta, "+"),
-            _interval(cell, "+"),
+            with_ends(cell.value_a),
+            with_ends(cell.value_b),
+            *value_and_ends(cell.delta, cell.ci_low, cell.ci_high, "+"),
             p_value(cell.p_value),
             *([p_value(cell.p_adjusted)] if by_slice else []),
             cell.verdict,

@@ -1,6 +1,5 @@
 """What a report of a run holds: a section for everything the run can show, in the order of need."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -84,14 +83,3 @@ def _renamed(section: Section, prefix: str) -> Section:
         for key, value in section.data.items()
     }
     return replace(section, id=f"{prefix}-{section.id}", data=data)
-
-
-def slug(text: str) -> str:
-    """Return an anchor made of a text: letters, digits and hyphens.
-
-    Examples
-    --------
-    >>> slug("language=de / <b>"), slug("漢字")
-    ('language-de-b', 'part')
-    """
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "part"

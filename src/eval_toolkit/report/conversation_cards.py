@@ -8,7 +8,7 @@ from eval_toolkit.report.words import number
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.graphs import ENDED, Graph, Node
 
-__all__ = ["Scoring", "conversation_card", "worst_path"]
+__all__ = ["Scoring", "conversation_card", "scores_of", "worst_path"]
 
 _PROBE = ":probe"
 _REFUSAL = "refusal"
@@ -137,19 +137,14 @@ def conversation_card(graph: Graph[Any, Any], scoring: Scoring) -> dict[str, Any
 
 
 def _turn(node: Node[Any, Any], scoring: Scoring, first: bool) -> dict[str, Any]:
-    probe_scores = {
-        name.removesuffix(_PROBE): value
-        for name, value in node.scores.items()
-        if name.endswith(_PROBE) and not name.startswith(_REFUSAL)
-    }
-    own = {name: value for name, value in node.scores.items() if not name.endswith(_PROBE)}
+    probe_scores, scores = scores_of(node, scoring)
     return {
         "number": node.depth,
         "attack": node.attack,
         "probe": None if not node.probe and node.status != "ok" else str(node.probe),
-        "probe_scores": _scores(probe_scores, scoring),
+        "probe_scores": probe_scores,
         "response": None if node.response is None else str(node.response),
-        "scores": _scores(own, scoring),
+        "scores": scores,
         "unscored": [f"{name}: {why}" for name, why in node.unscored.items()],
         "event": node.event,
         "first": first,
@@ -159,6 +154,40 @@ def _turn(node: Node[Any, Any], scoring: Scoring, first: bool) -> dict[str, Any]
         "reason": node.reason,
         "reward": None if node.reward is None else number(node.reward),
     }
+
+
+def scores_of(
+    node: Node[Any, Any], scoring: Scoring
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the scores to show of a probe and of the reply to it, each by the scorer's name.
+
+    Parameters
+    ----------
+    node : Node
+        A turn.
+    scoring : Scoring
+        Of the run.
+
+    Returns
+    -------
+    pair of list of dict
+        ``name``, ``value`` in words, and whether it ``decides``.
+
+    Examples
+    --------
+    >>> node = Node("Hi", "a", "b", scores={"s": 0.2, "s:probe": 0.5, "refusal:probe": 0.0})
+    >>> probe, reply = scores_of(node, Scoring(decides="s", scorers={}))
+    >>> [(one["name"], one["value"]) for one in (*probe, *reply)]
+    [('s', '0.500'), ('s', '0.200')]
+    """
+    # That a tester refuses is nothing that anybody asks for.
+    of_probe = {
+        name.removesuffix(_PROBE): value
+        for name, value in node.scores.items()
+        if name.endswith(_PROBE) and not name.startswith(_REFUSAL)
+    }
+    of_reply = {name: value for name, value in node.scores.items() if not name.endswith(_PROBE)}
+    return _scores(of_probe, scoring), _scores(of_reply, scoring)
 
 
 def _scores(scores: Mapping[str, float], scoring: Scoring) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from eval_toolkit.report.scored import (
     Point,
     Scored,
     left_out,
+    of_folds,
     scored_of,
     stored_points,
 )
@@ -36,9 +37,10 @@ def build(run: Run, wanted: Wanted) -> Section | None:
             which = "positive" if one.n_positive else "negative"
             absent.append(f"{one.name}: no curves, all {len(one.labels):,} rows are {which}")
             continue
-        first = shown[0] if at and shown[0].has_both_classes else None
-        figures += _figures(run, one, first, wanted, at, absent)
-    folded = bool(run.results.get("by_fold"))
+        # Other rows have other curves: the grey one is of the same slice.
+        alike = (other for other in shown if other.slice == one.slice and other.has_both_classes)
+        first = next(alike)
+        figures += _figures(run, one, None if first is one else first, wanted, at, absent)
     n_absent = [f"{one.name}: {one.n_absent:,} rows without a score are left out" for one in shown]
     return Section(
         id="curves",
@@ -48,11 +50,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         lead=_lead(shown),
         data={"figures": figures, "absent": absent},
         notes=[
-            *(
-                ["rows of all folds together, each scored by the fold it was left out of"]
-                if folded
-                else []
-            ),
+            *of_folds(run, shown),
             *(said for said, one in zip(n_absent, shown, strict=True) if one.n_absent),
             *left_out(subjects, shown),
         ],

@@ -10,7 +10,7 @@ from eval_toolkit.report.comparing import answer, compared_runs, run_comparison_
 from eval_toolkit.report.disagreeing import disagreements
 from eval_toolkit.report.pages import Table
 from eval_toolkit.report.sections import Figure, Section, Wanted
-from eval_toolkit.report.words import number, p_value
+from eval_toolkit.report.words import p_value, value_and_ends
 from eval_toolkit.runs import Run
 
 __all__ = ["sections"]
@@ -171,8 +171,7 @@ def _drawable(cell: RunDifference) -> dict[str, Any]:
     drawable = {"value": cell.delta, "status": "ok", "reason": "", "n": cell.n_units}
     if cell.ci_low is not None and cell.ci_high is not None:
         drawable |= {"ci_low": cell.ci_low, "ci_high": cell.ci_high}
-    p = cell.p_adjusted if cell.p_adjusted is not None else cell.p_value
-    return drawable if p is None else drawable | {"p_value": p}
+    return drawable | {"p_value": cell.p_value, "p_adjusted": cell.p_adjusted}
 
 
 def _first(found: RunComparison | str) -> RunDifference | None:
@@ -221,13 +220,9 @@ def _holm(cells: Sequence[RunDifference | None]) -> list[float | None]:
 
 def _told(cell: RunDifference, adjusted: float | None) -> list[str]:
     where = "" if cell.slice in ("", "all") else f", {cell.slice}"
-    ends = (
-        "" if cell.ci_low is None else f"[{number(cell.ci_low, '+')}, {number(cell.ci_high, '+')}]"
-    )
     return [
         f"{cell.metric}{where}",
-        number(cell.delta, "+"),
-        ends,
+        *value_and_ends(cell.delta, cell.ci_low, cell.ci_high, "+"),
         p_value(cell.p_value),
         p_value(adjusted),
         _verdict(cell, adjusted),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.analysis import RunDifference
-from eval_toolkit.analysis.units import CommonUnits, common_units
+from eval_toolkit.analysis.units import CommonUnits, are_right, common_units
 from eval_toolkit.artifacts.strict_json import parse_json
 from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.report.scored import stored_points
@@ -33,6 +33,8 @@ class _Sides:
     labels: IntArray | None
     what: str
     """What the numbers are."""
+    thresholds: tuple[float, float] | None = None
+    """Where A and B call a score positive."""
 
 
 def disagreements(
@@ -91,11 +93,11 @@ def _sides(runs: tuple[Run, Run], cell: RunDifference) -> _Sides | None:
     values_a, values_b, in_a, in_b = common.both(cell.metric)
     both = in_a & in_b
     values_a, values_b = values_a[both], values_b[both]
-    good = 1.0 if cell.higher_is_better is not False else -1.0
+    up = cell.higher_is_better is not False
     if common.right_or_wrong(cell.metric):
-        right = [(values >= 0.5) == (good > 0) for values in (values_a, values_b)]
+        right = [are_right(values_a, up), are_right(values_b, up)]
     else:  # of graded answers the better one counts as right
-        right = [good * values_a > good * values_b, good * values_b > good * values_a]
+        right = [values_a > values_b, values_b > values_a][:: 1 if up else -1]
     return _Sides(
         units=common.a.ids[common.in_a][both],
         a=values_a,
@@ -109,28 +111,30 @@ def _sides(runs: tuple[Run, Run], cell: RunDifference) -> _Sides | None:
 
 
 def _decided(runs: tuple[Run, Run], cell: RunDifference, common: CommonUnits) -> _Sides | None:
-    """Return who is right at the threshold each run holds, else at 0.5 of probabilities."""
+    """Return who is right at the threshold each run holds; unless both do, at 0.5 of probabilities.
+
+    A stored threshold against 0.5 would tell thresholds apart, and not scorers.
+    """
     label, _, in_a, _ = common.both("label")
     score_a, score_b, has_a, has_b = common.both("score")
     both = in_a & has_a & has_b
     label, score_a, score_b = label[both], score_a[both], score_b[both]
-    thresholds = []
-    for run, scorer, scores in zip(
-        runs, (cell.scorer, cell.scorer_b), (score_a, score_b), strict=True
-    ):
-        points = stored_points(run, scorer)
-        if not points and not bool(((scores >= 0) & (scores <= 1)).all()):
-            return None
-        thresholds.append(points[0].threshold if points else 0.5)
+    points = [stored_points(runs[0], cell.scorer), stored_points(runs[1], cell.scorer_b)]
+    thresholds = (0.5, 0.5)
+    if all(points):
+        thresholds = (points[0][0].threshold, points[1][0].threshold)
+    elif not all(bool(((one >= 0) & (one <= 1)).all()) for one in (score_a, score_b)):
+        return None
     return _Sides(
         units=common.a.ids[common.in_a][both],
         a=score_a,
         b=score_b,
-        right_a=(score_a >= thresholds[0]) == (label == 1),
-        right_b=(score_b >= thresholds[1]) == (label == 1),
+        right_a=are_right(score_a, label == 1, thresholds[0]),
+        right_b=are_right(score_b, label == 1, thresholds[1]),
         gap=np.abs(score_a - score_b),
         labels=label.astype(np.int64),
         what="score",
+        thresholds=thresholds,
     )
 
 
@@ -165,11 +169,24 @@ def _list(
     n = len(at)
     return {
         "title": title,
-        "said": f"{n:,} of {len(sides.units):,} units"
+        "said": f"{n:,} of {len(sides.units):,} units{_decided_at(sides, names)}"
         + (f"; the {len(rows):,} with the largest difference are shown." if n > len(rows) else "."),
         "what": sides.what,
         "rows": rows,
     }
+
+
+def _decided_at(sides: _Sides, names: tuple[str, str]) -> str:
+    """Say at which thresholds a unit counts as right or wrong."""
+    if sides.thresholds is None:
+        return ""
+    a, b = sides.thresholds
+    if a == b:
+        return f", at a threshold of {a:.6g}"
+    return (
+        f", at a threshold of {a:.6g} for {names[0]} and {b:.6g} for {names[1]}: some may part by "
+        "the threshold alone"
+    )
 
 
 def _inputs(runs: tuple[Run, Run], slice_name: str, units: Sequence[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import number
+from eval_toolkit.report.words import number, value_and_ends
 from eval_toolkit.rollouts import Graph, SeedPrompt, compare_survival, rollouts_of, seeds_of
 from eval_toolkit.runs import Run
 
@@ -124,12 +124,13 @@ def _shown(found: Mapping[str, Any]) -> tuple[list[Table], list[str]]:
         [
             str(one["turn"]),
             *(number(one.get(name)) for name in ("value_a", "value_b")),
-            number(one.get("delta"), "+"),
-            f"[{number(one['ci_low'], '+')}, {number(one['ci_high'], '+')}]"
-            if one.get("ci_low") is not None
-            else one["status"],
+            delta,
+            ends or one["status"],
         ]
         for one in found["turns"]
+        for delta, ends in [
+            value_and_ends(one.get("delta"), one.get("ci_low"), one.get("ci_high"), "+")
+        ]
     ]
     title = (
         f"failures by turn: conversations in which the target has failed (Kaplan-Meier), "

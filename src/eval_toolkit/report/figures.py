@@ -1,5 +1,7 @@
 """Charts for a page: one specification for light and dark, and a still picture of each."""
 
+import hashlib
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -79,6 +81,26 @@ def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
+def _seen(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a specification without layers that are there for the pointer alone."""
+    shown = dict(spec)
+    for parts in ("layer", "hconcat", "vconcat"):
+        if parts in shown:
+            shown[parts] = [_seen(part) for part in shown[parts] if not _is_invisible(part)]
+    return shown
+
+
+def _is_invisible(part: Mapping[str, Any]) -> bool:
+    mark = part.get("mark")
+    return isinstance(mark, Mapping) and mark.get("opacity") == 0
+
+
+def _own_ids(svg: str) -> str:
+    """Return a picture whose ids no other on the page has: a live one would be cut to its width."""
+    mark = hashlib.sha256(svg.encode()).hexdigest()[:10]
+    return re.sub(r'(?<= id="|url\(#)(?=clip\d)', f"still-{mark}-", svg)
+
+
 def drawn(
     chart: Any, *, anchor: str, title: str, caption: str = "", table: Table | None = None
 ) -> Figure:
@@ -106,8 +128,8 @@ def drawn(
     given = chart.to_dict(validate=False)  # our own chart: checking it takes longer than drawing it
     spec = themed(given)
     spec.pop("title", None)  # the page has it
-    still = {**spec, "$schema": given.get("$schema", ""), "width": STILL_WIDTH}
-    svg = convert.vegalite_to_svg(still)
+    still = {**_seen(spec), "$schema": given.get("$schema", ""), "width": STILL_WIDTH}
+    svg = _own_ids(convert.vegalite_to_svg(still))
     wide = "hconcat" in spec or "facet" in spec or "vconcat" in spec
     live = spec if wide else {**spec, "width": "container"}
     return Figure(

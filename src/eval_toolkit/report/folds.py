@@ -7,7 +7,7 @@ from typing import Any
 from eval_toolkit.report.cells import Block, Cell, blocks_of
 from eval_toolkit.runs import Run
 
-__all__ = ["fold_blocks"]
+__all__ = ["fold_blocks", "fold_means"]
 
 
 def fold_blocks(run: Run) -> list[Block]:
@@ -23,7 +23,7 @@ def fold_blocks(run: Run) -> list[Block]:
     if not (isinstance(summary, Mapping) and isinstance(folds, Mapping) and folds):
         return []
     several = len(summary) > 1
-    blocks = list(_means(summary, len(folds)))
+    blocks = fold_means(run)
     for key, fold in folds.items():
         inside = fold.get("by_slice") if isinstance(fold, Mapping) else None
         for block in blocks_of(_Fold(inside or {})):  # type: ignore[arg-type]
@@ -38,6 +38,14 @@ class _Fold:
 
     def __init__(self, by_slice: Mapping[str, Any]) -> None:
         self.results = {"by_slice": by_slice}
+
+
+def fold_means(run: Run) -> list[Block]:
+    """Return the means over folds, one for every split and scorer; empty without folds."""
+    summary, folds = run.results.get("fold_summary"), run.results.get("by_fold")
+    if not (isinstance(summary, Mapping) and isinstance(folds, Mapping)):
+        return []
+    return list(_means(summary, len(folds)))
 
 
 def _means(summary: Mapping[str, Any], n_folds: int) -> Iterator[Block]:

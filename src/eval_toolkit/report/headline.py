@@ -1,24 +1,16 @@
 """The answer first: the number that speaks for the run, a few more, and every metric below them."""
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from eval_toolkit.report import answering
-from eval_toolkit.report.cells import Block, Cell, main_blocks
+from eval_toolkit.report.cells import Block, Cell, leading, main_block, main_blocks, main_cell
 from eval_toolkit.report.metric_groups import Group, grouped, meaning_of
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run
 
 __all__ = ["build", "main_cell"]
 
-_FIRST = (
-    *("attack_success", "attack_success_any", "accuracy", "exact_match", "number_match"),
-    *("pr_auc", "roc_auc"),
-)
-"""What people ask for first, where a run has it; else its first metric with a value."""
-_REFUSALS = ("refused_first", "refusal_rate")
-_BY_TURN = re.compile("failed_by_turn_[0-9]+")
 _TILES = 4
 _INLINE = 60
 """Characters of a reason that stand in the table; a longer one is a note below it."""
@@ -31,12 +23,14 @@ _OF_ROLLOUTS = (
 
 def build(run: Run, wanted: Wanted) -> Section | None:
     """Return the headline of a run: what it came to, and the table of its metrics."""
-    scorers = main_blocks(run)
-    if not scorers:
+    blocks = main_blocks(run)
+    if not blocks:
         return None
-    block = scorers[0]
-    cell = main_cell(block)
-    broken = list(dict.fromkeys(name for one in scorers for name in _broken(one)))
+    leaders = leading(blocks)
+    block = leaders[0][0] if leaders else main_block(run) or blocks[0]
+    cell = leaders[0][1] if leaders else main_cell(block)
+    scorers = [one for one in blocks if one.cells] or blocks
+    broken = list(dict.fromkeys(name for one in blocks for name in _broken(one)))
     groups = grouped(run, scorers)
     reasons = _Reasons(scorers, groups)
     return Section(
@@ -45,7 +39,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         title="The answer",
         template="headline.html",
         data={
-            "said": answering.said(run, cell, block, _main_cells(scorers, cell)),
+            "said": answering.said(run, cell, block, leaders),
             "how": answering.how(run, cell, block),
             "bounds": answering.bounds(run, cell),
             "unknown": answering.unknown(cell, block),
@@ -55,7 +49,15 @@ def build(run: Run, wanted: Wanted) -> Section | None:
             "groups": [_shown(group, scorers, reasons) for group in groups],
             "scorers": [one.scorer for one in scorers],
             "several": len(scorers) > 1,
-            "skipped": [(one.scorer, one.skipped) for one in scorers if one.skipped],
+            "absent": [
+                {
+                    "scorer": one.scorer,
+                    "status": "error" if one.error else "skipped",
+                    "reason": one.error or one.skipped,
+                }
+                for one in blocks
+                if one.error or one.skipped
+            ],
         },
         notes=[
             *([f"{_some(broken)}: an exception, not a result; look into it"] if broken else []),
@@ -64,59 +66,16 @@ def build(run: Run, wanted: Wanted) -> Section | None:
     )
 
 
-def main_cell(block: Block) -> Cell | None:
-    """Return the cell people ask for first.
-
-    Parameters
-    ----------
-    block : Block
-        The cells of one scorer on one slice.
-
-    Returns
-    -------
-    Cell or None
-        One with a value where there is any; None where the scorer has no cell.
-
-    Examples
-    --------
-    >>> cells = {name: Cell(name=name, value=0.5, details={}) for name in ("f1", "exact_match")}
-    >>> main_cell(Block(slice="all", scorer="m", n=2, n_positive=None, cells=cells)).name
-    'exact_match'
-    """
-    cells = block.cells
-    named = [cells[name] for name in _FIRST if name in cells]
-    others = list(cells.values())
-    if "attack_success" in cells:
-        # Where a budget ended conversations, the last turn that all were seen in says most.
-        by_turn = sorted(filter(_BY_TURN.fullmatch, cells), key=lambda name: -int(name[15:]))
-        others = [cells[name] for name in (*by_turn, *_REFUSALS) if name in cells]
-    ok = [cell for cell in (*named, *others) if _has_value(cell)]
-    return next(iter([*ok, *named, *cells.values()]), None)
-
-
-def _has_value(cell: Cell) -> bool:
-    return cell.status == "ok" and cell.value is not None
-
-
 def _broken(block: Block) -> list[str]:
+    """Return what raised: the scorer itself, or some of its metrics."""
+    if block.error:
+        return [block.scorer]
     return [cell.name for cell in block.cells.values() if cell.status == "error"]
 
 
 def _some(names: Sequence[str], limit: int = 6) -> str:
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more
-
-
-def _main_cells(scorers: Sequence[Block], cell: Cell | None) -> list[tuple[str, Cell]]:
-    """Return the main metric of every scorer, the best first."""
-    if cell is None:
-        return []
-    found = [(one.scorer, one.cells[cell.name]) for one in scorers if cell.name in one.cells]
-    sign = 1.0 if cell.higher_is_better is False else -1.0
-    return sorted(
-        (pair for pair in found if _has_value(pair[1])),
-        key=lambda pair: sign * float(pair[1].value or 0.0),
-    )
 
 
 def _tiles(run: Run, block: Block, cell: Cell | None, *, several: bool) -> list[dict[str, Any]]:
@@ -133,7 +92,7 @@ def _tiles(run: Run, block: Block, cell: Cell | None, *, several: bool) -> list[
     tiles: list[dict[str, Any]] = [
         {"name": one.name, "cell": one, "meaning": meaning_of(one.name)}
         for one in cells
-        if _has_value(one)
+        if one.has_value
     ]
     shown = [*tiles[: _TILES - 1], *counts]
     return shown if len(shown) > 1 else []
@@ -179,7 +138,7 @@ def _shown(group: Group, blocks: Sequence[Block], reasons: _Reasons) -> dict[str
         "rows": rows,
         "reasons": reasons.first_in(group),
         "counts": {
-            "failed": any(cell.n_errors for cell in first),
+            "broke": any(cell.n_errors for cell in first),
             "skipped": any(cell.n_skipped for cell in first),
         },
     }

@@ -72,6 +72,13 @@ def _caveats(manifest: Mapping[str, Any], command: str) -> Iterator[str]:
     """Yield what running the command again needs beside the command."""
     if REDACTED in command:
         yield f"{REDACTED} stands for a secret, which is never stored: put your own in its place"
+    if command and "--overwrite" not in command:
+        other = (
+            "add --overwrite or name another --save"
+            if "--save" in command
+            else "name another --out"
+        )
+        yield f"paths start from the folder it was run in; where the run still is, {other}"
     if manifest.get("dirty_flag"):
         yield "the code had changes that are in no commit: the commit alone does not give this run"
     config = manifest.get("config") or {}
@@ -211,8 +218,10 @@ def _data(manifest: Mapping[str, Any]) -> Iterator[Fact]:
     seeds = config.get("seeds")
     if isinstance(seeds, Mapping):
         yield "seed prompts", f"{seeds.get('name')}, {seeds.get('n')}", False
+    chosen_on = config.get("threshold_files") or ()
     for name, digest in (manifest.get("data_hashes") or {}).items():
-        yield str(name), _digest(digest), True
+        role = " (threshold chosen on it)" if name in chosen_on else ""
+        yield f"{name}{role}", _digest(digest), True
     for name, revision in (manifest.get("data_revisions") or {}).items():
         yield f"revision of {name}", str(revision), True
     if manifest.get("item_set_hash"):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.report.meaning import meaning, numeric
 from eval_toolkit.report.pages import Table
-from eval_toolkit.report.words import number, p_value, visible
+from eval_toolkit.report.words import number, p_value, value_and_ends, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -108,6 +108,7 @@ def environment() -> "Environment":
 _FILTERS: Mapping[str, Any] = {
     "number": number,
     "p_value": p_value,
+    "value_and_ends": value_and_ends,
     "visible": visible,
     "json_script": json_script,
     "numeric_columns": numeric_columns,

@@ -1,10 +1,12 @@
 """One sample of a task as a page shows it: what was asked, what was answered, what it came to."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from eval_toolkit.errors import ArtifactError
+from eval_toolkit.graders.base import is_answer_code
+from eval_toolkit.graders.choices import softmax
 from eval_toolkit.judges.asking import apart, judge_of
 from eval_toolkit.report.picking import outcomes_of_units
 from eval_toolkit.report.words import number
@@ -14,10 +16,12 @@ from eval_toolkit.runner import Outcome
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks.joining import joined
+from eval_toolkit.tasks.references import Reference, references_of
 
 __all__ = ["cards_at"]
 
 MAX_CHOICES = 8
+_SHOWN_OF_A_CHOICE = 300
 _SAME = 1e-9
 """Numbers that differ by less are one: bits and log-likelihoods are each other's multiples."""
 
@@ -45,6 +49,10 @@ def cards_at(run: Run, records: Records, places: Iterable[int]) -> list[dict[str
         outcomes = outcomes_of_units(run, units)
     except ArtifactError:  # a run without responses still has grades
         outcomes = []
+    try:
+        references = references_of(run, units)
+    except ArtifactError:
+        references = {}
     answers, verdicts = apart(outcomes)
     found = joined(answers)
     asked: dict[tuple[str, int], list[Outcome]] = {}
@@ -56,7 +64,8 @@ def cards_at(run: Run, records: Records, places: Iterable[int]) -> list[dict[str
     cards = []
     for at in chosen:
         key = (str(records.unit_id[at]), int(records.attempt[at]))
-        cards.append(_card(records, at, found.get(key), asked.get(key, []), judged.get(key, [])))
+        card = _card(records, at, found.get(key), asked.get(key, []), judged.get(key, []))
+        cards.append(card | _answers(records, at, found.get(key), references.get(key[0])))
     return cards
 
 
@@ -68,20 +77,33 @@ def _card(
     judged: Sequence[Outcome],
 ) -> dict[str, Any]:
     several = len(records.attempt) > 1 and int(records.attempt.max()) > 1
-    response = None if answer is None else answer.response
-    scored = response if isinstance(response, RawLoglikelihood) else None
     return {
         "unit": str(records.unit_id[at]),
         "attempt": int(records.attempt[at]) if several else None,
         "parts": [f"{name}: {values[at]}" for name, values in records.slices.items()],
         "prompts": [_prompt(outcome) for outcome in asked],
-        "choices": None if scored is None else _choices(records, at, answer, scored),
-        "text": None if response is None or scored is not None else getattr(response, "text", ""),
-        "finish": getattr(response, "finish_reason", None),
         "error": _error(answer),
         "grades": list(_grades(records, at)),
         "verdicts": [_verdict(outcome) for outcome in judged],
         "facts": _facts(answer, asked),
+    }
+
+
+def _answers(
+    records: Records, at: int, answer: Outcome | None, reference: Reference | None
+) -> dict[str, Any]:
+    """Return what was answered, and what would have been right."""
+    response = None if answer is None else answer.response
+    scored = response if isinstance(response, RawLoglikelihood) else None
+    known = None if reference is None else reference.correct
+    choices = None if scored is None else _choices(records, at, answer, scored, known)
+    text = None if reference is None else reference.text
+    return {
+        "choices": choices,
+        "text": None if response is None or scored is not None else getattr(response, "text", ""),
+        "finish": getattr(response, "finish_reason", None),
+        "reference": None if choices is not None and text in choices["told"] else text,
+        "referenced": text is not None,
     }
 
 
@@ -119,6 +141,8 @@ def _grades(records: Records, at: int) -> Iterator[dict[str, Any]]:
     """Yield the grades; columns without one for the same reason share a line."""
     absent: dict[tuple[str, str], list[str]] = {}
     for name, values in records.columns.items():
+        if is_answer_code(name, records.columns):
+            continue
         status = str(records.status[name][at])
         reason = str(records.reason[name][at]) if name in records.reason else ""
         if status == "ok":
@@ -159,27 +183,32 @@ def _facts(answer: Outcome | None, asked: Sequence[Outcome]) -> list[str]:
 
 
 def _choices(
-    records: Records, at: int, answer: Outcome | None, response: RawLoglikelihood
+    records: Records,
+    at: int,
+    answer: Outcome | None,
+    response: RawLoglikelihood,
+    known: Sequence[int] | None,
 ) -> dict[str, Any]:
-    """Return the choices with their log-likelihoods; which was taken, and which was right."""
+    """Return the choices with their log-likelihoods; which was taken, and which were right."""
     numbers = list(response.loglikelihoods)
     request = None if answer is None else answer.job.request
     texts = list(response.choices) or list(getattr(request, "continuations", ()))
-    shares = _shares(numbers)
+    shares = softmax(numbers)
     chosen = _value(records, "choice", at)
     best = max(range(len(numbers)), key=numbers.__getitem__) if numbers else None
     taken = best if chosen is None else int(chosen)
-    right = _right(records, at, numbers, taken)
+    right = _all_right(records, at, numbers, taken, known)
     ranked = sorted(range(len(numbers)), key=lambda place: -numbers[place])
-    shown = {*ranked[:MAX_CHOICES], *(place for place in (taken, right) if place is not None)}
-    listed = [
+    likely = [place for place in ranked if place in right][:MAX_CHOICES]
+    shown = {*ranked[:MAX_CHOICES], *likely, *([] if taken is None else [taken])}
+    listed: list[dict[str, Any]] = [
         {
             "text": texts[place] if place < len(texts) else "",
             "number": "impossible" if math.isinf(numbers[place]) else f"{numbers[place]:.2f}",
             "share": number(shares[place], digits=2),
             "width": round(100 * shares[place], 1),
             "taken": place == taken and len(numbers) > 1,
-            "right": place == right,
+            "right": place in right and len(numbers) > 1,
         }
         for place in range(len(numbers))
         if place in shown
@@ -187,20 +216,32 @@ def _choices(
     return {
         "listed": listed,
         "more": len(numbers) - len(listed),
-        "right_known": right is not None,
+        "right_known": bool(right),
         "several": len(numbers) > 1,
         "taken": texts[taken] if taken is not None and taken < len(texts) else None,
-        "right": texts[right] if right is not None and right < len(texts) else None,
+        "right": " or ".join(one["text"] for one in listed if one["right"]) or None,
+        "missed": bool(right) and taken not in right,
+        "told": _told([texts[place] for place in sorted(right) if place < len(texts)]),
     }
 
 
-def _shares(numbers: Sequence[float]) -> list[float]:
-    """Return the probability of each among them alone."""
-    top = max(numbers, default=-math.inf)
-    if math.isinf(top):
-        return [0.0] * len(numbers)
-    weights = [math.exp(value - top) for value in numbers]
-    return [weight / sum(weights) for weight in weights]
+def _told(right: Sequence[str]) -> Collection[str]:
+    """Return the reference that the marks say already: that of one choice which is shown whole."""
+    return {right[0]} if len(right) == 1 and len(right[0]) <= _SHOWN_OF_A_CHOICE else ()
+
+
+def _all_right(
+    records: Records,
+    at: int,
+    numbers: Sequence[float],
+    taken: int | None,
+    known: Sequence[int] | None,
+) -> set[int]:
+    """Return which choices are right: as the run stores it, else as far as the grades tell."""
+    if known is not None:
+        return {place for place in known if place < len(numbers)}
+    inferred = _right(records, at, numbers, taken)
+    return set() if inferred is None else {inferred}
 
 
 def _value(records: Records, name: str, at: int) -> float | None:
@@ -210,7 +251,7 @@ def _value(records: Records, name: str, at: int) -> float | None:
 
 
 def _right(records: Records, at: int, numbers: Sequence[float], taken: int | None) -> int | None:
-    """Return which choice is right where the grades tell: references are not stored.
+    """Return which choice is right where the grades tell, for runs without references.
 
     The choice that was taken where it counts as right; else the one whose log-likelihood is that of
     the reference, which ``bits`` holds; of two choices the other one.

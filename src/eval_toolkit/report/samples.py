@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit.analysis.units import are_right, right_or_wrong
 from eval_toolkit.report.answering import kind_of
 from eval_toolkit.report.cells import Block, Cell, main_block
 from eval_toolkit.report.headline import main_cell
@@ -42,19 +43,18 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         template="samples.html",
         lead=f"{len(records):,} answers, judged here by {column}. Those that say most come first.",
         data={"lists": lists},
-        notes=[_about_choices() if scored else _about_references()],
+        notes=_notes(scored, any(card["referenced"] for card in cards.values())),
     )
 
 
-def _about_choices() -> str:
-    return (
-        "bars are each choice's share of the probability of all choices; a run stores no references, "
-        "so the right choice is marked where the grades tell which it was"
-    )
-
-
-def _about_references() -> str:
-    return "a run stores no references: what the right answer was stands in the data of the task"
+def _notes(scored: bool, referenced: bool) -> list[str]:
+    """Return what bars are, and where the right answers are where the run has none."""
+    bars = "bars are each choice's share of the probability of all choices"
+    if scored:
+        guessed = "the run holds no references, so the right choice is marked where grades tell it"
+        return [bars if referenced else f"{bars}; {guessed}"]
+    absent = "the run holds no references: what the right answer was stands in the task's data"
+    return [] if referenced else [absent]
 
 
 def _column(block: Block, records: Records) -> tuple[str, bool]:
@@ -75,10 +75,9 @@ def _lists(records: Records, column: str, up: bool, limit: int) -> list[dict[str
     """Return places of wrong answers, errors and right ones; few of the last are enough."""
     status, values = records.status[column], records.columns[column]
     known = status == "ok"
-    is_binary = bool(np.isin(values[known], (0.0, 1.0)).all())
+    is_binary = right_or_wrong(values[known])
     sure = _sureness(records)
-    best = (values if up else -values)[known].max() if known.any() else 0.0
-    good = known & ((values if up else -values) >= best)
+    good = known & (are_right(values, up) if is_binary else values == _best(values[known], up))
     bad = known & ~good
     parts = {
         "wrong": _ranked(records, np.flatnonzero(bad), values if up else -values, -sure),
@@ -91,7 +90,7 @@ def _lists(records: Records, column: str, up: bool, limit: int) -> list[dict[str
         "wrong": ("Wrong" if is_binary else "Lowest grades", "wrong"),
         "errors": ("No grade because something broke", "error"),
         "skipped": ("Not graded", "skipped"),
-        "right": ("Right" if is_binary else "Best grades", "right"),
+        "right": ("Right" if is_binary else "Best grades" if bad.any() else "Grades, all alike", "right"),
     }
     order = {"wrong": "the surest first", "right": "the closest first"}
     lists = []
@@ -109,6 +108,11 @@ def _lists(records: Records, column: str, up: bool, limit: int) -> list[dict[str
             }
         )
     return lists
+
+
+def _best(values: FloatArray, up: bool) -> float:
+    """Return the best grade that was seen; whether that is a good one nobody says."""
+    return float(values.max() if up else values.min())
 
 
 def _sureness(records: Records) -> FloatArray:

@@ -9,11 +9,21 @@ from typing import Any
 import numpy as np
 
 from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit.report.cells import fitted_on
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.records import Strings
 
-__all__ = ["MAX_SUBJECTS", "Point", "Scored", "left_out", "scored_of", "stored_points"]
+__all__ = [
+    "MAX_SUBJECTS",
+    "Point",
+    "Scored",
+    "left_out",
+    "of_folds",
+    "once_each",
+    "scored_of",
+    "stored_points",
+]
 
 MAX_SUBJECTS = 6
 """Scorers (and slices) that have charts of their own; more would be a wall."""
@@ -92,9 +102,12 @@ def scored_of(run: Run) -> list[Scored]:
     Returns
     -------
     list of Scored
-        In the order of the results; empty for runs without labels and scores.
+        In the order of the results, slices that thresholds were chosen on last; empty for runs
+        without labels and scores.
     """
-    order = list(run.results.get("by_slice") or {})
+    fitted = fitted_on(run)
+    # Rows that thresholds were chosen on come last: of many charts theirs can be spared.
+    order = sorted(run.results.get("by_slice") or {}, key=lambda name: name in fitted)
     subjects = [one for one in run.subjects if {"label", "score"} <= set(_columns(run))]
     if any(slice_name == "all" for slice_name, _ in subjects):
         subjects = [one for one in subjects if one[0] == "all"]
@@ -138,6 +151,32 @@ def left_out(subjects: Sequence[Scored], shown: Sequence[Scored]) -> list[str]:
     """Say which scorers have no charts because there are too many."""
     more = [one.name for one in subjects if one not in shown]
     return [f"not shown, to keep the page short: {', '.join(more)}"] if more else []
+
+
+def of_folds(run: Run, shown: Sequence[Scored]) -> list[str]:
+    """Say whose scores these are in a run over folds, and how often a row counts."""
+    if not run.results.get("by_fold"):
+        return []
+    said = "rows of all folds together, each scored by the fold it was left out of"
+    n_rows, n_units = len(shown[0].rows), len(np.unique(shown[0].unit_ids))
+    if n_units < n_rows:
+        said += (
+            f"; a row counts once for every seed: {n_rows:,} here are {n_units:,} different ones"
+        )
+    return [said]
+
+
+def once_each(places: IntArray, units: Strings) -> IntArray:
+    """Return the places without those whose unit has stood before.
+
+    Examples
+    --------
+    >>> once_each(np.array([4, 1, 3]), np.array(["a", "b", "c", "d", "b"], dtype=object)).tolist()
+    [4, 3]
+    """
+    _, first = np.unique(units[places].astype(str), return_index=True)
+    kept: IntArray = places[np.sort(first)]
+    return kept
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -69,7 +69,8 @@ class Wanted:
     """How much of a run a report shows."""
 
     n_samples: int = 20
-    """Samples, worst errors and conversations, each."""
+    """Samples of a kind, conversations of an outcome, rows that scorers disagree on, and slices in a
+    chart; of false alarms, misses and rows that one run alone has right half as many."""
     confidence: float = 0.95
     n_resamples: int = 1000
     seed: int = 42

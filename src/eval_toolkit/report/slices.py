@@ -4,12 +4,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eval_toolkit.report.cells import Block, Cell, blocks_of, main_block
+from eval_toolkit.report.cells import (
+    Block,
+    Cell,
+    blocks_of,
+    leading,
+    main_block,
+    main_blocks,
+    main_cell,
+)
 from eval_toolkit.report.folds import fold_blocks
-from eval_toolkit.report.headline import main_cell
 from eval_toolkit.report.pages import Table
 from eval_toolkit.report.sections import Figure, Section, Wanted
-from eval_toolkit.report.words import number
+from eval_toolkit.report.words import number, with_ends
 from eval_toolkit.runs import Run
 
 __all__ = ["build", "parts_of"]
@@ -27,6 +34,7 @@ class _Row:
     n: int | None
     cell: Cell
     cells: Mapping[str, Cell]
+    error: str
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
@@ -34,39 +42,50 @@ def build(run: Run, wanted: Wanted) -> Section | None:
     blocks = parts_of(run)
     if len({block.slice for block in blocks}) < 2:
         return None
-    whole = main_block(run) or blocks[0]
+    leader = main_block(run)
+    main = _main_name(main_blocks(run))
+    whole = _whole(run)
     scorers = list(dict.fromkeys(block.scorer for block in blocks))
+    several = len(scorers) > 1
     figures: list[Figure] = []
     tables: list[Table] = []
     notes: list[str] = []
     for scorer in scorers[:MAX_SCORERS]:
-        own = [block for block in blocks if block.scorer == scorer]
-        rows = _rows(own, _main_name(whole))
-        shown = _most_useful(rows, wanted.n_samples)
-        name = rows[0].cell.name
+        rows = _rows([block for block in blocks if block.scorer == scorer], main)
+        if not any(row.cells for row in rows):
+            continue  # it raised or declined everywhere, which is told below
+        shown, how = _most_useful(rows, whole, wanted.n_samples)
         if len(shown) < len(rows):
-            notes.append(
-                f"{scorer}: {len(rows)} slices, the {len(shown)} with the least favourable "
-                f"{name} are drawn"
-            )
+            notes.append(f"{scorer}: {len(rows)} slices, {how} are drawn")
         if wanted.charts:
-            figures.append(_forest(shown, scorer, several=len(scorers) > 1, at=len(figures)))
-        tables.append(_table(rows[:MAX_TABLE], scorer if len(scorers) > 1 else ""))
+            figures.append(_forest(shown, whole, scorer, several=several, at=len(figures)))
+        tables.append(_table(rows[:MAX_TABLE], scorer if several else ""))
         if len(rows) > MAX_TABLE:
             notes.append(f"{scorer}: the table holds the first {MAX_TABLE} of {len(rows)} slices")
     if len(scorers) > MAX_SCORERS:
         notes.append(f"not shown, to keep the page short: {', '.join(scorers[MAX_SCORERS:])}")
-    main = _main_name(whole)
     what = "fold" if run.results.get("by_fold") else "slice"
     return Section(
         id="slices",
         menu="Slices",
         title=f"{main} by {what}" if main else f"By {what}",
         template="slices.html",
-        lead=_lead(blocks, main, what),
+        lead=_lead(
+            [one for one in blocks if leader and one.scorer == leader.scorer], main, whole, what
+        ),
         data={"figures": figures, "tables": tables, "absent": list(_absent(blocks, main))},
         notes=notes,
     )
+
+
+def _whole(run: Run) -> str:
+    """Return the slice that holds the others: all rows, the only one, the mean; else nothing."""
+    names = list(run.results.get("by_slice") or {})
+    if not names:
+        return next((block.slice for block in main_blocks(run)), "")
+    if "all" in names:
+        return "all"
+    return str(names[0]) if len(names) == 1 else ""
 
 
 def parts_of(run: Run) -> list[Block]:
@@ -77,7 +96,7 @@ def parts_of(run: Run) -> list[Block]:
     if folds := fold_blocks(run):
         return folds
     by_slice = run.results.get("by_slice") or {}
-    blocks = [_with_failure(block, by_slice[block.slice]) for block in blocks_of(run)]
+    blocks = blocks_of(run)
     for slice_name, entry in by_slice.items():
         strata = entry.get("strata") if isinstance(entry, Mapping) else None
         if not isinstance(strata, Mapping):
@@ -86,7 +105,7 @@ def parts_of(run: Run) -> list[Block]:
         inside = _Stored({str(name): part for name, part in strata.items()})
         for block in blocks_of(inside):  # type: ignore[arg-type]
             name = block.slice if alone else f"{slice_name} · {block.slice}"
-            blocks.append(replace(_with_failure(block, strata[block.slice]), slice=name))
+            blocks.append(replace(block, slice=name))
     return blocks
 
 
@@ -101,72 +120,77 @@ class _Stored:
         return {"by_slice": self.by_slice}
 
 
-def _with_failure(block: Block, entry: Mapping[str, Any]) -> Block:
-    """Return a block with a cell in error where the scorer itself raised."""
-    stored = entry["by_scorer"][block.scorer]
-    if block.cells or not isinstance(stored.get("error"), str):
-        return block
-    cell = Cell(name="", value=None, status="error", reason=stored["error"], details={})
-    return replace(block, cells={"": cell})
-
-
-def _main_name(whole: Block) -> str:
-    cell = main_cell(whole)
-    return "" if cell is None else cell.name
+def _main_name(blocks: Sequence[Block]) -> str:
+    """Return the metric that speaks for the scorers of a slice."""
+    cells = [cell for _, cell in leading(blocks)] or list(filter(None, map(main_cell, blocks)))
+    return cells[0].name if cells else ""
 
 
 def _rows(blocks: Sequence[Block], main: str) -> list[_Row]:
     """Return one row per slice, with why there is no value where there is none."""
-    own = [block for block in blocks if main in block.cells]
-    if not own:  # this scorer has other metrics
-        first = next((block for block in blocks if block.cells and "" not in block.cells), None)
-        main = "" if first is None else _main_name(first)
-    rows = []
-    for block in blocks:
-        cell = block.cells.get(main) or block.cells.get("")
-        if cell is None:
-            why = block.skipped or f"there is no {main} here"
-            cell = Cell(name=main, value=None, status="skipped", reason=why, details={})
-        rows.append(
-            _Row(name=block.slice, n=block.n, cell=replace(cell, name=main), cells=block.cells)
+    if not any(main in block.cells for block in blocks):  # this scorer has other metrics
+        main = next((_main_name([block]) for block in blocks if block.cells), main)
+    return [
+        _Row(
+            name=block.slice,
+            n=block.n,
+            cell=block.cells.get(main) or _without(block, main),
+            cells=block.cells,
+            error=block.error,
         )
-    return rows
+        for block in blocks
+    ]
 
 
-def _most_useful(rows: Sequence[_Row], limit: int) -> list[_Row]:
-    """Return the whole, errors, and the slices that do worst, in the order of the results."""
+def _without(block: Block, main: str) -> Cell:
+    """Return a cell that says why a scorer has none here."""
+    why = block.error or block.skipped or f"there is no {main} here"
+    status = "error" if block.error else "skipped"
+    return Cell(name=main, value=None, status=status, reason=why, details={})
+
+
+def _most_useful(rows: Sequence[_Row], whole: str, limit: int) -> tuple[list[_Row], str]:
+    """Return the whole, errors, and the slices that do worst, in the order of the results.
+
+    Where nothing says what is better, the first ones. Also returns in words which they are.
+    """
     if len(rows) <= limit:
-        return list(rows)
+        return list(rows), ""
+    up = next((row.cell.higher_is_better for row in rows if row.cell.has_value), None)
 
     def rank(row: _Row) -> tuple[int, float]:
-        if row.cell.status == "error":
-            return 0, 0.0
+        if row.name == whole or row.cell.status == "error":
+            return int(row.name != whole), 0.0
         if row.cell.value is None:
-            return 2, 0.0
-        return 1, row.cell.value if row.cell.higher_is_better is not False else -row.cell.value
+            return 3, 0.0
+        return 2, 0.0 if up is None else row.cell.value if up else -row.cell.value
 
-    chosen = {id(row) for row in (rows[0], *sorted(rows[1:], key=rank)[: max(limit - 1, 1)])}
-    return [row for row in rows if id(row) in chosen]
+    chosen = {id(row) for row in sorted(rows, key=rank)[: max(limit, 2)]}
+    shown = [row for row in rows if id(row) in chosen]
+    if up is None:
+        return shown, f"the first {len(shown)}"
+    return shown, f"the {len(shown)} with the least favourable {rows[0].cell.name}"
 
 
-def _forest(rows: Sequence[_Row], scorer: str, *, several: bool, at: int) -> Figure:
+def _forest(rows: Sequence[_Row], whole: str, scorer: str, *, several: bool, at: int) -> Figure:
     from eval_toolkit.plots import plot_forest
     from eval_toolkit.report.figures import drawn
 
     metric = rows[0].cell.name
-    whole = rows[0].cell
+    reference = next((row.cell for row in rows if row.name == whole and row.cell.has_value), None)
     chart = plot_forest(
         {row.name: _drawable(row) for row in rows},
         value_label=metric or "value",
-        reference=whole.value if whole.status == "ok" else None,
+        reference=None if reference is None else reference.value,
     )
     confidence = next((row.cell.confidence for row in rows if row.cell.confidence), None)
-    level = "" if confidence is None else f"{100 * confidence:g} % intervals. "
+    level = "" if confidence is None else f"{100 * confidence:g} % intervals."
+    line = "" if reference is None else f" The dashed line is {whole}."
     return drawn(
         chart,
         anchor=f"slices-forest-{at + 1}",
         title=f"{metric} of {scorer}" if several else metric,
-        caption=f"{level}The dashed line is {rows[0].name}.",
+        caption=f"{level}{line}".strip(),
     )
 
 
@@ -187,7 +211,7 @@ def _drawable(row: _Row) -> dict[str, Any]:
 
 def _table(rows: Sequence[_Row], title: str) -> Table:
     """Every metric of every slice; a cell without a value says its state."""
-    names = list(dict.fromkeys(name for row in rows for name in row.cells if name))
+    names = list(dict.fromkeys(name for row in rows for name in row.cells))
     body = [
         [row.name, "" if row.n is None else f"{row.n:,}", *(_shown(row, name) for name in names)]
         for row in rows
@@ -198,46 +222,42 @@ def _table(rows: Sequence[_Row], title: str) -> Table:
 def _shown(row: _Row, name: str) -> str:
     cell = row.cells.get(name)
     if cell is None:
-        return "error" if "" in row.cells else ""
+        return "error" if row.error else ""
     if cell.status != "ok" or cell.value is None:
         return cell.status
-    if cell.low is None or cell.high is None:
-        return number(cell.value)
-    return f"{number(cell.value)} [{number(cell.low)}, {number(cell.high)}]"
+    return with_ends(cell.value, cell.low, cell.high)
 
 
 def _absent(blocks: Sequence[Block], main: str) -> Iterator[dict[str, str]]:
     """Yield the main cells without a value, and why, once for each reason."""
+    several = len({block.scorer for block in blocks}) > 1
     found: dict[tuple[str, str], list[str]] = {}
     for block in blocks:
-        cell = block.cells.get(main) or block.cells.get("")
-        if cell is not None and cell.status in ("skipped", "error"):
-            found.setdefault((cell.status, cell.reason), []).append(block.slice)
-        elif cell is None and block.skipped:
-            found.setdefault(("skipped", block.skipped), []).append(block.slice)
+        known = main in block.cells or block.error or block.skipped
+        cell = block.cells.get(main) or _without(block, main)
+        if known and cell.status in ("skipped", "error"):
+            where = f"{block.scorer} on {block.slice}" if several else block.slice
+            found.setdefault((cell.status, cell.reason), []).append(where)
     for (status, reason), names in sorted(found.items()):
         shown = ", ".join(dict.fromkeys(names[:8]))
         more = f" and {len(names) - 8} more" if len(names) > 8 else ""
         yield {"status": status, "reason": reason, "slices": shown + more}
 
 
-def _lead(blocks: Sequence[Block], main: str, what: str) -> str:
-    """Name the slices at both ends; intervals say how far that can be trusted."""
-    parts = [block for block in blocks if block.slice != blocks[0].slice]
-    n = len({block.slice for block in parts})
+def _lead(blocks: Sequence[Block], main: str, whole: str, what: str) -> str:
+    """Name the slices at both ends of one scorer; intervals say how far that can be trusted."""
+    parts = [block for block in blocks if block.slice != whole]
+    n = len(parts)
+    told = f"{f'{whole} and ' if whole else ''}{n} {what}{'s' if n != 1 else ''}"
     known = [
         (cell.value, block.slice)
         for block in parts
-        if block.scorer == blocks[0].scorer
-        and (cell := block.cells.get(main)) is not None
-        and cell.status == "ok"
-        and cell.value is not None
+        if (cell := block.cells.get(main)) is not None and cell.has_value
     ]
     if len(known) < 2:
-        return f"{blocks[0].slice} and {n} {what}{'s' if n != 1 else ''}."
+        return f"{told}."
     low, high = min(known), max(known)
     return (
-        f"{blocks[0].slice} and {n} {what}s: {blocks[0].scorer} goes from {number(low[0])} on "
-        f"{low[1]} to {number(high[0])} on {high[1]}. A {what} is small: look at the intervals "
-        "before calling one better."
+        f"{told}: {blocks[0].scorer} goes from {number(low[0])} on {low[1]} to {number(high[0])} "
+        f"on {high[1]}. A {what} is small: look at the intervals before calling one better."
     )

@@ -1,10 +1,15 @@
 """When the target failed: the share that had not, turn by turn, and by which attack."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from eval_toolkit._tables.sources import connection, plain_errors
+from eval_toolkit._validate import IntArray
 from eval_toolkit.errors import EvalToolkitError
+from eval_toolkit.inference import clustered_rate
 from eval_toolkit.report.pages import Table
 from eval_toolkit.report.sections import Figure, Section, Wanted
 from eval_toolkit.report.words import number
@@ -51,7 +56,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         lead=_lead(curve) if ok else "",
         data={
             "figures": figures,
-            "tables": [*tables, *_by_turn(stored, run), *_by_attack(run)],
+            "tables": [*tables, *_by_turn(stored, run), *_by_attack(run, wanted.confidence)],
             "absent": notes,
         },
         notes=_notes(curve) if ok else [],
@@ -156,40 +161,51 @@ def _cell(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else number(value)
 
 
-def _by_attack(run: Run) -> list[Table]:
+def _by_attack(run: Run, confidence: float) -> list[Table]:
     """Return how often each attack got through, where there were several."""
-    counts = _counts_by_attack(run)
-    if len(counts) < 2:
+    attacks, units, events = _probes(run)
+    names = np.unique(attacks)
+    if len(names) < 2:
         return []
-    rows = [
-        [name or "(none)", f"{n:,}", f"{scored:,}", f"{failed:,}", _share(failed, scored)]
-        for name, n, scored, failed in counts
-    ]
-    header = ["attack", "probes", "scored", "failed", "share that failed"]
+    rows = []
+    for name in names.tolist():
+        own = attacks == name
+        scored = own & (events >= 0)
+        counts = [
+            f"{int(count):,}" for count in (own.sum(), scored.sum(), (events[own] == 1).sum())
+        ]
+        share = ["", ""]
+        if scored.any():
+            # Probes of one conversation are not independent.
+            rate = clustered_rate(events[scored] == 1, units[scored], confidence)
+            share = [number(rate.proportion), f"[{number(rate.low)}, {number(rate.high)}]"]
+        rows.append([name or "(none)", *counts, *share])
+    header = ["attack", "probes", "scored", "failed", "share that failed", "interval"]
     return [Table(header, rows, "By attack, over all turns")]
 
 
-def _share(part: int, of: int) -> str:
-    """Return a share with its interval; probes of one conversation are not independent."""
-    return number(part / of) if of else ""
-
-
-def _counts_by_attack(run: Run) -> Sequence[tuple[str, int, int, int]]:
+def _probes(run: Run) -> tuple[NDArray[Any], NDArray[Any], IntArray]:
+    """Return attack, conversation and outcome (1: failed, -1: not scored) of every probe."""
+    nothing = np.array([], dtype=str), np.array([], dtype=str), np.array([], dtype=np.int64)
     if TURNS not in run.manifest["artifacts"]:
-        return []
+        return nothing
     import glob
 
     path = run.path / TURNS
     try:
         with connection() as con, plain_errors(path):
             found = con.execute(
-                "SELECT attack, count(*), count(*) FILTER (event >= 0), count(*) FILTER (event = 1) "
-                "FROM read_parquet(?) WHERE node_id <> '' AND status <> 'ended' "
-                "GROUP BY attack ORDER BY attack",
+                "SELECT coalesce(attack, ''), unit_id, coalesce(event, -1) FROM read_parquet(?, hive_partitioning = false) "
+                "WHERE node_id <> '' AND status <> 'ended'",
                 [glob.escape(str(path))],
             ).fetchall()
     except EvalToolkitError:
-        return []
-    return [
-        (str(name or ""), int(n), int(scored), int(failed)) for name, n, scored, failed in found
-    ]
+        return nothing
+    if not found:
+        return nothing
+    attacks, units, events = zip(*found, strict=True)
+    return (
+        np.array(attacks, dtype=str),
+        np.array(units, dtype=str),
+        np.array(events, dtype=np.int64),
+    )

@@ -14,6 +14,7 @@ from eval_toolkit.report.scored import (
     Point,
     Scored,
     left_out,
+    of_folds,
     scored_of,
     stored_points,
 )
@@ -89,6 +90,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
                 "a threshold chosen by looking at these rows flatters itself on them: choose it on "
                 "other rows (eval-toolkit score --threshold-from)"
             ),
+            *of_folds(run, shown),
             *left_out(subjects, shown),
         ],
     )
@@ -107,8 +109,9 @@ def grid_of(labels: IntArray, scores: FloatArray, also: Sequence[float] = ()) ->
     Returns
     -------
     Grid
-        Every distinct score, or of more than 1 000 the scores at 1 000 evenly spaced ranks; those
-        asked for; and one above all scores, at which nothing is positive.
+        Every distinct score, or of more than 1 000 about as many: every one that is the cheapest at
+        some cost, and others by rank; those asked for; and one above all scores, at which nothing
+        is positive.
 
     Examples
     --------
@@ -116,14 +119,13 @@ def grid_of(labels: IntArray, scores: FloatArray, also: Sequence[float] = ()) ->
     >>> grid.thresholds.tolist(), grid.tp.tolist(), grid.fp.tolist()
     ([0.1, 0.35, 0.4, 0.5, 0.8, 1.0], [2, 2, 1, 1, 1, 0], [2, 1, 1, 0, 0, 0])
     """
-    ordered = np.sort(scores)
-    distinct = np.unique(ordered)
-    if len(distinct) > MAX_THRESHOLDS:
-        ranks = np.linspace(0, len(ordered) - 1, MAX_THRESHOLDS).round().astype(np.int64)
-        distinct = np.unique(ordered[ranks])
-    top = _above(float(ordered[0]), float(ordered[-1]))
-    thresholds = np.unique(np.concatenate([distinct, np.asarray(also, dtype=np.float64), [top]]))
+    distinct = np.unique(scores)
     positives, negatives = np.sort(scores[labels == 1]), np.sort(scores[labels == 0])
+    top = _above(float(distinct[0]), float(distinct[-1]))
+    if len(distinct) > MAX_THRESHOLDS:
+        ranked = [_by_rank(group) for group in (np.sort(scores), positives, negatives)]
+        distinct = np.concatenate([_cheapest(distinct, positives, negatives), *ranked])
+    thresholds = np.unique(np.concatenate([distinct, np.asarray(also, dtype=np.float64), [top]]))
     return Grid(
         thresholds=thresholds,
         tp=len(positives) - np.searchsorted(positives, thresholds, side="left"),
@@ -131,6 +133,33 @@ def grid_of(labels: IntArray, scores: FloatArray, also: Sequence[float] = ()) ->
         n_positive=len(positives),
         n_negative=len(negatives),
     )
+
+
+def _by_rank(ordered: FloatArray) -> FloatArray:
+    """Return scores at even ranks, and more of them towards the top, where detectors work."""
+    n = len(ordered)
+    if n == 0:
+        return ordered
+    even = np.linspace(0, n - 1, MAX_THRESHOLDS * 2 // 9)
+    from_top = n - np.geomspace(1, n, MAX_THRESHOLDS // 9)
+    chosen: FloatArray = ordered[np.concatenate([even, from_top]).round().astype(np.int64)]
+    return chosen
+
+
+def _cheapest(distinct: FloatArray, positives: FloatArray, negatives: FloatArray) -> FloatArray:
+    """Return the corners of the ROC curve's convex hull: one of them is cheapest at any cost."""
+    falling = distinct[::-1]
+    tp = len(positives) - np.searchsorted(positives, falling, side="left")
+    fp = len(negatives) - np.searchsorted(negatives, falling, side="left")
+    hull: list[tuple[int, int, float]] = [(0, 0, np.inf)]
+    for x, y, threshold in zip(fp.tolist(), tp.tolist(), falling.tolist(), strict=True):
+        while len(hull) > 1:
+            (x0, y0, _), (x1, y1, _) = hull[-2:]
+            if (x1 - x0) * (y - y0) < (y1 - y0) * (x - x0):
+                break  # the last one lies above the line to this one
+            hull.pop()
+        hull.append((x, y, threshold))
+    return np.array([threshold for _, _, threshold in hull[1:]])
 
 
 def _above(low: float, high: float) -> float:
@@ -177,7 +206,10 @@ def _thinned(one: Scored, grid: Grid) -> str:
     n = len(np.unique(one.scores))
     if n <= MAX_THRESHOLDS:
         return ""
-    return f"{len(grid.thresholds):,} thresholds of {n:,} distinct scores, evenly by rank"
+    return (
+        f"{len(grid.thresholds):,} thresholds of {n:,} distinct scores, by rank; those that are the "
+        "cheapest at some cost are among them"
+    )
 
 
 def _figure(one: Scored, points: Sequence[Point], at: int) -> Figure:

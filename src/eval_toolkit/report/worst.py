@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 
 from eval_toolkit._validate import FloatArray, IntArray
-from eval_toolkit.report.scored import MAX_SUBJECTS, Scored, left_out, scored_of, stored_points
+from eval_toolkit.report.scored import (
+    MAX_SUBJECTS,
+    Scored,
+    left_out,
+    once_each,
+    scored_of,
+    stored_points,
+)
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.report.words import number
 from eval_toolkit.runs import Run
@@ -61,10 +68,11 @@ def _errors(run: Run, one: Scored, limit: int) -> Iterator[dict[str, Any]]:
             at = np.flatnonzero(side & wrong)
         # By the score, then by the unit: the same rows whatever the order they were written in.
         ranked = at[np.lexsort((one.unit_ids[at].astype(str), order[at]))]
+        ranked = once_each(ranked, one.unit_ids)
         told = meaning if threshold is None else f"{meaning}, at a threshold of {threshold:.6g}"
         yield {
             "title": f"{title} of {one.name}",
-            "said": _said(len(at), limit, told, title.lower()),
+            "said": _said(len(ranked), limit, told, title.lower()),
             "wide": False,
             "scores": ["score"],
             "rows": _rows(run, one, ranked[:limit], [one.scores]),
@@ -111,11 +119,11 @@ def _disagreements(run: Run, one: Scored, other: Scored, limit: int) -> dict[str
     gap = np.abs(mine - yours) if alike else np.abs(_percentile(mine) - _percentile(yours))
     units = one.unit_ids[places].astype(str)
     ranked = np.lexsort((units, -gap))
-    ranked = ranked[gap[ranked] > 0][:limit]
+    ranked = once_each(ranked[gap[ranked] > 0], units)
+    n, ranked = len(ranked), ranked[:limit]
     of_other = np.full(len(one.scores), np.nan)
     of_other[places] = yours
     how = "scores are farthest apart" if alike else "ranks of the scores are farthest apart"
-    n = int((gap > 0).sum())
     return {
         "title": f"Where {one.scorer} and {other.scorer} disagree",
         "said": f"Rows whose {how}; {len(ranked):,} of {n:,} that differ are shown."

@@ -13,6 +13,8 @@ from eval_toolkit.runs import Run
 
 __all__ = ["report_html", "write_report"]
 
+_SUFFIXES = (".html", ".htm")
+
 
 def write_report(
     runs: Run | str | Path | Sequence[Run | str | Path],
@@ -46,7 +48,7 @@ def write_report(
     Raises
     ------
     InvalidInputError
-        If there is no run, or the file cannot be written.
+        If there is no run, the name is not that of an HTML file, or it cannot be written.
     ArtifactError
         If a run is incomplete or was altered.
     MissingExtraError
@@ -67,6 +69,8 @@ def write_report(
     'report.html'
     """
     target = Path(path)
+    if target.suffix.lower() not in _SUFFIXES:
+        raise InvalidInputError(f"{target}: a report is HTML; name a file that ends in .html")
     text = report_html(runs, title=title, wanted=wanted)
     try:
         with replace_atomic(target) as temporary:

@@ -5,7 +5,6 @@ twice a second; a line that a power cut tore in two is as if it had never been b
 """
 
 import contextlib
-import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,10 +16,10 @@ from eval_toolkit.errors import ArtifactError
 from eval_toolkit.models._background import Background
 from eval_toolkit.models._payloads import read_response, response_payload, to_json
 from eval_toolkit.runner.jobs import Job, Key, Outcome
+from eval_toolkit.runs.journals import JOURNAL_VERSION, check_version, parsed_line, request_of
 
 __all__ = ["Entries", "Entry", "Journal"]
 
-_VERSION = 1
 _TAIL = 1 << 16
 
 
@@ -137,7 +136,7 @@ class Journal:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._head: dict[str, Any] = {"journal": _VERSION}
+        self._head: dict[str, Any] = {"journal": JOURNAL_VERSION}
         self._file: int | None = None
         self._syncing = Background(self._sync)
 
@@ -176,13 +175,9 @@ class Journal:
         return entries
 
     def _take(self, line: bytes, entries: Entries) -> None:
-        found = _parsed(line)
+        found = parsed_line(line)
         if isinstance(found, dict) and "journal" in found:
-            if found["journal"] != _VERSION:
-                raise ArtifactError(
-                    f"{self.path}: the journal is of version {found['journal']!r}; this "
-                    f"eval-toolkit reads version {_VERSION}"
-                )
+            check_version(self.path, found["journal"])
             entries.head = found
             return
         entry = _entry(found)
@@ -254,33 +249,18 @@ class Journal:
             ) from error
 
 
-def _refused(constant: str) -> Any:
-    raise ValueError(f"{constant} is not JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refused)
-
-
-def _parsed(line: bytes) -> Any:
-    try:
-        return _DECODER.decode(line.decode("utf-8"))
-    except (ValueError, RecursionError):
-        return None
-
-
 def _entry(found: Any) -> Entry | None:
     """Return the entry in a parsed line, or None if it is none."""
-    if not isinstance(found, dict):
+    told = request_of(found)
+    if told is None:
         return None
-    key: Any = tuple(map(found.get, ("unit_id", "attempt", "step", "hash")))
-    if tuple(map(type, key)) != (str, int, str, str):
-        return None
-    response, usage, error = found.get("response"), found.get("usage"), found.get("error")
-    if not isinstance(error if response is None else response, dict):
-        return None
-    unit_id, attempt, step, digest = key
-    usage = usage if isinstance(usage, dict) else None
-    return Entry(unit_id, attempt, step, digest, response, usage, error)
+    usage = told.get("usage")
+    return Entry(
+        *(told[name] for name in ("unit_id", "attempt", "step", "hash")),
+        response=told.get("response"),
+        usage=usage if isinstance(usage, dict) else None,
+        error=told.get("error"),
+    )
 
 
 def _write_whole(file: int, data: bytes) -> None:
@@ -307,7 +287,7 @@ def _mend_last_line(file: int) -> int:
     torn = tail[tail.rfind(b"\n") + 1 :]
     if not torn:
         return size
-    if isinstance(_parsed(torn), dict):
+    if isinstance(parsed_line(torn), dict):
         _write_whole(file, b"\n")
         return size + 1
     os.ftruncate(file, size - len(torn))

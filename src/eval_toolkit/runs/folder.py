@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,17 @@ from eval_toolkit.runs.lock import LOCK, lock_holder
 from eval_toolkit.runs.table import Layout, from_table
 from eval_toolkit.scorecards import Records
 
-__all__ = ["ARTIFACTS", "MANIFEST", "Run", "find_runs", "run_head", "run_state"]
+__all__ = [
+    "ARTIFACTS",
+    "MANIFEST",
+    "Run",
+    "alteration",
+    "find_runs",
+    "is_run",
+    "run_head",
+    "run_state",
+    "walk_runs",
+]
 
 MANIFEST = "manifest.json"
 RESULTS = "results.json"
@@ -201,8 +211,10 @@ def _folder(path: str | Path) -> Path:
     return folder.parent if folder.name == MANIFEST else folder
 
 
-def _checked_manifest(folder: Path, *, verify: bool) -> dict[str, Any]:
-    """Return the manifest of a finished run, or raise what is wrong."""
+def _checked_manifest(
+    folder: Path, *, verify: bool, names: Collection[str] | None = None
+) -> dict[str, Any]:
+    """Return the manifest of a finished run, or raise what is wrong; of some files, or of all."""
     manifest, data = _manifest(folder)
     if manifest["status"] != "complete":
         raise _unfinished(folder)
@@ -213,8 +225,27 @@ def _checked_manifest(folder: Path, *, verify: bool) -> dict[str, Any]:
         raise ArtifactError(f"{folder}: {MANIFEST} does not list {RESULTS}")
     if verify:
         for name, described in artifacts.items():
-            _check_artifact(folder, name, described)
+            if names is None or name in names:
+                _check_artifact(folder, name, described)
     return manifest
+
+
+def alteration(path: str | Path, names: Collection[str] | None = None) -> str:
+    """Return how a finished run differs from what was written, "" where it does not.
+
+    Parameters
+    ----------
+    path : path
+        The run's folder.
+    names : collection of str, optional
+        Files to compare with their hashes, beside the manifest; by default all.
+    """
+    folder = _folder(path)
+    try:
+        _checked_manifest(folder, verify=True, names=names)
+    except ArtifactError as error:
+        return str(error).replace(f"{folder}/", "").removeprefix(f"{folder}: ")
+    return ""
 
 
 def _unfinished(folder: Path) -> ArtifactError:
@@ -333,16 +364,20 @@ def find_runs(folder: str | Path) -> list[Path]:
     """
     if not Path(folder).is_dir():
         raise ArtifactError(f"{folder}: no such folder")
-    found = []
+    return list(walk_runs(folder, is_run))
+
+
+def walk_runs(folder: str | Path, test: Callable[[Path], bool]) -> Iterator[Path]:
+    """Yield the folders that hold files of a run and that a test calls a run, as `find_runs`."""
     for here, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        if {MANIFEST, RESULTS, LOCK} & set(files) and _is_run(Path(here)):
-            found.append(Path(here))
+        if {MANIFEST, RESULTS, LOCK} & set(files) and test(Path(here)):
             folders.clear()
-    return found
+            yield Path(here)
 
 
-def _is_run(folder: Path) -> bool:
+def is_run(folder: Path) -> bool:
+    """Whether what a folder holds was written as a run, whatever its state."""
     try:
         _manifest(folder)
     except _NotARunError:

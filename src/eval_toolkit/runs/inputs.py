@@ -62,7 +62,10 @@ class Inputs:
     @cached_property
     def slices(self) -> dict[str, int]:
         """The slices that have inputs, and how many rows each has."""
-        found = self._query("SELECT slice, count(*) FROM read_parquet(?) GROUP BY slice", [])
+        found = self._query(
+            "SELECT slice, count(*) FROM read_parquet(?, hive_partitioning = false) GROUP BY slice",
+            [],
+        )
         return {str(name): int(n) for name, n in sorted(found)}
 
     def text_of(self, slice_name: str, unit_id: str) -> str | None:
@@ -159,7 +162,7 @@ class Inputs:
         for start in range(0, len(wanted), _AT_ONCE):
             some = wanted[start : start + _AT_ONCE]
             found |= self._query(
-                f"SELECT {column}, text FROM read_parquet(?) WHERE slice = ? "  # noqa: S608
+                f"SELECT {column}, text FROM read_parquet(?, hive_partitioning = false) WHERE slice = ? "  # noqa: S608
                 f"AND {column} IN ({', '.join('?' * len(some))}) AND text IS NOT NULL",
                 [place, *some],
             )

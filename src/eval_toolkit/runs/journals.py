@@ -11,9 +11,20 @@ from typing import Any, BinaryIO, TypeAlias
 from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import ArtifactError
 
-__all__ = ["JournalEntry", "JournalSoFar", "RequestCounts", "last_entries", "read_on"]
+__all__ = [
+    "JOURNAL_VERSION",
+    "JournalEntry",
+    "JournalSoFar",
+    "RequestCounts",
+    "check_version",
+    "last_entries",
+    "parsed_line",
+    "read_on",
+    "request_of",
+]
 
-_VERSION = 1
+JOURNAL_VERSION = 1
+"""Of the journals that are written and read."""
 _JUDGE = "judge:"
 _MAX_TEXT = 2_000
 _MAX_REASON = 300
@@ -158,13 +169,13 @@ def read_on(path: Path, since: JournalSoFar) -> JournalSoFar:
                 break
             offset += len(line)
             mark = (mark + line[-_MARK:])[-_MARK:]
-            found = _parsed(line)
-            entry = _entry(found)
+            found = parsed_line(line)
+            entry = request_of(found)
             if entry is not None:
                 key = (entry["unit_id"], entry["attempt"], entry["step"])
                 (judges if entry["step"].startswith(_JUDGE) else answers).add(key, entry)
             elif isinstance(found, dict) and "journal" in found:
-                _check_version(path, found["journal"])
+                check_version(path, found["journal"])
             elif line.strip():
                 n_garbled += 1
     return JournalSoFar(offset, mark, told.st_ino, answers, judges, n_garbled, told.st_mtime)
@@ -184,7 +195,7 @@ def last_entries(path: Path, n: int) -> list[JournalEntry]:
         return entries
     with stream:
         for line in _lines_from_the_end(stream):
-            found = _entry(_parsed(line))
+            found = request_of(parsed_line(line))
             if found is not None:
                 entries.append(_shown(found))
             if len(entries) == n:
@@ -192,11 +203,12 @@ def last_entries(path: Path, n: int) -> list[JournalEntry]:
     return entries[::-1]
 
 
-def _check_version(path: Path, version: Any) -> None:
-    if version != _VERSION:
+def check_version(path: Path, version: Any) -> None:
+    """Raise an ArtifactError if a journal is of another version than is read here."""
+    if version != JOURNAL_VERSION:
         raise ArtifactError(
             f"{path}: the journal is of version {version!r}; this eval-toolkit reads version "
-            f"{_VERSION}"
+            f"{JOURNAL_VERSION}"
         )
 
 
@@ -246,15 +258,29 @@ def _refused(constant: str) -> Any:
 _DECODER = json.JSONDecoder(parse_constant=_refused)
 
 
-def _parsed(line: bytes) -> Any:
+def parsed_line(line: bytes) -> Any:
+    """Return what a line says, or None where it is no JSON.
+
+    Examples
+    --------
+    >>> parsed_line(b'{"a": 1}'), parsed_line(b'{"a": NaN}'), parsed_line(b'{"a"')
+    ({'a': 1}, None, None)
+    """
     try:
         return _DECODER.decode(line.decode("utf-8"))
     except (ValueError, RecursionError):
         return None
 
 
-def _entry(found: Any) -> dict[str, Any] | None:
-    """Return a parsed line if it is a finished request."""
+def request_of(found: Any) -> dict[str, Any] | None:
+    """Return a parsed line if it is a finished request: what it was, and an answer or an error.
+
+    Examples
+    --------
+    >>> line = {"unit_id": "q1", "attempt": 1, "step": "", "hash": "ab"}
+    >>> request_of(line | {"response": {}}) is not None, request_of(line)
+    (True, None)
+    """
     if not isinstance(found, dict):
         return None
     key = tuple(map(found.get, ("unit_id", "attempt", "step", "hash")))

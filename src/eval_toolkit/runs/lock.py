@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from eval_toolkit.artifacts.strict_json import read_bytes
 from eval_toolkit.errors import ArtifactError
 
 __all__ = ["LOCK", "lock_holder", "run_lock"]
@@ -91,8 +92,8 @@ def lock_holder(folder: str | Path) -> str | None:
 
 def _content(path: Path) -> str | None:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        return read_bytes(path).decode()
+    except (ArtifactError, UnicodeDecodeError):
         return None
 
 

@@ -16,6 +16,7 @@ from eval_toolkit.runs import OpenRun, Run, open_run
 from eval_toolkit.runs.resuming import holds, refuse_changed, shown_setting
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.ended import Ended
+from eval_toolkit.tasks.references import reference_tables
 from eval_toolkit.tasks.taskrun import Measuring, TaskRun
 from eval_toolkit.tasks.types import Sample
 
@@ -109,7 +110,10 @@ class StoredRun:
             results=done.results,
             manifest=manifest,
             records=records,
-            tables={RESPONSES: to_columns([*outcomes, *_kept(opened.previous, outcomes)])},
+            tables={
+                RESPONSES: to_columns([*outcomes, *_kept(opened.previous, outcomes)]),
+                **reference_tables(samples),
+            },
         )
         return replace(done, run=run)
 

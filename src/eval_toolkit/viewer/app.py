@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from eval_toolkit import _optional
 from eval_toolkit.errors import ArtifactError, EvalToolkitError
 from eval_toolkit.viewer import rendering
-from eval_toolkit.viewer.security import HEADERS, Guard
+from eval_toolkit.viewer.security import HEADERS, Guard, checked_token
 from eval_toolkit.viewer.state import NotFoundError, Viewer
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def create_app(runs_dir: str | Path, *, token: str) -> Any:
     runs_dir : path
         Searched for runs at any depth; only read.
     token : str
-        What a browser has to show before anything is shown to it.
+        What a browser has to show before anything is shown to it; 16 characters or more.
 
     Returns
     -------
@@ -50,6 +50,8 @@ def create_app(runs_dir: str | Path, *, token: str) -> Any:
     ------
     ArtifactError
         If there is no such folder.
+    InvalidInputError
+        If the token is too short.
     MissingExtraError
         If the extra ``view`` is not installed.
 
@@ -70,7 +72,7 @@ def create_app(runs_dir: str | Path, *, token: str) -> Any:
     routes += [Route(path, _endpoint(where), name=name) for path, where, name in ROUTES]
     app: Starlette = applications.Starlette(
         routes=routes,
-        middleware=[Middleware(Guard, token=token)],
+        middleware=[Middleware(Guard, token=checked_token(token))],
         exception_handlers={404: _no_such_page, 500: _unexpected},
     )
     app.router.redirect_slashes = False

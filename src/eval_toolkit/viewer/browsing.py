@@ -50,6 +50,7 @@ def show(request: "Request") -> "Response":
         "samples.html",
         title="Samples",
         run=run,
+        altered=viewer.altered(run),
         shape=shape,
         wanted=wanted,
         parts=dict(wanted.parts),

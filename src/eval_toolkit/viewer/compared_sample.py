@@ -12,7 +12,15 @@ from eval_toolkit.viewer.listing import ListedRun
 from eval_toolkit.viewer.pairing import Asked, chosen, whole
 from eval_toolkit.viewer.records import Record, records_at
 from eval_toolkit.viewer.state import NotFoundError, Viewer
-from eval_toolkit.viewer.unit import Exchange, Talk, exchanges_of, input_of, talk_of
+from eval_toolkit.viewer.unit import (
+    Exchange,
+    Talk,
+    exchanges_of,
+    input_of,
+    marked,
+    reference_of,
+    talk_of,
+)
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -36,6 +44,7 @@ class _Side:
     n_hidden: int
     talk: Talk | None
     broken: str
+    reference: str | None
 
     @property
     def prompts(self) -> list[Any]:
@@ -62,9 +71,11 @@ def show(request: "Request") -> "Response":
         a=a,
         b=b,
         sides=sides,
+        altered=viewer.altered(a.run, b.run),
         values=values[:_FIRST],
         more_values=values[_FIRST:],
         same_text=a.text == b.text,
+        same_reference=a.reference == b.reference,
         same_prompts=bool(a.asked) and a.prompts == b.prompts and not a.talk,
         other=_other(a.record, b.record),
         shown=shown,
@@ -85,21 +96,24 @@ def _side(viewer: Viewer, name: str, run: ListedRun, row: int) -> _Side:
     columns = list(shape.columns)
     (record,) = records_at(viewer.store, shape, [row], columns, text_at_most=_WHOLE_TEXT)
     exchanges, n_exchanges = exchanges_of(viewer.store, shape, record)
+    opened = Run.open(run.path, verify=False)
+    reference = reference_of(viewer.store, opened, record)
     talk, broken = None, ""
     try:
-        talk = talk_of(viewer.store, shape, record)
+        talk = talk_of(viewer.store, opened, shape, record)
     except ArtifactError as error:
         broken = str(error)
     return _Side(
         name=name,
         run=run,
         record=record,
-        text=input_of(Run.open(run.path, verify=False), shape, record),
-        asked=[one for one in exchanges if one.judge is None],
+        text=input_of(opened, shape, record),
+        asked=marked([one for one in exchanges if one.judge is None], reference),
         verdicts=[one for one in exchanges if one.judge is not None],
         n_hidden=n_exchanges - len(exchanges),
         talk=talk,
         broken=broken,
+        reference=None if reference is None else reference.text,
     )
 
 

@@ -54,6 +54,7 @@ def show(request: "Request") -> "Response":
         **told,
         a=a,
         b=b,
+        altered=viewer.altered(a, b),
         told=statistics,
         samples=samples,
         why_not=why_not,

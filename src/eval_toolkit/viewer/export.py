@@ -1,7 +1,6 @@
 """Runs as a site of plain files: to be handed on, opened from a disk, put on any web server."""
 
 import json
-import re
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from eval_toolkit.report.sections import Chapter
 from eval_toolkit.runs import Run
 from eval_toolkit.viewer import rendering
 from eval_toolkit.viewer.listing import ListedRun, RunList
+from eval_toolkit.viewer.places import SharedRun, without_folders
 from eval_toolkit.viewer.reporting import wanted_here
 
 __all__ = ["MARKER", "export_site"]
@@ -48,8 +48,8 @@ def export_site(
 ) -> Path:
     """Write a list of runs, their reports and comparisons as files that need no server.
 
-    Every file holds all it needs and loads nothing; links are relative. Where the runs lie on this
-    machine is not told.
+    Every file holds all it needs and loads nothing; links are relative. Of full paths in commands,
+    settings, notes and reasons of results only the last part is told; texts of data are as they are.
 
     Parameters
     ----------
@@ -75,7 +75,8 @@ def export_site(
     ArtifactError
         If there is no such folder of runs.
     InvalidInputError
-        If there is no run, a run to compare is not there, or ``out`` holds anything but a site.
+        If there is no run, a run to compare is not there, or ``out`` holds anything but a site or is
+        inside of a run.
 
     Examples
     --------
@@ -96,10 +97,13 @@ def export_site(
         raise InvalidInputError(f"{runs_dir}: there is no run in it")
     pairs = [(_named(runs, a), _named(runs, b)) for a, b in compare]
     _check_place(target, out)
+    for run in runs:
+        if run.path in (target, *target.parents):
+            raise InvalidInputError(f"{out}: is in the folder of the run {run.place}; choose another")
     shown = wanted or wanted_here()
     try:
         with _replaced(target) as made:
-            site = _Site(folder, made, shown)
+            site = _Site(made, shown)
             latest = sorted(runs, key=lambda run: run.when, reverse=True)
             lines = [site.report(run) for run in latest]
             comparisons = [site.comparison(a, b) for a, b in pairs]
@@ -162,7 +166,8 @@ def _replaced(target: Path) -> Iterator[Path]:
     """Yield a folder beside the target; whole, it takes its place, else the old one stays.
 
     A process that is killed leaves the old site as it was, and a folder beside it whose name ends
-    in ``.partial``.
+    in ``.partial``; if it is killed in the moment between the two renames, the old site is beside it
+    too, under a name that ends in ``.old``.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     mark = secrets.token_hex(4)
@@ -172,12 +177,12 @@ def _replaced(target: Path) -> Iterator[Path]:
     try:
         _write(made / MARKER, _marker([], complete=False))
         yield made
-        if target.exists():
-            target.rename(old)
         try:
+            if target.exists():
+                target.rename(old)
             made.rename(target)
-        except OSError:
-            if old.exists():
+        except BaseException:  # Ctrl-C too
+            if old.exists() and not target.exists():
                 old.rename(target)
             raise
         sync_folder(target.parent)
@@ -203,28 +208,27 @@ def _write(path: Path, text: str | bytes) -> None:
 class _Site:
     """The files of a site as they are made."""
 
-    def __init__(self, folder: Path, made: Path, wanted: Wanted) -> None:
-        self._folder = folder
+    def __init__(self, made: Path, wanted: Wanted) -> None:
         self._made = made
         self._wanted = wanted
         self._files: list[str] = []
 
     def _add(self, name: str, html: str) -> str:
-        _write(self._made / name, _without_places(html, self._folder))
+        _write(self._made / name, html)
         self._files.append(name)
         return name
 
     def report(self, run: ListedRun) -> _Line:
         """Write the report of a run; one that cannot be shown is listed with the reason."""
         if run.state != "complete":
-            return _Line(run=run, why_not=run.reason or run.state)
+            return _Line(run=run, why_not=without_folders(run.reason or run.state))
         try:
-            html = report_html(run.path, wanted=self._wanted)
+            html = report_html(SharedRun.of(Run.open(run.path)), wanted=self._wanted)
         except ImportError:
             raise
         except EvalToolkitError as error:
             why = str(error).replace(f"{run.path}/", "").removeprefix(f"{run.path}: ")
-            return _Line(run=replace(run, state="altered"), why_not=why)
+            return _Line(run=replace(run, state="altered"), why_not=without_folders(why))
         return _Line(run=run, href=self._add(f"runs/{run.key}.html", html))
 
     def comparison(self, a: ListedRun, b: ListedRun) -> dict[str, str]:
@@ -232,7 +236,7 @@ class _Site:
         from eval_toolkit.report import differences
         from eval_toolkit.report.writing import page_html
 
-        opened = [Run.open(one.path) for one in (a, b)]
+        opened = [SharedRun.of(Run.open(one.path)) for one in (a, b)]
         sections = list(differences.sections(opened, self._wanted))
         title = f"{a.run_id} and {b.run_id}"
         html = page_html([Chapter(sections=sections)], title, self._wanted)
@@ -261,25 +265,3 @@ class _Site:
     def mark_complete(self) -> None:
         """Write down which files are ours."""
         _write(self._made / MARKER, _marker(self._files, complete=True))
-
-
-_NOT_TEXT = re.compile(r"(<script>.*?</script>|<style>.*?</style>)", re.DOTALL)
-
-
-def _without_places(html: str, folder: Path) -> str:
-    """Return a page without the names of folders above the runs, which are this machine's own.
-
-    Runs may have stored the files and the command that they were made with.
-    """
-    from markupsafe import escape
-
-    names = {str(folder): "RUNS_DIR"}
-    for above, instead in ((folder.parent, "…"), (Path.home(), "~")):
-        if len(above.parts) > 2:  # / and /tmp tell nothing, and stand in many a text
-            names.setdefault(str(above), instead)
-    # Scripts are known by their hashes, and are ours.
-    pieces = _NOT_TEXT.split(html)
-    for at in range(0, len(pieces), 2):
-        for name, instead in names.items():
-            pieces[at] = pieces[at].replace(str(escape(name)), instead)
-    return "".join(pieces)

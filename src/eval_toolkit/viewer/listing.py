@@ -1,7 +1,8 @@
-"""The runs of a folder: found again and again, read only where their manifest has changed."""
+"""The runs of a folder: found again and again, read only where a file of theirs has changed."""
 
 import hashlib
 import re
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -12,11 +13,20 @@ from typing import Any
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report.cells import Cell, blocks_of, main_block
 from eval_toolkit.report.headline import main_cell
-from eval_toolkit.runs import Run, find_runs, run_state
-from eval_toolkit.runs.folder import MANIFEST, RECORDS, run_head
+from eval_toolkit.runs import Run, run_state
+from eval_toolkit.runs.folder import (
+    MANIFEST,
+    RECORDS,
+    RESULTS,
+    alteration,
+    is_run,
+    run_head,
+    walk_runs,
+)
 
 __all__ = ["ListedRun", "RunList", "kind_of"]
 
+_MOST = sys.float_info.max
 _LOOK_AGAIN_S = 1.0
 """Within this time a folder is not searched anew."""
 
@@ -34,6 +44,8 @@ class ListedRun:
     state: str
     """"complete", "running" or "incomplete"."""
     reason: str = ""
+    altered: str = ""
+    """How a file differs from what was written, as far as that is known."""
     kind: str = ""
     subjects: str = ""
     """Tasks, scorers or seeds, in words."""
@@ -45,6 +57,11 @@ class ListedRun:
     git: str = ""
     manifest_hash: str = ""
     """What pages of the run are kept under."""
+
+    @property
+    def shown_state(self) -> str:
+        """The state as a list tells it: no run that was altered is called complete."""
+        return "altered" if self.altered else self.state
 
 
 class RunList:
@@ -64,44 +81,81 @@ class RunList:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
-        self._lock = threading.Lock()
-        self._known: dict[Path, tuple[Any, ListedRun]] = {}
-        self._runs: list[ListedRun] = []
-        self._by_key: dict[str, ListedRun] = {}
+        self._looking = threading.Lock()
+        self._known: dict[Path, _Known] = {}
+        self._by_key: dict[str, Path] = {}
         self._looked_at = float("-inf")
 
     def runs(self) -> list[ListedRun]:
         """Return the runs there are now, in the order of their paths."""
-        with self._lock:
-            if time.monotonic() - self._looked_at > _LOOK_AGAIN_S:
-                self._look()
-            return list(self._runs)
+        first = self._looked_at == float("-inf")
+        # One looks; a disk that does not answer keeps nobody else from what is known.
+        if self._looking.acquire(blocking=first):
+            try:
+                if time.monotonic() - self._looked_at > _LOOK_AGAIN_S:
+                    self._look()
+            finally:
+                self._looking.release()
+        return [one.run for one in self._known.values()]
 
     def run(self, key: str) -> ListedRun | None:
         """Return the run of a key; a key that no run has finds nothing, whatever it says."""
-        self.runs()
-        return self._by_key.get(key)
+        path = self._by_key.get(key)
+        if path is None:
+            self.runs()
+            path = self._by_key.get(key)
+        known = None if path is None else self._known.get(path)
+        if path is None or known is None:
+            return None
+        now = self._now(path, known)
+        if now is None:
+            return None
+        self._known[path] = now
+        return now.run
 
     def _look(self) -> None:
-        known: dict[Path, tuple[Any, ListedRun]] = {}
-        for path in find_runs(self.folder):
-            stamp = _stamp(path)
-            before = self._known.get(path)
-            # Whether a run that is not complete is still being written can change at any time.
-            same = before is not None and before[0] == stamp and before[1].state == "complete"
-            known[path] = before if same and before else (stamp, _listed(path, self.folder))
-        self._known = known
-        self._runs = [listed for _, listed in known.values()]
-        self._by_key = {listed.key: listed for listed in self._runs}
+        if not self.folder.is_dir():
+            raise ArtifactError(f"{self.folder}: no such folder")
+        found: dict[Path, _Known] = {}
+
+        def is_listed(path: Path) -> bool:
+            now = self._now(path, self._known.get(path))
+            if now is not None:
+                found[path] = now
+            return now is not None
+
+        for _ in walk_runs(self.folder, is_listed):
+            pass
+        self._known = found
+        self._by_key = {one.run.key: path for path, one in found.items()}
         self._looked_at = time.monotonic()
 
+    def _now(self, path: Path, before: "_Known | None") -> "_Known | None":
+        """Return what is known of a run, read anew where it may be another; None where it is none."""
+        stamp = _stamp(path)
+        # Whether a run that is not complete is still being written can change at any time.
+        if before is not None and before.stamp == stamp and before.run.state == "complete":
+            return before
+        return _Known(stamp, _listed(path, self.folder)) if is_run(path) else None
 
-def _stamp(path: Path) -> tuple[int, int] | None:
+
+@dataclass(frozen=True)
+class _Known:
+    stamp: tuple[Any, ...]
+    """Another one when what the list tells of the run may be another."""
+    run: ListedRun
+
+
+def _stamp(path: Path) -> tuple[Any, ...]:
+    return tuple(_written(path / name) for name in (MANIFEST, RESULTS))
+
+
+def _written(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = (path / MANIFEST).stat()
+        found = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _key(place: str) -> str:
@@ -128,13 +182,14 @@ def _listed(path: Path, folder: Path) -> ListedRun:
     }
     try:
         run = Run.open(path, verify=False)
-        return ListedRun(**least, state="complete", **_measured(run))
+        altered = alteration(path, (RESULTS,))
+        return ListedRun(**least, state="complete", altered=altered, **_measured(run))
     except ArtifactError as error:
         state, _, reason = run_state(path).partition(": ")
         if state == "complete":  # its files are whole, and yet this one cannot be read
             state, reason = "incomplete", str(error).removeprefix(f"{path}: ")
         return ListedRun(**least, state=state, reason=reason)
-    except (AttributeError, TypeError, ValueError, KeyError) as error:
+    except Exception as error:
         # Results that nobody checked: one odd run must not keep the others from being listed.
         reason = f"its results cannot be read: {type(error).__name__}: {error}"
         return ListedRun(**least, state="incomplete", reason=reason)
@@ -147,7 +202,7 @@ def _measured(run: Run) -> dict[str, Any]:
     blocks = blocks_of(run)
     names = dict.fromkeys(one.scorer for one in blocks)
     for number in () if cell is None else (cell.value, cell.low, cell.high):
-        if not (number is None or isinstance(number, int | float)):
+        if not (number is None or (isinstance(number, int | float) and abs(number) <= _MOST)):
             raise ValueError(f"{number!r:.60} is no number")
     n = cell.n_units if cell is not None else None
     n = n if n is not None or block is None else block.n

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit._tables.sources import quoted
+from eval_toolkit.analysis.units import are_right, right_or_wrong
 from eval_toolkit.viewer.store import Store, pattern
 
 __all__ = ["CASES", "Joined", "Rule", "Side", "joined"]
@@ -87,10 +88,8 @@ class Joined:
     @cached_property
     def is_binary(self) -> bool:
         """Whether every value is 0 or 1."""
-        return all(
-            bool(np.all(np.isnan(values) | (values == 0.0) | (values == 1.0)))
-            for values in (self.values_a, self.values_b)
-        )
+        sides = (self.values_a, self.values_b)
+        return all(right_or_wrong(values[~np.isnan(values)]) for values in sides)
 
     @cached_property
     def by_difference(self) -> NDArray[np.int32]:
@@ -125,8 +124,8 @@ class Joined:
 
     def _right(self, values: NDArray[np.float64], rule: Rule) -> NDArray[np.bool_]:
         if rule.kind == "threshold" and self.labels is not None:
-            return np.asarray((values >= rule.threshold) == (self.labels == 1))
-        return np.asarray(values == (0.0 if rule.higher is False else 1.0))
+            return are_right(values, self.labels == 1, rule.threshold)
+        return are_right(values, rule.higher is not False)
 
     def places(
         self,
@@ -219,13 +218,13 @@ def _selected(side: Side, labelled: bool) -> tuple[str, list[Any]]:
         "SELECT file_row_number AS row, unit_id, attempt, "  # noqa: S608
         "CASE WHEN content_hash <> '' THEN hash(content_hash) ELSE 0 END AS content, "
         f"CASE WHEN {quoted(f'{side.column}.status')} = 'ok' THEN {column} END AS v{label} "
-        "FROM read_parquet(?, file_row_number = true) WHERE slice = ? AND scorer = ?"
+        "FROM read_parquet(?, file_row_number = true, hive_partitioning = false) WHERE slice = ? AND scorer = ?"
     )
     return sql, [pattern(side.table), side.slice, side.scorer]
 
 
 def _count(store: Store, side: Side) -> int:
-    sql = "SELECT count(*) FROM read_parquet(?) WHERE slice = ? AND scorer = ?"
+    sql = "SELECT count(*) FROM read_parquet(?, hive_partitioning = false) WHERE slice = ? AND scorer = ?"
     found = store.query(side.table, sql, [pattern(side.table), side.slice, side.scorer])
     return int(found[0][0])
 

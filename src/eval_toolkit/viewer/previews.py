@@ -79,7 +79,7 @@ def _by_key(
     path = shape.path.parent / table
     rows = store.query(
         path,
-        f"SELECT {key}, left({text}, {_CHARS + 1}) FROM read_parquet(?) "  # noqa: S608
+        f"SELECT {key}, left({text}, {_CHARS + 1}) FROM read_parquet(?, hive_partitioning = false) "  # noqa: S608
         f"WHERE {unit} IN ({', '.join('?' * len(units))})",
         [pattern(path), *units],
     )

@@ -33,7 +33,7 @@ _VALUES_AT_MOST = 200
 """Of a part with more values than this, none are listed to choose from."""
 _TEXT_AT_MOST = 400
 """Characters of a text that stand in a list."""
-_FROM = "read_parquet(?, file_row_number = true)"
+_FROM = "read_parquet(?, file_row_number = true, hive_partitioning = false)"
 _ASKED = frozenset({"unit_id", "prompt_hash", "prompt", "params", "response", "error"})
 _STATES = ("ok", "skipped", "error")
 _OK = "'ok'"
@@ -124,7 +124,8 @@ def shape_of(store: Store, path: Path) -> Shape:
         raise ArtifactError(f"{run.run_id}: the run was written without records")
     table = path / RECORDS
     there = store.columns_of(table)
-    columns = _known(described.get("columns"), there, ("", ".status", ".reason"))
+    known = _known(described.get("columns"), there, ("", ".status", ".reason"))
+    columns = {name: known[name] for name in known if not is_answer_code(name, known)}
     parts = _known(described.get("parts"), there, ("",))
     tables = {
         name: frozenset(store.columns_of(path / name))
@@ -134,7 +135,11 @@ def shape_of(store: Store, path: Path) -> Shape:
     inputs = run.inputs if INPUTS in tables else None
     return Shape(
         table,
-        store.query(table, "SELECT count(*) FROM read_parquet(?)", [pattern(table)])[0][0],
+        store.query(
+            table,
+            "SELECT count(*) FROM read_parquet(?, hive_partitioning = false)",
+            [pattern(table)],
+        )[0][0],
         columns,
         parts,
         {
@@ -164,7 +169,7 @@ def _values(store: Store, table: Path, stored: str) -> Sequence[str]:
     name = quoted(stored)
     found = store.query(
         table,
-        f"SELECT DISTINCT {name} FROM read_parquet(?) WHERE {name} IS NOT NULL "  # noqa: S608
+        f"SELECT DISTINCT {name} FROM read_parquet(?, hive_partitioning = false) WHERE {name} IS NOT NULL "  # noqa: S608
         f"LIMIT {_VALUES_AT_MOST + 1}",
         [pattern(table)],
     )
@@ -274,7 +279,7 @@ def _search(shape: Shape, q: str) -> tuple[str, list[Any]]:
         place = "CASE WHEN list_contains(?, slice) THEN slice ELSE ? END"
         found.append(
             f"({place} || chr(31) || unit_id) IN (SELECT slice || chr(31) || unit_id "  # noqa: S608
-            "FROM read_parquet(?) WHERE contains(lower(text), ?))"
+            "FROM read_parquet(?, hive_partitioning = false) WHERE contains(lower(text), ?))"
         )
         parameters += [list(shape.input_slices), shape.whole, pattern(folder / INPUTS), text]
     if shape.tables.get(RESPONSES, frozenset()) >= _ASKED:
@@ -284,8 +289,8 @@ def _search(shape: Shape, q: str) -> tuple[str, list[Any]]:
         if not q.isascii():  # escaped there, letter by letter, whatever its case
             answers.append(f"contains(lower({inside_json('response', '$.text')}), ?)")
         found.append(
-            "unit_id IN (SELECT unit_id FROM read_parquet(?) WHERE prompt_hash IN "  # noqa: S608
-            "(SELECT prompt_hash FROM read_parquet(?) WHERE contains(lower(prompt), ?) OR "
+            "unit_id IN (SELECT unit_id FROM read_parquet(?, hive_partitioning = false) WHERE prompt_hash IN "  # noqa: S608
+            "(SELECT prompt_hash FROM read_parquet(?, hive_partitioning = false) WHERE contains(lower(prompt), ?) OR "
             f"contains(lower(prompt), ?)) OR {' OR '.join(answers)})"
         )
         parameters += [asked, asked, text, escaped, escaped, escaped, text]
@@ -295,7 +300,7 @@ def _search(shape: Shape, q: str) -> tuple[str, list[Any]]:
             # Texts that are no plain ones are stored as JSON.
             inside = [f"contains(lower({column}), ?)" for column in columns[1:] for _ in range(2)]
             found.append(
-                f"unit_id IN (SELECT {columns[0]} FROM read_parquet(?) WHERE {' OR '.join(inside)})"  # noqa: S608
+                f"unit_id IN (SELECT {columns[0]} FROM read_parquet(?, hive_partitioning = false) WHERE {' OR '.join(inside)})"  # noqa: S608
             )
             parameters += [pattern(folder / name), *[text, escaped] * len(columns[1:])]
     return f"({' OR '.join(found)})", parameters

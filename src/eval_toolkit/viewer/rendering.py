@@ -80,5 +80,6 @@ def page(template: str, **context: Any) -> str:
     from eval_toolkit import __version__
 
     least: dict[str, Any] = {"version": __version__, "charts": False, "crumbs": [], "menu": []}
+    least["altered"] = []  # runs whose files are not what was written, and how
     made = environment().get_template(f"viewer/{template}").render(**{**least, **context})
     return made.encode("utf-8", "backslashreplace").decode()

@@ -44,11 +44,12 @@ def page_of(run: ListedRun, *, whole: bool = True) -> str:
     str
         HTML.
     """
-    altered = ""
+    altered = []
     try:
         opened = Run.open(run.path)
     except ArtifactError as error:
-        altered = str(error).replace(f"{run.path}/", "").removeprefix(f"{run.path}: ")
+        why = str(error).replace(f"{run.path}/", "").removeprefix(f"{run.path}: ")
+        altered = [(run.run_id, why)]
         opened = Run.open(run.path, verify=False)
     wanted = wanted_here()
     quick = not whole and (run.n_records or 0) > LARGE

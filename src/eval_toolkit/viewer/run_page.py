@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from eval_toolkit.viewer.listing import ListedRun
+from eval_toolkit.viewer.checking import written
 from eval_toolkit.viewer.live import followed
 from eval_toolkit.viewer.menus import run_menu
 from eval_toolkit.viewer.reporting import LARGE, file_of, made_apart, page_of
@@ -24,21 +24,16 @@ def show(request: "Request") -> "Response":
     run = viewer.run(request.path_params["key"])
     if run.state != "complete":
         return HTMLResponse(followed(viewer, run, run_menu(run, "Report")))
+    viewer.checks.of(run, wait_s=0)  # the list will know too
     large = (run.n_records or 0) > LARGE
     whole = not large or request.query_params.get("whole") == "1"
-    kept_as = ("run", run.key, whole, run.manifest_hash, _stamps(run))
+    kept_as = ("run", run.key, whole, run.manifest_hash, written(run.path))
     html = viewer.pages.get(kept_as)
     if html is None:
         apart = large and whole
         html = made_apart(viewer.runs.folder, run, "page") if apart else page_of(run, whole=whole)
         viewer.pages.keep(kept_as, html, len(html))
     return HTMLResponse(html)
-
-
-def _stamps(run: ListedRun) -> tuple[tuple[str, int, int], ...]:
-    """Return when each file of a run was last written: another time, another look at its hash."""
-    found = ((entry.name, entry.stat()) for entry in sorted(run.path.iterdir()) if entry.is_file())
-    return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in found)
 
 
 def download(request: "Request") -> "Response":

@@ -12,7 +12,7 @@ from eval_toolkit.viewer.listing import ListedRun
 from eval_toolkit.viewer.records import Filter, Record, records_at, records_of_unit
 from eval_toolkit.viewer.run_page import run_menu
 from eval_toolkit.viewer.state import NotFoundError, Viewer
-from eval_toolkit.viewer.unit import exchanges_of, input_of, talk_of
+from eval_toolkit.viewer.unit import exchanges_of, input_of, marked, reference_of, talk_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -42,9 +42,10 @@ def show(request: "Request") -> "Response":
     wanted, _ = read_filter(given, shape)
     opened = Run.open(run.path, verify=False)
     exchanges, n_exchanges = exchanges_of(viewer.store, shape, record)
+    reference = reference_of(viewer.store, opened, record)
     talk, broken = None, ""
     try:
-        talk = talk_of(viewer.store, shape, record)
+        talk = talk_of(viewer.store, opened, shape, record)
     except ArtifactError as error:
         broken = str(error)
     others = records_of_unit(viewer.store, shape, record.unit_id, (), at_most=_OTHERS_AT_MOST)
@@ -52,10 +53,12 @@ def show(request: "Request") -> "Response":
         "sample.html",
         title=record.unit_id or "(no id)",
         run=run,
+        altered=viewer.altered(run),
         record=record,
         groups=_groups(record),
         text=input_of(opened, shape, record),
-        asked=[one for one in exchanges if one.judge is None],
+        asked=marked([one for one in exchanges if one.judge is None], reference),
+        reference=None if reference is None else reference.text,
         verdicts=[one for one in exchanges if one.judge is not None],
         n_hidden=n_exchanges - len(exchanges),
         talk=talk,

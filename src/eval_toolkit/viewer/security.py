@@ -1,11 +1,15 @@
 """Who may look: this machine, under its own name, with the token that was printed."""
 
+import hashlib
+import html
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, TypeAlias
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, urlencode
 
-__all__ = ["CONTENT_POLICY", "HEADERS", "Guard", "new_token"]
+from eval_toolkit.errors import InvalidInputError
+
+__all__ = ["CONTENT_POLICY", "HEADERS", "Guard", "checked_token", "new_token", "session_of"]
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -26,6 +30,7 @@ HEADERS = {
     b"cache-control": b"no-store",
 }
 _METHODS = ("GET", "HEAD")
+_SIGNS_AT_LEAST = 16
 
 
 def new_token() -> str:
@@ -39,6 +44,40 @@ def new_token() -> str:
     return secrets.token_urlsafe(32)
 
 
+def checked_token(token: str) -> str:
+    """Return a token that is not too short to keep anybody out.
+
+    Raises
+    ------
+    InvalidInputError
+        If it has fewer than 16 characters.
+
+    Examples
+    --------
+    >>> checked_token("not-to-be-guessed")
+    'not-to-be-guessed'
+    """
+    if len(token) < _SIGNS_AT_LEAST:
+        raise InvalidInputError(
+            f"`token` has {len(token)} characters; it needs at least {_SIGNS_AT_LEAST}, or leave it "
+            "out for one that nobody can guess"
+        )
+    return token
+
+
+def session_of(token: str) -> str:
+    """Return what the cookie holds: made from the token, which it does not give away.
+
+    Browsers send the cookies of this host to every port of it.
+
+    Examples
+    --------
+    >>> len(session_of("not-to-be-guessed"))
+    64
+    """
+    return hashlib.sha256(b"session of " + token.encode()).hexdigest()
+
+
 class Guard:
     """Stands before the app: refuses who may not look, and adds the headers that keep pages apart.
 
@@ -47,7 +86,7 @@ class Guard:
     app : ASGI application
         What is guarded.
     token : str
-        What a browser has to show: once in the address, from then on as a cookie.
+        What a browser has to show once, in the address; from then on its cookie lets it in.
 
     Examples
     --------
@@ -58,6 +97,7 @@ class Guard:
     def __init__(self, app: Any, token: str) -> None:
         self.app = app
         self.token = token.encode()
+        self.session = session_of(token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it with one plain line."""
@@ -112,14 +152,19 @@ class Guard:
         """Set the cookie and send the browser to the address without the token."""
         rest = urlencode([pair for pair in _query(scope) if pair[0] != "token"], errors="replace")
         name = _cookie_name(scope)
-        cookie = f"{name}={quote(self.token.decode())}; Path=/; HttpOnly; SameSite=Strict"
+        cookie = f"{name}={self.session}; Path=/; HttpOnly; SameSite=Strict"
+        there = f"/{'?' + rest if rest else ''}"
+        # Not a redirect: where a file or another site led here, a browser would follow it without
+        # the cookie, which is for requests of our own pages.
+        body = f'<!doctype html><title>Viewer</title><a href="{html.escape(there)}">Open the viewer</a>\n'
         headers = [
-            (b"location", f"/{'?' + rest if rest else ''}".encode()),
+            (b"refresh", f"0; url={there}".encode()),
             (b"set-cookie", cookie.encode()),
-            (b"content-length", b"0"),
+            (b"content-type", b"text/html; charset=utf-8"),
+            (b"content-length", str(len(body)).encode()),
         ]
-        await send({"type": "http.response.start", "status": 303, "headers": headers})
-        await send({"type": "http.response.body", "body": b""})
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body.encode()})
 
     def _has_cookie(self, scope: Scope, headers: Mapping[bytes, list[bytes]]) -> bool:
         name = _cookie_name(scope).encode()
@@ -129,8 +174,7 @@ class Guard:
             for key, _, value in (part.partition(b"=") for part in line.split(b";"))
             if key.strip() == name
         ]
-        mine = quote(self.token.decode()).encode()
-        return any(secrets.compare_digest(value, mine) for value in shown)
+        return any(secrets.compare_digest(value, self.session.encode()) for value in shown)
 
 
 _NOT_LET_IN = (

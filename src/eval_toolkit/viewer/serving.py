@@ -1,11 +1,14 @@
 """Serving the viewer: on this machine's own address, until it is interrupted."""
 
 import contextlib
+import html
 import socket
+import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from eval_toolkit import _optional, _validate
 from eval_toolkit.errors import InvalidInputError
@@ -34,7 +37,7 @@ def serve(
     port : int, default 0
         On 127.0.0.1; 0 takes one that is free.
     token : str, optional
-        What browsers have to show; by default one that nobody can guess.
+        What browsers have to show, 16 characters or more; by default one that nobody can guess.
     open_browser : bool
         Open the address in the browser of this machine.
     started : callable, optional
@@ -45,7 +48,7 @@ def serve(
     ArtifactError
         If there is no such folder.
     InvalidInputError
-        If the port is taken or not allowed.
+        If the port is taken or not allowed, or the token too short.
     MissingExtraError
         If the extra ``view`` is not installed.
 
@@ -57,15 +60,14 @@ def serve(
     eval_toolkit.errors.ArtifactError: no-such-folder: no such folder
     """
     uvicorn = _optional.require("uvicorn", feature="the viewer", extra="view")
-    shown = token or new_token()
+    shown = new_token() if token is None else token
     app = create_app(runs_dir, token=shown)
     with contextlib.closing(_listening(_validate.integer(port, "port"))) as bound:
-        address = f"http://{ADDRESS}:{bound.getsockname()[1]}/?token={shown}"
+        address = f"http://{ADDRESS}:{bound.getsockname()[1]}/?token={quote(shown)}"
         if started is not None:
             started(address)
-        if open_browser:
-            _open(address)
-        _server(uvicorn, app).run(sockets=[bound])
+        with _opened(address) if open_browser else contextlib.nullcontext():
+            _server(uvicorn, app).run(sockets=[bound])
 
 
 def _listening(port: int) -> socket.socket:
@@ -102,7 +104,19 @@ def _server(uvicorn: Any, app: Any) -> Any:
     )
 
 
-def _open(address: str) -> None:
+@contextlib.contextmanager
+def _opened(address: str) -> Iterator[None]:
+    """Open an address in a browser by a file that only this user can read.
+
+    Everybody on the machine sees the arguments that a browser is started with.
+    """
     import webbrowser
 
-    threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
+    with tempfile.TemporaryDirectory(prefix="eval-toolkit-view-") as folder:  # of mode 0700
+        page = Path(folder) / "open.html"
+        page.write_text(
+            f'<!doctype html><meta http-equiv="refresh" content="0; url={html.escape(address)}">',
+            encoding="utf-8",
+        )
+        threading.Thread(target=webbrowser.open, args=[page.as_uri()], daemon=True).start()
+        yield

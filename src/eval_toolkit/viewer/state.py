@@ -3,13 +3,14 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.runs.folder import RECORDS
 from eval_toolkit.runs.progress import Position
+from eval_toolkit.viewer.checking import Checks
 from eval_toolkit.viewer.listing import ListedRun, RunList
 from eval_toolkit.viewer.pairs import Joined
 from eval_toolkit.viewer.records import Filter, Shape, fitting, shape_of
@@ -88,6 +89,8 @@ class Viewer:
     """The common records of two runs."""
     statistics: Statistics = field(default_factory=Statistics)
     """Of two runs."""
+    checks: Checks = field(default_factory=Checks)
+    """Whether files are what was written."""
     positions: Kept[Position] = field(default_factory=lambda: Kept(64, 64))
     """How far the journals of runs under way were read."""
 
@@ -98,6 +101,21 @@ class Viewer:
         return cls(
             runs, Store(runs.folder), Kept(32, 48 << 20), Kept(64, 64), Kept(64, _ORDERS_BYTES)
         )
+
+    def listed(self) -> list[ListedRun]:
+        """Return the runs there are, with what is known of their files."""
+        return [
+            replace(run, altered=run.altered or self.checks.known(run)) for run in self.runs.runs()
+        ]
+
+    def altered(self, *runs: ListedRun) -> list[tuple[str, str]]:
+        """Return which of some runs are not what was written, and how; pages about them say so."""
+        found = {
+            run.key: (run.run_id, run.altered or self.checks.of(run))
+            for run in runs
+            if run.state == "complete"
+        }
+        return [one for one in found.values() if one[1]]
 
     def run(self, key: str) -> ListedRun:
         """Return the run that an address names."""

@@ -99,7 +99,7 @@ class Store:
 
     def columns_of(self, path: Path) -> dict[str, str]:
         """Return the columns of a table and their types."""
-        found = self.query(path, "DESCRIBE SELECT * FROM read_parquet(?)", [pattern(path)])
+        found = self.query(path, "DESCRIBE SELECT * FROM read_parquet(?, hive_partitioning = false)", [pattern(path)])
         return {str(row[0]): str(row[1]) for row in found}
 
     @contextlib.contextmanager

@@ -2,11 +2,14 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from eval_toolkit.errors import ArtifactError
+from eval_toolkit.graders.choices import softmax
 from eval_toolkit.judges.asking import judge_of
+from eval_toolkit.report.conversation_cards import Scoring, scores_of
 from eval_toolkit.report.words import number
 from eval_toolkit.responses import RawLoglikelihood
 from eval_toolkit.rollouts.conversations import Conversation
@@ -16,10 +19,22 @@ from eval_toolkit.runner.jobs import Outcome
 from eval_toolkit.runner.stored import COLUMNS, read_outcomes
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.inputs import INPUTS
+from eval_toolkit.tasks.joining import PART
+from eval_toolkit.tasks.references import REFERENCES, Reference, is_stored, read_reference
 from eval_toolkit.viewer.records import RESPONSES, TURNS, Record, Shape
 from eval_toolkit.viewer.store import Store, pattern
 
-__all__ = ["Choice", "Exchange", "Talk", "Turn", "exchanges_of", "input_of", "talk_of"]
+__all__ = [
+    "Choice",
+    "Exchange",
+    "Talk",
+    "Turn",
+    "exchanges_of",
+    "input_of",
+    "marked",
+    "reference_of",
+    "talk_of",
+]
 
 _EXCHANGES_AT_MOST = 100
 _TURNS_AT_MOST = 500
@@ -36,6 +51,8 @@ class Choice:
     share: float
     """Of the likelihood of all choices, from 0 to 1."""
     best: bool
+    right: bool = False
+    """Whether it is known to be right."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +66,8 @@ class Exchange:
     """Role and text, where the prompt is a conversation."""
     text: str | None = None
     choices: Sequence[Choice] = ()
+    n_choices: int = 0
+    """Texts that it asked about, also where it failed."""
     error: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
 
@@ -70,7 +89,10 @@ class Turn:
     echo: bool
     status: str
     reason: str
-    scores: Sequence[tuple[str, float]]
+    refuses: bool
+    probe_scores: Sequence[Mapping[str, Any]]
+    """As the report shows them: name, value, and whether it is the one that decides."""
+    scores: Sequence[Mapping[str, Any]]
     unscored: Sequence[tuple[str, str]]
 
 
@@ -83,6 +105,8 @@ class Talk:
     n_turns: int
     n_paths: int
     first_failure: int | None
+    rule: str = ""
+    """What makes the target fail."""
 
 
 def input_of(run: Run, shape: Shape, record: Record) -> str | None:
@@ -90,6 +114,49 @@ def input_of(run: Run, shape: Shape, record: Record) -> str | None:
     if INPUTS not in shape.tables or run.inputs is None:
         return None
     return run.inputs.text_of(record.slice, record.unit_id)
+
+
+def reference_of(store: Store, run: Run, record: Record) -> Reference | None:
+    """Return what was right about a unit, or None where the run was stored without."""
+    if not is_stored(run):
+        return None
+    path = run.path / REFERENCES
+    try:
+        rows = store.query(
+            path,
+            "SELECT reference, correct FROM read_parquet(?, hive_partitioning = false) WHERE unit_id = ? LIMIT 1",
+            [pattern(path), record.unit_id],
+        )
+    except ArtifactError:  # what was asked and answered is there all the same
+        return None
+    return read_reference(*rows[0]) if rows else None
+
+
+def marked(asked: Sequence[Exchange], reference: Reference | None) -> list[Exchange]:
+    """Return requests with the right choices marked; those of several requests count on."""
+    right = None if reference is None else reference.correct
+    if not right or sum(one.n_choices for one in asked) < 2:
+        return list(asked)
+    begins: dict[int, int] = {}
+    before = 0
+    for at in sorted(range(len(asked)), key=lambda at: _part(asked[at].step)):
+        begins[at] = before
+        before += asked[at].n_choices
+    return [
+        replace(
+            one,
+            choices=[
+                replace(choice, right=begins[at] + place in right)
+                for place, choice in enumerate(one.choices)
+            ],
+        )
+        for at, one in enumerate(asked)
+    ]
+
+
+def _part(step: str) -> int:
+    number = step.removeprefix(PART)
+    return int(number) if number.isdecimal() else 0
 
 
 # --- requests and answers -------------------------------------------------------------------------
@@ -112,7 +179,7 @@ def exchanges_of(store: Store, shape: Shape, record: Record) -> tuple[list[Excha
     path = shape.path.parent / RESPONSES
     rows = store.query(
         path,
-        f"SELECT {', '.join(COLUMNS)} FROM read_parquet(?, file_row_number = true) "  # noqa: S608
+        f"SELECT {', '.join(COLUMNS)} FROM read_parquet(?, file_row_number = true, hive_partitioning = false) "  # noqa: S608
         "WHERE unit_id = ? AND attempt = ? ORDER BY file_row_number",
         [pattern(path), record.unit_id, record.attempt],
     )
@@ -132,7 +199,7 @@ def _prompts(store: Store, shape: Shape, rows: Sequence[Mapping[str, Any]]) -> d
     path = shape.path.parent / RESPONSES
     found = store.query(
         path,
-        "SELECT prompt_hash, prompt FROM read_parquet(?) WHERE prompt <> '' "  # noqa: S608
+        "SELECT prompt_hash, prompt FROM read_parquet(?, hive_partitioning = false) WHERE prompt <> '' "  # noqa: S608
         f"AND prompt_hash IN ({', '.join('?' * len(hashes))})",
         [pattern(path), *hashes],
     )
@@ -153,6 +220,7 @@ def _exchange(row: Mapping[str, Any]) -> Exchange:
         prompt=str(prompt) if is_text else "",
         messages=() if is_text else [(str(one.role), one.content) for one in _messages(prompt)],
         **_answer(outcome),
+        n_choices=len(getattr(outcome.job.request, "continuations", ())),
         facts=_facts(outcome),
     )
 
@@ -174,15 +242,10 @@ def _answer(outcome: Outcome) -> dict[str, Any]:
 
 def _choices(response: RawLoglikelihood) -> list[Choice]:
     numbers = [float(one) for one in response.loglikelihoods]
-    finite = [one for one in numbers if math.isfinite(one)]
-    top = max(finite, default=0.0)
-    shares = [math.exp(one - top) if math.isfinite(one) else 0.0 for one in numbers]
-    total = sum(shares) or 1.0
+    top = max(numbers, default=-math.inf)
     return [
-        Choice(
-            text, one if math.isfinite(one) else None, share / total, bool(finite) and one == top
-        )
-        for text, one, share in zip(response.choices, numbers, shares, strict=False)
+        Choice(text, one, share, one == top) if math.isfinite(one) else Choice(text, None, 0.0, False)
+        for text, one, share in zip(response.choices, numbers, softmax(numbers), strict=False)
     ]
 
 
@@ -202,20 +265,22 @@ def _facts(outcome: Outcome) -> dict[str, str]:
         }
     params = outcome.job.request.to_dict()
     for name in ("temperature", "top_p", "max_tokens", "seed", "stop"):
-        told[name.replace("_", " ")] = params.get(name) or None
-    return {name: str(value) for name, value in told.items() if value is not None}
+        told[name.replace("_", " ")] = params.get(name)
+    return {name: str(value) for name, value in told.items() if value not in (None, [])}
 
 
 # --- conversations --------------------------------------------------------------------------------
 
 
-def talk_of(store: Store, shape: Shape, record: Record) -> Talk | None:
+def talk_of(store: Store, run: Run, shape: Shape, record: Record) -> Talk | None:
     """Return the rollout of a record, or None where the run is of another kind.
 
     Parameters
     ----------
     store : Store
         Over the folder of runs.
+    run : Run
+        Whose configuration says which scores are bad.
     shape : Shape
         Of the run.
     record : Record
@@ -231,7 +296,7 @@ def talk_of(store: Store, shape: Shape, record: Record) -> Talk | None:
     path = shape.path.parent / TURNS
     rows = store.query(
         path,
-        f"SELECT {', '.join(TURN_COLUMNS)} FROM read_parquet(?, file_row_number = true) "  # noqa: S608
+        f"SELECT {', '.join(TURN_COLUMNS)} FROM read_parquet(?, file_row_number = true, hive_partitioning = false) "  # noqa: S608
         "WHERE unit_id = ? AND attempt = ? ORDER BY file_row_number",
         [pattern(path), record.unit_id, record.attempt],
     )
@@ -248,7 +313,8 @@ def talk_of(store: Store, shape: Shape, record: Record) -> Talk | None:
         return None
     graph = graphs[0]
     context: object = graph.context
-    turns = [turn for turn, _ in zip(_turns(graph), range(_TURNS_AT_MOST), strict=False)]
+    scoring = Scoring.of(run.manifest.get("config") or {})
+    turns = list(islice(_turns(graph, scoring), _TURNS_AT_MOST))
     nodes = list(graph.nodes())
     return Talk(
         prompt=context.goal if isinstance(context, Conversation) else str(context),
@@ -256,15 +322,16 @@ def talk_of(store: Store, shape: Shape, record: Record) -> Talk | None:
         n_turns=len(nodes),
         n_paths=sum(node.is_leaf for node in nodes),
         first_failure=min((node.depth for node in nodes if node.event), default=None),
+        rule=scoring.rule,
     )
 
 
-def _turns(graph: Graph[str, str]) -> Iterator[Turn]:
+def _turns(graph: Graph[str, str], scoring: Scoring) -> Iterator[Turn]:
     """Yield turns in the order they are read: a branch to its end, then the next."""
     waiting = _placed(graph.children, 0)
     while waiting:
         node, level, branch = waiting.pop()
-        yield _turn(node, level, branch)
+        yield _turn(node, scoring, level, branch)
         waiting += _placed(node.children, level)
 
 
@@ -278,7 +345,8 @@ def _placed(nodes: Sequence[Node[str, str]], level: int) -> list[tuple[Node[str,
     ][::-1]
 
 
-def _turn(node: Node[str, str], level: int, branch: str) -> Turn:
+def _turn(node: Node[str, str], scoring: Scoring, level: int, branch: str) -> Turn:
+    probe_scores, scores = scores_of(node, scoring)
     return Turn(
         id=node.id,
         depth=node.depth,
@@ -291,6 +359,8 @@ def _turn(node: Node[str, str], level: int, branch: str) -> Turn:
         echo=bool(node.echo),
         status=node.status,
         reason=node.reason,
-        scores=[(name, value) for name, value in node.scores.items() if "/" not in name],
+        refuses=scoring.refuses(node.scores),
+        probe_scores=probe_scores,
+        scores=scores,
         unscored=list(node.unscored.items()),
     )

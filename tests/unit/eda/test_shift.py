@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -177,6 +178,39 @@ def test_draws_do_not_depend_on_the_block(n, monkeypatch):
     assert whole.ci.n_resamples == n
     monkeypatch.setattr(discrepancy, "_BLOCK", 10_000)
     assert maximum_mean_discrepancy(a, b, n_permutations=n).p_value == whole.p_value
+
+
+@pytest.mark.parametrize(("width", "kernel_apart"), [(1e-300, 0.0), (1e-160, 0.0), (1e300, 1.0)])
+def test_extreme_bandwidths_have_their_limits(width, kernel_apart):
+    # Equal rows have the kernel 1 at any width; others tend to 0 or 1. Both sides have one such
+    # pair of six, and 6 of the 16 pairs across are equal.
+    x = [[0.0], [0.0], [1.0], [2.0]]
+    found = maximum_mean_discrepancy(x, x, bandwidth=width, n_permutations=9)
+    within, across = ((1 + 5 * kernel_apart) / 6, (6 + 10 * kernel_apart) / 16)
+    assert found.mmd_squared == pytest.approx(2 * within - 2 * across, abs=1e-12)
+    assert found.p_value == 1.0
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e-170, 1e99])
+def test_units_do_not_matter(factor):
+    a, b = drawn(5, 20, 15, shift=0.5)
+    plain, scaled = (maximum_mean_discrepancy(a * f, b * f, n_permutations=50) for f in (1, factor))
+    assert scaled.bandwidth == pytest.approx(plain.bandwidth * factor)
+    assert scaled.mmd_squared == pytest.approx(plain.mmd_squared, abs=1e-12)
+    assert scaled.p_value == plain.p_value
+    purities = [knn_purity(a * f, b * f, k=3).purity for f in (1, factor)]
+    assert purities[0] == pytest.approx(purities[1])
+
+
+def test_one_matrix_of_all_pairs_is_held():
+    a, b = np.random.default_rng(0).normal(size=(2, 750, 3))
+    tracemalloc.start()
+    try:
+        maximum_mean_discrepancy(a, b, bandwidth=1.0, n_permutations=0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * 1500**2 * 8
 
 
 def test_resamples_pair_no_row_with_its_copies():

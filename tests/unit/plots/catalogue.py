@@ -11,6 +11,7 @@ from eval_toolkit.scorecards import MetricResult
 
 Y = np.tile([0, 0, 1], 40)
 SCORE = (np.arange(120) * 37 % 120) / 150 + 0.2 * Y
+ROC_BAND, PR_BAND = (band(Y, SCORE, n_resamples=40) for band in (roc_band, pr_band))
 
 
 def forest_cells(names: Sequence[str], reason: str) -> dict[str, Any]:
@@ -29,7 +30,7 @@ CHARTS: dict[str, Callable[[Sequence[str]], plots.Chart]] = {
         label=t[0],
         threshold=0.5,
         baseline_curve=metrics.roc_curve(Y, -SCORE),
-        band=roc_band(Y, SCORE, n_resamples=40),
+        band=ROC_BAND,
         title=t[1],
     ),
     "pr": lambda t: plots.plot_pr_curve(
@@ -38,7 +39,7 @@ CHARTS: dict[str, Callable[[Sequence[str]], plots.Chart]] = {
         label=t[0],
         threshold=0.5,
         baseline_curve=metrics.pr_curve(Y, -SCORE),
-        band=pr_band(Y, SCORE, n_resamples=40),
+        band=PR_BAND,
         title=t[1],
     ),
     "thresholds": lambda t: plots.plot_threshold_curves(Y, SCORE, threshold=0.5, title=t[0]),

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.unit.plots.catalogue import SCORE, Y, rows
 
 from eval_toolkit import metrics, plots
-from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference import roc_band
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
+from eval_toolkit.inference import pr_band, roc_band
 
 FEW = [0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]
 
@@ -34,7 +34,7 @@ def test_roc_curve_goes_through_every_corner() -> None:
 
 
 @given(binary)
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_area_under_what_is_drawn_is_the_metric(pairs: list[tuple[bool, int]]) -> None:
     y, score = zip(*pairs, strict=True)
     for plot, metric in (
@@ -97,6 +97,48 @@ def test_baseline_as_curve_and_as_pair_is_the_same_line(plot: Any) -> None:
     assert a["data"] == b["data"]  # named by a hash of the rows
 
 
+def test_baseline_may_be_one_array() -> None:
+    pair = [[0.0, 0.5, 1.0], [0.0, 0.9, 1.0]]
+    by_array = plots.plot_roc_curve(*FEW, baseline_curve=np.array(pair))
+    assert by_array.to_dict() == plots.plot_roc_curve(*FEW, baseline_curve=pair).to_dict()
+    with pytest.raises(InvalidTypeError, match="baseline_curve"):
+        plots.plot_roc_curve(*FEW, baseline_curve=np.array([pair[0]]))
+
+
+def rate_lines(scores: Any, labels: Any = (0, 0, 1, 1)) -> list[np.ndarray]:
+    """Return the corners of precision, recall and false positive rate."""
+    spec = plots.plot_threshold_curves(labels, scores).to_dict()
+    lines = [layer for layer in spec["layer"] if layer["mark"]["type"] == "line"]
+    return [
+        np.array([(row["x"], row["y"]) for row in spec["datasets"][line["data"]["name"]]])
+        for line in lines
+    ]
+
+
+def test_rates_of_probabilities_are_drawn_from_0_to_1() -> None:
+    """At 0 all rows are positive; above the highest score none is, and there is no precision."""
+    precision, recall, alarms = rate_lines([0.2, 0.4, 0.35, 0.8])
+    assert precision[[0, -1]].tolist() == [[0.0, 0.5], [0.8, 1.0]]
+    assert recall[[0, -1]].tolist() == alarms[[0, -1]].tolist() == [[0.0, 1.0], [1.0, 0.0]]
+    assert rate_lines([-1.0, 0.4, 0.35, 0.8])[1][[0, -1], 0].tolist() == [-1.0, 0.8]
+
+
+def test_scores_far_from_zero_keep_their_places() -> None:
+    """Sums of log-likelihoods: what is drawn is within 1/10 000 of the axis of what is given."""
+    scores = -100_000 + np.array([0.123456, 0.7, 1.4, 2.9])
+    for line in rate_lines(scores):
+        assert np.abs(line[:, 0][:, None] - scores).min(axis=1).max() < 3e-4
+        assert len(np.unique(line[:, 0])) > 2
+
+
+def test_small_thresholds_can_be_read() -> None:
+    spec = plots.plot_threshold_curves([0, 1, 0, 1], [0.0001, 0.0002, 0.0003, 0.0004]).to_dict()
+    tips = [
+        layer["encoding"]["tooltip"] for layer in spec["layer"] if layer["mark"]["type"] == "point"
+    ]
+    assert {one["format"] for tip in tips for one in tip if one["title"] == "Threshold"} == {".6~g"}
+
+
 def test_band_is_shaded_where_it_was_computed() -> None:
     band = roc_band(Y, SCORE, n_resamples=50, grid=[0.1, 0.5, 0.9])
     chart = plots.plot_roc_curve(Y, SCORE, band=band)
@@ -156,3 +198,15 @@ def test_unusable_data_are_refused(plot: Any) -> None:
 def test_wrong_types_are_type_errors(plot: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         plot(*FEW, **options)
+
+
+def test_a_band_must_be_of_this_curve() -> None:
+    y, s = [0, 1] * 30, [0.02 * i + 0.3 * (i % 2) for i in range(60)]
+    with pytest.raises(
+        InvalidInputError, match="`band` is of a pr curve of 60 rows; this is a roc"
+    ):
+        plots.plot_roc_curve(y, s, band=pr_band(y, s, n_resamples=20))
+    with pytest.raises(
+        InvalidInputError, match="of a pr curve of 60 rows; this is a pr curve of 40"
+    ):
+        plots.plot_pr_curve(y[:40], s[:40], band=pr_band(y, s, n_resamples=20))

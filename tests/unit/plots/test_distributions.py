@@ -79,8 +79,27 @@ class TestHistograms:
         with pytest.raises(error, match="scores"):
             plots.plot_score_histograms(scores)
 
+    @pytest.mark.parametrize(
+        "scores", [[2.0, np.nextafter(2.0, 3.0)], [1e20, 1e20], [-1e5, -1e5 + 1.0]]
+    )
+    def test_scores_that_are_near_each_other_have_bins(self, scores: list[float]) -> None:
+        with np.errstate(all="raise"):
+            chart = plots.plot_score_histograms({"a": scores}, density=False)
+        corners = rows(chart, "x", "y", "series", "n")
+        assert sum(row["y"] for row in corners) == 2 * len(scores)
+        assert len({row["x"] for row in corners}) == 31
+
+    def test_scores_that_are_too_far_apart_are_refused(self) -> None:
+        with pytest.raises(InvalidInputError, match=r"`scores` goes from -1e.308 to 1e.308"):
+            plots.plot_score_histograms({"a": [-1e308, 1e308]})
+
 
 class TestBootstrapDistribution:
+    def test_bars_far_from_zero_have_a_width(self) -> None:
+        draws = 1e6 + np.random.default_rng(0).normal(size=500)
+        chart = plots.plot_bootstrap_distribution(draws, ci_low=1e6 - 2, ci_high=1e6 + 2)
+        assert all(row["x"] < row["x2"] for row in rows(chart, "x", "x2", "y"))
+
     def test_every_draw_is_counted_once(self) -> None:
         draws = np.random.default_rng(0).normal(size=777)
         chart = plots.plot_bootstrap_distribution(draws, ci_low=-2, ci_high=2, bins=13)

@@ -101,6 +101,39 @@ def test_differences_that_hold_zero_are_hollow() -> None:
     assert hollow == [{"none", "touching"}]
 
 
+def test_a_difference_without_an_interval_is_not_a_clear_one() -> None:
+    spec = plots.plot_differences({"a": 0.02, "b": -0.01}).to_dict()
+    points = [layer["mark"]["color"] for layer in spec["layer"] if layer["mark"]["type"] == "point"]
+    assert points == [plots.NEUTRALS["paper"]]
+
+
+def test_both_p_values_are_named_for_what_they_are() -> None:
+    cell = {"value": 0.1, "ci_low": 0.05, "ci_high": 0.2, "p_value": 0.02, "p_adjusted": 0.06}
+
+    def tips(given: dict[str, Any]) -> set[tuple[str, str]]:
+        spec = plots.plot_differences({"a": given}).to_dict()
+        return {
+            (node["field"], node["title"]) for node in nodes(spec) if node.get("format") == ".3~g"
+        }
+
+    assert tips(cell) == {("p", "p"), ("p_adjusted", "p (corrected)")}
+    assert tips(cell | {"p_adjusted": 0.02}) == {("p", "p")}
+    (row,) = estimates({"a": cell}, "values")
+    assert (row.p_value, row.p_adjusted) == (0.02, 0.06)
+
+
+def test_an_end_that_is_alone_is_told() -> None:
+    said = plots.plot_forest({"a": {"value": 0.5, "ci_low": 0.4}}).to_dict()["description"]
+    assert said == "Value by slice. a: 0.500 [0.400, ?]."
+
+
+def test_results_may_lie_outside_of_their_interval_and_triples_not() -> None:
+    (row,) = estimates({"a": {"value": 0.5, "ci_low": 0.6, "ci_high": 0.7}}, "values")
+    assert (row.value, row.low) == (0.5, 0.6)
+    with pytest.raises(InvalidInputError, match=r"0\.5 outside of \[0\.6, 0\.7\]"):
+        plots.plot_forest({"a": (0.5, 0.6, 0.7)})
+
+
 @pytest.mark.parametrize("values", [{"a": 0.4}, {"a": -0.4, "b": 0.1}, {"a": 0.0}])
 def test_bars_begin_at_zero(values: dict[str, float]) -> None:
     spec = plots.plot_metric_bars(values).to_dict()

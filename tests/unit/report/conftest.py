@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from tests import report_asked_runs
-from tests.report_runs import Page, made_run
+from tests.report_runs import Page, made_run, scored_twice
 
 from eval_toolkit.leakage import ExactDuplicateCheck
 from eval_toolkit.report.sections import Section
@@ -30,6 +30,12 @@ def dropped_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return made_run(
         tmp_path_factory.mktemp("rows"), "dropped", leakage_checks=checks, on_leakage="drop"
     )
+
+
+@pytest.fixture(scope="session")
+def twice_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Out-of-fold scores of 60 rows, each once for two seeds."""
+    return scored_twice(tmp_path_factory.mktemp("rows"))
 
 
 @pytest.fixture(scope="session")

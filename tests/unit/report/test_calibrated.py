@@ -4,10 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from sklearn.calibration import calibration_curve
 from tests.report_runs import plain, written_rows
 
+from eval_toolkit.inference import clustered_rate
 from eval_toolkit.metrics import expected_calibration_error
 from eval_toolkit.report import calibrated
 from eval_toolkit.report.scored import scored_of
@@ -23,6 +25,31 @@ def test_bins_are_those_of_scikit_learn(rows_run: Run) -> None:
         assert [row[3] for row in part["table"].rows] == [f"{share:.3f}" for share in positive]
         assert [row[2] for row in part["table"].rows] == [f"{mean:.3f}" for mean in predicted]
         assert sum(int(row[1]) for row in part["table"].rows) == len(one.labels)
+
+
+def test_rows_of_one_group_do_not_count_as_independent(rows_run: Run, twice_run: Run) -> None:
+    """Intervals are `clustered_rate` of the rows of a bin: by author, by row where seeds repeat it."""
+    for run in (rows_run, twice_run):
+        section = calibrated.build(run, Wanted())
+        assert section is not None
+        assert "rows of one group" in section.data["figures"][0].caption
+        one = scored_of(run)[0]
+        assert one.groups is not None
+        bins = np.minimum((one.scores * 10).astype(int), 9)
+        told = {row[0]: row[4] for row in section.data["figures"][0].table.rows}
+        narrower = 0
+        for at in range(10):
+            inside = bins == at
+            if inside.any():
+                hits, groups = one.labels[inside] == 1, one.groups[inside]
+                rate = clustered_rate(hits, groups)
+                assert told[f"{at / 10:.2f} to {at / 10 + 0.1:.2f}"] == (
+                    f"[{rate.low:.3f}, {rate.high:.3f}]"
+                )
+                plain_rate = clustered_rate(hits, None)
+                narrower += plain_rate.high - plain_rate.low < rate.high - rate.low
+        assert narrower > 5
+    assert "a row counts once for every seed: 120 here are 60 different ones" in section.notes[0]
 
 
 def test_cells_of_the_run_stand_beside_it(rows_run: Run, shown: Callable[[Section], Any]) -> None:

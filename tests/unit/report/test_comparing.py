@@ -55,3 +55,11 @@ def test_the_slice_is_named_where_it_is_not_everything() -> None:
 @pytest.mark.parametrize("cells", [[], [cell(status="skipped", reason="one class")]])
 def test_nothing_to_compare(cells: list[RunDifference]) -> None:
     assert answer(cells) == "A and B could not be compared"
+
+
+def test_a_small_difference_is_not_nothing() -> None:
+    small = cell(delta=-3.1e-6, low=-1.6e-5, high=9.5e-6)
+    assert answer([small]).endswith("B - A = -0.000003 [-0.000016, +0.000010]")
+    assert answer([cell(delta=-4e-4, low=-7e-4, high=-1e-4)]).startswith(
+        "A beats B by 0.00040 [0.00010, 0.00070]"
+    )

@@ -10,7 +10,8 @@ from eval_toolkit.report import curves
 from eval_toolkit.report.scored import scored_of
 from eval_toolkit.report.sections import Wanted
 from eval_toolkit.report.writing import report_html
-from eval_toolkit.runs import Run
+from eval_toolkit.runs import Run, write_run
+from eval_toolkit.scorecards import Records
 
 
 def test_every_scorer_has_its_curves(rows_run: Run) -> None:
@@ -73,3 +74,34 @@ def test_a_large_run_is_a_small_page(tmp_path: Path) -> None:
     run = written_rows(tmp_path, labels.tolist(), scores.tolist())
     page = report_html(run, wanted=Wanted(n_resamples=20))
     assert 900_000 < len(page.encode()) < 3_000_000
+
+
+def test_the_grey_curve_is_of_the_same_rows(tmp_path: Path) -> None:
+    """Slices a (one class only), b and c, two scorers: on b and c the second has the first in grey."""
+    rng = np.random.default_rng(0)
+    records, results = {}, {}
+    for name in "abc":
+        labels = [1] * 12 if name == "a" else [0, 1] * 6
+        results[name] = {"n": 12, "by_scorer": {"P": {}, "Q": {}}}
+        for scorer in "PQ":
+            records[name, scorer] = Records.from_columns(
+                {"label": labels, "score": rng.random(12)},
+                unit_id=[f"{name}{i}" for i in range(12)],
+            )
+    config = {"threshold_slice": "b"}
+    held = {"schema_version": "v1", "run_id": "r", "config": config, "by_slice": results}
+    run = write_run(tmp_path / "r", results=held, manifest={"run_id": "r"}, records=records)
+    section = curves.build(run, WANTED)
+    assert section is not None
+    grey = [
+        (figure.title, figure.caption.partition("In grey: ")[2])
+        for figure in section.data["figures"]
+        if figure.title.startswith("ROC")
+    ]
+    # Rows that thresholds were chosen on come last.
+    assert grey == [
+        ("ROC: P on c", ""),
+        ("ROC: Q on c", "P on c."),
+        ("ROC: P on b", ""),
+        ("ROC: Q on b", "P on b."),
+    ]

@@ -82,6 +82,43 @@ class TestRows:
         assert rows_run.inputs is not None
         assert row["text"] == rows_run.inputs.text_of("test", row["unit"])
 
+    def test_thresholds_are_named_where_they_decide(self, tmp_path: Path) -> None:
+        """At 0.5 they agree on the last row; at thresholds of their own they do not."""
+        labels, scores = [0, 1] * 10, [0.2, 0.7] * 10
+        pair = [[*scores[:-1], 0.6], [*scores[:-1], 0.8]]
+        stored = [
+            {"thresholds": {"model": {"threshold": at, "criterion": "given"}}} for at in (0.65, 0.5)
+        ]
+
+        def told(*configs: dict[str, Any]) -> list[str]:
+            runs = [
+                written_rows(tmp_path / f"{len(configs)}{name}", labels, own, config=config)
+                for name, own, config in zip("ab", pair, (*configs, {}, {}), strict=False)
+            ]
+            (section,) = sections(*runs)
+            return [listed["said"] for listed in section.data["lists"]]
+
+        assert told(*stored) == [
+            f"{n} of 20 units, at a threshold of 0.65 for rows (run 1) and 0.5 for rows (run 2): "
+            "some may part by the threshold alone."
+            for n in (0, 1)
+        ]
+        # A threshold that one run alone holds is no way to tell them apart.
+        assert told(stored[0]) == ["0 of 20 units, at a threshold of 0.5."] * 2
+
+    def test_what_one_run_was_not_asked_for_is_said_once(self, tmp_path: Path) -> None:
+        labels, scores = [0, 1] * 20, [0.2, 0.7] * 20
+        cell = {"value": 0.9, "status": "ok"}
+        names = [f"op_{name}_at_max_f1_fitted_on_val" for name in ("f1", "precision", "recall")]
+        a = written_rows(
+            tmp_path / "a", labels, scores, cells={"roc_auc": cell} | dict.fromkeys(names, cell)
+        )
+        b = written_rows(tmp_path / "b", labels, scores, cells={"roc_auc": cell})
+        (section,) = sections(a, b)
+        assert [said for said in section.data["remarks"] if said.startswith("op_")] == [
+            f"{'; '.join(f'{name}, all' for name in names)}: B was not measured at this threshold"
+        ]
+
     def test_charts_are_around_zero(self, rows_run: Run, other_run: Run) -> None:
         (section,) = sections(rows_run, other_run, wanted=WANTED)
         (figure,) = section.data["figures"]

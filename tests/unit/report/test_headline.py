@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.report_asked_runs import SCORER, SEEDS, rollout_run, stopped_run
 from tests.report_runs import WANTED, Page, plain, written_rows
+from tests.report_runs import stored_cells as stored
 
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.report import headline
@@ -64,6 +65,11 @@ class TestRollouts:
         assert data["said"].startswith("The target failed in 0.571 [")
         assert data["said"].endswith("of conversations")
         assert data["how"].startswith("It fails where words ≥ 0.5, tester static, target target")
+
+    def test_what_broke_has_one_name(self, rollout_run: Run, shown: Shown) -> None:
+        header = [plain(one["text"]) for one in shown(section_of(rollout_run)).all("th")]
+        assert "broke" in header
+        assert "failed" not in header
 
     def test_missing_outcomes_have_bounds(self, rollout_run: Run) -> None:
         # 1 of 8 broke: it may have failed (5 of 8) or not (4 of 8).
@@ -182,6 +188,31 @@ class TestRows:
         )
         assert [one["text"] for one in page.all("span", class_="status-skipped")] == ["skipped"]
         assert any("brier: an exception" in note for note in section.notes)
+
+    @pytest.mark.parametrize("order", [("broken", "bad", "good"), ("good", "bad", "broken")])
+    def test_a_broken_scorer_stands_beside_the_answer(
+        self, tmp_path: Path, order: tuple[str, ...], shown: Shown
+    ) -> None:
+        raised = {
+            "error": "RuntimeError: boom",
+            "error_state": {"value": None, "status": "error", "reason": "RuntimeError: boom"},
+        }
+        cells = {"broken": raised, "bad": {"pr_auc": 0.5}, "good": {"pr_auc": 0.7}}
+        by_scorer = {name: cells[name] for name in order}
+        run = stored(tmp_path, {"val": by_scorer, "test": by_scorer})
+        section = section_of(run)
+        assert section.data["said"] == "pr_auc on test: good 0.700, bad 0.500"
+        assert section.data["how"].startswith("good on test")
+        assert section.notes == ["broken: an exception, not a result; look into it"]
+        page = shown(section)
+        assert "bug" in page.all("div", class_="answer")[0]["class"]
+        (told,) = [plain(li["text"]) for li in page.all("li") if "boom" in li["text"]]
+        assert told == "broken: error RuntimeError: boom"
+        assert "error_state" not in page.all("table")[0]["text"]
+
+    def test_nothing_but_a_broken_scorer(self, tmp_path: Path) -> None:
+        run = stored(tmp_path, {"all": {"m": {"error": "KeyError: 'x'"}}})
+        assert section_of(run).data["said"] == "m: error, KeyError: 'x'"
 
     def test_no_results_no_headline(self, tmp_path: Path) -> None:
         from eval_toolkit.runs import write_run

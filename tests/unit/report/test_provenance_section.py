@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +38,27 @@ def test_a_run_of_the_command_line_says_how_to_run_it_again(
     data = tmp_path / "my rows.csv"
     rows = "".join(f"r{n},{n % 2},{n / 20}\n" for n in range(20))
     data.write_text(f"id,label,score\n{rows}")
-    args = ["score", str(data), "--metric", "roc_auc", "--save", str(tmp_path / "run")]
+    other = tmp_path / "dev.csv"
+    other.write_text(f"id,label,score\n{rows.replace('r', 'd')}")
+    args = ["score", str(data), "--metric", "f1", "--save", str(tmp_path / "run")]
+    args += ["--threshold-from", str(other)]
     with pytest.raises(SystemExit) as ended:
         main(args)
     assert ended.value.code == 0, capsys.readouterr().err
-    section = section_of(Run.open(tmp_path / "run"))
+    run = Run.open(tmp_path / "run")
+    section = section_of(run)
     (command,) = shown(section).all("code", class_="command")
     # The blank in the name is quoted for a shell, which reads the very arguments back.
     assert shlex.split(command["text"]) == ["eval-toolkit", *args]
     assert section.data["no_command"] == ""
+    assert any("add --overwrite or name another --save" in one for one in section.data["caveats"])
+    # Every number depends on the rows that the threshold was chosen on, too.
+    digests = {path: f"sha256:{sha256(path.read_bytes()).hexdigest()}" for path in (data, other)}
+    assert run.manifest["data_hashes"] == {str(path): digests[path] for path in digests}
+    assert facts_of(run)["Data"] == {
+        str(data): digests[data],
+        f"{other} (threshold chosen on it)": digests[other],
+    }
 
 
 def test_a_command_with_a_secret_says_what_to_put_in(tmp_path: Path) -> None:

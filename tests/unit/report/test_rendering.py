@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eval_toolkit.report import rendering
@@ -15,6 +15,7 @@ from eval_toolkit.report.pages import Table
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 
 
+@settings(max_examples=40)
 @given(
     st.recursive(
         TEXTS | st.integers() | st.none(), lambda one: st.lists(one) | st.dictionaries(TEXTS, one)
@@ -73,3 +74,11 @@ def test_templates_escape_and_refuse_unknown_names() -> None:
 def test_an_error_and_a_skipped_cell_never_look_alike() -> None:
     classes = {rendering.state_class(word) for word in ("error: x", "skipped: y", "ok")}
     assert classes == {"status-error", "status-skipped", ""}
+
+
+def test_a_cell_of_a_page_has_the_digits_it_needs() -> None:
+    page = rendering.environment().from_string(
+        '{% import "macros.html" as m %}{{ m.value(cell) }}{{ m.interval(cell) }}'
+    )
+    cell = {"status": "ok", "value": 0.00042, "low": 0.0001, "high": 0.0017}
+    assert re.sub("<[^>]*>", "", page.render(cell=cell)) == "0.0004[0.0001, 0.0017]"

@@ -17,9 +17,9 @@ from eval_toolkit.report.picking import outcomes_of_units
 from eval_toolkit.report.sample_cards import _right, cards_at
 from eval_toolkit.report.samples import _lists, _shares, build
 from eval_toolkit.report.sections import Section, Wanted
-from eval_toolkit.runs import Run
+from eval_toolkit.runs import Run, write_run
 from eval_toolkit.scorecards import Records
-from eval_toolkit.tasks import run_task
+from eval_toolkit.tasks import BaseTask, ResponseType, run_task
 from eval_toolkit.tasks.storing import outcomes_of
 
 Shown = Callable[[Section], Page]
@@ -178,8 +178,6 @@ class TestCards:
     def test_a_run_without_responses_still_has_grades(
         self, judged_run: Run, tmp_path: Path, shown: Shown
     ) -> None:
-        from eval_toolkit.runs import write_run
-
         (subject,) = judged_run.subjects
         run = write_run(
             tmp_path / "r",
@@ -190,6 +188,101 @@ class TestCards:
         section = section_of(run)
         assert all(not card["prompts"] for one in section.data["lists"] for card in one["cards"])
         assert "holds no request" in shown(section).all("section")[0]["text"]
+
+
+class TestReferences:
+    """What the right answer was, as the run stores it or as far as the grades tell."""
+
+    @staticmethod
+    def old(run: Run, folder: Path) -> Run:
+        """Write a run as it was written before there were references."""
+        (subject,) = run.subjects
+        return write_run(
+            folder,
+            results=run.results,
+            manifest={"run_id": run.run_id, "kind": "task"},
+            records={subject: run.records(*subject)},
+            tables={"responses.parquet": run.table("responses.parquet")},
+        )
+
+    @staticmethod
+    def asked(folder: Path, truth: Any, choices: list[str] | None, answer: Any) -> Run:
+        class Which(BaseTask[str]):
+            NAME = "which"
+            RESPONSE_TYPE = (
+                ResponseType.COMPLETION if choices is None else ResponseType.LOGLIKELIHOODS
+            )
+            METRICS = ("exact_match",) if choices is None else ("accuracy",)
+
+            def _get_instruction_text(self, item: dict[str, Any]) -> str:
+                return "Which?"
+
+            def _get_ground_truth(self, item: dict[str, Any]) -> Any:
+                return truth
+
+            def _get_possible_completions(self, item: dict[str, Any]) -> list[str] | None:
+                return choices
+
+        run = run_task(Which(rows=[{}]), ScriptedModel(answer), folder / "r").run
+        assert run is not None
+        return run
+
+    def test_it_stands_beside_the_answer(self, judged_run: Run, shown: Shown) -> None:
+        section = section_of(judged_run)
+        lists = {one["verdict"]: one["cards"] for one in section.data["lists"]}
+        # 0 + 0, 5 + 25 and 10 + 100; 7 + 49 had no answer, and has a reference.
+        assert {card["reference"] for card in lists["wrong"]} == {"0", "30", "110"}
+        assert [card["reference"] for card in lists["error"]] == ["56"]
+        assert section.notes == []
+        beside = [plain(one["text"]) for one in shown(section).all("div", class_="answers")]
+        assert "Answer, ended by stop31 Reference30" in beside
+
+    def test_several_are_listed(self, tmp_path: Path, shown: Shown) -> None:
+        run = self.asked(tmp_path, ["four", "vier"], None, "4")
+        (text,) = (
+            plain(one["text"]) for one in shown(section_of(run)).all("div", class_="answers")
+        )
+        assert text == 'Answer, ended by stop4 Reference[ "four", "vier" ]'
+
+    def test_every_right_choice_is_marked(self, tmp_path: Path, shown: Shown) -> None:
+        run = self.asked(tmp_path, [" c", " a"], [" a", " b", " c"], lambda _: [-2.0, -1.0, -3.0])
+        ((card,),) = lists_of(run).values()
+        assert [one["right"] for one in card["choices"]["listed"]] == [True, False, True]
+        page = shown(section_of(run))
+        assert [plain(one["text"]) for one in page.all("span", class_="good")] == ["right"] * 2
+        assert "b, right is a or c" in plain(page.all("summary")[0]["text"])
+
+    def test_a_right_one_among_several_is_not_missed(self, tmp_path: Path, shown: Shown) -> None:
+        run = self.asked(tmp_path, [" c", " a"], [" a", " b", " c"], lambda _: [-1.0, -2.0, -3.0])
+        assert "right is" not in shown(section_of(run)).all("summary")[0]["text"]
+
+    def test_what_a_mark_says_is_not_said_again(self, choice_run: Run) -> None:
+        cards = [card for cards in lists_of(choice_run).values() for card in cards]
+        assert {card["reference"] for card in cards} == {None}
+        assert section_of(choice_run).notes == [
+            "bars are each choice's share of the probability of all choices"
+        ]
+
+    def test_runs_without_them_go_by_the_grades(
+        self, choice_run: Run, judged_run: Run, tmp_path: Path
+    ) -> None:
+        old = self.old(choice_run, tmp_path / "choices")
+        # The grade in bits tells the right one of three, as the stored reference does.
+        for verdict, cards in lists_of(choice_run).items():
+            assert [card["choices"]["listed"] for card in lists_of(old)[verdict]] == [
+                card["choices"]["listed"] for card in cards
+            ]
+        assert "holds no references" in section_of(old).notes[0]
+        open_ended = section_of(self.old(judged_run, tmp_path / "sums"))
+        assert "holds no references" in open_ended.notes[0]
+        cards = [card for one in open_ended.data["lists"] for card in one["cards"]]
+        assert {card["reference"] for card in cards} == {None}
+
+    def test_hostile_ones_come_out_as_text(self, tmp_path: Path, shown: Shown) -> None:
+        run = self.asked(tmp_path, f"{HOSTILE}\x00{{{{ 7 * 7 }}}}", None, "4")
+        page = shown(section_of(run))
+        assert page.all("script") == []
+        assert f"{HOSTILE}␀{{{{ 7 * 7 }}}}" in page.all("div", class_="answers")[0]["text"]
 
 
 class TestRightChoice:
@@ -224,8 +317,6 @@ class TestRightChoice:
 
 
 def test_many_choices_are_cut_to_the_likely_ones(tmp_path: Path) -> None:
-    from eval_toolkit.tasks import BaseTask, ResponseType
-
     class Many(BaseTask[str]):
         NAME = "many"
         RESPONSE_TYPE = ResponseType.LOGLIKELIHOODS

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report_runs import plain
+from tests.report_runs import plain, stored_cells
 
 from eval_toolkit.report import slices
 from eval_toolkit.report.sections import Section, Wanted
@@ -98,7 +98,9 @@ def test_of_many_slices_the_worst_are_drawn(tmp_path: Path, higher: bool) -> Non
     def cell(value: float) -> dict[str, Any]:
         return {"value": value, "status": "ok", "details": {"higher_is_better": higher}}
 
-    run = stored(tmp_path, {"all": part(OK)} | {f"s{i:02}": part(cell(i / 60)) for i in range(60)})
+    run = stored(
+        tmp_path, {"all": part(cell(0.5))} | {f"s{i:02}": part(cell(i / 60)) for i in range(60)}
+    )
     section = slices.build(run, Wanted(n_samples=5))
     assert section is not None
     worst = [0, 1, 2, 3] if higher else [56, 57, 58, 59]
@@ -107,6 +109,51 @@ def test_of_many_slices_the_worst_are_drawn(tmp_path: Path, higher: bool) -> Non
     assert described.count(": 0.") == 5
     assert section.notes == ["model: 61 slices, the 5 with the least favourable accuracy are drawn"]
     assert len(section.data["tables"][0].rows) == 61
+
+
+def test_the_least_favourable_brier_is_the_highest(tmp_path: Path) -> None:
+    """Cells of rows do not store a direction: the name of the metric says it."""
+    given = {f"s{i:02}": {"model": {"brier": i / 60}} for i in range(60)}
+    section = slices.build(stored_cells(tmp_path, given), Wanted(n_samples=4))
+    assert section is not None
+    assert section.notes == ["model: 60 slices, the 4 with the least favourable brier are drawn"]
+    described = section.data["figures"][0].spec["description"]
+    assert [f"s{i:02}: " in described for i in (0, 55, 56, 59)] == [False, False, True, True]
+
+
+def test_without_a_direction_nothing_is_called_worst(tmp_path: Path) -> None:
+    given = {f"s{i:02}": {"model": {"reward": i / 60}} for i in range(60)}
+    section = slices.build(stored_cells(tmp_path, given), Wanted(n_samples=4))
+    assert section is not None
+    assert section.notes == ["model: 60 slices, the first 4 are drawn"]
+    described = section.data["figures"][0].spec["description"]
+    assert [f"s{i:02}: " in described for i in (0, 3, 4, 59)] == [True, True, False, False]
+
+
+def test_a_slice_beside_others_is_no_whole(tmp_path: Path) -> None:
+    """The first slice has the highest value; it is one of the range, and nothing to compare with."""
+    values = {"ones": 0.9, "de": 0.5, "en": 0.7}
+    given = {name: {"model": {"accuracy": value}} for name, value in values.items()}
+    section = slices.build(stored_cells(tmp_path, given), Wanted())
+    assert section is not None
+    assert section.lead.startswith("3 slices: model goes from 0.500 on de to 0.900 on ones.")
+    assert "dashed" not in section.data["figures"][0].caption
+    of_all = stored_cells(tmp_path / "all", {"de": given["de"], "all": given["en"]} | given)
+    section = slices.build(of_all, Wanted())
+    assert section is not None
+    assert section.lead.startswith("all and 3 slices: model goes from 0.500 on de to 0.900 on ones")
+    assert section.data["figures"][0].caption == "The dashed line is all."
+
+
+def test_a_scorer_that_raised_everywhere_has_no_chart(tmp_path: Path) -> None:
+    cells = {"broken": {"error": "KeyError: 'x'"}, "good": {"accuracy": 0.5}}
+    section = slices.build(stored_cells(tmp_path, {"de": cells, "en": cells}), Wanted())
+    assert section is not None
+    assert section.title == "accuracy by slice"
+    assert [figure.title for figure in section.data["figures"]] == ["accuracy of good"]
+    assert section.data["absent"] == [
+        {"status": "error", "reason": "KeyError: 'x'", "slices": "broken on de, broken on en"}
+    ]
 
 
 def test_one_slice_alone_needs_no_section(tmp_path: Path) -> None:

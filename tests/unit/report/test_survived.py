@@ -64,6 +64,11 @@ def test_attacks_side_by_side(tree_run: Run, rollout_run: Run) -> None:
         ["role_play", "4", "4", "4"],
         ["static", "4", "4", "0"],
     ]
+    # Wilson's interval of 4 of 4: from 4 / (4 + 1.96²).
+    assert [row[4:] for row in table.rows] == [
+        ["1.000", "[0.510, 1.000]"],
+        ["0.000", "[0.000, 0.490]"],
+    ]
     assert not any("attack" in one.title for one in section_of(rollout_run).data["tables"])
 
 

@@ -50,17 +50,35 @@ def test_the_last_threshold_lets_nothing_through(data: tuple[np.ndarray, np.ndar
 
 
 def test_many_scores_are_thinned_by_rank() -> None:
-    """Every thousandth of the rows has a threshold; each is a score, with exact counts."""
+    """Every 222nd of the rows has a threshold; each is a score, with exact counts."""
     rng = np.random.default_rng(0)
     scores = rng.beta(0.3, 0.3, 20_000)
     labels = (rng.random(20_000) < scores).astype(np.int64)
     grid = thresholds.grid_of(labels, scores, [0.5])
-    assert len(grid.thresholds) <= thresholds.MAX_THRESHOLDS + 2
+    assert len(grid.thresholds) <= 1.1 * thresholds.MAX_THRESHOLDS
     above = grid.tp + grid.fp
-    assert np.abs(np.diff(above)).max() <= 20_000 / 999 + 1
+    assert np.abs(np.diff(above)).max() <= 20_000 / 221 + 1
     for at in range(0, len(grid.thresholds), 97):
         exact = metrics_at_threshold(labels, scores, float(grid.thresholds[at]))
         assert (grid.tp[at], grid.fp[at]) == (exact["tp"], exact["fp"])
+
+
+def test_the_cheapest_threshold_and_low_alarm_rates_are_among_them() -> None:
+    """A rare class, as detectors have it; the oracle tries every score."""
+    rng = np.random.default_rng(4)
+    labels = np.zeros(20_000, dtype=np.int64)
+    labels[:60] = 1
+    scores = rng.normal(size=20_000) + 2.5 * labels
+    thinned = thresholds.grid_of(labels, scores)
+    falling = np.argsort(-scores)
+    tp = np.append(0, np.cumsum(labels[falling]))
+    fp = np.arange(20_001) - tp
+    for alarm, miss in ((1, 1), (1, 30), (1, 300), (3, 7), (0, 1), (1, 0)):
+        shown = alarm * thinned.fp + miss * (60 - thinned.tp)
+        assert shown.min() == (alarm * fp + miss * (60 - tp)).min()
+    rates = thinned.fp / 19_940
+    assert np.count_nonzero(rates < 0.001) >= 10
+    assert np.count_nonzero(rates < 0.01) >= 50
 
 
 class TestSection:

@@ -41,6 +41,17 @@ def test_errors_are_the_largest_ones(rows_run: Run) -> None:
             assert listed["said"].endswith(told)
 
 
+def test_a_row_that_two_seeds_scored_is_shown_once(twice_run: Run) -> None:
+    section = worst.build(twice_run, Wanted(n_samples=80))
+    assert section is not None
+    (one,) = scored_of(twice_run)
+    for label, listed in enumerate(section.data["errors"][0]):
+        wrong = list(dict.fromkeys(unit for unit, _ in expected(one, 0.5, label)))
+        assert len(wrong) < len(expected(one, 0.5, label))  # some are wrong for both seeds
+        assert [row["unit"] for row in listed["rows"]] == wrong
+        assert listed["said"].endswith(f"all {len(wrong)} are shown.")
+
+
 def test_rows_are_shown_with_what_they_say(rows_run: Run, shown: Callable[[Section], Any]) -> None:
     section = worst.build(rows_run, Wanted(n_samples=6))
     assert section is not None

@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.viewer_driving import plain_run, rows_run, task_run
+from tests.viewer_driving import plain_run, results, rows_run, task_run
 
 from eval_toolkit.cli import main
 from eval_toolkit.errors import ArtifactError, InvalidInputError
@@ -19,6 +20,7 @@ from eval_toolkit.runs import open_run, write_run
 from eval_toolkit.scorecards import Records
 from eval_toolkit.viewer import export
 from eval_toolkit.viewer.export import MARKER, export_site
+from eval_toolkit.viewer.places import Places
 
 PLAIN = Wanted(charts=False)
 
@@ -103,29 +105,73 @@ def test_the_comparison_says_what_compare_says(
     assert said in words_of((site / "index.html").read_bytes())
 
 
-def test_nothing_tells_where_it_was_made(tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
+def test_no_full_path_is_told(tmp_path: Path) -> None:
+    runs, other = tmp_path / "Jürgen" / "runs", tmp_path / "my clients"
+    runs.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(runs)
+    files = [f"{other}/x/preds.csv", f"{other}/y/preds.csv"]
+    broken = {"value": None, "status": "error", "reason": f"cannot read '{runs}/a/b.csv': no file"}
     write_run(
-        runs / "r1",
-        results={"schema_version": "v1", "run_id": "r1", "config": {}, "by_slice": {}},
+        tmp_path / "link" / "r1",
+        results=results("r1", {"accuracy": broken}),
         manifest={
             "run_id": "r1",
-            "command": f"eval-toolkit score {tmp_path}/data.csv --out {runs}/r1",
-            "config": {"files": [f"{tmp_path}/data.csv"]},
+            "command": shlex.join(["score", *files, "--save", f"{tmp_path}/link/r1"]),
+            "config": {"files": files, "model": {f"{runs}/weights": f"{runs}/m.gguf"}},
+            "data_hashes": dict.fromkeys(files, "sha256:" + "0" * 64),
+            "notes": [f"rows are in {tmp_path}/deep/notes.txt"],
         },
     )
+    for folder in (runs, tmp_path / "link"):
+        site = export_site(folder, tmp_path / "site", wanted=PLAIN)
+        for name, data in files_of(site).items():
+            assert str(tmp_path) not in data.decode(), name
+            assert "clients" not in data.decode(), name
+        told = words_of(next((site / "runs").iterdir()).read_bytes())
+        assert "score preds.csv 'preds.csv (2)' --save r1" in told
+        assert "preds.csv (2) sha256:000" in told
+        assert "cannot read 'b.csv': no file" in told
+        assert "rows are in notes.txt" in told
+
+
+def test_texts_of_data_are_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = tmp_path / "runs"
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    text = f"see {tmp_path}/home2/x, {tmp_path}/home/y and {runs}/z"
+    records = Records.from_rows([0, 1], [0.9, 0.8], unit_id=["a", "b"])
+    rows_run(runs / "r1", records, texts={"a": text, "b": "plain"})
     site = export_site(runs, tmp_path / "site", wanted=PLAIN)
-    for name, data in files_of(site).items():
-        assert str(tmp_path).encode() not in data, name
     told = words_of(next((site / "runs").iterdir()).read_bytes())
-    assert "eval-toolkit score …/data.csv --out RUNS_DIR/r1" in told
+    assert text in told
+    settings = {"prompt": "/think of a/b, or both", "leakage_report": {"text": "/a/b"}, "n": 1}
+    assert Places().within(settings) == settings
 
 
-def test_scripts_are_left_as_their_hashes_know_them() -> None:
-    page = "<p>/srv/abc/runs/r1</p><script>let at = '/srv/abc/runs';</script><p>/srv/abc/x</p>"
-    assert export._without_places(page, Path("/srv/abc/runs")) == (
-        "<p>RUNS_DIR/r1</p><script>let at = '/srv/abc/runs';</script><p>…/x</p>"
-    )
+@pytest.mark.parametrize("out", ["old/site", "deep/new/a/b"])
+def test_a_run_is_never_written_to(two: Path, out: str) -> None:
+    before = files_of(two)
+    with pytest.raises(InvalidInputError, match=r"is in the folder of the run (old|deep/new)"):
+        export_site(two, two / out, wanted=PLAIN)
+    assert files_of(two) == before
+
+
+def test_an_interrupted_exchange_leaves_the_old_site(
+    two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = export_site(two, tmp_path / "site", wanted=PLAIN)
+    before = files_of(out)
+    whole = Path.rename
+
+    def rename(self: Path, target: Path) -> Path:
+        if self.name.endswith(".partial"):
+            raise KeyboardInterrupt
+        return whole(self, target)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    with pytest.raises(KeyboardInterrupt):
+        export_site(two, out, wanted=PLAIN)
+    assert files_of(out) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["runs", "site"]
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,11 @@ import contextlib
 import http.client
 import socket
 import threading
+import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pytest
 import uvicorn
@@ -13,6 +16,7 @@ from tests.viewer_driving import TOKEN, plain_run
 
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.viewer import create_app, serve, serving
+from eval_toolkit.viewer.security import session_of
 
 
 @pytest.fixture
@@ -41,9 +45,10 @@ def test_a_browser_is_let_in_by_the_address_and_stays_in_by_its_cookie(
     port: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     entry = get(port, f"/?token={TOKEN}")
-    assert entry.status == 303
+    assert entry.status == 200
+    assert b"r1" not in entry.body  # type: ignore[attr-defined]
     cookie = str(entry.getheader("set-cookie")).partition(";")[0]
-    page = get(port, str(entry.getheader("location")), Cookie=cookie)
+    page = get(port, str(entry.getheader("refresh")).removeprefix("0; url="), Cookie=cookie)
     assert page.status == 200
     assert b"r1" in page.body  # type: ignore[attr-defined]
     assert page.getheader("server") is None
@@ -52,7 +57,7 @@ def test_a_browser_is_let_in_by_the_address_and_stays_in_by_its_cookie(
 
 
 def test_strangers_are_refused(port: int) -> None:
-    cookie = f"eval_toolkit_view_{port}={TOKEN}"
+    cookie = f"eval_toolkit_view_{port}={session_of(TOKEN)}"
     assert get(port, "/").status == 403
     assert get(port, "/", Cookie=cookie, Host="evil.example").status == 421
     forwarded = {"X-Forwarded-Host": f"127.0.0.1:{port}", "X-Forwarded-For": "127.0.0.1"}
@@ -64,7 +69,7 @@ def test_strangers_are_refused(port: int) -> None:
     "target", ["/../../etc/passwd", "//etc/passwd", "/runs/..%2f..%2fetc", "/%00"]
 )
 def test_raw_paths_find_nothing(port: int, target: str) -> None:
-    answer = get(port, target, Cookie=f"eval_toolkit_view_{port}={TOKEN}")
+    answer = get(port, target, Cookie=f"eval_toolkit_view_{port}={session_of(TOKEN)}")
     assert answer.status == 404
     assert b"root:" not in answer.body  # type: ignore[attr-defined]
 
@@ -93,3 +98,21 @@ def test_refuses_what_cannot_be_served(tmp_path: Path) -> None:
         serve(tmp_path, port=70_000)
     with pytest.raises(InvalidTypeError, match="port"):
         serve(tmp_path, port=1.5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="`token` has 0 characters"):
+        serve(tmp_path, token="")
+    with pytest.raises(InvalidInputError, match="at least 16"):
+        create_app(tmp_path, token="x" * 15)
+
+
+def test_no_command_line_of_a_browser_holds_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    told = threading.Event()
+    monkeypatch.setattr(webbrowser, "open", lambda address: (opened.append(address), told.set()))
+    with serving._opened(f"http://127.0.0.1:1/?token={TOKEN}"):
+        assert told.wait(20)
+        (address,) = opened
+        page = Path(url2pathname(urlsplit(address).path))
+        assert TOKEN not in address
+        assert f'url=http://127.0.0.1:1/?token={TOKEN}"' in page.read_text()
+        assert page.parent.stat().st_mode & 0o077 == 0
+    assert not page.parent.exists()

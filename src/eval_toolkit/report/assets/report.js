@@ -58,8 +58,9 @@
   function key(cell) {
     const given = cell.dataset.sort;
     const text = given === undefined ? cell.textContent.trim() : given;
-    const number = parseFloat(text.replace(/,/g, "").replace("−", "-"));
-    return Number.isNaN(number) ? text.toLowerCase() : number;
+    const number = parseFloat(text.replace(/^[[<>≤≥=\s]+/, "").replace(/,/g, "").replace("−", "-"));
+    if (Number.isNaN(number)) return text.toLowerCase();
+    return text.startsWith("<") ? number - 1e-9 : number; // below what it is a bound of
   }
 
   function sortable() {
@@ -199,8 +200,21 @@
     });
   }
 
+  // On paper nobody can open anything.
+  function paper() {
+    let opened = [];
+    window.addEventListener("beforeprint", function () {
+      opened = Array.from(document.querySelectorAll("details:not([open])"));
+      opened.forEach(function (one) { one.open = true; });
+    });
+    window.addEventListener("afterprint", function () {
+      opened.forEach(function (one) { one.open = false; });
+      opened = [];
+    });
+  }
+
   // Each by itself: what fails keeps nothing else from working.
-  [theme, explorers, sortable, charts].forEach(function (part) {
+  [theme, explorers, sortable, paper, charts].forEach(function (part) {
     try { part(); } catch (error) { /* the page is whole without it */ }
   });
 })();

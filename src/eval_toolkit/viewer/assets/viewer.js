@@ -1,9 +1,6 @@
 "use strict";
-// Adds to pages that work without it: filters that apply at once, arrow keys to the neighbours.
+// Adds to pages that work without it: arrow keys to the neighbours.
 (function () {
-  document.querySelectorAll("form[role='search'] select").forEach(function (select) {
-    select.addEventListener("change", function () { select.form.requestSubmit(); });
-  });
   document.addEventListener("keydown", function (event) {
     if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
     if (event.target.closest("input, select, textarea, button, summary, [tabindex]")) return;

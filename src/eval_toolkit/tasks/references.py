@@ -1,0 +1,190 @@
+"""``references.parquet``: what the right answer to each sample of a run was, for people to read."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit import _tables
+from eval_toolkit._tables.reading import RowPick
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.graders.choices import right_choices
+from eval_toolkit.responses import Loglikelihood
+from eval_toolkit.runs import Run
+from eval_toolkit.runs.inputs import inputs_table
+from eval_toolkit.tasks.types import Sample
+
+__all__ = ["REFERENCES", "Reference", "read_reference", "reference_tables", "references_of"]
+
+REFERENCES = "references.parquet"
+COLUMNS = ("unit_id", "reference", "correct")
+_OF_CHOICES = frozenset({"doc", "choices", "right"})
+"""What a context holds that says itself which choices are right, by their places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What is right about one sample, as a run stores it.
+
+    Examples
+    --------
+    >>> read_reference(" Rome", "[2]")
+    Reference(text=' Rome', correct=(2,))
+    """
+
+    text: str | None
+    """The reference; of several, or of several right choices, a JSON list with a line for each."""
+    correct: tuple[int, ...] | None = None
+    """Places of the right choices, from 0 in the order asked; None where nothing tells them."""
+
+
+def reference_tables(samples: Iterable[Sample]) -> dict[str, dict[str, NDArray[Any]]]:
+    """Return the references of samples as a table of a run.
+
+    Parameters
+    ----------
+    samples : iterable of Sample
+        In any order.
+
+    Returns
+    -------
+    dict of file name to columns
+        For ``tables`` of `write_run`: a row per sample, by unit. Secrets are redacted and long
+        texts cut as those of ``inputs.parquet`` are. Empty where no sample has a reference.
+
+    Examples
+    --------
+    >>> from eval_toolkit.messages import Message
+    >>> ask = [Message("user", "Capital of Italy?")]
+    >>> made = reference_tables([Sample("q", "", ask, "Rome", (" Bonn", " Rome"))])
+    >>> [column.tolist() for column in made["references.parquet"].values()]
+    [['q'], [' Rome'], ['[1]']]
+    """
+    ordered = sorted(samples, key=lambda sample: sample.id)
+    found = [_reference(sample) for sample in ordered]
+    if all(one.text is None for one in found):
+        return {}
+    units, texts = [sample.id for sample in ordered], [one.text for one in found]
+    kept, _ = inputs_table({"": (range(len(units)), units, texts)})
+    correct = np.empty(len(found), dtype=object)
+    correct[:] = [None if one.correct is None else json.dumps(one.correct) for one in found]
+    columns = (kept["unit_id"], kept["text"], correct)
+    return {REFERENCES: dict(zip(COLUMNS, columns, strict=True))}
+
+
+def references_of(run: Run, unit_ids: Iterable[str]) -> dict[str, Reference]:
+    """Return the references of some units of a run.
+
+    Parameters
+    ----------
+    run : Run
+        Of a task.
+    unit_ids : iterable of str
+        As in the records.
+
+    Returns
+    -------
+    dict of str to Reference
+        By unit; empty for a run that was stored without references.
+
+    Raises
+    ------
+    ArtifactError
+        If the table cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.models.scripted import ScriptedModel
+    >>> from eval_toolkit.tasks import CompletionSpec, Prompt, Task, run_task
+    >>> task = Task("quiz", Prompt(instruction="{q}"), CompletionSpec(answer="a"),
+    ...     rows=[{"id": "q1", "q": "2 + 2?", "a": "4"}], graders=["exact_match"])
+    >>> done = run_task(task, ScriptedModel("5"), tempfile.mkdtemp() + "/r")
+    >>> [one.text for one in references_of(done.run, done.records.unit_id).values()]
+    ['4']
+    """
+    wanted = sorted(set(map(str, unit_ids)))
+    if not wanted or not is_stored(run):
+        return {}
+    pick = RowPick(where={"unit_id": wanted})
+    read = _tables.read_table(run.path / REFERENCES, texts=COLUMNS, pick=pick)
+    rows = zip(*(read[name].tolist() for name in COLUMNS), strict=True)
+    return {str(unit): read_reference(text, correct) for unit, text, correct in rows}
+
+
+def is_stored(run: Run) -> bool:
+    """Return whether a run says that it has a table of references."""
+    described = run.manifest["artifacts"].get(REFERENCES)
+    texts = described.get("texts") if isinstance(described, Mapping) else None
+    return isinstance(texts, Sequence) and set(COLUMNS) <= set(texts)
+
+
+def read_reference(text: Any, correct: Any) -> Reference:
+    """Return a stored reference; places that are none count as not known.
+
+    Parameters
+    ----------
+    text, correct : str or None
+        The cells of a row.
+
+    Returns
+    -------
+    Reference
+        Of the row.
+
+    Examples
+    --------
+    >>> read_reference("4", None), read_reference("a", "[-1]").correct
+    (Reference(text='4', correct=None), None)
+    """
+    return Reference(None if text is None else str(text), _places(correct))
+
+
+def _places(cell: Any) -> tuple[int, ...] | None:
+    if not isinstance(cell, str):
+        return None
+    try:
+        read = json.loads(cell)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(read, list) or not all(type(at) is int and at >= 0 for at in read):
+        return None
+    return tuple(read)
+
+
+def _reference(sample: Sample) -> Reference:
+    """Return what is right about a sample: of choices those that are, else what was given."""
+    truth, choices = sample.ground_truth, sample.possible_completions or ()
+    right = _right(sample)
+    if right:
+        return Reference(_shown([choices[at] for at in right]), right)
+    return Reference(_shown([truth] if isinstance(truth, str) else list(truth or ())), None)
+
+
+def _right(sample: Sample) -> tuple[int, ...] | None:
+    """Return the places of the right choices, as the graders of choices find them."""
+    choices, context = sample.possible_completions, sample.context
+    if not choices:
+        return None
+    if isinstance(context, Mapping) and context.keys() >= _OF_CHOICES:
+        # Known by place: the same choices may follow again, scored after nothing.
+        places, asked = context["right"], context["choices"]
+        if isinstance(places, list) and isinstance(asked, list):
+            known = range(min(len(asked), len(choices)))
+            fits = all(type(at) is int and at in known for at in places)
+            return tuple(sorted(set(places))) if fits else None
+    scored = Loglikelihood([0.0] * len(choices), choices, ground_truth=sample.ground_truth)
+    try:
+        return tuple(sorted(right_choices(scored)))
+    except InvalidInputError:  # a grader of the task's own may know better
+        return None
+
+
+def _shown(texts: Sequence[str]) -> str | None:
+    several = list(dict.fromkeys(texts))
+    if len(several) > 1:
+        return json.dumps(several, ensure_ascii=False, indent=1)
+    return several[0] if several else None
