@@ -57,9 +57,10 @@ class Asking:
         method: str = "GET",
         hosts: tuple[bytes, ...] = (f"127.0.0.1:{PORT}".encode(),),
         cookie: bytes | None = f"eval_toolkit_view_{PORT}={session_of(TOKEN)}".encode(),
+        more: tuple[tuple[bytes, bytes], ...] = (),
     ) -> Answer:
         parts = urlsplit(address)
-        headers = [(b"host", host) for host in hosts]
+        headers = [*((b"host", host) for host in hosts), *more]
         if cookie is not None:
             headers.append((b"cookie", cookie))
         scope = {

@@ -1,9 +1,11 @@
 """The viewer in a browser: its main pages, a million records, a comparison, a run under way."""
 
+import queue
 import re
 import subprocess
 import sys
 import time
+import webbrowser
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote, urlencode
@@ -17,6 +19,7 @@ from tests.browser.serving import MILLION, Served, served
 
 from eval_toolkit.report.words import number
 from eval_toolkit.runs import Run
+from eval_toolkit.viewer.serving import _opened as opening
 
 
 @pytest.fixture(scope="session")
@@ -68,6 +71,28 @@ class TestMainPages:
         assert page.status == 200
         # A link that leaves the viewer must not tell where it was.
         assert page.evaluate("() => document.cookie") == ""
+
+    def test_a_private_file_leads_in(
+        self, opened: Opens, viewer: Served, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        told: queue.Queue[str] = queue.Queue()
+        monkeypatch.setattr(webbrowser, "open", told.put)
+        with opening(viewer.address):
+            address = told.get(timeout=60)
+            page = opened(address, allowed=[viewer.origin + "/", address])
+            page.on.locator("table.runs").wait_for()
+
+    def test_a_key_in_a_filter_leaves_the_focus_where_it_is(
+        self, visited: Callable[..., Page]
+    ) -> None:
+        page = visited()
+        page.on.evaluate("() => { window.isTheSame = true; }")
+        page.on.locator("select[name=kind]").focus()
+        page.on.keyboard.press("ArrowDown")
+        page.on.wait_for_timeout(300)
+        focus = "() => window.isTheSame === true && document.activeElement.name"
+        assert page.evaluate(focus) == "kind"
+        assert page.on.locator("select[name=kind]").input_value() != ""
 
     def test_the_list_sorts_and_filters(self, visited: Callable[..., Page]) -> None:
         page = visited(scripts=False)

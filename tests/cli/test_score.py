@@ -459,7 +459,16 @@ class TestForms:
         assert out.startswith("<!doctype html>")
         assert not {"script", "link", "img"} & set(page.tags)
         assert f"by={nasty}" in "".join(page.texts)
-        assert "http" not in out
+        assert "://" not in out
+        assert "default-src &#x27;none&#x27;; script-src &#x27;none&#x27;" in out
+
+    def test_html_shows_the_beginning_of_long_texts(self, command: Command, tmp_path: Path) -> None:
+        path = tmp_path / "x.csv"
+        path.write_text(f"label,score,by\n0,0.1,{'x' * 100_000}\n1,0.9,{'x' * 100_000}\n")
+        code, out, _ = command("score", path, "--by", "by", "--html")
+        assert code == 0
+        assert max(map(len, re.findall("x+", out))) < 2_001
+        assert "100,003 characters, the first 2,000 are shown" in out
 
     @pytest.mark.parametrize(
         ("name", "shown"),

@@ -32,7 +32,7 @@ def test_prints_an_address_that_answers_and_ends_with_130(tmp_path: Path) -> Non
         connection.request("GET", f"/?{address.query}")
         entry = connection.getresponse()
         entry.read()
-        assert entry.status == 200
+        assert entry.status == 303
         cookie = str(entry.getheader("set-cookie")).partition(";")[0]
         connection.request("GET", "/", headers={"Cookie": cookie})
         page = connection.getresponse()

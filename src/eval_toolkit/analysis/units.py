@@ -28,9 +28,7 @@ def right_or_wrong(values: FloatArray) -> bool:
     return bool(((values == 0.0) | (values == 1.0)).all())
 
 
-def are_right(
-    values: FloatArray, positive: bool | BoolArray, threshold: float = 0.5
-) -> BoolArray:
+def are_right(values: FloatArray, positive: bool | BoolArray, threshold: float = 0.5) -> BoolArray:
     """Return which values are on the side of a threshold where they should be.
 
     Parameters

@@ -136,11 +136,15 @@ def read_json(path: str | Path) -> Any:
     >>> read_json(write_json_strict([1, 2], tempfile.mkdtemp() + "/list.json"))
     [1, 2]
     """
-    return parse_json(read_bytes(path), path)
+    try:  # also from a pipe: a person may hand one over, and can end the wait
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise ArtifactError(f"{path}: cannot be read: {error.strerror}") from error
+    return parse_json(data, path)
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Return a file's bytes, or raise one line that names it; what is no plain file is refused."""
+    """Return the bytes of a run's file, or raise one line; what is no plain file is refused."""
     try:
         # A pipe without a writer would block for ever, already when it is opened.
         with open(path, "rb", opener=_open_at_once) as file:

@@ -1,4 +1,4 @@
-"""A page as one HTML file in the look of the report; every text in it is escaped."""
+"""A page as one HTML file in the look of the report; every text in it is escaped and bounded."""
 
 import html
 import re
@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from eval_toolkit.report.meaning import meaning, numeric, stated, value_and_interval
 from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.rendering import stylesheet
-from eval_toolkit.report.words import one_line
+from eval_toolkit.report.rendering import content_policy, stylesheet
+from eval_toolkit.report.words import one_line, visible
 
 __all__ = ["html_page"]
 
@@ -40,6 +40,7 @@ def html_page(page: Page) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{html.escape(content_policy([]))}">'
         f"<title>{_escaped(page.title)}</title>\n<style>{stylesheet()}</style></head>\n"
         f'<body>\n<main class="wrap">\n{body}\n</main>\n</body>\n</html>'
     )
@@ -113,4 +114,4 @@ def _breakable(name: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return html.escape(one_line(text))
+    return html.escape(visible(one_line(text)))

@@ -35,7 +35,11 @@ _OWN = "report.html"
     type=click.IntRange(0, 1000),
     help="How many samples, worst errors and conversations to show, each.",
 )
-@click.option("--charts/--no-charts", default=True, help="With charts, or tables alone (which needs no extra).  [default: charts]")
+@click.option(
+    "--charts/--no-charts",
+    default=True,
+    help="With charts, or tables alone (which needs no extra).  [default: charts]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def report(
     runs: Sequence[str],

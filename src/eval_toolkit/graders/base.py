@@ -1,7 +1,7 @@
 """What graders give back and say about it: a number per column, or the reason there is none."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal
 

@@ -90,7 +90,10 @@ def _lists(records: Records, column: str, up: bool, limit: int) -> list[dict[str
         "wrong": ("Wrong" if is_binary else "Lowest grades", "wrong"),
         "errors": ("No grade because something broke", "error"),
         "skipped": ("Not graded", "skipped"),
-        "right": ("Right" if is_binary else "Best grades" if bad.any() else "Grades, all alike", "right"),
+        "right": (
+            "Right" if is_binary else "Best grades" if bad.any() else "Grades, all alike",
+            "right",
+        ),
     }
     order = {"wrong": "the surest first", "right": "the closest first"}
     lists = []

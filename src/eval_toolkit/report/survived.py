@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from eval_toolkit._tables.sources import connection, plain_errors
 from eval_toolkit._validate import IntArray
 from eval_toolkit.errors import EvalToolkitError
-from eval_toolkit.inference import clustered_rate
+from eval_toolkit.inference import clustered_rate, wilson_interval
+from eval_toolkit.inference._survival import no_event_bound
 from eval_toolkit.report.pages import Table
 from eval_toolkit.report.sections import Figure, Section, Wanted
-from eval_toolkit.report.words import number
+from eval_toolkit.report.words import number, value_and_ends
 from eval_toolkit.rollouts.turns import TURNS
 from eval_toolkit.runs import Run
 
@@ -25,6 +26,8 @@ _CURVES = {
         "Share without a failure of its own",
     ),
 }
+_COUNTS = ("times", "n_at_risk", "n_events")
+_SHARES = ("survival", "ci_low", "ci_high")
 
 
 def build(run: Run, wanted: Wanted) -> Section | None:
@@ -32,35 +35,85 @@ def build(run: Run, wanted: Wanted) -> Section | None:
     stored = (run.results_full or {}).get("rollouts")
     if not isinstance(stored, Mapping) or "survival" not in stored:
         return None
+    at_the_end = _looks_at_the_end(run)
     figures: list[Figure] = []
     tables: list[Table] = []
     notes: list[str] = []
     for name, (title, label) in _CURVES.items():
-        curve = stored.get(name)
-        if not isinstance(curve, Mapping):
+        told = stored.get(name)
+        if not isinstance(told, Mapping):
             continue
-        if curve.get("status") != "ok" or not curve.get("times"):
-            notes.append(f"no curve of {title.lower()}: {curve.get('reason') or 'nobody was seen'}")
+        curve = _every_turn(told, at_the_end)
+        if curve is None:
+            notes.append(f"no curve of {title.lower()}: {told.get('reason') or 'nobody was seen'}")
             continue
         if wanted.charts:
             figures.append(_figure(curve, title, label, name))
         else:
             tables.append(_curve_table(curve, title))
-    curve = stored["survival"]
-    ok = isinstance(curve, Mapping) and curve.get("status") == "ok"
+    curve = _every_turn(stored["survival"], at_the_end)
     return Section(
         id="survived",
         menu="Survival",
         title="When did the target fail?",
         template="survived.html",
-        lead=_lead(curve) if ok else "",
+        lead="" if curve is None else _lead(curve),
         data={
             "figures": figures,
             "tables": [*tables, *_by_turn(stored, run), *_by_attack(run, wanted.confidence)],
             "absent": notes,
         },
-        notes=_notes(curve) if ok else [],
+        notes=[] if curve is None else _notes(curve),
     )
+
+
+def _every_turn(stored: Any, at_the_end: bool = False) -> dict[str, Any] | None:
+    """Return a stored curve with an entry for every turn up to the depth; None where there is none.
+
+    A curve is stored at the turns where something ended. The intervals are those of
+    `SurvivalCurve.failure_by`, which cells of failures by turn have. A scorer that looks at the end
+    of a conversation says nothing of the turns before.
+    """
+    if not isinstance(stored, Mapping) or stored.get("status") != "ok" or not stored.get("times"):
+        return None
+    times, at_risk, events, worth, survival, low, high = (
+        np.asarray(stored[name], dtype=np.float64)
+        for name in (*_COUNTS, "n_groups_at_risk", *_SHARES)
+    )
+    depth, level = int(stored["depth"]), float(stored["confidence"])
+    n, alone = int(stored["n_units"]), stored["n_groups"] is None and not stored["n_unobserved"]
+    found: dict[str, list[float]] = {name: [] for name in (*_COUNTS, *_SHARES)}
+    methods = set()
+    for turn in range(depth if at_the_end else 1, max(depth, int(times[-1])) + 1):
+        last = int(np.searchsorted(times, turn, side="right")) - 1
+        next_ = int(np.searchsorted(times, turn))
+        left = float(survival[last]) if last >= 0 else 1.0
+        if next_ == len(times) and left > 0.0:
+            break  # nobody was seen for so long
+        failed = float(events[times <= turn].sum())
+        risk = float(at_risk[next_]) if next_ < len(times) else 0.0
+        if alone and risk == n - float(events[times < turn].sum()):  # nobody was cut short before
+            wilson = wilson_interval(round(failed), n, confidence=level)
+            ends = 1.0 - float(wilson.high), 1.0 - float(wilson.low)  # type: ignore[arg-type]
+            methods.add("wilson")
+        elif left == 1.0:
+            few = stored["n_groups"] == 1
+            ends = 0.0 if few else 1.0 - no_event_bound(float(worth[next_]), level), 1.0
+            methods.add("curve")
+        else:
+            ends = float(low[last]), float(high[last])
+            methods.add("curve")
+        here = float(events[last]) if last >= 0 and times[last] == turn else 0.0
+        for name, value in zip(found, (turn, risk, here, left, *ends), strict=True):
+            found[name].append(value)
+    return {**stored, **found, "methods": methods} if found["times"] else None
+
+
+def _looks_at_the_end(run: Run) -> bool:
+    """Return whether nothing is known of the turns before the last: the scorer sees all at once."""
+    config = run.manifest.get("config") or {}
+    told = (config.get("scorers") or {}).get(config.get("scored_by"))
+    return isinstance(told, Mapping) and told.get("mode") == "final"
 
 
 def _figure(curve: Mapping[str, Any], title: str, label: str, name: str) -> Figure:
@@ -72,24 +125,30 @@ def _figure(curve: Mapping[str, Any], title: str, label: str, name: str) -> Figu
         plot_survival(curve, value_label=label),
         anchor=name.replace("_", "-"),
         title=title,
-        caption=f"Kaplan–Meier, pointwise {level:g} % band; below, how many were still at risk.",
+        caption=f"{_estimated(curve, f'pointwise {level:g} %')}; below, how many were still at risk.",
         table=_curve_table(curve, ""),
     )
 
 
+def _estimated(curve: Mapping[str, Any], level: str) -> str:
+    """Say what the shares and their intervals are."""
+    if curve["methods"] == {"wilson"}:
+        return f"Plain shares, {level} Wilson intervals"
+    more = ", Wilson's up to where nobody was cut short" if "wilson" in curve["methods"] else ""
+    return f"Kaplan–Meier, {level} band{more}"
+
+
 def _curve_table(curve: Mapping[str, Any], title: str) -> Table:
-    names = ("times", "n_at_risk", "n_events", "survival", "ci_low", "ci_high")
     rows = [
         [
             _count(time),
             _count(at_risk),
             _count(events),
-            number(1.0 - value),
-            f"[{number(1.0 - high)}, {number(1.0 - low)}]",
+            *value_and_ends(1.0 - value, 1.0 - high, 1.0 - low),
             number(value),
         ]
         for time, at_risk, events, value, low, high in zip(
-            *(curve[name] for name in names), strict=True
+            *(curve[name] for name in (*_COUNTS, *_SHARES)), strict=True
         )
     ]
     header = ["turn", "at risk", "failed here", "failed by then", "interval", "not failed"]
@@ -120,8 +179,8 @@ def _notes(curve: Mapping[str, Any]) -> list[str]:
             f"{_count(curve['n_cut_short'])} conversations broke or were cut short; they count up "
             "to where they were seen"
         )
-    if curve.get("reason"):
-        notes.append(str(curve["reason"]))
+    if curve.get("reason") and "curve" in curve["methods"]:
+        notes.append(str(curve["reason"]).replace(" rows:", " conversations:"))
     if curve.get("policy") and curve["policy"] != "expectation":
         notes.append(f"trees count by the policy {curve['policy']}")
     return notes

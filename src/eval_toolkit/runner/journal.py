@@ -254,13 +254,10 @@ def _entry(found: Any) -> Entry | None:
     told = request_of(found)
     if told is None:
         return None
-    usage = told.get("usage")
-    return Entry(
-        *(told[name] for name in ("unit_id", "attempt", "step", "hash")),
-        response=told.get("response"),
-        usage=usage if isinstance(usage, dict) else None,
-        error=told.get("error"),
-    )
+    unit_id, attempt, step, digest = (told[name] for name in ("unit_id", "attempt", "step", "hash"))
+    response, usage, error = (told.get(name) for name in ("response", "usage", "error"))
+    usage = usage if isinstance(usage, dict) else None
+    return Entry(unit_id, attempt, step, digest, response, usage, error)
 
 
 def _write_whole(file: int, data: bytes) -> None:

@@ -68,7 +68,7 @@ def create_app(runs_dir: str | Path, *, token: str) -> Any:
 
     if not Path(runs_dir).is_dir():
         raise ArtifactError(f"{runs_dir}: no such folder")
-    routes = [Route("/static/{name}", _static, name="static")]
+    routes = [Route("/static/{name}", _endpoint("app:static_file"), name="static")]
     routes += [Route(path, _endpoint(where), name=name) for path, where, name in ROUTES]
     app: Starlette = applications.Starlette(
         routes=routes,
@@ -90,6 +90,8 @@ def _endpoint(where: str) -> Any:
             response: Response = show(request)
         except NotFoundError as error:
             return message(str(error), 404)
+        except FileNotFoundError:  # removed between two looks at it
+            return message("What this page is about is no longer there.", 404)
         except EvalToolkitError as error:
             return message(str(error), 409, bug=True)
         return response
@@ -128,7 +130,8 @@ def _unexpected(request: "Request", error: Exception) -> "Response":
     return response
 
 
-def _static(request: "Request") -> "Response":
+def static_file(request: "Request") -> "Response":
+    """Return a file that pages load."""
     from starlette.responses import Response
 
     name = request.path_params["name"]

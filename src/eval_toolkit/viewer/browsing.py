@@ -9,21 +9,34 @@ from urllib.parse import urlencode
 from eval_toolkit.report.words import number
 from eval_toolkit.viewer import rendering
 from eval_toolkit.viewer.listing import ListedRun
+from eval_toolkit.viewer.menus import run_menu
 from eval_toolkit.viewer.previews import previews
 from eval_toolkit.viewer.records import Filter, Record, Shape, records_at
-from eval_toolkit.viewer.run_page import run_menu
 from eval_toolkit.viewer.store import TooLongError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["address", "read_filter", "show", "shown_columns", "to_query", "whole_number"]
+__all__ = [
+    "Q_AT_MOST",
+    "SIZES",
+    "address",
+    "finite",
+    "read_filter",
+    "show",
+    "shown_columns",
+    "size_of",
+    "to_query",
+    "whole_number",
+]
 
 SIZES = (50, 100, 200)
 _COLUMNS_AT_MOST = 6
 _COLUMNS_BESIDE_TEXTS = 4
-_Q_AT_MOST = 500
+WHOLE = "all"
+"""The slice of all rows, where a run has one."""
+Q_AT_MOST = 500
 
 
 def show(request: "Request") -> "Response":
@@ -34,7 +47,7 @@ def show(request: "Request") -> "Response":
     run = viewer.run(request.path_params["key"])
     shape = viewer.shape(run)
     wanted, ignored = read_filter(request.query_params, shape)
-    size = _one_of(request.query_params.get("size"), SIZES)
+    size = size_of(request.query_params.get("size"))
     stopped = ""
     try:
         order: Sequence[int] = viewer.order(run, wanted)
@@ -95,7 +108,7 @@ def read_filter(given: Mapping[str, str], shape: Shape) -> tuple[Filter, list[st
     bounds: dict[str, float | None] = {"low": None, "high": None}
     for name in bounds:
         text = given.get(name, "").strip()
-        bound = _finite(text)
+        bound = finite(text)
         if text and bound is None:
             ignored.append(f"{text!r} is no number")
         elif text and not column:
@@ -110,17 +123,34 @@ def read_filter(given: Mapping[str, str], shape: Shape) -> tuple[Filter, list[st
     if status not in ("", "ok", "skipped", "error"):
         ignored.append(f"there is no status {status!r}")
         status = ""
-    parts = ((name, given.get(f"part.{name}", "")) for name in shape.parts)
+    exact = {name: given.get(name, "") for name in ("slice", "scorer", *_parts(shape))}
+    for name, value in exact.items():
+        if len(value) > Q_AT_MOST:  # it would stand in every link of the page
+            ignored.append(f"the end of {name}, which has more than {Q_AT_MOST} characters")
+            exact[name] = value[:Q_AT_MOST]
+        elif value not in shape.values[name]:  # browsers send a line end as two signs
+            exact[name] = next(
+                (one for one in shape.values[name] if one.splitlines() == value.splitlines()), value
+            )
+    parts = ((name, exact[marked]) for marked, name in _parts(shape).items())
+    # The rows of every other slice are among those of "all": each is shown once unless asked for.
+    whole = WHOLE in shape.values["slice"] and len(shape.values["slice"]) > 1
+    every = whole and given.get("slice") == ""
     return Filter(
-        q=given.get("q", "").strip()[:_Q_AT_MOST],
-        slice=given.get("slice", ""),
-        scorer=given.get("scorer", ""),
+        q=given.get("q", "").strip()[:Q_AT_MOST],
+        slice=exact["slice"] or (WHOLE if whole and not every else ""),
+        every_slice=every,
+        scorer=exact["scorer"],
         parts=tuple((name, value) for name, value in parts if value),
         column=column,
         status=status,
         sort=sort,
         **bounds,
     ), ignored
+
+
+def _parts(shape: Shape) -> dict[str, str]:
+    return {f"part.{name}": name for name in shape.parts}
 
 
 def to_query(wanted: Filter, **more: object) -> str:
@@ -131,6 +161,7 @@ def to_query(wanted: Filter, **more: object) -> str:
     pairs += [(f"part.{name}", value) for name, value in wanted.parts]
     pairs += [("low", wanted.low), ("high", wanted.high), ("sort", wanted.sort), *more.items()]
     kept = [(name, value) for name, value in pairs if value not in (None, "")]
+    kept += [("slice", "")] if wanted.every_slice else []
     return urlencode(kept, errors="replace")
 
 
@@ -211,12 +242,20 @@ def whole_number(text: str | None) -> int | None:
     return int(text) if text and len(text) <= 12 and text.isdecimal() and text.isascii() else None
 
 
-def _one_of(text: str | None, choices: Sequence[int]) -> int:
+def size_of(text: str | None) -> int:
+    """Return how many a page shows, of the sizes there are."""
     found = whole_number(text)
-    return found if found in choices and found is not None else choices[0]
+    return found if found in SIZES and found is not None else SIZES[0]
 
 
-def _finite(text: str) -> float | None:
+def finite(text: str) -> float | None:
+    """Return a number that an address gives, or None.
+
+    Examples
+    --------
+    >>> finite("0.4"), finite("0,4"), finite("nan")
+    (0.4, None, None)
+    """
     try:
         value = float(text)
     except ValueError:

@@ -58,15 +58,15 @@ class Checks:
         self._lock = threading.Lock()
         self._turn = threading.Lock()
 
-    def of(self, run: ListedRun, *, wait_s: float = _WAIT_S) -> str:
+    def of(self, run: ListedRun, *, wait_s: float | None = None) -> str:
         """Return how a finished run differs from what was written; "" while it is found out.
 
         Parameters
         ----------
         run : ListedRun
             A complete one.
-        wait_s : float
-            How long to wait for hashes of large files.
+        wait_s : float, optional
+            How long to wait for hashes of large files; by default a moment.
         """
         stamps = written(run.path)
         with self._lock:
@@ -74,7 +74,7 @@ class Checks:
             if check is None or check.stamps != stamps:
                 check = self._checks[run.key] = _Check(stamps)
                 threading.Thread(target=self._make, args=[check, run.path], daemon=True).start()
-        check.done.wait(wait_s)
+        check.done.wait(_WAIT_S if wait_s is None else wait_s)
         return check.found
 
     def known(self, run: ListedRun) -> str:

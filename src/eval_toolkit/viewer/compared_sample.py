@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.runs import Run
 from eval_toolkit.viewer import rendering
-from eval_toolkit.viewer.comparing import compare_menu, shown
+from eval_toolkit.viewer.browsing import whole_number
+from eval_toolkit.viewer.comparing import shown
 from eval_toolkit.viewer.listing import ListedRun
-from eval_toolkit.viewer.pairing import Asked, chosen, whole
+from eval_toolkit.viewer.menus import main_menu
+from eval_toolkit.viewer.pairing import Asked, chosen
 from eval_toolkit.viewer.records import Record, records_at
+from eval_toolkit.viewer.sample_page import FIRST, WHOLE_TEXT
 from eval_toolkit.viewer.state import NotFoundError, Viewer
 from eval_toolkit.viewer.unit import (
     Exchange,
@@ -27,10 +30,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 __all__ = ["show"]
-
-_WHOLE_TEXT = 20_000
-_FIRST = 8
-"""Values that are shown at once; a rollout has dozens."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +57,9 @@ def show(request: "Request") -> "Response":
 
     viewer: Viewer = request.app.state.viewer
     given = request.query_params
-    asked = Asked.of(given)
+    asked, _ = Asked.of(given)
     sides = [
-        _side(viewer, name, viewer.run(key), whole(given.get(row), -1))
+        _side(viewer, name, viewer.run(key), whole_number(given.get(row)))
         for name, key, row in (("A", asked.a, "row"), ("B", asked.b, "row_b"))
     ]
     a, b = sides
@@ -72,15 +71,15 @@ def show(request: "Request") -> "Response":
         b=b,
         sides=sides,
         altered=viewer.altered(a.run, b.run),
-        values=values[:_FIRST],
-        more_values=values[_FIRST:],
+        values=values[:FIRST],
+        more_values=values[FIRST:],
         same_text=a.text == b.text,
         same_reference=a.reference == b.reference,
         same_prompts=bool(a.asked) and a.prompts == b.prompts and not a.talk,
         other=_other(a.record, b.record),
         shown=shown,
-        **_neighbours(viewer, asked, whole(given.get("at"), -1)),
-        menu=compare_menu(),
+        **_neighbours(viewer, asked, whole_number(given.get("at"))),
+        menu=main_menu("Compare"),
         crumbs=[
             {"href": "/", "label": "Runs"},
             {"href": asked.address(), "label": f"{a.run.run_id} and {b.run.run_id}"},
@@ -89,12 +88,12 @@ def show(request: "Request") -> "Response":
     return HTMLResponse(html)
 
 
-def _side(viewer: Viewer, name: str, run: ListedRun, row: int) -> _Side:
+def _side(viewer: Viewer, name: str, run: ListedRun, row: int | None) -> _Side:
     shape = viewer.shape(run)
-    if not 0 <= row < shape.n_rows:
+    if row is None or row >= shape.n_rows:
         raise NotFoundError("There is no such sample in this run.")
     columns = list(shape.columns)
-    (record,) = records_at(viewer.store, shape, [row], columns, text_at_most=_WHOLE_TEXT)
+    (record,) = records_at(viewer.store, shape, [row], columns, text_at_most=WHOLE_TEXT)
     exchanges, n_exchanges = exchanges_of(viewer.store, shape, record)
     opened = Run.open(run.path, verify=False)
     reference = reference_of(viewer.store, opened, record)
@@ -140,10 +139,10 @@ def _other(a: Record, b: Record) -> str:
     return ""
 
 
-def _neighbours(viewer: Viewer, asked: Asked, at: int) -> Mapping[str, Any]:
+def _neighbours(viewer: Viewer, asked: Asked, at: int | None) -> Mapping[str, Any]:
     """Return the way to the samples before and after it in the list it was opened from."""
     none = {"previous": "", "next": "", "place": None, "n": 0, "back": asked.address()}
-    if at < 0:
+    if at is None:
         return none
     try:
         these = chosen(viewer, asked)

@@ -10,8 +10,10 @@ import numpy as np
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report.words import number
 from eval_toolkit.viewer import rendering
+from eval_toolkit.viewer.browsing import SIZES
 from eval_toolkit.viewer.listing import ListedRun
-from eval_toolkit.viewer.pairing import SIZES, Asked, Chosen, chosen
+from eval_toolkit.viewer.menus import main_menu
+from eval_toolkit.viewer.pairing import Asked, Chosen, chosen
 from eval_toolkit.viewer.pairs import CASES, Rule
 from eval_toolkit.viewer.previews import previews
 from eval_toolkit.viewer.records import Measured, records_at
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["case_words", "compare_menu", "show", "shown"]
+__all__ = ["case_words", "show", "shown"]
 
 _REFRESH_S = 2
 
@@ -32,11 +34,17 @@ def show(request: "Request") -> "Response":
     from starlette.responses import HTMLResponse
 
     viewer: Viewer = request.app.state.viewer
-    asked = Asked.of(request.query_params)
+    asked, ignored = Asked.of(request.query_params)
     runs = [run for run in viewer.runs.runs() if run.state == "complete"]
-    told: dict[str, Any] = {"asked": asked, "runs": runs, "menu": compare_menu()}
-    if not asked.a or not asked.b:
-        html = rendering.page("compare.html", title="Compare two runs", **told, a=None)
+    ticked = [run for run in runs if run.key in request.query_params.getlist("run")]
+    if ticked:
+        ticked.sort(key=lambda run: run.when)  # what was there first is the baseline
+        first, second = [*(run.key for run in ticked), ""][:2]
+        asked = replace(asked, a=first, b=second)
+    told: dict[str, Any] = {"asked": asked, "runs": runs, "menu": main_menu("Compare")}
+    if not asked.a or not asked.b or len(ticked) > 2:
+        n = len(ticked)
+        html = rendering.page("compare.html", title="Compare two runs", **told, a=None, n_ticked=n)
         return HTMLResponse(html)
     a, b = viewer.run(asked.a), viewer.run(asked.b)
     statistics = _statistics(viewer, a, b)
@@ -45,7 +53,8 @@ def show(request: "Request") -> "Response":
         return HTMLResponse(html, headers={"x-follow": "stop" if statistics else "go on"})
     samples, why_not = None, ""
     try:
-        samples = _samples(viewer, chosen(viewer, asked))
+        these = chosen(viewer, asked)
+        samples, ignored = _samples(viewer, these), [*ignored, *these.ignored]
     except ArtifactError as error:  # the statistics, or why there are none, can be shown
         why_not = str(error)
     html = rendering.page(
@@ -58,6 +67,7 @@ def show(request: "Request") -> "Response":
         told=statistics,
         samples=samples,
         why_not=why_not,
+        ignored=ignored,
         swapped=Asked(a=asked.b, b=asked.a).address(),
         follow=asked.address(part="statistics"),
         refresh_s=_REFRESH_S,
@@ -73,14 +83,6 @@ def _statistics(viewer: Viewer, a: ListedRun, b: ListedRun) -> Told | None:
     key = (a.key, a.manifest_hash, b.key, b.manifest_hash)
     n_records = (a.n_records or 0) + (b.n_records or 0)
     return viewer.statistics.of(key, a.path, b.path, n_records=n_records)
-
-
-def compare_menu() -> list[dict[str, Any]]:
-    """Return the navigation of pages of two runs."""
-    return [
-        {"href": "/", "label": "Runs", "current": False},
-        {"href": "/compare", "label": "Compare", "current": True},
-    ]
 
 
 def case_words(rule: Rule, kind: str) -> dict[str, str]:

@@ -49,7 +49,8 @@ def export_site(
     """Write a list of runs, their reports and comparisons as files that need no server.
 
     Every file holds all it needs and loads nothing; links are relative. Of full paths in commands,
-    settings, notes and reasons of results only the last part is told; texts of data are as they are.
+    settings, notes and reasons of results only the last part is told; texts of data, reasons of
+    single samples and relative paths are as they are stored.
 
     Parameters
     ----------
@@ -99,7 +100,9 @@ def export_site(
     _check_place(target, out)
     for run in runs:
         if run.path in (target, *target.parents):
-            raise InvalidInputError(f"{out}: is in the folder of the run {run.place}; choose another")
+            raise InvalidInputError(
+                f"{out}: is in the folder of the run {run.place}; choose another"
+            )
     shown = wanted or wanted_here()
     try:
         with _replaced(target) as made:

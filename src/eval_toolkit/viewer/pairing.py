@@ -1,6 +1,5 @@
 """Which two runs an address asks for, and what of them is looked at next to each other."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,16 +12,13 @@ from eval_toolkit.analysis.named import higher_is_better
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report.cells import blocks_of
 from eval_toolkit.runs import Run
+from eval_toolkit.viewer.browsing import Q_AT_MOST, SIZES, finite, size_of, whole_number
 from eval_toolkit.viewer.listing import ListedRun
 from eval_toolkit.viewer.pairs import CASES, Joined, Rule, Side, joined
 from eval_toolkit.viewer.records import Filter, Shape
 from eval_toolkit.viewer.state import Viewer
 
-__all__ = ["SIZES", "Asked", "Chosen", "Pair", "chosen", "whole"]
-
-SIZES = (50, 100, 200)
-_Q_AT_MOST = 500
-_DIGITS = 9
+__all__ = ["Asked", "Chosen", "Pair", "chosen"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,22 +40,34 @@ class Asked:
     size: int = SIZES[0]
 
     @classmethod
-    def of(cls, given: Any) -> "Asked":
-        """Read an address; what cannot be is left out."""
-        first, second = [*given.getlist("run")[:2], "", ""][:2]  # two that were ticked in the list
-        size = whole(given.get("size"), SIZES[0])
+    def of(cls, given: Mapping[str, str]) -> tuple["Asked", list[str]]:
+        """Return what an address asks for, and what of it cannot be: it is ignored, and said."""
+        subject = whole_number(given.get("subject"))
+        threshold = finite(given.get("threshold", "0.5"))
+        show, sort = given.get("show", ""), given.get("sort", "")
+        known = {
+            "subject": subject is not None,
+            "threshold": threshold is not None,
+            "show": show in CASES,
+            "sort": sort == "difference",
+        }
+        ignored = [
+            f"there is no {name} {given[name]!r}"
+            for name, is_known in known.items()
+            if given.get(name) and not is_known
+        ]
         return cls(
-            a=given.get("a", first),
-            b=given.get("b", second),
-            subject=whole(given.get("subject"), 0),
+            a=given.get("a", ""),
+            b=given.get("b", ""),
+            subject=subject or 0,
             column=given.get("column", ""),
-            show=given.get("show", "") if given.get("show") in CASES else "",
-            sort="difference" if given.get("sort") == "difference" else "",
-            q=given.get("q", "").strip()[:_Q_AT_MOST],
-            threshold=_finite(given.get("threshold"), 0.5),
-            page=max(1, whole(given.get("page"), 1)),
-            size=size if size in SIZES else SIZES[0],
-        )
+            show=show if known["show"] else "",
+            sort=sort if known["sort"] else "",
+            q=given.get("q", "").strip()[:Q_AT_MOST],
+            threshold=0.5 if threshold is None else threshold,
+            page=max(1, whole_number(given.get("page")) or 1),
+            size=size_of(given.get("size")),
+        ), ignored
 
     def address(self, where: str = "/compare", /, **more: Any) -> str:
         """Return the address that asks for this, with some of it changed."""
@@ -178,6 +186,8 @@ class Chosen:
     rule: Rule
     cases: NDArray[np.int8]
     places: NDArray[np.int32]
+    ignored: Sequence[str] = ()
+    """What the runs have not."""
 
 
 def chosen(viewer: Viewer, asked: Asked) -> Chosen:
@@ -202,6 +212,11 @@ def chosen(viewer: Viewer, asked: Asked) -> Chosen:
     pair = Pair.of(viewer, viewer.run(asked.a), viewer.run(asked.b))
     subject = min(asked.subject, len(pair.subjects) - 1)
     column = pair.column(asked.column)
+    ignored = []
+    if subject != asked.subject:
+        ignored.append(f"there is no subject '{asked.subject}'")
+    if asked.column and column != asked.column:
+        ignored.append(f"the runs have no column {asked.column!r} in common")
     found = _joined(viewer, pair.sides(subject, column))
     rule = pair.rule(found, column, asked.threshold)
     show = asked.show if asked.show in rule.cases else ""
@@ -215,7 +230,7 @@ def chosen(viewer: Viewer, asked: Asked) -> Chosen:
             viewer.order(pair.b, Filter(q=asked.q, slice=slice_b, scorer=scorer_b)),
         )
     places = found.places(cases, show, within=within, by_difference=asked.sort == "difference")
-    return Chosen(pair, asked, found, rule, cases, places)
+    return Chosen(pair, asked, found, rule, cases, places, ignored)
 
 
 def _joined(viewer: Viewer, sides: tuple[Side, Side]) -> Joined:
@@ -227,24 +242,3 @@ def _joined(viewer: Viewer, sides: tuple[Side, Side]) -> Joined:
         found = joined(viewer.store, *sides)
         viewer.joined.keep(kept_as, found, found.nbytes)
     return found
-
-
-def whole(text: str | None, default: int) -> int:
-    """Return a whole number that an address gives; anything else is the default.
-
-    Examples
-    --------
-    >>> whole("12", 1), whole("-3", 1), whole("9" * 40, 1), whole(None, 1)
-    (12, 1, 1, 1)
-    """
-    if text is None or len(text) > _DIGITS or not (text.isascii() and text.isdecimal()):
-        return default
-    return int(text)
-
-
-def _finite(text: str | None, default: float) -> float:
-    try:
-        value = float(text) if text is not None else default
-    except ValueError:
-        return default
-    return value if math.isfinite(value) else default

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from eval_toolkit._tables.sources import quoted
 from eval_toolkit.analysis.units import are_right, right_or_wrong
+from eval_toolkit.errors import ArtifactError
 from eval_toolkit.viewer.store import Store, pattern
 
 __all__ = ["CASES", "Joined", "Rule", "Side", "joined"]
@@ -19,7 +20,7 @@ CASES = ("a", "b", "both", "neither", "equal", "none")
 """A alone is right (or better), B alone is, both are, neither is, they are equal, one has no value."""
 _JOIN_S = 30.0
 _AT_MOST = 5_000_000
-"""Pairs that are kept as numbers; more would not fit into the memory that a viewer may take."""
+"""Pairs that are looked at; more would not fit into the memory that a viewer may take."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,7 @@ def joined(store: Store, a: Side, b: Side) -> Joined:
     TooLongError
         If it took too long.
     ArtifactError
-        If a table cannot be read.
+        If a table cannot be read, or there are too many pairs.
     """
     labelled = a.label is not None and b.label is not None
     sides = [_selected(side, labelled) for side in (a, b)]
@@ -199,10 +200,14 @@ def joined(store: Store, a: Side, b: Side) -> Joined:
     found = store.table(
         a.table,
         f"SELECT {selected} FROM ({sides[0][0]}) a JOIN ({sides[1][0]}) b "  # noqa: S608
-        f"ON a.unit_id = b.unit_id AND a.attempt = b.attempt LIMIT {_AT_MOST}",
+        f"ON a.unit_id = b.unit_id AND a.attempt = b.attempt LIMIT {_AT_MOST + 1}",
         [*sides[0][1], *sides[1][1]],
         limit_s=_JOIN_S,
     )
+    if len(found["rows_a"]) > _AT_MOST:
+        raise ArtifactError(
+            f"the runs have more than {_AT_MOST:,} pairs of records in common, too many to show"
+        )
     counts = [_count(store, side) for side in (a, b)]
     return _ordered(found, counts)
 

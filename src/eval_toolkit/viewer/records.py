@@ -10,6 +10,7 @@ import numpy as np
 
 from eval_toolkit._tables.sources import literal, quoted
 from eval_toolkit.errors import ArtifactError
+from eval_toolkit.graders.base import is_answer_code
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.folder import RECORDS
 from eval_toolkit.runs.inputs import INPUTS
@@ -31,6 +32,8 @@ TURNS = "turns.parquet"
 SEEDS = "seeds.parquet"
 _VALUES_AT_MOST = 200
 """Of a part with more values than this, none are listed to choose from."""
+VALUE_CHARS = 200
+"""Longer ones are not listed either: every choice stands in the page as a whole."""
 _TEXT_AT_MOST = 400
 """Characters of a text that stand in a list."""
 _FROM = "read_parquet(?, file_row_number = true, hive_partitioning = false)"
@@ -49,7 +52,7 @@ class Shape:
     """Measured column and its name in the table."""
     parts: Mapping[str, str]
     values: Mapping[str, Sequence[str]]
-    """Of a slice, scorer or part what it can be; empty where there are too many."""
+    """Of a slice, scorer or part what it can be; empty where there are too many, or long ones."""
     tables: Mapping[str, frozenset[str]]
     """Further tables of the run and their columns."""
     input_slices: Sequence[str] = ()
@@ -70,6 +73,8 @@ class Filter:
     high: float | None = None
     sort: str = ""
     """A measured column or "unit"; with "-" in front the other way round."""
+    every_slice: bool = False
+    """Whether it was asked for all slices, although one of them holds the others."""
 
     @property
     def is_empty(self) -> bool:
@@ -166,15 +171,17 @@ def _marked(parts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _values(store: Store, table: Path, stored: str) -> Sequence[str]:
-    name = quoted(stored)
+    """Return what a column can be; nothing where that is too much to choose from."""
+    name = f"left({quoted(stored)}, {VALUE_CHARS + 1})"
     found = store.query(
         table,
-        f"SELECT DISTINCT {name} FROM read_parquet(?, hive_partitioning = false) WHERE {name} IS NOT NULL "  # noqa: S608
+        f"SELECT DISTINCT {name} FROM {_FROM} WHERE {name} IS NOT NULL "  # noqa: S608
         f"LIMIT {_VALUES_AT_MOST + 1}",
         [pattern(table)],
     )
     values = sorted(str(row[0]) for row in found)
-    return values if len(values) <= _VALUES_AT_MOST else ()
+    fit = len(values) <= _VALUES_AT_MOST and all(len(one) <= VALUE_CHARS for one in values)
+    return values if fit else ()
 
 
 # --- which records, in which order ----------------------------------------------------------------
@@ -265,44 +272,48 @@ def inside_json(column: str, path: str) -> str:
     return f"CASE WHEN json_valid({column}) THEN json_extract_string({column}, '{path}') END"
 
 
+def _contains(column: str) -> str:
+    return f"contains(lower({column}), lower(?))"
+
+
 def _search(shape: Shape, q: str) -> tuple[str, list[Any]]:
     """Return where a text may stand: in ids, parts and reasons, in what was asked and answered."""
-    text = q.lower()
-    escaped = json.dumps(text)[1:-1]  # as it stands inside stored JSON
+    # Both sides by the same rule: letters have several, and the text must be found as it stands.
+    escaped = json.dumps(q, ensure_ascii=False)[1:-1]  # as it stands inside stored JSON
     own = ["unit_id", "group", *shape.parts.values()]
     own += [f"{stored}.reason" for stored in shape.columns.values()]
-    found = [f"contains(lower({quoted(name)}), ?)" for name in own]
-    parameters: list[Any] = [text] * len(own)
+    found = [_contains(quoted(name)) for name in own]
+    parameters: list[Any] = [q] * len(own)
     folder = shape.path.parent
     if shape.tables.get(INPUTS, frozenset()) >= {"slice", "unit_id", "text"}:
         # A slice without inputs of its own is a part of the whole.
         place = "CASE WHEN list_contains(?, slice) THEN slice ELSE ? END"
         found.append(
             f"({place} || chr(31) || unit_id) IN (SELECT slice || chr(31) || unit_id "  # noqa: S608
-            "FROM read_parquet(?, hive_partitioning = false) WHERE contains(lower(text), ?))"
+            f"FROM read_parquet(?, hive_partitioning = false) WHERE {_contains('text')})"
         )
-        parameters += [list(shape.input_slices), shape.whole, pattern(folder / INPUTS), text]
+        parameters += [list(shape.input_slices), shape.whole, pattern(folder / INPUTS), q]
     if shape.tables.get(RESPONSES, frozenset()) >= _ASKED:
         asked = pattern(folder / RESPONSES)
-        answers = [f"contains(lower({name}), ?)" for name in ("response", "error")]
-        answers.append(f"contains(lower({inside_json('params', '$.continuations')}), ?)")
+        answers = ["response", "error"]
+        told = [f"array_to_string({inside_json('params', '$.continuations[*]')}, chr(10))"]
         if not q.isascii():  # escaped there, letter by letter, whatever its case
-            answers.append(f"contains(lower({inside_json('response', '$.text')}), ?)")
+            told += [inside_json("response", "$.text"), inside_json("error", "$.message")]
+        answers += told
         found.append(
             "unit_id IN (SELECT unit_id FROM read_parquet(?, hive_partitioning = false) WHERE prompt_hash IN "  # noqa: S608
-            "(SELECT prompt_hash FROM read_parquet(?, hive_partitioning = false) WHERE contains(lower(prompt), ?) OR "
-            f"contains(lower(prompt), ?)) OR {' OR '.join(answers)})"
+            "(SELECT prompt_hash FROM read_parquet(?, hive_partitioning = false) WHERE "
+            f"{_contains('prompt')} OR {_contains('prompt')}) OR {' OR '.join(map(_contains, answers))})"
         )
-        parameters += [asked, asked, text, escaped, escaped, escaped, text]
-        parameters += [] if q.isascii() else [text]
+        parameters += [asked, asked, q, escaped, *[json.dumps(q)[1:-1]] * 2, *[q] * len(told)]
     for name, columns in ((TURNS, ("unit_id", "probe", "response")), (SEEDS, ("id", "prompt"))):
         if shape.tables.get(name, frozenset()) >= set(columns):
             # Texts that are no plain ones are stored as JSON.
-            inside = [f"contains(lower({column}), ?)" for column in columns[1:] for _ in range(2)]
+            inside = [_contains(column) for column in columns[1:] for _ in range(2)]
             found.append(
                 f"unit_id IN (SELECT {columns[0]} FROM read_parquet(?, hive_partitioning = false) WHERE {' OR '.join(inside)})"  # noqa: S608
             )
-            parameters += [pattern(folder / name), *[text, escaped] * len(columns[1:])]
+            parameters += [pattern(folder / name), *[q, escaped] * len(columns[1:])]
     return f"({' OR '.join(found)})", parameters
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from eval_toolkit.viewer.state import Viewer
 
-__all__ = ["download", "run_menu", "show"]
+__all__ = ["download", "show"]
 
 
 def show(request: "Request") -> "Response":

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from eval_toolkit.viewer import rendering
 from eval_toolkit.viewer.browsing import whole_number
 from eval_toolkit.viewer.listing import ListedRun
+from eval_toolkit.viewer.menus import main_menu
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -76,7 +77,7 @@ def show(request: "Request") -> "Response":
         kind=kind,
         state=state,
         sort=sort,
-        menu=[{"href": "/", "label": "Runs", "current": True}],
+        menu=main_menu("Runs"),
     )
     return HTMLResponse(html)
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from eval_toolkit.errors import ArtifactError
-from eval_toolkit.report.words import number
 from eval_toolkit.runs import Run
 from eval_toolkit.viewer import rendering
 from eval_toolkit.viewer.browsing import address, read_filter, whole_number
+from eval_toolkit.viewer.comparing import shown
 from eval_toolkit.viewer.listing import ListedRun
+from eval_toolkit.viewer.menus import run_menu
 from eval_toolkit.viewer.records import Filter, Record, records_at, records_of_unit
-from eval_toolkit.viewer.run_page import run_menu
 from eval_toolkit.viewer.state import NotFoundError, Viewer
 from eval_toolkit.viewer.unit import exchanges_of, input_of, marked, reference_of, talk_of
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["show"]
+__all__ = ["FIRST", "WHOLE_TEXT", "show"]
 
-_WHOLE_TEXT = 20_000
+WHOLE_TEXT = 20_000
 _OTHERS_AT_MOST = 50
-_FIRST = 8
+FIRST = 8
 """Values that are shown at once; a rollout has dozens."""
 
 
@@ -38,7 +38,7 @@ def show(request: "Request") -> "Response":
     if row is None or row >= shape.n_rows:
         raise NotFoundError("There is no such sample in this run.")
     columns = list(shape.columns)
-    (record,) = records_at(viewer.store, shape, [row], columns, text_at_most=_WHOLE_TEXT)
+    (record,) = records_at(viewer.store, shape, [row], columns, text_at_most=WHOLE_TEXT)
     wanted, _ = read_filter(given, shape)
     opened = Run.open(run.path, verify=False)
     exchanges, n_exchanges = exchanges_of(viewer.store, shape, record)
@@ -65,8 +65,8 @@ def show(request: "Request") -> "Response":
         broken=broken,
         others=_others(run, record, others),
         **_neighbours(viewer, run, wanted, given.get("at"), given.get("size", "")),
-        n_first=_FIRST,
-        shown=_shown,
+        n_first=FIRST,
+        shown=shown,
         menu=run_menu(run, "Samples"),
         crumbs=[
             {"href": "/", "label": "Runs"},
@@ -75,11 +75,6 @@ def show(request: "Request") -> "Response":
         ],
     )
     return HTMLResponse(html)
-
-
-def _shown(value: float | None) -> str:
-    whole = value is not None and value.is_integer() and abs(value) < 1e15
-    return f"{value:.0f}" if whole else number(value)
 
 
 def _groups(record: Record) -> dict[str, list[Any]]:

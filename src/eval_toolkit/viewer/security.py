@@ -119,7 +119,7 @@ class Guard:
             await _line(send_with_headers, *refused)
         elif (given := self._token_in_address(scope)) is not None:
             if secrets.compare_digest(given, self.token):
-                await self._let_in(scope, send_with_headers)
+                await self._let_in(scope, headers, send_with_headers)
             else:
                 await _line(send_with_headers, 403, _NOT_LET_IN)
         elif not self._has_cookie(scope, headers):
@@ -148,22 +148,25 @@ class Guard:
         given = dict(_query(scope)).get("token")
         return None if given is None else given.encode("utf-8", "surrogatepass")
 
-    async def _let_in(self, scope: Scope, send: Send) -> None:
+    async def _let_in(self, scope: Scope, headers: Mapping[bytes, list[bytes]], send: Send) -> None:
         """Set the cookie and send the browser to the address without the token."""
         rest = urlencode([pair for pair in _query(scope) if pair[0] != "token"], errors="replace")
         name = _cookie_name(scope)
         cookie = f"{name}={self.session}; Path=/; HttpOnly; SameSite=Strict"
         there = f"/{'?' + rest if rest else ''}"
-        # Not a redirect: where a file or another site led here, a browser would follow it without
-        # the cookie, which is for requests of our own pages.
-        body = f'<!doctype html><title>Viewer</title><a href="{html.escape(there)}">Open the viewer</a>\n'
-        headers = [
-            (b"refresh", f"0; url={there}".encode()),
+        led = headers.get(b"sec-fetch-site", [b"none"]) not in ([b"none"], [b"same-origin"])
+        # A browser that a file or another site led here would follow a redirect without the cookie,
+        # which is for our own pages: this one leads on.
+        how = (b"refresh", f"0; url={there}") if led else (b"location", there)
+        body = f'<!doctype html><title>Viewer</title><a href="{html.escape(there)}">Open it</a>\n'
+        answer = [
+            (how[0], how[1].encode()),
             (b"set-cookie", cookie.encode()),
             (b"content-type", b"text/html; charset=utf-8"),
             (b"content-length", str(len(body)).encode()),
         ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        status = 200 if led else 303
+        await send({"type": "http.response.start", "status": status, "headers": answer})
         await send({"type": "http.response.body", "body": body.encode()})
 
     def _has_cookie(self, scope: Scope, headers: Mapping[bytes, list[bytes]]) -> bool:

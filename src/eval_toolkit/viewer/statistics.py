@@ -18,6 +18,7 @@ CONFIDENCE, N_RESAMPLES, SEED = 0.95, 1000, 42
 """As the command has them by default."""
 _IN_A_PROCESS_FROM = 50_000
 """Records from which a process of its own compares: it gives back the memory that it takes."""
+_TIMEOUT_S = 300
 _KEPT = 64
 _WAIT_S = 1.5
 """What a page waits for statistics before it is shown without them."""
@@ -93,7 +94,7 @@ def compared(a: Path, b: Path) -> Told:
 def _without(text: str, *folders: Path) -> str:
     for folder in folders:
         text = text.replace(str(folder), folder.name)
-    return text
+    return text.replace("with `pairs`", "by eval-toolkit compare A B --pair A=B")
 
 
 @dataclass
@@ -146,6 +147,12 @@ class Statistics:
             else:
                 soon = False
         job.done.wait(wait_s if wait_s is not None else _WAIT_S if soon else 0)
+        if (
+            job.told is not None and job.told.bug
+        ):  # told once; whoever asks again has it tried again
+            with self._lock:
+                if self._jobs.get(key) is job:
+                    del self._jobs[key]
         return job.told
 
     def _make(self, job: _Job, make: Callable[[Path, Path], Told], a: Path, b: Path) -> None:
@@ -161,9 +168,17 @@ class Statistics:
 def _apart(a: Path, b: Path) -> Told:
     """Return what `compared` does, found out in a process of its own."""
     command = [sys.executable, "-P", "-c", f"from {__name__} import child; child()"]
-    ran = subprocess.run(  # noqa: S603 - our own code, told the folders of two runs
-        [*command, str(a), str(b)], stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
+    try:
+        ran = subprocess.run(  # noqa: S603 - our own code, told the folders of two runs
+            [*command, str(a), str(b)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        why = f"comparing took longer than {_TIMEOUT_S} s; eval-toolkit compare takes its time"
+        return Told(refused=why)
     if ran.returncode != 0:
         last = ran.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
         return Told(refused=f"comparing ended with {ran.returncode}: {last}", bug=True)

@@ -99,7 +99,11 @@ class Store:
 
     def columns_of(self, path: Path) -> dict[str, str]:
         """Return the columns of a table and their types."""
-        found = self.query(path, "DESCRIBE SELECT * FROM read_parquet(?, hive_partitioning = false)", [pattern(path)])
+        found = self.query(
+            path,
+            "DESCRIBE SELECT * FROM read_parquet(?, hive_partitioning = false)",
+            [pattern(path)],
+        )
         return {str(row[0]): str(row[1]) for row in found}
 
     @contextlib.contextmanager
@@ -157,4 +161,10 @@ def _opened(folder: Path) -> "duckdb.DuckDBPyConnection":
 
 def pattern(path: Path) -> str:
     """Return a path as duckdb takes it: no sign in it stands for several files."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise ArtifactError(
+            f"{path}: the folder's name is not UTF-8, so its tables cannot be read; rename it"
+        ) from None
     return glob.escape(str(path))

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from eval_toolkit.errors import ArtifactError
@@ -21,7 +22,7 @@ from eval_toolkit.runs import Run
 from eval_toolkit.runs.inputs import INPUTS
 from eval_toolkit.tasks.joining import PART
 from eval_toolkit.tasks.references import REFERENCES, Reference, is_stored, read_reference
-from eval_toolkit.viewer.records import RESPONSES, TURNS, Record, Shape
+from eval_toolkit.viewer.records import RESPONSES, TURNS, Record, Shape, inside_json
 from eval_toolkit.viewer.store import Store, pattern
 
 __all__ = [
@@ -36,8 +37,14 @@ __all__ = [
     "talk_of",
 ]
 
+_FROM = "read_parquet(?, file_row_number = true, hive_partitioning = false)"
+_TEXTS = tuple(name for name in COLUMNS if name != "attempt")
 _EXCHANGES_AT_MOST = 100
 _TURNS_AT_MOST = 500
+_CELL_BYTES = 400_000
+"""Of a stored cell that are read; of a longer one there is the beginning."""
+_BEGINNING = 19_900
+"""Characters of it, and how many there are: together what a page shows of any text."""
 _LEVELS = 6
 """Branches within branches that a page sets in; deeper ones stand below each other."""
 
@@ -177,18 +184,64 @@ def exchanges_of(store: Store, shape: Shape, record: Record) -> tuple[list[Excha
     if not shape.tables.get(RESPONSES, frozenset()) >= set(COLUMNS):
         return [], 0
     path = shape.path.parent / RESPONSES
-    rows = store.query(
+    numbers = store.column(
         path,
-        f"SELECT {', '.join(COLUMNS)} FROM read_parquet(?, file_row_number = true, hive_partitioning = false) "  # noqa: S608
+        f"SELECT file_row_number FROM {_FROM} "  # noqa: S608
         "WHERE unit_id = ? AND attempt = ? ORDER BY file_row_number",
         [pattern(path), record.unit_id, record.attempt],
     )
-    named = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
-    shown = named[:_EXCHANGES_AT_MOST]
-    prompts = _prompts(store, shape, [row for row in shown if not row["prompt"]])
-    for row in shown:
-        row["prompt"] = row["prompt"] or prompts.get(row["prompt_hash"], "")
-    return [_exchange(row) for row in shown], len(named)
+    try:
+        shown = _requests(store, path, [int(one) for one in numbers[:_EXCHANGES_AT_MOST]])
+        prompts = _prompts(store, shape, [row for row in shown if not row["prompt"]])
+        for row in shown:
+            row["prompt"] = row["prompt"] or prompts.get(row["prompt_hash"], "")
+        exchanges = [_begun(store, path, row) if row["long"] else _exchange(row) for row in shown]
+    except ArtifactError as error:  # too large for the memory of a page; the rest is there
+        return [Exchange(step="", judge=None, error=f"cannot be read: {error}")], len(numbers)
+    return exchanges, len(numbers)
+
+
+def _requests(store: Store, path: Path, numbers: Sequence[int]) -> list[dict[str, Any]]:
+    """Return rows of the table of requests; of cells that are too long to be read the beginning."""
+    if not numbers:
+        return []
+    long = [f"coalesce(strlen({name}) > {_CELL_BYTES}, false)" for name in _TEXTS]
+    cells = [
+        f"CASE WHEN {is_long} THEN {_beginning(name)} ELSE {name} END"
+        for name, is_long in zip(_TEXTS, long, strict=True)
+    ]
+    rows = store.query(
+        path,
+        f"SELECT file_row_number, {' OR '.join(long)}, attempt, {', '.join(cells)} "  # noqa: S608
+        f"FROM {_FROM} WHERE file_row_number IN ({', '.join('?' * len(numbers))}) "
+        "ORDER BY file_row_number",
+        [pattern(path), *numbers],
+    )
+    return [dict(zip(("row", "long", "attempt", *_TEXTS), row, strict=True)) for row in rows]
+
+
+def _beginning(text: str) -> str:
+    """Return SQL for the beginning of a text that says how long the whole is."""
+    more = f"format('… ({{:,}} characters, the first {_BEGINNING:,} are shown)', length({text}))"
+    return f"left({text}, {_BEGINNING}) || if(length({text}) > {_BEGINNING}, {more}, '')"
+
+
+def _begun(store: Store, path: Path, row: Mapping[str, Any]) -> Exchange:
+    """Return a request of which something is too long to be read as a whole."""
+    ((text,),) = store.query(
+        path,
+        f"SELECT {_beginning(inside_json('response', '$.text'))} FROM {_FROM} "  # noqa: S608
+        "WHERE file_row_number = ?",
+        [pattern(path), row["row"]],
+    )
+    return Exchange(
+        step=str(row["step"] or ""),
+        judge=judge_of(str(row["step"] or "")),
+        prompt=str(row["prompt"]),
+        text=row["response"] if text is None else text,
+        error=str(row["error"] or ""),
+        facts={"too long": "to be read as a whole"},
+    )
 
 
 def _prompts(store: Store, shape: Shape, rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -199,7 +252,8 @@ def _prompts(store: Store, shape: Shape, rows: Sequence[Mapping[str, Any]]) -> d
     path = shape.path.parent / RESPONSES
     found = store.query(
         path,
-        "SELECT prompt_hash, prompt FROM read_parquet(?, hive_partitioning = false) WHERE prompt <> '' "  # noqa: S608
+        f"SELECT prompt_hash, CASE WHEN strlen(prompt) > {_CELL_BYTES} THEN "  # noqa: S608
+        f"{_beginning('prompt')} ELSE prompt END FROM {_FROM} WHERE prompt <> '' "
         f"AND prompt_hash IN ({', '.join('?' * len(hashes))})",
         [pattern(path), *hashes],
     )
@@ -244,7 +298,9 @@ def _choices(response: RawLoglikelihood) -> list[Choice]:
     numbers = [float(one) for one in response.loglikelihoods]
     top = max(numbers, default=-math.inf)
     return [
-        Choice(text, one, share, one == top) if math.isfinite(one) else Choice(text, None, 0.0, False)
+        Choice(text, one, share, one == top)
+        if math.isfinite(one)
+        else Choice(text, None, 0.0, False)
         for text, one, share in zip(response.choices, numbers, softmax(numbers), strict=False)
     ]
 
@@ -294,11 +350,25 @@ def talk_of(store: Store, run: Run, shape: Shape, record: Record) -> Talk | None
     if not shape.tables.get(TURNS, frozenset()) >= set(TURN_COLUMNS):
         return None
     path = shape.path.parent / TURNS
+    of_unit = f"FROM {_FROM} WHERE unit_id = ? AND attempt = ?"
+    unit = [pattern(path), record.unit_id, record.attempt]
+    cells = [
+        f"CASE WHEN encoded IS NULL THEN {_beginning(name)} ELSE {name} END"
+        if name in ("probe", "response", "reason")
+        else name
+        for name in TURN_COLUMNS
+    ]
     rows = store.query(
+        path,  # the row of the rollout, then its turns, each below the one that it follows
+        f"SELECT {', '.join(cells)} {of_unit} ORDER BY file_row_number LIMIT {_TURNS_AT_MOST + 1}",
+        unit,
+    )
+    # Not of the rows that were read, which may be the first of many.
+    counts = store.query(
         path,
-        f"SELECT {', '.join(TURN_COLUMNS)} FROM read_parquet(?, file_row_number = true, hive_partitioning = false) "  # noqa: S608
-        "WHERE unit_id = ? AND attempt = ? ORDER BY file_row_number",
-        [pattern(path), record.unit_id, record.attempt],
+        f"SELECT count(*), count(DISTINCT parent_id), min(depth) FILTER (event = 1) {of_unit} "
+        "AND node_id <> ''",
+        unit,
     )
     missing = {"weight", "reward"}  # numbers that are NaN where there is none
     columns = {
@@ -315,13 +385,13 @@ def talk_of(store: Store, run: Run, shape: Shape, record: Record) -> Talk | None
     context: object = graph.context
     scoring = Scoring.of(run.manifest.get("config") or {})
     turns = list(islice(_turns(graph, scoring), _TURNS_AT_MOST))
-    nodes = list(graph.nodes())
+    n_turns, n_followed, first_failure = counts[0]
     return Talk(
         prompt=context.goal if isinstance(context, Conversation) else str(context),
         turns=turns,
-        n_turns=len(nodes),
-        n_paths=sum(node.is_leaf for node in nodes),
-        first_failure=min((node.depth for node in nodes if node.event), default=None),
+        n_turns=n_turns,
+        n_paths=n_turns - n_followed,
+        first_failure=first_failure,
         rule=scoring.rule,
     )
 

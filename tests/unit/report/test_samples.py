@@ -80,6 +80,21 @@ class TestChosen:
         ]
         assert {one["verdict"] for one in lists} == {""}
 
+    @pytest.mark.parametrize(
+        ("value", "up", "verdict"),
+        [(0.0, True, "wrong"), (1.0, True, "right"), (1.0, False, "wrong"), (0.0, False, "right")],
+    )
+    def test_all_may_be_wrong(self, value: float, up: bool, verdict: str) -> None:
+        records = Records.from_columns({"grade": [value] * 3}, unit_id=list("abc"))
+        (found,) = _lists(records, "grade", up, 5)
+        assert (found["title"], found["verdict"]) == (verdict.capitalize(), verdict)
+        assert found["places"] == [0, 1, 2]
+
+    def test_equal_grades_are_neither_the_best_nor_the_lowest(self) -> None:
+        records = Records.from_columns({"f1": [0.5, 0.5]}, unit_id=list("ab"))
+        (found,) = _lists(records, "f1", True, 5)
+        assert (found["title"], found["verdict"]) == ("Grades, all alike", "")
+
     def test_less_may_be_better(self) -> None:
         records = Records.from_columns({"bits": [0.5, 0.1, 0.9]}, unit_id=list("abc"))
         assert [one["places"] for one in _lists(records, "bits", False, 4)] == [[2, 0], [1]]
@@ -102,6 +117,21 @@ class TestChosen:
 
 
 class TestCards:
+    def test_codes_of_answers_are_no_grades(self, tmp_path: Path) -> None:
+        run = run_task(
+            Sums(rows=ROWS[:2]),
+            ScriptedModel("1"),
+            tmp_path / "r",
+            attempts=3,
+            maj_at=[3],
+            graders=["exact_match"],
+        ).run
+        assert run is not None
+        records = run.records(*run.subjects[0])
+        assert "exact_match_answer" in records.columns
+        (card,) = cards_at(run, records, [0])
+        assert [name for grade in card["grades"] for name in grade["names"]] == ["exact_match"]
+
     def test_the_prompt_is_the_one_that_was_sent(self, judged_run: Run) -> None:
         sent = {
             outcome.job.unit_id: [message.content for message in outcome.job.request.prompt]

@@ -1,16 +1,23 @@
 """When the target failed: the curve, the turns, the attacks."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from tests.report_asked_runs import SCORER, SEEDS
 from tests.report_runs import WANTED, Page
 
+from eval_toolkit.errors import UndefinedMetricError
+from eval_toolkit.inference import kaplan_meier
 from eval_toolkit.models.scripted import ScriptedModel
+from eval_toolkit.report.cells import main_block
 from eval_toolkit.report.sections import Section, Wanted
-from eval_toolkit.report.survived import build
+from eval_toolkit.report.survived import _every_turn, build
+from eval_toolkit.report.words import with_ends
 from eval_toolkit.rollouts import System, run_rollouts
 from eval_toolkit.rollouts.attacks import Static
 from eval_toolkit.runs import Run
@@ -30,6 +37,69 @@ def test_the_numbers_are_kaplan_meier(rollout_run: Run) -> None:
     # One of eight broke in turn 1 and was never seen; 2 of 7 failed at once, then 2 of 5.
     rows = [[*row[:4], row[5]] for row in table.rows]
     assert rows == [["1", "7", "2", "0.286", "0.714"], ["2", "5", "2", "0.571", "0.429"]]
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=12),
+    n_groups=st.none() | st.integers(1, 4),
+    weighted=st.booleans(),
+    more=st.integers(0, 2),
+)
+def test_every_turn_has_the_share_and_interval_of_the_curve(
+    rows: list[tuple[int, bool]], n_groups: int | None, weighted: bool, more: int
+) -> None:
+    times = [time for time, _ in rows]
+    assume(max(times) > 0)
+    curve = kaplan_meier(
+        times,
+        [failed and time > 0 for time, failed in rows],
+        groups=None if n_groups is None else [at % n_groups for at in range(len(rows))],
+        weights=[1 + at % 2 for at in range(len(rows))] if weighted and n_groups else None,
+    )
+    depth = max(times) + more
+    shown = _every_turn({"status": "ok", "depth": depth, **curve.to_dict()})
+    assert shown is not None
+    # What the terminal and the cells of failures by turn show.
+    wanted = {}
+    for turn in range(1, depth + 1):
+        with contextlib.suppress(UndefinedMetricError):
+            wanted[turn] = curve.failure_by(turn)
+    assert shown["times"] == list(wanted)
+    for at, found in enumerate(wanted.values()):
+        held = (1 - found.point_estimate, 1 - found.ci_high, 1 - found.ci_low)
+        told = tuple(shown[name][at] for name in ("survival", "ci_low", "ci_high"))
+        assert told == pytest.approx(held, abs=1e-12)
+    assert sum(shown["n_events"]) == pytest.approx(curve.n_events.sum())
+
+
+@pytest.mark.parametrize(("reply", "share"), [("No.", 0.0), ("You fool.", 1.0)])
+def test_the_section_shows_the_cells(tmp_path: Path, reply: str, share: float) -> None:
+    system = System(Static(), ScriptedModel(reply, name="target"), SCORER)
+    run = run_rollouts(system, SEEDS[:4], tmp_path / "r", depth=3).run
+    assert run is not None
+    section = section_of(run)
+    table, block = section.data["tables"][0], main_block(run)
+    assert block is not None
+    cells = [block.cells[f"failed_by_turn_{turn}"] for turn in (1, 2, 3)]
+    assert [row[0] for row in table.rows] == ["1", "2", "3"]
+    assert [" ".join(row[3:5]) for row in table.rows] == [
+        with_ends(cell.value, cell.low, cell.high) for cell in cells
+    ]
+    # Wilson's interval of 0 or 4 of 4, which needs no warning about few.
+    assert table.rows[0][4] == ("[0.510, 1.000]" if share else "[0.000, 0.490]")
+    assert section.notes == []
+
+
+def test_few_conversations_are_called_so(rollout_run: Run) -> None:
+    (note,) = [note for note in section_of(rollout_run).notes if "fewer" in note]
+    assert note == "7 conversations: with fewer than 20 intervals may cover less"
+
+
+def test_a_scorer_of_the_end_says_nothing_before() -> None:
+    curve = kaplan_meier([3, 3, 3], [1, 0, 0]).to_dict()
+    shown = _every_turn({"status": "ok", "depth": 3, **curve}, at_the_end=True)
+    assert shown is not None
+    assert shown["times"] == [3]
 
 
 def test_the_lead_says_when(rollout_run: Run) -> None:

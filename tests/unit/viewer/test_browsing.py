@@ -11,11 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.hostile import SHORT
-from tests.viewer_driving import Asking, rollout_run, rows_run, task_run
+from tests.viewer_driving import TOKEN, Asking, cell, results, rollout_run, rows_run, task_run
 
 from eval_toolkit.errors import ArtifactError
+from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood
+from eval_toolkit.runner import Job, Outcome, to_columns
+from eval_toolkit.runner.stored import RESPONSES
+from eval_toolkit.runs import write_run
 from eval_toolkit.scorecards import Records
-from eval_toolkit.viewer import state
+from eval_toolkit.viewer import create_app, state
 from eval_toolkit.viewer.browsing import read_filter, to_query
 from eval_toolkit.viewer.records import Filter, fitting, records_at, shape_of
 from eval_toolkit.viewer.store import Store, TooLongError
@@ -202,6 +207,39 @@ def test_prompts_and_answers_are_searched(
     assert units(browse(ask, q=q)) == expected_units
 
 
+def test_what_stands_on_the_page_is_found_as_it_stands(ask: Asking, runs_dir: Path) -> None:
+    odd = 'Η ΟΔΟΣ in İstanbul, a "quote"\tor two'
+    outcomes = [
+        Outcome(Job("answered", 1, GenerateRequest("?")), RawCompletion(odd)),
+        Outcome(
+            Job("asked", 1, GenerateRequest([{"role": "user", "content": odd}])), RawCompletion("a")
+        ),
+        Outcome(
+            Job("chosen", 1, LoglikelihoodRequest("?", [" four", odd])),
+            RawLoglikelihood([-1.0, -3.0]),
+        ),
+        Outcome(Job("failed", 1, GenerateRequest("??")), error=ErrorInfo("timeout", odd)),
+        Outcome(Job("plain", 1, GenerateRequest(odd)), RawCompletion("b")),
+    ]
+    ids = [one.job.unit_id for one in outcomes]
+    write_run(
+        runs_dir / "t1",
+        results=results("t1", {"exact_match": cell(0.5)}),
+        manifest={"run_id": "t1", "kind": "task", "config": {"kind": "task"}},
+        records={("all", "model"): Records.from_columns({"exact_match": [1.0] * 5}, unit_id=ids)},
+        tables={RESPONSES: to_columns(outcomes)},
+    )
+    for q in ("ΟΔΟΣ", "οδοσ in", "İstanbul", 'a "Quote"', '"quote"\tOR', odd):
+        assert units(browse(ask, q=q)) == ids, q
+
+
+def test_a_row_is_found_by_its_letters(ask: Asking, runs_dir: Path) -> None:
+    records = Records.from_rows([0, 1], [0.1, 0.9], unit_id=["a", "b"])
+    rows_run(runs_dir / "r1", records, texts={"a": "Η ΟΔΟΣ ΕΙΝΑΙ", "b": "İstanbul"})
+    assert units(browse(ask, q="ΟΔΟΣ")) == ["a"]
+    assert units(browse(ask, q="İstanbul")) == ["b"]
+
+
 def test_conversations_are_searched(ask: Asking, runs_dir: Path) -> None:
     rollout_run(runs_dir / "s", 'He said "never", Zoë')
     for q in ("you FOOL", "insult me", 'said "never"', "zoë"):
@@ -324,3 +362,34 @@ def test_a_run_without_records_says_so(ask: Asking, runs_dir: Path) -> None:
     answer = ask(f"/runs/{key}/samples")
     assert answer.status == 409
     assert "without records" in answer.words
+
+
+def test_codes_of_answers_are_no_columns(runs_dir: Path) -> None:
+    columns = {"exact_match": [1.0], "exact_match_answer": [8e14], "long_answer": [1.0]}
+    run = rows_run(runs_dir / "r1", Records.from_columns(columns, unit_id=["a"]))
+    assert list(shape_of(Store(runs_dir), run.path).columns) == ["exact_match", "long_answer"]
+
+
+def test_rows_of_a_sliced_run_are_shown_once(tmp_path: Path) -> None:
+    """`score --by` keeps the slice of all rows beside its parts; a row is in two of them."""
+    records, rows = made(8)
+    parts = {
+        ("all", "model"): records,
+        **{
+            (f"language={name}", "model"): records.take(
+                np.array([row["language"] == name for row in rows])
+            )
+            for name in ("de", "en")
+        },
+    }
+    write_run(tmp_path / "a", results=results("a", {}), manifest={"run_id": "a"}, records=parts)
+    ask = Asking(create_app(tmp_path, token=TOKEN))
+    key = re.findall(r'href="/runs/([^"/?]+)"', ask("/").text)[0]
+    once = ask(f"/runs/{key}/samples")
+    assert units(once.text) == [row["unit"] for row in rows]
+    every = ask(f"/runs/{key}/samples?slice=")
+    assert sorted(units(every.text)) == sorted(2 * units(once.text))
+    # Links keep what was chosen.
+    sorts = re.findall(rf'href="(/runs/{key}/samples\?[^"]*sort=[^"]*)"', every.text)
+    assert sorts
+    assert all(link.endswith("slice=") for link in sorts)

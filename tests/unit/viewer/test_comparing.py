@@ -13,7 +13,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.viewer_driving import Answer, Asking, cell, results, rollout_run, rows_run, task_run
+from tests.viewer_driving import (
+    Answer,
+    Asking,
+    cell,
+    plain_run,
+    results,
+    rollout_run,
+    rows_run,
+    task_run,
+)
 from tests.viewer_serving import served
 
 from eval_toolkit.cli import main
@@ -543,6 +552,7 @@ def test_runs_without_a_column_in_common_are_side_by_side_where_ids_match(
     answer = settled(ask, "")
     assert answer.status == 200
     assert "have nothing in common" in answer.words
+    assert "different names by eval-toolkit compare A B --pair A=B" in answer.words
     assert samples_of(answer)["q1"][:2] == ["0.100", "1"]
     assert "The runs have no measured column in common" in answer.words
 
@@ -557,6 +567,47 @@ def test_the_chooser_lists_complete_runs(ask: Asking, runs_dir: Path) -> None:
     assert "A is one , B is two" in ticked.words
     (swap,) = re.findall(r'href="([^"]*)">Swap', ticked.text)
     assert "A is two , B is one" in ask(html.unescape(swap)).words
+
+
+def test_of_ticked_runs_the_older_is_the_baseline(ask: Asking, runs_dir: Path) -> None:
+    for name, day in (("new", 3), ("old", 1), ("newest", 4)):
+        plain_run(runs_dir / name, name, 0.5, captured_at=f"2026-01-0{day}T00:00:00Z")
+    new, old, newest = (f"run={key_of(ask, name)}" for name in ("new", "old", "newest"))
+    assert '<a href="/compare">Compare</a>' in ask("/").text  # to where nothing is ticked
+    for address in (f"{new}&{old}", f"{old}&{new}"):
+        assert "A is old , B is new" in ask(f"/compare?{address}").words
+    three = ask(f"/compare?{newest}&{new}&{old}")
+    assert "3 runs were ticked, and two can be compared: choose which" in three.words
+    assert re.findall(r"selected>(\w+)", three.text) == ["old", "new"]
+    one = ask(f"/compare?{newest}")
+    assert "Choose two runs" in one.words
+    assert re.findall(r"selected>(\w+)", one.text) == ["newest"]
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("threshold=0,4", "there is no threshold '0,4'"),
+        ("threshold=nan", "there is no threshold 'nan'"),
+        ("column=nope", "the runs have no column 'nope' in common"),
+        ("subject=99", "there is no subject '99'"),
+        ("subject=x", "there is no subject 'x'"),
+        ("show=<b>", "there is no show '<b>'"),
+        ("sort=name", "there is no sort 'name'"),
+        ("threshold=0.4&column=exact_match&subject=0&show=a&sort=difference&size=100", ""),
+        ("threshold=&column=&subject=&show=&sort=&size=", ""),
+    ],
+)
+def test_what_an_address_asks_in_vain_is_said(
+    ask: Asking, runs_dir: Path, query: str, told: str
+) -> None:
+    graded_run(runs_dir / "one", ONE)
+    graded_run(runs_dir / "two", TWO)
+    a, b = key_of(ask, "one"), key_of(ask, "two")
+    answer = ask(f"/compare?a={a}&b={b}&{query}")
+    assert answer.status == 200
+    assert answer.words.count("Left out of the filter") == bool(told)
+    assert told in answer.words
 
 
 @pytest.mark.parametrize(

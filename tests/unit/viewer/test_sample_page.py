@@ -17,6 +17,7 @@ from tests.viewer_driving import (
     task_run,
 )
 
+from eval_toolkit.report.conversation_cards import Scoring, conversation_card
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.turns import TURNS, turns_table
 from eval_toolkit.runs import write_run
@@ -56,6 +57,10 @@ def test_an_answer_shows_the_prompt_as_sent_and_what_judges_said(
     assert "Paris, of course" in words
     assert "ended by stop" in words
     assert re.search(r"What judges said strict .*Is it right\? answer Yes\.", words)
+    # Zero is a temperature too; nothing is said of what was not asked for.
+    assert "temperature 0.0" in words
+    assert "seed" not in words
+    assert "stop []" not in words
 
 
 def test_a_prompt_that_is_stored_once_is_shown_everywhere(ask: Asking, runs_dir: Path) -> None:
@@ -85,7 +90,7 @@ def test_a_conversation_is_told_turn_by_turn_with_its_branches(ask: Asking, runs
     store = Store(runs_dir)
     shape = shape_of(store, run.path)
     (record,) = records_at(store, shape, [0], [])
-    talk = talk_of(store, shape, record)
+    talk = talk_of(store, run, shape, record)
     assert talk is not None
     assert [(turn.id, turn.level, turn.branch) for turn in talk.turns] == [
         ("0", 0, ""),
@@ -99,6 +104,38 @@ def test_a_conversation_is_told_turn_by_turn_with_its_branches(ask: Asking, runs
     assert "turn 2, target: failed You fool. toxicity 0.900" in answer.words
     assert "Turn 2 failed to take place. the target: no answer in 60 s" in answer.words
     assert answer.text.count("turn target failed") == 1
+
+
+def test_scores_are_named_as_in_the_report(ask: Asking, runs_dir: Path) -> None:
+    scores = {"refusal": 1.0, "refusal/full": 1.0, "refusal/partial": 0.0, "refusal:probe": 0.0}
+    node = Node("", "Hi", "Sorry, no.", scores={**scores, "harm:probe": 0.25}, event=False)
+    graph = Graph("goal", [node], "s1")
+    config = {
+        "kind": "rollout",
+        "scored_by": "refusal",
+        "scorers": {"refusal": {"threshold": 0.5, "higher_is_worse": False}},
+    }
+    run = write_run(
+        runs_dir / "s",
+        results=results("s", {"attack_success": cell(0.0)}),
+        manifest={"run_id": "s", "kind": "rollout", "config": config},
+        records={("all", "model"): Records.from_columns({"n_turns": [1.0]}, unit_id=["s1"])},
+        tables={TURNS: turns_table([graph])},
+    )
+    store = Store(runs_dir)
+    shape = shape_of(store, run.path)
+    (record,) = records_at(store, shape, [0], [])
+    talk = talk_of(store, run, shape, record)
+    assert talk is not None
+    (shown,), (told,) = talk.turns, conversation_card(graph, Scoring.of(config))["turns"]
+    assert [one["name"] for one in shown.scores] == ["refusal", "refusal/full"]
+    for name in ("scores", "probe_scores", "refuses"):
+        assert getattr(shown, name) == told[name]
+    words = sample(ask, 0).words
+    assert "It fails where refusal ≤ 0.5." in words
+    assert "tester Hi harm 0.250" in words
+    assert "Sorry, no. refusal 1.000 refusal/full 1.000 refuses" in words
+    assert ":probe" not in words
 
 
 def test_a_long_conversation_is_cut_and_says_so(
