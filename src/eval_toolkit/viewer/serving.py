@@ -92,6 +92,7 @@ def _server(uvicorn: Any, app: Any) -> Any:
     return uvicorn.Server(
         uvicorn.Config(
             app,
+            log_config=None,  # uvicorn's would close every handler that the process has
             log_level="error",
             access_log=False,  # the first address holds the token
             server_header=False,

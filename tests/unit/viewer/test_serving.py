@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import logging
 import queue
 import socket
 import threading
@@ -114,3 +115,19 @@ def test_no_command_line_of_a_browser_holds_the_token(monkeypatch: pytest.Monkey
         assert f'url=http://127.0.0.1:1/?token={TOKEN}"' in page.read_text()
         assert page.parent.stat().st_mode & 0o077 == 0
     assert not page.parent.exists()
+
+
+def test_the_logging_of_the_process_is_left_alone(tmp_path: Path) -> None:
+    """uvicorn's own configuration closes all handlers, and some of those close their streams."""
+    closed = []
+
+    class Handler(logging.Handler):
+        def close(self) -> None:
+            closed.append(self)
+            super().close()
+
+    handler = Handler()
+    serving._server(uvicorn, create_app(tmp_path, token=TOKEN))
+    assert closed == []
+    handler.close()
+    assert closed == [handler]
