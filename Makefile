@@ -87,7 +87,7 @@ demo-llm: model ## a real language model: multiple choice, open answers, two pro
 	@$(BIN)/eval-toolkit report $(DEMO)/zero-shot $(DEMO)/three-shot --title "Capitals: none or three examples" -o $(DEMO)/capitals.html
 	@$(BIN)/eval-toolkit report $(DEMO)/rollouts --title "A rude user" -o $(DEMO)/rollouts.html
 
-test: $(VENV)/dev.stamp ## the tests (fast ones; under 8 minutes)
+test: $(VENV)/dev.stamp ## the tests (fast ones; about 8 minutes)
 	$(BIN)/python -m pytest -q -n 2 -m "not slow" --ignore=tests/interop
 
 test-slow: $(VENV)/dev.stamp ## coverage and error-rate simulations
