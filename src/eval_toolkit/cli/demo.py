@@ -18,7 +18,7 @@ from eval_toolkit.inference import delong_roc_variance
 from eval_toolkit.report.cells import Cell, main_block
 from eval_toolkit.report.comparing import answer, comparison_page
 from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import number, p_value
+from eval_toolkit.report.words import number, p_value, with_ends
 
 __all__ = ["demo"]
 
@@ -131,8 +131,7 @@ def _scorecards(cells: Mapping[str, Mapping[str, Cell]]) -> Table:
 def _shown(cell: Cell | None) -> str:
     if cell is None or cell.value is None:
         return "" if cell is None else cell.status
-    ends = "" if cell.low is None else f" [{number(cell.low)}, {number(cell.high)}]"
-    return number(cell.value) + ends
+    return with_ends(cell.value, cell.low, cell.high)
 
 
 def _reliability(name: str, curve: Mapping[str, Any]) -> Table:

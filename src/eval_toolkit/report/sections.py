@@ -72,7 +72,9 @@ class Wanted:
     """Samples of a kind, conversations of an outcome, rows that scorers disagree on, and slices in a
     chart; of false alarms, misses and rows that one run alone has right half as many."""
     confidence: float = 0.95
+    """Of intervals that the report makes itself: bands, reliability, differences."""
     n_resamples: int = 1000
+    """Of differences between runs."""
     seed: int = 42
     charts: bool = True
     """False leaves charts out; tables stay."""
