@@ -1,0 +1,1 @@
+"""Where the toolkit meets other tools: their logs, their files, their runners."""

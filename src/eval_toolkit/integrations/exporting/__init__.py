@@ -1,0 +1,1 @@
+"""Runs as other tools write and show them."""

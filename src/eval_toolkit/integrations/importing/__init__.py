@@ -1,0 +1,1 @@
+"""Runs out of other tools' logs."""

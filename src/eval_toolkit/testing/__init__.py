@@ -1,0 +1,1 @@
+"""Contract suites for people who write plugins."""
