@@ -10,6 +10,7 @@ from eval_toolkit.analysis.differences import RunDifference
 from eval_toolkit.analysis.drifting import Drift, MovedRow, drift
 from eval_toolkit.analysis.judging import JudgeStudy, judge_study, variance_study
 from eval_toolkit.analysis.leaderboards import Leaderboard, TaskUnits, leaderboard
+from eval_toolkit.analysis.matching import MatchSpec
 from eval_toolkit.analysis.named import higher_is_better, metric_named
 from eval_toolkit.analysis.predictions import (
     bootstrap_metric_from_predictions,
@@ -29,6 +30,7 @@ __all__ = [
     "JsonlPredictionReader",
     "JudgeStudy",
     "Leaderboard",
+    "MatchSpec",
     "MovedRow",
     "PredictionArrays",
     "RowsAt",

@@ -12,6 +12,7 @@ from eval_toolkit._optional import require
 from eval_toolkit.analysis.cut_rollouts import curve_difference
 from eval_toolkit.analysis.differences import Draws, RunDifference, Task, difference
 from eval_toolkit.analysis.folding import PairedFolds, Pooled, fold_difference, paired_folds
+from eval_toolkit.analysis.matching import MatchSpec
 from eval_toolkit.analysis.parts import divided, part_names
 from eval_toolkit.analysis.rolled import curves_of, rollout_notes, withheld
 from eval_toolkit.analysis.subjects import (
@@ -175,6 +176,7 @@ def compare_runs(
     slices: Sequence[str] | None = None,
     scorers: Sequence[str] | None = None,
     pairs: Mapping[str, str] | None = None,
+    match: MatchSpec | None = None,
     specs: Sequence[MetricSpec] = (),
     by: str | Sequence[str] | None = None,
     on_mismatch: str = "raise",
@@ -199,6 +201,8 @@ def compare_runs(
     pairs : mapping of str to str, optional
         Scorers of A and the scorer of B each is compared with. By default scorers of one name are
         compared, or the only scorer of each run.
+    match : MatchSpec, optional
+        Slices, metrics and units that the runs have other names for, as runs out of two tools do.
     specs : sequence of MetricSpec
         Of stored metrics that no name leads back to, such as the BLEU of a corpus
         (``Bleu().metrics()``; `graders.stored.stored_metrics` has those of two runs).
@@ -270,7 +274,9 @@ def compare_runs(
     first, second = opened_run(a, "a"), opened_run(b, "b")
     options = _options(on_mismatch, adjust, n_resamples, confidence, resolve_seed(seed, rng))
     draws = replace(options.draws, executor=executor)
-    matched = matched_subjects(first, second, slices=slices, scorers=scorers, pairs=pairs)
+    matched = matched_subjects(
+        first, second, slices=slices, scorers=scorers, pairs=pairs, match=match or MatchSpec()
+    )
     requested = None if metrics is None else _requested(metrics)
     curves = curves_of(first.manifest, second.manifest)
     work = []
@@ -295,6 +301,7 @@ def compare_runs(
         only_in_b=matched.only_in_b,
         version_changes=changes,
         notes=(
+            *matched.notes,
             *rollout_notes(first.manifest, second.manifest),
             *filter(None, (stopped_note(first, "A"), stopped_note(second, "B"))),
         ),

@@ -9,6 +9,13 @@ from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs
 from eval_toolkit.analysis.differences import Decision, Task
 from eval_toolkit.analysis.folding import Fold, folds_of
+from eval_toolkit.analysis.matching import (
+    MatchSpec,
+    any_imported,
+    matched_records,
+    renamed,
+    renamed_columns,
+)
 from eval_toolkit.analysis.named import higher_is_better, metric_named, op_metric
 from eval_toolkit.analysis.rolled import changed_settings
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
@@ -76,6 +83,8 @@ class Matched:
     subjects: tuple[Subject, ...]
     only_in_a: tuple[tuple[str, str], ...]
     only_in_b: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...] = ()
+    """How units were paired where it was not by their ids."""
 
 
 def matched_subjects(
@@ -85,9 +94,12 @@ def matched_subjects(
     slices: Sequence[str] | None,
     scorers: Sequence[str] | None,
     pairs: Mapping[str, str] | None,
+    match: MatchSpec,
 ) -> Matched:
-    """Return what can be compared: the same slice, and scorers of one name or paired explicitly."""
+    """Return what can be compared: slices and scorers of one name, paired explicitly, or alone."""
     of_a, of_b = _known(a), _known(b)
+    theirs = _slice_names(a, b, of_a, of_b, match.slices)
+    of_b = _under_our_names(of_b, theirs)
     names = _names(slices, "slices", dict.fromkeys(slice_ for slice_, _ in of_a), a, b, of_b, 0)
     partner = _partners(a, b, of_a, of_b, pairs)
     wanted = _names(scorers, "scorers", dict.fromkeys(name for _, name in of_a), a, b, of_b, 1)
@@ -102,24 +114,43 @@ def matched_subjects(
             f"run {a.run_id!r} and run {b.run_id!r} have nothing in common: A has "
             f"{_listed(of_a)}; B has {_listed(of_b)}. Pair scorers of different names with `pairs`"
         )
-    subjects = tuple(
-        Subject(
-            slice=first[0],
-            scorer_a=first[1],
-            scorer_b=second[1],
-            records_a=a.records(*first) if first in of_a.with_records else None,
-            records_b=b.records(*second) if second in of_b.with_records else None,
-            block_a=of_a[first],
-            block_b=of_b[second],
-            folds_a=folds_of(a, *first),
-            folds_b=folds_of(b, *second),
+    notes: list[str] = []
+    subjects = []
+    for first, second in both:
+        in_b = (theirs.get(second[0], second[0]), second[1])
+        records_a = a.records(*first) if first in of_a.with_records else None
+        records_b = b.records(*in_b) if second in of_b.with_records else None
+        metrics = match.metrics
+        if not metrics and any_imported(a, b):
+            metrics = _only_metrics(of_a[first], of_b[second])
+            notes += [
+                f"{first[0]}: B's {theirs_} is compared with A's {ours}"
+                for ours, theirs_ in metrics.items()
+            ]
+        if records_b is not None:
+            records_b = renamed_columns(records_b, metrics)
+        if records_a is not None and records_b is not None:
+            records_b, said = matched_records(
+                (a, records_a), (b, records_b), (first[0], in_b[0]), match.units
+            )
+            notes += [said] if said else []
+        subjects.append(
+            Subject(
+                slice=first[0],
+                scorer_a=first[1],
+                scorer_b=second[1],
+                records_a=records_a,
+                records_b=records_b,
+                block_a=of_a[first],
+                block_b=renamed(of_b[second], metrics),
+                folds_a=folds_of(a, *first),
+                folds_b=folds_of(b, *in_b),
+            )
         )
-        for first, second in both
-    )
     used = {second for _, second in both}
     left_b = tuple(key for key in of_b if key not in used and slices is None and scorers is None)
     left_a = tuple(key for key in chosen if key not in {first for first, _ in both})
-    return Matched(subjects, left_a, left_b)
+    return Matched(tuple(subjects), left_a, left_b, tuple(notes))
 
 
 class _Known(dict[tuple[str, str], Mapping[str, Any]]):
@@ -141,6 +172,43 @@ def _known(run: Run) -> _Known:
         known.setdefault(key, {})
     known.with_records = frozenset(subjects)
     return known
+
+
+def _slice_names(
+    a: Run, b: Run, of_a: _Known, of_b: _Known, given: Mapping[str, str]
+) -> dict[str, str]:
+    """Return what B calls slices of A: as told, or the only slice of each run."""
+    in_a, in_b = (list(dict.fromkeys(slice_ for slice_, _ in of)) for of in (of_a, of_b))
+    for run, names, have in ((a, given.keys(), in_a), (b, given.values(), in_b)):
+        for name in names:
+            if name not in have:
+                raise MissingColumnError(
+                    f"run {run.run_id!r} has no slice {name!r}; it has {', '.join(map(repr, have))}"
+                )
+    if not given and any_imported(a, b) and len(in_a) == len(in_b) == 1 and in_a != in_b:
+        return {in_a[0]: in_b[0]}
+    return dict(given)
+
+
+def _only_metrics(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, str]:
+    """Return the only metric of each block as a pair, where they have other names for it."""
+    in_a, in_b = (
+        [name for name, cell in block.items() if _is_metric(name, cell)] for block in (a, b)
+    )
+    return {in_a[0]: in_b[0]} if len(in_a) == len(in_b) == 1 and in_a != in_b else {}
+
+
+def _under_our_names(known: _Known, theirs: Mapping[str, str]) -> _Known:
+    """Return the blocks of B with its slices under A's names; one that has such a name is left."""
+    ours = {name: our for our, name in theirs.items()}
+    keys = {
+        key: (ours.get(key[0], key[0]), key[1])
+        for key in known
+        if key[0] in ours or key[0] not in theirs
+    }
+    under = _Known({keys[key]: block for key, block in known.items() if key in keys})
+    under.with_records = frozenset(keys[key] for key in known.with_records if key in keys)
+    return under
 
 
 def _names(

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from eval_toolkit.analysis import RunComparison
+from eval_toolkit.analysis import MatchSpec, RunComparison
+from eval_toolkit.analysis.matching import UnitKey
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._options import Sampling
 from eval_toolkit.cli._rows import Wanted
@@ -16,7 +17,7 @@ from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.report.comparing import compared_runs
 from eval_toolkit.runs import Run
 
-__all__ = ["compare_folders", "opened_runs", "pairs_of"]
+__all__ = ["compare_folders", "match_of", "opened_runs", "pairs_of"]
 
 _EVERY = "all"
 
@@ -60,18 +61,31 @@ def compare_folders(
     )
 
 
-def pairs_of(given: Sequence[str]) -> dict[str, str] | None:
-    """Read ``--pair``."""
+def pairs_of(
+    given: Sequence[str], option: str = "--pair", what: str = "scorer"
+) -> dict[str, str] | None:
+    """Read ``--pair`` and the like: names of A, and what B calls them."""
     pairs: dict[str, str] = {}
     for text in given:
         a, _, b = text.partition("=")
         if not a or not b or a in pairs:
             why = (
-                "names a scorer of A again" if a in pairs else "must be two scorers, as in old=new"
+                f"names a {what} of A again"
+                if a in pairs
+                else f"must be two {what}s, as in old=new"
             )
-            raise InvalidInputError(f"--pair {text} {why}")
+            raise InvalidInputError(f"{option} {text} {why}")
         pairs[a] = b
     return pairs or None
+
+
+def match_of(slices: Sequence[str], metrics: Sequence[str], units: UnitKey) -> MatchSpec:
+    """Read ``--pair-slice``, ``--pair-metric`` and ``--match``."""
+    return MatchSpec(
+        units=units,
+        slices=pairs_of(slices, "--pair-slice", "slice") or {},
+        metrics=pairs_of(metrics, "--pair-metric", "metric") or {},
+    )
 
 
 def _run_metric(name: str) -> MetricSpec | str:

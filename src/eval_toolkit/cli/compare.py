@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 import numpy as np
@@ -12,9 +12,10 @@ import numpy as np
 from eval_toolkit import _tables
 from eval_toolkit._validate import BoolArray, IntArray
 from eval_toolkit.analysis import RunComparison, RunDifference, compare_records
+from eval_toolkit.analysis.matching import UnitKey
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._blocks import not_probabilities
-from eval_toolkit.cli._compared_runs import compare_folders, opened_runs, pairs_of
+from eval_toolkit.cli._compared_runs import compare_folders, match_of, opened_runs, pairs_of
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
 from eval_toolkit.cli._rows import Parts, Predictions, Wanted, read_predictions
 from eval_toolkit.cli._show import Output
@@ -58,6 +59,28 @@ _HASH = "content hash"
     multiple=True,
     help="Compare a run's scorer A with the other's scorer B. Repeatable.",
 )
+@click.option(
+    "--pair-slice",
+    "slice_pairs",
+    metavar="A=B",
+    multiple=True,
+    help="Compare a run's slice A with what the other calls B. Repeatable.",
+)
+@click.option(
+    "--pair-metric",
+    "metric_pairs",
+    metavar="A=B",
+    multiple=True,
+    help="Compare a run's metric A with what the other calls B. Repeatable.",
+)
+@click.option(
+    "--match",
+    type=click.Choice(get_args(UnitKey)),
+    default="auto",
+    show_default=True,
+    help="What units of two runs are paired by; auto is the id, or what pairs most if one is "
+    "imported.",
+)
 @sampling_options(methods=False)
 @output_options
 def compare(
@@ -66,6 +89,9 @@ def compare(
     on_mismatch: str,
     allow_version_change: bool,
     pairs: Sequence[str],
+    slice_pairs: Sequence[str],
+    metric_pairs: Sequence[str],
+    match: UnitKey,
     wanted: Wanted,
     sampling: Sampling,
     output: Output,
@@ -74,7 +100,8 @@ def compare(
 
     A and B are files of predictions, paired on --id (else unit_id, row_id or id, else the order
     of the rows), one file with two columns of scores (--score a --score b), or two folders of
-    runs, where --by names parts of the records, such as subject. The p-values of slices are
+    runs, where --by names parts of the records, such as subject. Runs imported from two tools'
+    logs are paired by what their items say. The p-values of slices are
     adjusted for their number by Holm's method. Of runs of rollouts the main metrics are compared,
     and how many conversations failed by each turn.
     """
@@ -88,6 +115,7 @@ def compare(
             on_mismatch=on_mismatch,
             allow_version_change=allow_version_change,
             pairs=pairs_of(pairs),
+            match=match_of(slice_pairs, metric_pairs, match),
         )
         page = run_comparison_page(runs, result, str(sampling))
         page = _with_resamples(page, sampling)
@@ -98,6 +126,8 @@ def compare(
         return
     if pairs:
         raise click.UsageError("--pair is for runs; of files, name the scores: --score a --score b")
+    if slice_pairs or metric_pairs or match != "auto":
+        raise click.UsageError("--pair-slice, --pair-metric and --match are for runs")
     specs = _names.metric_specs(metrics or DEFAULT_METRICS)
     pair = (
         _one_file(sides[0], wanted) if len(sides) == 1 else _two_files(sides, wanted, on_mismatch)

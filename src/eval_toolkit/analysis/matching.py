@@ -1,0 +1,236 @@
+"""Which units of two runs are the same where another tool named them: by content, or by input."""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, TypeVar, get_args
+
+import numpy as np
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import IntArray
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.runs import Run
+from eval_toolkit.scorecards import Records, unit_starts
+
+__all__ = ["MatchSpec", "UnitKey", "any_imported", "matched_records", "renamed", "renamed_columns"]
+
+_T = TypeVar("_T")
+UnitKey = Literal["auto", "id", "content", "input"]
+_WORDS = {
+    "content": "their input and target, as ids differ",
+    "input": "their input alone, as ids or targets are written differently",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchSpec:
+    """What of B is compared with what of A, where two tools have other names for it.
+
+    Examples
+    --------
+    >>> MatchSpec(slices={"gsm8k": "inspect_evals/gsm8k"}, metrics={"exact_match": "match"}).units
+    'auto'
+    """
+
+    units: UnitKey = "auto"
+    """By what units are paired: their "id" (and content), their "content" (input and target), or
+    their "input" alone. "auto" is the id, unless a run was imported: then whichever pairs most
+    units without a contradiction, in this order."""
+    slices: Mapping[str, str] = field(default_factory=dict)
+    """Slices of A, and the slice of B each is compared with."""
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    """Metrics of A, and what B calls them."""
+
+    def __post_init__(self) -> None:
+        _validate.choice(self.units, "units", get_args(UnitKey))
+        for name, given in (("slices", self.slices), ("metrics", self.metrics)):
+            if not isinstance(given, Mapping):
+                raise InvalidTypeError(f"`{name}` must map names of A to names of B, got {given!r}")
+            if len(set(given.values())) < len(given):
+                raise InvalidInputError(f"`{name}` pairs two names of A with one of B")
+
+
+def matched_records(
+    a: tuple[Run, Records], b: tuple[Run, Records], slices: tuple[str, str], units: UnitKey
+) -> tuple[Records, str]:
+    """Return B's records under the ids that A has for the same units, and how they were told.
+
+    Parameters
+    ----------
+    a, b : tuple of (Run, Records)
+        The records of one slice, and the run that they are from.
+    slices : tuple of str
+        What A and B call the slice.
+    units : str
+        As in `MatchSpec`.
+
+    Returns
+    -------
+    tuple of (Records, str)
+        A unit that A does not have keeps its id, or gets a longer one where A uses it for another
+        unit. The text is "" where units were paired by id.
+
+    Raises
+    ------
+    InvalidInputError
+        If a run does not store what units should be paired by.
+    """
+    first, second = (_Units(*side, name) for side, name in zip((a, b), slices, strict=True))
+    if units == "auto":
+        units = _most_pairs(first, second) if any_imported(a[0], b[0]) else "id"
+    if units == "id":
+        return b[1], ""
+    for name, side in (("A", first), ("B", second)):
+        if not side.keys(units):
+            raise InvalidInputError(
+                f"slice {slices[0]!r}: units cannot be paired by {units}: run {name} does not "
+                "store it"
+            )
+    pairs = _pairs(first, second, units)
+    said = f"{slices[0]}: {len(pairs):,} units were paired by {_WORDS[units]}"
+    return _under(second.records, first, pairs), said
+
+
+def renamed_columns(records: Records, names: Mapping[str, str]) -> Records:
+    """Return records with columns under A's names for them; ``names`` maps A's to B's.
+
+    Parameters
+    ----------
+    records : Records
+        Of B.
+    names : mapping of str to str
+        As in `MatchSpec`. A column of B that has A's name for another one is left out.
+
+    Examples
+    --------
+    >>> records = Records.from_columns({"match": [1.0]}, unit_id=["q1"])
+    >>> list(renamed_columns(records, {"exact_match": "match"}).columns)
+    ['exact_match']
+    """
+    return replace(
+        records,
+        columns=renamed(records.columns, names),
+        status=renamed(records.status, names),
+        reason=renamed(records.reason, names),
+    )
+
+
+def renamed(entries: Mapping[str, _T], names: Mapping[str, str]) -> dict[str, _T]:
+    """Return entries of B under A's names; ``names`` maps A's to B's.
+
+    Examples
+    --------
+    >>> renamed({"match": 1, "exact_match": 2, "f1": 3}, {"exact_match": "match"})
+    {'exact_match': 1, 'f1': 3}
+    """
+    ours = {theirs: name for name, theirs in names.items() if theirs in entries}
+    taken = set(ours.values()) - ours.keys()
+    return {ours.get(name, name): entry for name, entry in entries.items() if name not in taken}
+
+
+def any_imported(*runs: Run) -> bool:
+    """Return whether a run was made from another tool's log, which has its own names."""
+    return any("imported" in (run.manifest.get("config") or {}) for run in runs)
+
+
+@dataclass(frozen=True)
+class _Units:
+    """The units of one side: their ids, and what else they are known by."""
+
+    run: Run
+    records: Records
+    slice: str
+
+    @cached_property
+    def _starts(self) -> IntArray:
+        return unit_starts(self.records.unit_id)
+
+    @cached_property
+    def ids(self) -> list[str]:
+        return [str(unit) for unit in self.records.unit_id[self._starts]]
+
+    @cached_property
+    def hashes(self) -> list[str]:
+        return [str(digest) for digest in self.records.content_hash[self._starts]]
+
+    @cached_property
+    def _inputs(self) -> list[str]:
+        stored = self.run.inputs
+        texts = {} if stored is None else stored.texts_of(self.slice, self.ids)
+        return [_plain(texts.get(unit, "")) for unit in self.ids]
+
+    def keys(self, units: str) -> dict[tuple[str, int], int]:
+        """Return the place of each unit by what it is known by.
+
+        Equal ones are numbered: which of them is paired with which cannot be told, nor does a
+        mean depend on it.
+        """
+        seen: Counter[str] = Counter()
+        places: dict[tuple[str, int], int] = {}
+        for place, key in enumerate(self.hashes if units == "content" else self._inputs):
+            if key:
+                places[key, seen[key]] = place
+                seen[key] += 1
+        return places
+
+
+def _plain(text: str) -> str:
+    """Return a text without what tools change about it: white space, forms of one character."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def _pairs(a: _Units, b: _Units, units: str) -> list[tuple[int, int]]:
+    mine, theirs = a.keys(units), b.keys(units)
+    return [(place, theirs[key]) for key, place in mine.items() if key in theirs]
+
+
+def _most_pairs(a: _Units, b: _Units) -> UnitKey:
+    """Return what pairs most units; of several, the one that says most."""
+    hashes = dict(zip(b.ids, b.hashes, strict=True))
+    by_id = sum(
+        unit in hashes and (not digest or not hashes[unit] or digest == hashes[unit])
+        for unit, digest in zip(a.ids, a.hashes, strict=True)
+    )
+    found: dict[UnitKey, int] = {"id": by_id}
+    for units in ("content", "input"):
+        if max(found.values()) < min(len(a.ids), len(b.ids)):  # the rest need not be read
+            found[units] = len(_pairs(a, b, units))
+    return max(found, key=found.__getitem__)
+
+
+def _under(records: Records, a: _Units, pairs: Sequence[tuple[int, int]]) -> Records:
+    """Return records of B with A's id and content hash where a unit is one of A's."""
+    starts = unit_starts(records.unit_id)
+    ids = [str(unit) for unit in records.unit_id[starts]]
+    hashes = [str(digest) for digest in records.content_hash[starts]]
+    of_b = {theirs: mine for mine, theirs in pairs}
+    used = set(a.ids)
+    for place, unit in enumerate(ids):
+        if place in of_b:
+            ids[place], hashes[place] = a.ids[of_b[place]], a.hashes[of_b[place]]
+            continue
+        while unit in used:
+            unit += "~"
+        used.add(unit)
+        ids[place] = unit
+    counts = np.diff([*starts.tolist(), len(records)])
+    unit_id = np.repeat(np.array(ids, dtype=object), counts)
+    content_hash = np.repeat(np.array(hashes, dtype=object), counts)
+    order = np.lexsort((records.attempt, unit_id.astype(str)))
+
+    def sorted_(columns: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: column[order] for name, column in columns.items()}
+
+    return Records(
+        unit_id=unit_id[order],
+        content_hash=content_hash[order],
+        group=records.group[order],
+        attempt=records.attempt[order],
+        slices=sorted_(records.slices),
+        columns=sorted_(records.columns),
+        status=sorted_(records.status),
+        reason=sorted_(records.reason),
+    )

@@ -1,0 +1,208 @@
+"""Units of two tools' runs: paired by what their items say, never by a number in a file."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eval_toolkit._hashing import content_hash
+from eval_toolkit.analysis import MatchSpec, RunComparison, compare_runs
+from eval_toolkit.analysis.matching import renamed
+from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnError
+from eval_toolkit.runs import Run, write_run
+from eval_toolkit.runs.inputs import INPUTS, inputs_table
+from eval_toolkit.scorecards import Records
+
+QUESTIONS = [f"What is {n} + {n}?" for n in range(30)]
+TARGETS = [str(2 * n) for n in range(30)]
+
+
+def stored(
+    folder: Path,
+    name: str,
+    *,
+    ids: list[str],
+    values: list[float],
+    order: Any = None,
+    questions: list[str] | None = None,
+    targets: list[str] | None = None,
+    task: str = "sums",
+    metric: str = "exact_match",
+    tool: str | None = "lm-eval",
+) -> Run:
+    """A run as an importer writes it; the n-th id, question and value belong together."""
+    asked, right = questions or QUESTIONS, targets or TARGETS
+    places = list(range(len(ids))) if order is None else list(order)
+    records = Records.from_columns(
+        {metric: [values[at] for at in places]},
+        unit_id=[ids[at] for at in places],
+        content_hash=[content_hash(asked[at], right[at]) for at in places],
+    )
+    columns, about = inputs_table(
+        {task: (places, [ids[at] for at in places], [asked[at] for at in places])}
+    )
+    config: dict[str, Any] = {"kind": "task"} | ({"imported": {"tool": tool}} if tool else {})
+    cell = {"value": float(np.mean(values)), "status": "ok", "reason": ""}
+    results = {
+        "schema_version": "v1",
+        "run_id": name,
+        "config": config,
+        "by_slice": {task: {"n": len(ids), "by_scorer": {name: {metric: cell}}}},
+    }
+    return write_run(
+        folder / name,
+        results=results,
+        manifest={"run_id": name, "config": config, "inputs": about},
+        records={(task, name): records},
+        tables={INPUTS: columns},
+    )
+
+
+GOOD = [float(n % 3 != 0) for n in range(30)]
+BETTER = [1.0 if n % 6 else value for n, value in enumerate(GOOD)]
+
+
+def only(result: RunComparison) -> Any:
+    (cell,) = result.cells
+    return cell
+
+
+class TestTwoTools:
+    def test_units_are_paired_by_content_where_ids_are_other_numbers(self, tmp_path: Path) -> None:
+        # Ids of both tools are whole numbers and overlap: 3 is another question in each.
+        a = stored(tmp_path, "a", ids=[str(n) for n in range(30)], values=GOOD)
+        shuffled = np.random.default_rng(1).permutation(30)
+        b = stored(
+            tmp_path, "b", ids=[str(n + 1) for n in range(30)], values=BETTER, order=shuffled
+        )
+        cell = only(result := compare_runs(a, b))
+        assert cell.n_units == 30
+        assert cell.delta == pytest.approx(np.mean(BETTER) - np.mean(GOOD), abs=1e-12)
+        same = stored(tmp_path, "c", ids=[str(n) for n in range(30)], values=BETTER)
+        by_id = only(compare_runs(a, same))
+        assert (cell.ci_low, cell.ci_high, cell.p_value) == (
+            by_id.ci_low,
+            by_id.ci_high,
+            by_id.p_value,
+        )
+        assert result.notes == (
+            "sums: 30 units were paired by their input and target, as ids differ",
+        )
+
+    def test_units_are_paired_by_input_where_targets_are_written_differently(
+        self, tmp_path: Path
+    ) -> None:
+        a = stored(tmp_path, "a", ids=QUESTIONS, values=GOOD)
+        b = stored(
+            tmp_path,
+            "b",
+            ids=[str(n) for n in range(30)],
+            values=BETTER,
+            questions=[f"  {question}\n" for question in QUESTIONS],
+            targets=[f"#### {target}" for target in TARGETS],
+        )
+        result = compare_runs(a, b)
+        assert only(result).n_units == 30
+        assert "their input alone" in result.notes[0]
+
+    def test_other_names_of_the_task_and_its_only_metric_are_no_hindrance(
+        self, tmp_path: Path
+    ) -> None:
+        a = stored(tmp_path, "a", ids=QUESTIONS, values=GOOD)
+        b = stored(tmp_path, "b", ids=QUESTIONS, values=BETTER, task="evals/sums", metric="match")
+        cell = only(result := compare_runs(a, b))
+        assert (cell.slice, cell.metric, cell.n_units) == ("sums", "exact_match", 30)
+        assert "B's match is compared with A's exact_match" in result.notes[0]
+        told = MatchSpec(slices={"sums": "evals/sums"}, metrics={"exact_match": "match"})
+        assert only(compare_runs(a, b, match=told)).delta == cell.delta
+
+    def test_units_of_one_side_alone_are_counted(self, tmp_path: Path) -> None:
+        a = stored(tmp_path, "a", ids=[str(n) for n in range(30)], values=GOOD)
+        b = stored(
+            tmp_path,
+            "b",
+            ids=[str(n) for n in range(20)],
+            values=GOOD[10:],
+            questions=QUESTIONS[10:],
+            targets=TARGETS[10:],
+        )
+        cell = only(compare_runs(a, b))
+        assert (cell.n_units, cell.n_only_a, cell.n_only_b) == (20, 10, 0)
+        assert cell.delta == 0.0
+
+    def test_equal_questions_are_paired_as_often_as_both_have_them(self, tmp_path: Path) -> None:
+        twice = ["same", "same", "same", "other"]
+        a = stored(
+            tmp_path, "a", ids=list("abcd"), values=[1, 1, 0, 1], questions=twice, targets=twice
+        )
+        b = stored(
+            tmp_path,
+            "b",
+            ids=list("wxyz"),
+            values=[0, 0, 0, 1],
+            questions=["other", *twice[:2], "new"],
+            targets=["other", *twice[:2], "new"],
+        )
+        cell = only(compare_runs(a, b))
+        assert (cell.n_units, cell.n_only_a, cell.n_only_b) == (3, 1, 1)
+
+
+class TestOwnRuns:
+    def test_an_id_with_another_content_is_still_refused(self, tmp_path: Path) -> None:
+        a = stored(tmp_path, "a", ids=QUESTIONS, values=GOOD, tool=None)
+        b = stored(tmp_path, "b", ids=QUESTIONS[::-1], values=GOOD, tool=None)
+        with pytest.raises(ArtifactError, match="another content hash in B"):
+            compare_runs(a, b)
+        assert only(compare_runs(a, b, match=MatchSpec(units="content"))).n_units == 30
+
+    def test_other_slices_have_nothing_in_common(self, tmp_path: Path) -> None:
+        a = stored(tmp_path, "a", ids=QUESTIONS, values=GOOD, tool=None)
+        b = stored(tmp_path, "b", ids=QUESTIONS, values=GOOD, tool=None, task="other")
+        with pytest.raises(MissingColumnError, match="nothing in common"):
+            compare_runs(a, b)
+
+
+def test_what_a_run_does_not_store_cannot_pair(tmp_path: Path) -> None:
+    a = stored(tmp_path, "a", ids=QUESTIONS, values=GOOD)
+    records = {("sums", "b"): Records.from_columns({"exact_match": GOOD}, unit_id=QUESTIONS)}
+    results = {"schema_version": "v1", "run_id": "b", "config": {}, "by_slice": {}}
+    b = write_run(tmp_path / "b", results=results, manifest={"run_id": "b"}, records=records)
+    for units in ("content", "input"):
+        with pytest.raises(InvalidInputError, match=f"paired by {units}: run B does not store it"):
+            compare_runs(a, b, metrics=["exact_match"], match=MatchSpec(units=units))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"units": "order"}, "`units`"),
+        ({"slices": {"a": "x", "b": "x"}}, "pairs two names of A with one of B"),
+        ({"metrics": "acc=match"}, "must map names of A"),
+    ],
+)
+def test_a_match_that_means_nothing_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        MatchSpec(**given)
+
+
+def test_a_slice_that_is_not_there_is_named(tmp_path: Path) -> None:
+    a = stored(tmp_path, "a", ids=QUESTIONS, values=GOOD)
+    b = stored(tmp_path, "b", ids=QUESTIONS, values=GOOD)
+    with pytest.raises(MissingColumnError, match="has no slice 'nope'"):
+        compare_runs(a, b, match=MatchSpec(slices={"sums": "nope"}))
+
+
+@given(st.permutations(list("abcdef")), st.dictionaries(st.sampled_from("abcxyz"), st.integers()))
+def test_renaming_keeps_every_entry_of_a_name_that_is_not_taken(
+    names: list[str], entries: dict[str, int]
+) -> None:
+    pairs = {names[0]: names[1]}
+    found = renamed(entries, pairs)
+    if names[1] in entries:
+        assert found[names[0]] == entries[names[1]]
+        assert set(found) == (set(entries) - {names[1]}) | {names[0]}
+    else:
+        assert found == entries
