@@ -15,7 +15,7 @@ from eval_toolkit.responses import ResponseType
 from eval_toolkit.seeds import DEFAULT_SEED, resolve_seed
 from eval_toolkit.tasks.dataset import SubjectT
 from eval_toolkit.tasks.hooks import TaskPrompts, place_of
-from eval_toolkit.tasks.identity import in_order
+from eval_toolkit.tasks.identity import in_order, question_of
 from eval_toolkit.tasks.subjects import subject_name
 from eval_toolkit.tasks.types import NO_SUBJECT, Item, Part, Sample
 
@@ -437,4 +437,5 @@ def _identity(item: Item, n: int = 1) -> dict[str, Any]:
         "subject": item.subject,
         "content_hash": item.content_hash,
         "index": item.index,
+        "question": question_of(item),
     }

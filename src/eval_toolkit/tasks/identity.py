@@ -4,18 +4,52 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from eval_toolkit._hashing import content_hash, sha256_text, unit_ids
+from eval_toolkit._hashing import canonical_json, content_hash, sha256_text, unit_ids
 from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.seeds import derive_seed
 from eval_toolkit.tasks.types import Item
 
-__all__ = ["ID_FIELD", "identity_of", "in_order", "make_items", "permutation"]
+__all__ = [
+    "ID_FIELD",
+    "QUESTION_FIELDS",
+    "identity_of",
+    "in_order",
+    "make_items",
+    "permutation",
+    "question_of",
+]
 
 ID_FIELD = "id"
 """The field that is a key where it can be one and the task names none."""
 
+QUESTION_FIELDS = (
+    "question",
+    "query",
+    "prompt",
+    "input",
+    "text",
+    "sentence",
+    "problem",
+    "goal",
+    "ctx",
+)
+"""Where data sets keep what is asked; the first that a row has is taken."""
+
 _LONGEST_GROUP = 64
+
+
+def question_of(item: Mapping[str, Any]) -> str | None:
+    """Return what an item asks, as the data has it; None where no field is known to hold it.
+
+    Examples
+    --------
+    >>> question_of({"question": "2 + 2 =", "answer": "4"}), question_of({"stem": "2 + 2 ="})
+    ('2 + 2 =', None)
+    """
+    found = (item[name] for name in QUESTION_FIELDS if item.get(name) not in (None, ""))
+    value = next(found, None)
+    return value if value is None or isinstance(value, str) else canonical_json(value)
 
 
 def make_items(

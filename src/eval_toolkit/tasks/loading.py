@@ -184,6 +184,10 @@ def _made(name: str, found: Any, options: Mapping[str, Any]) -> BaseTask[Any]:
         raise
     except TypeError as error:
         raise InvalidInputError(f"task {name!r}: {error}") from error
+    except Exception as error:  # somebody else's class may fail in any way
+        raise PluginError(
+            f"task {name!r}: making it failed: {type(error).__name__}: {error}"
+        ) from error
     if not isinstance(made, BaseTask):
         raise PluginError(f"task {name!r}: {made!r} is no BaseTask")
     return made

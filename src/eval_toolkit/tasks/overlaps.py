@@ -9,6 +9,7 @@ import numpy as np
 
 from eval_toolkit import _validate
 from eval_toolkit import metric_specs as ms
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPLES, BootstrapCI
@@ -82,8 +83,8 @@ class ContaminationEffect:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contamination:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Contamination(Displayed):
     """Which items of a task occur in a corpus."""
 
     task: str

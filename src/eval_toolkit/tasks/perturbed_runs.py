@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from eval_toolkit import metric_specs as ms
+from eval_toolkit._display import Displayed
 from eval_toolkit.analysis import RunComparison, RunDifference, compare_records, compare_runs
 from eval_toolkit.analysis.comparison import opened_run, stopped_note
 from eval_toolkit.analysis.units import UnitValues
@@ -43,8 +44,8 @@ class RobustnessCell:
         return {"perturbation": self.perturbation, **self.difference.to_dict()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Robustness:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Robustness(Displayed):
     """How much perturbations change what a run found."""
 
     run: str

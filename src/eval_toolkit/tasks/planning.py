@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.prompts import Formatter, check_formatter, format_prompt
 from eval_toolkit.protocols import Model
@@ -272,7 +273,7 @@ def _part_request(part: Part, formatter: Formatter) -> LoglikelihoodRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class Estimate(Displayed):
     """What a run would ask.
 
     Examples

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from eval_toolkit import _validate
 from eval_toolkit import metric_specs as ms
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.analysis.comparison import opened_run
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
@@ -70,8 +71,8 @@ class PositionDifference:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class PositionBias:
+@dataclass(frozen=True, slots=True, repr=False)
+class PositionBias(Displayed):
     """What `position_bias` found.
 
     Examples

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference import ProportionInterval, wilson_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
@@ -36,8 +37,8 @@ class SharedQuestion:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FewshotLeakage:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class FewshotLeakage(Displayed):
     """What examples give away about the items."""
 
     task: str

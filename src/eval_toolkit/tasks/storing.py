@@ -13,6 +13,7 @@ from eval_toolkit.manifest import build_manifest
 from eval_toolkit.runner import Job, Journal, Outcome, read_entries, read_outcomes, to_columns
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import OpenRun, Run, open_run
+from eval_toolkit.runs.inputs import INPUTS, inputs_table
 from eval_toolkit.runs.resuming import holds, refuse_changed, shown_setting
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.ended import Ended
@@ -98,10 +99,12 @@ class StoredRun:
         same = begun.get("config") == self.config and begun.get("run_id") == name
         if nothing_asked and same and holds(opened.previous, done.results, records):
             return replace(done, run=opened.previous)  # the run stands
+        questions, about = _questions(self.task.NAME, samples)
         manifest = {
             **head,
             "run_id": name,
             **self._went(done, outcomes, samples),
+            **about,
             "wall_clock_seconds": elapsed_s + float(begun.get("wall_clock_seconds") or 0.0),
         }
         if nothing_asked and "engine" in begun:
@@ -113,6 +116,7 @@ class StoredRun:
             tables={
                 RESPONSES: to_columns([*outcomes, *_kept(opened.previous, outcomes)]),
                 **reference_tables(samples),
+                **questions,
             },
         )
         return replace(done, run=run)
@@ -154,6 +158,22 @@ class StoredRun:
             "models": [{**config["model"], _MODEL_DIGEST: self.model_digest}],
             "notes": list(self.notes),
         }
+
+
+def _questions(
+    task: str, samples: Sequence[Sample]
+) -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
+    """Return what the items ask as a table of the run, and what the manifest says about it.
+
+    Runs of other tools have other ids, hashes and prompts for an item, but not another question.
+    """
+    asked = [sample for sample in samples if sample.question is not None]
+    if not asked:
+        return {}, {}
+    units = [sample.id for sample in asked]
+    places = [sample.index for sample in asked]
+    columns, about = inputs_table({task: (places, units, [one.question for one in asked])})
+    return {INPUTS: columns}, {"inputs": about}
 
 
 def _judged(config: Mapping[str, Any], done: TaskRun) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders import ColumnInfo, load_grader
 from eval_toolkit.graders.answers import with_answers
@@ -30,8 +31,8 @@ __all__ = ["GraderLike", "Measuring", "TaskRun", "n_failed"]
 GraderLike: TypeAlias = Grader | str | Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskRun:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class TaskRun(Displayed):
     """What a run of a task found, and how it went."""
 
     records: Records = field(repr=False)

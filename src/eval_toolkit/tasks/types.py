@@ -117,6 +117,8 @@ class Sample:
     parts : sequence of Part
         Where one request does not do: the requests whose numbers, one after the other, belong to
         ``possible_completions``.
+    question : str, optional
+        What the item asks, as the data has it and before a prompt is made of it.
 
     Examples
     --------
@@ -136,6 +138,7 @@ class Sample:
     index: int = 0
     text: str | None = None
     parts: tuple[Part, ...] = ()
+    question: str | None = None
 
     def __post_init__(self) -> None:
         place = f"sample {self.id!r}"

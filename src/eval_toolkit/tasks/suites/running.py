@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit.analysis.units import UnitValues
 from eval_toolkit.artifacts import write_json_strict
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError
@@ -52,8 +53,8 @@ class SuiteValue:
         return {**asdict(self), "sources": [list(source) for source in self.sources]}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuiteRun:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SuiteRun(Displayed):
     """What the tasks of a suite came to."""
 
     name: str
