@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 PIP := $(BIN)/python -m pip --quiet
 .DEFAULT_GOAL := help
 
-.PHONY: help setup browser demo demo-llm model test test-slow test-hf test-interop test-install check lint types layers bench clean
+.PHONY: help setup browser demo demo-llm model test test-slow test-hf test-interop test-distributed test-install docs check lint types layers bench clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -28,6 +28,14 @@ $(VENV)/core.stamp: pyproject.toml constraints.txt setup.py $(KERNEL)
 
 $(VENV)/dev.stamp: $(VENV)/core.stamp
 	$(PIP) install --constraint constraints.txt --group test --group lint
+	touch $@
+
+$(VENV)/docs.stamp: $(VENV)/core.stamp
+	$(PIP) install --constraint constraints.txt --group docs
+	touch $@
+
+$(VENV)/distributed.stamp: $(VENV)/dev.stamp
+	$(PIP) install --constraint constraints.txt --group distributed
 	touch $@
 
 $(VENV)/bench.stamp: $(VENV)/dev.stamp
@@ -88,7 +96,7 @@ demo-llm: model ## a real language model: multiple choice, open answers, two pro
 	@$(BIN)/eval-toolkit report $(DEMO)/rollouts --title "A rude user" -o $(DEMO)/rollouts.html
 
 test: $(VENV)/dev.stamp ## the tests (fast ones; about 8 minutes)
-	$(BIN)/python -m pytest -q -n 2 -m "not slow" --ignore=tests/interop
+	$(BIN)/python -m pytest -q -n 2 -m "not slow" --ignore=tests/interop --ignore=tests/distributed
 
 test-slow: $(VENV)/dev.stamp ## coverage and error-rate simulations
 	$(BIN)/python -m pytest -q -m slow -s
@@ -104,8 +112,14 @@ test-hf: .venv-hf/stamp model ## the transformers model, and the embedded one ag
 test-interop: $(VENV)/dev.stamp .venv-peers/stamp ## lm-eval's task files and IFEval's checker against lm-eval itself
 	CI=true $(BIN)/python -m pytest -q tests/interop tests/reference/test_ifeval_reference.py
 
+test-distributed: $(VENV)/distributed.stamp ## executors on a real Ray and a real Dask, started here
+	CI=true $(BIN)/python -m pytest -q tests/distributed
+
 test-install: $(VENV)/dev.stamp ## the wheel in fresh environments, with and without a compiler
 	tests/install/check.sh
+
+docs: $(VENV)/docs.stamp ## these pages as a site, docs/_build/html/index.html; a warning is an error
+	$(BIN)/python -m sphinx -q -W --keep-going -j auto -d docs/_build/doctrees docs docs/_build/html
 
 check: lint types layers test ## lint, types, layers, tests: CI adds the demo and test-install
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 
 __all__ = ["AggregateEvidence", "EvidenceAxis", "EvidenceStatus", "PairingMetadata"]
@@ -20,7 +21,7 @@ def _named(value: Any, name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class EvidenceAxis:
+class EvidenceAxis(Displayed):
     """One coordinate of a result: which model, which data, which attack.
 
     Examples
@@ -41,7 +42,7 @@ class EvidenceAxis:
 
 
 @dataclass(frozen=True, slots=True)
-class PairingMetadata:
+class PairingMetadata(Displayed):
     """Whether two results share their units, and where that holds.
 
     Examples
@@ -70,8 +71,8 @@ class PairingMetadata:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class AggregateEvidence:
+@dataclass(frozen=True, slots=True, repr=False)
+class AggregateEvidence(Displayed):
     """What a number over several results may be used for, and how it was made.
 
     Raises

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eval_toolkit import __version__, provenance
+from eval_toolkit._display import Displayed
 from eval_toolkit._files import write_atomic
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.artifacts import json_bytes, read_json, sanitize_for_json
@@ -47,8 +48,8 @@ _OF_THE_RUN = ("status", "artifacts")
 """What the run folder adds to a manifest."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceRoleRecord:
+@dataclass(frozen=True, slots=True, repr=False)
+class SourceRoleRecord(Displayed):
     """What a source of data was used for.
 
     Examples
@@ -121,8 +122,8 @@ def validate_source_roles(
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class RunManifest:
+@dataclass(frozen=True, slots=True, repr=False)
+class RunManifest(Displayed):
     """Where a run comes from; made by `build_manifest`, stored as ``manifest.json``.
 
     Examples

@@ -27,7 +27,7 @@ from eval_toolkit import _validate
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.statistics import AtThreshold, CallableStatistic, CountsFn, Statistic
-from eval_toolkit.metrics import ConfusionCounts, confusion, confusion_counts
+from eval_toolkit.metrics import confusion, confusion_counts
 from eval_toolkit.operating_points import FittedOperatingPoint
 from eval_toolkit.protocols import ThresholdSelector
 
@@ -54,8 +54,11 @@ class _Quantity:
     name: str
     function: CountsFn
     bounds: tuple[float, float] = (0.0, 1.0)
-    share: Callable[[ConfusionCounts], tuple[float, float]] | None = None
-    """Successes and trials: such a quantity has a Wilson interval."""
+    share: tuple[str, str] | None = None
+    """Counts that are successes, and trials: such a quantity has a Wilson interval.
+
+    Names, not a function: specs go to other processes.
+    """
     higher_is_better: bool = True
     trials: str = "both"
 
@@ -67,35 +70,33 @@ _QUANTITIES = {
         _Quantity(
             "precision",
             confusion.precision_of,
-            share=lambda c: (c.tp, c.tp + c.fp),
+            share=("tp", "tp fp"),
             trials="predicted",
         ),
-        _Quantity(
-            "recall", confusion.recall_of, share=lambda c: (c.tp, c.tp + c.fn), trials="positive"
-        ),
+        _Quantity("recall", confusion.recall_of, share=("tp", "tp fn"), trials="positive"),
         _Quantity(
             "specificity",
             confusion.specificity_of,
-            share=lambda c: (c.tn, c.tn + c.fp),
+            share=("tn", "tn fp"),
             trials="negative",
         ),
         _Quantity(
             "accuracy",
             confusion.accuracy_of,
-            share=lambda c: (c.tp + c.tn, c.tn + c.fp + c.fn + c.tp),
+            share=("tp tn", "tn fp fn tp"),
             trials="all",
         ),
         _Quantity(
             "fpr",
             confusion.fpr_of,
-            share=lambda c: (c.fp, c.tn + c.fp),
+            share=("fp", "tn fp"),
             higher_is_better=False,
             trials="negative",
         ),
         _Quantity(
             "fnr",
             confusion.fnr_of,
-            share=lambda c: (c.fn, c.tp + c.fn),
+            share=("fn", "tp fn"),
             higher_is_better=False,
             trials="positive",
         ),
@@ -170,7 +171,11 @@ class OpSpec:
         quantity = self._quantity
         if quantity is None or quantity.share is None or self.ci_policy == "refit":
             return None
-        return quantity.share(data.confusion(self.threshold_for(data.labels, data.scores)))
+        counts = data.confusion(self.threshold_for(data.labels, data.scores))
+        successes, trials = (
+            sum(getattr(counts, name) for name in names.split()) for names in quantity.share
+        )
+        return successes, trials
 
     def _at(self, threshold: float) -> AtThreshold:
         if self._quantity is None:

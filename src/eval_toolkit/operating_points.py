@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.metrics import (
@@ -114,8 +115,8 @@ class OperatingPointSpec:
             raise InvalidInputError("`apply_slices` is empty; at least one slice is needed")
 
 
-@dataclass(frozen=True, slots=True)
-class FittedOperatingPoint:
+@dataclass(frozen=True, slots=True, repr=False)
+class FittedOperatingPoint(Displayed):
     """A threshold, the rule that chose it, and the data it was chosen on.
 
     Examples

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 from eval_toolkit import _validate
 from eval_toolkit._command_line import capture_command
+from eval_toolkit._display import Displayed
 from eval_toolkit._hashing import sha256_file
 from eval_toolkit._redaction import REDACTED, redact_secrets
 from eval_toolkit.errors import InvalidInputError
@@ -128,14 +129,14 @@ def package_versions() -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class FileHash:
+class FileHash(Displayed):
     """The sha256 of a file that is there."""
 
     sha256: str
 
 
 @dataclass(frozen=True, slots=True)
-class FileHashMissing:
+class FileHashMissing(Displayed):
     """Why a file has no hash."""
 
     reason: Literal["missing", "not_a_file"]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from eval_toolkit import _frames, _validate
+from eval_toolkit._display import Displayed, html_table
 from eval_toolkit._hashing import canonical_value, content_hash, unit_ids
 from eval_toolkit._validate import IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
@@ -18,7 +19,7 @@ __all__ = ["EvalSlice"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EvalSlice:
+class EvalSlice(Displayed):
     """A named part of the data: what is scored, its labels, and how rows belong together.
 
     Parameters
@@ -264,6 +265,11 @@ class EvalSlice:
 
     def __repr__(self) -> str:
         return f"EvalSlice({self.name!r}, n={self.n}, n_positive={self.n_positive})"
+
+    def _repr_html_(self) -> str:
+        roles = [[role, str(column)] for role, column in self._roles()]
+        counts = [["n", str(self.n)], ["n_positive", str(self.n_positive)]]
+        return html_table([f"EvalSlice {self.name}", ""], [*counts, *roles])
 
 
 def _or_none(value: Any) -> Any:

@@ -1,41 +1,37 @@
-"""What tests of documentation pages share: run the blocks of a page, look up its commands."""
+"""What tests of documentation pages share: which pages there are, their blocks, their commands."""
 
-import contextlib
-import io
-import re
 from pathlib import Path
-from typing import Any
 
 import click
+from docs._ext.blocks import fences, run_page
 
 from eval_toolkit.cli.main import cli
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+BUILT = ("_build", "made")  # folders of what is made of the pages
 
 
-def run_blocks(page: Path) -> int:
-    """Run the Python blocks of a page in order; each text block must be what was printed last."""
-    blocks = re.findall(r"```(python|text)\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL)
-    names: dict[str, Any] = {}
-    printed: list[str] = []
-    shown = 0
-    for language, code in blocks:
-        if language == "text":
-            assert printed[-1] == code
-            shown += 1
-            continue
-        stream = io.StringIO()
-        with contextlib.redirect_stdout(stream):
-            exec(compile(code, page.name, "exec"), names)  # noqa: S102
-        printed.append(stream.getvalue())
-    assert len(printed) == shown
-    return shown
+def pages() -> list[Path]:
+    """Every page people read, in the repository and on the site."""
+    found = [ROOT / "README.md", *DOCS.rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    return sorted(page for page in found if not {*BUILT} & {*page.relative_to(ROOT).parts})
+
+
+def named(page: Path) -> str:
+    """Return a page's path below the repository."""
+    return page.relative_to(ROOT).as_posix()
+
+
+def run_blocks(page: Path, folder: Path | None = None) -> int:
+    """Run a page; return how many of its blocks print what the page shows."""
+    return run_page(page, folder).n_shown
 
 
 def commands(page: Path) -> list[str]:
     """Return the command lines of a page."""
-    text = "\n".join(re.findall(r"```sh\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL))
-    lines = text.replace("\\\n", "").splitlines()
+    shell = [fence.code for fence in fences(page.read_text("utf-8")) if fence.language == "sh"]
+    lines = "\n".join(shell).replace("\\\n", "").splitlines()
     return [line for line in lines if line.startswith("eval-toolkit")]
 
 
@@ -44,9 +40,11 @@ def check_command(line: str) -> None:
     words = line.split("#")[0].split()[1:]
     command: click.Command = cli
     context = click.Context(cli)
-    while isinstance(command, click.Group):
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         found = command.get_command(context, words.pop(0))
-        assert found is not None
+        assert found is not None, line
         command = found
     known = {name for parameter in command.params for name in parameter.opts}
-    assert {word for word in words if word.startswith("--")} <= known
+    known |= {name for parameter in command.params for name in parameter.secondary_opts}
+    options = {word.split("=")[0] for word in words if word.startswith("--")}
+    assert options <= known | {"--help", "--version"}, line

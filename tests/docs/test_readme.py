@@ -6,10 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from docs._ext.blocks import run_page
 
+from eval_toolkit import wilson_interval
 from eval_toolkit.cli._tour import study
+from eval_toolkit.graders import available_graders
+from eval_toolkit.leakage import LEAKAGE_CODES
+from eval_toolkit.tasks import available_tasks
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.DOTALL)
 
 
@@ -30,15 +36,25 @@ def test_there_are_blocks() -> None:
     assert [language for language, _ in BLOCKS].count("python") >= 2
 
 
-def test_python_blocks_run_and_print_what_the_text_block_shows(
-    names: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    for language, code in BLOCKS:
-        if language == "python":
-            exec(compile(code, "README.md", "exec"), names)  # noqa: S102
-            printed = capsys.readouterr().out
-        if language == "text":
-            assert code == printed
+def test_python_blocks_run_and_print_what_the_text_block_shows(names: dict[str, Any]) -> None:
+    assert run_page(ROOT / "README.md", names=names).n_shown == 2
+
+
+def test_what_is_counted_in_the_table_is_so() -> None:
+    rows = {
+        cells[1].strip(): cells[2].strip()
+        for line in README.splitlines()
+        if line.startswith("| ") and len(cells := line.split("|")) == 6
+    }
+    wilson = wilson_interval(20, 20)
+    assert rows["20 of 20 right"] == f"1.000 [{wilson.low:.3f}, {wilson.high:.3f}]"
+    assert rows["leakage, contamination"].startswith(f"{len(LEAKAGE_CODES)} checks")
+    assert rows["benchmarks that come along"].startswith(f"**{len(available_tasks())}**")
+    assert f"[{len(available_graders())} graders]" in README
+
+
+def test_it_is_short() -> None:
+    assert len(README.splitlines()) <= 210
 
 
 def test_commands_exist_in_the_makefile() -> None:

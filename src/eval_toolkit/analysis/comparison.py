@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, get_args
 import numpy as np
 
 from eval_toolkit import _validate
-from eval_toolkit._optional import require
+from eval_toolkit._display import Grid, Tabled
 from eval_toolkit.analysis.cut_rollouts import curve_difference
 from eval_toolkit.analysis.differences import Draws, RunDifference, Task, difference
 from eval_toolkit.analysis.folding import PairedFolds, Pooled, fold_difference, paired_folds
@@ -47,8 +47,8 @@ _COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RunComparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class RunComparison(Tabled):
     """Two runs compared: one cell per slice, scorer and metric.
 
     Examples
@@ -105,16 +105,6 @@ class RunComparison:
             "notes": list(self.notes),
         }
 
-    def to_pandas(self) -> Any:
-        """Return one row per cell; needs the ``dataframe`` extra."""
-        pandas = require("pandas", feature="RunComparison.to_pandas", extra="dataframe")
-        return pandas.DataFrame(self.rows())
-
-    def to_polars(self) -> Any:
-        """Return one row per cell; uses polars when it is installed."""
-        polars = require("polars", feature="RunComparison.to_polars")
-        return polars.DataFrame(self.rows(), infer_schema_length=None)
-
     @property
     def left_out(self) -> tuple[str, ...]:
         """One line for each slice and scorer whose units were not all compared."""
@@ -141,16 +131,12 @@ class RunComparison:
                 metrics.setdefault(f"{where}: {_absent(cell)}", []).append(cell.metric)
         return tuple(f"{line} ({', '.join(names)})" for line, names in metrics.items())
 
-    def to_markdown(self) -> str:
-        """Return a Markdown table, and below it which units were left out or have no value."""
-        lines = ["| " + " | ".join(_COLUMNS) + " |", "|---" * len(_COLUMNS) + "|"]
-        lines += [
-            "| " + " | ".join(_shown(row[name]) for name in _COLUMNS) + " |" for row in self.rows()
-        ]
-        notes = (*self.notes, *self.left_out, *self.without_value)
-        if notes:
-            lines += ["", *(f"- {_shown(line)}" for line in notes)]
-        return "\n".join(lines)
+    def _grid(self) -> Grid:
+        rows = self.rows()
+        return list(_COLUMNS), [[_shown(row[name]) for name in _COLUMNS] for row in rows]
+
+    def _notes(self) -> tuple[str, ...]:
+        return (*self.notes, *self.left_out, *self.without_value)
 
 
 def _absent(cell: RunDifference) -> str:
@@ -164,8 +150,7 @@ def _absent(cell: RunDifference) -> str:
 def _shown(value: Any) -> str:
     if value is None:
         return ""
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return text.replace("\\", r"\\").replace("|", r"\|").replace("\n", " ")
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def compare_runs(

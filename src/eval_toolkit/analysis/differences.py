@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.analysis.redrawn import Redrawn
 from eval_toolkit.analysis.units import CommonUnits
@@ -78,7 +79,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunDifference:
+class RunDifference(Displayed):
     """One cell of a comparison: a metric of A and of B on the units they have in common.
 
     Examples

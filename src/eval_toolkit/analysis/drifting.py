@@ -6,6 +6,7 @@ from typing import Any, SupportsFloat
 import numpy as np
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit.analysis.predictions import Ref, one_subject
 from eval_toolkit.artifacts import PredictionArrays, load_predictions
 from eval_toolkit.errors import ArtifactError
@@ -15,7 +16,7 @@ __all__ = ["Drift", "MovedRow", "drift"]
 
 
 @dataclass(frozen=True, slots=True)
-class MovedRow:
+class MovedRow(Displayed):
     """A row whose score changed.
 
     Examples
@@ -34,8 +35,8 @@ class MovedRow:
         return self.score_b - self.score_a
 
 
-@dataclass(frozen=True, slots=True)
-class Drift:
+@dataclass(frozen=True, slots=True, repr=False)
+class Drift(Displayed):
     """How two stored sets of predictions differ.
 
     Examples

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import BoolArray
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.inference import (
@@ -31,8 +32,8 @@ _BY_VERDICT = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeStudy:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class JudgeStudy(Displayed):
     """How a judge agrees with people, its raw rate, and the rate put right.
 
     Examples

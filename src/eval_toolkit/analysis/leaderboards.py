@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.analysis.comparison import opened_run, stopped_note
 from eval_toolkit.analysis.rolled import are_rollouts, changed_settings, cut_short_note
@@ -47,8 +48,8 @@ class TaskUnits:
         return {name: getattr(self, name) for name in names} | {"values": dict(self.values)}
 
 
-@dataclass(frozen=True, slots=True)
-class Leaderboard:
+@dataclass(frozen=True, slots=True, repr=False)
+class Leaderboard(Displayed):
     """Systems from best to worst over tasks that count the same."""
 
     ranking: Ranking

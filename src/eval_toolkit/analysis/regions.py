@@ -7,6 +7,7 @@ from typing import Any, SupportsFloat
 import numpy as np
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.analysis.predictions import Ref, one_subject
 from eval_toolkit.artifacts import PredictionArrays, load_predictions
@@ -17,7 +18,7 @@ __all__ = ["RowsAt", "rows_at"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RowsAt:
+class RowsAt(Displayed):
     """Rows whose score lies in a region, from the highest score down.
 
     Examples

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.artifacts.predictions import PredictionArrays
 from eval_toolkit.errors import ArtifactError
@@ -12,7 +13,7 @@ __all__ = ["PairedPredictions", "pair_predictions"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class PairedPredictions:
+class PairedPredictions(Displayed):
     """Two scores per row on the same labels, sorted by id; ``note`` says what was not checked."""
 
     labels: IntArray

@@ -1,6 +1,7 @@
 """Predictions in memory: written with their hash, loaded with it checked."""
 
 import math
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from eval_toolkit import _tables, _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._hashing import content_hash, sha256_file
 from eval_toolkit._validate import FloatArray, IntArray
-from eval_toolkit.artifacts.readers import is_remote, local_file, local_path, reader_for
+from eval_toolkit.artifacts.readers import local_file, reader_for
 from eval_toolkit.artifacts.refs import PredictionArtifactRef, PredictionColumns
+from eval_toolkit.artifacts.remote import address_of, is_remote, local_path, name_of, send
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.protocols import PredictionReader
 from eval_toolkit.scorecards import Records
@@ -31,7 +34,7 @@ _TEXTS = {
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class PredictionArrays:
+class PredictionArrays(Displayed):
     """Stored predictions, one entry per row; what the file does not have is an empty tuple.
 
     Raises
@@ -165,6 +168,7 @@ def load_predictions(
     """
     if not isinstance(ref, PredictionArtifactRef):
         ref = PredictionArtifactRef.from_dict(ref)
+    shown = address_of(ref.uri)
     chosen = reader or reader_for(ref.media_type)
     names = {"label": ref.columns.label, "score": ref.columns.score}
     names |= {role: getattr(ref.columns, role) for role in _TEXTS.values()}
@@ -175,17 +179,17 @@ def load_predictions(
     else:
         with local_file(ref.uri, base) as path:
             _check_hash(path, ref)
-            table = _read(chosen, path, names, ref.uri)
-    n_rows = len(_cells(table, ref.columns.label, ref.uri))
+            table = _read(chosen, path, names, shown)
+    n_rows = len(_cells(table, ref.columns.label, shown))
     if ref.n_rows is not None and ref.n_rows != n_rows:
-        raise ArtifactError(f"{ref.uri}: has {n_rows} rows but the reference says {ref.n_rows}")
+        raise ArtifactError(f"{shown}: has {n_rows} rows but the reference says {ref.n_rows}")
     if not n_rows:
-        raise ArtifactError(f"{ref.uri}: has no rows")
+        raise ArtifactError(f"{shown}: has no rows")
     return PredictionArrays(
-        _labels(_cells(table, names["label"], ref.uri), names["label"], ref.uri),
-        _scores(_cells(table, names["score"], ref.uri), names["score"], ref.uri),
+        _labels(_cells(table, names["label"], shown), names["label"], shown),
+        _scores(_cells(table, names["score"], shown), names["score"], shown),
         **{
-            field: _texts(_cells(table, names[role], ref.uri), names[role], ref.uri)
+            field: _texts(_cells(table, names[role], shown), names[role], shown)
             for field, role in _TEXTS.items()
             if role in names
         },
@@ -205,14 +209,15 @@ def _read(
 
 
 def _check_hash(path: Path, ref: PredictionArtifactRef) -> None:
+    shown = address_of(ref.uri)
     if not path.is_file():
-        raise ArtifactError(f"{ref.uri}: no such file")
+        raise ArtifactError(f"{shown}: no such file")
     if not ref.sha256:
         return
     found = sha256_file(path)
     if found != ref.sha256:
         raise ArtifactError(
-            f"{ref.uri}: the file has changed: its sha256 is {found[:12]}… but the reference says "
+            f"{shown}: the file has changed: its sha256 is {found[:12]}… but the reference says "
             f"{ref.sha256[:12]}…"
         )
 
@@ -289,8 +294,9 @@ def write_predictions(
 
     Parameters
     ----------
-    path : path
-        CSV, TSV, JSONL or Parquet by its name. Equal predictions give equal bytes.
+    path : path or address
+        CSV, TSV, JSONL or Parquet by its name. Equal predictions give equal bytes. An address is
+        one that fsspec knows and can write to, such as ``s3://bucket/p.parquet``.
     labels, scores : array-like of shape (n,)
         0/1 labels and finite scores.
     row_ids : sequence, optional
@@ -318,6 +324,8 @@ def write_predictions(
     InvalidInputError
         If lengths differ, an id is missing or occurs twice, a column's name is taken, or the
         media type has no reader.
+    ArtifactError, MissingExtraError
+        If an address cannot be written to, or a package for it is not installed.
 
     Examples
     --------
@@ -330,7 +338,8 @@ def write_predictions(
     """
     if texts is not None and content_hashes is not None:
         raise InvalidInputError("give `texts` or `content_hashes`, not both")
-    media = media_type or _tables.media_type_of(path)
+    where = str(path)
+    media = media_type or _tables.media_type_of(name_of(where) if is_remote(where) else where)
     reader_for(media)  # nothing is written that could not be loaded
     truth, values = _validate.binary_pair(labels, scores, score_name="scores")
     if texts is not None:
@@ -357,16 +366,26 @@ def write_predictions(
             raise InvalidInputError(f"`columns` has {name!r}, which is a column already")
         table[name] = column
         _same(column, name, len(truth))
-    written = _tables.write_table(table, path, media_type=media)
+    digest = _written(table, where, media)
     return PredictionArtifactRef(
-        uri=str(path),
+        uri=where,
         media_type=media,
         columns=PredictionColumns.from_dict({name: name for name in ("label", "score", *present)}),
-        sha256=sha256_file(written),
+        sha256=digest,
         n_rows=len(truth),
         role=role,
         metadata=dict(metadata or {}),
     )
+
+
+def _written(table: Mapping[str, Any], where: str, media: str) -> str:
+    """Write a table to a path or an address and return its hash."""
+    if not is_remote(where):
+        return sha256_file(_tables.write_table(table, local_path(where), media_type=media))
+    with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as folder:
+        made = _tables.write_table(table, Path(folder) / name_of(where), media_type=media)
+        send(made, where)
+        return sha256_file(made)
 
 
 def _same(column: Any, name: str, n: int) -> None:

@@ -1,17 +1,15 @@
 """Readers of prediction files, and the way from an address to a file on this machine."""
 
 import contextlib
-import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import unquote, urlsplit
 
 from eval_toolkit import _tables
-from eval_toolkit._optional import require
-from eval_toolkit.errors import ArtifactError, InvalidInputError
+from eval_toolkit.artifacts.remote import address_of, fetch, is_remote, local_path, name_of
+from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.protocols import PredictionReader
 
 __all__ = [
@@ -23,7 +21,6 @@ __all__ = [
     "reader_for",
 ]
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _NUMBERS = ("label", "score")
 
 
@@ -65,7 +62,7 @@ class _TableReader:
             empty = next((i for i, cell in enumerate(table[name].tolist()) if not cell), None)
             if empty is not None:
                 raise InvalidInputError(
-                    f"{uri}: row {empty + 1}: {name!r} is missing; every row needs one"
+                    f"{address_of(uri)}: row {empty + 1}: {name!r} is missing; every row needs one"
                 )
         return table
 
@@ -131,38 +128,14 @@ def reader_for(media_type: str) -> PredictionReader:
     return known()
 
 
-def is_remote(uri: str) -> bool:
-    """Return whether a URI is an address rather than a path."""
-    return bool(_SCHEME.match(uri)) and not uri.lower().startswith("file://")
-
-
-def local_path(uri: str, base: str | Path | None = None) -> Path:
-    """Return the path that a local URI means; relative ones start at ``base``."""
-    if uri.lower().startswith("file://"):
-        parts = urlsplit(uri)
-        if parts.netloc not in ("", "localhost"):
-            raise ArtifactError(f"{uri}: a file on another host cannot be read")
-        return Path(unquote(parts.path))
-    return Path(uri) if base is None else Path(base) / uri
-
-
 @contextlib.contextmanager
 def local_file(uri: str, base: str | Path | None = None) -> Iterator[Path]:
     """Yield the file of a URI on this machine; an address is fetched and the copy removed."""
     if not is_remote(uri):
         yield local_path(uri, base)
         return
-    fsspec = require("fsspec", feature=f"reading {uri}", extra="remote")
     with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as folder:
         # the last part of the address is kept: its suffix tells a gzipped file
-        copy = Path(folder) / (PurePosixPath(urlsplit(uri).path).name or "predictions")
-        try:
-            with fsspec.open(uri, "rb") as source, copy.open("wb") as target:
-                while piece := source.read(1 << 20):
-                    target.write(piece)
-        except ImportError as error:  # s3fs, gcsfs … come apart from fsspec
-            raise ArtifactError(f"{uri}: cannot be fetched: {error}") from error
-        except (OSError, ValueError) as error:
-            why = " ".join(str(error).split()) or type(error).__name__
-            raise ArtifactError(f"{uri}: cannot be fetched: {why}") from error
+        copy = Path(folder) / (name_of(uri) or "predictions")
+        fetch(uri, copy)
         yield copy

@@ -4,10 +4,12 @@ import difflib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
+from eval_toolkit.artifacts.remote import address_of
 from eval_toolkit.artifacts.strict_json import sanitize_for_json
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 
@@ -107,8 +109,8 @@ class PredictionColumns:
         return cls(**known)
 
 
-@dataclass(frozen=True, slots=True)
-class PredictionArtifactRef:
+@dataclass(frozen=True, slots=True, repr=False)
+class PredictionArtifactRef(Displayed):
     """A pointer to stored predictions with what it takes to read and to recognise them.
 
     Nothing is opened here: `load_predictions` reads the file and checks hash and row count.
@@ -174,10 +176,22 @@ class PredictionArtifactRef:
         if not isinstance(self.metadata, Mapping):
             raise InvalidTypeError(f"`metadata` must be a mapping, got {self.metadata!r}")
 
+    def __repr__(self) -> str:
+        return Displayed.__repr__(self._without_secrets())
+
+    def _repr_html_(self) -> str:
+        return Displayed._repr_html_(self._without_secrets())
+
+    def _without_secrets(self) -> "PredictionArtifactRef":
+        return replace(self, uri=address_of(self.uri))
+
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types; hash, row count and metadata only where they are known."""
+        """Return plain JSON types; hash, row count and metadata only where they are known.
+
+        An address loses its user, password and query: what is stored holds no secret.
+        """
         payload: dict[str, Any] = {
-            "uri": self.uri,
+            "uri": address_of(self.uri),
             "media_type": self.media_type,
             "role": self.role if isinstance(self.role, str) else list(self.role),
             "columns": self.columns.to_dict(),

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.metrics._logistic import sigmoid
@@ -47,7 +48,7 @@ def log_odds_parts(y_score: ArrayLike) -> tuple[FloatArray, FloatArray]:
 
 
 @dataclass(frozen=True, slots=True)
-class SigmoidMap:
+class SigmoidMap(Displayed):
     """Platt's sigmoid 1/(1+exp(a·s+b)); a is negative when higher scores are more positive.
 
     Examples
@@ -64,8 +65,8 @@ class SigmoidMap:
         return sigmoid(-(self.a * flat_scores(y_score) + self.b))
 
 
-@dataclass(frozen=True, slots=True)
-class PlattFit:
+@dataclass(frozen=True, slots=True, repr=False)
+class PlattFit(Displayed):
     """A fitted Platt calibrator: ``transform`` maps scores, ``a`` and ``b`` say how.
 
     Examples
@@ -85,7 +86,7 @@ class PlattFit:
 
 
 @dataclass(frozen=True, slots=True)
-class BetaMap:
+class BetaMap(Displayed):
     """The beta calibration map σ(a·log s + b·log(1−s) + c), rising when a ≥ 0 ≥ b.
 
     Examples
@@ -105,7 +106,7 @@ class BetaMap:
 
 
 @dataclass(frozen=True, slots=True)
-class TemperatureMap:
+class TemperatureMap(Displayed):
     """Probabilities with their log-odds divided by a temperature.
 
     Examples
@@ -122,8 +123,8 @@ class TemperatureMap:
         return sigmoid((log_score - log_rest) / self.temperature)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class IsotonicMap:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class IsotonicMap(Displayed):
     """A rising piecewise-linear map through knots; constant beyond the first and the last.
 
     Examples

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 
@@ -26,8 +27,8 @@ _SEVERITIES = ("error", "warning")
 _ABSENT = (KeyError, ValueError, TypeError, RuntimeError, AttributeError, LookupError)
 
 
-@dataclass(frozen=True, slots=True)
-class GateResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class GateResult(Displayed):
     """What one gate found.
 
     Examples
@@ -163,8 +164,8 @@ class ClaimSpec:
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class ClaimResult(Displayed):
     """What became of one claim: the outcome of each of its gates.
 
     Examples
@@ -217,8 +218,8 @@ class ClaimResult:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class ClaimReport(Displayed):
     """Every claim with its outcome.
 
     Examples

@@ -28,6 +28,7 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 __all__ = [
     "external_diagnostic_gate",
     "headline_present_gate",
+    "leakage_reports",
     "no_leakage_errors_gate",
     "no_scorer_errors_gate",
     "source_role_gate",
@@ -130,7 +131,7 @@ def no_leakage_errors_gate(*, severity: Severity = "error") -> EvidenceGate:
     """
 
     def decide(result: Payload, manifest: Payload) -> Verdict:
-        reports = list(_leakage_reports(result, manifest))
+        reports = list(leakage_reports(result, manifest))
         if not reports:
             return False, "there is no leakage report: no check was run, or none recorded", {}
         errors = [
@@ -148,7 +149,8 @@ def no_leakage_errors_gate(*, severity: Severity = "error") -> EvidenceGate:
     return verdict_gate("no_leakage_errors", decide, severity=severity)
 
 
-def _leakage_reports(result: Payload, manifest: Payload) -> Iterator[Payload]:
+def leakage_reports(result: Payload, manifest: Payload) -> Iterator[Payload]:
+    """Yield the leakage reports that results, manifest or folds hold."""
     folds = result.get("by_fold")
     parts = list(folds.values()) if isinstance(folds, Mapping) else []
     for payload in (result, manifest, *parts):

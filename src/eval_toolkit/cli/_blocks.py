@@ -96,6 +96,7 @@ def _file_block(part: Slice, scorer: str, specs: Sequence[MetricSpec], sampling:
         confidence=sampling.confidence,
         method=sampling.method,
         seed=sampling.seed,
+        executor=sampling.executor,
     )
     return Block(len(part.y_true), part.n_positive, _explained(card, part.scores[scorer]))
 
@@ -118,6 +119,7 @@ def run_blocks(
                 method=sampling.method,
                 n_resamples=sampling.n_resamples,
                 seed=sampling.seed,
+                executor=sampling.executor,
             )
             by_scorer = blocks.setdefault(name, {})
             if scorer in by_scorer:

@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import click
 
 from eval_toolkit.analysis import MatchSpec, RunComparison
 from eval_toolkit.analysis.matching import UnitKey
+from eval_toolkit.artifacts.remote import is_remote, local_path
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._options import Sampling
+from eval_toolkit.cli._remote import is_run
 from eval_toolkit.cli._rows import Wanted
 from eval_toolkit.errors import InvalidInputError, MissingFileError
 from eval_toolkit.protocols import MetricSpec
@@ -25,9 +26,9 @@ _EVERY = "all"
 def opened_runs(paths: Sequence[str], wanted: Wanted) -> list[Run]:
     """Return the runs; raise if there are not two, or options are for files."""
     for path in paths:
-        if not Path(path).exists():
+        if not is_remote(path) and not local_path(path).exists():
             raise MissingFileError(f"{path}: no such folder")
-    if len(paths) != 2 or not all(Path(path).is_dir() for path in paths):
+    if len(paths) != 2 or not all(map(is_run, paths)):
         raise InvalidInputError("compare two files or the folders of two runs")
     if replace(wanted, by=()) != Wanted():
         raise InvalidInputError(
@@ -57,6 +58,7 @@ def compare_folders(
         confidence=sampling.confidence,
         n_resamples=sampling.n_resamples,
         seed=sampling.seed,
+        executor=sampling.executor,
         **options,
     )
 

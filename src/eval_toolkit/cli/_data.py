@@ -3,7 +3,7 @@
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +30,7 @@ __all__ = [
     "read_data",
     "stem_of",
     "threshold_option",
+    "with_origin",
 ]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -147,6 +148,11 @@ def stem_of(file: Path) -> tuple[str, str]:
 def origin(part: EvalSlice) -> NDArray[Any]:
     """Return the numbers of a part's rows in their file, counted from 0."""
     return _frames.column(part.df, _ORIGIN)
+
+
+def with_origin(part: EvalSlice) -> EvalSlice:
+    """Return a part that remembers the numbers of its rows, whatever is dropped from it."""
+    return replace(part, df=_frames.with_column(part.df, _ORIGIN, np.arange(part.n)))
 
 
 def read_data(

@@ -137,7 +137,7 @@ def needs_probability(name: str) -> bool:
 
 
 def selector(asked: str) -> ThresholdSelector:
-    """Return the selector that ``max-f1``, ``youden-j``, ``recall=0.9`` … stands for."""
+    """Return the selector that ``max-f1``, ``recall=0.9`` … or a package's name stands for."""
     name, has_number, text = asked.partition("=")
     key = name.strip().lower().replace("_", "-")
     if key in _SELECTORS and not has_number:
@@ -146,9 +146,21 @@ def selector(asked: str) -> ThresholdSelector:
         return _TARGETS[key](_number(text, f"--select {asked}"))
     if key in _TARGETS:
         raise InvalidInputError(f"--select {asked} needs a target, as in --select {key}=0.9")
-    raise InvalidInputError(
-        f"--select {asked!r} is unknown; choose one of {', '.join(SELECTOR_NAMES)}"
-    )
+    return _offered_selector(asked)
+
+
+def _offered_selector(asked: str) -> ThresholdSelector:
+    """Return the selector of an installed package, or one of ours by its full name."""
+    from eval_toolkit.harness.loading import available_selectors, load_selector
+    from eval_toolkit.plugins import name_and_options
+
+    plain = name_and_options(asked)[0].strip().lower().replace("-", "_")
+    if ":" not in plain and plain not in available_selectors():
+        raise InvalidInputError(
+            f"--select {asked!r} is unknown; choose one of {', '.join(SELECTOR_NAMES)}, or the "
+            "name of one that a package offers"
+        )
+    return load_selector(asked)
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
 """Options that commands share; each group arrives at the command as one object."""
 
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -9,11 +10,13 @@ import click
 
 from eval_toolkit.cli._rows import LabelMap, Wanted
 from eval_toolkit.cli._show import Output
+from eval_toolkit.inference import Executor
 
 __all__ = ["Sampling", "column_options", "form_options", "output_options", "sampling_options"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 METHODS = ("BCa", "percentile", "basic", "studentized")
+BACKENDS = ("threads", "processes", "ray", "dask")
 RESAMPLES = click.IntRange(50, 1_000_000)  # fewer leave nothing beyond a 95 % interval's ends
 
 
@@ -25,6 +28,8 @@ class Sampling:
     n_resamples: int
     seed: int
     method: str | None = None
+    executor: Executor | None = None
+    """Where resamples are drawn; no number depends on it, so nothing stored names it."""
 
     def __str__(self) -> str:
         return (
@@ -104,7 +109,7 @@ def column_options(*, by: bool = True) -> Callable[[_Command], _Command]:
     return add
 
 
-def sampling_options(*, methods: bool) -> Callable[[_Command], _Command]:
+def sampling_options(*, methods: bool, backends: bool = False) -> Callable[[_Command], _Command]:
     """Add the options of the intervals; the command gets ``sampling``."""
 
     def add(command: _Command) -> _Command:
@@ -133,19 +138,49 @@ def sampling_options(*, methods: bool) -> Callable[[_Command], _Command]:
         @functools.wraps(command)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             names = ("confidence", "n_resamples", "seed", *(["method"] if methods else []))
-            sampling = Sampling(**{name: kwargs.pop(name) for name in names})
-            return command(*args, sampling=sampling, **kwargs)
+            chosen = {name: kwargs.pop(name) for name in names}
+            with _executor(kwargs.pop("backend", None), kwargs.pop("workers", None)) as executor:
+                return command(*args, sampling=Sampling(**chosen, executor=executor), **kwargs)
 
-        if methods:
-            option = click.option(
-                "--method",
-                type=click.Choice(METHODS, case_sensitive=False),
-                help="Kind of interval; by default Wilson for shares of rows, else BCa.",
-            )
-            return option(wrapped)  # type: ignore[return-value]
-        return wrapped  # type: ignore[return-value]
+        decorated: Any = wrapped
+        for option in (*(_BACKENDS if backends else ()), *((_METHOD,) if methods else ())):
+            decorated = option(decorated)
+        return decorated  # type: ignore[no-any-return]
 
     return add
+
+
+_METHOD = click.option(
+    "--method",
+    type=click.Choice(METHODS, case_sensitive=False),
+    help="Kind of interval; by default Wilson for shares of rows, else BCa.",
+)
+_BACKENDS = (
+    click.option(
+        "--workers",
+        type=click.IntRange(1),
+        help="How many tasks of --backend run at once; one per core by default.",
+    ),
+    click.option(
+        "--backend",
+        type=click.Choice(BACKENDS),
+        help="Draw resamples in parallel; the numbers are the same on each.",
+    ),
+)
+
+
+@contextlib.contextmanager
+def _executor(backend: str | None, workers: int | None) -> Iterator[Executor | None]:
+    """Yield what ``--backend`` names, open for as long as the command runs."""
+    if backend is None:
+        if workers is not None:
+            raise click.UsageError("--workers is for --backend; give both")
+        yield None
+        return
+    from eval_toolkit.integrations.executors import open_executor  # few commands draw in parallel
+
+    with open_executor(backend, workers) as executor:
+        yield executor
 
 
 _FORMS = {

@@ -1,8 +1,7 @@
 """What a command prints: one page of tables and notes, as text, Markdown, HTML or JSON."""
 
-import html
 import json
-import re
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import TypeVar
 
 import click
 
+from eval_toolkit._display import markdown_text, text_table
 from eval_toolkit._files import replace_atomic
 from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError
@@ -48,6 +48,7 @@ class Output:
         *,
         inputs: Iterable[str | Path] = (),
         first: Callable[[], object] | None = None,
+        summary: bool = False,
     ) -> None:
         """Print the page, or write the file as a whole.
 
@@ -60,7 +61,21 @@ class Output:
         first : callable, optional
             Writes whatever else the command writes; called when the page is known to be writable,
             and before it takes its place.
+        summary : bool, default False
+            In GitHub Actions the page also goes to the summary of the job's step.
         """
+        self._emit(page, inputs, first)
+        target = os.environ.get("GITHUB_STEP_SUMMARY")
+        if summary and target:
+            from eval_toolkit.integrations.github import append_summary
+
+            problem = append_summary(target, markdown(page))
+            if problem:
+                say(problem, err=True)
+
+    def _emit(
+        self, page: Page, inputs: Iterable[str | Path], first: Callable[[], object] | None
+    ) -> None:
         if self.path is None:
             if first is not None:
                 first()
@@ -155,46 +170,22 @@ def _plain(page: Page) -> str:
 
 
 def _plain_table(table: Table) -> str:
-    lines = _lines(table)
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    lines.insert(1, ["-" * width for width in widths])
-    body = [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
-    return "\n".join([one_line(table.title), *body] if table.title else body)
-
-
-def _lines(table: Table) -> list[list[str]]:
-    """Return the header and the rows, each cell on one line."""
-    return [[one_line(cell) for cell in line] for line in (table.header, *table.rows)]
+    body = text_table(table.header, table.rows)
+    return f"{one_line(table.title)}\n{body}" if table.title else body
 
 
 def markdown(page: Page) -> str:
     """Return a page as Markdown."""
-    blocks = [f"## {_md(page.title)}", *(_md(line) for line in page.lead)]
+    blocks = [f"## {markdown_text(page.title)}", *(markdown_text(line) for line in page.lead)]
     for table in page.tables:
         if table.title:
-            blocks.append(f"**{_md(table.title)}**")
-        lines = ["| " + " | ".join(map(_md, line)) + " |" for line in (table.header, *table.rows)]
+            blocks.append(f"**{markdown_text(table.title)}**")
+        lines = [
+            "| " + " | ".join(map(markdown_text, line)) + " |"
+            for line in (table.header, *table.rows)
+        ]
         lines.insert(1, "".join("|---:" if number else "|---" for number in numeric(table)) + "|")
         blocks.append("\n".join(lines))
     if page.notes:
-        blocks.append("\n".join(f"- {_md(note)}" for note in page.notes))
+        blocks.append("\n".join(f"- {markdown_text(note)}" for note in page.notes))
     return "\n\n".join(blocks)
-
-
-_MD_SIGNS = re.compile(
-    r"[\\|`*~]"  # cells, code, emphasis
-    r"|\](?=[(\[:])"  # links, images and what they refer to; an interval's brackets stay
-    r"|:(?=//)|(?<=www)\."  # addresses become links by themselves
-    r"|(?<!\w)_|_(?!\w)"  # emphasis; the underscores of a name stay
-    r"|^(?:#|[+-](?=\s)|-(?=--)|\d+[.)](?=\s))",  # headings, lists, rules
-    re.IGNORECASE,
-)
-
-
-def _md(text: str) -> str:
-    """Return a text that Markdown shows as it is: a name from a file is no link and no image."""
-    flat = html.escape(one_line(text).strip(), quote=False)
-    return _MD_SIGNS.sub(lambda sign: f"{sign[0][:-1]}\\{sign[0][-1]}", flat)

@@ -21,10 +21,13 @@ from eval_toolkit.cli._data import (
     stem_of,
     threshold_option,
 )
+from eval_toolkit.cli._each import check_each
 from eval_toolkit.cli._exit import EvidenceSaysNo
+from eval_toolkit.cli._loaded import NamedCheck, loaded_data, named_files
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output, progress
-from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.cli._text import say
+from eval_toolkit.errors import InvalidInputError, LeakageError
 from eval_toolkit.leakage import (
     CleanedSplits,
     ConfusableFormLeakageCheck,
@@ -74,8 +77,20 @@ class Splits:
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILES...")
+@click.argument("files", nargs=-1, metavar="[FILES]...")
 @data_options
+@click.option(
+    "--loader",
+    metavar="NAME",
+    help="Check what a loader loads instead of FILES: a name, options in braces, or module:object.",
+)
+@click.option(
+    "--check",
+    "more",
+    metavar="NAME",
+    multiple=True,
+    help="One more check: a name, options in braces, or module:object. Repeatable.",
+)
 @click.option("--split-col", metavar="COLUMN", help="Column that names each row's split: one file.")
 @click.option("--train", metavar="NAME", help="The split that is learned from [default: train].")
 @click.option("--near/--no-near", default=True, help="Look for near-duplicates, too.")
@@ -94,6 +109,7 @@ class Splits:
 )
 @click.option("--target", is_flag=True, help="Look for other columns that give the label away.")
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
+@click.option("--each", is_flag=True, help="Check every file by itself: they are no splits.")
 @click.option(
     "--fix",
     metavar="DIR",
@@ -104,11 +120,14 @@ class Splits:
 def check(
     files: Sequence[str],
     reading: Reading,
+    loader: str | None,
+    more: Sequence[str],
     split_col: str | None,
     train: str | None,
     against: Sequence[str],
     target: bool,
     strict: bool,
+    each: bool,
     fix: Path | None,
     output: Output,
     **settings: Any,
@@ -117,15 +136,37 @@ def check(
 
     Each of FILES (CSV, TSV, JSONL, JSON, Parquet, also .gz) is one split, named after the file or
     as in NAME=PATH. Copies within a split are warnings, copies across splits are errors, and an
-    error exits with 1.
+    error exits with 1. With --each the files have nothing to do with each other.
 
     \b
     eval-toolkit check train.csv test.csv --group author --fix clean/
+    eval-toolkit check --loader my_reviews --check "my_check{limit=3}"
     """  # noqa: D301
-    splits = _read(files, reading, split_col, train, target)
+    if bool(files) == (loader is not None):
+        raise click.UsageError("give FILES or --loader, one of them")
+    if loader is not None and (fix or split_col or reading != Reading()):
+        raise click.UsageError(
+            "a loader knows its own columns and has no files: --text, --label, --group, "
+            "--split-col, --fix and the like are for FILES"
+        )
+    named = [NamedCheck(spec) for spec in more]
     corpus = _tables.expand_paths(against) if against else []
-    checks = _checks(splits, corpus, **settings)
-    inputs = [*(data.file for data in splits.data.values()), *corpus]
+    if each:
+        if loader is not None or split_col or train or fix is not None:
+            raise click.UsageError("--each goes without --loader, --split-col, --train and --fix")
+
+        def alone(file: str) -> tuple[Page, LeakageReport]:
+            splits = _read([file], None, reading, None, None, target)
+            checks = [*_checks(splits, corpus, **settings), *named]
+            checks += [_target_check(splits)] if target else []
+            report = run_leakage_checks(checks, splits.parts)
+            return _page(splits, report, None, None), report
+
+        check_each(files, alone, strict=strict, output=output, inputs=corpus)
+        return
+    splits = _read(files, loader, reading, split_col, train, target)
+    checks = [*_checks(splits, corpus, **settings), *named]
+    inputs = [*(data.file for data in splits.data.values() if loader is None), *corpus]
     wide: list[LeakageCheck] = [_target_check(splits)] if target else []
     cleaned = None
     if fix is None:
@@ -133,7 +174,11 @@ def check(
         report = run_leakage_checks(progress(every, "checking", len(every)), splits.parts)
     else:
         _targets(splits, fix)  # before the work, not after it
-        cleaned = drop_until_clean(checks, splits.parts)
+        try:
+            cleaned = drop_until_clean(checks, splits.parts)
+        except LeakageError as error:
+            say(f"{error}; nothing was written", err=True)
+            raise EvidenceSaysNo from None
         beyond = run_leakage_checks(wide, splits.parts).findings
         report = LeakageReport([*cleaned.reports[0].findings, *beyond])
         _refuse_nothing_left(splits, cleaned)
@@ -141,23 +186,37 @@ def check(
     write = (
         None if cleaned is None or fix is None else partial(_write, splits, cleaned, fix, corpus)
     )
-    output.emit(page, inputs=inputs, first=write)
+    output.emit(page, inputs=inputs, first=write, summary=True)
     left = report if cleaned is None else LeakageReport(report.findings[len(checks) :])
     if left.has_errors() or (strict and any(found.n_affected for found in left.findings)):
         raise EvidenceSaysNo
 
 
 def _read(
-    given: Sequence[str], reading: Reading, split_col: str | None, train: str | None, target: bool
+    given: Sequence[str],
+    loader: str | None,
+    reading: Reading,
+    split_col: str | None,
+    train: str | None,
+    target: bool,
 ) -> Splits:
-    files = _named_files(given)
-    if split_col is not None and len(files) > 1:
-        raise click.UsageError("--split-col is for one file; several files are splits themselves")
-    also = () if split_col is None else (split_col,)
-    data = {
-        name: read_data(file, reading, also=also, others=target, needs_label=target, salt=str(file))
-        for name, file in files.items()
-    }
+    if loader is not None:
+        data = loaded_data(loader)
+        first_rows = next(iter(data.values())).rows
+        reading = Reading(group=first_rows.group_col, time=first_rows.time_col)
+    else:
+        files = named_files(given)
+        if split_col is not None and len(files) > 1:
+            raise click.UsageError(
+                "--split-col is for one file; several files are splits themselves"
+            )
+        also = () if split_col is None else (split_col,)
+        data = {
+            name: read_data(
+                file, reading, also=also, others=target, needs_label=target, salt=str(file)
+            )
+            for name, file in files.items()
+        }
     _refuse_two_labels_of_unknown_sense(data.values(), target)
     if split_col is None:
         parts = {name: found.rows.renamed(name) for name, found in data.items()}
@@ -178,26 +237,6 @@ def _refuse_two_labels_of_unknown_sense(data: Iterable[Data], target: bool) -> N
     labels = frozenset().union(*(found.labels for found in odd))
     if odd and (target or len(labels) <= 2 or None in labels):
         raise InvalidInputError(odd[0].label_fault)
-
-
-def _named_files(given: Sequence[str]) -> dict[str, Path]:
-    """Return the files by the names of their splits."""
-    named: dict[str, Path] = {}
-    for text in given:
-        name, equals, path = text.partition("=")
-        if not equals or Path(text).exists():
-            name, path = "", text
-        found = _tables.expand_paths(path)
-        if name and len(found) > 1:
-            raise InvalidInputError(f"{text}: matches {len(found)} files; a split is one file")
-        for file in found:
-            key = name or stem_of(file)[0]
-            if key in named:
-                raise InvalidInputError(
-                    f"{file}: the split {key!r} is {named[key]} already; write NAME={file}"
-                )
-            named[key] = file
-    return named
 
 
 def _by_column(data: Data, column: str) -> dict[str, EvalSlice]:
@@ -366,7 +405,7 @@ def _notes(splits: Splits, report: LeakageReport) -> list[str]:
             f"different rows in all: {sum(map(len, named.values()))}; "
             "one row may be found by several checks"
         )
-    codes = [found.code for found in report.findings if found.n_affected]
+    codes = [found.code for found in report.findings if found.n_affected and found.code]
     if codes:  # below the table, where a narrow terminal does not cut them off
         notes.append(f"see {', '.join(f'docs/leakage/{code}.md' for code in codes)}")
     notes += [

@@ -17,6 +17,7 @@ from eval_toolkit.cli import _names
 from eval_toolkit.cli._blocks import not_probabilities
 from eval_toolkit.cli._compared_runs import compare_folders, match_of, opened_runs, pairs_of
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
+from eval_toolkit.cli._remote import Fetched, fetched, is_run
 from eval_toolkit.cli._rows import Parts, Predictions, Wanted, read_predictions
 from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import InvalidInputError
@@ -81,7 +82,7 @@ _HASH = "content hash"
     help="What units of two runs are paired by; auto is the id, or what pairs most if one is "
     "imported.",
 )
-@sampling_options(methods=False)
+@sampling_options(methods=False, backends=True)
 @output_options
 def compare(
     sides: Sequence[str],
@@ -105,7 +106,7 @@ def compare(
     adjusted for their number by Holm's method. Of runs of rollouts the main metrics are compared,
     and how many conversations failed by each turn.
     """
-    if any(Path(path).is_dir() for path in sides):
+    if any(map(is_run, sides)):
         runs = opened_runs(sides, wanted)
         result = compare_folders(
             runs,
@@ -119,7 +120,7 @@ def compare(
         )
         page = run_comparison_page(runs, result, str(sampling))
         page = _with_resamples(page, sampling)
-        output.emit(page)
+        output.emit(page, summary=True)
         turns = page.payload.get("survival", {}).get("turns", ())
         if not any(turn["status"] == "ok" for turn in turns):
             refuse_nothing(result.cells)
@@ -129,13 +130,17 @@ def compare(
     if slice_pairs or metric_pairs or match != "auto":
         raise click.UsageError("--pair-slice, --pair-metric and --match are for runs")
     specs = _names.metric_specs(metrics or DEFAULT_METRICS)
-    pair = (
-        _one_file(sides[0], wanted) if len(sides) == 1 else _two_files(sides, wanted, on_mismatch)
-    )
-    result = _compared(pair, specs, sampling)
-    page = _with_resamples(comparison_page(result, pair.lead(), str(sampling)), sampling)
-    page = replace(page, payload={**page.payload, "pairing": pair.to_dict()})
-    output.emit(page, inputs=[file for side in sides for file in _tables.expand_paths(side)])
+    with fetched(sides) as files:
+        pair = (
+            _one_file(files.paths[0], wanted)
+            if len(sides) == 1
+            else _two_files(files, wanted, on_mismatch)
+        )
+        result = _compared(pair, specs, sampling)
+        page = _with_resamples(comparison_page(result, pair.lead(), str(sampling)), sampling)
+        page = replace(page, payload={**page.payload, "pairing": pair.to_dict()})
+        inputs = [file for path in files.paths for file in _tables.expand_paths(path)]
+        output.emit(page, inputs=inputs, summary=True)
     refuse_nothing(result.cells)
 
 
@@ -201,7 +206,8 @@ def _one_file(path: str, wanted: Wanted) -> Pair:
     return Pair(replace(found, scores=scores), (a, b), "being in one row")
 
 
-def _two_files(paths: Sequence[str], wanted: Wanted, on_mismatch: str) -> Pair:
+def _two_files(files: Fetched, wanted: Wanted, on_mismatch: str) -> Pair:
+    paths = files.paths
     if len(paths) != 2 or len(wanted.scores) > 2:
         raise click.UsageError("give two files, A and B, and at most one --score for each")
     wanted = replace(wanted, id=wanted.key(paths), keyed=False)
@@ -218,7 +224,7 @@ def _two_files(paths: Sequence[str], wanted: Wanted, on_mismatch: str) -> Pair:
             ),
         ),
     ]
-    labels = _labels_of(paths)
+    labels = _labels_of([files.name(path) for path in paths])
     if wanted.id is None:
         pair = _by_order(sides, labels)
     else:
@@ -341,6 +347,7 @@ def _compared(pair: Pair, specs: Sequence[MetricSpec], sampling: Sampling) -> Ru
             confidence=sampling.confidence,
             n_resamples=sampling.n_resamples,
             seed=sampling.seed,
+            executor=sampling.executor,
         )
         for family in (slices[:1], slices[1:])
         if family

@@ -17,6 +17,7 @@ from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output, progress
 from eval_toolkit.cli._weights import weights_there
+from eval_toolkit.cli.plugins import found_plugins, plugins_table
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.loaders._fetch import default_cache_dir
 from eval_toolkit.provenance import capture_hardware, package_versions
@@ -41,6 +42,10 @@ EXTRAS = {
     "safety": "h5py",
     "report": "vl_convert",
     "view": "uvicorn",
+    "logs": "zstandard",
+    "ray": "ray",
+    "dask": "distributed",
+    "mlflow": "mlflow",
 }
 """Each extra and the module that it installs."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "EVAL_TOOLKIT_KERNEL")
@@ -161,6 +166,7 @@ def _machine_page() -> Page:
         name: {"module": module, "installed": find_spec(module) is not None}
         for name, module in EXTRAS.items()
     }
+    offered = found_plugins()
     own = {"eval-toolkit": __version__, "python": platform.python_version()}
     payload: dict[str, dict[str, Any]] = {
         "versions": own | package_versions(),
@@ -169,6 +175,7 @@ def _machine_page() -> Page:
         "machine": _machine(),
         "weights": weights_there(),
         "caches": _caches(),
+        "plugins": {f"{info.kind} {info.name}": info.to_dict() for info in offered},
     }
     tables = [
         Table(["package", "version"], [[*item] for item in payload["versions"].items()]),
@@ -187,7 +194,10 @@ def _machine_page() -> Page:
         Table(["machine", ""], [[name, str(value)] for name, value in payload["machine"].items()]),
         Table(["cache", "state"], [[path, state] for path, state in payload["caches"].items()]),
     ]
-    return Page("Doctor", payload, tables=tables)
+    if offered:
+        tables.append(plugins_table(offered))
+    notes = [f"{info.kind} {info.name}: {info.problem}" for info in offered if not info.usable]
+    return Page("Doctor", payload, (), tables, [one_line(note) for note in notes])
 
 
 def _kernel_words(backend: str) -> str:

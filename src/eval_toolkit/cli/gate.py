@@ -8,12 +8,13 @@ from typing import Any
 import click
 
 from eval_toolkit.claims import ClaimReport, ClaimResult, evaluate_gate
-from eval_toolkit.cli import _ci
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
-from eval_toolkit.cli._show import Output, markdown, refuse_target, writing
+from eval_toolkit.cli._show import Output, refuse_target, writing
 from eval_toolkit.cli._text import say
 from eval_toolkit.graders.stored import stored_metrics
+from eval_toolkit.integrations.github import annotations
+from eval_toolkit.integrations.junit import junit as junit_xml
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.report.words import one_line
 from eval_toolkit.runs import Run
@@ -22,7 +23,7 @@ __all__ = ["gate"]
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run")
 @click.option(
     "--claims",
     required=True,
@@ -33,7 +34,6 @@ __all__ = ["gate"]
 @click.option(
     "--baseline",
     metavar="RUN",
-    type=click.Path(path_type=Path),
     help="The run that claims of non_inferior_by compare with.",
 )
 @click.option(
@@ -49,9 +49,9 @@ __all__ = ["gate"]
 )
 @output_options
 def gate(
-    run: Path,
+    run: str,
     claims: Path,
-    baseline: Path | None,
+    baseline: str | None,
     junit: Path | None,
     allow_version_change: bool,
     output: Output,
@@ -77,28 +77,16 @@ def gate(
     def write_junit() -> None:
         if junit is not None:
             with writing(junit) as temporary:
-                temporary.write_bytes(_ci.junit(candidate.run_id, report))
+                temporary.write_bytes(junit_xml(candidate.run_id, report))
 
     if junit is not None:
         refuse_target(junit, "--junit", [claims, *([output.path] if output.path else [])])
-    output.emit(page, inputs=[claims], first=write_junit)
+    output.emit(page, inputs=[claims], first=write_junit, summary=True)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         # data alone on standard output: the runner reads annotations from either stream
-        say(_ci.annotations(report), nl=False, err=output.form == "json")
-    _append_summary(os.environ.get("GITHUB_STEP_SUMMARY"), page)
+        say(annotations(report), nl=False, err=output.form == "json")
     if report.has_failures():
         raise EvidenceSaysNo
-
-
-def _append_summary(path: str | None, page: Page) -> None:
-    """Add the table to the summary of a GitHub job; a summary that fails decides nothing."""
-    if not path:
-        return
-    try:
-        with Path(path).open("a", encoding="utf-8", errors="backslashreplace") as summary:
-            summary.write(markdown(page) + "\n")
-    except OSError as error:
-        say(f"{path}: cannot write the summary: {error.strerror}", err=True)
 
 
 def _page(run_id: str, report: ClaimReport) -> Page:

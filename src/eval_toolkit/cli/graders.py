@@ -13,8 +13,8 @@ from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.graders import available_graders, load_grader
 from eval_toolkit.graders.base import columns_of
-from eval_toolkit.graders.loading import name_and_options, required_options
-from eval_toolkit.plugins import load_plugin
+from eval_toolkit.graders.loading import required_options
+from eval_toolkit.plugins import load_plugin, name_and_options
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.responses import ResponseType
 

@@ -38,6 +38,14 @@ _COMMANDS = {
         "eval_toolkit.cli.doctor:doctor",
         "Say what is installed, or with PATHS in which state runs are.",
     ),
+    "evaluate": (
+        "eval_toolkit.cli.evaluate:evaluate",
+        "Evaluate scorers by name on rows: leakage checks, scores, metrics with intervals.",
+    ),
+    "export": (
+        "eval_toolkit.cli.export:export",
+        "Write runs in another tool's format, or as a table to print.",
+    ),
     "gate": (
         "eval_toolkit.cli.gate:gate",
         "Hold a run to its claims: exit 1 when one of severity error fails.",
@@ -45,6 +53,10 @@ _COMMANDS = {
     "graders": (
         "eval_toolkit.cli.graders:graders",
         "Which graders there are; what one can be told, needs and fills.",
+    ),
+    "import": (
+        "eval_toolkit.cli.import_:import_",
+        "Read other tools' logs: statistics with intervals, and runs to compare, gate and report.",
     ),
     "judge": (
         "eval_toolkit.cli.judge:judge",
@@ -59,6 +71,10 @@ _COMMANDS = {
         "Which models there are; fetch the embedded one; prove an endpoint.",
     ),
     "plan": ("eval_toolkit.cli.plan:plan", "Say how many rows or samples you need."),
+    "plugins": (
+        "eval_toolkit.cli.plugins:plugins",
+        "List what installed packages offer by name, from which package, and what is broken.",
+    ),
     "positions": (
         "eval_toolkit.cli.positions:positions",
         "Ask TASK with its choices in every position: picks and accuracy by position, with a test.",
@@ -106,7 +122,7 @@ _COMMANDS = {
     ),
     "validate": (
         "eval_toolkit.cli.validate:validate",
-        "Validate a stored file: exit 1 and a line per problem when it does not fit.",
+        "Validate stored files: exit 1 and a line per problem when one does not fit.",
     ),
     "view": (
         "eval_toolkit.cli.view:view",

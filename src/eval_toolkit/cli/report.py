@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from eval_toolkit.artifacts.remote import is_remote, local_path
 from eval_toolkit.cli._show import refuse_target
 from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError, MissingExtraError, MissingFileError
@@ -58,6 +59,8 @@ def report(
     eval-toolkit report runs/today -o report.html
     eval-toolkit report runs/last runs/today -o compared.html
     """  # noqa: D301
+    if out is None and any(map(is_remote, runs)):
+        raise InvalidInputError("say where the report of a run at an address goes: -o report.html")
     opened = [_opened(path) for path in runs]
     target = _target(opened, out)
     try:
@@ -75,6 +78,9 @@ def report(
 
 
 def _opened(path: str) -> Run:
+    if is_remote(path):
+        return Run.open(path)
+    path = str(local_path(path))
     if not Path(path).exists():
         raise MissingFileError(f"{path}: no such folder")
     if Path(path).is_file() and Path(path).name != MANIFEST:

@@ -221,6 +221,6 @@ def _kept_under(
 
 
 def _tell(output: Output, task: BaseTask[Any], done: TaskRun, *, asks: bool = True) -> None:
-    output.emit(task_page(task, done, asks=asks))
+    output.emit(task_page(task, done, asks=asks), summary=True)
     if done.too_many_errors:
         raise click.exceptions.Exit(EXIT_FAILED)

@@ -14,6 +14,7 @@ from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._blocks import blocks_page, file_blocks, run_blocks, short_names
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
+from eval_toolkit.cli._remote import Fetched, fetched, is_run
 from eval_toolkit.cli._rows import HASHES, IDS, WHOLE, Predictions, Wanted, read_predictions
 from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
@@ -60,7 +61,7 @@ Threshold = float | FittedOperatingPoint | None
     help="What the rows say: --save stores it, too, for reports. Secrets are redacted.",
 )
 @click.option("--overwrite", is_flag=True, help="Let --save replace a run that is there.")
-@sampling_options(methods=True)
+@sampling_options(methods=True, backends=True)
 @output_options
 def score(
     preds: Sequence[str],
@@ -78,7 +79,7 @@ def score(
     """Score predictions: every metric with an interval.
 
     PREDS are files with one row per prediction (CSV, TSV, JSONL, JSON, Parquet, also .gz; globs
-    too), read one below the other, or the folder of a run.
+    too), read one below the other, or the folder of a run; addresses that fsspec knows, too.
     """
     if threshold is not None and threshold_from is not None:
         raise click.UsageError("give --threshold or --threshold-from, not both")
@@ -88,7 +89,7 @@ def score(
         raise click.UsageError("--overwrite is for --save; --out replaces a file anyway")
     if text is not None and save is None:
         raise click.UsageError("--text is for --save; nothing else stores what rows say")
-    if any(Path(path).is_dir() for path in preds):
+    if any(map(is_run, preds)):
         if threshold_from is not None:
             raise click.UsageError(
                 "--threshold-from reads files of predictions; a run is scored with --threshold"
@@ -97,6 +98,39 @@ def score(
             raise click.UsageError("--save stores files of predictions; a run is stored already")
         _score_run(preds, metrics, threshold, wanted, sampling, output)
         return
+    with fetched([*preds, *([threshold_from] if threshold_from else [])]) as files:
+        _score_files(
+            files,
+            metrics,
+            threshold,
+            threshold_from,
+            select,
+            save,
+            text,
+            overwrite,
+            wanted,
+            sampling,
+            output,
+        )
+
+
+def _score_files(
+    files: Fetched,
+    metrics: Sequence[str],
+    threshold: float | None,
+    threshold_from: str | None,
+    select: str | None,
+    save: Path | None,
+    text: str | None,
+    overwrite: bool,
+    wanted: Wanted,
+    sampling: Sampling,
+    output: Output,
+) -> None:
+    """Score predictions that lie on this machine."""
+    preds = files.paths
+    if threshold_from is not None:
+        *preds, threshold_from = preds
     found = read_predictions(preds, replace(wanted, text=text))
     if save is not None:
         _check_saving(found, save, overwrite)
@@ -110,7 +144,7 @@ def score(
     blocks = file_blocks(found, specs, sampling)
     config = {
         "command": "score",
-        "files": [str(file) for file in found.rows.files],
+        "files": [files.name(file) for file in found.rows.files],
         "label": found.label,
         "scores": list(found.scores),
         "by": list(found.parts),
@@ -120,16 +154,18 @@ def score(
         "thresholds": {
             name: _origin(point, chosen) for name, point in points.items() if point is not None
         },
-        "threshold_files": [str(file) for file in chosen.files] if chosen else [],
+        "threshold_files": [files.name(file) for file in chosen.files] if chosen else [],
         **sampling.to_dict(),
     }
     run_id = f"score-{sha256_text(canonical_json(config))[:12]}" if save is None else save.name
     page = blocks_page(blocks, config, run_id, _lead(found, config, sampling), sampling)
-    inputs = [*found.rows.files, *(chosen.files if chosen else ()), *([save] if save else [])]
+    inputs = [*found.rows.files, *(chosen.files if chosen else ())]
+    data = {files.name(file): file for file in inputs}
     output.emit(
         page,
-        inputs=inputs,
-        first=None if save is None else partial(_save, save, found, page, overwrite),
+        inputs=[*inputs, *([save] if save else [])],
+        first=None if save is None else partial(_save, save, found, data, page, overwrite),
+        summary=True,
     )
 
 
@@ -158,7 +194,7 @@ def _score_run(
     }
     folds = "; pooled out-of-fold rows, not means over folds" if run.results.get("by_fold") else ""
     lead = [f"run {run.run_id}{folds}; {sampling}"]
-    output.emit(blocks_page(blocks, config, run.run_id, lead, sampling))
+    output.emit(blocks_page(blocks, config, run.run_id, lead, sampling), summary=True)
 
 
 def _check_saving(found: Predictions, folder: Path, overwrite: bool) -> None:
@@ -176,7 +212,9 @@ def _check_saving(found: Predictions, folder: Path, overwrite: bool) -> None:
         )
 
 
-def _save(folder: Path, found: Predictions, page: Page, overwrite: bool) -> None:
+def _save(
+    folder: Path, found: Predictions, data: Mapping[str, Path], page: Page, overwrite: bool
+) -> None:
     """Store predictions and results as a run, for `compare`, `gate` and the rest."""
     from eval_toolkit.manifest import build_manifest
 
@@ -184,7 +222,7 @@ def _save(folder: Path, found: Predictions, page: Page, overwrite: bool) -> None
     manifest = build_manifest(
         run_id=folder.name,
         config=config,
-        data_files=[*config["files"], *config["threshold_files"]],
+        data_files=data,
         seeds={"bootstrap": config["seed"]},
     )
     about, tables = manifest.to_dict(), {}

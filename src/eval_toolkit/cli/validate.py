@@ -1,6 +1,7 @@
-"""``eval-toolkit validate``: a stored file against its JSON Schema."""
+"""``eval-toolkit validate``: stored files against their JSON Schemas, claims files by reading them."""
 
 import reprlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import click
 
 from eval_toolkit._optional import require
 from eval_toolkit.artifacts import load_schema, read_json, schema_names, schema_problems
+from eval_toolkit.claims import load_claims
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output
@@ -27,28 +29,50 @@ _SIGNS = (
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.argument("schema", required=False)
+@click.argument("files", nargs=-1, required=True, metavar="FILES... [SCHEMA]")
 @output_options
-def validate(file: Path, schema: str | None, output: Output) -> None:
-    """Validate a stored file: exit 1 and a line per problem when it does not fit.
+def validate(files: Sequence[str], output: Output) -> None:
+    """Validate stored files: exit 1 and a line per problem when one does not fit.
 
-    SCHEMA is one of `eval-toolkit schemas list`, with or without .json; without it the file's
-    content decides.
+    FILES are results, manifests and the like as JSON or YAML, and claims files, which are TOML. The
+    content decides which schema a file is of; after a single file a SCHEMA can be named, one of
+    `eval-toolkit schemas list` with or without .json.
     """
-    if schema is not None:
+    schema = None
+    if len(files) == 2 and not Path(files[1]).exists():
+        *files, schema = files
         load_schema(schema)  # before the file: an unknown name is unknown for every file
-    payload = _payload(file)
-    name = schema or _guessed(file, payload)
-    problems = schema_problems(payload, name)
-    outcome = {"file": str(file), "schema": name, "valid": not problems, "problems": problems}
-    if problems:
-        lines = [one_line(f"{file}: {problem}") for problem in problems]
-    else:
-        lines = [one_line(f"{file}: valid {name}")]
-    output.emit(Page("Validation", outcome, lines), inputs=[file])
-    if problems:
+    found = [_outcome(Path(file), schema) for file in files]
+    lines = [
+        one_line(f"{entry['file']}: {line}")
+        for entry in found
+        for line in entry["problems"] or [f"valid {entry['schema']}"]
+    ]
+    valid = all(entry["valid"] for entry in found)
+    payload = found[0] if len(found) == 1 else {"valid": valid, "files": found}
+    output.emit(Page("Validation", payload, lines), inputs=files)
+    if not valid:
         raise EvidenceSaysNo
+
+
+def _outcome(file: Path, schema: str | None) -> dict[str, Any]:
+    if file.suffix.lower() == ".toml" and schema is None:
+        schema, problems = "claims file", _claims_problems(file)
+    else:
+        payload = _payload(file)
+        schema = schema or _guessed(file, payload)
+        problems = schema_problems(payload, schema)
+    return {"file": str(file), "schema": schema, "valid": not problems, "problems": problems}
+
+
+def _claims_problems(file: Path) -> list[str]:
+    try:
+        load_claims(file)
+    except (InvalidInputError, ArtifactError) as error:
+        if not file.is_file():
+            raise  # there is nothing to call invalid
+        return [str(error).removeprefix(f"{file}: ")]
+    return []
 
 
 def _payload(file: Path) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._plain import plain
 from eval_toolkit.artifacts import write_json_strict
 from eval_toolkit.eda._texts import present
@@ -69,8 +70,8 @@ class AuditGate:
         return f"{self.name}: {answer} ({self.reason})"
 
 
-@dataclass(frozen=True, slots=True)
-class DataAudit:
+@dataclass(frozen=True, slots=True, repr=False)
+class DataAudit(Displayed):
     """What an audit saw and what it says.
 
     Examples

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.eda._inputs import is_positive, strings
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
@@ -24,8 +25,8 @@ _MOST_GRAMS = 200_000
 """The most frequent ones are enough for a baseline, and the weights stay small."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompetencyBaselines:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CompetencyBaselines(Displayed):
     """Average precision of three shallow baselines, and what no skill would give.
 
     Examples

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.eda._inputs import feature_pair, features
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
@@ -27,7 +28,7 @@ _BLOCK = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeanDiscrepancy:
+class MeanDiscrepancy(Displayed):
     """The squared maximum mean discrepancy, with the p-value of "no shift".
 
     Examples

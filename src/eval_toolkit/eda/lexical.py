@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.eda._inputs import is_positive, strings
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
@@ -52,8 +53,8 @@ class TermAssociation:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LexicalAssociation:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class LexicalAssociation(Displayed):
     """The terms of two corpora, from the most typical of A to the most typical of B.
 
     Examples

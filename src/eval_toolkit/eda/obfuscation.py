@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit.eda._texts import checked_text, present
 from eval_toolkit.inference import ProportionInterval, wilson_interval
 
@@ -298,7 +299,7 @@ def is_leeted_token(token: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class LeetspeakCounts:
+class LeetspeakCounts(Displayed):
     """Words of a text, and how many of them are leetspeak.
 
     Examples
@@ -345,8 +346,8 @@ def leetspeak_counts(text: str) -> LeetspeakCounts:
     return LeetspeakCounts(leeted, len(tokens))
 
 
-@dataclass(frozen=True, slots=True)
-class ObfuscationProfile:
+@dataclass(frozen=True, slots=True, repr=False)
+class ObfuscationProfile(Displayed):
     """How many texts each detector flags, out of how many.
 
     Examples

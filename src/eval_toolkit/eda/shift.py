@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.eda._inputs import feature_pair
 from eval_toolkit.eda.discrepancy import (
@@ -38,7 +39,7 @@ _UNDECIDED = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProxyADistance:
+class ProxyADistance(Displayed):
     """The proxy A-distance, and the errors of the classifier that it comes from.
 
     Examples
@@ -67,7 +68,7 @@ class ProxyADistance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NeighbourPurity:
+class NeighbourPurity(Displayed):
     """Share of nearest neighbours that come from a row's own side.
 
     Examples
@@ -92,7 +93,7 @@ class NeighbourPurity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DistributionShift:
+class DistributionShift(Displayed):
     """Three measures of one shift.
 
     Examples

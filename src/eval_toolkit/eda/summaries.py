@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import IntArray
 from eval_toolkit.eda._texts import present
 from eval_toolkit.eda.obfuscation import ObfuscationProfile, analyze_obfuscation
@@ -27,7 +28,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class ClassBalance:
+class ClassBalance(Displayed):
     """How many rows each class has.
 
     Examples
@@ -132,7 +133,7 @@ class Quantiles:
 
 
 @dataclass(frozen=True, slots=True)
-class LengthQuantiles:
+class LengthQuantiles(Displayed):
     """Lengths of texts in characters, words and, with a tokenizer, tokens.
 
     Examples
@@ -250,7 +251,7 @@ def _n_tokens(encoded: Any, where: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class SplitSummary:
+class SplitSummary(Displayed):
     """One split: its rows, classes and lengths, and how much of it is disguised or too long.
 
     Examples

@@ -5,6 +5,7 @@ from collections.abc import Container, Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal
 
+from eval_toolkit._display import Displayed
 from eval_toolkit._hashing import sha256_text
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.responses import ResponseType
@@ -25,7 +26,7 @@ LOGLIKELIHOODS = (ResponseType.LOGLIKELIHOODS,)
 
 
 @dataclass(frozen=True, slots=True)
-class Grade:
+class Grade(Displayed):
     """One value of one column, or why there is none.
 
     Examples

@@ -1,15 +1,19 @@
 """Names to graders, for the command line and for declared tasks."""
 
 import difflib
-import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-from eval_toolkit.errors import InvalidInputError, InvalidTypeError, PluginError
+from eval_toolkit.errors import (
+    EvalToolkitError,
+    InvalidInputError,
+    InvalidTypeError,
+    PluginError,
+)
 from eval_toolkit.graders.choices import BitsPerByte, ChoiceAccuracy
 from eval_toolkit.graders.texts import ExactMatch, TokenF1
-from eval_toolkit.plugins import available_plugins, load_plugin
+from eval_toolkit.plugins import available_plugins, load_plugin, name_and_options
 from eval_toolkit.protocols import Grader
 from eval_toolkit.responses import ResponseType
 
@@ -240,25 +244,6 @@ def _is_grader(given: Any) -> bool:
     return isinstance(given, Grader) and not isinstance(given, type)
 
 
-def name_and_options(text: str) -> tuple[str, dict[str, Any]]:
-    """Return a name and the options behind it.
-
-    Examples
-    --------
-    >>> name_and_options("number_match{where='boxed'}")
-    ('number_match', {'where': 'boxed'})
-    """
-    name, brace, rest = text.partition("{")
-    if not brace:
-        return text, {}
-    try:
-        return name.strip(), tomllib.loads(f"options = {{{rest}")["options"]
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInputError(
-            f"{text!r}: the options are no TOML table such as {{ignore_case=true}}: {error}"
-        ) from None
-
-
 def _made(name: str, found: Any, options: Mapping[str, Any]) -> Grader:
     """Return the grader that a class or a function makes, or the object itself."""
     if _is_grader(found):
@@ -282,8 +267,14 @@ def _made(name: str, found: Any, options: Mapping[str, Any]) -> Grader:
         raise PluginError(f"grader {name!r}: {found!r} is neither a grader nor makes one")
     try:
         made = found(**options)
+    except EvalToolkitError:
+        raise
     except TypeError as error:
         raise InvalidInputError(f"grader {name!r}: {error}") from error
+    except Exception as error:  # somebody else's class may fail in any way
+        raise PluginError(
+            f"grader {name!r}: making it failed: {type(error).__name__}: {error}"
+        ) from error
     if not _is_grader(made):
         raise PluginError(f"grader {name!r}: {made!r} is no grader; it needs `grade(response)`")
     return made  # type: ignore[no-any-return]

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from eval_toolkit._display import Grid, Tabled
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
+from eval_toolkit.runs.cells import cell_grid, cell_rows
 from eval_toolkit.scorecards import Records
 
 __all__ = ["RunResult", "checked_run_id", "with_claim_report"]
@@ -14,14 +16,17 @@ _SIDE = ("records", "versions", "leakage_report")
 """Kept beside the payload: they have files of their own in a run's folder."""
 
 
+_CELLS = ("by_slice", "by_fold", "fold_summary")
+
+
 def checked_run_id(run_id: Any) -> None:
     """Raise unless a run has a name."""
     if not isinstance(run_id, str) or not run_id:
         raise InvalidInputError(f"`run_id` is {run_id!r}; it must be a non-empty text")
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class RunResult(Tabled):
     """Cells by slice, scorer and metric, what made them, and the records behind them.
 
     What is part of `to_dict` is held in plain JSON types from the start.
@@ -68,6 +73,13 @@ class RunResult:
         payload = {name: getattr(self, name) for name in _payload_fields()}
         clean: dict[str, Any] = sanitize_for_json(payload)  # a copy: a result does not change
         return clean
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one flat dict per cell, as a stored run's `Run.rows`."""
+        return cell_rows({name: getattr(self, name) for name in _CELLS})
+
+    def _grid(self) -> Grid:
+        return cell_grid(self.rows())
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "RunResult":

@@ -256,7 +256,14 @@ class _Intervals:
             return *_clipped(bounds, statistic.bounds), "basic", few
         if self.method == "studentized":
             bounds = studentized_interval(
-                self.problem, scorer, row, point, samples, self.confidence, self.n_resamples
+                self.problem,
+                scorer,
+                row,
+                point,
+                samples,
+                self.confidence,
+                self.n_resamples,
+                self.executor,
             )
             return *_clipped(bounds, statistic.bounds), "studentized", few
         corrected = bca_interval(samples, point, self._left_out(scorer, row), self.confidence)

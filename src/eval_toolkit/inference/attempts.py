@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit.errors import InfeasibleError, InvalidInputError
 from eval_toolkit.inference._distributions import critical_value, normal_quantile
 from eval_toolkit.inference.planning import Design, SampleSize, sized
@@ -17,8 +18,8 @@ _HUGE_EFFECT = 100.0
 """In spreads of one item: nothing is larger."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptsDesign:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class AttemptsDesign(Displayed):
     """What you expect of an evaluation with several attempts per item; it says how large to make it.
 
     Parameters

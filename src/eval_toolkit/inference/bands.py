@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._kernel import LANES
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
@@ -37,8 +38,8 @@ _Base = Callable[[BoolArray, FloatArray, IntArray, FloatArray], FloatArray]
 """From labels, scores, units and the grid to the number of units each rate is a share of."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CurveBand:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CurveBand(Displayed):
     """A curve on a grid with an interval at each of its points; made by `roc_band` and `pr_band`.
 
     The intervals are pointwise: each covers by itself, the band as a whole covers less often.

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference._distributions import critical_value, negligible, upper_tail
@@ -16,8 +17,8 @@ from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 __all__ = ["ClusteredOLS", "cluster_robust_se", "ols_cluster"]
 
 
-@dataclass(frozen=True, slots=True)
-class ClusteredOLS:
+@dataclass(frozen=True, slots=True, repr=False)
+class ClusteredOLS(Displayed):
     """Least-squares coefficients with robust standard errors; the intercept comes first.
 
     Examples

@@ -7,6 +7,7 @@ from typing import Any, get_args
 from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.assemble import PLAN_NOTES, bootstrap_problem, enough_units, finite
 from eval_toolkit.inference.engine import Executor, Problem
@@ -26,8 +27,8 @@ from eval_toolkit.seeds import SeedLike, resolve_seed
 __all__ = ["ScorerComparison", "compare_scorers"]
 
 
-@dataclass(frozen=True, slots=True)
-class ScorerComparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class ScorerComparison(Displayed):
     """Several scorers on the same rows: each one's interval, and its difference to a baseline."""
 
     baseline: str

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference._distributions import critical_value, logit_interval, upper_tail
@@ -18,7 +19,7 @@ __all__ = ["DeLongResult", "delong_ci", "delong_roc_variance"]
 
 
 @dataclass(frozen=True, slots=True)
-class DeLongResult:
+class DeLongResult(Displayed):
     """The difference AUC(B) − AUC(A) on the same rows, with its variance, test and interval.
 
     Examples

@@ -2,24 +2,30 @@
 
 import functools
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from concurrent.futures import BrokenExecutor
+from dataclasses import dataclass, replace
+from pickle import PicklingError
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit._kernel import LANES
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
-from eval_toolkit.errors import InvalidTypeError
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.plans import Plan
 from eval_toolkit.inference.prepared import Block, Ranked, View
-from eval_toolkit.inference.statistics import AtThreshold, Statistic
+from eval_toolkit.inference.statistics import AtThreshold, CallableStatistic, Statistic
 
-__all__ = ["Executor", "Problem", "delete_blocks", "replicate"]
+__all__ = ["Executor", "Problem", "called", "delete_blocks", "replicate", "spread"]
 
 MAX_DELETE_BLOCKS = 192  # three blocks of lanes
-_CHUNK_ROWS = 100_000_000  # row × resample × statistic per task: about 0.1 s of work
+_CHUNK_ROWS = 400_000_000  # row × resample × statistic per task: 0.1 s of work or more
+_CALL = 50_000  # what a call of a Python function costs, in rows of a kernel …
+_CALL_PER_ROW = 500  # … and a row in it
+_Part = TypeVar("_Part")
 
 
 class Executor(Protocol):
@@ -120,29 +126,112 @@ def replicate(
 
     The same bits come back for any executor: a resample depends on the seed and its number alone.
     """
+    check_executor(executor)
+    if problem.cells_suffice:
+        return _replicate_cells(problem, n_resamples)
+    n_rows = problem.plan.n_rows
+    costs = [called(n_rows) if one.needs.rows else n_rows for one in problem.statistics]
+    work = sum(costs) * LANES * len(problem.scorers)
+    _ = problem.views  # made once here, whoever reads them
+    run = functools.partial(_replicate_blocks, problem)
+    parts = spread(run, range(0, n_resamples, LANES), work, executor)
+    for _, failures in parts:  # in their order: the first is the first on any executor
+        for statistic, first in zip(problem.statistics, failures, strict=True):
+            if isinstance(statistic, CallableStatistic) and not statistic.failures:
+                statistic.failures.extend(first)
+    return np.concatenate([values for values, _ in parts], axis=2)[:, :, :n_resamples]
+
+
+def called(n_rows: int) -> int:
+    """Return what a Python function of so many rows costs, in rows of a kernel."""
+    return _CALL + _CALL_PER_ROW * n_rows
+
+
+def check_executor(executor: Any) -> None:
+    """Raise unless it is None or has a ``map``."""
     if executor is not None and not hasattr(executor, "map"):
         raise InvalidTypeError(
             f"`executor` must have a `map` as concurrent.futures executors do, got {executor!r}"
         )
-    if problem.cells_suffice:
-        return _replicate_cells(problem, n_resamples)
-    firsts = range(0, n_resamples, LANES)
-    work = problem.plan.n_rows * LANES * len(problem.scorers) * len(problem.statistics)
-    per_task = max(1, math.ceil(_CHUNK_ROWS / work)) if executor else len(firsts)
+
+
+def spread(
+    run: Callable[[Sequence[int]], _Part],
+    firsts: Sequence[int],
+    work: float,
+    executor: Executor | None,
+) -> list[_Part]:
+    """Return what ``run`` makes of the blocks, a task of some after the other, in their order.
+
+    Parameters
+    ----------
+    run : callable
+        Takes first resamples of blocks. It and what it returns are sent where the executor works.
+    firsts : sequence of int
+        First resample of every block.
+    work : float
+        What a block costs, in rows of a kernel. A task takes 0.1 s or more; where all blocks make
+        one task it is done here, and the executor is not asked.
+    executor : Executor or None
+        Never shut down here.
+
+    Raises
+    ------
+    InvalidInputError
+        If a metric cannot be sent to another process.
+    BrokenExecutor
+        (a RuntimeError) If a worker died.
+    """
+    check_executor(executor)
+    per_task = max(1, math.ceil(_CHUNK_ROWS / work))
+    if executor is None or per_task >= len(firsts):
+        return [run(firsts)]
     tasks = [firsts[at : at + per_task] for at in range(0, len(firsts), per_task)]
-    run = functools.partial(_replicate_blocks, problem)
-    parts = list(executor.map(run, tasks)) if executor else [run(task) for task in tasks]
-    return np.concatenate(parts, axis=2)[:, :, :n_resamples]
+    try:
+        return list(executor.map(run, tasks))
+    except BrokenExecutor as error:
+        raise BrokenExecutor(
+            f"a worker died before it was done ({_said(error)}); it may have run out of memory: "
+            "try fewer workers, or none"
+        ) from error
+    except (PicklingError, AttributeError, TypeError) as error:
+        if "pickle" not in str(error).lower():
+            raise
+        raise InvalidInputError(
+            f"the metrics cannot be sent to another process ({_said(error)}); use functions of a "
+            "module, or threads"
+        ) from error
 
 
-def _replicate_blocks(problem: Problem, firsts: Iterable[int]) -> FloatArray:
+def _said(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+
+
+def _replicate_blocks(
+    problem: Problem, firsts: Iterable[int]
+) -> tuple[FloatArray, list[list[str]]]:
+    """Return the statistics on some blocks, and what each raised first."""
+    problem = _with_own_failures(problem)
     counts = np.empty((problem.plan.count_rows(), LANES), dtype=np.uint8)
     order = problem.draw_order()
     parts = []
     for first in firsts:
         largest = problem.plan.draw(counts, seed=problem.seed, first=first, **order)
         parts.append(problem.evaluate(counts, largest))
-    return np.concatenate(parts, axis=2)
+    failures = [getattr(statistic, "failures", []) for statistic in problem.statistics]
+    return np.concatenate(parts, axis=2), failures
+
+
+def _with_own_failures(problem: Problem) -> Problem:
+    """Return the problem with statistics that remember what they raised for this task alone."""
+    own = tuple(
+        replace(one) if isinstance(one, CallableStatistic) else one for one in problem.statistics
+    )
+    if all(map(operator.is_, own, problem.statistics)):
+        return problem
+    task = replace(problem, statistics=own)
+    task.__dict__.update({name: problem.__dict__[name] for name in ("data", "views")})
+    return task
 
 
 def _replicate_cells(problem: Problem, n_resamples: int) -> FloatArray:

@@ -7,6 +7,7 @@ from typing import Any, SupportsFloat
 import numpy as np
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference._distributions import critical_value, upper_tail
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, PairedBootstrapCI
@@ -24,7 +25,7 @@ _NO_ERROR = "the standard error is zero: decided by the difference alone, withou
 
 
 @dataclass(frozen=True, slots=True)
-class EquivalenceResult:
+class EquivalenceResult(Displayed):
     """Two one-sided tests of whether a difference lies inside the margins.
 
     Examples
@@ -63,7 +64,7 @@ class EquivalenceResult:
 
 
 @dataclass(frozen=True, slots=True)
-class NonInferiorityResult:
+class NonInferiorityResult(Displayed):
     """A one-sided test of whether B is worse than A by less than the margin.
 
     Examples

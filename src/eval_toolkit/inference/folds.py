@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference._distributions import critical_value, negligible, upper_tail
@@ -26,8 +27,8 @@ __all__ = [
 _NO_SPREAD = "zero spread: all folds have the same value"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FoldValues:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FoldValues(Displayed):
     """A metric's value on every fold where it exists, and why not on the others.
 
     It behaves as an array of the defined values, so it can be passed on to `cv_clt_ci` and to
@@ -75,7 +76,7 @@ class FoldValues:
 
 
 @dataclass(frozen=True, slots=True)
-class CorrectedTResult:
+class CorrectedTResult(Displayed):
     """A mean over folds (or of fold differences) with the corrected resampled t test.
 
     Examples

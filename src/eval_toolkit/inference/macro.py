@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference._distributions import (
@@ -22,7 +23,7 @@ __all__ = ["MacroMean", "macro_mean"]
 
 
 @dataclass(frozen=True, slots=True)
-class MacroMean:
+class MacroMean(Displayed):
     """The mean of the parts' means, with its standard error and interval.
 
     Examples

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference._distributions import critical_value, negligible, upper_tail
@@ -18,7 +19,7 @@ __all__ = ["MeanSE", "PairedMeanResult", "mean_se", "paired_mean_diff", "t_inter
 
 
 @dataclass(frozen=True, slots=True)
-class MeanSE:
+class MeanSE(Displayed):
     """A mean and its standard error.
 
     Examples
@@ -47,7 +48,7 @@ class MeanSE:
 
 
 @dataclass(frozen=True, slots=True)
-class PairedMeanResult:
+class PairedMeanResult(Displayed):
     """The mean difference B − A on the same units, with its test and interval.
 
     Examples

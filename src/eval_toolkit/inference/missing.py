@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference._distributions import critical_value, upper_tail
@@ -25,7 +26,7 @@ _ADDED = 2
 
 
 @dataclass(frozen=True, slots=True)
-class MissingBounds:
+class MissingBounds(Displayed):
     """Where a mean can lie, whatever the missing outcomes would have been.
 
     Examples

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.seeds import SeedLike, resolve_seed
@@ -31,7 +32,7 @@ _CHUNK_CELLS = 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
-class McNemarResult:
+class McNemarResult(Displayed):
     """McNemar's test of whether A and B are right equally often.
 
     Examples
@@ -63,7 +64,7 @@ class McNemarResult:
 
 
 @dataclass(frozen=True, slots=True)
-class SignFlipResult:
+class SignFlipResult(Displayed):
     """A paired permutation test of the mean difference B − A.
 
     Examples

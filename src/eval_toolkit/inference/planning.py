@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, SupportsFloat, TypeAlias
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit.errors import InfeasibleError, InvalidInputError
 from eval_toolkit.inference._distributions import critical_value, normal_quantile
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI, PairedBootstrapCI
@@ -25,7 +26,7 @@ Design: TypeAlias = Literal["paired", "independent", "one-sample"]
 
 
 @dataclass(frozen=True, slots=True)
-class MDEEstimate:
+class MDEEstimate(Displayed):
     """The minimum detectable effect: the difference found with the given power.
 
     Examples
@@ -58,7 +59,7 @@ class MDEEstimate:
 
 
 @dataclass(frozen=True, slots=True)
-class SampleSize:
+class SampleSize(Displayed):
     """How many units an evaluation needs, and the assumptions behind the number.
 
     Examples

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference._distributions import critical_value
@@ -36,7 +37,7 @@ _MAX_ZOOMS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class ProportionInterval:
+class ProportionInterval(Displayed):
     """The interval of a proportion, the counts behind it, and how it was made.
 
     Examples

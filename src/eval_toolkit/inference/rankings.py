@@ -3,13 +3,14 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from eval_toolkit._display import Displayed
 from eval_toolkit.inference.results import BootstrapCI
 
 __all__ = ["RankedSystem", "Ranking", "SystemPair"]
 
 
 @dataclass(frozen=True, slots=True)
-class RankedSystem:
+class RankedSystem(Displayed):
     """Where a system stands."""
 
     name: str
@@ -36,7 +37,7 @@ class RankedSystem:
 
 
 @dataclass(frozen=True, slots=True)
-class SystemPair:
+class SystemPair(Displayed):
     """Two systems against each other."""
 
     a: str
@@ -58,8 +59,8 @@ class SystemPair:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
+@dataclass(frozen=True, slots=True, repr=False)
+class Ranking(Displayed):
     """Systems from best to worst, every pair of them, and what both rest on.
 
     Examples

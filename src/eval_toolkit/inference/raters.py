@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import BoolArray, IntArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.agreement import alpha_interval, clustered_rate, kappa_interval
@@ -27,8 +28,8 @@ _INTERVALS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeAgreement:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class JudgeAgreement(Displayed):
     """A judge's verdicts beside human labels of the same units.
 
     Examples
@@ -84,8 +85,8 @@ class JudgeAgreement:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgreementMatrix:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class AgreementMatrix(Displayed):
     """Every two raters beside each other, and all of them together.
 
     Examples

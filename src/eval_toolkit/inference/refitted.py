@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,7 +14,7 @@ from eval_toolkit._kernel import LANES
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InfeasibleError, InvalidInputError
 from eval_toolkit.inference.assemble import finite
-from eval_toolkit.inference.engine import Executor
+from eval_toolkit.inference.engine import Executor, called, spread
 from eval_toolkit.inference.paired import paired_result
 from eval_toolkit.inference.plans import Plan, rows_plan
 from eval_toolkit.inference.results import (
@@ -108,9 +108,9 @@ def paired_bootstrap_op_point_diff(
     run = functools.partial(
         _refitted, val, test, select, metric_fn, resolve_seed(seed, rng), n_resamples
     )
-    tasks = range(0, n_resamples, LANES)
-    parts = executor.map(run, tasks) if executor else map(run, tasks)
-    differences = np.concatenate(list(parts))[:n_resamples]
+    work = 2 * LANES * (called(len(val.y)) + called(len(test.y)))
+    parts = spread(run, range(0, n_resamples, LANES), work, executor)
+    differences = np.concatenate(parts)[:n_resamples]
     usable = int(np.count_nonzero(~np.isnan(differences)))
     if usable < 0.5 * n_resamples:
         raise InfeasibleError(
@@ -166,9 +166,22 @@ def _refitted(
     metric_fn: ThresholdedMetricFn,
     seed: int,
     n_resamples: int,
+    firsts: Sequence[int],
+) -> FloatArray:
+    """Return the differences on the blocks of 64 from ``firsts``; NaN where there is none."""
+    blocks = [_block(val, test, select, metric_fn, seed, n_resamples, first) for first in firsts]
+    return np.concatenate(blocks)
+
+
+def _block(
+    val: _TwoScorers,
+    test: _TwoScorers,
+    select: ThresholdFn,
+    metric_fn: ThresholdedMetricFn,
+    seed: int,
+    n_resamples: int,
     first: int,
 ) -> FloatArray:
-    """Return the differences on up to 64 resamples from ``first``; NaN where there is none."""
     val_rows = val.rows(rows_plan(len(val.y)), derive_seed(seed, "validation"), first)
     test_rows = test.rows(rows_plan(len(test.y)), seed, first)
     out = np.full(min(LANES, n_resamples - first), math.nan)

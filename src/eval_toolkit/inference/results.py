@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray
 
 __all__ = [
@@ -19,7 +20,7 @@ DEFAULT_METHOD = "BCa"
 
 
 @dataclass(frozen=True, slots=True)
-class BootstrapCI:
+class BootstrapCI(Displayed):
     """A point estimate with its interval, and how both were made.
 
     Closed-form intervals use the same type with ``n_resamples=0``, so that every estimate of the
@@ -77,7 +78,7 @@ class BootstrapCI:
 
 
 @dataclass(frozen=True, slots=True)
-class PairedBootstrapCI:
+class PairedBootstrapCI(Displayed):
     """The difference metric(B) − metric(A) on the same rows, with interval and p-value.
 
     Examples

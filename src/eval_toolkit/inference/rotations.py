@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.seeds import SeedLike, derive_seed, resolve_seed
@@ -18,8 +19,8 @@ _AT_ONCE = 4_000_000
 _ROUNDING = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class RotationTest:
+@dataclass(frozen=True, slots=True, repr=False)
+class RotationTest(Displayed):
     """How far picks are from even over positions, and how often chance alone gets there.
 
     Examples

@@ -1,6 +1,8 @@
 """The studentized bootstrap: each resample's error in units of its own standard error."""
 
+import functools
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -8,7 +10,7 @@ import numpy as np
 from eval_toolkit._kernel import LANES
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.inference.engine import Problem, delete_blocks
+from eval_toolkit.inference.engine import Executor, Problem, called, delete_blocks, spread
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.plans import rows_plan
 from eval_toolkit.inference.prepared import Block
@@ -27,6 +29,7 @@ def studentized_interval(
     samples: FloatArray,
     confidence: float,
     n_resamples: int,
+    executor: Executor | None = None,
 ) -> tuple[float, float]:
     """Return θ − q_hi·SE and θ − q_lo·SE, q the quantiles of (θ_b − θ) / SE_b.
 
@@ -43,11 +46,31 @@ def studentized_interval(
             f"the studentized interval is for independent rows, not for {problem.plan.kind}; "
             "use BCa or percentile"
         )
+    statistic = problem.statistics[row]
+    run = functools.partial(_pivots, problem, scorer, row, point, n_resamples)
+    work = LANES * called(problem.plan.n_rows)
+    parts = spread(run, range(0, n_resamples, LANES), work, executor)
+    pivots = [pivot for part in parts for pivot in part]
+    if len(pivots) < 0.95 * n_resamples:
+        raise UndefinedMetricError(
+            f"{statistic.name} has no standard error on {n_resamples - len(pivots)} of "
+            f"{n_resamples} resamples; use BCa or percentile"
+        )
+    scale = float(np.std(samples, ddof=1))
+    tail = (1.0 - confidence) / 2.0
+    low, high = np.quantile(pivots, [tail, 1.0 - tail])
+    return point - float(high) * scale, point - float(low) * scale
+
+
+def _pivots(
+    problem: Problem, scorer: int, row: int, point: float, n_resamples: int, firsts: Iterable[int]
+) -> list[float]:
+    """Return (θ_b − θ) / SE_b of the resamples of some blocks that have one."""
     statistic, view = problem.statistics[row], problem.views[scorer]
     counts = np.empty((problem.plan.count_rows(), LANES), dtype=np.uint8)
     order = problem.draw_order()
     pivots: list[float] = []
-    for first in range(0, n_resamples, LANES):
+    for first in firsts:
         largest = problem.plan.draw(counts, seed=problem.seed, first=first, **order)
         block = Block(view, counts, largest)
         values = statistic.replicate(block)
@@ -55,15 +78,7 @@ def studentized_interval(
             error = _standard_error(problem, scorer, statistic, block.rows(lane))
             if error > 0.0 and not math.isnan(values[lane]):
                 pivots.append((float(values[lane]) - point) / error)
-    if len(pivots) < 0.95 * n_resamples:
-        raise UndefinedMetricError(
-            f"{statistic.name} has no standard error on {n_resamples - len(pivots)} of "
-            f"{n_resamples} resamples; use BCa or percentile"
-        )
-    spread = float(np.std(samples, ddof=1))
-    tail = (1.0 - confidence) / 2.0
-    low, high = np.quantile(pivots, [tail, 1.0 - tail])
-    return point - float(high) * spread, point - float(low) * spread
+    return pivots
 
 
 def _standard_error(problem: Problem, scorer: int, statistic: "Statistic", rows: IntArray) -> float:

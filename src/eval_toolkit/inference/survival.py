@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference._survival import (
@@ -35,8 +36,8 @@ _FEW = 20
 """Rows or groups below which the log-log bounds may cover less than 93 % at 95 %."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SurvivalCurve:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SurvivalCurve(Displayed):
     """The share that has not failed after each time, with intervals; made by `kaplan_meier`.
 
     Examples

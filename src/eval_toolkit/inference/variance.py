@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, MissingColumnError, UndefinedMetricError
 
@@ -20,7 +21,7 @@ _TIMES = " × "
 
 
 @dataclass(frozen=True, slots=True)
-class Purchase:
+class Purchase(Displayed):
     """One more of something, and what it does to the standard error of the mean.
 
     Examples
@@ -48,8 +49,8 @@ class Purchase:
         return {name: getattr(self, name) for name in names}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VarianceComponents:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class VarianceComponents(Displayed):
     """The variance of one value, split by where it comes from.
 
     Examples

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._plain import plain
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.protocols import LeakageCheck
@@ -39,8 +40,8 @@ LEAKAGE_CODES: dict[str, str] = {
 """The stable code of each built-in check; ``docs/leakage/<code>.md`` explains it."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeakageFinding:
+@dataclass(frozen=True, slots=True, repr=False)
+class LeakageFinding(Displayed):
     """What one check found, also when that is nothing.
 
     Parameters
@@ -134,8 +135,8 @@ def _plain_rows(drop_indices: Mapping[str, Iterable[Any]]) -> dict[str, list[int
     return rows
 
 
-@dataclass(frozen=True, slots=True)
-class LeakageReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class LeakageReport(Displayed):
     """The findings of several checks, in the order they ran.
 
     Examples

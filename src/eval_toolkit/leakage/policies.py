@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit.errors import InvalidInputError, LeakageError, MissingColumnError
 from eval_toolkit.leakage._parts import chosen_splits
 from eval_toolkit.leakage.findings import LeakageFinding, LeakageReport, run_leakage_checks
@@ -26,8 +27,8 @@ LeakagePolicy: TypeAlias = Literal["raise", "record", "skip", "drop"]
 LEAKAGE_POLICIES: tuple[LeakagePolicy, ...] = get_args(LeakagePolicy)
 
 
-@dataclass(frozen=True, slots=True)
-class CleanedSplits:
+@dataclass(frozen=True, slots=True, repr=False)
+class CleanedSplits(Displayed):
     """Splits without the rows that checks objected to, and the way there.
 
     Examples

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.metrics._cumulative import score_groups
@@ -13,8 +14,8 @@ from eval_toolkit.metrics._cumulative import score_groups
 __all__ = ["ReliabilityCurve", "equal_mass_bins", "equal_width_bins", "equal_width_index"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ReliabilityCurve:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ReliabilityCurve(Displayed):
     """What was predicted and what happened, bin by bin; only bins that hold rows are listed.
 
     Iterating gives ``fraction_positive, mean_predicted``, in scikit-learn's order.

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import (
     BoolArray,
     FloatArray,
@@ -19,7 +20,7 @@ __all__ = ["CalibrationFit", "calibration_slope_intercept"]
 
 
 @dataclass(frozen=True, slots=True)
-class CalibrationFit:
+class CalibrationFit(Displayed):
     """The logistic recalibration of a model; a calibrated one has slope 1 and intercepts 0.
 
     Examples

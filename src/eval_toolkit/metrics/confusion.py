@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import (
     BoolArray,
     FloatArray,
@@ -95,7 +96,7 @@ def kappa_of(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfusionCounts:
+class ConfusionCounts(Displayed):
     """The four cells of a 2×2 confusion table and every rate they define.
 
     Counts are ints, or floats when rows are weighted. A rate whose denominator is zero raises
@@ -216,7 +217,7 @@ _RATES: dict[str, Callable[[ConfusionCounts], float]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class ThresholdResult:
+class ThresholdResult(Displayed):
     """A chosen threshold, what it achieves where it was chosen, and by which criterion.
 
     Examples

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray, choice, integer, probability_pair, sample_weights
 from eval_toolkit.metrics._binning import ReliabilityCurve, equal_mass_bins, equal_width_bins
 from eval_toolkit.metrics.ranking import ranked, roc_points
@@ -21,8 +22,8 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RocCurve:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class RocCurve(Displayed):
     """Every point of a ROC curve, from (0, 0) to (1, 1); unpacks as ``fpr, tpr, thresholds``."""
 
     fpr: FloatArray
@@ -42,8 +43,8 @@ class RocCurve:
         }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PrCurve:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PrCurve(Displayed):
     """Every point of a precision-recall curve; unpacks as ``precision, recall, thresholds``."""
 
     precision: FloatArray

@@ -7,6 +7,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray, binary_pair, both_classes, number, sample_weights
 from eval_toolkit.metrics._cumulative import ScoreGroups, score_groups
 from eval_toolkit.metrics.definedness import EmptyStrategy, SkippedMetric, with_empty_strategy
@@ -221,7 +222,7 @@ def _partial_area(groups: ScoreGroups, max_fpr: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class RecallAtFprResult:
+class RecallAtFprResult(Displayed):
     """The most recall that a ceiling on the false positive rate allows, and where it is reached.
 
     Examples

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from eval_toolkit.errors import InvalidInputError, PluginError
+from eval_toolkit.errors import EvalToolkitError, InvalidInputError, PluginError
 from eval_toolkit.plugins import available_plugins, load_plugin
 from eval_toolkit.protocols import Model
 
@@ -81,10 +81,20 @@ def load_model(name: str, options: Mapping[str, Any] | None = None) -> Model:
             raise InvalidInputError(f"model {name!r}: say which after the colon")
     else:
         made, arguments = load_plugin("models", name, _OURS), []
-    model = _called(name, made, arguments, dict(options or {})) if callable(made) else made
-    if not isinstance(model, Model):
+    told = dict(options or {})
+    if _is_model(made):  # also one that can be called
+        if arguments or told:
+            raise InvalidInputError(f"model {name!r} is ready made; it takes no options")
+        ready: Model = made
+        return ready
+    model = _called(name, made, arguments, told) if callable(made) else made
+    if not _is_model(model):
         raise PluginError(f"model {name!r} is a {type(model).__name__}, which is no model")
-    return model
+    return model  # type: ignore[no-any-return]
+
+
+def _is_model(given: Any) -> bool:
+    return isinstance(given, Model) and not isinstance(given, type)
 
 
 def _called(name: str, made: Any, arguments: list[str], options: dict[str, Any]) -> Any:
@@ -101,7 +111,14 @@ def _called(name: str, made: Any, arguments: list[str], options: dict[str, Any])
         signature.bind(*arguments, **options)
     except TypeError as error:
         raise InvalidInputError(f"model {name!r}: {error}; {_how(name)}") from None
-    return made(*arguments, **options)
+    try:
+        return made(*arguments, **options)
+    except EvalToolkitError:
+        raise
+    except Exception as error:  # somebody else's class may fail in any way
+        raise PluginError(
+            f"model {name!r}: making it failed: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _how(name: str) -> str:

@@ -32,7 +32,7 @@ class ScriptedModel:
 
         An answer is a text or a `RawCompletion`; to a log-likelihood request it is one number per
         continuation, a mapping from continuation to number, or a `RawLoglikelihood`. An exception
-        in the place of an answer is raised.
+        in the place of an answer is raised. A text ends before a stop sequence of the request.
     name : str, default "scripted"
         What tables call it.
     delay_s : float, default 0.0
@@ -97,6 +97,8 @@ class ScriptedModel:
             return answer
         if not isinstance(answer, str):
             raise self._refusal(request, f"{type(answer).__name__} is no text")
+        for stop in request.stop:  # as every model: the answer ends before the first of them
+            answer = answer.partition(stop)[0]
         n_prompt, n_answer = self._prompt_tokens(request), self.count_tokens(answer)
         return RawCompletion(
             answer,

@@ -7,6 +7,7 @@ from typing import Any
 
 from eval_toolkit.analysis.named import higher_is_better
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.cells import stored_cell
 
 __all__ = [
     "Block",
@@ -19,10 +20,6 @@ __all__ = [
     "main_cell",
 ]
 
-_NOT_METRICS = frozenset(
-    {"n", "n_positive", "is_single_class", "headline", "scores", "scores_calibrated", "skipped"}
-    | {"error_state"}
-)
 _FIRST = (
     *("attack_success", "attack_success_any", "accuracy", "exact_match", "number_match"),
     *("pr_auc", "roc_auc"),
@@ -66,29 +63,15 @@ class Cell:
     @classmethod
     def of(cls, name: str, stored: Any) -> "Cell | None":
         """Return the cell that was stored under a name, or None if that is no cell."""
-        if isinstance(stored, bool) or name in _NOT_METRICS:
-            return None
-        if isinstance(stored, int | float):
-            return cls(name=name, value=float(stored), details={})
-        if not isinstance(stored, Mapping) or "status" not in stored:
-            return None
-        ci = stored.get("ci") or {}
-        details = stored.get("details") or {}
-        return cls(
-            name=name,
-            value=stored.get("value"),
-            status=str(stored["status"]),
-            reason=str(stored.get("reason") or ""),
-            low=ci.get("ci_low"),
-            high=ci.get("ci_high"),
-            confidence=ci.get("confidence"),
-            method=str(ci.get("method") or ""),
-            n_units=stored.get("n_units"),
-            n_groups=stored.get("n_groups"),
-            n_errors=int(stored.get("n_errors") or 0),
-            n_skipped=int(stored.get("n_skipped") or 0),
-            details=details,
-        )
+        cell = stored_cell(name, stored)
+        return None if cell is None else cls.made(name, cell)
+
+    @classmethod
+    def made(cls, name: str, cell: dict[str, Any]) -> "Cell":
+        """Return the cell of what `runs.cells` read."""
+        low, high = cell.pop("ci_low"), cell.pop("ci_high")
+        cell.pop("n_resamples")
+        return cls(name=name, low=low, high=high, **{**cell, "method": str(cell["method"] or "")})
 
 
 @dataclass(frozen=True, kw_only=True)

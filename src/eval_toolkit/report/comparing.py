@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from eval_toolkit.analysis import MatchSpec, RunComparison, RunDifference, compare_runs
+from eval_toolkit.inference import Executor
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.report.words import p_value, value_and_ends, with_ends
@@ -23,6 +24,7 @@ def compared_runs(
     allow_version_change: bool = False,
     pairs: dict[str, str] | None = None,
     match: MatchSpec | None = None,
+    executor: Executor | None = None,
 ) -> RunComparison:
     """Compare two runs by the metrics that were asked for, else by those that matter.
 
@@ -32,7 +34,7 @@ def compared_runs(
         A and B.
     metrics : sequence of MetricSpec or str, optional
         By default the main ones of rollouts and every stored one of other runs; empty: every one.
-    by, confidence, n_resamples, seed, on_mismatch, allow_version_change, pairs, match
+    by, confidence, n_resamples, seed, on_mismatch, allow_version_change, pairs, match, executor
         As in `compare_runs`.
 
     Returns
@@ -59,6 +61,7 @@ def compared_runs(
         allow_version_change=allow_version_change,
         pairs=pairs,
         match=match,
+        executor=executor,
     )
 
 

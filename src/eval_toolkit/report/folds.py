@@ -6,6 +6,7 @@ from typing import Any
 
 from eval_toolkit.report.cells import Block, Cell, blocks_of
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.cells import fold_mean
 
 __all__ = ["fold_blocks", "fold_means"]
 
@@ -52,26 +53,9 @@ def _means(summary: Mapping[str, Any], n_folds: int) -> Iterator[Block]:
     for split, by_scorer in summary.items():
         for scorer, metrics in by_scorer.items() if isinstance(by_scorer, Mapping) else ():
             cells = {
-                str(name): _mean(str(name), stored)
+                str(name): Cell.made(str(name), fold_mean(stored))
                 for name, stored in metrics.items()
                 if isinstance(stored, Mapping)
             }
             name = f"{split}, mean of {n_folds} folds"
             yield Block(slice=name, scorer=str(scorer), n=None, n_positive=None, cells=cells)
-
-
-def _mean(name: str, stored: Mapping[str, Any]) -> Cell:
-    mean = stored.get("mean")
-    if not isinstance(mean, int | float):
-        why = str(stored.get("reason") or stored.get("skipped") or "no fold has a value")
-        return Cell(name=name, value=None, status="skipped", reason=why, details={})
-    return Cell(
-        name=name,
-        value=float(mean),
-        low=stored.get("ci_low"),
-        high=stored.get("ci_high"),
-        confidence=stored.get("confidence"),
-        method=str(stored.get("method") or ""),
-        n_errors=int(stored.get("n_failed") or 0),
-        details={},
-    )

@@ -170,7 +170,8 @@ def _facts(answer: Outcome | None, asked: Sequence[Outcome]) -> list[str]:
     usage = getattr(None if answer is None else answer.response, "usage", None)
     if usage is None:
         return []
-    facts = [f"{usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens"]
+    tokens = f"{usage.prompt_tokens:,} + {usage.completion_tokens:,} tokens"
+    facts = [tokens] if usage.total_tokens else []
     facts += [f"{usage.latency_s:.2f} s"] if usage.latency_s else []
     facts += [f"cost {usage.cost:.4g}"] if usage.cost else []
     facts += [f"{usage.tries} tries"] if usage.tries > 1 else []

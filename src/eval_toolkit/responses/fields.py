@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.messages import read_messages
@@ -36,7 +37,7 @@ class ResponseType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Displayed):
     """What an answer took; none of it is part of a measurement.
 
     Raises

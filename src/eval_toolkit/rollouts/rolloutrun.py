@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from eval_toolkit._display import Displayed
 from eval_toolkit.judges.asking import judge_of
 from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.graphs import Graph
@@ -15,8 +16,8 @@ from eval_toolkit.scorecards import Records, Scorecard
 __all__ = ["RolloutRun", "judges_of"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutRun:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class RolloutRun(Displayed):
     """Rollouts, what was measured of them, and the run they are stored in.
 
     Examples

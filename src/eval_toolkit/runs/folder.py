@@ -11,11 +11,14 @@ from typing import Any
 from numpy.typing import NDArray
 
 from eval_toolkit import _tables
+from eval_toolkit._display import Grid, Tabled
 from eval_toolkit._hashing import sha256_file
 from eval_toolkit.artifacts import json_bytes
+from eval_toolkit.artifacts.remote import is_remote, local_path
 from eval_toolkit.artifacts.strict_json import parse_json, read_bytes
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.manifest import seal_manifest
+from eval_toolkit.runs.cells import cell_grid, cell_rows
 from eval_toolkit.runs.inputs import INPUTS, Inputs
 from eval_toolkit.runs.lock import LOCK, lock_holder
 from eval_toolkit.runs.table import Layout, from_table
@@ -50,7 +53,7 @@ class _NotARunError(ArtifactError):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Run:
+class Run(Tabled):
     """A finished run on disk; open one with `Run.open`.
 
     Examples
@@ -73,8 +76,9 @@ class Run:
 
         Parameters
         ----------
-        path : path
-            The run's folder, or its ``manifest.json``.
+        path : path or address
+            The run's folder, or its ``manifest.json``. From an address that fsspec knows
+            (``s3://bucket/runs/r7``) the run is copied to a temporary folder.
         verify : bool, default True
             Compare every file with the hash in the manifest.
 
@@ -87,7 +91,13 @@ class Run:
         ------
         ArtifactError
             If there is no run, it is not complete, or a file differs from what was written.
+        MissingExtraError
+            If fsspec or the package for this kind of address is not installed.
         """
+        if isinstance(path, str) and is_remote(path):
+            from eval_toolkit.runs.remote import private_copy  # which opens runs, too
+
+            return cls.open(private_copy(path, verify=verify), verify=verify)
         folder = _folder(path)
         return cls(folder, _checked_manifest(folder, verify=verify), verify)
 
@@ -177,6 +187,17 @@ class Run:
         table = self._table
         return from_table(table, self._layout or Layout([], {}, {}), slice_name, scorer)
 
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one flat dict per cell: slice, scorer, metric, value, interval, counts, status."""
+        return cell_rows(self.results)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the run's name, folder and cells in plain JSON types."""
+        return {"run_id": self.run_id, "path": str(self.path), "cells": self.rows()}
+
+    def _grid(self) -> Grid:
+        return cell_grid(self.rows())
+
     def table(self, name: str) -> dict[str, NDArray[Any]]:
         """Return a further table of the run, such as ``responses.parquet``.
 
@@ -207,7 +228,7 @@ class Run:
 
 
 def _folder(path: str | Path) -> Path:
-    folder = Path(path)
+    folder = local_path(path) if isinstance(path, str) else Path(path)
     return folder.parent if folder.name == MANIFEST else folder
 
 

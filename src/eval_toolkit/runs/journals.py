@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
+from eval_toolkit._display import Displayed
 from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import ArtifactError
 
@@ -38,8 +39,8 @@ _TAIL_LIMIT = 1 << 24
 _Key: TypeAlias = tuple[str, int, str]
 
 
-@dataclass(frozen=True, slots=True)
-class RequestCounts:
+@dataclass(frozen=True, slots=True, repr=False)
+class RequestCounts(Displayed):
     """How many requests were finished, and what they took.
 
     Examples

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.runs.folder import MANIFEST, run_head
 from eval_toolkit.runs.journals import (
@@ -43,8 +44,8 @@ class Position:
     rate: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RunProgress:
+@dataclass(frozen=True, slots=True, repr=False)
+class RunProgress(Displayed):
     """How far a run is at one moment; made by `read_progress`.
 
     Examples

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any, Literal, TypeAlias
 
+from eval_toolkit._display import Displayed, Tabled
 from eval_toolkit._optional import require
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.results import BootstrapCI
@@ -17,7 +17,7 @@ _STATUSES = ("ok", "skipped", "error")
 
 
 @dataclass(frozen=True, slots=True)
-class MetricResult:
+class MetricResult(Displayed):
     """One number or the reason there is none; stored under the name `artifacts.MetricState`.
 
     Examples
@@ -79,7 +79,7 @@ class MetricResult:
 _CI_FIELDS = ("ci_low", "ci_high", "confidence", "n_resamples", "method")
 
 
-class Scorecard(Mapping[str, MetricResult]):
+class Scorecard(Tabled, Mapping[str, MetricResult]):
     """Read-only mapping from metric name to cell; a wrong name raises `KeyError`.
 
     Parameters
@@ -157,48 +157,17 @@ class Scorecard(Mapping[str, MetricResult]):
         frame.columns = pandas.MultiIndex.from_arrays([names, parts], names=["metric", "field"])
         return frame
 
-    def to_polars(self) -> Any:
-        """Return one row per metric (and slice); uses polars when it is installed."""
-        polars = require("polars", feature="Scorecard.to_polars")
-        return polars.DataFrame(self.rows(), infer_schema_length=None)
-
-    def to_markdown(self) -> str:
-        """Return a Markdown table."""
-        header, body = self._table()
-        rule = "|---" * len(header) + "|"
-        first, *rest = [
-            "|".join(["", *(_cell_md(c) for c in line), ""]) for line in (header, *body)
-        ]
-        return "\n".join([first, rule, *rest])
-
-    def to_latex(self) -> str:
-        """Return a LaTeX ``tabular``; needs the booktabs package."""
-        header, body = self._table()
-        lines = [r"\begin{tabular}{" + "l" * len(header) + "}", r"\toprule"]
-        lines.append(" & ".join(_cell_latex(c) for c in header) + r" \\")
-        lines.append(r"\midrule")
-        lines += [" & ".join(_cell_latex(c) for c in line) + r" \\" for line in body]
-        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
-
-    def _repr_html_(self) -> str:
-        header, body = self._table()
-        head = "".join(f"<th>{escape(c)}</th>" for c in header)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in line) + "</tr>" for line in body
-        )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-
     def __rich__(self) -> Any:
         from rich.table import Table
         from rich.text import Text
 
-        header, body = self._table()
+        header, body = self._grid()
         table = Table(*header)
         for line in body:
             table.add_row(*(Text(c) for c in line))  # Text: names are never markup
         return table
 
-    def _table(self) -> tuple[list[str], list[list[str]]]:
+    def _grid(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and the cells of the table every text format shows."""
         rows = self.rows()
         confidences = {row["confidence"] for row in rows if row["confidence"] is not None}
@@ -231,28 +200,3 @@ def _row(slice_name: str, name: str, cell: MetricResult) -> dict[str, Any]:
         "n_errors": cell.n_errors,
         "n_skipped": cell.n_skipped,
     }
-
-
-def _cell_md(text: str) -> str:
-    flat = text.replace("\\", r"\\").replace("|", r"\|").replace("\n", " ")
-    return f" {flat} "
-
-
-_LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "&": r"\&",
-        "%": r"\%",
-        "$": r"\$",
-        "#": r"\#",
-        "_": r"\_",
-        "{": r"\{",
-        "}": r"\}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-    }
-)
-
-
-def _cell_latex(text: str) -> str:
-    return text.translate(_LATEX).replace("\n", " ")

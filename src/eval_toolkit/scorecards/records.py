@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._hashing import content_hash, unit_ids
+from eval_toolkit._optional import require
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 
@@ -18,8 +20,8 @@ Strings = NDArray[Any]
 _STATUSES = ("ok", "skipped", "error")
 
 
-@dataclass(frozen=True, eq=False)
-class Records:
+@dataclass(frozen=True, eq=False, repr=False)
+class Records(Displayed):
     """A table of records, sorted by unit and attempt; make one with `from_columns` or `from_rows`.
 
     Examples
@@ -229,6 +231,33 @@ class Records:
             {name: state[at] for name, state in self.status.items()},
             {name: why[at] for name, why in self.reason.items()},
         )
+
+    def to_pandas(self) -> Any:
+        """Return a pandas frame, a line per record; needs the ``dataframe`` extra.
+
+        The columns are named as in ``records.parquet``: ``correct``, ``correct.status``,
+        ``correct.reason``, and ``part:<name>`` for slices. What was not measured is missing.
+        """
+        pandas = require("pandas", feature="Records.to_pandas", extra="dataframe")
+        return pandas.DataFrame(self._columns())
+
+    def to_polars(self) -> Any:
+        """Return a polars frame with the columns of `to_pandas`; uses polars where installed."""
+        polars = require("polars", feature="Records.to_polars")
+        return polars.DataFrame(self._columns(), strict=False)
+
+    def _columns(self) -> dict[str, list[Any]]:
+        made = {name: getattr(self, name).tolist() for name in ("unit_id", "content_hash", "group")}
+        made["attempt"] = self.attempt.tolist()
+        made |= {f"part:{name}": part.tolist() for name, part in self.slices.items()}
+        for name, column in self.columns.items():
+            states = self.status[name].tolist()
+            values = zip(column.tolist(), states, strict=True)
+            made[name] = [value if state == "ok" else None for value, state in values]
+            made[f"{name}.status"] = states
+            why = self.reason.get(name)
+            made[f"{name}.reason"] = [""] * len(self) if why is None else why.tolist()
+        return made
 
 
 def unit_starts(unit_id: NDArray[Any]) -> IntArray:

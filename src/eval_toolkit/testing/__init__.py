@@ -1,1 +1,56 @@
-"""Contract suites for people who write plugins."""
+"""Contract suites for people who write plugins.
+
+Each function ``check_<kind>`` runs the rules that the rest of the package relies on and raises
+`ContractError` at the first that an object breaks. `contract_checks` returns the same rules one by
+one, to parametrise tests with. `strategies` has Hypothesis strategies of what such objects are
+given. Nothing here needs pytest; Hypothesis only the strategies.
+"""
+
+from eval_toolkit.testing.contracts import CONTRACTS, contract_checks
+from eval_toolkit.testing.material import ODD_TEXTS, TEXTS
+from eval_toolkit.testing.model_checks import (
+    check_attack,
+    check_grader,
+    check_model,
+    check_task,
+    check_text_scorer,
+    check_text_transform,
+)
+from eval_toolkit.testing.row_checks import (
+    check_leakage_check,
+    check_loader,
+    check_metric_spec,
+    check_pool_builder,
+    check_prediction_reader,
+    check_scorer,
+    check_selector,
+    check_similarity,
+    check_slice,
+    check_splitter,
+)
+from eval_toolkit.testing.rules import ContractError, Suite
+
+__all__ = [
+    "CONTRACTS",
+    "ODD_TEXTS",
+    "TEXTS",
+    "ContractError",
+    "Suite",
+    "check_attack",
+    "check_grader",
+    "check_leakage_check",
+    "check_loader",
+    "check_metric_spec",
+    "check_model",
+    "check_pool_builder",
+    "check_prediction_reader",
+    "check_scorer",
+    "check_selector",
+    "check_similarity",
+    "check_slice",
+    "check_splitter",
+    "check_task",
+    "check_text_scorer",
+    "check_text_transform",
+    "contract_checks",
+]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.protocols import SimilarityStrategy
 from eval_toolkit.text_dedup.dedup import DEFAULT_DEDUP_THRESHOLD, checked_strategy
@@ -15,7 +16,7 @@ __all__ = ["SimilarityAuditReport", "SimilarityFinding", "audit_source_label_sim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SimilarityFinding:
+class SimilarityFinding(Displayed):
     """Two similar rows, and how their sources and labels relate."""
 
     left_index: int
@@ -34,8 +35,8 @@ class SimilarityFinding:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimilarityAuditReport:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SimilarityAuditReport(Displayed):
     """Similar pairs of rows, most similar first."""
 
     findings: list[SimilarityFinding]

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import IntArray
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.protocols import SimilarityStrategy
@@ -27,8 +28,8 @@ DEFAULT_DEDUP_THRESHOLD = 0.9
 """Similarity from which two texts count as near-duplicates."""
 
 
-@dataclass(frozen=True, slots=True)
-class DedupReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class DedupReport(Displayed):
     """Which rows stay, and why the others go."""
 
     kept_indices: list[int]

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.text_dedup.normalize import Distinct, checked_texts, distinct
@@ -33,8 +34,8 @@ COPIES_LIMIT = 1000
 Neighbours = Iterable[tuple[IntArray, FloatArray]]
 
 
-@dataclass(frozen=True, slots=True)
-class SimilarPairs:
+@dataclass(frozen=True, slots=True, repr=False)
+class SimilarPairs(Displayed):
     """Pairs of rows at or above a threshold; unpacks into ``left, right, similarity``."""
 
     left: IntArray

@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from eval_toolkit._display import Displayed
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.metrics import ThresholdResult
 from eval_toolkit.protocols import ThresholdSelector
@@ -64,8 +65,8 @@ def select_threshold(
     return criterion.select(y_true, y_score)
 
 
-@dataclass(frozen=True, slots=True)
-class ThresholdPolicyMetadata:
+@dataclass(frozen=True, slots=True, repr=False)
+class ThresholdPolicyMetadata(Displayed):
     """What a reader must know to trust a threshold: where it was set, on what, and by which rule.
 
     Attributes

@@ -312,10 +312,11 @@ def _facts(outcome: Outcome) -> dict[str, str]:
     if response is not None:
         told["ended by"] = getattr(response, "finish_reason", None)
         usage = response.usage
+        counted = usage.total_tokens > 0  # the log of another tool may not say
         told |= {
-            "prompt tokens": usage.prompt_tokens,
-            "completion tokens": usage.completion_tokens,
-            "seconds": None if usage.latency_s is None else number(usage.latency_s, digits=2),
+            "prompt tokens": usage.prompt_tokens if counted else None,
+            "completion tokens": usage.completion_tokens if counted else None,
+            "seconds": number(usage.latency_s, digits=2) if usage.latency_s else None,
             "tries": usage.tries if usage.tries != 1 else None,
             "from the cache": "yes" if usage.cached else None,
         }

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InfeasibleError, InvalidInputError
 from eval_toolkit.inference._distributions import critical_value
@@ -30,8 +31,8 @@ _RULES = ("ppi++", "by-verdict", "rogan-gladen", "labels-only")
 _MOST = 10**9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelPlan:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class LabelPlan(Displayed):
     """Human labels needed for an interval of the wanted half-width.
 
     Examples

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from eval_toolkit._display import Displayed
+
 __all__ = ["CorrectedDifference", "CorrectedRate"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CorrectedRate:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CorrectedRate(Displayed):
     """The rate (or mean) people would give to all units, from a judge and some human labels.
 
     Examples
@@ -56,7 +58,7 @@ class CorrectedRate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CorrectedDifference:
+class CorrectedDifference(Displayed):
     """B − A as people would see it, from a judge on all units and human labels on some.
 
     Examples

@@ -1,1 +1,6 @@
 """Runs as other tools write and show them."""
+
+from eval_toolkit.integrations.exporting.cells import cell_rows
+from eval_toolkit.integrations.exporting.writing import EXPORT_FORMATS, export_files, export_run
+
+__all__ = ["EXPORT_FORMATS", "cell_rows", "export_files", "export_run"]

@@ -1,1 +1,27 @@
 """Runs out of other tools' logs."""
+
+from eval_toolkit.integrations.importing.checking import Checked
+from eval_toolkit.integrations.importing.imports import Imported, import_logs, measure_log
+from eval_toolkit.integrations.importing.logs import (
+    ChoiceScore,
+    Log,
+    LoggedSample,
+    LoggedTurn,
+    Stated,
+)
+from eval_toolkit.integrations.importing.recognising import read_logs
+from eval_toolkit.integrations.importing.wanted import Wanted
+
+__all__ = [
+    "Checked",
+    "ChoiceScore",
+    "Imported",
+    "Log",
+    "LoggedSample",
+    "LoggedTurn",
+    "Stated",
+    "Wanted",
+    "import_logs",
+    "measure_log",
+    "read_logs",
+]

@@ -5,9 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from eval_toolkit.errors import InvalidInputError, InvalidTypeError, PluginError
-from eval_toolkit.graders.loading import name_and_options, required_options
-from eval_toolkit.plugins import available_plugins, load_plugin
+from eval_toolkit.errors import (
+    EvalToolkitError,
+    InvalidInputError,
+    InvalidTypeError,
+    PluginError,
+)
+from eval_toolkit.graders.loading import required_options
+from eval_toolkit.plugins import available_plugins, load_plugin, name_and_options
 from eval_toolkit.protocols import Attack, Model
 from eval_toolkit.rollouts.attacks.base import is_attack, is_wrapper
 
@@ -203,10 +208,14 @@ def _made(name: str, found: Any, options: Mapping[str, Any]) -> Attack:
             raise InvalidInputError(f"attack {name!r}: needs {' and '.join(lacking)}")
     try:
         made = found(**options)
+    except EvalToolkitError:
+        raise
     except TypeError as error:
-        if isinstance(error, InvalidInputError):
-            raise
         raise InvalidInputError(f"attack {name!r}: {error}") from error
+    except Exception as error:  # somebody else's class may fail in any way
+        raise PluginError(
+            f"attack {name!r}: making it failed: {type(error).__name__}: {error}"
+        ) from error
     if not is_attack(made):
         raise PluginError(
             f"attack {name!r}: {made!r:.60} is no attack; it needs `ask(conversation, seed)`"

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from eval_toolkit._display import Displayed
 from eval_toolkit._hashing import content_hash, unit_ids
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.rollouts.graphs import Graph
@@ -29,8 +30,8 @@ JSONLike: TypeAlias = dict[str, Any] | list[Any]
 """Dicts and lists, nested as one likes, with what JSON knows at the ends."""
 
 
-@dataclass
-class GraphMetrics:
+@dataclass(repr=False)
+class GraphMetrics(Displayed):
     """What was measured on one rollout.
 
     Parameters

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eval_toolkit import _validate
+from eval_toolkit._display import Displayed
 from eval_toolkit._hashing import sha256_text
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.graders.base import Grade
@@ -22,7 +23,7 @@ __all__ = ["ProbePerplexity", "perplexity", "probe_perplexity"]
 
 
 @dataclass(frozen=True, slots=True)
-class ProbePerplexity:
+class ProbePerplexity(Displayed):
     """The perplexity of one probe, or why there is none.
 
     Examples

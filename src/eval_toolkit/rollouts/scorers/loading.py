@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.errors import EvalToolkitError, InvalidInputError, PluginError
 from eval_toolkit.plugins import available_plugins, load_plugin
 from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.scorers.base import MODES, as_text_scorer
@@ -165,9 +165,24 @@ def _plugin(
     if not makes or _takes_texts(found):
         if arguments or options:
             raise InvalidInputError(f"scorer {spec!r:.60} is ready made; it takes no options")
-        return as_text_scorer(found)
+        return _scorer(spec, found)
     _check_call(spec, found, arguments, options)
-    return as_text_scorer(found(*arguments, **options))
+    try:
+        made = found(*arguments, **options)
+    except EvalToolkitError:
+        raise
+    except Exception as error:  # somebody else's class may fail in any way
+        raise PluginError(
+            f"scorer {spec!r:.60}: making it failed: {type(error).__name__}: {error}"
+        ) from error
+    return _scorer(spec, made)
+
+
+def _scorer(spec: str, given: Any) -> TextScorer:
+    try:
+        return as_text_scorer(given)
+    except InvalidInputError as error:
+        raise PluginError(f"scorer {spec!r:.60}: {error}") from error
 
 
 def _takes_texts(found: Any) -> bool:

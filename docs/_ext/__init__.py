@@ -1,0 +1,1 @@
+"""What the documentation is built with: blocks that run, figures, the command and API reference."""

@@ -1,0 +1,218 @@
+"""The fenced blocks of a page: run in order, in one namespace, with what they print compared.
+
+| fence | what happens |
+|---|---|
+| ``python`` | runs; what it prints must be the ``text`` fence that follows |
+| ``python figure CAPTION`` | the same, and leaves a chart in ``chart`` |
+| ``sh run`` | its lines run in the page's folder; ``# exit 1`` ends a line that must fail |
+| ``toml claims.toml``, ``csv rows.csv`` | is written to that file |
+| everything else | is there to be read |
+"""
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Fence", "Page", "fences", "run_page"]
+
+_FENCE = re.compile(
+    r"^(?P<ticks>`{3,})(?P<language>[\w+-]*)(?P<rest>[^\n`]*)\n(?P<code>.*?)^(?P=ticks)[ ]*$",
+    flags=re.MULTILINE | re.DOTALL,
+)
+_FILE = re.compile(r"[\w-]+(\.[\w-]+)+")
+_EXIT = re.compile(r"#\s*exit (\d+)\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """One fenced block: its language, the words after it, and its text."""
+
+    language: str
+    words: str
+    code: str
+    line: int
+
+    @property
+    def is_figure(self) -> bool:
+        """Whether it draws a chart."""
+        return self.language == "python" and self.words.split(" ")[0] == "figure"
+
+    @property
+    def caption(self) -> str:
+        """What stands below the chart."""
+        return self.words.removeprefix("figure").strip()
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is run."""
+        return self.language == "python" or (self.language == "sh" and self.words == "run")
+
+    @property
+    def file(self) -> str:
+        """The file it is written to, or nothing."""
+        return self.words if self.language not in ("", "python", "sh") else ""
+
+
+@dataclass(slots=True)
+class Page:
+    """What running a page left behind."""
+
+    names: dict[str, Any] = field(default_factory=dict)
+    printed: list[str] = field(default_factory=list)
+    figures: dict[int, Any] = field(default_factory=dict)
+    """Charts by the line of their fence."""
+    n_shown: int = 0
+    """Text fences that were compared."""
+
+
+def fences(text: str) -> list[Fence]:
+    """Return the fenced blocks of a page, in order."""
+    return [
+        Fence(
+            found["language"],
+            found["rest"].strip(),
+            found["code"],
+            text.count("\n", 0, found.start()) + 1,
+        )
+        for found in _FENCE.finditer(text)
+    ]
+
+
+def run_page(
+    page: Path,
+    folder: Path | None = None,
+    *,
+    names: dict[str, Any] | None = None,
+    compare: bool = True,
+) -> Page:
+    """Run the blocks of a page in a folder.
+
+    Parameters
+    ----------
+    page : Path
+        A Markdown file.
+    folder : Path, optional
+        Where it runs; without it a temporary folder, gone afterwards.
+    names : dict, optional
+        Names its code finds defined.
+    compare : bool, default True
+        Whether what is printed must be what the page shows.
+
+    Returns
+    -------
+    Page
+        Its names, what was printed, its charts.
+
+    Raises
+    ------
+    AssertionError
+        If a block prints something else than the page shows, a command ends with another code, or
+        a figure leaves no chart.
+    """
+    ran = Page(names={"__name__": "__page__", **(names or {})})
+    blocks = fences(page.read_text("utf-8"))
+    last = ""
+    with _inside(folder):
+        around = zip([None, *blocks[:-1]], blocks, [*blocks[1:], None], strict=True)
+        for before, fence, following in around:
+            where = f"{page.name}, line {fence.line}"
+            if fence.file:
+                _insist(_FILE.fullmatch(fence.file), f"{where}: {fence.file!r} is no file name")
+                Path(fence.file).write_text(fence.code, "utf-8")
+            elif fence.language == "text" and before is not None and compare:
+                _insist(before.language != "sh" or before.runs, f"{where}: output of no `sh run`")
+                same = not before.runs or last == fence.code
+                _insist(same, f"{where}: the page shows\n{fence.code}\nand this is printed\n{last}")
+                ran.n_shown += before.runs
+            if not fence.runs:
+                continue
+            last = (
+                _python(fence, ran, where) if fence.language == "python" else _shell(fence, where)
+            )
+            ran.printed.append(last)
+            shown = following is not None and following.language == "text"
+            _insist(
+                shown or not last or fence.language == "sh" or not compare,
+                f"{where}: it prints what the page does not show:\n{last}",
+            )
+    return ran
+
+
+@contextlib.contextmanager
+def _inside(folder: Path | None) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        if folder is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        stack.enter_context(contextlib.chdir(folder))
+        yield
+
+
+def _insist(holds: object, message: str) -> None:
+    if not holds:
+        raise AssertionError(message)
+
+
+def _python(fence: Fence, ran: Page, where: str) -> str:
+    _insist(not fence.words or fence.is_figure, f"{where}: {fence.words!r} means nothing here")
+    if fence.is_figure:
+        ran.names.pop("chart", None)
+    stream = io.StringIO()
+    # Padded, so that a traceback names the line of the page.
+    code = compile("\n" * fence.line + fence.code, where.split(",")[0], "exec")
+    with contextlib.redirect_stdout(stream):
+        exec(code, ran.names)  # noqa: S102 - a page of this repository
+    if fence.is_figure:
+        chart = ran.names.get("chart")
+        _insist(hasattr(chart, "to_dict"), f"{where}: a figure leaves its chart in `chart`")
+        ran.figures[fence.line] = chart
+    return stream.getvalue()
+
+
+def _shell(fence: Fence, where: str) -> str:
+    printed = ""
+    for line in fence.code.replace("\\\n", " ").splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        expected = _EXIT.search(line)
+        code, output, complaint = (
+            _own_command(line) if line.startswith("eval-toolkit ") else _command(line)
+        )
+        wanted = int(expected[1]) if expected else 0
+        _insist(code == wanted, f"{where}: exit {code} of {line}\n{output}\n{complaint}")
+        printed += output
+    return printed
+
+
+def _own_command(line: str) -> tuple[int, str, str]:
+    """Run our own command in this process: starting another one takes longer than most of them."""
+    from eval_toolkit.cli.main import main
+
+    out, err = io.StringIO(), io.StringIO()
+    code: object = 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main(shlex.split(line, comments=True)[1:])
+        except SystemExit as stop:
+            code = stop.code
+    return int(str(code or 0)), out.getvalue(), err.getvalue()
+
+
+def _command(line: str) -> tuple[int, str, str]:
+    beside = str(Path(sys.executable).parent)
+    done = subprocess.run(  # noqa: S603 - a line of a page of this repository
+        ["bash", "-e", "-c", line],  # noqa: S607
+        env={**os.environ, "PATH": os.pathsep.join([beside, os.environ["PATH"]])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr

@@ -1,0 +1,140 @@
+"""Numbers and texts as people read them, the same in the terminal, the report and the viewer."""
+
+import math
+import unicodedata
+from collections.abc import Iterator
+
+__all__ = ["number", "one_line", "p_value", "value_and_ends", "visible", "with_ends"]
+
+_DIGITS = 3
+_MOST_DIGITS = 7
+"""After the point; what would need more is written with an exponent."""
+
+
+def number(value: float | None, sign: str = "", digits: int = _DIGITS) -> str:
+    """Return a number with some digits, or nothing; what differs by rounding errors reads the same.
+
+    With a sign it says on which side of zero it is, even where its digits do not.
+
+    Examples
+    --------
+    >>> number(0.1 + 0.2 - 0.2995, digits=3), number(0.0005, digits=3), number(-1e-9)
+    ('0.001', '0.001', '0.000')
+    >>> number(-1e-9, "+"), number(-1e-15, "+"), number(0.0, "+")
+    ('-0.000', '+0.000', '+0.000')
+    """
+    if value is None:
+        return ""
+    exact = round(value, 12) + 0.0  # -0.0 is 0.0
+    if digits > _MOST_DIGITS:
+        return f"{exact:{sign}.1e}"
+    return f"{exact:{sign or 'z'}.{digits}f}"
+
+
+def value_and_ends(
+    value: float | None, low: float | None, high: float | None, sign: str = ""
+) -> tuple[str, str]:
+    """Return a value and its interval, either may be empty, with as many digits as they need.
+
+    Three after the point, or as many as show two figures of the largest of them.
+
+    Examples
+    --------
+    >>> value_and_ends(0.5, 0.4, 0.6), value_and_ends(0.5, None, None)
+    (('0.500', '[0.400, 0.600]'), ('0.500', ''))
+    >>> value_and_ends(-3.1e-06, -1.6e-05, 9.5e-06, "+")
+    ('-0.000003', '[-0.000016, +0.000010]')
+    """
+    size = max((abs(one) for one in (value, low, high) if one is not None), default=0.0)
+    # Below this it is a rounding error, and reads as zero.
+    digits = max(_DIGITS, 1 - math.floor(math.log10(size))) if size > 1e-12 else _DIGITS
+    if low is None or high is None:
+        return number(value, sign, digits), ""
+    return number(
+        value, sign, digits
+    ), f"[{number(low, sign, digits)}, {number(high, sign, digits)}]"
+
+
+def with_ends(
+    value: float | None, low: float | None = None, high: float | None = None, sign: str = ""
+) -> str:
+    """Return a value with its interval behind it, as `value_and_ends` writes them.
+
+    Examples
+    --------
+    >>> with_ends(0.00042, 0.0001, 0.0017), with_ends(2e-9, 1e-9, 3e-9, "+")
+    ('0.0004 [0.0001, 0.0017]', '+2.0e-09 [+1.0e-09, +3.0e-09]')
+    """
+    return " ".join(value_and_ends(value, low, high, sign)).strip()
+
+
+def p_value(value: float | None) -> str:
+    """Return a p-value; one that rounds to nothing is not nothing.
+
+    Examples
+    --------
+    >>> p_value(0.0421), p_value(0.0001), p_value(None)
+    ('0.042', '<0.001', '')
+    """
+    return "<0.001" if value is not None and value < 0.0005 else number(value)
+
+
+def one_line(text: object) -> str:
+    """Return a text on one line, with a blank for every character that does not print."""
+    return "".join(c if c.isprintable() else " " for c in str(text))
+
+
+_PICTURES = {code: 0x2400 + code for code in range(0x20) if code not in (0x09, 0x0A)} | {
+    0x7F: 0x2421
+}
+"""Control characters and the signs that stand for them; tabs and line ends stay."""
+_REORDERING = frozenset(
+    [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x2028, 0x2029, 0xFEFF]
+)
+_COMBINING_AT_MOST = 8
+_MARKS = frozenset(("Mn", "Me"))
+"""Signs that stack on the one before; by category, as some enclosing ones have no class."""
+
+
+def visible(text: object, limit: int = 2000) -> str:
+    """Return a text that cannot hide anything: controls have signs, and its length is bounded.
+
+    Signs that reorder text, lone surrogates and private control characters are written as their
+    code; stacks of combining marks are cut. Line ends stay.
+
+    Parameters
+    ----------
+    text : object
+        Whatever it is, as `str` shows it.
+    limit : int, default 2000
+        Characters to show; what is left out is counted.
+
+    Examples
+    --------
+    >>> visible("a" + chr(0) + chr(0x202E) + "b")
+    'a␀⟨U+202E⟩b'
+    >>> visible("x" * 50, limit=10)
+    'xxxxxxxxxx… (50 characters, the first 10 are shown)'
+    """
+    whole = str(text)
+    shown = whole[:limit]
+    if not (shown.isascii() and shown.isprintable()):
+        shown = "".join(_signs(shown))
+    if len(whole) > limit:
+        shown += f"… ({len(whole):,} characters, the first {limit:,} are shown)"
+    return shown
+
+
+def _signs(text: str) -> Iterator[str]:
+    stack = 0
+    for sign in text:
+        code = ord(sign)
+        stack = stack + 1 if unicodedata.category(sign) in _MARKS else 0
+        if stack > _COMBINING_AT_MOST:
+            continue
+        if code in _PICTURES:
+            yield chr(_PICTURES[code])
+        elif code in _REORDERING or 0x80 <= code < 0xA0 or 0xD800 <= code < 0xE000:
+            yield f"⟨U+{code:04X}⟩"
+        else:
+            yield sign

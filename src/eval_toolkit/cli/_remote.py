@@ -1,0 +1,64 @@
+"""Addresses on the command line: of runs and of files of predictions."""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from eval_toolkit import _tables
+from eval_toolkit.artifacts.remote import address_of, fetch, is_remote, local_path, name_of
+from eval_toolkit.errors import EvalToolkitError, InvalidInputError
+from eval_toolkit.runs.folder import MANIFEST
+
+__all__ = ["Fetched", "fetched", "is_run"]
+
+
+def is_run(path: str) -> bool:
+    """Return whether an argument is a run: a folder, or an address that names no table."""
+    if not is_remote(path):
+        return local_path(path).is_dir()
+    try:
+        _tables.media_type_of(name_of(path))
+    except InvalidInputError:
+        return True
+    return name_of(path) == MANIFEST
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """Files on this machine, and what the user calls them."""
+
+    paths: list[str]
+    names: Mapping[str, str]
+    """Address of a copy."""
+
+    def name(self, path: str | Path) -> str:
+        """Return what to call a file in what is shown and stored."""
+        return self.names.get(str(path), str(path))
+
+
+@contextlib.contextmanager
+def fetched(paths: Sequence[str]) -> Iterator[Fetched]:
+    """Yield the files of paths and addresses; copies are removed, and errors name the address."""
+    with tempfile.TemporaryDirectory(prefix="eval-toolkit-") as folder:
+        local, names = [], {}
+        for number, path in enumerate(paths):
+            if is_remote(path):
+                copy = Path(folder) / str(number) / (name_of(path) or "predictions")
+                copy.parent.mkdir()
+                fetch(path, copy)
+                names[str(copy)] = address_of(path)
+                path = str(copy)
+            elif path.lower().startswith("file://"):
+                path = str(local_path(path))
+            local.append(path)
+        try:
+            yield Fetched(local, names)
+        except EvalToolkitError as error:
+            said = str(error)
+            for copy_path, address in names.items():
+                said = said.replace(copy_path, address)
+            if said == str(error):
+                raise
+            raise type(error)(said) from None

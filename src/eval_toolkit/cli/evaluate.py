@@ -1,0 +1,278 @@
+"""``eval-toolkit evaluate``: scorers, data and checks by name, through the harness."""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit.cli import _names
+from eval_toolkit.cli._data import Data, Reading, data_options, read_data
+from eval_toolkit.cli._exit import EXIT_FAILED, EvidenceSaysNo
+from eval_toolkit.cli._loaded import NamedCheck, loaded_data, named_files
+from eval_toolkit.cli._options import Sampling, output_options, sampling_options
+from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._text import say
+from eval_toolkit.errors import InvalidInputError, LeakageError
+from eval_toolkit.harness import RunResult, evaluate_folded, save_run
+from eval_toolkit.harness import evaluate as evaluate_slices
+from eval_toolkit.harness.loading import load_scorer, load_splitter
+from eval_toolkit.plugins import name_and_options
+from eval_toolkit.report.cells import Cell
+from eval_toolkit.report.pages import Page, Table
+from eval_toolkit.report.words import one_line, with_ends
+
+__all__ = ["evaluate"]
+
+_NAMED = re.compile(r"^([\w.-]+)=(.+)$", re.DOTALL)
+
+
+@click.command()
+@click.argument("files", nargs=-1, metavar="[FILES]...")
+@click.option(
+    "--loader",
+    metavar="NAME",
+    help="What loads the rows instead of FILES: a name, options in braces, or module:object.",
+)
+@click.option(
+    "--scorer",
+    "scorers",
+    metavar="[LABEL=]NAME",
+    multiple=True,
+    required=True,
+    help="What gives P(positive): a name, options in braces, or module:object. Repeatable.",
+)
+@click.option(
+    "--check",
+    "checks",
+    metavar="NAME",
+    multiple=True,
+    help="Leakage check to run first, by name. Repeatable.",
+)
+@click.option(
+    "--on-leakage",
+    default="raise",
+    show_default=True,
+    type=click.Choice(["raise", "record", "drop"]),
+    help="Stop at errors and exit with 1, keep the report and go on, or drop the rows.",
+)
+@click.option("--splitter", metavar="NAME", help="Fit and evaluate fold by fold, one split.")
+@click.option("--on", "shown", metavar="SPLIT", multiple=True, help="Splits to report [all].")
+@click.option("--select", metavar="RULE", help="How a threshold is chosen, on --threshold-on.")
+@click.option("--threshold-on", metavar="SPLIT", help="The split that --select chooses on.")
+@click.option("--metric", "metrics", metavar="NAME", multiple=True, help="Repeatable.")
+@click.option(
+    "--save", metavar="FOLDER", type=click.Path(path_type=Path), help="Also store it as a run."
+)
+@click.option("--overwrite", is_flag=True, help="Let --save replace a run that is there.")
+@data_options
+@sampling_options(methods=False)
+@output_options
+def evaluate(
+    files: Sequence[str],
+    loader: str | None,
+    scorers: Sequence[str],
+    checks: Sequence[str],
+    on_leakage: str,
+    splitter: str | None,
+    shown: Sequence[str],
+    select: str | None,
+    threshold_on: str | None,
+    metrics: Sequence[str],
+    save: Path | None,
+    overwrite: bool,
+    reading: Reading,
+    sampling: Sampling,
+    output: Output,
+) -> None:
+    """Evaluate scorers by name on rows: leakage checks, scores, metrics with intervals.
+
+    Each of FILES is one split, named after the file or as in NAME=PATH; a loader names its own.
+    `eval-toolkit plugins` lists the names that installed packages offer.
+
+    \b
+    eval-toolkit evaluate test.csv --scorer my_package.scorers:Keywords
+    eval-toolkit evaluate --loader my_reviews --scorer my_scorer --check my_check --save runs/a
+    """  # noqa: D301
+    if bool(files) == (loader is not None):
+        raise click.UsageError("give FILES or --loader, one of them")
+    if loader is not None and reading != Reading():
+        raise click.UsageError("a loader knows its own columns: --text, --label … are for FILES")
+    if overwrite and save is None:
+        raise click.UsageError("--overwrite is for --save; --out replaces a file anyway")
+    if (select is None) != (threshold_on is None) and splitter is None:
+        raise click.UsageError("--select chooses on --threshold-on; give both")
+    named = _scorers(scorers)
+    options: dict[str, Any] = {
+        "leakage_checks": [NamedCheck(spec) for spec in checks],
+        "on_leakage": on_leakage,
+        "on_scorer_error": "record",
+        "n_resamples": sampling.n_resamples,
+        "confidence": sampling.confidence,
+        "metrics": _names.metric_specs(metrics) if metrics else None,
+        "thresholds": None if select is None else _names.selector(select),
+        "threshold_slice": threshold_on,
+    }
+    cut = None if splitter is None else load_splitter(splitter)
+    data = loaded_data(loader) if loader is not None else _read(files, reading)
+    asked = {
+        "loader": loader,
+        "files": [str(one.file) for one in data.values()] if files else [],
+        "scorers": list(scorers),
+        "splitter": splitter,
+    }
+    run_id = f"evaluate-{sha256_text(canonical_json(asked))[:12]}" if save is None else save.name
+    options |= {"run_id": run_id, "extra_config": {"command": "evaluate", "asked": asked}}
+    try:
+        result = _evaluated(named, data, cut, shown, sampling, options)
+    except LeakageError as error:
+        say(f"{error}", err=True)
+        raise EvidenceSaysNo from None
+    paths = [one.file for one in data.values()] if files else []
+    write = partial(save_run, result, save, overwrite=overwrite, data_files=paths) if save else None
+    output.emit(
+        _page(result, data, sampling), inputs=[*paths, *([save] if save else [])], first=write
+    )
+    if _failed(result):
+        raise click.exceptions.Exit(EXIT_FAILED)
+
+
+def _scorers(specs: Sequence[str]) -> dict[str, Any]:
+    """Return the scorers by what results call them: a label, or the name without its options."""
+    made: dict[str, Any] = {}
+    for spec in specs:
+        match = _NAMED.match(spec)
+        label, rest = (match[1], match[2]) if match else (name_and_options(spec)[0], spec)
+        if label in made:
+            raise click.UsageError(
+                f"two --scorer are called {label!r}; write LABEL={rest} for one of them"
+            )
+        made[label] = load_scorer(rest)
+    return made
+
+
+def _read(files: Sequence[str], reading: Reading) -> dict[str, Data]:
+    data = {
+        name: read_data(file, reading, needs_label=True, needs_roles=True)
+        for name, file in named_files(files).items()
+    }
+    for one in data.values():
+        if one.label_fault:
+            raise InvalidInputError(one.label_fault)
+        if one.n_without_text:
+            row = int(one.without_text.argmax())
+            raise InvalidInputError(
+                f"{one.file}: row {row + 1}: there is no text to score; every row needs one"
+            )
+    return data
+
+
+def _evaluated(
+    scorers: Mapping[str, Any],
+    data: Mapping[str, Data],
+    splitter: Any,
+    shown: Sequence[str],
+    sampling: Sampling,
+    options: dict[str, Any],
+) -> RunResult:
+    slices = {name: one.rows.renamed(name) for name, one in data.items()}
+    if splitter is None:
+        return evaluate_slices(
+            scorers, slices, seed=sampling.seed, eval_split_names=shown or None, **options
+        )
+    if len(slices) > 1:
+        raise click.UsageError(f"--splitter cuts one split; there are {', '.join(slices)}")
+    (rows,) = slices.values()
+    named: dict[str, Any] = {"eval_split_names": shown} if shown else {}
+    return evaluate_folded(scorers, splitter, rows, seeds=(sampling.seed,), **named, **options)
+
+
+def _failed(result: RunResult) -> list[str]:
+    """Return what scorers failed at, each named."""
+    parts = {"": result.by_slice} | {key: fold["by_slice"] for key, fold in result.by_fold.items()}
+    return [
+        f"scorer {scorer}, {' '.join(filter(None, (name, key)))}: {block['error']}"
+        for key, by_slice in parts.items()
+        for name, entry in by_slice.items()
+        for scorer, block in entry["by_scorer"].items()
+        if "error" in block
+    ]
+
+
+def _page(result: RunResult, data: Mapping[str, Data], sampling: Sampling) -> Page:
+    rows = _fold_rows(result) if result.by_fold else _slice_rows(result)
+    metrics = list(dict.fromkeys(name for row in rows for name in row[2]))
+    table = Table(
+        ["slice", "scorer", "rows", *metrics],
+        [
+            [*row[0], row[1], *(_shown(row[2][name]) if name in row[2] else "" for name in metrics)]
+            for row in rows
+        ],
+    )
+    reasons = [
+        f"{name}, {' '.join(row[0])}: {cell.status}: {cell.reason}"
+        for row in rows
+        for name, cell in row[2].items()
+        if cell.status != "ok" and cell.reason
+    ]
+    declined = [
+        f"{scorer}, {name}: {block['skipped']}"
+        for name, entry in result.by_slice.items()
+        for scorer, block in entry["by_scorer"].items()
+        if "skipped" in block
+    ]
+    found = (result.leakage_report or {}).get("findings", [])
+    leakage = [f"{one['check_name']}: {one['message']}" for one in found]
+    notes = [*_failed(result), *declined, *leakage, *dict.fromkeys(reasons)]
+    sizes = ", ".join(f"{name} {one.summary()}" for name, one in data.items())
+    lead = [sizes, str(sampling)]
+    return Page("Evaluation", result.to_dict(), lead, [table], [one_line(note) for note in notes])
+
+
+_Row = tuple[tuple[str, str], str, dict[str, Cell]]
+"""Slice and scorer, rows, cells by metric."""
+
+
+def _slice_rows(result: RunResult) -> list[_Row]:
+    return [
+        ((name, scorer), str(block.get("n", entry["n"])), _cells(block))
+        for name, entry in result.by_slice.items()
+        for scorer, block in entry["by_scorer"].items()
+        if "error" not in block and "skipped" not in block
+    ]
+
+
+def _fold_rows(result: RunResult) -> list[_Row]:
+    n = len(result.by_fold)
+    return [
+        (
+            (f"{split}, mean of {n} folds", scorer),
+            "",
+            {
+                name: Cell(
+                    name=name,
+                    value=told.get("mean"),
+                    status=told.get("status", "ok"),
+                    reason=str(told.get("reason") or ""),
+                    low=told.get("ci_low"),
+                    high=told.get("ci_high"),
+                    details={},
+                )
+                for name, told in metrics.items()
+            },
+        )
+        for split, by_scorer in result.fold_summary.items()
+        for scorer, metrics in by_scorer.items()
+    ]
+
+
+def _cells(block: Mapping[str, Any]) -> dict[str, Cell]:
+    found = {name: Cell.of(name, stored) for name, stored in block.items()}
+    return {name: cell for name, cell in found.items() if cell is not None}
+
+
+def _shown(cell: Cell) -> str:
+    return cell.status if cell.value is None else with_ends(cell.value, cell.low, cell.high)

@@ -1,0 +1,95 @@
+"""``eval-toolkit export``: runs in the files of other tools, and as tables for papers and cards."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eval_toolkit.cli._show import refuse_target
+from eval_toolkit.cli._text import reader_may_go, say
+from eval_toolkit.integrations.exporting import EXPORT_FORMATS, export_files, export_run
+from eval_toolkit.integrations.exporting.writing import SINGLE_FILE
+from eval_toolkit.runs import Run
+
+__all__ = ["export"]
+
+_PRINTED = "-"
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option(
+    "--to", "format_name", required=True, type=click.Choice(EXPORT_FORMATS), help="The format."
+)
+@click.option(
+    "-o",
+    "--out",
+    metavar="PATH",
+    help="The file to write, or the folder for formats of several files; - prints.  [default: "
+    "print a format that is one file]",
+)
+@click.option("--overwrite", is_flag=True, help="Replace files that are there.")
+@click.option(
+    "--samples/--no-samples",
+    default=None,
+    help="Of lm-eval and every-eval-ever: with a line per sample.  [default: where there are "
+    "records]",
+)
+@click.option("--metric", metavar="NAME", help="Of predictions: whose value per unit is the score.")
+@click.option("--slice", "slice_name", metavar="NAME", help="Of predictions: which slice.")
+@click.option("--scorer", metavar="NAME", help="Of predictions: which scorer.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+def export(
+    runs: Sequence[str],
+    format_name: str,
+    out: str | None,
+    overwrite: bool,
+    as_json: bool,
+    slice_name: str | None,
+    **chosen: Any,
+) -> None:
+    """Write runs in another tool's format, or as a table to print.
+
+    RUN is the folder of a finished run of any kind. Several runs make one table; in the formats of
+    other tools each has a folder of its own. A number that a run does not have is absent with its
+    reason, never 0.
+
+    \b
+    eval-toolkit export runs/today --to markdown
+    eval-toolkit export runs/today --to lm-eval -o lm_eval_output
+    eval-toolkit export runs/last runs/today --to latex -o table.tex
+    """  # noqa: D301
+    opened = [Run.open(path) for path in runs]
+    options = {**chosen, "slice": slice_name}
+    target = out or _PRINTED
+    if target == _PRINTED:
+        if format_name not in SINGLE_FILE:
+            raise click.UsageError(f"{format_name} is several files; say where: -o FOLDER")
+        if as_json:
+            raise click.UsageError("--json says what was written; name a file with -o")
+        made = export_files(opened, format_name, **options)
+        if len(made) > 1:
+            raise click.UsageError(f"{format_name} of several runs is several files; say -o FOLDER")
+        _print(next(iter(made.values())))
+        return
+    refuse_target(Path(target), "-o", runs)
+    written = export_run(opened, target, format_name, overwrite=overwrite, **options)
+    if as_json:
+        told = {"format": format_name, "runs": [run.run_id for run in opened]}
+        say(json.dumps({**told, "files": list(map(str, written))}, allow_nan=False, indent=2))
+        return
+    more = "" if len(written) == 1 else f" and {len(written) - 1} more"
+    say(f"wrote {written[0]}{more}", err=True)
+
+
+def _print(content: bytes) -> None:
+    """Print a file; a terminal obeys nothing in it."""
+    if sys.stdout is not None and sys.stdout.isatty():
+        text = content.decode("utf-8").replace("\r\n", "\n")
+        say("".join(c if c.isprintable() or c in "\n\t" else " " for c in text), nl=False)
+        return
+    with reader_may_go():
+        click.echo(content, nl=False)

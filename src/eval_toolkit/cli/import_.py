@@ -1,0 +1,162 @@
+"""``eval-toolkit import``: other tools' logs as runs, held to their own samples."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from eval_toolkit.cli._cells import with_interval
+from eval_toolkit.cli._options import form_options
+from eval_toolkit.cli._show import Output
+from eval_toolkit.integrations.importing import Checked, Imported, Wanted, import_logs
+from eval_toolkit.report.pages import Page, Table
+
+__all__ = ["import_"]
+
+_MOST_ROWS = 60
+
+
+@click.command("import")
+@click.argument(
+    "paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path)
+)
+@click.option(
+    "--out",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write runs there, one for each task and model; without it nothing is written.",
+)
+@click.option("--task", metavar="NAME", help="Call the task this.")
+@click.option("--model", metavar="NAME", help="Call the model this.")
+@click.option(
+    "--rename",
+    metavar="OLD=NEW",
+    multiple=True,
+    help="Repeatable: another name for a metric, so that runs of two tools have it in common.",
+)
+@click.option("--input-field", metavar="F", help="The field of an item that is its input.")
+@click.option("--target-field", metavar="F", help="The field of an item that is its target.")
+@click.option("--group", metavar="F", help="Items with equal values of it are not independent.")
+@click.option("--by", metavar="F", multiple=True, help="Repeatable: report by this field, too.")
+@click.option("--id", "id_field", metavar="F", help="Of a table: the column that names a row.")
+@click.option(
+    "--column", "columns", metavar="F", multiple=True, help="Of a table: a column of numbers."
+)
+@click.option("--overwrite", is_flag=True, help="Replace runs that are there.")
+@form_options
+def import_(
+    paths: Sequence[Path],
+    out: Path | None,
+    task: str | None,
+    model: str | None,
+    rename: Sequence[str],
+    overwrite: bool,
+    output: Output,
+    **fields: Any,
+) -> None:
+    """Read other tools' logs: statistics with intervals, and runs to compare, gate and report.
+
+    PATH is a log or a folder of logs: Inspect (.eval, .json), lm-eval (results and samples),
+    lighteval, HELM, eval-framework, astra-rl, or a table of predictions. None of those tools is
+    needed.
+
+    \b
+    eval-toolkit import logs/ --out runs
+    eval-toolkit import preds.csv --id row --column correct
+    """  # noqa: D301
+    if overwrite and out is None:
+        raise click.UsageError("--overwrite is for --out; without it nothing is written")
+    found = import_logs(
+        paths,
+        out,
+        wanted=Wanted(
+            input_field=fields["input_field"],
+            target_field=fields["target_field"],
+            group_field=fields["group"],
+            by=tuple(fields["by"]),
+            id_field=fields["id_field"],
+            columns=tuple(fields["columns"]),
+        ),
+        task=task,
+        model=model,
+        rename=dict(map(_pair, rename)),
+        overwrite=overwrite,
+    )
+    output.emit(_page(found, out))
+
+
+def _pair(given: str) -> tuple[str, str]:
+    old, equals, new = given.partition("=")
+    if not equals or not old or not new:
+        raise click.UsageError(f"--rename is {given!r}; it must be OLD=NEW")
+    return old, new
+
+
+def _page(found: Sequence[Imported], out: Path | None) -> Page:
+    rows = [row for one in found for row in _rows(one)]
+    shown = rows[:_MOST_ROWS]
+    header = ["task", "model", "metric", "value", "n", "the log says", "check"]
+    tools = ", ".join(sorted({one.log.tool for one in found}))
+    n_samples = sum(len(one.log.samples) for one in found)
+    lead = [f"{_counted(len(found), 'log')} of {tools}, {_counted(n_samples, 'sample')}"]
+    notes = list(dict.fromkeys(_noted(found)))
+    if len(rows) > len(shown):
+        notes.append(f"{len(rows) - len(shown)} more rows; --json has all")
+    written = list(dict.fromkeys(str(one.run.path) for one in found if one.run is not None))
+    payload = {"logs": [one.to_dict() for one in found], "written": written}
+    return Page(
+        title="import",
+        payload=payload,
+        lead=lead,
+        tables=[Table(header, shown)],
+        notes=[*notes, *_next(written, found, out)],
+    )
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def _rows(one: Imported) -> Iterator[list[str]]:
+    checked: dict[str, Checked] = {}
+    for line in one.checked:
+        checked.setdefault(line.column, line)
+    for name, cell in one.cells.items():
+        found = checked.get(name)
+        n = "" if cell.n_units is None else str(cell.n_units)
+        said, verdict = ("", "") if found is None else (_stated(found), found.verdict)
+        yield [one.log.task, one.log.model, name, with_interval(cell), n, said, verdict]
+
+
+def _stated(line: Checked) -> str:
+    error = "" if line.stated_stderr is None else f" ± {line.stated_stderr:.3g}"
+    return f"{line.stated:.6g}{error}"
+
+
+def _noted(found: Sequence[Imported]) -> Iterator[str]:
+    several = len({(one.log.task, one.log.model) for one in found}) > 1
+    for one in found:
+        for note in one.notes:
+            yield f"{one.log.task}: {note}" if several else note
+
+
+def _next(written: Sequence[str], found: Sequence[Imported], out: Path | None) -> list[str]:
+    """Say what was written and what can be done with it."""
+    if out is None:
+        return ["nothing was written; --out FOLDER writes runs"]
+    whole = [str(one.run.path) for one in found if one.run is not None and one.records is not None]
+    first = shlex.quote((whole or written)[0])
+    lines = [f"wrote {_counted(len(written), 'run')} to {out}"]
+    lines += [
+        f"next: eval-toolkit report {first}",
+        f"next: eval-toolkit view {shlex.quote(str(out))}",
+    ]
+    paired = [one for one in found if one.records is not None and one.run is not None]
+    for at, one in enumerate(paired):
+        for other in paired[at + 1 :]:
+            if one.log.task == other.log.task and one.run is not None and other.run is not None:
+                pair = f"{shlex.quote(str(one.run.path))} {shlex.quote(str(other.run.path))}"
+                return [*lines, f"next: eval-toolkit compare {pair}"]
+    return lines

@@ -1,0 +1,109 @@
+"""``eval-toolkit plugins``: what installed packages offer by name, and what of it is broken."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import click
+
+from eval_toolkit.cli._exit import EvidenceSaysNo
+from eval_toolkit.cli._options import output_options
+from eval_toolkit.cli._show import Output
+from eval_toolkit.plugins import PLUGIN_KINDS, PluginInfo, installed_plugins
+from eval_toolkit.report.pages import Page, Table
+from eval_toolkit.report.words import one_line
+
+__all__ = ["found_plugins", "plugins", "plugins_table"]
+
+
+@click.command()
+@click.argument("kinds", nargs=-1, metavar="[KINDS]...", type=click.Choice(list(PLUGIN_KINDS)))
+@output_options
+def plugins(kinds: Sequence[str], output: Output) -> None:
+    """List what installed packages offer by name, from which package, and what is broken.
+
+    Packages offer objects as entry points of the groups eval_toolkit.KIND. Each is imported; one
+    that cannot be is named with the reason, stops no other, and makes the exit code 1.
+    """
+    chosen = list(dict.fromkeys(kinds)) or list(PLUGIN_KINDS)
+    ours = _ours()
+    found = found_plugins(chosen)
+    header = [
+        "kind",
+        "group of entry points",
+        "protocol",
+        "ours",
+        "offered",
+        "where a name is taken",
+    ]
+    counts = {kind: sum(info.kind == kind for info in found) for kind in chosen}
+    rows = [
+        [kind, told.group, told.protocol, str(len(ours[kind])), str(counts[kind]), told.used_by]
+        for kind, told in PLUGIN_KINDS.items()
+        if kind in chosen
+    ]
+    payload = {
+        "kinds": {
+            kind: {
+                "group": told.group,
+                "protocol": told.protocol,
+                "used_by": told.used_by,
+                "ours": sorted(ours[kind]),
+            }
+            for kind, told in PLUGIN_KINDS.items()
+            if kind in chosen
+        },
+        "plugins": [info.to_dict() for info in found],
+    }
+    unusable = [info for info in found if not info.usable]
+    notes = [f"{info.kind} {info.name}: {info.problem}" for info in unusable]
+    lead = [f"offered by installed packages: {len(found)}, of which {len(unusable)} cannot be used"]
+    tables = [*([plugins_table(found)] if found else []), Table(header, rows)]
+    output.emit(Page("Plugins", payload, lead, tables, [one_line(note) for note in notes]))
+    if any(info.state == "broken" for info in found):
+        raise EvidenceSaysNo
+
+
+def found_plugins(kinds: Sequence[str] = tuple(PLUGIN_KINDS)) -> list[PluginInfo]:
+    """Return what installed packages offer, beside the names that are ours."""
+    return installed_plugins(_ours(), kinds=kinds)
+
+
+def plugins_table(found: Sequence[PluginInfo]) -> Table:
+    """Return a line per name."""
+    rows = [
+        [
+            info.kind,
+            info.name,
+            f"{info.distribution} {info.version}".strip() or "unknown",
+            info.place,
+            info.state,
+        ]
+        for info in found
+    ]
+    plain: Any = [[one_line(cell) for cell in row] for row in rows]
+    return Table(["kind", "plugin", "package", "object", "state"], plain)
+
+
+def _ours() -> dict[str, Collection[str]]:
+    """Return the names that come with this package, by kind."""
+    from eval_toolkit.graders import loading as graders
+    from eval_toolkit.harness import loading as rows
+    from eval_toolkit.leakage import loading as checks
+    from eval_toolkit.loaders import loading as loaders
+    from eval_toolkit.models import loading as models
+    from eval_toolkit.rollouts.attacks import loading as attacks
+    from eval_toolkit.rollouts.scorers import loading as text_scorers
+    from eval_toolkit.tasks import loading as tasks
+
+    return {
+        "attacks": attacks._OURS,
+        "checks": checks.OURS,
+        "graders": graders._OURS,
+        "loaders": loaders.OURS,
+        "models": models._OURS,
+        "scorers": (),
+        "selectors": rows.SELECTORS,
+        "splitters": rows.SPLITTERS,
+        "tasks": tasks._declared(),
+        "text_scorers": text_scorers._OURS,
+    }

@@ -1,0 +1,171 @@
+"""Names to scorers of rows, to splitters and to selectors, for the command line."""
+
+from eval_toolkit.plugins import available_plugins, make_plugin
+from eval_toolkit.protocols import Scorer, Splitter, ThresholdSelector
+
+__all__ = [
+    "available_scorers",
+    "available_selectors",
+    "available_splitters",
+    "load_scorer",
+    "load_selector",
+    "load_splitter",
+]
+
+_SPLITS = "eval_toolkit.splits"
+_SELECTORS = "eval_toolkit.thresholds.selectors"
+SPLITTERS = {
+    "group_kfold": f"{_SPLITS}.grouped:GroupKFoldSplitter",
+    "holdout": f"{_SPLITS}.rows:HoldoutSplitter",
+    "purged_kfold": f"{_SPLITS}.temporal:PurgedKFoldSplitter",
+    "source_disjoint_kfold": f"{_SPLITS}.grouped:SourceDisjointKFoldSplitter",
+    "stratified_group_kfold": f"{_SPLITS}.grouped:StratifiedGroupKFoldSplitter",
+    "stratified_kfold": f"{_SPLITS}.rows:StratifiedKFoldSplitter",
+    "time_series": f"{_SPLITS}.temporal:TimeSeriesSplitter",
+}
+SELECTORS = {
+    "ci_safe": "eval_toolkit.thresholds.ci_safe:CISafeThresholdSelector",
+    "max_f1": f"{_SELECTORS}:MaxF1Selector",
+    "target_fpr": f"{_SELECTORS}:TargetFPRSelector",
+    "target_precision": f"{_SELECTORS}:TargetPrecisionSelector",
+    "target_recall": f"{_SELECTORS}:TargetRecallSelector",
+    "youden_j": f"{_SELECTORS}:YoudenJSelector",
+}
+
+
+def available_scorers() -> dict[str, str]:
+    """Return the names of scorers of rows and where each is.
+
+    Returns
+    -------
+    dict of str to str
+        What installed packages offer as ``eval_toolkit.scorers``; we have none ourselves. Those of
+        rollouts are another kind: `rollouts.scorers.available_scorers`.
+
+    Examples
+    --------
+    >>> isinstance(available_scorers(), dict)
+    True
+    """
+    return available_plugins("scorers", {})
+
+
+def load_scorer(spec: str) -> Scorer:
+    """Return the scorer of rows that a name stands for.
+
+    Parameters
+    ----------
+    spec : str
+        A name of `available_scorers` or ``package.module:object``: a scorer, a class or a function
+        that makes one. Behind it may stand its options as a TOML table: ``length{longest=80}``.
+
+    Returns
+    -------
+    Scorer
+        Made.
+
+    Raises
+    ------
+    PluginError
+        If there is no scorer of that name, or it has no ``predict_proba``.
+    InvalidInputError
+        If an option is unknown or missing.
+
+    Examples
+    --------
+    >>> load_scorer("sklearn.linear_model:LogisticRegression{C=0.5}")
+    LogisticRegression(C=0.5)
+    """
+    made: Scorer = make_plugin("scorers", spec, {}, protocol=Scorer)
+    return made
+
+
+def available_splitters() -> dict[str, str]:
+    """Return the names of splitters and where each is.
+
+    Returns
+    -------
+    dict of str to str
+        Ours, and those that installed packages offer as ``eval_toolkit.splitters``.
+
+    Examples
+    --------
+    >>> available_splitters()["holdout"]
+    'eval_toolkit.splits.rows:HoldoutSplitter'
+    """
+    return available_plugins("splitters", SPLITTERS)
+
+
+def load_splitter(spec: str) -> Splitter:
+    """Return the splitter that a name stands for.
+
+    Parameters
+    ----------
+    spec : str
+        A name of `available_splitters` or ``package.module:object``, and its options:
+        ``stratified_kfold{k=3}``.
+
+    Returns
+    -------
+    Splitter
+        Made.
+
+    Raises
+    ------
+    PluginError
+        If there is no splitter of that name, or it is none.
+    InvalidInputError
+        If an option is unknown, missing or out of range.
+
+    Examples
+    --------
+    >>> load_splitter("stratified_kfold{k=3}").k
+    3
+    """
+    made: Splitter = make_plugin("splitters", spec, SPLITTERS, protocol=Splitter)
+    return made
+
+
+def available_selectors() -> dict[str, str]:
+    """Return the names of threshold selectors and where each is.
+
+    Returns
+    -------
+    dict of str to str
+        Ours, and those that installed packages offer as ``eval_toolkit.selectors``.
+
+    Examples
+    --------
+    >>> available_selectors()["max_f1"]
+    'eval_toolkit.thresholds.selectors:MaxF1Selector'
+    """
+    return available_plugins("selectors", SELECTORS)
+
+
+def load_selector(spec: str) -> ThresholdSelector:
+    """Return the threshold selector that a name stands for.
+
+    Parameters
+    ----------
+    spec : str
+        A name of `available_selectors` or ``package.module:object``, and its options.
+
+    Returns
+    -------
+    ThresholdSelector
+        Made.
+
+    Raises
+    ------
+    PluginError
+        If there is no selector of that name, or it is none.
+    InvalidInputError
+        If an option is unknown, missing or out of range.
+
+    Examples
+    --------
+    >>> load_selector("max_f1").criterion
+    'max_f1'
+    """
+    made: ThresholdSelector = make_plugin("selectors", spec, SELECTORS, protocol=ThresholdSelector)
+    return made

@@ -1,0 +1,315 @@
+"""What a test says about a run: the bound of an interval decides, and a failure shows the table.
+
+Nothing is imported before an assertion is made: the pytest plugin loads this at every start.
+"""
+
+import difflib
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["assert_metric", "assert_no_leakage", "assert_not_worse"]
+
+_SHOWN = 20
+
+
+def assert_metric(
+    run: Any,
+    metric: str,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    slice: str | None = None,  # noqa: A002
+    scorer: str | None = None,
+    on: Literal["interval", "value"] = "interval",
+) -> None:
+    """Fail unless a metric is at least, or at most, so much: its interval's bound decides.
+
+    Parameters
+    ----------
+    run : Run, path, Scorecard, RunResult, TaskRun, RolloutRun or mapping
+        What was measured.
+    metric : str
+        Name of the cell, such as "pr_auc".
+    at_least, at_most : float, optional
+        The lower end of the interval must not be below ``at_least``, its upper end not above
+        ``at_most``. One of them, or both.
+    slice, scorer : str, optional
+        Which cell, where the metric has several. A scorecard's own cells need neither.
+    on : {"interval", "value"}, default "interval"
+        "value" compares the point estimate, for cells that have no interval.
+
+    Raises
+    ------
+    AssertionError
+        If the bound is not kept, or the cell was skipped or failed: the message has the reason and
+        the table.
+    InvalidInputError
+        If there is no bound, or several cells have that name.
+    MissingColumnError
+        (a KeyError) If no cell has that name.
+
+    Examples
+    --------
+    >>> from eval_toolkit import Records, summarise
+    >>> from eval_toolkit.metric_specs import mean_of
+    >>> records = Records.from_columns({"accuracy": [1] * 90 + [0] * 10})
+    >>> card = summarise(records, [mean_of("accuracy")])
+    >>> assert_metric(card, "accuracy", at_least=0.8)
+    >>> assert_metric(card, "accuracy", at_least=0.85)
+    Traceback (most recent call last):
+        ...
+    AssertionError: accuracy: the lower bound 0.826 is below 0.85; the value 0.900 is not
+    ...
+    """
+    __tracebackhide__ = True
+    from eval_toolkit import _validate
+    from eval_toolkit.errors import InvalidInputError
+    from eval_toolkit.integrations.measured import measured_rows
+
+    _validate.choice(on, "on", ("interval", "value"))
+    if at_least is None and at_most is None:
+        raise InvalidInputError("give `at_least` or `at_most`: an assertion needs a bound")
+    for name, bound in (("at_least", at_least), ("at_most", at_most)):
+        if bound is not None:
+            _validate.number(bound, name)
+    rows = measured_rows(run)
+    cell = _the_cell(rows, metric, slice, scorer)
+    faults = _faults(cell, at_least, at_most, on)
+    if faults:
+        raise AssertionError(
+            "\n".join([f"{_place(cell)}: {'; '.join(faults)}", *_table(rows, cell)])
+        )
+
+
+def _the_cell(
+    rows: "Sequence[Mapping[str, Any]]", metric: str, slice_name: str | None, scorer: str | None
+) -> "Mapping[str, Any]":
+    """Return the one cell that is meant, or raise what is missing or ambiguous."""
+    __tracebackhide__ = True
+    from eval_toolkit.errors import InvalidInputError, MissingColumnError
+
+    for key, wanted in (("slice", slice_name), ("scorer", scorer)):
+        have = list(dict.fromkeys(row[key] for row in rows))
+        if wanted is not None and wanted not in have:
+            known = ", ".join(map(repr, filter(None, have))) or "none"
+            raise MissingColumnError(f"there is no {key} {wanted!r}; there is {known}")
+    here = [
+        row
+        for row in rows
+        if slice_name in (None, row["slice"]) and scorer in (None, row["scorer"])
+    ]
+    found = [row for row in here if row["metric"] == metric]
+    if slice_name is None and len(found) > 1:  # of a scorecard: what is over all
+        found = [row for row in found if not row["slice"]] or found
+    if not found:
+        absent = [row for row in here if row["metric"] == ""]
+        if absent:  # the scorer has no cells, and says why
+            return {**absent[0], "metric": metric}
+        names = list(dict.fromkeys(str(row["metric"]) for row in here))
+        near = difflib.get_close_matches(metric, names, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(names) or 'nothing'}"
+        raise MissingColumnError(f"there is no metric {metric!r}; {hint}")
+    if len(found) > 1:
+        keys = [key for key in ("slice", "scorer") if len({row[key] for row in found}) > 1]
+        told = "; ".join(
+            f"{key}= one of {', '.join(dict.fromkeys(repr(row[key]) for row in found))}"
+            for key in keys
+        )
+        raise InvalidInputError(f"there are {len(found)} cells of {metric!r}; name {told}")
+    return found[0]
+
+
+def _faults(
+    cell: "Mapping[str, Any]", at_least: float | None, at_most: float | None, on: str
+) -> list[str]:
+    from eval_toolkit._words import number
+
+    value = cell["value"]
+    if cell["status"] != "ok" or value is None:
+        return [f"{cell['status']}: {cell['reason'] or 'no reason given'}"]
+    ends = (value, value) if on == "value" else (cell["ci_low"], cell["ci_high"])
+    if None in ends:
+        why = f" ({cell['reason']})" if cell["reason"] else ""
+        return [f"the value {number(value)} has no interval{why}; on='value' compares the value"]
+    faults = []
+    for end, word, bound, sign in (
+        (ends[0], "lower", at_least, 1.0),
+        (ends[1], "upper", at_most, -1.0),
+    ):
+        if bound is None or sign * end >= sign * bound:
+            continue
+        side = "below" if sign > 0 else "above"
+        if on == "value":
+            faults.append(f"the value {number(value)} is {side} {bound:g}")
+            continue
+        too = "is not" if sign * value >= sign * bound else "is, too"
+        faults.append(
+            f"the {word} bound {number(end)} is {side} {bound:g}; the value {number(value)} {too}"
+        )
+    return faults
+
+
+def _place(cell: "Mapping[str, Any]") -> str:
+    place = str(cell["metric"])
+    place += f" of {cell['scorer']!r}" if cell["scorer"] else ""
+    return place + (f" on {cell['slice']!r}" if cell["slice"] else "")
+
+
+def _table(rows: "Sequence[Mapping[str, Any]]", cell: "Mapping[str, Any]") -> list[str]:
+    """Return the cells of the same scorer and slice, the one in question first."""
+    from eval_toolkit._display import text_table
+    from eval_toolkit.runs.cells import cell_grid
+
+    place = (cell["slice"], cell["scorer"])
+    others = [
+        row
+        for row in rows
+        if (row["slice"], row["scorer"]) == place and row["metric"] not in ("", cell["metric"])
+    ]
+    shown = [cell, *others][:_SHOWN]
+    lines = text_table(*cell_grid(shown))
+    more = len(others) + 1 - len(shown)
+    return [lines, *([f"… {more} more"] if more else [])]
+
+
+def assert_not_worse(
+    run: Any,
+    baseline: Any,
+    metric: str,
+    *,
+    max_drop: float,
+    slice: str | None = None,  # noqa: A002
+    scorer: str | None = None,
+    baseline_scorer: str | None = None,
+    higher_is_better: bool | None = None,
+    allow_missing: bool = False,
+) -> None:
+    """Fail unless a run loses less than so much against a baseline, unit by unit.
+
+    The same decision as a claim of ``non_inferior_by``: the whole interval of the paired difference
+    must lie on the good side of the margin.
+
+    Parameters
+    ----------
+    run, baseline : Run, path, TaskRun or RolloutRun
+        Both stored, with records.
+    metric : str
+        Name of the cell.
+    max_drop : float
+        The loss that is acceptable, in units of the metric; 0 asks for a gain.
+    slice, scorer : str, optional
+        Which cell of the run, where the metric has several.
+    baseline_scorer : str, optional
+        The scorer in the baseline, where it has another name there.
+    higher_is_better : bool, optional
+        For metrics whose direction is not known.
+    allow_missing : bool, default False
+        Compare although units of the baseline have no value in the run.
+
+    Raises
+    ------
+    AssertionError
+        If the loss may be larger, or the runs cannot be compared there; the message says why.
+    InvalidInputError
+        If an argument is unusable, several cells have that name, or versions differ.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit import Records, summarise, write_run
+    >>> from eval_toolkit.metric_specs import mean_of
+    >>> records = Records.from_columns({"correct": [1, 1, 1, 0] * 20})
+    >>> block = summarise(records, [mean_of("correct")]).to_dict()
+    >>> by = {"test": {"n": 80, "by_scorer": {"guard": block}}}
+    >>> results = {"schema_version": "v1", "run_id": "r", "config": {}, "by_slice": by}
+    >>> run = write_run(tempfile.mkdtemp() + "/r", results=results, manifest={"run_id": "r"},
+    ...     records={("test", "guard"): records})
+    >>> assert_not_worse(run, run, "correct", max_drop=0.05, higher_is_better=True)
+    """
+    __tracebackhide__ = True
+    from eval_toolkit import _validate
+    from eval_toolkit.claims import Claim, evaluate_gate
+    from eval_toolkit.graders.stored import stored_metrics
+    from eval_toolkit.integrations.measured import measured_rows, stored_run
+
+    candidate, against = stored_run(run), stored_run(baseline, "baseline")
+    rows = measured_rows(candidate)
+    cell = _the_cell(rows, metric, slice, scorer)
+    claim = Claim(
+        name=metric,
+        slice=cell["slice"],
+        scorer=cell["scorer"],
+        metric=metric,
+        non_inferior_by=_validate.number(max_drop, "max_drop", low=0.0),
+        baseline_scorer=baseline_scorer,
+        higher_is_better=higher_is_better,
+        allow_missing=allow_missing,
+    )
+    specs = stored_metrics([against, candidate])
+    (found,) = evaluate_gate(candidate, [claim], against, specs=specs).claims
+    if not found.passed:
+        raise AssertionError("\n".join([found.message, *_table(rows, cell)]))
+
+
+def assert_no_leakage(run: Any, *, strict: bool = False) -> None:
+    """Fail if leakage was found, or if nobody looked for it.
+
+    Parameters
+    ----------
+    run : LeakageReport, Run, path, RunResult or mapping
+        What `run_leakage_checks` returned, or a run that was evaluated with checks.
+    strict : bool, default False
+        Fail for warnings, too.
+
+    Raises
+    ------
+    AssertionError
+        With a line per finding.
+
+    Examples
+    --------
+    >>> from eval_toolkit import RunResult
+    >>> assert_no_leakage(RunResult("r", None, {}))
+    Traceback (most recent call last):
+        ...
+    AssertionError: there is no leakage report: no check was run, or none recorded
+    """
+    __tracebackhide__ = True
+    from eval_toolkit._display import text_table
+    from eval_toolkit.claims.run_gates import leakage_reports
+
+    results, manifest = _payloads(run)
+    reports = list(leakage_reports(results, manifest))
+    if not reports:
+        raise AssertionError("there is no leakage report: no check was run, or none recorded")
+    levels = ("error", "warning") if strict else ("error",)
+    findings = [found for report in reports for found in report["findings"]]
+    bad = [f for f in findings if f.get("severity") in levels and f.get("n_affected", 0)]
+    if bad:
+        keys = ("code", "check_name", "severity", "n_affected", "message")
+        lines = [[str(found.get(key, "")) for key in keys] for found in bad[:_SHOWN]]
+        table = text_table(["code", "check", "severity", "affected", "found"], lines)
+        raise AssertionError(f"leakage: {len(bad)} findings\n{table}")
+
+
+def _payloads(run: Any) -> "tuple[Mapping[str, Any], Mapping[str, Any]]":
+    from eval_toolkit.errors import InvalidTypeError
+    from eval_toolkit.leakage import LeakageReport
+
+    if isinstance(run, LeakageReport):
+        return {"leakage_report": run.to_dict()}, {}
+    if hasattr(run, "by_slice"):  # a RunResult: the report lies beside its payload
+        return {**run.to_dict(), "leakage_report": run.leakage_report}, {}
+    if isinstance(run, dict):
+        return run, {}
+    try:
+        from eval_toolkit.integrations.measured import stored_run
+
+        stored = stored_run(run)
+    except InvalidTypeError as error:
+        raise InvalidTypeError(
+            f"`run` is a {type(run).__name__}; it must be a LeakageReport, a run or the path of one"
+        ) from error
+    return stored.results, stored.manifest

@@ -1,0 +1,7 @@
+"""Where resamples are drawn: threads, processes, Ray or Dask, by name; the same bits on each."""
+
+from eval_toolkit.integrations.executors.on_dask import DaskExecutor
+from eval_toolkit.integrations.executors.on_ray import RayExecutor
+from eval_toolkit.integrations.executors.opening import BACKENDS, open_executor
+
+__all__ = ["BACKENDS", "DaskExecutor", "RayExecutor", "open_executor"]

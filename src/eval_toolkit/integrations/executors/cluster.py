@@ -1,0 +1,67 @@
+"""What the executors on Ray and on Dask share."""
+
+import contextlib
+import os
+import threading
+from concurrent.futures import Executor
+from typing import Any
+
+__all__ = ["Cluster", "first_line", "n_cores"]
+
+
+def n_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # what a container may use, not what the machine has
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error says."""
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
+
+
+class Cluster(Executor):
+    """What Ray and Dask share: started with the first task, closed once."""
+
+    def __init__(self, workers: int | None = None, *, address: str | None = None) -> None:
+        self._workers = n_cores() if workers is None else workers
+        self._address = address
+        self._lock = threading.RLock()
+        self._ends = contextlib.ExitStack()
+        self._tasks: Any = None
+        """What takes tasks, once it was started."""
+        self._closed = False
+
+    def _started(self) -> Any:
+        with self._lock:
+            if self._closed:
+                raise RuntimeError("the executor was shut down; open another one")
+            if self._tasks is None:
+                self._tasks = self._start()
+            return self._tasks
+
+    def _start(self) -> Any:
+        """Start or join the cluster and return what takes tasks; ``_ends`` undoes it."""
+        raise NotImplementedError
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Close what this executor started; a cluster that ran before runs on.
+
+        Parameters
+        ----------
+        wait : bool, default True
+            Until the tasks are done.
+        cancel_futures : bool, default False
+            Cancel them instead.
+        """
+        with self._lock:
+            self._closed = True
+            if self._tasks is not None:
+                self._finish(wait=wait and not cancel_futures)
+                self._tasks = None
+            self._ends.close()
+
+    def _finish(self, *, wait: bool) -> None:
+        """Wait for the tasks, or cancel them."""
+        raise NotImplementedError

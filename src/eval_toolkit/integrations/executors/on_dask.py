@@ -1,0 +1,127 @@
+"""The executor of a Dask client."""
+
+import contextlib
+import logging
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, Future
+from typing import Any, TypeVar
+
+from eval_toolkit._optional import require
+from eval_toolkit.integrations.executors.cluster import Cluster, first_line
+
+__all__ = ["DaskExecutor"]
+
+_T = TypeVar("_T")
+
+
+class DaskExecutor(Cluster):
+    """The executor of a Dask client; of a client that you have, pass ``client.get_executor()``.
+
+    Parameters
+    ----------
+    workers : int, optional
+        Processes of a cluster that is started here; one per core by default.
+    address : str, optional
+        Of a scheduler that runs.
+
+    Raises
+    ------
+    MissingExtraError
+        If `distributed` is not installed.
+    """
+
+    def __init__(self, workers: int | None = None, *, address: str | None = None) -> None:
+        super().__init__(workers, address=address)
+        self._distributed = require("distributed", feature="the Dask executor", extra="dask")
+
+    def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
+        """Have ``fn`` called by a worker.
+
+        Parameters
+        ----------
+        fn, *args, **kwargs
+            Sent by cloudpickle, in memory.
+
+        Returns
+        -------
+        Future
+            Raises what ``fn`` raised.
+
+        Raises
+        ------
+        RuntimeError
+            If the executor was shut down.
+        """
+        future: Future[_T] = self._started()[1].submit(_called, fn, args, kwargs)
+        return future
+
+    def map(
+        self,
+        fn: Callable[..., _T],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+    ) -> Iterator[_T]:
+        """Apply ``fn`` to every item, in order; it and its arrays are sent once.
+
+        Parameters
+        ----------
+        fn, *iterables, timeout, chunksize
+            As in `concurrent.futures.Executor.map`.
+
+        Returns
+        -------
+        iterator
+            What ``fn`` returned.
+
+        Raises
+        ------
+        BrokenExecutor
+            If a worker died.
+        """
+        client, executor = self._started()
+        items = list(zip(*iterables, strict=False))  # as `map` does: the shortest decides
+        # on every worker: what one has alone is lost with it
+        held = [client.scatter(fn, hash=False, broadcast=True)] * len(items)
+        return self._until_killed(executor.map(_called, held, items, timeout=timeout))
+
+    def _until_killed(self, results: Iterator[_T]) -> Iterator[_T]:
+        try:
+            yield from results
+        except self._distributed.KilledWorker as error:
+            raise BrokenExecutor(first_line(error)) from error
+        except self._distributed.CancelledError as error:
+            raise BrokenExecutor(f"no worker is left with the data: {first_line(error)}") from error
+
+    def _start(self) -> Any:
+        import dask
+
+        address = self._address or dask.config.get("scheduler-address", None)
+        if address is None:
+            address = self._ends.enter_context(self._local_cluster(dask))
+        client = self._ends.enter_context(self._distributed.Client(address, set_as_default=False))
+        return client, client.get_executor(pure=False)
+
+    def _finish(self, *, wait: bool) -> None:
+        self._tasks[1].shutdown(wait=wait)
+
+    @contextlib.contextmanager
+    def _local_cluster(self, dask: Any) -> Iterator[Any]:
+        with (
+            tempfile.TemporaryDirectory(prefix="eval-toolkit-") as scratch,
+            dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+            self._distributed.LocalCluster(
+                n_workers=self._workers,
+                threads_per_worker=1,
+                dashboard_address="127.0.0.1:0",  # any port: the usual one may be taken
+                local_directory=scratch,
+                silence_logs=logging.CRITICAL,
+            ) as cluster,
+        ):
+            yield cluster
+
+
+def _called(fn: Callable[..., _T], args: Any, kwargs: Any = None) -> _T:
+    """Call a function that was sent apart from its arguments."""
+    return fn(*args, **(kwargs or {}))

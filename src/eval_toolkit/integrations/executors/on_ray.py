@@ -1,0 +1,178 @@
+"""Ray tasks behind the interface of `concurrent.futures`."""
+
+import contextlib
+import functools
+import logging
+import os
+import secrets
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from concurrent import futures
+from concurrent.futures import BrokenExecutor, Future
+from typing import Any, TypeVar
+
+from eval_toolkit._optional import require
+from eval_toolkit.integrations.executors.cluster import Cluster, first_line
+
+__all__ = ["RayExecutor"]
+
+_STORE = 256 << 20  # bytes of shared memory for a Ray of our own; the rows of a task are far fewer
+_T = TypeVar("_T")
+
+
+class RayExecutor(Cluster):
+    """Ray tasks behind the interface of `concurrent.futures.Executor`.
+
+    Parameters
+    ----------
+    workers : int, optional
+        Tasks at once of a Ray that is started here; one per core by default.
+    address : str, optional
+        Of a Ray that runs. A Ray that this process is connected to already is used as it is.
+
+    Raises
+    ------
+    MissingExtraError
+        If Ray is not installed.
+
+    Notes
+    -----
+    A task whose worker dies is tried once more: resamples depend on their number alone, so it
+    makes the same bits. A Ray of our own has no dashboard and sends no usage statistics.
+    """
+
+    def __init__(self, workers: int | None = None, *, address: str | None = None) -> None:
+        super().__init__(workers, address=address)
+        self._ray = require("ray", feature="the Ray executor", extra="ray")
+        self._waiting: set[Future[Any]] = set()
+
+    def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
+        """Have ``fn`` called by a worker.
+
+        Parameters
+        ----------
+        fn, *args, **kwargs
+            Sent by cloudpickle, in memory.
+
+        Returns
+        -------
+        Future
+            Raises what ``fn`` raised, and `BrokenExecutor` if the worker died.
+
+        Raises
+        ------
+        RuntimeError
+            If the executor was shut down.
+        """
+        ref = self._started().remote(fn, args, kwargs)
+        future = _RayFuture(functools.partial(self._ray.cancel, ref))
+        self._waiting.add(future)
+        future.add_done_callback(self._waiting.discard)
+        ref.future().add_done_callback(functools.partial(_settle, future))
+        return future
+
+    def map(
+        self,
+        fn: Callable[..., _T],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+    ) -> Iterator[_T]:
+        """Apply ``fn`` to every item, in order; it and its arrays are sent once.
+
+        Parameters
+        ----------
+        fn, *iterables, timeout, chunksize
+            As in `concurrent.futures.Executor.map`.
+
+        Returns
+        -------
+        iterator
+            What ``fn`` returned.
+        """
+        self._started()
+        return super().map(self._ray.put(fn), *iterables, timeout=timeout)
+
+    def _start(self) -> Any:
+        if not self._ray.is_initialized():
+            self._init()
+            self._ends.callback(self._ray.shutdown)
+        return self._ray.remote(max_retries=1)(_outcome)
+
+    def _init(self) -> None:
+        quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+        address = self._address or os.environ.get("RAY_ADDRESS")
+        if address:
+            self._ray.init(address=address, **quiet)
+            return
+        alone = {"RAY_USAGE_STATS_ENABLED": "0"}
+        if not any(name.startswith("RAY_AUTH_") for name in os.environ):
+            alone["RAY_AUTH_TOKEN"] = secrets.token_hex(
+                32
+            )  # else Ray writes one to the home folder
+        self._ends.enter_context(_environment(alone))
+        # Logs and what does not fit into memory go with the executor; sockets want a short path.
+        short = "/tmp" if os.name == "posix" else None  # noqa: S108 - a fresh folder in it
+        folder = tempfile.TemporaryDirectory(prefix="ray-", dir=short, ignore_cleanup_errors=True)
+        self._ray.init(
+            _temp_dir=self._ends.enter_context(folder),
+            num_cpus=self._workers,
+            include_dashboard=False,
+            object_store_memory=_STORE,
+            **quiet,
+        )
+
+    def _finish(self, *, wait: bool) -> None:
+        if not wait:
+            for future in list(self._waiting):
+                future.cancel()
+        futures.wait(list(self._waiting))
+
+
+@contextlib.contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    """Set what is not set, for as long as it is needed."""
+    ours = {name: value for name, value in values.items() if name not in os.environ}
+    os.environ.update(ours)
+    try:
+        yield
+    finally:
+        for name in ours:
+            os.environ.pop(name, None)
+
+
+class _RayFuture(Future[Any]):
+    """A future whose cancellation reaches the task, also when it runs."""
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        super().__init__()
+        self._stop = stop
+
+    def cancel(self) -> bool:
+        if self.done() or not super().cancel():
+            return self.cancelled()
+        self.set_running_or_notify_cancel()
+        self._stop()
+        return True
+
+
+def _outcome(fn: Callable[..., Any], args: Any, kwargs: Any) -> tuple[bool, Any]:
+    """Return what a call returned or raised: Ray would dress the error up in a traceback."""
+    try:
+        return True, fn(*args, **kwargs)
+    except Exception as error:
+        return False, error
+
+
+def _settle(future: Future[Any], done: Future[Any]) -> None:
+    if future.cancelled() or not future.set_running_or_notify_cancel():
+        return
+    try:
+        returned, value = done.result()
+    except BaseException as error:  # Ray's own: the worker or its machine is gone
+        future.set_exception(BrokenExecutor(first_line(error)))
+        return
+    if returned:
+        future.set_result(value)
+    else:
+        future.set_exception(value)

@@ -1,0 +1,299 @@
+"""What a run stores about single units, put together for the formats of other tools."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit.analysis.subjects import unit_metric
+from eval_toolkit.analysis.units import UnitValues
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.judges.asking import apart
+from eval_toolkit.metric_specs import ColumnSpec, mean_of
+from eval_toolkit.report.answering import kind_of
+from eval_toolkit.report.cells import Block, Cell
+from eval_toolkit.requests import GenerateRequest
+from eval_toolkit.responses import RawLoglikelihood
+from eval_toolkit.runner import Outcome
+from eval_toolkit.runner.stored import RESPONSES
+from eval_toolkit.runs import Run
+from eval_toolkit.scorecards import Records
+from eval_toolkit.tasks.joining import joined
+from eval_toolkit.tasks.references import Reference, references_of
+from eval_toolkit.tasks.storing import outcomes_of
+
+__all__ = ["Answer", "Answers", "UnitMetric", "answers_of"]
+
+_SAME = 1e-12
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class UnitMetric:
+    """A cell that is made of one value per unit."""
+
+    cell: Cell
+    spec: ColumnSpec
+    values: FloatArray
+    measured: BoolArray
+    """Which units have a value."""
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether the cell is the plain mean of its units: failures may count, curves are none."""
+        if not self.cell.has_value or not self.measured.any():
+            return False
+        mean, value = float(self.values[self.measured].mean()), float(self.cell.value or 0.0)
+        return abs(mean - value) <= _SAME * max(1.0, abs(value))
+
+    @property
+    def stderr(self) -> float | None:
+        """The sample standard deviation over the root of n, as if units were independent."""
+        n = int(self.measured.sum())
+        if n < 2:
+            return None
+        return float(self.values[self.measured].std(ddof=1) / np.sqrt(n))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """One attempt at a unit: what was sent and what came of it."""
+
+    attempt: int
+    outcome: Outcome | None
+
+    @property
+    def text(self) -> str | None:
+        """What the model wrote; None where it wrote nothing or scored choices."""
+        text = getattr(self._response, "text", None)
+        return text if isinstance(text, str) and not self.choices else None
+
+    @property
+    def error(self) -> str:
+        """Why there is no answer; empty where there is one."""
+        if self.outcome is None:
+            return ""
+        error = self.outcome.error or getattr(self.outcome.response, "error", None)
+        return "" if error is None else f"{error.kind}: {error.message}"
+
+    @property
+    def _response(self) -> Any:
+        return None if self.outcome is None else self.outcome.response
+
+    @property
+    def choices(self) -> list[tuple[str, float, bool | None]]:
+        """The choices that were scored: text, log-likelihood, and whether it was the greedy one."""
+        response = self._response
+        if not isinstance(response, RawLoglikelihood):
+            return []
+        request = None if self.outcome is None else self.outcome.job.request
+        texts = list(response.choices) or list(getattr(request, "continuations", ()))
+        numbers = list(response.loglikelihoods)
+        greedy = list(response.is_greedy or [None] * len(numbers))
+        return [
+            (texts[at] if at < len(texts) else "", numbers[at], greedy[at])
+            for at in range(len(numbers))
+        ]
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The prompt as messages; a plain text is one of the user."""
+        prompt = self.prompt
+        if prompt is None or isinstance(prompt, str):
+            return [] if prompt is None else [{"role": "user", "content": prompt}]
+        return [{"role": str(turn.role.value), "content": turn.content} for turn in prompt]
+
+    @property
+    def prompt(self) -> Any:
+        """A text, or messages; None where none is stored."""
+        return None if self.outcome is None else self.outcome.job.request.prompt
+
+    @property
+    def prompt_text(self) -> str:
+        """The prompt as one text: as the model was shown it, where that is stored."""
+        shown = getattr(self._response, "prompt", "")
+        if isinstance(shown, str) and shown:
+            return shown
+        return "\n\n".join(message["content"] for message in self.messages)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How an answer was asked for, what was left open being left out."""
+        request = None if self.outcome is None else self.outcome.job.request
+        if not isinstance(request, GenerateRequest):
+            return {}
+        told = request.to_dict()
+        names = ("max_tokens", "temperature", "top_p", "stop", "seed")
+        return {name: told[name] for name in names if told.get(name) not in (None, [])}
+
+    @property
+    def tokens(self) -> tuple[int | None, int | None]:
+        """Tokens of prompt and answer; None where nobody counted."""
+        usage = getattr(self._response, "usage", None)
+        counts = [
+            getattr(self._response, "prompt_tokens", None) or getattr(usage, "prompt_tokens", None),
+            getattr(self._response, "completion_tokens", None)
+            or getattr(usage, "completion_tokens", None),
+        ]
+        return counts[0] or None, counts[1] or None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answers:
+    """The units of one scorer on one slice of a run."""
+
+    run: Run
+    block: Block
+    records: Records
+    units: UnitValues = field(repr=False)
+
+    @classmethod
+    def of(cls, run: Run, block: Block) -> "Answers":
+        """Return what is stored about the units of a block.
+
+        Raises
+        ------
+        ArtifactError
+            If the run has no records of it.
+        """
+        if (block.slice, block.scorer) not in run.subjects:
+            raise ArtifactError(
+                f"{run.path}: the run holds no records of {block.scorer!r} on {block.slice!r}, so "
+                "there are no samples to export"
+            )
+        records = run.records(block.slice, block.scorer)
+        return cls(run=run, block=block, records=records, units=UnitValues.of(records))
+
+    @property
+    def unit_ids(self) -> list[str]:
+        """The units, sorted."""
+        return [str(unit) for unit in self.units.ids.tolist()]
+
+    @cached_property
+    def metrics(self) -> list[UnitMetric]:
+        """The cells that are made of one value per unit, in the order of the results."""
+        stored = self.run.results.get("by_slice", {}).get(self.block.slice, {})
+        cells: Mapping[str, Any] = stored.get("by_scorer", {}).get(self.block.scorer, {})
+        found = []
+        for name, cell in self.block.cells.items():
+            spec = unit_metric(name, self.records, cells) or self._own_score(name)
+            if spec is not None:
+                values, measured = self.units.values(spec.column, spec)
+                found.append(UnitMetric(cell=cell, spec=spec, values=values, measured=measured))
+        return found
+
+    def _own_score(self, name: str) -> ColumnSpec | None:
+        """Return the mean of scores that no label stands beside; with labels they are no grade."""
+        columns = self.records.columns
+        return mean_of(name) if name == "score" in columns and "label" not in columns else None
+
+    @property
+    def plain_metrics(self) -> list[UnitMetric]:
+        """Those of them that are a column of the records and need no second attempt."""
+        return [one for one in self.metrics if one.spec.k is None and one.spec.answer is None]
+
+    def why(self, column: str, at: int) -> tuple[str, str]:
+        """Return status and reason of a unit without a value: an error weighs most."""
+        start = int(self.units.starts[at])
+        starts = self.units.starts
+        stop = int(starts[at + 1]) if at + 1 < len(starts) else len(self.records)
+        states = self.records.status[column][start:stop]
+        reasons = self.records.reason.get(column)
+        for status in ("error", "skipped"):
+            for place in np.flatnonzero(states == status).tolist():
+                return status, "" if reasons is None else str(reasons[start + place])
+        return "skipped", "too few attempts"
+
+    @cached_property
+    def _outcomes(self) -> dict[tuple[str, int], Outcome]:
+        if RESPONSES not in self.run.manifest["artifacts"] or kind_of(self.run) == "rollout":
+            return {}
+        answers, _ = apart(outcomes_of(self.run))
+        return joined(answers)
+
+    @cached_property
+    def references(self) -> dict[str, Reference]:
+        """What was right about units, where the run stores it."""
+        return references_of(self.run, self.unit_ids)
+
+    @cached_property
+    def inputs(self) -> dict[str, str]:
+        """What the units are, where the run stores it."""
+        inputs = self.run.inputs
+        return {} if inputs is None else inputs.texts_of(self.block.slice, self.unit_ids)
+
+    def attempts(self, unit: str) -> list[Answer]:
+        """Return the attempts at a unit, first to last."""
+        return [
+            Answer(attempt=attempt, outcome=self._outcomes.get((unit, attempt)))
+            for attempt in self._tries[unit]
+        ]
+
+    @cached_property
+    def _tries(self) -> dict[str, list[int]]:
+        tries: dict[str, list[int]] = {}
+        for unit, attempt in zip(
+            self.records.unit_id.tolist(), self.records.attempt.tolist(), strict=True
+        ):
+            tries.setdefault(str(unit), []).append(int(attempt))
+        return tries
+
+    def parts(self, at: int) -> dict[str, str]:
+        """Return which parts of the data the unit at a place belongs to."""
+        row = int(self.units.starts[at])
+        return {name: str(values[row]) for name, values in self.records.slices.items()}
+
+    def content_hash(self, at: int) -> str:
+        """Return the hash of the content of the unit at a place; empty where unknown."""
+        return str(self.records.content_hash[int(self.units.starts[at])])
+
+    def records_of(self) -> Iterator[tuple[int, str, Answer]]:
+        """Yield every record: its place, its unit and the attempt it is about."""
+        for row, (unit, attempt) in enumerate(
+            zip(self.records.unit_id.tolist(), self.records.attempt.tolist(), strict=True)
+        ):
+            key = (str(unit), int(attempt))
+            yield row, key[0], Answer(attempt=key[1], outcome=self._outcomes.get(key))
+
+    def question(self, unit: str, answer: Answer) -> str | None:
+        """Return what was asked, without examples; None where only a prompt with examples is there.
+
+        A chat ends in the question whatever stands before it; a text does not say where it begins.
+        """
+        if unit in self.inputs:
+            return self.inputs[unit]
+        if isinstance(answer.prompt, str):
+            return None if self._shots else answer.prompt
+        asked = [message["content"] for message in answer.messages if message["role"] == "user"]
+        return asked[-1] if asked else None
+
+    @property
+    def _shots(self) -> bool:
+        config = self.run.manifest.get("config")
+        task = config.get("task") if isinstance(config, Mapping) else None
+        return bool(task.get("num_fewshot")) if isinstance(task, Mapping) else False
+
+    def right_texts(self, unit: str) -> list[str]:
+        """Return the references of a unit as texts, none where the run has none."""
+        reference = self.references.get(unit)
+        return [] if reference is None or reference.text is None else _several(reference.text)
+
+
+def _several(text: str) -> list[str]:
+    """Return one reference, or those that were stored as a JSON list with a line for each."""
+    if text.startswith("[\n"):
+        try:
+            read = json.loads(text)
+        except ValueError:
+            return [text]
+        if isinstance(read, list) and all(isinstance(one, str) for one in read):
+            return read
+    return [text]
+
+
+def answers_of(run: Run, blocks: Sequence[Block]) -> list[Answers]:
+    """Return the answers behind those blocks that have records."""
+    return [Answers.of(run, one) for one in blocks if (one.slice, one.scorer) in run.subjects]

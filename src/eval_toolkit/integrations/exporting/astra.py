@@ -1,0 +1,123 @@
+"""Rollouts in the ``metrics.json`` of astra-rl's evaluators."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eval_toolkit.artifacts import json_bytes
+from eval_toolkit.errors import InvalidInputError, ModelError
+from eval_toolkit.integrations.exporting.cells import all_blocks, told_about
+from eval_toolkit.report.answering import kind_of
+from eval_toolkit.rollouts.evaluators.astra_json import rollouts_json
+from eval_toolkit.rollouts.evaluators.rolling import goal_of
+from eval_toolkit.rollouts.graphs import ENDED, Graph
+from eval_toolkit.rollouts.turns import TURNS, rollouts_of
+from eval_toolkit.runs import Run
+
+__all__ = ["astra_files"]
+
+_NOTHING_SAID = "there is no turn"
+
+
+def astra_files(run: Run) -> dict[str, bytes]:
+    """Return rollouts as ``metrics.json``: summary and details, with estimates beside them.
+
+    Parameters
+    ----------
+    run : Run
+        Of rollouts. Turns count by the scorer and threshold of the run. Rollouts that failed or
+        never began are among the details with their state, and in no mean.
+
+    Returns
+    -------
+    dict of str to bytes
+        One file.
+
+    Raises
+    ------
+    InvalidInputError
+        If the run is of another kind, does not say which scorer decided, or no rollout in it can
+        be measured.
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> from eval_toolkit.rollouts import run_rollouts
+    >>> from eval_toolkit.rollouts.toys import TOY_PROMPTS, toy_system
+    >>> run = run_rollouts(toy_system(), TOY_PROMPTS[:2], tempfile.mkdtemp() + "/r", depth=1).run
+    >>> json.loads(astra_files(run)["metrics.json"])["summary"]["n_rollouts"]
+    2
+    """
+    if TURNS not in run.manifest["artifacts"]:
+        what = {"task": "a task's run", "rollout": "a run without its turns"}
+        raise InvalidInputError(
+            f"{run.path}: astra has rollouts alone, and this is {what.get(kind_of(run), 'rows')}; "
+            "export it to lm-eval, every-eval-ever or csv"
+        )
+    graphs = rollouts_of(run)
+    begun = [graph for graph in graphs if any(node.status != ENDED for node in graph.nodes())]
+    if not begun:
+        raise InvalidInputError(f"{run.path}: no rollout of the run has a turn")
+    try:
+        told = rollouts_json(begun, scorer=_scorer(run), manifest=told_about(run, all_blocks(run)))
+    except ModelError as error:
+        raise InvalidInputError(f"{run.path}: {error}") from error
+    told["details"] = _in_order(graphs, begun, told["details"])
+    return {"metrics.json": json_bytes(told, indent=4)}
+
+
+def _in_order(
+    graphs: Sequence[Graph[Any, Any]],
+    begun: Sequence[Graph[Any, Any]],
+    details: Sequence[Mapping[str, Any]],
+) -> list[Mapping[str, Any]]:
+    """Return a detail for every rollout, also for those without a turn, which have no number."""
+    measured = {id(graph): detail for graph, detail in zip(begun, details, strict=True)}
+    return [measured.get(id(graph)) or _absent(graph) for graph in graphs]
+
+
+def _absent(graph: Graph[Any, Any]) -> dict[str, Any]:
+    goal = goal_of(graph)
+    return {
+        "seed": goal if graph.seed is None else graph.seed,
+        "rollout_id": f"{graph.unit_id}#{graph.attempt}",
+        "status": "skipped",
+        "reason": _NOTHING_SAID,
+        "context": goal,
+        "overall": {},
+        "per_turn": [],
+    }
+
+
+def _scorer(run: Run) -> "_Stored":
+    """Return the scorer that decided about the turns."""
+    config = run.manifest.get("config")
+    given = config if isinstance(config, Mapping) else {}
+    name = given.get("scored_by")
+    scorers = given.get("scorers")
+    told = scorers.get(name) if isinstance(scorers, Mapping) else None
+    if not isinstance(name, str) or not isinstance(told, Mapping):
+        raise InvalidInputError(
+            f"{run.path}: the run does not say which scorer decided about its turns; of an "
+            "imported run the log it came from has these numbers"
+        )
+    return _Stored(name, told)
+
+
+class _Stored:
+    """A scorer that said everything it has to say: its numbers are in the turns."""
+
+    def __init__(self, name: str, told: Mapping[str, Any]) -> None:
+        self.name = name
+        self.version = str(told.get("version", "stored"))
+        self.threshold = float(told.get("threshold", 0.5))
+        self.higher_is_worse = bool(told.get("higher_is_worse", True))
+        self.mode = str(told.get("mode") or "turn")
+
+    def score(self, texts: Sequence[str]) -> list[float]:
+        """Return nothing for nothing: there is nobody to ask."""
+        if texts:
+            raise InvalidInputError(
+                f"{self.name} has not scored every probe and response of the run; score it again "
+                "with eval-toolkit rescore"
+            )
+        return []

@@ -1,0 +1,163 @@
+"""Samples of a run in the exchange format of Every Eval Ever: a row per sample and metric."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from eval_toolkit.integrations.exporting.answers import Answer, Answers, UnitMetric
+from eval_toolkit.report.answering import kind_of
+from eval_toolkit.report.cells import Block
+from eval_toolkit.rollouts.graphs import Graph
+from eval_toolkit.rollouts.turns import TURNS, rollouts_of
+
+__all__ = ["sample_rows"]
+
+SCHEMA = "instance_level_eval_0.2.2"
+_NO_VERDICT = "the score is no verdict: false says that it is not the best there is"
+_Row = dict[str, Any]
+
+
+def sample_rows(
+    answers: Answers, head: Mapping[str, str], result_id: Callable[[Block, str], str]
+) -> Iterator[_Row]:
+    """Yield a row for every attempt and every metric that is a mean over samples.
+
+    Parameters
+    ----------
+    answers : Answers
+        The units of one scorer on one slice.
+    head : mapping
+        ``evaluation_id`` and ``model_id``.
+    result_id : callable
+        Returns what a metric of a block is known by in the results.
+
+    Yields
+    ------
+    dict
+        Attempts without a value are left out: a row must have a score.
+    """
+    said = _conversations(answers)
+    metrics = [(metric, _is_verdict(answers, metric)) for metric in answers.plain_metrics]
+    for row, unit, answer in answers.records_of():
+        spoken = said.get((unit, answer.attempt))
+        if said and not spoken:  # a conversation that never began has no message to show
+            continue
+        about = _about(answers, row, unit, answer, spoken)
+        for metric, verdict in metrics:
+            column = metric.spec.column
+            if answers.records.status[column][row] != "ok":
+                continue
+            score = float(answers.records.columns[column][row])
+            yield {
+                "schema_version": SCHEMA,
+                **head,
+                "evaluation_name": answers.block.slice,
+                "evaluation_result_id": result_id(answers.block, metric.cell.name),
+                **about,
+                "evaluation": _evaluation(metric, score, spoken),
+                "metadata": _metadata(answers, row, verdict=verdict),
+            }
+
+
+def _about(
+    answers: Answers, row: int, unit: str, answer: Answer, spoken: Sequence[_Row] | None
+) -> _Row:
+    """Return what a row says about a sample, whichever the metric is."""
+    choices = answer.choices
+    right = answers.right_texts(unit)
+    raw = answers.question(unit, answer) or answer.prompt_text
+    if spoken:
+        raw = raw or str(spoken[0]["content"] or "")
+    given: _Row = {"raw": raw, "reference": right}
+    if answer.prompt_text:
+        given["formatted"] = answer.prompt_text
+    if choices:
+        given["choices"] = [text for text, _, _ in choices]
+    asked, answered = answer.tokens
+    told: _Row = {
+        "sample_id": unit,
+        "sample_hash": _sha(raw + "".join(right)) if raw else None,
+        "interaction_type": "multi_turn" if spoken else "single_turn",
+        "input": given,
+        "output": None if spoken else {"raw": _output(answers, row, answer)},
+        "messages": list(spoken) if spoken else None,
+        "answer_attribution": _attribution(answer),
+        "error": answer.error or None,
+    }
+    if asked is not None and answered is not None:
+        told["token_usage"] = {
+            "input_tokens": asked,
+            "output_tokens": answered,
+            "total_tokens": asked + answered,
+        }
+    return told
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _output(answers: Answers, row: int, answer: Answer) -> list[str]:
+    if answer.choices:
+        return [max(answer.choices, key=lambda choice: choice[1])[0]]
+    if answer.text is not None:
+        return [answer.text]
+    scores = answers.records.columns.get("score")
+    return [] if scores is None else [repr(float(scores[row]))]
+
+
+def _attribution(answer: Answer) -> list[_Row]:
+    if not answer.choices:
+        return []
+    taken = max(answer.choices, key=lambda choice: choice[1])[0]
+    return [
+        {
+            "turn_idx": 0,
+            "source": "output.raw",
+            "extracted_value": taken,
+            "extraction_method": "largest log-likelihood",
+            "is_terminal": True,
+        }
+    ]
+
+
+def _evaluation(metric: UnitMetric, score: float, spoken: Sequence[_Row] | None) -> _Row:
+    best = 0.0 if metric.cell.higher_is_better is False else 1.0
+    told: _Row = {"score": score, "is_correct": score == best}
+    if spoken:
+        told["num_turns"] = max(1, sum(message["role"] == "assistant" for message in spoken))
+    return told
+
+
+def _is_verdict(answers: Answers, metric: UnitMetric) -> bool:
+    """Return whether a metric says right or wrong of every sample."""
+    column = metric.spec.column
+    known = answers.records.columns[column][answers.records.status[column] == "ok"]
+    return set(known.tolist()) <= {0.0, 1.0}
+
+
+def _metadata(answers: Answers, row: int, *, verdict: bool) -> dict[str, str]:
+    records = answers.records
+    told = {name: str(values[row]) for name, values in records.slices.items()}
+    told["attempt"] = str(int(records.attempt[row]))
+    if records.content_hash[row]:
+        told["content_hash"] = str(records.content_hash[row])
+    if records.group[row] != records.unit_id[row]:
+        told["group"] = str(records.group[row])
+    if not verdict:
+        told["is_correct"] = _NO_VERDICT
+    return told
+
+
+def _conversations(answers: Answers) -> dict[tuple[str, int], list[_Row]]:
+    """Return what was said in rollouts, along the first branch of each; empty for other runs."""
+    run = answers.run
+    if kind_of(run) != "rollout" or TURNS not in run.manifest["artifacts"]:
+        return {}
+    return {(graph.unit_id, graph.attempt): list(_messages(graph)) for graph in rollouts_of(run)}
+
+
+def _messages(graph: Graph[Any, Any]) -> Iterator[_Row]:
+    path = graph.first_path()
+    for at, message in enumerate(graph.conversation(path[-1]) if path else ()):
+        yield {"turn_idx": at, "role": str(message.role.value), "content": message.content}

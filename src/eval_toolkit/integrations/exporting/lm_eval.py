@@ -1,0 +1,312 @@
+"""Runs in the files of lm-eval: ``results_<time>.json`` and ``samples_<task>_<time>.jsonl``."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from eval_toolkit._redaction import redact_secrets
+from eval_toolkit.artifacts import json_bytes
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.integrations.exporting.answers import Answer, Answers, answers_of
+from eval_toolkit.integrations.exporting.cells import all_blocks, captured_at, told_about
+from eval_toolkit.integrations.exporting.names import file_names
+from eval_toolkit.report.answering import kind_of
+from eval_toolkit.report.cells import Block
+from eval_toolkit.runs import Run
+
+__all__ = ["lm_eval_files"]
+
+_FILTER = "none"
+_SCORED = ("label", "score")
+
+
+def lm_eval_files(run: Run, *, samples: bool = True) -> dict[str, bytes]:
+    """Return a run as lm-eval writes one: a folder per model, slices as tasks.
+
+    ``<metric>_stderr,none`` is the sample standard deviation over the root of n, as that tool means
+    it, or "N/A" where a metric is no mean of samples; intervals, states and reasons are under
+    ``eval_toolkit``. A cell without a value has no key in ``results``.
+
+    Parameters
+    ----------
+    run : Run
+        Of rows or of a task.
+    samples : bool, default True
+        Whether there are files of samples, for slices that have records.
+
+    Returns
+    -------
+    dict of str to bytes
+        File name to content.
+
+    Raises
+    ------
+    InvalidInputError
+        If the run is of rollouts, or has no number.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.runs import write_run
+    >>> part = {"n": 3, "by_scorer": {"org/m": {"acc": 0.75}}}
+    >>> run = write_run(
+    ...     tempfile.mkdtemp() + "/r1", manifest={"run_id": "r1"}, results={
+    ...     "schema_version": "v1", "run_id": "r1", "config": {}, "by_slice": {"arc": part}},
+    ... )
+    >>> (content,) = lm_eval_files(run).values()
+    >>> json.loads(content)["results"]["arc"]["acc,none"]
+    0.75
+    """
+    if kind_of(run) == "rollout":
+        raise InvalidInputError(
+            f"{run.path}: lm-eval has no conversations; export rollouts to astra or every-eval-ever"
+        )
+    by_model: dict[str, list[Block]] = {}
+    for block in all_blocks(run):
+        if block.cells:
+            by_model.setdefault(block.scorer, []).append(block)
+    if not by_model:
+        raise InvalidInputError(f"{run.path}: the run has no number to export")
+    stamp = captured_at(run).strftime("%Y-%m-%dT%H-%M-%S.%f")
+    files: dict[str, bytes] = {}
+    folders = file_names(by_model)
+    for model, blocks in by_model.items():
+        answers = {one.block.slice: one for one in answers_of(run, blocks)}
+        lines = {name: _lines(one) for name, one in answers.items()} if samples else {}
+        payload = _results(run, model, blocks, answers, lines)
+        files[f"{folders[model]}/results_{stamp}.json"] = json_bytes(payload)
+        tasks = file_names(block.slice for block in blocks)
+        for name, told in lines.items():
+            content = b"".join(json_bytes(line, indent=None) for line in told)
+            files[f"{folders[model]}/samples_{tasks[name]}_{stamp}.jsonl"] = content
+    return files
+
+
+# --- results --------------------------------------------------------------------------------------
+
+
+def _results(
+    run: Run,
+    model: str,
+    blocks: Sequence[Block],
+    answers: Mapping[str, Answers],
+    lines: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> dict[str, Any]:
+    config = _mapping(redact_secrets(_mapping(run.manifest.get("config"))))
+    task = _mapping(config.get("task"))
+    told = _mapping(config.get("model"))
+    wall = run.manifest.get("wall_clock_seconds")
+    seed = config.get("seed")
+    return {
+        "results": {block.slice: _numbers(block, answers.get(block.slice)) for block in blocks},
+        "group_subtasks": {block.slice: [] for block in blocks},
+        "configs": {
+            block.slice: _task_config(block, config, answers.get(block.slice)) for block in blocks
+        },
+        "versions": {block.slice: _version(task.get("version")) for block in blocks},
+        "n-shot": {block.slice: int(task.get("num_fewshot") or 0) for block in blocks},
+        "higher_is_better": {
+            block.slice: {_named(name)[0]: c.higher_is_better for name, c in block.cells.items()}
+            for block in blocks
+        },
+        "n-samples": {block.slice: _counts(block, task) for block in blocks},
+        "config": {
+            "model": str(_mapping(told.get("description")).get("kind") or model),
+            "model_args": {"model": model, **_mapping(told.get("description"))},
+            "batch_size": None,
+            "batch_sizes": [],
+            "device": None,
+            "use_cache": None,
+            "limit": config.get("limit"),
+            "bootstrap_iters": config.get("n_resamples"),
+            "gen_kwargs": _mapping(config.get("decoding")),
+            **dict.fromkeys(("random_seed", "numpy_seed", "torch_seed", "fewshot_seed"), seed),
+        },
+        "git_hash": run.manifest.get("git_sha"),
+        "date": captured_at(run).timestamp(),
+        "pretty_env_info": "",
+        "transformers_version": None,
+        "lm_eval_version": None,
+        "upper_git_hash": None,
+        "task_hashes": {name: _task_hash(told) for name, told in lines.items()},
+        "model_source": str(_mapping(told.get("description")).get("kind") or "eval_toolkit"),
+        "model_name": model,
+        "model_name_sanitized": file_names([model])[model],
+        "system_instruction": None,
+        "system_instruction_sha": None,
+        "fewshot_as_multiturn": None,
+        "chat_template": None,
+        "chat_template_sha": None,
+        "total_evaluation_time_seconds": None if wall is None else str(wall),
+        "eval_toolkit": told_about(run, blocks),
+    }
+
+
+def _named(name: str) -> tuple[str, str]:
+    """Return metric and filter: a run that came from that tool has both in the name."""
+    metric, _, filtered = name.partition(",")
+    return metric, filtered or _FILTER
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _numbers(block: Block, answers: Answers | None) -> dict[str, Any]:
+    means = {} if answers is None else {one.cell.name: one for one in answers.metrics}
+    n = block.n if answers is None else len(answers.unit_ids)
+    told: dict[str, Any] = {"name": block.slice, "alias": block.slice, "sample_len": n}
+    for name, cell in block.cells.items():
+        if not cell.has_value:
+            continue
+        metric, filtered = _named(name)
+        told[f"{metric},{filtered}"] = cell.value
+        mean = means.get(name)
+        stderr = mean.stderr if mean is not None and mean.is_mean else None
+        told[f"{metric}_stderr,{filtered}"] = "N/A" if stderr is None else stderr
+    return told
+
+
+def _task_config(
+    block: Block, config: Mapping[str, Any], answers: Answers | None
+) -> dict[str, Any]:
+    task = _mapping(config.get("task"))
+    data = _mapping(task.get("dataset"))
+    found = () if answers is None else answers.metrics
+    means = {_named(one.cell.name)[0] for one in found if one.is_mean}
+    listed = {_named(name)[0]: cell.higher_is_better for name, cell in block.cells.items()}
+    output = {"loglikelihoods": "multiple_choice", "completion": "generate_until"}
+    told = {
+        "task": block.slice,
+        "dataset_path": data.get("path"),
+        "dataset_kwargs": {"revision": data["revision"]} if data.get("revision") else None,
+        "test_split": task.get("sample_split"),
+        "fewshot_split": task.get("fewshot_split"),
+        "num_fewshot": task.get("num_fewshot"),
+        "output_type": output.get(str(task.get("response_type"))),
+        "repeats": config.get("attempts"),
+        "metric_list": [
+            {
+                "metric": name,
+                "aggregation": "mean" if name in means else name,
+                "higher_is_better": better,
+            }
+            for name, better in listed.items()
+        ],
+        "generation_kwargs": dict(_mapping(config.get("decoding"))) or None,
+        "metadata": {"version": _version(task.get("version"))},
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _version(version: Any) -> Any:
+    """Return a version as a number where it is one, as that tool has them."""
+    text = "" if version is None else str(version)
+    return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else text or None
+
+
+def _counts(block: Block, task: Mapping[str, Any]) -> dict[str, Any]:
+    rows = _mapping(_mapping(task.get("dataset")).get("n_rows")).get(str(task.get("sample_split")))
+    return {"original": rows if isinstance(rows, int) else block.n, "effective": block.n}
+
+
+def _task_hash(lines: Sequence[Mapping[str, Any]]) -> str:
+    parts = "".join(
+        f"{line['doc_hash']}{line['prompt_hash']}{line['target_hash']}" for line in lines
+    )
+    return hashlib.sha256(parts.encode()).hexdigest()
+
+
+# --- samples --------------------------------------------------------------------------------------
+
+
+def _lines(answers: Answers) -> list[dict[str, Any]]:
+    """Return a line per unit and filter; several attempts at a unit are repeats of its requests."""
+    return [line for at, unit in enumerate(answers.unit_ids) for line in _line(answers, at, unit)]
+
+
+def _line(answers: Answers, at: int, unit: str) -> Iterator[dict[str, Any]]:
+    tries = answers.attempts(unit)
+    first = tries[0]
+    reference = answers.references.get(unit)
+    right = answers.right_texts(unit)
+    target = "" if not right else right[0] if len(right) == 1 else json.dumps(right)
+    if first.choices and reference is not None and reference.correct:
+        target = str(reference.correct[0])
+    doc = {"id": unit, **answers.parts(at)}
+    if answers.content_hash(at):
+        doc["content_hash"] = answers.content_hash(at)
+    asked = answers.question(unit, first)
+    if asked:
+        doc["input"] = asked
+    values, states = _values(answers, at)
+    filters = dict.fromkeys(_named(name)[1] for name in values)
+    arguments, resps, kept = _asked(tries)
+    told = {
+        "doc_id": at,
+        "doc": doc,
+        "target": target,
+        "arguments": arguments,
+        "resps": resps,
+        "filtered_resps": kept,
+        "doc_hash": _sha(json.dumps(doc, indent=2, ensure_ascii=False)),
+        "prompt_hash": _sha(first.prompt_text),
+        "target_hash": _sha(target),
+    }
+    for one in filters or (_FILTER,):
+        mine = {_named(name)[0]: v for name, v in values.items() if _named(name)[1] == one}
+        absent = {_named(name)[0]: v for name, v in states.items() if _named(name)[1] == one}
+        line = {**told, "filter": one, "metrics": list(mine), **mine}
+        yield {**line, "eval_toolkit": {"absent": absent}} if absent else line
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _asked(tries: Sequence[Answer]) -> tuple[dict[str, Any], list[Any], list[Any]]:
+    """Return requests, what came of each and its repeats, and what counts of that."""
+    first = tries[0]
+    if first.outcome is None:
+        return {}, [], []
+    context: Any = first.prompt
+    if not isinstance(context, str):
+        context = [json.dumps(first.messages, ensure_ascii=False)]
+    if first.choices:
+        arguments = {
+            f"gen_args_{n}": {"arg_0": context, "arg_1": text}
+            for n, (text, _, _) in enumerate(first.choices)
+        }
+        scored = [[_score(number, greedy) for _, number, greedy in t.choices] for t in tries]
+        resps = [[one[n] for one in scored if n < len(one)] for n in range(len(first.choices))]
+        return arguments, resps, [resp[0] for resp in resps]
+    arguments = {"gen_args_0": {"arg_0": context, "arg_1": first.settings}}
+    texts = ["" if one.text is None else one.text for one in tries]
+    return arguments, [texts], [texts[0]]
+
+
+def _score(number: float, greedy: bool | None) -> list[str]:
+    """Return a score in texts, as that tool writes it; what is not known is not said."""
+    return [str(number)] if greedy is None else [str(number), str(greedy)]
+
+
+def _values(answers: Answers, at: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the metrics of a unit, and why those without a value have none."""
+    values: dict[str, Any] = {}
+    states: dict[str, Any] = {}
+    for metric in answers.metrics:
+        name = metric.cell.name
+        values[name] = float(metric.values[at]) if metric.measured[at] else None
+        if not metric.measured[at]:
+            status, reason = answers.why(metric.spec.column, at)
+            states[name] = {"status": status, "reason": reason}
+    if set(_SCORED) <= answers.records.columns.keys():
+        row = int(answers.units.starts[at])
+        pair = [float(answers.records.columns[name][row]) for name in _SCORED]
+        known = all(answers.records.status[name][row] == "ok" for name in _SCORED)
+        # a metric of the whole corpus has its ingredients here: the label and the score
+        for name in answers.block.cells:
+            values.setdefault(name, pair if known else None)
+    return values, states

@@ -1,0 +1,231 @@
+"""A fragment for a model card: the numbers with their intervals, and where they come from."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from eval_toolkit._plain import whole_text
+from eval_toolkit._redaction import redact_secrets
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.integrations.exporting.cells import all_blocks
+from eval_toolkit.integrations.exporting.tables import escaped_markdown, markdown_table
+from eval_toolkit.report.answering import kind_of, stopped
+from eval_toolkit.report.cells import fitted_on
+from eval_toolkit.runs import Run
+
+__all__ = ["model_card", "model_index"]
+
+_VERSIONS = ("python", "eval_toolkit", "numpy")
+
+
+def model_card(run: Run) -> str:
+    """Return a section of Markdown about a run, for a model card or a README.
+
+    Parameters
+    ----------
+    run : Run
+        Of any kind.
+
+    Returns
+    -------
+    str
+        The numbers with intervals, n and errors, what to know about them, hashes of the data,
+        versions, and the command.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.runs import write_run
+    >>> part = {"n": 3, "by_scorer": {"guard": {"pr_auc": 0.75}}}
+    >>> run = write_run(
+    ...     tempfile.mkdtemp() + "/r1", manifest={"run_id": "r1"}, results={
+    ...     "schema_version": "v1", "run_id": "r1", "config": {}, "by_slice": {"test": part}},
+    ... )
+    >>> print(model_card(run).splitlines()[0])
+    ## Evaluation: r1
+    """
+    blocks = [f"## Evaluation: {escaped_markdown(run.run_id)}", markdown_table(run).rstrip("\n")]
+    for title, lines in (
+        ("What to know", _caveats(run)),
+        ("Data", _data(run)),
+        ("Made with", _made(run)),
+    ):
+        told = [f"- {escaped_markdown(line)}" for line in lines]
+        if told:
+            blocks.append("\n".join([f"**{title}**", "", *told]))
+    command = str(redact_secrets(run.manifest.get("command") or ""))
+    if command:
+        blocks.append(f"**To run it again**\n\n{_code(command)}")
+    return "\n\n".join(blocks) + "\n"
+
+
+def _code(text: str) -> str:
+    """Return a text in a fence that nothing in it can close."""
+    flat = "".join(c if c.isprintable() else " " for c in whole_text(text))
+    fence = "```"
+    while fence in flat:
+        fence += "`"
+    return f"{fence}sh\n{flat}\n{fence}"
+
+
+def _caveats(run: Run) -> Iterator[str]:
+    """Yield what a reader of the numbers should know."""
+    cells = [cell for block in all_blocks(run) for cell in block.cells.values()]
+    sure = {100 * cell.confidence for cell in cells if cell.confidence}
+    if sure:
+        levels = " and ".join(f"{level:g} %" for level in sorted(sure))
+        yield f"intervals cover {levels} nominally, over groups of units where there are groups"
+    if any(cell.has_value and cell.low is None for cell in cells):
+        yield "a number without an interval says nothing about how sure it is"
+    n_errors = max((cell.n_errors for cell in cells), default=0)
+    if n_errors:
+        config = run.manifest.get("config")
+        policy = config.get("on_error", "exclude") if isinstance(config, Mapping) else "exclude"
+        counted = {"exclude": "are left out", "as_zero": "count as failures"}
+        yield f"up to {n_errors} units failed in a metric and {counted.get(policy, policy)}"
+    absent = sum(not cell.has_value for cell in cells)
+    if absent:
+        yield f"{absent} of {len(cells)} numbers do not exist for these data; the table says why"
+    for name in sorted(fitted_on(run)):
+        yield f"thresholds were chosen on {name}: what is measured there flatters itself"
+    if stopped(run.results):
+        yield stopped(run.results)
+    if run.manifest.get("dirty_flag"):
+        yield "the code had changes that are in no commit"
+    yield from map(str, run.manifest.get("notes") or ())
+
+
+def _data(run: Run) -> Iterator[str]:
+    hashes = run.manifest.get("data_hashes")
+    for name, digest in hashes.items() if isinstance(hashes, Mapping) else ():
+        yield f"{name}: {digest}"
+    config = run.manifest.get("config")
+    task = config.get("task") if isinstance(config, Mapping) else None
+    data = task.get("dataset") if isinstance(task, Mapping) else None
+    if isinstance(data, Mapping):
+        if data.get("sha256"):
+            yield f"{data.get('path')}: sha256:{data['sha256']}"
+        if data.get("revision"):
+            yield f"{data.get('path')}: revision {data['revision']}"
+    if run.manifest.get("item_set_hash"):
+        yield f"items asked about: sha256:{run.manifest['item_set_hash']}"
+
+
+def _made(run: Run) -> Iterator[str]:
+    manifest = run.manifest
+    yield f"run {run.run_id}, {kind_of(run)}" + _when(manifest.get("captured_at"))
+    env = manifest.get("env")
+    known = env if isinstance(env, Mapping) else {}
+    versions = [f"{name} {known[name]}" for name in _VERSIONS if known.get(name)]
+    if versions:
+        yield ", ".join(versions)
+    objects = manifest.get("versioned_objects")
+    for name, version in objects.items() if isinstance(objects, Mapping) else ():
+        yield f"{name}, version {version}"
+    for label, key in (("commit", "git_sha"), ("configuration", "config_hash")):
+        if manifest.get(key):
+            yield f"{label} {manifest[key]}"
+    if manifest.get("manifest_sha256"):
+        yield f"manifest sha256:{manifest['manifest_sha256']}"
+
+
+def _when(captured: Any) -> str:
+    return f", {captured}" if captured else ""
+
+
+# --- Hugging Face's model-index -------------------------------------------------------------------
+
+
+def model_index(run: Run) -> str:
+    """Return the numbers of a run as the YAML of Hugging Face's ``model-index``.
+
+    It belongs between the lines of ``---`` at the top of a model card. That format has no place for
+    intervals: they are in the names of the metrics. Cells without a value are left out.
+
+    Parameters
+    ----------
+    run : Run
+        Of any kind.
+
+    Returns
+    -------
+    str
+        YAML in which every text is quoted.
+
+    Raises
+    ------
+    InvalidInputError
+        If the run has no number.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.runs import write_run
+    >>> part = {"n": 3, "by_scorer": {"guard": {"pr_auc": 0.75}}}
+    >>> run = write_run(
+    ...     tempfile.mkdtemp() + "/r1", manifest={"run_id": "r1"}, results={
+    ...     "schema_version": "v1", "run_id": "r1", "config": {}, "by_slice": {"test": part}},
+    ... )
+    >>> print(model_index(run).splitlines()[1])
+    - name: "guard"
+    """
+    kinds = {"task": "text-generation", "rollout": "text-generation"}
+    task = kinds.get(kind_of(run), "other")
+    lines = ["model-index:"]
+    by_model: dict[str, list[str]] = {}
+    for block in all_blocks(run):
+        found = [cell for cell in block.cells.values() if cell.has_value]
+        if not found:
+            continue
+        told = by_model.setdefault(block.scorer, [])
+        told += [
+            "  - task:",
+            f"      type: {_yaml(task)}",
+            "    dataset:",
+            f"      name: {_yaml(block.slice)}",
+            f"      type: {_yaml(block.slice)}",
+            "    metrics:",
+        ]
+        for cell in found:
+            ends = "" if cell.low is None else f" [{cell.low:.4g}, {cell.high:.4g}]"
+            n = "" if cell.n_units is None else f", n = {cell.n_units}"
+            told += [
+                f"    - type: {_yaml(cell.name)}",
+                f"      value: {_number(float(cell.value or 0.0))}",
+                f"      name: {_yaml(cell.name + ends + n)}",
+            ]
+    if not by_model:
+        raise InvalidInputError(f"{run.path}: the run has no number to export")
+    for model, told in by_model.items():
+        lines += [f"- name: {_yaml(model)}", "  results:", *told]
+    return "\n".join(lines) + "\n"
+
+
+def _number(value: float) -> str:
+    """Return a number that YAML 1.1 takes for one too: an exponent needs a point before it."""
+    text = repr(value)
+    mantissa, sign, exponent = text.partition("e")
+    return text if not sign or "." in mantissa else f"{mantissa}.0e{exponent}"
+
+
+def _yaml(text: str) -> str:
+    r"""Return a text in the double quotes of YAML; what does not print is an escape.
+
+    Examples
+    --------
+    >>> print(_yaml('a "b": #c'))
+    "a \"b\": #c"
+    """
+    signs = []
+    for sign in whole_text(text):
+        code = ord(sign)
+        if sign in '"\\':
+            signs.append(f"\\{sign}")
+        elif sign.isprintable() and code < 0x10000:
+            signs.append(sign)
+        else:
+            signs.append(f"\\x{code:02x}" if code < 0x100 else _wide(code))
+    return '"' + "".join(signs) + '"'
+
+
+def _wide(code: int) -> str:
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,40 @@
+"""Names of files and folders out of names that may hold anything."""
+
+import re
+from collections.abc import Iterable
+
+__all__ = ["file_names"]
+
+_LONGEST = 80
+
+
+def file_names(names: Iterable[str]) -> dict[str, str]:
+    """Return a name for a file for each name, all different whatever the case.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Any texts; those that are the same count once.
+
+    Returns
+    -------
+    dict of str to str
+        Letters, digits, "_", "-" and "." alone; no name begins with a dot.
+
+    Examples
+    --------
+    >>> file_names(["org/model", "org:model", "../x", ""])
+    {'org/model': 'org__model', 'org:model': 'org__model~2', '../x': '_.__x', '': '_'}
+    """
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in dict.fromkeys(names):
+        plain = re.sub(r"[^A-Za-z0-9_.-]+", "__", name)[:_LONGEST]
+        plain = re.sub(r"^\.", "_", plain) or "_"
+        candidate, number = plain, 1
+        while candidate.lower() in taken:
+            number += 1
+            candidate = f"{plain}~{number}"
+        taken.add(candidate.lower())
+        found[name] = candidate
+    return found

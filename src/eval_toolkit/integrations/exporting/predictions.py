@@ -1,0 +1,129 @@
+"""One value per unit as a file of predictions: label, score, row_id and content_hash."""
+
+import csv
+import io
+from typing import Any
+
+from eval_toolkit._plain import whole_text
+from eval_toolkit.errors import ArtifactError, InvalidInputError
+from eval_toolkit.integrations.exporting.answers import Answers, answers_of
+from eval_toolkit.integrations.exporting.cells import all_blocks
+from eval_toolkit.report.cells import main_block, main_cell
+from eval_toolkit.runs import Run
+
+__all__ = ["predictions_csv"]
+
+_SCORED = ("label", "score")
+
+
+def predictions_csv(
+    run: Run,
+    *,
+    metric: str | None = None,
+    slice: str | None = None,  # noqa: A002 - what it is called everywhere
+    scorer: str | None = None,
+) -> str:
+    r"""Return one value per unit as CSV, as `artifacts.load_predictions` reads it.
+
+    Parameters
+    ----------
+    run : Run
+        With records.
+    metric : str, optional
+        A metric that is a mean over units, whose values become the column ``score``. By default
+        the scores of the scorer where the run has scores, else its main metric.
+    slice, scorer : str, optional
+        Which; by default those that speak for the run.
+
+    Returns
+    -------
+    str
+        Columns label, score, row_id and, where all units have one, content_hash. Attempts at a
+        unit are one row. Units without a value are left out: their number is in the run. A label
+        that the run does not have is empty. Texts are as they are, so that rows can be paired: a
+        spreadsheet must be told to take them as texts.
+
+    Raises
+    ------
+    ArtifactError
+        If the run has no such records.
+    InvalidInputError
+        If there is no such metric, or it is no mean over units.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.runs import write_run
+    >>> from eval_toolkit.scorecards import Records
+    >>> records = Records.from_rows([0, 1], [0.25, 0.75], unit_id=["a", "b"])
+    >>> part = {"n": 2, "by_scorer": {"guard": {"pr_auc": 1.0}}}
+    >>> run = write_run(
+    ...     tempfile.mkdtemp() + "/r1", manifest={"run_id": "r1"}, results={
+    ...     "schema_version": "v1", "run_id": "r1", "config": {}, "by_slice": {"test": part}},
+    ...     records={("test", "guard"): records},
+    ... )
+    >>> print(predictions_csv(run), end="")
+    label,score,row_id
+    0,0.25,a
+    1,0.75,b
+    """
+    answers = _chosen(run, slice, scorer)
+    values, measured = _values(answers, metric)
+    labels = _labels(answers)
+    hashes = [answers.content_hash(at) for at in range(len(answers.unit_ids))]
+    header = [*_SCORED, "row_id", *(["content_hash"] if all(hashes) else [])]
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(header)
+    for at, unit in enumerate(answers.unit_ids):
+        if measured[at]:
+            row = [labels[at], repr(float(values[at])), whole_text(unit), hashes[at]]
+            writer.writerow(row[: len(header)])
+    return stream.getvalue()
+
+
+def _chosen(run: Run, slice_name: str | None, scorer: str | None) -> Answers:
+    blocks = all_blocks(run)
+    main = main_block(run)
+    found = [
+        one
+        for one in answers_of(run, blocks)
+        if slice_name in (None, one.block.slice) and scorer in (None, one.block.scorer)
+    ]
+    if not found:
+        there = ", ".join(f"{slice_}/{name}" for slice_, name in run.subjects) or "none"
+        raise ArtifactError(
+            f"{run.path}: the run holds no such records to export; it has records of {there}"
+        )
+    speaks = [one for one in found if main is not None and one.block == main]
+    return next(iter([*speaks, *found]))
+
+
+def _values(answers: Answers, metric: str | None) -> tuple[Any, Any]:
+    """Return the values and which units have one."""
+    if metric is None and set(_SCORED) <= answers.records.columns.keys():
+        return answers.units.values("score")
+    known = {one.cell.name: one for one in answers.metrics}
+    main = main_cell(answers.block)
+    name = metric or (
+        main.name if main is not None and main.name in known else next(iter(known), None)
+    )
+    if name is None:
+        raise InvalidInputError(
+            f"{answers.run.path}: no metric of the run has a value per unit, and it has no scores"
+        )
+    if name not in known:
+        listed = ", ".join(map(repr, known)) or "none"
+        raise InvalidInputError(
+            f"`metric` is {name!r}; the metrics that have a value per unit are {listed}"
+        )
+    return known[name].values, known[name].measured
+
+
+def _labels(answers: Answers) -> list[str]:
+    """Return the labels of units, empty where the run has none."""
+    n = len(answers.unit_ids)
+    if "label" not in answers.records.columns:
+        return [""] * n
+    values, known = answers.units.values("label")
+    return [f"{values[at]:g}" if known[at] else "" for at in range(n)]

@@ -1,0 +1,107 @@
+"""What GitHub's runners read: annotations on standard output, and the summary of a job's step."""
+
+import re
+from pathlib import Path
+
+from eval_toolkit.claims import ClaimReport
+
+__all__ = ["SUMMARY_LIMIT", "annotations", "append_summary"]
+
+SUMMARY_LIMIT = 1024 * 1024
+"""Bytes of a step's summary; GitHub drops the whole summary of a step that has more."""
+
+_NOT_PRINTED = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def annotations(report: ClaimReport) -> str:
+    """Return one workflow command per claim that failed, a line each.
+
+    Parameters
+    ----------
+    report : ClaimReport
+        The outcome of each claim.
+
+    Returns
+    -------
+    str
+        ``::error title=…::…`` and ``::warning …`` lines; no text in them ends a line or a command.
+
+    Examples
+    --------
+    >>> from eval_toolkit.claims import Claim, ClaimSpec, claim_gate, evaluate_claims
+    >>> gate = claim_gate(Claim(name="", slice="a", min_n=9))
+    >>> report = evaluate_claims({}, [ClaimSpec("50 %, at least", (gate,))])
+    >>> print(annotations(report), end="")
+    ::error title=50 %25%2C at least::...
+    """
+    return "".join(
+        f"::{claim.severity} title={_property(claim.name)}::{_data(claim.message)}\n"
+        for claim in report.claims
+        if not claim.passed
+    )
+
+
+def _data(text: str) -> str:
+    printed = _NOT_PRINTED.sub("\ufffd", text)
+    return printed.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def append_summary(path: str | Path, text: str, *, limit: int = SUMMARY_LIMIT) -> str:
+    r"""Append Markdown to a step's summary, as much of it as there is room for.
+
+    Parameters
+    ----------
+    path : path
+        What ``$GITHUB_STEP_SUMMARY`` names.
+    text : str
+        Markdown; names in it must be escaped already.
+    limit : int, default 1 MiB
+        Bytes that the file may have in the end.
+
+    Returns
+    -------
+    str
+        "" where all of it was written, else what was left out or went wrong: a summary decides
+        nothing, so nothing is raised.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> summary = Path(tempfile.mkdtemp()) / "summary.md"
+    >>> append_summary(summary, "## Gate")
+    ''
+    >>> summary.read_text()
+    '## Gate\n\n'
+    """
+    target = Path(path)
+    try:
+        room = limit - (target.stat().st_size if target.exists() else 0)
+        data, left_out = _fitting(text + "\n\n", room)
+        if data:
+            with target.open("ab") as summary:
+                summary.write(data)
+    except OSError as error:
+        return f"{path}: cannot write the summary: {error.strerror}"
+    if not data:
+        return f"{path}: the summary is full ({limit:,} bytes); nothing was added"
+    return f"{path}: the summary is full; left out: {left_out} lines" if left_out else ""
+
+
+def _fitting(text: str, room: int) -> tuple[bytes, int]:
+    """Return whole lines that fit, with a note where lines do not, and how many do not."""
+    data = text.encode("utf-8", "backslashreplace")
+    if len(data) <= room:
+        return data, 0
+    lines = data.splitlines(keepends=True)
+    note = f"\n\n(cut: {len(lines)} lines are more than a step's summary may have)\n\n".encode()
+    kept, size = [], len(note)
+    for line in lines:
+        size += len(line)
+        if size > room:
+            break
+        kept.append(line)
+    return (b"".join([*kept, note]) if kept else b""), len(lines) - len(kept)

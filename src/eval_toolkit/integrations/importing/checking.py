@@ -1,0 +1,181 @@
+"""What a log states about itself, against what its own samples say."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from eval_toolkit.integrations.importing.logs import Log, Stated
+from eval_toolkit.scorecards import MetricResult, Records
+
+__all__ = ["Checked", "check_log"]
+
+_SAME = 1e-12
+"""By so much a mean may differ for the order of its sum, in parts of the larger of it and 1."""
+_SAME_ERROR = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A number that a log states, and what its samples make of it.
+
+    Examples
+    --------
+    >>> Checked(column="acc", name="acc,none", stated=0.5, verdict="no samples").agrees is None
+    True
+    """
+
+    column: str
+    name: str
+    """As the log calls it."""
+    stated: float
+    recomputed: float | None = None
+    """The mean over items of the log's own values; None where there is nothing to average."""
+    n: int | None = None
+    """Items behind it."""
+    n_stated: int | None = None
+    """Samples that the log says its number is of."""
+    stated_stderr: float | None = None
+    stderr: float | None = None
+    """Of the mean, over groups where there are some."""
+    agrees: bool | None = None
+    """Whether both means are equal to 1e-12; None where they cannot be compared."""
+    verdict: str
+    """In words."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return asdict(self)
+
+
+def check_log(
+    log: Log, records: Records | None, cells: Mapping[str, MetricResult]
+) -> tuple[list[Checked], list[str]]:
+    """Hold a log to its own samples.
+
+    Parameters
+    ----------
+    log : Log
+        What it states.
+    records : Records, optional
+        Of its samples, where there are some.
+    cells : mapping of str to MetricResult
+        By column.
+
+    Returns
+    -------
+    list of Checked
+        One for each number that is stated, in the log's order.
+    list of str
+        What a reader should know: failed and missing samples, standard errors that are not.
+
+    Examples
+    --------
+    >>> from eval_toolkit.integrations.importing.logs import LoggedSample
+    >>> from eval_toolkit.integrations.importing.measured import log_card, log_records
+    >>> samples = [LoggedSample(unit_id=str(n), values={"acc": 1.0}) for n in range(5)]
+    >>> log = Log(tool="lm-eval", task="t", model="m", samples=samples,
+    ...     stated=[Stated(column="acc", name="acc", value=1.0, stderr=0.0, n=5)])
+    >>> checked, _ = check_log(log, log_records(log), log_card(log, log_records(log)))
+    >>> print(checked[0].verdict)
+    same mean; its standard error is 0: at 100 % it cannot say how sure the number is
+    """
+    checked = [_checked(one, log, records, cells) for one in log.stated]
+    return checked, list(_notes(log, records, cells))
+
+
+def _checked(
+    one: Stated, log: Log, records: Records | None, cells: Mapping[str, MetricResult]
+) -> Checked:
+    about: dict[str, Any] = {
+        "column": one.column,
+        "name": one.name,
+        "stated": one.value,
+        "n_stated": one.n,
+        "stated_stderr": one.stderr,
+    }
+    if one.aggregation != "mean":
+        return Checked(**about, verdict=f"as stated: made by {one.aggregation}, not a mean")
+    cell = cells.get(one.column)
+    if records is None or cell is None:
+        why = "no samples" if records is None else "not in the samples"
+        return Checked(**about, verdict=f"as stated: {why}")
+    if cell.value is None:
+        return Checked(**about, n=cell.n_units, verdict=f"as stated: {cell.reason}")
+    agrees = math.isclose(cell.value, one.value, rel_tol=_SAME, abs_tol=_SAME)
+    about |= {"recomputed": cell.value, "n": cell.n_units, "agrees": agrees}
+    stderr = cell.details.get("standard_error")
+    about["stderr"] = None if stderr is None else float(stderr)
+    said = [_of_mean(one, log, records, cell, agrees)]
+    if agrees and not _partial(one, log, records):
+        said += _of_error(one, cell, about["stderr"])
+    return Checked(**about, verdict="; ".join(said))
+
+
+def _partial(one: Stated, log: Log, records: Records) -> bool:
+    """Return whether the number is of more samples than there are."""
+    told = one.n if one.n is not None else log.n_planned
+    return told is not None and told > len(records)
+
+
+def _of_mean(one: Stated, log: Log, records: Records, cell: MetricResult, agrees: bool) -> str:
+    told = one.n if one.n is not None else log.n_planned
+    of = f" of {len(records)} of {told} samples" if _partial(one, log, records) else ""
+    if agrees:
+        return f"same mean{of}"
+    by = f"differs by {abs(cell.value - one.value):.3g}" if cell.value is not None else "differs"
+    zero = cell.details.get("as_zero")
+    if cell.n_errors and zero is not None and math.isclose(zero, one.value, rel_tol=_SAME):
+        return f"{by}: the log counts {cell.n_errors} failed samples as 0"
+    return f"{by}{of}"
+
+
+def _of_error(one: Stated, cell: MetricResult, ours: float | None) -> Iterator[str]:
+    """Say what is wrong with a standard error, if anything is."""
+    if one.stderr is None:
+        return
+    if one.stderr == 0.0 and cell.value in (0.0, 1.0):
+        percent = "100" if cell.value else "0"
+        yield f"its standard error is 0: at {percent} % it cannot say how sure the number is"
+    elif ours is not None and not math.isclose(
+        one.stderr, ours, rel_tol=_SAME_ERROR, abs_tol=_SAME_ERROR
+    ):
+        grouped = cell.n_groups is not None and cell.n_groups != cell.n_units
+        how = f"over {cell.n_groups} groups" if grouped else "sd / sqrt(n)"
+        made = f" ({one.stderr_name})" if one.stderr_name else ""
+        yield f"its standard error {one.stderr:.4g}{made} is not {how}, which is {ours:.4g}"
+
+
+def _notes(log: Log, records: Records | None, cells: Mapping[str, MetricResult]) -> Iterator[str]:
+    if records is None:
+        return
+    n_tries = len(records)
+    if log.n_planned is not None and n_tries < log.n_planned:
+        yield (
+            f"{n_tries} of {log.n_planned} samples are in the log; the other "
+            f"{log.n_planned - n_tries} are in no number made of its samples"
+        )
+    for name, why in _failed(records):
+        zero = cells[name].details.get("as_zero") if name in cells else None
+        counted = "" if zero is None else f"; counted as 0, {name} would be {zero:.4g}"
+        yield f"{name}: {why}{counted}"
+    stated = {one.column for one in log.stated}
+    for name, state in records.status.items():
+        n = int((state == "skipped").sum())
+        if n and not (n == n_tries and name in stated):
+            yield f"{name}: {n} of {n_tries} samples have no value and are left out"
+
+
+def _failed(records: Records) -> Sequence[tuple[str, str]]:
+    """Return the columns with failed tries, and the commonest reason; equal ones are told once."""
+    told: dict[str, str] = {}
+    for name, state in records.status.items():
+        failed = state == "error"
+        n = int(failed.sum())
+        if not n:
+            continue
+        reasons = records.reason[name][failed].tolist()
+        most = max(sorted(set(reasons)), key=reasons.count)
+        said = f"{n} of {len(records)} samples failed and are not in the mean ({most[:120]})"
+        told[name] = said
+    return list(told.items())

@@ -1,0 +1,281 @@
+"""`import_logs`: read and check everything, then write runs, or nothing at all."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
+from eval_toolkit.integrations.importing.checking import Checked, check_log
+from eval_toolkit.integrations.importing.logs import Log
+from eval_toolkit.integrations.importing.measured import log_card, log_records
+from eval_toolkit.integrations.importing.recognising import read_logs
+from eval_toolkit.integrations.importing.wanted import Wanted
+from eval_toolkit.integrations.importing.writing import (
+    Read,
+    folder_names,
+    prepared_log,
+    prepared_stated,
+)
+from eval_toolkit.runs import Run, write_run
+from eval_toolkit.runs.folder import ARTIFACTS, MANIFEST
+from eval_toolkit.scorecards import MetricResult, Records
+
+__all__ = ["Imported", "import_logs", "measure_log"]
+
+
+@dataclass(frozen=True, eq=False)
+class Imported:
+    """A log as it was read, what was found about it, and the run it became.
+
+    Examples
+    --------
+    >>> from eval_toolkit.integrations.importing.logs import LoggedSample
+    >>> sample = LoggedSample(unit_id="1", values={"acc": 1.0})
+    >>> found = measure_log(Log(tool="t", task="quiz", model="m", samples=[sample]))
+    >>> found.run is None, found.cells["acc"].value
+    (True, 1.0)
+    """
+
+    log: Log
+    checked: Sequence[Checked]
+    """Each number that the log states against its own samples."""
+    cells: Mapping[str, MetricResult]
+    """By metric, with intervals; what has no samples is as the log states it."""
+    notes: Sequence[str] = ()
+    records: Records | None = None
+    run: Run | None = None
+    """None where nothing was written. Logs of results alone share one."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types; the records are a table of their own."""
+        return {
+            "tool": self.log.tool,
+            "tool_version": self.log.tool_version,
+            "task": self.log.task,
+            "model": self.log.model,
+            "kind": self.log.kind,
+            "files": [str(name) for name in self.log.files],
+            "n_samples": len(self.log.samples),
+            "cells": {name: cell.to_dict() for name, cell in self.cells.items()},
+            "checked": [one.to_dict() for one in self.checked],
+            "notes": list(self.notes),
+            "run": None if self.run is None else str(self.run.path),
+        }
+
+
+def measure_log(log: Log) -> Imported:
+    """Measure a log and hold it to its own samples; nothing is written.
+
+    Parameters
+    ----------
+    log : Log
+        What a reader returned.
+
+    Returns
+    -------
+    Imported
+        Without a run.
+
+    Raises
+    ------
+    InvalidInputError
+        If the log has neither samples nor numbers, or an item and try come twice.
+
+    Examples
+    --------
+    >>> from eval_toolkit.integrations.importing.logs import Stated
+    >>> stated = [Stated(column="acc", name="acc", value=0.5, stderr=0.1)]
+    >>> measure_log(Log(tool="lm-eval", task="arc", model="m", stated=stated)).checked[0].verdict
+    'as stated: no samples'
+    """
+    return _shown(_read(log), None)
+
+
+def import_logs(
+    paths: str | Path | Iterable[str | Path],
+    out: str | Path | None = None,
+    *,
+    wanted: Wanted | None = None,
+    task: str | None = None,
+    model: str | None = None,
+    rename: Mapping[str, str] | None = None,
+    overwrite: bool = False,
+) -> list[Imported]:
+    r"""Make runs of other tools' logs.
+
+    Parameters
+    ----------
+    paths : path or iterable of paths
+        Files and folders, as `read_logs` takes them.
+    out : path, optional
+        A folder to write runs into, one for each task and model; without it nothing is written.
+    wanted : Wanted, optional
+        Which fields say what.
+    task, model : str, optional
+        Other names, where the logs are of one task or one model.
+    rename : mapping of str to str, optional
+        Other names of columns, so that runs of two tools have a metric in common.
+    overwrite : bool, default False
+        Replace runs that are there.
+
+    Returns
+    -------
+    list of Imported
+        One for each log, in the order of the paths.
+
+    Raises
+    ------
+    ArtifactError, InvalidInputError
+        If one path cannot be read, or a run is there already. Everything is read and checked
+        before anything is written, so nothing is written then.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.csv").write_text("id,correct\nq1,1\nq2,0\n")
+    >>> done = import_logs(folder / "a.csv", folder / "runs", model="m")
+    >>> done[0].run.run_id, done[0].cells["correct"].value
+    ('a-m', 0.5)
+    """
+    given = [paths] if isinstance(paths, (str, Path)) else list(paths)
+    if not given:
+        raise InvalidInputError("`paths` is empty; name at least one log")
+    asked = replace(wanted or Wanted(), samples=out is not None)
+    logs = _renamed(_all_logs(given, asked), task, model, rename or {})
+    reads = [_read(log) for log in logs]
+    if out is None:
+        return [_shown(read, None) for read in reads]
+    groups, folders = _folders(reads, Path(out), overwrite)
+    prepared = []
+    for together, folder in zip(groups, folders, strict=True):
+        first = reads[together[0]]
+        if first.records is None:
+            prepared.append(prepared_stated([reads[at] for at in together], folder))
+        else:
+            prepared.append(prepared_log(first, folder))
+    runs: dict[int, Run] = {}
+    for together, folder, content in zip(groups, folders, prepared, strict=True):
+        run = write_run(folder, **content, overwrite=overwrite)
+        runs |= dict.fromkeys(together, run)
+    return [_shown(read, runs[at]) for at, read in enumerate(reads)]
+
+
+def _all_logs(paths: Sequence[str | Path], wanted: Wanted) -> list[Log]:
+    """Return the logs at all paths, each once: samples are also read with their results."""
+    logs: list[Log] = []
+    seen: set[tuple[str, str, frozenset[Path]]] = set()
+    for path in paths:
+        for log in read_logs(path, wanted):
+            key = (log.task, log.model, frozenset(Path(name).resolve() for name in log.files))
+            if key not in seen:
+                seen.add(key)
+                logs.append(log)
+    return logs
+
+
+def _renamed(
+    logs: Sequence[Log], task: str | None, model: str | None, rename: Mapping[str, str]
+) -> list[Log]:
+    if not isinstance(rename, Mapping):
+        raise InvalidTypeError(f"`rename` is {rename!r}; it must map old names to new ones")
+    tasks = sorted({log.task for log in logs})
+    if task is not None and len(tasks) > 1:
+        raise InvalidInputError(
+            f"`task` is {task!r}, but the logs are of {len(tasks)} tasks: "
+            f"{', '.join(tasks)[:200]}; import them one by one"
+        )
+    columns = {name for log in logs for name in _columns(log)}
+    unknown = sorted(set(rename) - columns)
+    if unknown:
+        raise InvalidInputError(
+            f"`rename` names the column {unknown[0]!r}; there are {', '.join(sorted(columns))[:300]}"
+        )
+    return [
+        _with_columns(replace(log, task=task or log.task, model=model or log.model), rename)
+        for log in logs
+    ]
+
+
+def _columns(log: Log) -> list[str]:
+    of_samples = log.samples[0].values if log.samples else ()
+    return list(dict.fromkeys([*(one.column for one in log.stated), *of_samples]))
+
+
+def _with_columns(log: Log, rename: Mapping[str, str]) -> Log:
+    changed = {old: new for old, new in rename.items() if old in _columns(log)}
+    if not changed:
+        return log
+    after = [changed.get(name, name) for name in _columns(log)]
+    twice = sorted({name for name in after if after.count(name) > 1})
+    if twice:
+        raise InvalidInputError(f"`rename` gives two columns of {log.task} the name {twice[0]!r}")
+    samples = [
+        replace(
+            sample,
+            values={changed.get(name, name): value for name, value in sample.values.items()},
+        )
+        for sample in log.samples
+    ]
+    stated = [replace(one, column=changed.get(one.column, one.column)) for one in log.stated]
+    return replace(
+        log,
+        samples=samples,
+        stated=stated,
+        lower_is_better=frozenset(changed.get(name, name) for name in log.lower_is_better),
+        binary=frozenset(changed.get(name, name) for name in log.binary),
+    )
+
+
+def _read(log: Log) -> Read:
+    """Measure and check a log."""
+    if not log.samples:
+        if not log.stated:
+            where = log.files[0] if log.files else log.tool
+            raise InvalidInputError(f"{where}: {log.task}: neither samples nor results to import")
+        checked, notes = check_log(log, None, {})
+        return Read(log, tuple(checked), (*log.notes, *notes))
+    records = log_records(log)
+    card = log_card(log, records)
+    checked, notes = check_log(log, records, card)
+    return Read(log, tuple(checked), tuple(dict.fromkeys((*log.notes, *notes))), records, card)
+
+
+def _shown(read: Read, run: Run | None) -> Imported:
+    return Imported(read.log, read.checked, read.cells, read.notes, read.records, run)
+
+
+def _folders(
+    reads: Sequence[Read], out: Path, overwrite: bool
+) -> tuple[list[list[int]], list[Path]]:
+    """Return which logs go into which run: one each, results alone of one model in one."""
+    groups: list[list[int]] = []
+    alone: dict[tuple[str, ...], list[int]] = {}
+    for at, read in enumerate(reads):
+        if read.records is not None:
+            groups.append([at])
+            continue
+        key = (read.log.tool, read.log.model, *read.log.files[:1])
+        tasks = {reads[other].log.task for other in alone.get(key, [])}
+        if key not in alone or read.log.task in tasks:
+            alone[key] = [at]
+            groups.append(alone[key])
+        else:
+            alone[key].append(at)
+    heads = []
+    for together in groups:
+        log = reads[together[0]].log
+        heads.append(log if len(together) == 1 else replace(log, task=_together(log)))
+    folders = [out / name for name in folder_names(heads)]
+    for folder in folders:
+        if folder.exists() and not folder.is_dir():
+            raise ArtifactError(f"{folder}: is a file; a run needs a folder")
+        there = [name for name in (MANIFEST, *ARTIFACTS) if (folder / name).exists()]
+        if there and not overwrite:
+            raise ArtifactError(f"{folder}: a run is there; pass overwrite=True to replace it")
+    return groups, folders
+
+
+def _together(log: Log) -> str:
+    return Path(log.files[0]).stem if log.files else "results"

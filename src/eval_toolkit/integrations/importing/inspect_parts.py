@@ -1,0 +1,197 @@
+"""What an Inspect log holds, from either kind of file: header, samples, reductions."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit._plain import whole_text
+from eval_toolkit.artifacts.strict_json import read_bytes
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.integrations.importing.inspect_results import first_scorer
+from eval_toolkit.integrations.importing.inspect_samples import Found, read_sample, shortened
+from eval_toolkit.integrations.importing.wanted import Wanted
+from eval_toolkit.integrations.importing.zipped import LARGEST_MEMBER, Zipped
+
+__all__ = ["Parts", "json_parts", "zip_parts"]
+
+_VERSIONS = (1, 2)
+_HEADER, _START = "header.json", "_journal/start.json"
+_SUMMARIES, _REDUCTIONS = "summaries.json", "reductions.json"
+_OF_JOURNAL = re.compile(r"_journal/summaries/([0-9]{1,9})\.json")
+_RECOVER = "`inspect log recover` may bring its samples back"
+
+
+@dataclass(slots=True)
+class Parts:
+    """What a log holds, as it was read."""
+
+    path: Path
+    header: Mapping[str, Any]
+    found: list[Found]
+    reductions: Any = None
+    unfinished: bool = False
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """What was to be done: ``eval`` of the header."""
+        return _object(self.header.get("eval"), f"{self.path}: `eval`")
+
+    @property
+    def model(self) -> str:
+        """The model under test, as Inspect calls it."""
+        return whole_text(self.spec["model"])
+
+    @property
+    def results(self) -> Mapping[str, Any]:
+        """What the log states; empty where it states nothing."""
+        return _object(self.header.get("results") or {}, f"{self.path}: `results`")
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """How it was run."""
+        return _object(self.spec.get("config") or {}, f"{self.path}: `eval.config`")
+
+    @property
+    def dataset(self) -> Mapping[str, Any]:
+        """Which items were asked."""
+        return _object(self.spec.get("dataset") or {}, f"{self.path}: `eval.dataset`")
+
+    @property
+    def sample_ids(self) -> list[Any]:
+        """Of the items that were meant; empty where the log does not say."""
+        given = self.dataset.get("sample_ids")
+        return given if isinstance(given, list) else []
+
+    @property
+    def epochs(self) -> int:
+        """How often each item was asked."""
+        given = self.config.get("epochs")
+        return given if isinstance(given, int) and given > 0 else 1
+
+
+def json_parts(path: Path, wanted: Wanted) -> Parts:
+    """Read a ``.json`` log: one object that holds everything."""
+    size = path.stat().st_size
+    if size > LARGEST_MEMBER:
+        raise ArtifactError(f"{path}: {size} bytes; at most {LARGEST_MEMBER} are read")
+    header = _object(_parsed(read_bytes(path), f"{path}"), f"{path}: the log")
+    parts = Parts(path, header, [])
+    _check_version(parts)
+    samples = header.get("samples") or []
+    if not isinstance(samples, list):
+        raise ArtifactError(f"{path}: `samples` is a {type(samples).__name__}; it must be a list")
+    model, scorer = parts.model, first_scorer(parts.results)
+    parts.found = [
+        read_sample(one, f"{path}: samples[{at}]", wanted, model, scorer)
+        for at, one in enumerate(samples)
+    ]
+    _check_unique(parts)
+    parts.reductions = header.get("reductions") or parts.results.get("sample_reductions")
+    return parts
+
+
+def zip_parts(path: Path, wanted: Wanted) -> Parts:
+    """Read an ``.eval`` log: its header, and then the samples one by one, or their summaries."""
+    zipped = Zipped(path, _RECOVER)
+    name = next((one for one in (_HEADER, _START) if one in zipped), None)
+    if name is None:
+        raise ArtifactError(
+            f"{path}: has neither {_HEADER!r} nor {_START!r}; it is no log of Inspect"
+        )
+    header = _object(_parsed(zipped.read(name), f"{path}: {name}"), f"{path}: {name}")
+    parts = Parts(path, header, [], unfinished=name == _START)
+    _check_version(parts)
+    summaries = list(_summaries(zipped))
+    whole = wanted.samples or any(shortened(one, wanted) for _, one in summaries)
+    members = [one for one in zipped.names if one.startswith("samples/") and one[-5:] == ".json"]
+    model, scorer = parts.model, first_scorer(parts.results)
+    if whole or (members and not summaries):
+        read = ((f"{path}: {one}", _parsed(zipped.read(one), f"{path}: {one}")) for one in members)
+        parts.found = [read_sample(raw, place, wanted, model, scorer) for place, raw in read]
+        _check_complete(parts, [one for _, one in summaries])
+    else:
+        parts.found = [read_sample(raw, place, wanted, model, scorer) for place, raw in summaries]
+        # A sample that was asked again has a second summary, after its first.
+        parts.found = list({_key(one): one for one in parts.found}.values())
+    _check_unique(parts)
+    if not parts.found and _REDUCTIONS in zipped:
+        parts.reductions = _parsed(zipped.read(_REDUCTIONS), f"{path}: {_REDUCTIONS}")
+    return parts
+
+
+def _summaries(zipped: Zipped) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the summaries: all in one member, or, until the log is finished, in many."""
+    names = [_SUMMARIES]
+    if _SUMMARIES not in zipped:
+        numbered = ((_OF_JOURNAL.fullmatch(name), name) for name in zipped.names)
+        of_journal = sorted((int(match[1]), name) for match, name in numbered if match)
+        names = [name for _, name in of_journal]
+    for name in names:
+        place = f"{zipped.path}: {name}"
+        listed = _parsed(zipped.read(name), place)
+        if not isinstance(listed, list):
+            raise ArtifactError(f"{place} is a {type(listed).__name__}; it must be a list")
+        for at, one in enumerate(listed):
+            yield f"{place}[{at}]", _object(one, f"{place}[{at}]")
+
+
+def _check_version(parts: Parts) -> None:
+    version = parts.header.get("version")
+    if isinstance(version, bool) or version not in _VERSIONS:
+        raise ArtifactError(
+            f"{parts.path}: `version` is {version!r:.60}; versions 1 and 2 of Inspect's logs "
+            f"can be read"
+        )
+    for name in ("task", "model"):
+        if not isinstance(parts.spec.get(name), str) or not parts.spec[name]:
+            raise ArtifactError(f"{parts.path}: `eval.{name}` is missing; it must be a text")
+
+
+def _check_unique(parts: Parts) -> None:
+    twice = [key for key, n in Counter(map(_key, parts.found)).items() if n > 1]
+    if twice:
+        raise ArtifactError(
+            f"{parts.path}: sample {twice[0][0]!r:.60} of epoch {twice[0][1]} is there twice"
+        )
+
+
+def _check_complete(parts: Parts, summaries: Iterable[Mapping[str, Any]]) -> None:
+    """Refuse a log that lost samples: its summaries name what must be there."""
+    there = {(unit_id, str(epoch)) for unit_id, epoch in map(_key, parts.found)}
+    listed = {(whole_text(str(one.get("id"))), str(one.get("epoch", 1))) for one in summaries}
+    lost = sorted(f"{unit_id!r} of epoch {epoch}" for unit_id, epoch in listed - there)
+    if lost:
+        raise ArtifactError(
+            f"{parts.path}: {len(lost)} of {len(listed)} samples of the summaries are not in "
+            f"samples/, such as {lost[0]:.80}; the file was altered"
+        )
+
+
+def _key(found: Found) -> tuple[str, int]:
+    return found.fields["unit_id"], found.fields["attempt"]
+
+
+def _parsed(data: bytes, where: str) -> Any:
+    """Return what JSON bytes hold; Inspect writes bare NaN and Infinity, which are no JSON."""
+    try:
+        return json.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise ArtifactError(f"{where}: not UTF-8 at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        raise ArtifactError(
+            f"{where}: line {error.lineno}: malformed JSON: {error.msg} (column {error.colno})"
+        ) from None
+    except ValueError as error:  # a number of thousands of digits
+        raise ArtifactError(f"{where}: malformed JSON: {error}") from None
+    except RecursionError:
+        raise ArtifactError(f"{where}: malformed JSON: nested too deeply") from None
+
+
+def _object(value: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ArtifactError(f"{where} is a {type(value).__name__}; it must be an object")
+    return value

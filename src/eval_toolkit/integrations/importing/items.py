@@ -1,0 +1,134 @@
+"""What an item is, out of the dataset's row that a log holds: input, target, group and parts.
+
+Runs of two tools are compared by what was asked, so the input is the raw question of the dataset
+and never the prompt that one of the tools made of it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from eval_toolkit._hashing import canonical_json
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.integrations.importing.wanted import Wanted
+
+__all__ = ["INPUT_FIELDS", "as_text", "item_group", "item_input", "item_parts", "item_target"]
+
+INPUT_FIELDS = (
+    "question",
+    "query",
+    "prompt",
+    "input",
+    "text",
+    "sentence",
+    "problem",
+    "goal",
+    "ctx",
+)
+"""Where datasets keep what is asked; the first that a row has is taken."""
+
+
+def as_text(value: Any) -> str:
+    """Return a text as it is and anything else as compact JSON.
+
+    Examples
+    --------
+    >>> as_text("a"), as_text(["a", 1])
+    ('a', '["a",1]')
+    """
+    return value if isinstance(value, str) else canonical_json(value)
+
+
+def item_input(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row") -> str | None:
+    """Return what is asked, as the dataset has it.
+
+    Parameters
+    ----------
+    doc : mapping
+        The dataset's row.
+    wanted : Wanted
+        ``input_field`` decides; else the first of `INPUT_FIELDS` that the row has.
+    where : str
+        Names file and row in an error.
+
+    Returns
+    -------
+    str or None
+        None where the row has none of the fields.
+
+    Raises
+    ------
+    InvalidInputError
+        If the row does not have the field that is wanted.
+
+    Examples
+    --------
+    >>> item_input({"question": "2 + 2 =", "answer": "4"}, Wanted())
+    '2 + 2 ='
+    >>> item_input({"stem": "2 + 2 =", "text": ""}, Wanted(input_field="stem"))
+    '2 + 2 ='
+    """
+    if wanted.input_field is not None:
+        return as_text(_field(doc, wanted.input_field, where))
+    for name in INPUT_FIELDS:
+        value = doc.get(name)
+        if value is not None and value != "":
+            return as_text(value)
+    return None
+
+
+def item_target(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row") -> Any:
+    """Return the field that is wanted as the target, or None when none was named.
+
+    Raises
+    ------
+    InvalidInputError
+        If the row does not have it.
+
+    Examples
+    --------
+    >>> item_target({"answer": "4"}, Wanted(target_field="answer"))
+    '4'
+    """
+    return None if wanted.target_field is None else _field(doc, wanted.target_field, where)
+
+
+def item_group(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row") -> str | None:
+    """Return the group that the item belongs to, or None when no field was named.
+
+    Raises
+    ------
+    InvalidInputError
+        If the row does not have the field.
+
+    Examples
+    --------
+    >>> item_group({"story": 7}, Wanted(group_field="story"))
+    '7'
+    """
+    if wanted.group_field is None:
+        return None
+    return as_text(_field(doc, wanted.group_field, where))
+
+
+def item_parts(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row") -> dict[str, str]:
+    """Return the parts of the data that the item belongs to, by field.
+
+    Raises
+    ------
+    InvalidInputError
+        If the row does not have one of the fields.
+
+    Examples
+    --------
+    >>> item_parts({"subject": "algebra", "level": 3}, Wanted(by=("subject", "level")))
+    {'subject': 'algebra', 'level': '3'}
+    """
+    return {name: as_text(_field(doc, name, where)) for name in wanted.by}
+
+
+def _field(doc: Mapping[str, Any], name: str, where: str) -> Any:
+    value = doc.get(name)
+    if value is None:
+        there = ", ".join(sorted(map(str, doc))) or "nothing"
+        raise InvalidInputError(f"{where} has no {name!r}; it has: {there[:300]}")
+    return value

@@ -1,0 +1,289 @@
+"""lighteval's details: one row of Parquet per document, in three spellings."""
+
+import ast
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit.errors import ArtifactError, InvalidInputError
+from eval_toolkit.graders.base import Grade
+from eval_toolkit.integrations.importing.items import (
+    as_text,
+    item_group,
+    item_input,
+    item_parts,
+    item_target,
+)
+from eval_toolkit.integrations.importing.logs import ChoiceScore, LoggedSample, Value
+from eval_toolkit.integrations.importing.plain_files import (
+    as_prompt,
+    finite,
+    number_or_none,
+    text_or_none,
+)
+from eval_toolkit.integrations.importing.wanted import Wanted
+
+__all__ = ["read_details"]
+
+_FLAT = (
+    *("example", "instruction", "full_prompt", "predictions", "gold", "choices", "gold_index"),
+    *("metrics", "specifics"),
+)
+_LONGEST_TEXT = 1_000_000
+"""Of a cell that is a Python value written out; longer ones are not parsed."""
+
+Row = dict[str, Any]
+"""One document: ``doc``, ``metric`` and ``model_response``."""
+
+
+def read_details(path: Path, wanted: Wanted) -> tuple[list[LoggedSample], list[str]]:
+    """Return the samples of a file of details, and notes on them.
+
+    Raises
+    ------
+    ArtifactError, InvalidInputError
+        If the file is damaged, has none of the three layouts, or a value is no number.
+    """
+    rows = _rows(path, wanted)
+    columns, corpus = _columns(rows)
+    ids = _ids(rows, path)
+    samples = []
+    for at, (row, (unit, attempt)) in enumerate(zip(rows, ids, strict=True), 1):
+        where = f"{path}: row {at}"
+        values = {name: _value(row["metric"].get(name), f"{where}: {name!r}") for name in columns}
+        asked = _asked(row, wanted, where) if wanted.samples else {}
+        samples.append(LoggedSample(unit_id=unit, attempt=attempt, values=values, **asked))
+    return samples, _notes(rows, samples, corpus) if wanted.samples else _corpus_note(corpus)
+
+
+def _rows(path: Path, wanted: Wanted) -> list[Row]:
+    """Return the rows in one layout."""
+    from eval_toolkit._tables import column_names, read_table
+
+    names = column_names(path)
+    spelling = {
+        part: next((name for name in (part, f"__{part}__") if name in names), None)
+        for part in ("doc", "metric", "model_response")
+    }
+    if spelling["metric"] is None:
+        if "metrics" not in names:
+            raise ArtifactError(f"{path}: has neither 'metric' nor 'metrics'; no lighteval details")
+        kept = [name for name in _FLAT if name in names]
+        table = {name: cells.tolist() for name, cells in read_table(path, columns=kept).items()}
+        return [_from_flat(table, at, path) for at in range(len(table["metrics"]))]
+    if spelling["doc"] is None:
+        raise ArtifactError(f"{path}: has no column 'doc'; these are no whole details of lighteval")
+    kept = [name for part, name in spelling.items() if name and _needed(part, wanted)]
+    table = {name: cells.tolist() for name, cells in read_table(path, columns=kept).items()}
+    found = []
+    for at in range(len(table[spelling["metric"]])):
+        where = f"{path}: row {at + 1}"
+        row = {
+            part: _struct(table[name][at], f"{where}: {name!r}") if name in table else {}
+            for part, name in spelling.items()
+        }
+        found.append(row)
+    return found
+
+
+def _needed(part: str, wanted: Wanted) -> bool:
+    return wanted.samples or part != "model_response"
+
+
+def _struct(cell: Any, where: str) -> dict[str, Any]:
+    """Return a cell that is a struct, or was written as the text of one."""
+    value = _parsed(cell, where)
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ArtifactError(f"{where} is {cell!r:.60}; it must be a struct")
+    return dict(value)
+
+
+def _native(cell: Any) -> Any:
+    """Return a list for an array, which a column of lists comes as, inside too."""
+    if isinstance(cell, np.ndarray):
+        cell = np.ma.filled(cell.astype(object), None).tolist()
+    return [_native(one) for one in cell] if isinstance(cell, list) else cell
+
+
+def _parsed(cell: Any, where: str) -> Any:
+    """Return a Python value that lighteval wrote as text, where nesting did not fit its columns."""
+    if not isinstance(cell, str):
+        return _native(cell)
+    if len(cell) > _LONGEST_TEXT:
+        raise ArtifactError(f"{where} is a text of {len(cell)} characters, too long to be parsed")
+    try:
+        return ast.literal_eval(cell)  # constants alone, nothing is run
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        raise ArtifactError(f"{where} is {cell!r:.60}; it cannot be parsed") from None
+
+
+def _from_flat(table: Mapping[str, Sequence[Any]], at: int, path: Path) -> Row:
+    """Return a row of the layout before 0.10 in today's."""
+    row = {name: cells[at] for name, cells in table.items()}
+    where = f"{path}: row {at + 1}"
+
+    def cell(name: str) -> Any:
+        value = row.get(name)
+        is_text = name in ("example", "instruction", "full_prompt")
+        return value if is_text else _parsed(value, f"{where}: {name!r}")
+
+    choices, gold = _listed(cell("choices")), _listed(cell("gold"))
+    index = _listed(cell("gold_index"))
+    if not choices and gold:
+        choices, index = gold, list(range(len(gold)))
+    answers = _flattened(_listed(cell("predictions")))
+    texts = [answer for answer in answers if isinstance(answer, str)]
+    scored = _scored(_listed(cell("predictions")))
+    return {
+        "doc": {
+            "query": text_or_none(cell("example")),
+            "choices": choices,
+            "gold_index": index,
+            "specific": cell("specifics"),
+            "id": "",
+        },
+        "metric": _struct(cell("metrics"), f"{where}: 'metrics'"),
+        "model_response": {
+            "input": text_or_none(cell("full_prompt")),
+            "text": texts,
+            "logprobs": [logprob for logprob, _ in scored],
+            "argmax_logits_eq_gold": [greedy for _, greedy in scored],
+        },
+    }
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [] if value is None else [value]
+
+
+def _flattened(values: Sequence[Any]) -> list[Any]:
+    found: list[Any] = []
+    for value in values:
+        found += value if isinstance(value, (list, tuple)) else [value]
+    return found
+
+
+def _scored(predictions: Sequence[Any]) -> list[tuple[float, bool | None]]:
+    """Return log-probabilities of choices: numbers, or pairs with whether they are greedy."""
+    found: list[tuple[float, bool | None]] = []
+    for one in predictions:
+        pair = list(one) if isinstance(one, (list, tuple)) else [one]
+        number = number_or_none(pair[0]) if pair and not isinstance(pair[0], bool) else None
+        if number is None:
+            return []
+        greedy = bool(pair[1]) if len(pair) == 2 and pair[1] in (0, 1) else None
+        found.append((number, greedy))
+    return found
+
+
+def _columns(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
+    """Return the metrics that are a number per sample, and those that are input of a corpus's."""
+    names = list(dict.fromkeys(name for row in rows for name in row["metric"]))
+    corpus = [
+        name
+        for name in names
+        if any(isinstance(row["metric"].get(name), (dict, list, str)) for row in rows)
+    ]
+    plain = [name for name in names if name not in corpus]
+    return [name for name in plain if any(_there(row, name) for row in rows)], corpus
+
+
+def _there(row: Row, name: str) -> bool:
+    return row["metric"].get(name) is not None
+
+
+def _value(told: Any, where: str) -> Value:
+    return Grade.skipped("lighteval has no value for it") if told is None else finite(told, where)
+
+
+def _ids(rows: Sequence[Row], path: Path) -> list[tuple[str, int]]:
+    """Return unit and attempt of each row: few-shot seeds ask the same document again."""
+    told = [as_text(row["doc"].get("id")) if row["doc"].get("id") else "" for row in rows]
+    if not all(told):
+        return [(str(at), 1) for at in range(len(rows))]
+    seen: Counter[str] = Counter()
+    first: dict[str, Any] = {}
+    found = []
+    for at, (name, row) in enumerate(zip(told, rows, strict=True), 1):
+        seen[name] += 1
+        query = row["doc"].get("query")
+        if first.setdefault(name, query) != query:
+            raise InvalidInputError(f"{path}: row {at}: id {name!r:.60} is another document's, too")
+        found.append((name, seen[name]))
+    return found
+
+
+def _asked(row: Row, wanted: Wanted, where: str) -> dict[str, Any]:
+    """Return what a sample says beside its values."""
+    doc, response = row["doc"], row["model_response"]
+    specific = doc.get("specific")
+    fields = {**(specific if isinstance(specific, Mapping) else {}), **doc}
+    plain = {"query": doc.get("original_query") or doc.get("query")}
+    choices = [text for text in _listed(doc.get("choices")) if isinstance(text, str)]
+    gold = [int(at) for at in _listed(doc.get("gold_index")) if _is_place(at, choices)]
+    target = item_target(fields, wanted, where=where)
+    if target is None:
+        right = [choices[at] for at in gold]
+        target = right[0] if len(right) == 1 else right or None
+    scores = _choices(response, choices)
+    texts = [text for text in _listed(response.get("text")) if isinstance(text, str)]
+    return {
+        "input": item_input(fields if wanted.input_field else plain, wanted, where=where),
+        "target": target,
+        "group": item_group(fields, wanted, where=where),
+        "parts": item_parts(fields, wanted, where=where),
+        "prompt": as_prompt(response.get("input")),
+        "response": texts[0] if texts and not scores else None,
+        "choices": scores,
+        "correct": tuple(gold) if scores else None,
+    }
+
+
+def _is_place(value: Any, choices: Sequence[str]) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(choices)
+
+
+def _choices(response: Mapping[str, Any], choices: Sequence[str]) -> tuple[ChoiceScore, ...]:
+    """Return the choices with their log-probabilities, where each has one."""
+    told = [number_or_none(value) for value in _listed(response.get("logprobs"))]
+    if not choices or len(told) != len(choices):
+        return ()
+    logprobs = [value for value in told if value is not None]
+    if len(logprobs) != len(choices):
+        return ()
+    greedy = _listed(response.get("argmax_logits_eq_gold"))
+    greedy = greedy if len(greedy) == len(choices) else [None] * len(choices)
+    return tuple(
+        ChoiceScore(text, logprob, None if flag is None else bool(flag))
+        for text, logprob, flag in zip(choices, logprobs, greedy, strict=True)
+    )
+
+
+def _corpus_note(corpus: Sequence[str]) -> list[str]:
+    if not corpus:
+        return []
+    return [f"no number per sample, made from the whole corpus: {', '.join(corpus)}"]
+
+
+def _notes(
+    rows: Sequence[Row], samples: Sequence[LoggedSample], corpus: Sequence[str]
+) -> list[str]:
+    notes = _corpus_note(corpus)
+    empty = sum(sample.response == "" for sample in samples)
+    if empty:
+        notes.append(
+            f"{empty} of {len(samples)} answers are empty; lighteval writes a call that failed as "
+            "an empty answer and scores it"
+        )
+    several = max((len(_listed(row["model_response"].get("text"))) for row in rows), default=0)
+    if several > 1:
+        notes.append(
+            f"up to {several} answers per document; the metrics are of all of them together, and "
+            "the first is shown"
+        )
+    return notes

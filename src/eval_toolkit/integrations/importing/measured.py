@@ -1,0 +1,230 @@
+"""From the samples of a log to records and cells: the statistics are ours, the values the log's."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from eval_toolkit import metric_specs as ms
+from eval_toolkit._hashing import content_hash
+from eval_toolkit._plain import whole_text
+from eval_toolkit.errors import EvalToolkitError, InvalidInputError
+from eval_toolkit.graders import ColumnInfo, Grade
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
+from eval_toolkit.integrations.importing.logs import Log, LoggedSample
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.scorecards import Records, Scorecard, summarise
+from eval_toolkit.scorecards.policies import card_by_slice, with_error_policies
+from eval_toolkit.tasks.reporting import task_metrics
+
+__all__ = ["SEED", "by_slice", "log_card", "log_columns", "log_records", "rows_parts"]
+
+SEED = 42
+UNSCORED = "score"
+"""The column of samples that have no scores and of which nothing is stated: it has no value."""
+_UNFILLED = Grade.skipped("the log has no value")
+_RATE, _ANY = (0.0, 1.0), ColumnInfo().bounds
+_REASON_LENGTH = 300
+_OF_SCORES = (ms.pr_auc, ms.roc_auc, ms.brier, ms.log_loss)
+_OF_PROBABILITIES = ("brier", "log_loss")
+
+
+def log_records(log: Log) -> Records:
+    """Return the samples of a log as records: one line per item and try.
+
+    Parameters
+    ----------
+    log : Log
+        With samples.
+
+    Returns
+    -------
+    Records
+        A column for each column of the log. The content hash is of input and target.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are no samples, or an item and try come twice.
+
+    Examples
+    --------
+    >>> sample = LoggedSample(unit_id="1", input="2 + 2 =", target="4", values={"acc": 1.0})
+    >>> log_records(Log(tool="lm-eval", task="sums", model="m", samples=[sample])).columns["acc"]
+    array([1.])
+    """
+    samples = log.samples
+    names = dict.fromkeys(whole_text(name) for sample in samples for name in sample.values)
+    if not samples:
+        raise InvalidInputError(f"{_place(log)}: {log.task}: there are no samples")
+    if not names:  # answers without scores are worth reading, too
+        names = dict.fromkeys(whole_text(one.column) for one in log.stated) or {UNSCORED: None}
+    values, status, reason = _filled(samples, list(names))
+    parts = list(dict.fromkeys(name for sample in samples for name in sample.parts))
+    try:
+        return Records.from_columns(
+            values,
+            unit_id=[whole_text(sample.unit_id) for sample in samples],
+            attempt=[sample.attempt for sample in samples],
+            group=[whole_text(s.unit_id if s.group is None else s.group) for s in samples],
+            slices={
+                whole_text(part): [whole_text(s.parts.get(part, "(none)")) for s in samples]
+                for part in parts
+            },
+            content_hash=[_content(sample) for sample in samples],
+            status=status,
+            reason=reason,
+        )
+    except EvalToolkitError as error:
+        raise InvalidInputError(f"{_place(log)}: {log.task}: {error}") from error
+
+
+def _content(sample: LoggedSample) -> str:
+    return "" if sample.input is None else content_hash(sample.input, sample.target)
+
+
+def _filled(
+    samples: Sequence[LoggedSample], names: Sequence[str]
+) -> tuple[dict[str, list[Any]], dict[str, list[str]], dict[str, list[str]]]:
+    """Return values, states and reasons by column, a place for each sample."""
+    n = len(samples)
+    values: dict[str, list[Any]] = {name: [None] * n for name in names}
+    status = {name: ["ok"] * n for name in names}
+    reason = {name: [""] * n for name in names}
+    for at, sample in enumerate(samples):
+        for name in names:
+            value = sample.values.get(name, _UNFILLED)
+            if isinstance(value, Grade):
+                values[name][at] = value.value
+                status[name][at] = value.status
+                reason[name][at] = " ".join(whole_text(value.reason).split())[:_REASON_LENGTH]
+            else:
+                values[name][at] = value
+    return values, status, reason
+
+
+def log_columns(log: Log, records: Records) -> dict[str, ColumnInfo]:
+    """Return how each column is to be read: its direction, and whether it is right or wrong.
+
+    A column counts as right or wrong where every value is 0 or 1; one that the tool defines so and
+    that has other values between them is a share.
+
+    Examples
+    --------
+    >>> sample = LoggedSample(unit_id="1", values={"ppl": 3.5})
+    >>> log = Log(
+    ...     tool="t", task="a", model="m", samples=[sample], lower_is_better=frozenset({"ppl"})
+    ... )
+    >>> log_columns(log, log_records(log))["ppl"].higher_is_better
+    False
+    """
+    columns = {}
+    for name, values in records.columns.items():
+        there = values[records.status[name] == "ok"]
+        binary = bool(len(there)) and bool(((there == 0.0) | (there == 1.0)).all())
+        share = name in log.binary and bool(((there >= 0.0) & (there <= 1.0)).all())
+        columns[name] = ColumnInfo(
+            higher_is_better=name not in log.lower_is_better,
+            bounds=_RATE if binary or share else _ANY,
+            binary=binary,
+        )
+    return columns
+
+
+def log_card(log: Log, records: Records) -> Scorecard:
+    """Return the cells of a log: means with intervals, or of labels and scores what fits them.
+
+    Parameters
+    ----------
+    log : Log
+        Says how columns are to be read.
+    records : Records
+        Of the log.
+
+    Returns
+    -------
+    Scorecard
+        Tries are reduced to items first, and groups are resampled; failed tries are left out and
+        counted, and the cells say what they could have made of the value.
+
+    Examples
+    --------
+    >>> samples = [LoggedSample(unit_id=str(n), values={"acc": float(n > 2)}) for n in range(10)]
+    >>> log = Log(tool="t", task="a", model="m", samples=samples)
+    >>> cell = log_card(log, log_records(log))["acc"]
+    >>> cell.value, cell.ci.method
+    (0.7, 'wilson')
+    """
+    if log.kind == "rows":
+        return _of_scores(records)
+    return with_error_policies(records, _metrics(log, records), seed=SEED)
+
+
+def _metrics(log: Log, records: Records) -> list[MetricSpec]:
+    return task_metrics(log_columns(log, records))
+
+
+def _of_scores(records: Records) -> Scorecard:
+    card = summarise(records, list(_OF_SCORES), confidence=DEFAULT_CONFIDENCE, seed=SEED)
+    scores = records.columns["score"]
+    low, high = float(scores.min()), float(scores.max())
+    if low >= 0.0 and high <= 1.0:
+        return card
+    why = f"needs probabilities, but the scores reach from {low:g} to {high:g}"
+    return Scorecard(
+        {
+            name: replace(cell, status="skipped", value=None, reason=why)
+            if name in _OF_PROBABILITIES and cell.status == "error"
+            else cell
+            for name, cell in card.items()
+        }
+    )
+
+
+def by_slice(log: Log, records: Records, card: Scorecard) -> dict[str, Any]:
+    """Return the cells in the shape that results have on disk, with a block for each part.
+
+    Examples
+    --------
+    >>> samples = [
+    ...     LoggedSample(unit_id=str(n), values={"acc": 1.0}, parts={"topic": "ab"[n % 2]})
+    ...     for n in range(4)
+    ... ]
+    >>> log = Log(tool="t", task="quiz", model="m", samples=samples)
+    >>> records = log_records(log)
+    >>> found = by_slice(log, records, log_card(log, records))["quiz"]
+    >>> found["n"], sorted(found["strata"])
+    (4, ['topic=a', 'topic=b'])
+    """
+    if log.kind == "rows":
+        return _rows_by_slice(log, records, card)
+    made = card_by_slice(log.task, log.model, records, card, by="")
+    for part in records.slices:
+        of_part = with_error_policies(records, _metrics(log, records), by=part, seed=SEED)
+        inside = card_by_slice(log.task, log.model, records, of_part, by=part)[log.task]
+        if "strata" in inside:
+            made[log.task].setdefault("strata", {}).update(inside["strata"])
+    return made
+
+
+def rows_parts(log: Log, records: Records) -> dict[str, Records]:
+    """Return the records of each slice of rows: all of them, and the parts by name."""
+    slices = {log.task: records}
+    for part, values in records.slices.items():
+        for value in sorted(set(values.tolist())):
+            slices[f"{part}={value}"] = records.take(values == value)
+    return slices
+
+
+def _rows_by_slice(log: Log, records: Records, card: Scorecard) -> dict[str, Any]:
+    entries: dict[str, Any] = {}
+    for name, mine in rows_parts(log, records).items():
+        cells: Mapping[str, Any] = (card if mine is records else _of_scores(mine)).to_dict()
+        n, n_positive = len(mine), int(mine.columns["label"].sum())
+        counts = {"n": n, "n_positive": n_positive}
+        block = {**cells, **counts, "is_single_class": n_positive in (0, n)}
+        entries[name] = {**counts, "by_scorer": {log.model: block}}
+    return entries
+
+
+def _place(log: Log) -> str:
+    return str(log.files[0]) if log.files else log.tool

@@ -1,0 +1,307 @@
+"""Plain tables: labels with scores, or an id and what came of each item."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit import _tables
+from eval_toolkit._hashing import content_hash, unit_ids
+from eval_toolkit._tables.formats import media_type_of
+from eval_toolkit.errors import EvalToolkitError, InvalidInputError, MissingColumnError
+from eval_toolkit.graders import Grade
+from eval_toolkit.integrations.importing.items import INPUT_FIELDS
+from eval_toolkit.integrations.importing.logs import Log, LoggedSample, Value
+from eval_toolkit.integrations.importing.wanted import Wanted
+
+__all__ = ["NAME", "read", "recognises"]
+
+NAME = "predictions"
+LABELS = ("label", "y_true", "y", "target")
+SCORES = ("score", "y_score", "prob", "probability", "prob_positive")
+IDS = ("unit_id", "row_id", "id", "sample_id", "item_id", "doc_id", "example_id")
+OUTCOMES = ("correct", "is_correct", "acc", "accuracy", "exact_match", "passed", "success", "score")
+TARGETS = ("target", "answer", "reference", "expected", "gold")
+ANSWERS = ("response", "completion", "output", "prediction", "generated")
+ATTEMPTS = ("attempt", "epoch", "repeat")
+WHOLE = "all"
+_EMPTY = Grade.skipped("the cell is empty")
+_TRUTHS = {"true": 1.0, "false": 0.0}
+
+
+def recognises(path: Path) -> bool:
+    """Say whether a file looks like a table."""
+    try:
+        media_type_of(path)
+        if not path.is_file():
+            return False
+        if path.suffix == ".json":
+            with path.open("rb") as file:
+                return file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
+    except (EvalToolkitError, OSError, ValueError):
+        return False
+    return True
+
+
+def read(path: Path, wanted: Wanted) -> list[Log]:
+    r"""Return a table as one log, or where it has a column of models one for each.
+
+    Parameters
+    ----------
+    path : Path
+        CSV, TSV, JSONL, JSON or Parquet.
+    wanted : Wanted
+        ``columns`` are the numbers to take, ``id_field``, ``target_field``, ``input_field``,
+        ``group_field`` and ``by`` name columns. What is not named is looked up among usual names.
+
+    Returns
+    -------
+    list of Log
+        Of kind "rows" where there are labels of 0 and 1 and a score, else of outcomes.
+
+    Raises
+    ------
+    ArtifactError
+        If the file cannot be read.
+    InvalidInputError
+        If it does not say which columns are meant; the line says what to pass.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "answers.csv"
+    >>> _ = path.write_text("id,question,correct\nq1,2 + 2?,1\nq2,3 + 3?,0\n")
+    >>> log = read(path, Wanted())[0]
+    >>> log.task, [sample.values["correct"] for sample in log.samples]
+    ('answers', [1.0, 0.0])
+    """
+    table = _Table.of(path, wanted)
+    if table.is_scored(wanted):
+        return [_rows_log(table, wanted)]
+    return list(_outcome_logs(table, wanted))
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The columns of a file as texts, and the names that were asked for."""
+
+    path: Path
+    columns: dict[str, list[str | None]]
+
+    @classmethod
+    def of(cls, path: Path, wanted: Wanted) -> "_Table":
+        names = _tables.column_names(path)
+        asked = [wanted.id_field, wanted.target_field, wanted.input_field, wanted.group_field]
+        for name in (*asked, *wanted.by, *wanted.columns):
+            if name is not None and name not in names:
+                raise MissingColumnError(
+                    f"{path}: there is no column {name!r}; the columns are "
+                    f"{', '.join(map(repr, names))}"
+                )
+        read = _tables.read_table(path, texts=names)
+        columns = {name: column.tolist() for name, column in read.items()}
+        if not columns or not next(iter(columns.values())):
+            raise InvalidInputError(f"{path}: 0 rows; there is nothing to import")
+        return cls(path, columns)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def first(self, asked: str | None, usual: Sequence[str]) -> str | None:
+        """Return the column that was asked for, or the first usual one that is there."""
+        return asked or next((name for name in usual if name in self.columns), None)
+
+    def is_scored(self, wanted: Wanted) -> bool:
+        """Return whether there are labels of 0 and 1 beside a score."""
+        label = self.first(wanted.target_field, LABELS)
+        score = self.score(wanted, label)
+        if label is None or score is None:
+            return False
+        texts = set(self.columns[label])
+        return None not in texts and {_parsed(text) for text in texts} <= {0.0, 1.0}
+
+    def score(self, wanted: Wanted, label: str | None) -> str | None:
+        """Return the column of scores; several that were asked for are outcomes."""
+        if len(wanted.columns) > 1:
+            return None
+        found = self.first(wanted.columns[0] if wanted.columns else None, SCORES)
+        return None if found == label else found
+
+    def value(self, name: str, row: int) -> Value:
+        """Return the number in a cell, or say that it is empty."""
+        text = self.columns[name][row]
+        if text is None or not text.strip():
+            return _EMPTY
+        number = _parsed(text)
+        if number is None or not math.isfinite(number):
+            raise InvalidInputError(
+                f"{self.path}: row {row + 1}: {name!r} is {text!r:.40}; it must be a finite number"
+            )
+        return number
+
+    def is_numeric(self, name: str) -> bool:
+        """Return whether a column holds numbers and nothing else."""
+        texts = [text for text in self.columns[name] if text is not None and text.strip()]
+        return bool(texts) and all(_parsed(text) is not None for text in texts)
+
+    def filled(self, name: str, row: int) -> str:
+        """Return a cell that may not be empty."""
+        text = self.columns[name][row]
+        if text is None or text == "":
+            raise InvalidInputError(f"{self.path}: row {row + 1}: {name!r} is missing")
+        return text
+
+
+def _parsed(text: str | None) -> float | None:
+    word = "" if text is None else text.strip()
+    if word.lower() in _TRUTHS:
+        return _TRUTHS[word.lower()]
+    try:
+        return None if "_" in word else float(word)
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Roles:
+    """What the columns stand for that identify and describe an item."""
+
+    id: str | None
+    input: str | None
+    target: str | None
+    answer: str | None
+    attempt: str | None
+    group: str | None
+    by: tuple[str, ...]
+
+    @property
+    def taken(self) -> set[str]:
+        told = (self.id, self.input, self.target, self.answer, self.attempt, self.group, *self.by)
+        return {name for name in told if name is not None}
+
+
+def _roles(table: _Table, wanted: Wanted, *, target: str | None) -> _Roles:
+    found = _Roles(
+        id=table.first(wanted.id_field, IDS),
+        input=table.first(wanted.input_field, INPUT_FIELDS),
+        target=target,
+        answer=table.first(None, ANSWERS),
+        attempt=table.first(None, ATTEMPTS),
+        group=wanted.group_field,
+        by=wanted.by,
+    )
+    if found.id is None and found.input is None:
+        raise InvalidInputError(
+            f"{table.path}: no column identifies a row; name it with id_field (--id), for a row's "
+            f"number is no identity. The columns are {', '.join(map(repr, table.columns))}"
+        )
+    return found
+
+
+def _samples(
+    table: _Table, roles: _Roles, rows: Sequence[int], columns: Sequence[str], *, label: bool
+) -> Iterator[LoggedSample]:
+    targets = [_target(table, roles, row, label) for row in rows]
+    inputs = [None if roles.input is None else table.columns[roles.input][row] for row in rows]
+    if roles.id is not None:
+        ids = [table.filled(roles.id, row) for row in rows]
+    else:
+        ids = unit_ids([content_hash(*pair) for pair in zip(inputs, targets, strict=True)])
+    for row, unit, item, target in zip(rows, ids, inputs, targets, strict=True):
+        values = {name: table.value(name, row) for name in columns}
+        if label:
+            values = {"label": float(target), "score": values[columns[0]]}
+            if isinstance(values["score"], Grade):
+                raise InvalidInputError(
+                    f"{table.path}: row {row + 1}: {columns[0]!r} is missing; every row needs a score"
+                )
+        yield LoggedSample(
+            unit_id=unit,
+            values=values,
+            attempt=1 if roles.attempt is None else _attempt(table, roles.attempt, row),
+            input=item,
+            target=target,
+            group=None if roles.group is None else table.filled(roles.group, row),
+            parts={name: table.filled(name, row) for name in roles.by},
+            prompt=None if label else item,
+            response=None if roles.answer is None or label else table.columns[roles.answer][row],
+        )
+
+
+def _target(table: _Table, roles: _Roles, row: int, label: bool) -> Any:
+    if roles.target is None:
+        return None
+    text = table.columns[roles.target][row]
+    return int(_parsed(text) or 0.0) if label else text
+
+
+def _attempt(table: _Table, name: str, row: int) -> int:
+    number = _parsed(table.columns[name][row])
+    if number is None or not number.is_integer() or number < 0:
+        raise InvalidInputError(
+            f"{table.path}: row {row + 1}: {name!r} is {table.columns[name][row]!r}; "
+            "it must be a whole number"
+        )
+    return int(number)
+
+
+def _rows_log(table: _Table, wanted: Wanted) -> Log:
+    label = table.first(wanted.target_field, LABELS)
+    score = str(table.score(wanted, label))
+    roles = _roles(table, wanted, target=label)
+    roles = _Roles(roles.id, roles.input, label, None, None, roles.group, roles.by)
+    samples = list(_samples(table, roles, range(len(table)), [score], label=True))
+    known = f", rows told apart by {roles.id!r}" if roles.id else ", rows told apart by their text"
+    return Log(
+        tool=NAME,
+        task=WHOLE,
+        model=score,
+        kind="rows",
+        samples=samples,
+        files=[str(table.path)],
+        notes=(f"taken: label {label!r}, score {score!r}{known}",),
+    )
+
+
+def _outcome_logs(table: _Table, wanted: Wanted) -> Iterator[Log]:
+    target = table.first(wanted.target_field, TARGETS)
+    roles = _roles(table, wanted, target=target)
+    columns = _outcomes(table, roles, wanted)
+    known = f"items told apart by {roles.id or roles.input!r}"
+    note = f"taken: {', '.join(map(repr, columns))} of each item, {known}"
+    apart: dict[tuple[str, str], list[int]] = {}
+    for row in range(len(table)):
+        task = table.filled("task", row) if "task" in table.columns else table.path.stem
+        model = table.filled("model", row) if "model" in table.columns else "unnamed"
+        apart.setdefault((task, model), []).append(row)
+    for (task, model), rows in apart.items():
+        samples = list(_samples(table, roles, rows, columns, label=False))
+        yield Log(
+            tool=NAME,
+            task=task,
+            model=model,
+            samples=samples,
+            files=[str(table.path)],
+            notes=(note,),
+        )
+
+
+def _outcomes(table: _Table, roles: _Roles, wanted: Wanted) -> list[str]:
+    """Return the columns of outcomes: those asked for, the usual ones, or the only one it can be."""
+    if wanted.columns:
+        return list(wanted.columns)
+    left = [name for name in table.columns if name not in roles.taken]
+    numeric = [name for name in left if name not in ("task", "model") and table.is_numeric(name)]
+    usual = [name for name in OUTCOMES if name in numeric]
+    if usual or len(numeric) == 1:
+        return usual or numeric
+    if not numeric:
+        raise InvalidInputError(
+            f"{table.path}: no column of numbers beside {', '.join(sorted(roles.taken))}; a table "
+            "of predictions has a label and a score, or an id and an outcome"
+        )
+    raise InvalidInputError(
+        f"{table.path}: which of {', '.join(map(repr, numeric))} is the outcome? Name it with "
+        "columns (--column), or the label with target_field (--target-field)"
+    )

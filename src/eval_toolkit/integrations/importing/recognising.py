@@ -1,0 +1,135 @@
+"""Which tool wrote a file or a folder, and the logs in it."""
+
+import os
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, cast
+
+from eval_toolkit.errors import InvalidInputError, MissingFileError
+from eval_toolkit.integrations.importing.logs import Log
+from eval_toolkit.integrations.importing.wanted import Wanted
+
+__all__ = ["TOOLS", "Reader", "read_logs", "readers"]
+
+_MODULES = (
+    "inspect_log",
+    "lm_eval",
+    "lighteval",
+    "helm",
+    "eval_framework",
+    "astra_rl",
+    "predictions",
+)
+"""In this order; the last takes any table, so it comes last."""
+TOOLS = (
+    "Inspect .eval and .json",
+    "lm-eval results_*.json and samples_*.jsonl",
+    "lighteval results and details",
+    "HELM run folders",
+    "eval-framework outputs",
+    "astra-rl outputs",
+    "tables of predictions (CSV, TSV, JSONL, JSON, Parquet)",
+)
+"""What can be read, in words."""
+
+
+class Reader(Protocol):
+    """One format: a module with these three names."""
+
+    NAME: str
+
+    def recognises(self, path: Path) -> bool:
+        """Say whether the path looks like this format, by a cheap look; never raises."""
+        ...
+
+    def read(self, path: Path, wanted: Wanted) -> list[Log]:
+        """Return the logs, or raise one line that names file, row and rule."""
+        ...
+
+
+def readers() -> tuple[Reader, ...]:
+    """Return the readers in the order in which they are asked; none is loaded before."""
+    return tuple(cast("Reader", import_module(f"{__package__}.{name}")) for name in _MODULES)
+
+
+def read_logs(path: str | Path, wanted: Wanted | None = None) -> list[Log]:
+    """Read the logs at a path, whichever tool wrote them.
+
+    Parameters
+    ----------
+    path : path
+        A log, or a folder: one that is a log in itself (a HELM run, an eval-framework output),
+        else the logs in it and in its folders. Hidden folders are left out, and a plain table
+        of predictions is taken only when it is named itself.
+    wanted : Wanted, optional
+        What to take.
+
+    Returns
+    -------
+    list of Log
+        One for each task and model.
+
+    Raises
+    ------
+    MissingFileError
+        If there is nothing at the path.
+    InvalidInputError
+        If no tool is recognised.
+    ArtifactError
+        If a log is damaged; the line names the file and what is wrong.
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "results_2025-01-01T00-00-00.json"
+    >>> _ = path.write_text(json.dumps({
+    ...     "results": {"arc": {"acc,none": 0.5, "acc_stderr,none": 0.1}},
+    ...     "config": {"model_args": "pretrained=m"}, "configs": {}}))
+    >>> [(log.tool, log.task, log.stated[0].value) for log in read_logs(path)]
+    [('lm-eval', 'arc', 0.5)]
+    """
+    place, asked = Path(path), wanted or Wanted()
+    if not place.exists():
+        raise MissingFileError(f"{place}: there is no such file or folder")
+    known = readers()
+    reader = _reader_of(place, known)
+    if reader is not None:
+        return reader.read(place, asked)
+    if not place.is_dir():
+        raise InvalidInputError(
+            f"{place}: not a log of a tool that is known; can be read: {'; '.join(TOOLS)}"
+        )
+    logs = list(_logs_in(place, known[:-1], asked))
+    if not logs:
+        raise InvalidInputError(
+            f"{place}: no logs in this folder; can be read: {'; '.join(TOOLS)} "
+            f"(a table is taken when its file is named)"
+        )
+    return logs
+
+
+def _reader_of(path: Path, known: tuple[Reader, ...]) -> Reader | None:
+    return next((reader for reader in known if reader.recognises(path)), None)
+
+
+def _logs_in(folder: Path, known: tuple[Reader, ...], wanted: Wanted) -> Iterator[Log]:
+    taken: set[str] = set()
+    for path in _places(folder, known):
+        if str(path.resolve()) in taken:  # samples that were read with their results
+            continue
+        reader = _reader_of(path, known)
+        if reader is not None:
+            for log in reader.read(path, wanted):
+                taken.update(str(Path(name).resolve()) for name in log.files)
+                yield log
+
+
+def _places(folder: Path, known: tuple[Reader, ...]) -> Iterator[Path]:
+    """Yield folders that are logs, whole, and the files of all others, by name."""
+    for here, folders, files in os.walk(folder):
+        inner = [name for name in sorted(folders) if not name.startswith(".")]
+        logs = [name for name in inner if _reader_of(Path(here) / name, known) is not None]
+        folders[:] = [name for name in inner if name not in logs]
+        yield from (Path(here) / name for name in logs)
+        yield from (Path(here) / name for name in sorted(files) if not name.startswith("."))

@@ -1,0 +1,234 @@
+"""What the samples of a log say, as the tables of a run: answers, references, inputs and turns."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from eval_toolkit._hashing import canonical_json
+from eval_toolkit._plain import whole_text
+from eval_toolkit.graders import Grade
+from eval_toolkit.integrations.importing.items import as_text
+from eval_toolkit.integrations.importing.logs import Log, LoggedSample, LoggedTurn
+from eval_toolkit.messages import Message, Role
+from eval_toolkit.models._payloads import to_json
+from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request, request_hash
+from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood
+from eval_toolkit.responses.fields import Usage
+from eval_toolkit.rollouts.graphs import Graph, Node
+from eval_toolkit.rollouts.seeds import SeedPrompt
+from eval_toolkit.rollouts.seeds.tables import SEEDS, seeds_table
+from eval_toolkit.rollouts.turns import TURNS, turns_table
+from eval_toolkit.runner import Job, Outcome, to_columns
+from eval_toolkit.runner.stored import RESPONSES
+from eval_toolkit.runs.inputs import INPUTS, inputs_table
+from eval_toolkit.tasks.references import reference_tables
+from eval_toolkit.tasks.types import Sample
+
+__all__ = ["log_tables", "usage_of"]
+
+_LONGEST_ERROR = 2_000
+
+
+def log_tables(log: Log) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the tables of a run that hold what the samples say, and what its manifest says of them.
+
+    Parameters
+    ----------
+    log : Log
+        With samples.
+
+    Returns
+    -------
+    tuple of dict
+        Columns by file name; nothing for what the log does not hold.
+
+    Examples
+    --------
+    >>> sample = LoggedSample(
+    ...     unit_id="1", input="2 + 2 =", target="4", values={"acc": 1.0}, prompt="2 + 2 =",
+    ...     response="4")
+    >>> tables, _ = log_tables(Log(tool="t", task="sums", model="m", samples=[sample]))
+    >>> sorted(tables)
+    ['inputs.parquet', 'references.parquet', 'responses.parquet']
+    """
+    tables: dict[str, Any] = {}
+    about: dict[str, Any] = {}
+    units = _first_of_each(log.samples)
+    if any(sample.input is not None for sample in units.values()):
+        texts = [None if one.input is None else one.input for one in units.values()]
+        stored = {log.task: (range(len(units)), list(units), texts)}
+        whole = log.task if log.kind == "rows" else None
+        tables[INPUTS], about["inputs"] = inputs_table(stored, whole=whole)
+    if log.kind == "rows":
+        return tables, about
+    answered = [sample for sample in log.samples if _is_answered(sample)]
+    if answered:
+        tables[RESPONSES] = _responses(log, answered)
+    if log.kind == "rollout":
+        if any(sample.turns for sample in log.samples):
+            tables[TURNS] = turns_table(map(_graph, log.samples))
+        prompts = [_seed(unit, sample) for unit, sample in units.items()]
+        if all(prompt is not None for prompt in prompts):
+            tables[SEEDS] = seeds_table(prompt for prompt in prompts if prompt is not None)
+        return tables, about
+    tables |= reference_tables(_reference(unit, sample) for unit, sample in units.items())
+    return tables, about
+
+
+def usage_of(samples: Sequence[LoggedSample]) -> dict[str, Any]:
+    """Return tokens and cost of all samples, as far as the log has them."""
+    usages = [_usage(sample) for sample in samples]
+    return {
+        "prompt_tokens": sum(usage.prompt_tokens for usage in usages),
+        "completion_tokens": sum(usage.completion_tokens for usage in usages),
+        "cost": sum(usage.cost for usage in usages),
+    }
+
+
+def _first_of_each(samples: Sequence[LoggedSample]) -> dict[str, LoggedSample]:
+    units: dict[str, LoggedSample] = {}
+    for sample in samples:
+        units.setdefault(whole_text(sample.unit_id), sample)
+    return units
+
+
+def _is_answered(sample: LoggedSample) -> bool:
+    """Return whether the log keeps an answer, or says why there is none."""
+    return sample.response is not None or bool(sample.choices) or sample.error is not None
+
+
+def _responses(log: Log, samples: Sequence[LoggedSample]) -> dict[str, Any]:
+    """Return what was asked and answered; what the log does not say is left out of it."""
+    columns = to_columns(_outcomes(log, samples))
+    columns["usage"][:] = [_told_usage(sample) for sample in samples]
+    columns["params"][:] = [_without_temperature(params) for params in columns["params"]]
+    return columns
+
+
+def _told_usage(sample: LoggedSample) -> str | None:
+    usage = {} if sample.error is not None and sample.response is None else sample.usage
+    told = {name: value for name, value in _usage(sample).to_dict().items() if name in usage}
+    return to_json(told) if told else None
+
+
+def _without_temperature(params: str) -> str:
+    kept = json.loads(params)
+    kept.pop("temperature", None)
+    return to_json(kept)
+
+
+def _outcomes(log: Log, samples: Sequence[LoggedSample]) -> Iterator[Outcome]:
+    model = canonical_json({"kind": "imported", "name": log.model})
+    for sample in samples:
+        request = _request(sample)
+        job = Job(whole_text(sample.unit_id) or "-", sample.attempt, request)
+        response, error = _answer(sample)
+        yield Outcome(job, response, error, request_hash=request_hash(request, model))
+
+
+def _request(sample: LoggedSample) -> Request:
+    prompt: Any = sample.prompt
+    if not isinstance(prompt, str):
+        prompt = tuple(prompt or ()) or sample.input or ""
+    texts = tuple(choice.text for choice in sample.choices if choice.text)
+    if texts:
+        if sample.prompt is None:
+            return LoglikelihoodRequest("", texts, rolling=True)
+        return LoglikelihoodRequest(prompt, texts)
+    return GenerateRequest(prompt)
+
+
+def _answer(sample: LoggedSample) -> tuple[RawCompletion | RawLoglikelihood | None, Any]:
+    usage = _usage(sample)
+    scored = [choice for choice in sample.choices if choice.text]
+    if scored:
+        greedy = [bool(choice.is_greedy) for choice in scored]
+        known = all(choice.is_greedy is not None for choice in scored)
+        return (
+            RawLoglikelihood(
+                [choice.logprob for choice in scored],
+                [choice.text for choice in scored],
+                is_greedy=greedy if known else None,
+                usage=usage,
+            ),
+            None,
+        )
+    if sample.response is not None:
+        return RawCompletion(whole_text(sample.response), usage=usage), None
+    said = " ".join((sample.error or "the log has no answer").split())
+    return None, ErrorInfo("other", said[:_LONGEST_ERROR])
+
+
+def _usage(sample: LoggedSample) -> Usage:
+    told = sample.usage
+    tokens = [told.get(name) for name in ("prompt_tokens", "completion_tokens")]
+    asked, written = (n if isinstance(n, int) and n >= 0 else 0 for n in tokens)
+    cost = told.get("cost")
+    return Usage(asked, written, float(cost) if isinstance(cost, (int, float)) else 0.0)
+
+
+def _reference(unit: str, sample: LoggedSample) -> Sample:
+    """Return a sample that says what is right, and nothing else of interest."""
+    target = sample.target
+    truth: Any = None if target is None else as_text(target)
+    if isinstance(target, (list, tuple)):
+        truth = [as_text(one) for one in target]
+    texts = [choice.text for choice in sample.choices]
+    places = list(sample.correct or ())
+    known = texts and places
+    return Sample(
+        unit,
+        "",
+        (Message(Role.USER, ""),),
+        truth,
+        tuple(texts) if known else None,
+        context={"doc": None, "choices": texts, "right": places} if known else None,
+    )
+
+
+def _graph(sample: LoggedSample) -> Graph[str, str]:
+    """Return a conversation as a chain of turns."""
+    begin = sample.input or ""
+    graph: Graph[str, str] = Graph(
+        begin, unit_id=whole_text(sample.unit_id), attempt=sample.attempt
+    )
+    place: Any = graph
+    for turn in sample.turns:
+        node = _node(begin, turn)
+        place.children.append(node)
+        place = node
+    graph.relink()
+    return graph
+
+
+def _node(begin: str, turn: LoggedTurn) -> Node[str, str]:
+    scores, unscored = _scores(turn.values)
+    failed = turn.reply is None
+    return Node(
+        begin,
+        turn.utterance,
+        turn.reply,
+        scores=scores,
+        unscored=unscored,
+        status="error" if failed else "ok",
+        reason="the log has no reply" if failed else "",
+    )
+
+
+def _scores(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
+    scores, unscored = {}, {}
+    for name, value in values.items():
+        if not isinstance(value, Grade):
+            scores[name] = float(value)
+        elif value.value is not None and value.status == "ok":
+            scores[name] = value.value
+        else:
+            unscored[name] = f"{value.status}: {value.reason}"
+    return scores, unscored
+
+
+def _seed(unit: str, sample: LoggedSample) -> SeedPrompt | None:
+    if not sample.input:
+        return None
+    target = sample.target if isinstance(sample.target, str) else ""
+    return SeedPrompt(sample.input, id=unit, topic=sample.group or "", target=target)

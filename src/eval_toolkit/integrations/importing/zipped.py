@@ -1,0 +1,178 @@
+"""Members of a zip file, one at a time: stored, deflated or zstandard, which zipfile cannot read.
+
+The standard library reads the directory; the bytes of a member are unpacked here, up to the size
+that the directory states for it, so that no file can take more memory than it says.
+"""
+
+import io
+import struct
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit._optional import require
+from eval_toolkit.errors import ArtifactError
+
+__all__ = ["LARGEST_MEMBER", "Zipped", "is_zip"]
+
+LARGEST_MEMBER = 2 << 30
+"""Bytes, unpacked; what is larger is refused."""
+_STORED, _DEFLATED, _ZSTANDARD = 0, 8, 93
+_ENCRYPTED = 0x1
+_LOCAL_HEADER = struct.Struct("<4s22xHH")
+_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
+"""What a zip file begins with: its first member, or, without members, its directory."""
+
+
+def is_zip(start: bytes) -> bool:
+    r"""Return whether a file that begins so is a zip file.
+
+    Examples
+    --------
+    >>> is_zip(b"PK\x03\x04 and so on"), is_zip(b"{}")
+    (True, False)
+    """
+    return start.startswith(_MAGIC)
+
+
+class Zipped:
+    """A zip file whose members are read whole, by name.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    hint : str
+        What to do about a file that is cut short; ends the message.
+
+    Raises
+    ------
+    ArtifactError
+        If it is no zip file, or is cut short.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "a.zip"
+    >>> with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+    ...     file.writestr("a.json", "[1]")
+    >>> zipped = Zipped(path)
+    >>> zipped.names, zipped.read("a.json")
+    (['a.json'], b'[1]')
+    """
+
+    def __init__(self, path: Path, hint: str = "") -> None:
+        self.path = path
+        self.hint = hint
+        try:
+            with path.open("rb") as file:
+                start = file.read(4)
+                if not is_zip(start):
+                    raise ArtifactError(f"{path}: not a zip file")
+                with zipfile.ZipFile(file) as directory:
+                    # Of members of one name the last was written last.
+                    self._members = {info.filename: info for info in directory.infolist()}
+        except OSError as error:
+            raise ArtifactError(f"{path}: cannot be read: {error.strerror or error}") from error
+        except (zipfile.BadZipFile, NotImplementedError, ValueError, struct.error) as error:
+            if isinstance(error, ArtifactError):
+                raise
+            raise self._cut_short() from None
+
+    @property
+    def names(self) -> list[str]:
+        """Of the members, each once, in the order of the directory."""
+        return list(self._members)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._members
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes of a member.
+
+        Parameters
+        ----------
+        name : str
+            One of `names`.
+
+        Returns
+        -------
+        bytes
+            Unpacked; their checksum is the one that the directory states.
+
+        Raises
+        ------
+        ArtifactError
+            If there is no such member, it is damaged, encrypted, too large or packed in a way
+            that is not known.
+        MissingExtraError
+            If it is packed with zstandard, which is not installed.
+        """
+        if name not in self._members:
+            raise ArtifactError(f"{self.path}: no member {name!r}; it has {len(self._members)}")
+        info = self._members[name]
+        if info.flag_bits & _ENCRYPTED:
+            raise ArtifactError(f"{self.path}: {name!r} is encrypted; decrypt the file first")
+        if info.file_size > LARGEST_MEMBER:
+            raise ArtifactError(
+                f"{self.path}: {name!r} is {info.file_size} bytes unpacked; "
+                f"at most {LARGEST_MEMBER} are read"
+            )
+        data = self._unpacked(info)
+        if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
+            raise self._damaged(name)
+        return data
+
+    def _unpacked(self, info: zipfile.ZipInfo) -> bytes:
+        """Return at most one byte more than the directory states."""
+        packed, most = self._packed(info), info.file_size + 1
+        if info.compress_type == _STORED:
+            return packed[:most]
+        if info.compress_type == _DEFLATED:
+            try:
+                return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, most)
+            except zlib.error:
+                raise self._damaged(info.filename) from None
+        if info.compress_type == _ZSTANDARD:
+            zstandard = require("zstandard", feature=f"reading {self.path.name}", extra="logs")
+            return self._frames(packed, most, info.filename, zstandard)
+        raise ArtifactError(
+            f"{self.path}: {info.filename!r} is packed by method {info.compress_type}; stored (0), "
+            f"deflate (8) and zstandard (93) can be read"
+        )
+
+    def _frames(self, packed: bytes, most: int, name: str, zstandard: Any) -> bytes:
+        unpacker = zstandard.ZstdDecompressor()
+        try:
+            with unpacker.stream_reader(io.BytesIO(packed), read_across_frames=True) as stream:
+                data: bytes = stream.read(most)
+        except (zstandard.ZstdError, MemoryError):
+            raise self._damaged(name) from None
+        return data
+
+    def _packed(self, info: zipfile.ZipInfo) -> bytes:
+        try:
+            with self.path.open("rb") as file:
+                file.seek(info.header_offset)
+                header = file.read(_LOCAL_HEADER.size)
+                if len(header) < _LOCAL_HEADER.size:
+                    raise self._damaged(info.filename)
+                magic, n_name, n_extra = _LOCAL_HEADER.unpack(header)
+                if magic != _MAGIC[0]:
+                    raise self._damaged(info.filename)
+                # The extra field may be of another length here than in the directory.
+                file.seek(n_name + n_extra, io.SEEK_CUR)
+                packed = file.read(info.compress_size)
+        except (OSError, OverflowError, MemoryError) as error:
+            raise ArtifactError(f"{self.path}: {info.filename!r} cannot be read: {error}") from None
+        if len(packed) < info.compress_size:
+            raise self._damaged(info.filename)
+        return packed
+
+    def _cut_short(self) -> ArtifactError:
+        said = f"{self.path}: the zip file is damaged or cut short: its directory cannot be read"
+        return ArtifactError(f"{said}; {self.hint}" if self.hint else said)
+
+    def _damaged(self, name: str) -> ArtifactError:
+        return ArtifactError(f"{self.path}: {name!r} is damaged: its bytes are not what was packed")

@@ -1,0 +1,250 @@
+"""A run in MLflow: every cell with its interval, what made it, and the files themselves."""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from eval_toolkit._optional import require
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.integrations.measured import Measured, measured_rows, stored_run
+from eval_toolkit.runs import Run
+
+__all__ = ["log_run", "mlflow_name"]
+
+_EXPERIMENT = "eval-toolkit"
+_KEPT_SIGNS = "_-. :"
+_NAME_LENGTH = 250
+_VALUE_LENGTH = 5000
+"""Of tags and parameters; MLflow takes 6 000 and 8 000, older servers less."""
+_PER_BATCH = 100
+_FILES = ("results.json", "results_full.json", "manifest.json", "report.html")
+_OWN = "eval_toolkit."
+
+
+def mlflow_name(*parts: str) -> str:
+    """Return the name a cell has in MLflow.
+
+    Parameters
+    ----------
+    *parts : str
+        Slice, scorer and metric; empty ones are left out.
+
+    Returns
+    -------
+    str
+        The parts joined by ``/``. Letters, digits and ``_ - . :`` and blanks stay, every other sign
+        becomes ``_``, blanks at the ends go, and a part of dots alone becomes ``_``. What is longer
+        than 250 characters is cut and ends in 8 digits of its hash.
+
+    Examples
+    --------
+    >>> mlflow_name("language=de", "guard", "op_f1_at_0.5")
+    'language_de/guard/op_f1_at_0.5'
+    """
+    made = "/".join(filter(None, map(_part, parts))) or "_"
+    if len(made) <= _NAME_LENGTH:
+        return made
+    digest = hashlib.sha256("/".join(parts).encode("utf-8", "backslashreplace")).hexdigest()[:8]
+    return f"{made[: _NAME_LENGTH - 9].rstrip(' /.')}-{digest}"
+
+
+def _part(text: str) -> str:
+    kept = "".join(sign if sign.isalnum() or sign in _KEPT_SIGNS else "_" for sign in text).strip()
+    return "_" if text and not kept.strip(".") else kept
+
+
+def log_run(
+    run: Measured,
+    *,
+    prefix: str = "",
+    run_id: str | None = None,
+    experiment: str = _EXPERIMENT,
+    client: Any = None,
+    artifacts: bool = True,
+) -> str:
+    """Log a run to MLflow; needs the ``mlflow`` extra.
+
+    Parameters
+    ----------
+    run : Run, path, Scorecard, RunResult, TaskRun, RolloutRun or mapping
+        What was measured. Parameters, hashes and files are logged of stored runs.
+    prefix : str, default ""
+        A first part of every metric's name.
+    run_id : str, optional
+        The MLflow run to log to. By default the active one; where there is none, or a ``client`` is
+        given, a new one that is finished afterwards.
+    experiment : str, default "eval-toolkit"
+        Where a new run goes; made if it is not there.
+    client : mlflow.MlflowClient, optional
+        By default one for the tracking server that MLflow is set to.
+    artifacts : bool, default True
+        Log ``results.json``, ``results_full.json``, ``manifest.json`` and ``report.html``, those
+        that the folder has.
+
+    Returns
+    -------
+    str
+        The id of the MLflow run.
+
+    Raises
+    ------
+    MissingExtraError
+        If MLflow is not installed.
+    ArtifactError
+        If a path leads to no finished run, or to one that was altered.
+    InvalidInputError
+        If an argument is unusable or there is no cell.
+
+    Notes
+    -----
+    A cell is logged as ``<slice>/<scorer>/<metric>`` with ``…_ci_low``, ``…_ci_high`` and ``…_n``
+    beside it, under the names of `mlflow_name`; where two cells come to one name, the second ends
+    in ``-2``. A cell without a value has no metric but a tag ``eval_toolkit.skipped.<name>`` or
+    ``eval_toolkit.error.<name>`` with the reason. Parameters are the run's configuration, tags its
+    name, hashes, versions and seeds. What MLflow would refuse for its length is cut.
+
+    Examples
+    --------
+    >>> import mlflow  # doctest: +SKIP
+    >>> with mlflow.start_run():  # doctest: +SKIP
+    ...     log_run("runs/r7")
+    """
+    mlflow = require("mlflow", feature="log_run", extra="mlflow")
+    if not isinstance(experiment, str) or not experiment or not isinstance(prefix, str):
+        raise InvalidInputError("`experiment` must be a name and `prefix` a text")
+    stored = _stored(run)
+    told = _told(measured_rows(run if stored is None else stored), prefix, stored)
+    if not told.metrics and not told.tags:
+        raise InvalidInputError("`run` has no cells; there is nothing to log")
+    active = None if client is not None else mlflow.active_run()
+    client = client or mlflow.MlflowClient()
+    name = None if stored is None else stored.run_id
+    target, made = run_id or (active.info.run_id if active else None), False
+    if target is None:
+        found = client.get_experiment_by_name(experiment)
+        place = found.experiment_id if found else client.create_experiment(experiment)
+        target, made = client.create_run(place, run_name=name).info.run_id, True
+    try:
+        _send(mlflow, client, target, told)
+        if stored is not None and artifacts:
+            for file in _FILES:
+                if (stored.path / file).is_file():
+                    client.log_artifact(target, str(stored.path / file))
+    except BaseException:
+        if made:
+            client.set_terminated(target, "FAILED")
+        raise
+    if made:
+        client.set_terminated(target)
+    return str(target)
+
+
+def _stored(run: Measured) -> Run | None:
+    try:
+        return stored_run(run)
+    except InvalidTypeError:
+        return None
+
+
+@dataclass(frozen=True)
+class _Told:
+    metrics: dict[str, float]
+    params: dict[str, str]
+    tags: dict[str, str]
+
+
+def _told(rows: Sequence[Mapping[str, Any]], prefix: str, stored: Run | None) -> _Told:
+    metrics: dict[str, float] = {}
+    tags: dict[str, str] = {}
+    used: set[str] = set()
+    for row in rows:
+        name = _free(mlflow_name(prefix, row["slice"] or "all", row["scorer"], row["metric"]), used)
+        if row["status"] != "ok" or row["value"] is None:
+            tags[mlflow_name(f"{_OWN}{row['status']}.{name.replace('/', '.')}")] = row["reason"]
+            continue
+        metrics[name] = row["value"]
+        for part, key in (("ci_low", "ci_low"), ("ci_high", "ci_high"), ("n", "n_units")):
+            if row[key] is not None:
+                metrics[_with_end(name, part)] = float(row[key])
+    if stored is None:
+        return _Told(metrics, {}, _cut(tags))
+    return _Told(
+        metrics, _cut(_flat(stored.manifest.get("config"))), _cut({**_tags(stored), **tags})
+    )
+
+
+def _free(name: str, used: set[str]) -> str:
+    """Return a name that no cell has yet."""
+    free, number = name, 1
+    while free in used:
+        number += 1
+        free = _with_end(name, str(number), "-")
+    used.add(free)
+    return free
+
+
+def _with_end(name: str, end: str, sign: str = "_") -> str:
+    return f"{name[: _NAME_LENGTH - len(end) - 1]}{sign}{end}"
+
+
+def _flat(node: Any, place: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return the leaves of a configuration under their keys joined by dots."""
+    if isinstance(node, Mapping) and node:
+        return {
+            name: value
+            for key, item in node.items()
+            for name, value in _flat(item, (*place, str(key))).items()
+        }
+    if not place:
+        return {}
+    text = node if isinstance(node, str) else json.dumps(node, sort_keys=True, default=str)
+    return {mlflow_name(".".join(place)): text}
+
+
+def _tags(run: Run) -> dict[str, str]:
+    """Return what identifies a run: its name, hashes, versions and seeds."""
+    manifest = run.manifest
+    tags = {"run_id": run.run_id, "manifest_sha256": manifest.get("manifest_sha256")}
+    tags |= {key: manifest.get(key) for key in ("git_sha", "config_hash", "captured_at")}
+    results = manifest["artifacts"].get("results.json") or {}
+    tags["results_sha256"] = results.get("sha256")
+    groups = (
+        ("data", "data_hashes"),
+        ("version", "code_versions"),
+        ("object", "versioned_objects"),
+        ("seed", "seeds"),
+    )
+    for word, key in groups:
+        tags |= {f"{word}.{name}": value for name, value in (manifest.get(key) or {}).items()}
+    return {
+        mlflow_name(_OWN + name): str(value) for name, value in tags.items() if value is not None
+    }
+
+
+def _cut(values: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value if len(value) <= _VALUE_LENGTH else value[: _VALUE_LENGTH - 1] + "…"
+        for name, value in values.items()
+    }
+
+
+def _send(mlflow: Any, client: Any, run_id: str, told: _Told) -> None:
+    now = int(time.time() * 1000)
+    entities = mlflow.entities
+    for kind, items in (
+        ("params", [entities.Param(*pair) for pair in told.params.items()]),
+        ("tags", [entities.RunTag(*pair) for pair in told.tags.items()]),
+        ("metrics", [entities.Metric(*pair, now, 0) for pair in told.metrics.items()]),
+    ):
+        for batch in _batches(items):
+            client.log_batch(run_id, **{kind: batch})
+
+
+def _batches(items: Sequence[Any]) -> Iterator[list[Any]]:
+    rest = iter(items)
+    while batch := list(islice(rest, _PER_BATCH)):
+        yield batch

@@ -1,0 +1,161 @@
+"""Our metrics where scikit-learn asks for a scorer: ``GridSearchCV(…, scoring=…)``.
+
+scikit-learn's scorer is a callable of a fitted estimator, inputs and labels, and more is better;
+it is not what this package calls a scorer, which turns inputs into probabilities.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from eval_toolkit import _validate
+from eval_toolkit.analysis import metric_named
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.inference import bootstrap_ci
+from eval_toolkit.inference.statistics import AveragePrecision, RecallAtFpr, RocAuc
+from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.scorers import EstimatorScorer, as_scorer
+
+__all__ = ["SklearnScorer", "sklearn_scorer"]
+
+
+@dataclass(frozen=True)
+class SklearnScorer:
+    """A metric as a callable ``(estimator, X, y)``; make one with `sklearn_scorer`.
+
+    It can be pickled, so that a search may run in several processes.
+    """
+
+    metric: MetricSpec
+    positive: Any = None
+    bound: str = "value"
+    n_resamples: int = 1000
+    seed: int = 42
+
+    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
+        """Return the metric of a fitted estimator, with its sign turned where lower is better.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted.
+        X, y : array-like
+            Inputs and labels to measure on.
+
+        Returns
+        -------
+        float
+            More is better.
+
+        Raises
+        ------
+        InvalidInputError
+            If the labels or the estimator's classes do not fit.
+        UndefinedMetricError
+            If the metric does not exist for these labels; a search marks the fold as failed.
+        """
+        labels = np.asarray(y)
+        if self.positive is not None:
+            labels = (labels == self.positive).astype(np.float64)
+        scores = self._scores(estimator, X)
+        if self.bound == "value":
+            value = float(self.metric.compute(labels, scores))
+            return value if self._higher else -value
+        ci = bootstrap_ci(labels, scores, self.metric, n_resamples=self.n_resamples, seed=self.seed)
+        return ci.ci_low if self._higher else -ci.ci_high
+
+    @property
+    def _higher(self) -> bool:
+        return bool(getattr(self.metric, "higher_is_better", True))
+
+    def _scores(self, estimator: Any, X: Any) -> Any:
+        """Return probabilities, or of a metric of the order alone, margins where there are none."""
+        if hasattr(estimator, "predict_proba"):
+            return as_scorer(estimator, positive=self.positive).predict_proba(X)
+        if not hasattr(estimator, "decision_function"):
+            as_scorer(estimator)  # which says what is missing
+        statistic = getattr(self.metric, "statistic", None)
+        if not isinstance(statistic, AveragePrecision | RecallAtFpr | RocAuc):
+            raise InvalidTypeError(
+                f"{type(estimator).__name__} has decision_function alone, and {self.metric.name!r} "
+                "needs probabilities; wrap it in sklearn.calibration.CalibratedClassifierCV"
+            )
+        margins = np.asarray(estimator.decision_function(X))
+        classes = np.asarray(estimator.classes_).tolist()
+        if margins.ndim != 1 or len(classes) != 2:
+            raise InvalidInputError(
+                f"{type(estimator).__name__} knows {len(classes)} classes; the metric is of two"
+            )
+        column = EstimatorScorer(estimator, self.positive)._column(
+            classes, type(estimator).__name__
+        )
+        return margins if column == 1 else -margins
+
+    def __repr__(self) -> str:
+        more = f", positive={self.positive!r}" if self.positive is not None else ""
+        more += f", bound={self.bound!r}" if self.bound != "value" else ""
+        return f"sklearn_scorer({self.metric.name!r}{more})"
+
+
+def sklearn_scorer(
+    metric: str | MetricSpec,
+    *,
+    positive: Any = None,
+    bound: Literal["value", "low"] = "value",
+    n_resamples: int = 1000,
+    seed: int = 42,
+) -> SklearnScorer:
+    """Return a callable for ``scoring=`` of scikit-learn's searches and cross-validation.
+
+    Parameters
+    ----------
+    metric : str or MetricSpec
+        "pr_auc", "brier", "recall_at_fpr_0.01" and whatever else `metric_named` knows, or a spec.
+    positive : label, optional
+        The positive class; 1 by default, as in `as_scorer`.
+    bound : {"value", "low"}, default "value"
+        "low" takes the unfavourable end of the metric's bootstrap interval on the fold: a candidate
+        that is good by chance on few rows is passed over.
+    n_resamples, seed
+        Of that interval.
+
+    Returns
+    -------
+    SklearnScorer
+        ``(estimator, X, y) -> float``. More is better: Brier score, log loss and other metrics of
+        which less is better have their sign turned, as scikit-learn's ``neg_`` scorers do.
+
+    Raises
+    ------
+    MissingColumnError
+        (a KeyError) If no metric has that name.
+    InvalidTypeError
+        If the metric is neither a name nor a spec.
+
+    Notes
+    -----
+    An estimator's ``predict_proba`` is used, with the column that ``classes_`` names. One that has
+    ``decision_function`` alone is measured by metrics of the order of scores (``pr_auc``,
+    ``roc_auc``, ``recall_at_fpr``) and refused by others.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> X, y = [[i % 7, i] for i in range(40)], [int(i % 7 > 3) for i in range(40)]
+    >>> search = GridSearchCV(
+    ...     LogisticRegression(), {"C": [0.01, 1.0]}, scoring=sklearn_scorer("brier"), cv=2
+    ... )
+    >>> search.fit(X, y).best_params_
+    {'C': 1.0}
+    """
+    if isinstance(metric, str):
+        metric = metric_named(metric)
+    if not (hasattr(metric, "compute") and hasattr(metric, "name")):
+        raise InvalidTypeError(
+            f"`metric` is a {type(metric).__name__}; it must be a metric's name or a MetricSpec"
+        )
+    _validate.choice(bound, "bound", ("value", "low"))
+    _validate.integer(n_resamples, "n_resamples", low=50)
+    return SklearnScorer(metric, positive, bound, n_resamples, _validate.integer(seed, "seed"))

@@ -1,0 +1,66 @@
+"""Names to leakage checks, for the command line."""
+
+from eval_toolkit.plugins import available_plugins, make_plugin
+from eval_toolkit.protocols import LeakageCheck
+
+__all__ = ["available_checks", "load_check"]
+
+_HERE = "eval_toolkit.leakage"
+OURS = {
+    "confusable_form": f"{_HERE}.duplicates:ConfusableFormLeakageCheck",
+    "cross_split": f"{_HERE}.near:CrossSplitLeakageCheck",
+    "exact_duplicate": f"{_HERE}.duplicates:ExactDuplicateCheck",
+    "group": f"{_HERE}.membership:GroupLeakageCheck",
+    "label_conflict": f"{_HERE}.conflicts:LabelConflictCheck",
+    "near_duplicate": f"{_HERE}.near:NearDuplicateCheck",
+    "ngram_contamination": f"{_HERE}.contamination:NgramContaminationCheck",
+    "normalized_form": f"{_HERE}.duplicates:NormalizedFormLeakageCheck",
+    "target": f"{_HERE}.target:TargetLeakageCheck",
+    "temporal": f"{_HERE}.membership:TemporalLeakageCheck",
+}
+
+
+def available_checks() -> dict[str, str]:
+    """Return the names of leakage checks and where each is.
+
+    Returns
+    -------
+    dict of str to str
+        Ours, and those that installed packages offer as ``eval_toolkit.checks``; sorted by name.
+
+    Examples
+    --------
+    >>> available_checks()["label_conflict"]
+    'eval_toolkit.leakage.conflicts:LabelConflictCheck'
+    """
+    return available_plugins("checks", OURS)
+
+
+def load_check(spec: str) -> LeakageCheck:
+    """Return the leakage check that a name stands for.
+
+    Parameters
+    ----------
+    spec : str
+        A name of `available_checks` or ``package.module:object``; behind it may stand its options
+        as a TOML table: ``near_duplicate{threshold=0.8}``.
+
+    Returns
+    -------
+    LeakageCheck
+        Made.
+
+    Raises
+    ------
+    PluginError
+        If there is no check of that name (the nearest is suggested), or it is none.
+    InvalidInputError
+        If an option is unknown, missing or out of range.
+
+    Examples
+    --------
+    >>> load_check("group{group_col='author'}").name
+    'GroupLeakageCheck'
+    """
+    made: LeakageCheck = make_plugin("checks", spec, OURS, protocol=LeakageCheck)
+    return made

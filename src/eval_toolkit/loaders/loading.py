@@ -1,0 +1,115 @@
+"""Names to loaders, for the command line, and the one check of what they load."""
+
+from collections.abc import Mapping
+
+from eval_toolkit.errors import EvalToolkitError, PluginError
+from eval_toolkit.plugins import available_plugins, make_plugin
+from eval_toolkit.protocols import DatasetLoader
+from eval_toolkit.slices import EvalSlice
+
+__all__ = ["available_loaders", "load_loader", "loaded_splits"]
+
+_HERE = "eval_toolkit.loaders"
+OURS = {
+    "files": f"{_HERE}.files:FileLoader",
+    "hub": f"{_HERE}.hub:HFDatasetsLoader",
+    "ood": f"{_HERE}.ood:OodManifestLoader",
+    "parquet_glob": f"{_HERE}.files:ParquetGlobLoader",
+}
+
+
+def available_loaders() -> dict[str, str]:
+    """Return the names of loaders and where each is.
+
+    Returns
+    -------
+    dict of str to str
+        Ours, and those that installed packages offer as ``eval_toolkit.loaders``; sorted by name.
+
+    Examples
+    --------
+    >>> available_loaders()["files"]
+    'eval_toolkit.loaders.files:FileLoader'
+    """
+    return available_plugins("loaders", OURS)
+
+
+def load_loader(spec: str) -> DatasetLoader:
+    """Return the loader that a name stands for; it has loaded nothing yet.
+
+    Parameters
+    ----------
+    spec : str
+        A name of `available_loaders` or ``package.module:object``; behind it may stand its options
+        as a TOML table: ``files{source="all.csv", split_col="split"}``.
+
+    Returns
+    -------
+    DatasetLoader
+        Made.
+
+    Raises
+    ------
+    PluginError
+        If there is no loader of that name (the nearest is suggested), or it is none.
+    InvalidInputError
+        If an option is unknown, missing or out of range.
+
+    Examples
+    --------
+    >>> load_loader('files{source={train="train.csv", test="test.csv"}}').source["test"]
+    'test.csv'
+    """
+    made: DatasetLoader = make_plugin("loaders", spec, OURS, protocol=DatasetLoader)
+    return made
+
+
+def loaded_splits(loader: DatasetLoader, name: str) -> dict[str, EvalSlice]:
+    """Return what a loader loads, slices under their own names.
+
+    Parameters
+    ----------
+    loader : DatasetLoader
+        Ours or somebody else's.
+    name : str
+        For messages.
+
+    Returns
+    -------
+    dict of str to EvalSlice
+        At least one.
+
+    Raises
+    ------
+    PluginError
+        If loading fails in a way that is not ours, or gives something else than slices by name.
+
+    Examples
+    --------
+    >>> from eval_toolkit.loaders import SingleSliceLoader
+    >>> rows = EvalSlice("demo", {"text": ["a"], "label": [1]})
+    >>> loaded_splits(SingleSliceLoader(rows), "mine")
+    {'all': EvalSlice('all', n=1, n_positive=1)}
+    """
+    try:
+        splits = loader.load_splits()
+    except EvalToolkitError:
+        raise
+    except Exception as error:  # somebody else's code may fail in any way
+        raise PluginError(
+            f"loader {name!r}: load_splits failed: {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(splits, Mapping) or not splits:
+        what = "no split" if isinstance(splits, Mapping) else f"a {type(splits).__name__}"
+        raise PluginError(
+            f"loader {name!r}: load_splits gave {what}; it must give a dict of name to EvalSlice"
+        )
+    for split, part in splits.items():
+        if not isinstance(split, str) or not isinstance(part, EvalSlice):
+            raise PluginError(
+                f"loader {name!r}: split {split!r} is a {type(part).__name__}; it must be an "
+                "EvalSlice under a name"
+            )
+    return {
+        split: part if part.name == split else part.renamed(split) for split, part in splits.items()
+    }

@@ -1,0 +1,171 @@
+"""Runs at addresses that fsspec knows: copied there whole, and back."""
+
+import atexit
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit.artifacts.remote import (
+    address_of,
+    exists,
+    fetch,
+    is_remote,
+    joined,
+    name_of,
+    remove,
+    send,
+)
+from eval_toolkit.artifacts.strict_json import parse_json, read_bytes
+from eval_toolkit.errors import ArtifactError, InvalidInputError
+from eval_toolkit.runs.folder import MANIFEST, Run
+
+__all__ = ["private_copy", "pull_run", "push_run"]
+
+
+def push_run(run: Run | str | Path, uri: str, *, overwrite: bool = False) -> str:
+    """Copy a finished run to an address; it is complete there, or it is no run.
+
+    Parameters
+    ----------
+    run : Run or path
+        Every file is compared with its hash first.
+    uri : str
+        The run's folder there: ``s3://bucket/runs/r7``, ``memory://r7``, whatever fsspec knows.
+    overwrite : bool, default False
+        Replace a run that is there.
+
+    Returns
+    -------
+    str
+        The address as it may be shown: user, password and query are left out.
+
+    Raises
+    ------
+    ArtifactError
+        If a run is there already, the address refuses, or a file of the run was altered.
+    MissingExtraError
+        If fsspec or the package for this kind of address (s3fs, gcsfs, …) is not installed.
+
+    Notes
+    -----
+    The manifest goes last, and of a run that is replaced it is removed first: what was cut short
+    has none, and `Run.open` refuses it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.runs import write_run
+    >>> results = {"schema_version": "v1", "run_id": "r1", "config": {}, "by_slice": {}}
+    >>> run = write_run(tempfile.mkdtemp() + "/r1", results=results, manifest={"run_id": "r1"})
+    >>> push_run(run, "memory://runs/r1", overwrite=True)
+    'memory://runs/r1'
+    >>> Run.open("memory://runs/r1").results == run.results
+    True
+    """
+    _check_address(uri)
+    finished = Run.open(run.path if isinstance(run, Run) else run)
+    seal = joined(uri, MANIFEST)
+    if exists(seal):
+        if not overwrite:
+            raise ArtifactError(
+                f"{address_of(uri)}: a run is there already; pass overwrite=True to replace it"
+            )
+        remove(seal)
+    for name in finished.manifest["artifacts"]:
+        send(finished.path / name, joined(uri, name))
+    send(finished.path / MANIFEST, seal)
+    return address_of(uri)
+
+
+def pull_run(uri: str, run_dir: str | Path) -> Run:
+    """Copy a finished run from an address to a folder, and compare every file with its hash.
+
+    Parameters
+    ----------
+    uri : str
+        The run's folder there, or its ``manifest.json``.
+    run_dir : path
+        The folder here; it must not exist.
+
+    Returns
+    -------
+    Run
+        The run on this machine.
+
+    Raises
+    ------
+    ArtifactError
+        If there is no finished run, a file differs from its hash, or the folder exists; nothing
+        is left behind.
+    MissingExtraError
+        If fsspec or the package for this kind of address is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.runs import write_run
+    >>> results = {"schema_version": "v1", "run_id": "r2", "config": {}, "by_slice": {}}
+    >>> folder = tempfile.mkdtemp()
+    >>> run = write_run(folder + "/r2", results=results, manifest={"run_id": "r2"})
+    >>> _ = push_run(run, "memory://runs/r2", overwrite=True)
+    >>> pull_run("memory://runs/r2", folder + "/again").manifest == run.manifest
+    True
+    """
+    _check_address(uri)
+    folder = Path(run_dir)
+    if folder.exists():
+        raise ArtifactError(f"{folder}: is there already; choose another folder")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".pulled-", dir=folder.parent) as staging:
+        copy = Path(staging) / "run"
+        _fetch_run(uri, copy)
+        copy.rename(folder)
+    return Run.open(folder)
+
+
+def private_copy(uri: str, *, verify: bool = True) -> Path:
+    """Return the folder of a run's copy that only this user can read, until the process ends."""
+    folder = tempfile.mkdtemp(prefix="eval-toolkit-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    copy = Path(folder) / (name_of(_folder(uri)) or "run")
+    _fetch_run(uri, copy, verify=verify)
+    return copy
+
+
+def _fetch_run(uri: str, copy: Path, *, verify: bool = True) -> None:
+    """Copy the files that the manifest names, and check what came."""
+    uri = _folder(uri)
+    copy.mkdir()
+    fetch(joined(uri, MANIFEST), copy / MANIFEST)
+    try:
+        for name in _names(parse_json(read_bytes(copy / MANIFEST), copy / MANIFEST)):
+            fetch(joined(uri, name), copy / name)
+        Run.open(copy, verify=verify)
+    except ArtifactError as error:
+        # say where the user's run is, not where the copy lay
+        raise ArtifactError(str(error).replace(str(copy), address_of(uri))) from None
+
+
+def _names(manifest: Any) -> list[str]:
+    """Return the files of a run; one outside its folder is refused."""
+    listed = manifest.get("artifacts") if isinstance(manifest, dict) else None
+    names = list(listed) if isinstance(listed, dict) else []
+    for name in names:
+        if name in ("", ".", "..", MANIFEST) or "/" in name or "\\" in name:
+            raise ArtifactError(f"{MANIFEST} names the file {name!r}; it must be in the folder")
+    return names
+
+
+def _folder(uri: str) -> str:
+    if name_of(uri) != MANIFEST:
+        return uri
+    folder, mark, query = uri.partition("?")
+    return f"{folder.removesuffix(MANIFEST).rstrip('/')}{mark}{query}"
+
+
+def _check_address(uri: Any) -> None:
+    if not isinstance(uri, str) or not is_remote(uri):
+        raise InvalidInputError(
+            f"`uri` is {uri!r}; it must be an address such as s3://bucket/runs/r7"
+        )

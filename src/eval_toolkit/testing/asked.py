@@ -1,0 +1,297 @@
+"""The contracts of what language models are asked and graded by: graders and tasks."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eval_toolkit.errors import EvalToolkitError
+from eval_toolkit.graders.base import Grade, columns_of
+from eval_toolkit.messages import Role
+from eval_toolkit.protocols import Grader, MetricSpec
+from eval_toolkit.responses import (
+    Completion,
+    Loglikelihood,
+    ResponseType,
+)
+from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.types import Sample
+from eval_toolkit.testing.material import ODD_TEXTS
+from eval_toolkit.testing.rules import (
+    Suite,
+    describes_itself,
+    expect,
+    has_a_version,
+    has_members,
+    is_named,
+)
+
+__all__ = ["GRADER", "TASK"]
+
+
+# --- graders ------------------------------------------------------------------------------------
+
+
+def _texts() -> tuple[Completion, ...]:
+    return tuple(
+        Completion(text, id=str(row), ground_truth=truth, prompt="Question?")
+        for row, (text, truth) in enumerate(
+            (
+                ("Rome", "Rome"),
+                ("The answer is Rome.", ["Rome", "Roma"]),
+                ("I think it is 42, or 43.", "42"),
+                ("Madrid", "Rome"),
+                ("", "Rome"),
+            )
+        )
+    )
+
+
+def _choices() -> tuple[Loglikelihood, ...]:
+    return tuple(
+        Loglikelihood(
+            numbers,
+            [" Rome", " Madrid", " Oslo"],
+            n_tokens=[1, 2, 1],
+            is_greedy=[True, False, False],
+            id=str(row),
+            ground_truth=" Rome",
+        )
+        for row, numbers in enumerate(([-0.2, -2.0, -3.5], [-2.0, -0.4, -2.1], [-1.0, -1.0, -1.0]))
+    )
+
+
+@dataclass(frozen=True)
+class _Responses:
+    """What a grader is given; what fits its `response_types` where nothing is said."""
+
+    responses: Sequence[Any] | None = None
+
+    def of(self, grader: Any) -> list[Any]:
+        """Return responses of its kinds."""
+        if self.responses is not None:
+            return list(self.responses)
+        kinds = getattr(grader, "response_types", (ResponseType.COMPLETION,))
+        texts = _texts() if ResponseType.COMPLETION in kinds else ()
+        return [*texts, *(_choices() if ResponseType.LOGLIKELIHOODS in kinds else ())]
+
+
+def says_what_it_grades(grader: Any, given: _Responses) -> None:
+    """`response_types`, where it is there, is a tuple of response types, not empty."""
+    kinds = getattr(grader, "response_types", (ResponseType.COMPLETION,))
+    fine = isinstance(kinds, tuple) and kinds and all(isinstance(k, ResponseType) for k in kinds)
+    expect(fine, "`response_types`", kinds)
+
+
+def grades_are_numbers_or_reasons(grader: Any, given: _Responses) -> None:
+    """Every response gets a value per column: a finite number, or a Grade with its reason."""
+    for response in given.of(grader):
+        grades = grader.grade(response)
+        expect(isinstance(grades, Mapping) and grades, response, grades)
+        for column, value in grades.items():
+            expect(isinstance(column, str) and column, response, f"the column {column!r}")
+            if isinstance(value, Grade):
+                expect(value.status == "ok" or value.reason.strip(), response, value)
+            else:
+                expect(_is_number(value), response, f"{column!r} is {value!r}")
+
+
+def fills_the_columns_it_names(grader: Any, given: _Responses) -> None:
+    """It fills columns that `columns()` lists; without that, one that is named like itself."""
+    known = set(columns_of(grader))
+    for response in given.of(grader):
+        odd = set(grader.grade(response)) - known
+        expect(not odd, f"the columns {sorted(known)}", f"{sorted(odd)}")
+
+
+def grades_keep_within_bounds(grader: Any, given: _Responses) -> None:
+    """Numbers lie within the bounds of their column; of a binary one they are 0 or 1."""
+    infos = columns_of(grader)
+    for response in given.of(grader):
+        for column, value in grader.grade(response).items():
+            number: Any = value.value if isinstance(value, Grade) else value
+            info = infos.get(column)
+            if info is None or not _is_number(number):
+                continue
+            low, high = info.bounds
+            expect(low - 1e-9 <= number <= high + 1e-9, f"bounds of {column!r}", number)
+            expect(not info.binary or number in (0, 1), f"0 or 1 in {column!r}", number)
+
+
+def grades_the_same_again(grader: Any, given: _Responses) -> None:
+    """The same response gets the same grades, whatever was graded before it."""
+    responses = given.of(grader)
+    first = [dict(grader.grade(one)) for one in responses]
+    again = [dict(grader.grade(one)) for one in responses[::-1]][::-1]
+    for response, one, other in zip(responses, first, again, strict=True):
+        expect(one == other, response, (one, other))
+
+
+def responses_stay_as_they_are(grader: Any, given: _Responses) -> None:
+    """Grading changes no response."""
+    for response in given.of(grader):
+        before = response.to_dict()
+        grader.grade(response)
+        expect(response.to_dict() == before, before, response.to_dict())
+
+
+def odd_texts_are_graded(grader: Any, given: _Responses) -> None:
+    """Empty, long and strange completions are graded, or refused by an error of ours."""
+    for response in given.of(grader):
+        if not isinstance(response, Completion):
+            continue
+        for text in ODD_TEXTS:
+            odd = Completion.from_dict({**response.to_dict(), "completion": text})
+            odd.context = response.context
+            try:
+                grader.grade(odd)
+            except EvalToolkitError:
+                continue
+            except Exception as error:
+                expect(False, text, f"{type(error).__name__}: {error}")
+        return
+
+
+def answers_in_texts(grader: Any, given: _Responses) -> None:
+    """`answer(response)`, where it is there, is a text or None."""
+    answer = getattr(grader, "answer", None)
+    if callable(answer):
+        for response in given.of(grader):
+            told = answer(response)
+            expect(told is None or isinstance(told, str), response, told)
+
+
+def lists_its_metrics(grader: Any, given: _Responses) -> None:
+    """`metrics()`, where it is there, lists metrics with names of their own."""
+    metrics = getattr(grader, "metrics", None)
+    if callable(metrics):
+        names = []
+        for spec in metrics():
+            named = isinstance(spec, MetricSpec) or hasattr(spec, "name")
+            expect(named and isinstance(spec.name, str) and spec.name, "`metrics()`", spec)
+            names.append(spec.name)
+        expect(len(set(names)) == len(names), "names of metrics, each once", names)
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return not isinstance(value, str) and math.isfinite(value)
+    except TypeError:
+        return False
+
+
+GRADER = Suite(
+    "grader",
+    (
+        has_members(Grader),
+        is_named,
+        has_a_version,
+        says_what_it_grades,
+        grades_are_numbers_or_reasons,
+        fills_the_columns_it_names,
+        grades_keep_within_bounds,
+        grades_the_same_again,
+        responses_stay_as_they_are,
+        odd_texts_are_graded,
+        answers_in_texts,
+        lists_its_metrics,
+    ),
+    _Responses,
+)
+
+
+# --- tasks --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """How many items per subject are looked at."""
+
+    limit: int = 5
+
+
+def is_a_task(task: Any, given: _Limit) -> None:
+    """It is a BaseTask that was made."""
+    expect(isinstance(task, BaseTask), "an object", task)
+
+
+def task_is_named(task: Any, given: _Limit) -> None:
+    """NAME and VERSION are texts on one line."""
+    for name in ("NAME", "VERSION"):
+        told = getattr(task, name, None)
+        expect(isinstance(told, str) and told.strip() and told.isprintable(), f"`{name}`", told)
+
+
+def asks_something(task: Any, given: _Limit) -> None:
+    """It has samples, each with a prompt that ends with what is asked or begun."""
+    samples = task.samples(given.limit)
+    expect(samples, f"the first {given.limit} items", samples)
+    for sample in samples:
+        expect(isinstance(sample, Sample), "a sample", sample)
+        expect(sample.messages, f"sample {sample.id!r}", "no message")
+        said = any(turn.role is Role.USER and turn.content.strip() for turn in sample.messages)
+        expect(said or sample.text, f"sample {sample.id!r}", sample.messages)
+
+
+def samples_have_ids_of_their_own(task: Any, given: _Limit) -> None:
+    """No two samples have one id."""
+    ids = [sample.id for sample in task.samples(given.limit)]
+    expect(all(ids) and len(set(ids)) == len(ids), "ids, each once", ids)
+
+
+def choices_hold_the_answer(task: Any, given: _Limit) -> None:
+    """A task of choices has at least two of them per sample, and the reference is one of them."""
+    if task.RESPONSE_TYPE is not ResponseType.LOGLIKELIHOODS:
+        return
+    for sample in task.samples(given.limit):
+        choices, truth = sample.possible_completions or (), sample.ground_truth
+        expect(len(choices) > 1, f"sample {sample.id!r}", choices)
+        right = set(truth) if isinstance(truth, tuple) else {truth}
+        expect(truth is None or right & set(choices), choices, truth)
+
+
+def asks_the_same_again(task: Any, given: _Limit) -> None:
+    """The same task asks the same, in the same order."""
+    first, again = ([s.to_dict() for s in task.samples(given.limit)] for _ in range(2))
+    expect(first == again, f"the first {given.limit} items", "other samples")
+
+
+def a_limit_takes_the_first(task: Any, given: _Limit) -> None:
+    """A smaller limit asks about the first items of a larger one."""
+    few = {sample.id for sample in task.samples(1)}
+    many = {sample.id for sample in task.samples(given.limit)}
+    expect(few <= many, f"limit 1 within limit {given.limit}", sorted(few - many))
+
+
+def graders_fit(task: Any, given: _Limit) -> None:
+    """It has graders that can grade what it asks for, and no two fill one column."""
+    graders = task.graders()
+    expect(graders, "`graders()`", graders)
+    columns: list[str] = []
+    for grader in graders:
+        kinds = getattr(grader, "response_types", (task.RESPONSE_TYPE,))
+        expect(task.RESPONSE_TYPE in kinds, task.RESPONSE_TYPE, f"{grader.name} grades {kinds}")
+        columns += columns_of(grader)
+    expect(len(set(columns)) == len(columns), "columns, each once", columns)
+
+
+def describes_the_task(task: Any, given: _Limit) -> None:
+    """What a manifest says about it is JSON, the same every time."""
+    describes_itself(task, given)
+
+
+TASK = Suite(
+    "task",
+    (
+        is_a_task,
+        task_is_named,
+        asks_something,
+        samples_have_ids_of_their_own,
+        choices_hold_the_answer,
+        asks_the_same_again,
+        a_limit_takes_the_first,
+        graders_fit,
+        describes_the_task,
+    ),
+    _Limit,
+)

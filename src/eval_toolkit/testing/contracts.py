@@ -1,0 +1,75 @@
+"""Every contract by the name of its kind, and its rules one by one."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.testing.asked import GRADER, TASK
+from eval_toolkit.testing.datasets import (
+    LEAKAGE_CHECK,
+    LOADER,
+    POOL_BUILDER,
+    PREDICTION_READER,
+    SPLITTER,
+)
+from eval_toolkit.testing.models import MODEL
+from eval_toolkit.testing.numbers import METRIC_SPEC, SCORER, SELECTOR, SLICE
+from eval_toolkit.testing.rules import Suite, said
+from eval_toolkit.testing.similar import SIMILARITY
+from eval_toolkit.testing.talked import ATTACK, TEXT_SCORER, TEXT_TRANSFORM
+
+__all__ = ["CONTRACTS", "contract_checks"]
+
+CONTRACTS: Mapping[str, Suite] = {
+    suite.kind: suite
+    for suite in (
+        ATTACK,
+        GRADER,
+        LEAKAGE_CHECK,
+        LOADER,
+        METRIC_SPEC,
+        MODEL,
+        POOL_BUILDER,
+        PREDICTION_READER,
+        SCORER,
+        SELECTOR,
+        SIMILARITY,
+        SLICE,
+        SPLITTER,
+        TASK,
+        TEXT_SCORER,
+        TEXT_TRANSFORM,
+    )
+}
+"""The contract of each kind, by the kind's name."""
+
+
+def contract_checks(kind: str, **given: Any) -> list[tuple[str, Callable[[Any], None]]]:
+    """Return the rules of a contract as pairs of name and function, to parametrise a test with.
+
+    Parameters
+    ----------
+    kind : str
+        A key of `CONTRACTS`: "scorer", "grader", "loader" …
+    **given
+        What the object is tried on, as the function ``check_<kind>`` takes it.
+
+    Returns
+    -------
+    list of (str, callable)
+        Each takes the object and raises `ContractError` where it breaks the rule.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no such kind, or it is not tried on that.
+
+    Examples
+    --------
+    >>> names = [name for name, _ in contract_checks("scorer", examples=["a", "b"])]
+    >>> names[:2]
+    ['has_every_member', 'has_a_version']
+    """
+    if kind not in CONTRACTS:
+        raise InvalidInputError(f"`kind` is {kind!r}; there are {', '.join(sorted(CONTRACTS))}")
+    return CONTRACTS[kind].checks(**said(given))

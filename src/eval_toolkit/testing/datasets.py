@@ -1,0 +1,402 @@
+"""The contracts of what handles data: loaders, leakage checks, splitters, pools, readers."""
+
+import copy
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit import _frames
+from eval_toolkit.leakage import LeakageFinding, drop_until_clean
+from eval_toolkit.protocols import (
+    DatasetLoader,
+    LeakageCheck,
+    PoolBuilder,
+    PredictionReader,
+    Splitter,
+)
+from eval_toolkit.slices import EvalSlice
+from eval_toolkit.testing.material import ODD_TEXTS, leaky_splits, parent_slice
+from eval_toolkit.testing.rules import (
+    Suite,
+    check_json,
+    describes_itself,
+    expect,
+    has_members,
+    is_named,
+    version_if_any,
+)
+
+__all__ = ["LEAKAGE_CHECK", "LOADER", "POOL_BUILDER", "PREDICTION_READER", "SPLITTER"]
+
+_ROLES = ("feature_col", "label_col", "strata_col", "group_col", "id_col", "time_col")
+_CROISSANT = ("name", "description", "citeAs", "license", "url", "distribution")
+
+
+def _rows_of(splits: Mapping[str, EvalSlice]) -> dict[str, list[str]]:
+    return {name: list(part.content_hashes) for name, part in splits.items()}
+
+
+# --- loaders ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Nothing:
+    """A loader knows its own data."""
+
+
+def loads_slices_by_name(loader: Any, given: _Nothing) -> None:
+    """`load_splits` returns a dict of names to slices of these names, at least one."""
+    splits = loader.load_splits()
+    expect(isinstance(splits, Mapping) and splits, "`load_splits()`", splits)
+    for name, part in splits.items():
+        expect(isinstance(name, str) and name, "the name of a split", name)
+        expect(isinstance(part, EvalSlice), f"the split {name!r}", part)
+        expect(part.name == name, f"the split {name!r}", f"a slice named {part.name!r}")
+
+
+def loads_the_same_rows_again(loader: Any, given: _Nothing) -> None:
+    """The same rows come every time, in the same order."""
+    first, again = _rows_of(loader.load_splits()), _rows_of(loader.load_splits())
+    expect(first == again, "`load_splits()` twice", "other rows")
+
+
+def gives_away_what_it_returns(loader: Any, given: _Nothing) -> None:
+    """What is done to the dict it returned does not change what it returns next."""
+    first = loader.load_splits()
+    names = list(first)
+    if isinstance(first, dict):
+        first.clear()
+    again = list(loader.load_splits())
+    expect(again == names, f"the splits {names}", again)
+
+
+def describes_its_source(loader: Any, given: _Nothing) -> None:
+    """`describe()` has the keys of Croissant, with a list of files and a name that is no blank."""
+    told = loader.describe()
+    lacking = [key for key in _CROISSANT if key not in told]
+    expect(not lacking, f"the keys {', '.join(_CROISSANT)}", f"no {', '.join(lacking)}")
+    expect(isinstance(told["distribution"], list), "`distribution`", told["distribution"])
+    expect(isinstance(told["name"], str) and told["name"].strip(), "`name`", told["name"])
+
+
+LOADER = Suite(
+    "loader",
+    (
+        has_members(DatasetLoader),
+        version_if_any,
+        loads_slices_by_name,
+        loads_the_same_rows_again,
+        gives_away_what_it_returns,
+        describes_itself,
+        describes_its_source,
+    ),
+    _Nothing,
+)
+
+
+# --- leakage checks -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Splits:
+    """Splits that leak."""
+
+    splits: Mapping[str, EvalSlice] = field(default_factory=leaky_splits)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "splits", dict(self.splits))
+
+    def with_texts(self, texts: Sequence[str]) -> dict[str, EvalSlice] | None:
+        """Return the splits with some texts replaced; None where rows are no texts."""
+        changed = {}
+        for name, part in self.splits.items():
+            if not isinstance(part.feature_col, str) or part.n < len(texts):
+                return None
+            column = [*texts, *part.features[len(texts) :]]
+            frame = _frames.with_column(part.df, part.feature_col, np.array(column, dtype=object))
+            changed[name] = replace(part, df=frame)
+        return changed
+
+
+def returns_a_finding(check: Any, given: _Splits) -> None:
+    """`validate` returns a LeakageFinding by the check's own name, with one line to say."""
+    found = check.validate(given.splits)
+    expect(isinstance(found, LeakageFinding), "splits", found)
+    expect(found.check_name == check.name, f"the name {check.name!r}", found.check_name)
+    message = found.message
+    expect(isinstance(message, str) and message and "\n" not in message, "`message`", message)
+
+
+def names_rows_that_are_there(check: Any, given: _Splits) -> None:
+    """The rows to drop are rows of the splits, each once."""
+    for split, rows in (check.validate(given.splits).drop_indices or {}).items():
+        expect(split in given.splits, f"the splits {list(given.splits)}", f"rows of {split!r}")
+        n = given.splits[split].n
+        expect(all(0 <= row < n for row in rows), f"{n} rows in {split!r}", rows)
+        expect(len(set(rows)) == len(rows), f"rows of {split!r}, each once", rows)
+
+
+def counts_what_it_names(check: Any, given: _Splits) -> None:
+    """`n_affected` is not 0 where rows are to be dropped."""
+    found = check.validate(given.splits)
+    if found.drop_indices is not None:
+        named = sum(map(len, found.drop_indices.values()))
+        expect(found.n_affected or not named, f"{named} rows to drop", found.n_affected)
+
+
+def finds_nothing_in_nothing(check: Any, given: _Splits) -> None:
+    """Splits without rows are looked at, too, and nothing is found in them."""
+    found = check.validate({name: part.take([]) for name, part in given.splits.items()})
+    expect(found.n_affected == 0, "splits without rows", found.n_affected)
+    rows = [row for at in (found.drop_indices or {}).values() for row in at]
+    expect(not rows, "splits without rows", rows)
+
+
+def evidence_is_json(check: Any, given: _Splits) -> None:
+    """What it found can be stored: strict JSON."""
+    check_json(check.validate(given.splits).to_dict(), "`to_dict()` of the finding")
+
+
+def finds_the_same_again(check: Any, given: _Splits) -> None:
+    """The same splits give the same finding."""
+    first, again = (check.validate(given.splits).to_dict() for _ in range(2))
+    expect(first == again, "the same splits", (first, again))
+
+
+def splits_stay_as_they_are(check: Any, given: _Splits) -> None:
+    """Looking changes neither the splits nor their rows."""
+    mine = dict(given.splits)
+    frames = {name: copy.deepcopy(part.df) for name, part in mine.items()}
+    check.validate(mine)
+    expect(list(mine) == list(given.splits), list(given.splits), list(mine))
+    for name, part in given.splits.items():
+        for column in _frames.names(frames[name]):
+            before, after = _frames.column(frames[name], column), _frames.column(part.df, column)
+            expect(before.tolist() == after.tolist(), f"{column!r} of {name!r}", after.tolist())
+
+
+def dropping_cures(check: Any, given: _Splits) -> None:
+    """Once the rows it names are gone it names no more: dropping comes to an end."""
+    found = check.validate(given.splits)
+    if found.drop_indices is None:
+        return
+    cleaned = drop_until_clean([check], given.splits)
+    left = cleaned.reports[-1].merged_drop_indices()
+    expect(not left, "splits without the rows it named", left)
+
+
+def odd_texts_are_looked_at(check: Any, given: _Splits) -> None:
+    """Empty, long and strange texts are looked at like any other."""
+    n = min((part.n for part in given.splits.values()), default=0)
+    for start in range(0, len(ODD_TEXTS), max(n, 1)):
+        splits = given.with_texts(ODD_TEXTS[start : start + n])
+        if splits is not None:
+            found = check.validate(splits)
+            expect(isinstance(found, LeakageFinding), "odd texts", found)
+
+
+LEAKAGE_CHECK = Suite(
+    "leakage_check",
+    (
+        has_members(LeakageCheck),
+        is_named,
+        version_if_any,
+        returns_a_finding,
+        names_rows_that_are_there,
+        counts_what_it_names,
+        finds_nothing_in_nothing,
+        evidence_is_json,
+        finds_the_same_again,
+        splits_stay_as_they_are,
+        dropping_cures,
+        odd_texts_are_looked_at,
+    ),
+    _Splits,
+)
+
+
+# --- splitters and pools ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Parent:
+    """The rows to cut."""
+
+    slice_: EvalSlice = field(default_factory=parent_slice)
+    groups: Any = None
+
+    def folds(self, splitter: Any) -> list[Any]:
+        """Return the folds."""
+        return list(splitter.iter_folds(self.slice_, groups=self.groups))
+
+
+def _counted(parts: Iterable[EvalSlice]) -> Counter[str]:
+    """Return the rows of some parts: their ids, or what they hold."""
+    rows: Counter[str] = Counter()
+    for part in parts:
+        rows.update(part.content_hashes if part.ids is None else part.ids.tolist())
+    return rows
+
+
+def folds_are_dicts_of_slices(splitter: Any, given: _Parent) -> None:
+    """Every fold is a dict with slices under "train" and "test", neither empty."""
+    for number, fold in enumerate(given.folds(splitter)):
+        expect(isinstance(fold, Mapping), f"fold {number}", fold)
+        for name in ("train", "test"):
+            part = fold.get(name)
+            expect(isinstance(part, EvalSlice), f"{name!r} of fold {number}", part)
+            expect(part.n, f"{name!r} of fold {number}", "no row")
+
+
+def as_many_folds_as_it_says(splitter: Any, given: _Parent) -> None:
+    """It yields as many folds as `get_n_splits` says, at least one."""
+    told, n = splitter.get_n_splits(given.slice_), len(given.folds(splitter))
+    expect(told == n and n, f"get_n_splits of {told}", f"{n} folds")
+
+
+def trains_on_no_test_row(splitter: Any, given: _Parent) -> None:
+    """No row is in two parts of one fold."""
+    whole = _counted([given.slice_])
+    for number, fold in enumerate(given.folds(splitter)):
+        twice = _counted(fold.values()) - whole
+        expect(not twice, f"fold {number}", f"{sum(twice.values())} rows too many")
+
+
+def parts_keep_their_roles(splitter: Any, given: _Parent) -> None:
+    """Every part has the columns and roles of the whole: label, group, id and the rest."""
+    columns = set(_frames.names(given.slice_.df))
+    for number, fold in enumerate(given.folds(splitter)):
+        for name, part in fold.items():
+            for role in _ROLES:
+                mine, theirs = getattr(given.slice_, role), getattr(part, role)
+                expect(mine == theirs, f"{role} {mine!r}", f"{theirs!r} in {name!r}, fold {number}")
+            lost = columns - set(_frames.names(part.df))
+            expect(not lost, f"the columns {sorted(columns)}", f"no {sorted(lost)} in {name!r}")
+
+
+def cuts_the_same_way_again(splitter: Any, given: _Parent) -> None:
+    """The same rows are cut the same way, every time."""
+    first, again = (
+        [{name: _counted([part]) for name, part in fold.items()} for fold in given.folds(splitter)]
+        for _ in range(2)
+    )
+    expect(first == again, "the same rows", "other folds")
+
+
+def whole_stays_as_it_is(splitter: Any, given: _Parent) -> None:
+    """Cutting changes no row."""
+    before = copy.deepcopy(given.slice_.df)
+    given.folds(splitter)
+    for column in _frames.names(before):
+        old, new = _frames.column(before, column), _frames.column(given.slice_.df, column)
+        expect(old.tolist() == new.tolist(), f"the column {column!r}", new.tolist())
+
+
+def another_seed_by_itself(splitter: Any, given: _Parent) -> None:
+    """`reseeded(seed)`, where it is there, returns a splitter and leaves the first as it was."""
+    reseed = getattr(splitter, "reseeded", None)
+    if not callable(reseed):
+        return
+    before = [_counted([fold["test"]]) for fold in given.folds(splitter)]
+    other = reseed(7)
+    expect(isinstance(other, Splitter), "reseeded(7)", other)
+    after = [_counted([fold["test"]]) for fold in given.folds(splitter)]
+    expect(before == after, "the splitter after `reseeded`", "other folds")
+
+
+SPLITTER = Suite(
+    "splitter",
+    (
+        has_members(Splitter),
+        version_if_any,
+        folds_are_dicts_of_slices,
+        as_many_folds_as_it_says,
+        trains_on_no_test_row,
+        parts_keep_their_roles,
+        cuts_the_same_way_again,
+        whole_stays_as_it_is,
+        another_seed_by_itself,
+    ),
+    _Parent,
+)
+
+
+def builds_train_and_val(builder: Any, given: _Parent) -> None:
+    """It returns a dict with slices under "train" and "val", and none under "test"."""
+    pool = builder.build(given.slice_, fold_idx=0)
+    expect(isinstance(pool, Mapping), "training rows", pool)
+    expect("test" not in pool, "training rows", "a part 'test', which is the splitter's")
+    for name in ("train", "val"):
+        expect(isinstance(pool.get(name), EvalSlice), f"the part {name!r}", pool.get(name))
+
+
+def validates_on_other_rows(builder: Any, given: _Parent) -> None:
+    """No row is in two parts."""
+    twice = _counted(builder.build(given.slice_, fold_idx=0).values()) - _counted([given.slice_])
+    expect(not twice, "training rows", f"{sum(twice.values())} rows too many")
+
+
+def builds_the_same_again(builder: Any, given: _Parent) -> None:
+    """The same rows of the same fold give the same parts."""
+    first, again = (
+        {n: _counted([p]) for n, p in builder.build(given.slice_, fold_idx=1).items()}
+        for _ in range(2)
+    )
+    expect(first == again, "the same rows", "other parts")
+
+
+POOL_BUILDER = Suite(
+    "pool_builder",
+    (
+        has_members(PoolBuilder),
+        version_if_any,
+        builds_train_and_val,
+        validates_on_other_rows,
+        builds_the_same_again,
+    ),
+    _Parent,
+)
+
+
+# --- readers of predictions ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A file that the reader can read, and what is in it by column."""
+
+    uri: str
+    expected: Mapping[str, Sequence[Any]]
+    columns: Mapping[str, str] = field(
+        default_factory=lambda: {"label": "label", "score": "score", "row_id": "id"}
+    )
+
+
+def reads_the_columns_that_are_named(reader: Any, given: _Stored) -> None:
+    """It returns the columns that were asked for, by their names in the file."""
+    found = reader.read_predictions(given.uri, columns=given.columns)
+    wanted = set(given.columns.values())
+    expect(isinstance(found, Mapping) and wanted <= set(found), sorted(wanted), found)
+
+
+def reads_every_row(reader: Any, given: _Stored) -> None:
+    """Every column has one value per row, as it was stored."""
+    found = reader.read_predictions(given.uri, columns=given.columns)
+    for name in given.columns.values():
+        values = list(np.asarray(found[name]).tolist())
+        expect(values == list(given.expected[name]), list(given.expected[name]), values)
+
+
+PREDICTION_READER = Suite(
+    "prediction_reader",
+    (
+        has_members(PredictionReader),
+        version_if_any,
+        reads_the_columns_that_are_named,
+        reads_every_row,
+    ),
+    _Stored,
+)

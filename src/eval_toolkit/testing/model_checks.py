@@ -1,0 +1,247 @@
+"""Run the contract of what handles answers and conversations: one function per kind."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from eval_toolkit.testing.asked import GRADER, TASK
+from eval_toolkit.testing.models import MODEL
+from eval_toolkit.testing.rules import said
+from eval_toolkit.testing.talked import ATTACK, TEXT_SCORER, TEXT_TRANSFORM
+
+__all__ = [
+    "check_attack",
+    "check_grader",
+    "check_model",
+    "check_task",
+    "check_text_scorer",
+    "check_text_transform",
+]
+
+
+def check_model(
+    model: Any,
+    prompts: Sequence[str] | None = None,
+    *,
+    continuations: Sequence[str] | None = None,
+    max_tokens: int | None = None,
+    odd_texts: Sequence[str] | None = None,
+    tolerance: float | None = None,
+) -> list[str]:
+    """Run the contract of a model on an object.
+
+    Parameters
+    ----------
+    model : Model
+        An object with the members of `protocols.Model`, made.
+    prompts : sequence of str, optional
+        What it is asked to continue; two short ones by default. Each rule asks a few
+        times.
+    continuations : sequence of str, optional
+        What it scores after a prompt.
+    max_tokens : int, default 8
+        Length of its answers.
+    odd_texts : sequence of str, optional
+        Strange prompts; five by default.
+    tolerance : float, default 1e-4
+        By how much a log-likelihood may change with the requests beside it, in nats.
+
+    Returns
+    -------
+    list of str
+        The rules that were tried, in order.
+
+    Raises
+    ------
+    ContractError
+        At the first rule that is broken; says what was given and what came back.
+
+    Examples
+    --------
+    >>> from eval_toolkit.models.scripted import ScriptedModel
+    >>> check_model(ScriptedModel("Rome"))[-1]
+    'closes'
+    """
+    return MODEL.check(
+        model,
+        **said(
+            {
+                "prompts": prompts,
+                "continuations": continuations,
+                "max_tokens": max_tokens,
+                "odd_texts": odd_texts,
+                "tolerance": tolerance,
+            }
+        ),
+    )
+
+
+def check_grader(
+    grader: Any,
+    responses: Sequence[Any] | None = None,
+) -> list[str]:
+    """Run the contract of a grader on an object.
+
+    Parameters
+    ----------
+    grader : Grader
+        An object with the members of `protocols.Grader`, made.
+    responses : sequence of Completion or Loglikelihood, optional
+        What it grades; by default some of each of its ``response_types``. Give your own
+        where samples must hold something, such as a context.
+
+    Returns
+    -------
+    list of str
+        The rules that were tried, in order.
+
+    Raises
+    ------
+    ContractError
+        At the first rule that is broken; says what was given and what came back.
+
+    Examples
+    --------
+    >>> from eval_toolkit.graders import ExactMatch
+    >>> "grades_keep_within_bounds" in check_grader(ExactMatch())
+    True
+    """
+    return GRADER.check(grader, **said({"responses": responses}))
+
+
+def check_task(
+    task: Any,
+    limit: int | None = None,
+) -> list[str]:
+    """Run the contract of a task on an object.
+
+    Parameters
+    ----------
+    task : BaseTask
+        A task, made.
+    limit : int, default 5
+        Items per subject to look at.
+
+    Returns
+    -------
+    list of str
+        The rules that were tried, in order.
+
+    Raises
+    ------
+    ContractError
+        At the first rule that is broken; says what was given and what came back.
+
+    Examples
+    --------
+    >>> from eval_toolkit.tasks import load_task
+    >>> check_task(load_task("capitals"), limit=2)[0]
+    'is_a_task'
+    """
+    return TASK.check(task, **said({"limit": limit}))
+
+
+def check_text_scorer(
+    scorer: Any,
+    texts: Sequence[str] | None = None,
+    *,
+    tolerance: float | None = None,
+) -> list[str]:
+    """Run the contract of a text scorer on an object.
+
+    Parameters
+    ----------
+    scorer : TextScorer
+        An object with the members of `protocols.TextScorer`, made.
+    texts : sequence of str, optional
+        What it scores; six texts by default.
+    tolerance : float, default 1e-6
+        As in `check_scorer`.
+
+    Returns
+    -------
+    list of str
+        The rules that were tried, in order.
+
+    Raises
+    ------
+    ContractError
+        At the first rule that is broken; says what was given and what came back.
+
+    Examples
+    --------
+    >>> from eval_toolkit.rollouts.scorers import load_scorer
+    >>> "no_text_no_number" in check_text_scorer(load_scorer("keywords:idiot"))
+    True
+    """
+    return TEXT_SCORER.check(scorer, **said({"texts": texts, "tolerance": tolerance}))
+
+
+def check_attack(
+    attack: Any,
+    goal: str | None = None,
+    *,
+    seeds: Sequence[int] | None = None,
+) -> list[str]:
+    """Run the contract of an attack on an object.
+
+    Parameters
+    ----------
+    attack : Attack
+        An object with the members of `protocols.Attack`, made.
+    goal : str, optional
+        What it is after.
+    seeds : sequence of int, default (0, 7)
+        Each must give the same probe again.
+
+    Returns
+    -------
+    list of str
+        The rules that were tried, in order.
+
+    Raises
+    ------
+    ContractError
+        At the first rule that is broken; says what was given and what came back.
+
+    Examples
+    --------
+    >>> from eval_toolkit.rollouts.attacks import load_attack
+    >>> "same_seed_same_probe" in check_attack(load_attack("role_play"))
+    True
+    """
+    return ATTACK.check(attack, **said({"goal": goal, "seeds": seeds}))
+
+
+def check_text_transform(
+    transform: Any,
+    texts: Sequence[str] | None = None,
+) -> list[str]:
+    """Run the contract of a text transform on an object.
+
+    Parameters
+    ----------
+    transform : TextTransform
+        An object with the members of `protocols.TextTransform`, made.
+    texts : sequence of str, optional
+        What it changes; six texts by default.
+
+    Returns
+    -------
+    list of str
+        The rules that were tried, in order.
+
+    Raises
+    ------
+    ContractError
+        At the first rule that is broken; says what was given and what came back.
+
+    Examples
+    --------
+    >>> class Upper:
+    ...     name = "upper"
+    ...     def transform(self, text):
+    ...         return text.upper()
+    >>> check_text_transform(Upper())[-1]
+    'odd_texts_are_changed'
+    """
+    return TEXT_TRANSFORM.check(transform, **said({"texts": texts}))

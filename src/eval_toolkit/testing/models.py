@@ -1,0 +1,224 @@
+"""The contract of a language model."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eval_toolkit._redaction import redact_secrets
+from eval_toolkit.errors import ModelError
+from eval_toolkit.messages import Message, Role
+from eval_toolkit.protocols import Model
+from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
+from eval_toolkit.responses import RawCompletion, RawLoglikelihood
+from eval_toolkit.testing.material import ODD_TEXTS
+from eval_toolkit.testing.rules import (
+    Suite,
+    describes_itself,
+    expect,
+    has_members,
+    is_named,
+    same_numbers,
+)
+
+__all__ = ["MODEL"]
+
+
+@dataclass(frozen=True)
+class _Prompts:
+    """What a model is asked; short, as each costs an answer."""
+
+    prompts: Sequence[str] = ("The capital of Italy is", "2 + 2 =")
+    continuations: Sequence[str] = (" Rome", " Madrid")
+    max_tokens: int = 8
+    odd_texts: Sequence[str] = ODD_TEXTS[1:6]
+    tolerance: float = 1e-4
+
+    def texts(self) -> list[GenerateRequest]:
+        """Return requests for texts."""
+        return [GenerateRequest(prompt, max_tokens=self.max_tokens) for prompt in self.prompts]
+
+    def choices(self) -> list[LoglikelihoodRequest]:
+        """Return requests for numbers."""
+        return [LoglikelihoodRequest(prompt, tuple(self.continuations)) for prompt in self.prompts]
+
+
+def _asked(ask: Callable[[Any], Awaitable[Any]], requests: Sequence[Any]) -> Any:
+    """Ask one request after the other; None where the model cannot do that."""
+
+    async def every() -> list[Any]:
+        return [await ask(request) for request in requests]
+
+    return _or_none(every)
+
+
+def _at_once(ask: Callable[[Any], Awaitable[Any]], requests: Sequence[Any]) -> Any:
+    async def every() -> list[Any]:
+        return list(await asyncio.gather(*(ask(request) for request in requests)))
+
+    return _or_none(every)
+
+
+def _or_none(every: Callable[[], Any]) -> Any:
+    try:
+        return asyncio.run(every())
+    except ModelError as error:
+        if error.kind == "unsupported":
+            return None
+        raise
+
+
+def describes_without_secrets(model: Any, given: _Prompts) -> None:
+    """Nothing that `describe()` says looks like a key or a password."""
+    told = dict(model.describe())
+    expect(redact_secrets(told) == told, "`describe()`", "a secret")
+
+
+def can_do_something(model: Any, given: _Prompts) -> None:
+    """It generates or scores; what it cannot do raises ModelError of the kind "unsupported"."""
+    texts = _asked(model.generate, given.texts()[:1])
+    numbers = _asked(model.loglikelihood, given.choices()[:1])
+    expect(texts is not None or numbers is not None, "both kinds of requests", "neither answered")
+
+
+def generates_texts(model: Any, given: _Prompts) -> None:
+    """A request for a text is answered by a RawCompletion without an error."""
+    for answer in _asked(model.generate, given.texts()) or ():
+        expect(isinstance(answer, RawCompletion), "a GenerateRequest", answer)
+        expect(answer.error is None, "a GenerateRequest", answer.error)
+
+
+def scores_every_continuation(model: Any, given: _Prompts) -> None:
+    """A request for numbers is answered by a RawLoglikelihood: one number per continuation."""
+    for answer in _asked(model.loglikelihood, given.choices()) or ():
+        expect(isinstance(answer, RawLoglikelihood), "a LoglikelihoodRequest", answer)
+        told = tuple(answer.choices)
+        expect(told == tuple(given.continuations), tuple(given.continuations), told)
+
+
+def likeliest_text_again(model: Any, given: _Prompts) -> None:
+    """At temperature 0 the same request gets the same answer."""
+    for ask, requests in ((model.generate, given.texts()), (model.loglikelihood, given.choices())):
+        first, again = _asked(ask, requests), _asked(ask, requests)
+        expect(_said(first) == _said(again), requests, (_said(first), _said(again)))
+
+
+def order_of_continuations_does_not_matter(model: Any, given: _Prompts) -> None:
+    """Continuations in another order get the same numbers."""
+    turned = tuple(given.continuations)[::-1]
+    for request in given.choices():
+        found = _asked(model.loglikelihood, [request, LoglikelihoodRequest(request.prompt, turned)])
+        if found is not None:
+            one, other = (list(answer.loglikelihoods) for answer in found)
+            same = same_numbers(one, other[::-1], given.tolerance)
+            expect(same, request.continuations, (one, other))
+
+
+def many_at_once(model: Any, given: _Prompts) -> None:
+    """Requests that are under way together are answered as they are one after the other."""
+    for ask, requests in (
+        (model.generate, given.texts() * 3),
+        (model.loglikelihood, given.choices() * 3),
+    ):
+        apart, together = _asked(ask, requests), _at_once(ask, requests)
+        same = _alike(_said(apart), _said(together), given.tolerance)
+        expect(same, requests[0], (_said(apart), _said(together)))
+
+
+def stops_before_the_stop(model: Any, given: _Prompts) -> None:
+    """An answer ends before a stop sequence: it is no part of the text."""
+    plain = _asked(model.generate, given.texts())
+    for request, answer in zip(given.texts(), plain or (), strict=False):
+        if not answer.text.strip():
+            continue
+        stop = answer.text.strip()[-1]
+        told = GenerateRequest(request.prompt, max_tokens=given.max_tokens, stop=(stop,))
+        (cut,) = _asked(model.generate, [told]) or (answer,)
+        expect(stop not in cut.text, f"the stop sequence {stop!r}", cut.text)
+
+
+def takes_conversations(model: Any, given: _Prompts) -> None:
+    """Unless `speaks_chat` is False it answers messages, too."""
+    if getattr(model, "speaks_chat", True):
+        turns = (Message(Role.USER, given.prompts[0]),)
+        for answer in _asked(model.generate, [GenerateRequest(turns, max_tokens=4)]) or ():
+            expect(isinstance(answer, RawCompletion), "a conversation", answer)
+
+
+def odd_texts_are_answered(model: Any, given: _Prompts) -> None:
+    """Blank and strange prompts are answered, or refused by a ModelError."""
+    for text in given.odd_texts:
+        for ask, request in (
+            (model.generate, GenerateRequest(text, max_tokens=2)),
+            (model.loglikelihood, LoglikelihoodRequest(text, tuple(given.continuations))),
+        ):
+            try:
+                _asked(ask, [request])
+            except ModelError:
+                continue
+            except Exception as error:
+                expect(False, text, f"{type(error).__name__}: {error}")
+
+
+def counts_tokens(model: Any, given: _Prompts) -> None:
+    """`count_tokens`, where it is there, is a whole number from 0; `concurrency` is one from 1."""
+    count = getattr(model, "count_tokens", None)
+    if callable(count):
+        for text in ("", given.prompts[0]):
+            told = count(text)
+            expect(isinstance(told, int) and told >= 0, f"count_tokens({text!r})", told)
+    limit = getattr(model, "concurrency", 1)
+    expect(isinstance(limit, int) and limit >= 1, "`concurrency`", limit)
+
+
+def closes(model: Any, given: _Prompts) -> None:
+    """`aclose()`, where it is there, can be awaited."""
+    close = getattr(model, "aclose", None)
+    if callable(close):
+
+        async def closed() -> None:
+            await close()
+
+        asyncio.run(closed())
+
+
+def _alike(one: Any, other: Any, tolerance: float) -> bool:
+    """Return whether answers are the same; numbers may differ by rounding, as batches do."""
+    if one is None or other is None:
+        return one is other
+    return all(
+        a == b or (not isinstance(a, str) and same_numbers(a, b, tolerance))
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def _said(answers: Sequence[Any] | None) -> Any:
+    if answers is None:
+        return None
+    return [
+        answer.text if isinstance(answer, RawCompletion) else list(answer.loglikelihoods)
+        for answer in answers
+    ]
+
+
+MODEL = Suite(
+    "model",
+    (
+        has_members(Model),
+        is_named,
+        describes_itself,
+        describes_without_secrets,
+        can_do_something,
+        generates_texts,
+        scores_every_continuation,
+        likeliest_text_again,
+        order_of_continuations_does_not_matter,
+        many_at_once,
+        stops_before_the_stop,
+        takes_conversations,
+        odd_texts_are_answered,
+        counts_tokens,
+        closes,
+    ),
+    _Prompts,
+)

@@ -1,0 +1,355 @@
+"""The contracts of what turns rows into numbers: scorers, selectors, metrics, slices."""
+
+import copy
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit.errors import EvalToolkitError, UndefinedMetricError
+from eval_toolkit.metrics import ThresholdResult, metrics_at_threshold
+from eval_toolkit.protocols import EvalSliceLike, MetricSpec, Scorer, ThresholdSelector
+from eval_toolkit.scorers import checked_scores
+from eval_toolkit.testing.material import ODD_TEXTS, TEXTS, labelled
+from eval_toolkit.testing.rules import (
+    Suite,
+    expect,
+    has_a_version,
+    has_members,
+    is_named,
+    same_numbers,
+    unchanged,
+    version_if_any,
+)
+
+__all__ = ["METRIC_SPEC", "SCORER", "SELECTOR", "SLICE"]
+
+
+# --- scorers ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """What a scorer is given: inputs of its kind, and labels where it can be fitted."""
+
+    examples: Sequence[Any] = TEXTS
+    labels: Sequence[int] | None = None
+    tolerance: float = 1e-6
+
+    def scores(self, scorer: Any, inputs: Any) -> list[float]:
+        """Return checked probabilities."""
+        scores = checked_scores(scorer.predict_proba(inputs), len(inputs), "it")
+        return [float(score) for score in scores]
+
+
+def one_number_per_input(scorer: Any, given: _Inputs) -> None:
+    """It returns one number per input, or the probabilities of both classes."""
+    shape = np.asarray(scorer.predict_proba(list(given.examples))).shape
+    n = len(given.examples)
+    expect(shape in ((n,), (n, 1), (n, 2)), f"{n} inputs", f"an array of shape {shape}")
+
+
+def probabilities(scorer: Any, given: _Inputs) -> None:
+    """Its numbers are finite and in [0, 1]; two columns sum to 1."""
+    output = scorer.predict_proba(list(given.examples))
+    try:
+        checked_scores(output, len(np.asarray(output)), "it")
+    except EvalToolkitError as error:
+        expect(False, list(given.examples), str(error))
+
+
+def same_inputs_same_numbers(scorer: Any, given: _Inputs) -> None:
+    """The same inputs get the same numbers, whenever they are scored."""
+    inputs = list(given.examples)
+    first, again = given.scores(scorer, inputs), given.scores(scorer, inputs)
+    expect(first == again, inputs, (first, again))
+
+
+def order_does_not_matter(scorer: Any, given: _Inputs) -> None:
+    """Inputs in another order get the same numbers."""
+    inputs = list(given.examples)
+    forwards, backwards = given.scores(scorer, inputs), given.scores(scorer, inputs[::-1])
+    expect(same_numbers(forwards, backwards[::-1], given.tolerance), inputs, (forwards, backwards))
+
+
+def company_does_not_matter(scorer: Any, given: _Inputs) -> None:
+    """An input gets the same number alone and among others: batches change nothing."""
+    inputs = list(given.examples)
+    together = given.scores(scorer, inputs)
+    alone = [given.scores(scorer, [one])[0] for one in inputs]
+    expect(same_numbers(together, alone, given.tolerance), inputs, (together, alone))
+
+
+def inputs_stay_as_they_are(scorer: Any, given: _Inputs) -> None:
+    """Scoring changes no input."""
+    unchanged(list(given.examples), scorer.predict_proba)
+
+
+def odd_texts_are_scored(scorer: Any, given: _Inputs) -> None:
+    """Where inputs are texts, empty, long and strange ones get probabilities, too."""
+    if all(isinstance(one, str) for one in given.examples):
+        for text in ODD_TEXTS:
+            try:
+                given.scores(scorer, [text])
+            except Exception as error:
+                expect(False, text, f"{type(error).__name__}: {error}")
+
+
+def declines_by_name(scorer: Any, given: _Inputs) -> None:
+    """`should_score_slice`, where it is there, answers a name with True or False."""
+    decline = getattr(scorer, "should_score_slice", None)
+    if decline is not None:
+        answer = decline("test")
+        expect(isinstance(answer, (bool, np.bool_)), "should_score_slice('test')", answer)
+
+
+def fits_afresh(scorer: Any, given: _Inputs) -> None:
+    """`fit`, where it is there and labels are given, forgets what was learnt before; copies work."""
+    if given.labels is None or not callable(getattr(scorer, "fit", None)):
+        return
+    inputs, labels = list(given.examples), np.asarray(given.labels)
+    one, other = copy.deepcopy(scorer), copy.deepcopy(scorer)
+    one.fit(inputs, labels)
+    other.fit(inputs, 1 - labels)
+    other.fit(inputs, labels)
+    first, again = given.scores(one, inputs), given.scores(other, inputs)
+    expect(same_numbers(first, again, given.tolerance), "the labels after others", (first, again))
+
+
+SCORER = Suite(
+    "scorer",
+    (
+        has_members(Scorer),
+        has_a_version,
+        one_number_per_input,
+        probabilities,
+        same_inputs_same_numbers,
+        order_does_not_matter,
+        company_does_not_matter,
+        inputs_stay_as_they_are,
+        odd_texts_are_scored,
+        declines_by_name,
+        fits_afresh,
+    ),
+    _Inputs,
+)
+
+
+# --- selectors and metrics ----------------------------------------------------------------------
+
+
+def _labels() -> Any:
+    return labelled()[0]
+
+
+def _scores() -> Any:
+    return labelled()[1]
+
+
+@dataclass(frozen=True)
+class _Labelled:
+    """Labels and scores."""
+
+    y_true: Any = field(default_factory=_labels)
+    y_score: Any = field(default_factory=_scores)
+
+    @property
+    def pair(self) -> tuple[Any, Any]:
+        """Copies of both, as arrays."""
+        return np.array(self.y_true), np.array(self.y_score, dtype=np.float64)
+
+
+def names_its_criterion(selector: Any, given: _Labelled) -> None:
+    """Its criterion is a text on one line, and stands in its result."""
+    told = selector.criterion
+    expect(isinstance(told, str) and told.strip() and told.isprintable(), "`criterion`", told)
+    result = selector.select(*given.pair)
+    expect(getattr(result, "criterion", None) == told, f"criterion {told!r}", result)
+
+
+def returns_a_result(selector: Any, given: _Labelled) -> None:
+    """It returns a ThresholdResult whose threshold is a number."""
+    result = selector.select(*given.pair)
+    expect(isinstance(result, ThresholdResult), "labels and scores", result)
+    expect(not np.isnan(result.threshold), "labels and scores", result)
+
+
+def tells_what_it_achieves(selector: Any, given: _Labelled) -> None:
+    """F1, precision and recall in the result are those at its threshold, on what it was given."""
+    result = selector.select(*given.pair)
+    there = metrics_at_threshold(*given.pair, result.threshold)
+    for name in ("f1", "precision", "recall"):
+        told = getattr(result, name)
+        expect(same_numbers([told], [there[name]], 1e-9), f"{name} {there[name]}", told)
+
+
+def same_rows_same_threshold(selector: Any, given: _Labelled) -> None:
+    """The same rows give the same threshold, in whatever order."""
+    y_true, y_score = given.pair
+    first = selector.select(y_true, y_score).threshold
+    for rows in (slice(None), slice(None, None, -1)):
+        again = selector.select(y_true[rows], y_score[rows]).threshold
+        expect(first == again, "the same rows", (first, again))
+
+
+def takes_lists(selector: Any, given: _Labelled) -> None:
+    """Lists do as well as arrays."""
+    y_true, y_score = given.pair
+    expected = selector.select(y_true, y_score).threshold
+    got = selector.select(y_true.tolist(), y_score.tolist()).threshold
+    expect(got == expected, "lists", (expected, got))
+
+
+def rows_stay_as_they_are(selector: Any, given: _Labelled) -> None:
+    """Choosing changes neither labels nor scores."""
+    y_true, y_score = given.pair
+    selector.select(y_true, y_score)
+    expect(np.array_equal(y_true, given.pair[0]), "labels", y_true)
+    expect(np.array_equal(y_score, given.pair[1]), "scores", y_score)
+
+
+def says_why_there_is_none(selector: Any, given: _Labelled) -> None:
+    """Where one class is missing it returns a result, or raises an error of ours that says why."""
+    _, y_score = given.pair
+    for label in (0, 1):
+        try:
+            result = selector.select(np.full(len(y_score), label), y_score)
+        except EvalToolkitError:
+            continue
+        except Exception as error:
+            expect(False, f"labels that are all {label}", f"{type(error).__name__}: {error}")
+        expect(isinstance(result, ThresholdResult), f"labels that are all {label}", result)
+
+
+SELECTOR = Suite(
+    "selector",
+    (
+        has_members(ThresholdSelector),
+        version_if_any,
+        returns_a_result,
+        names_its_criterion,
+        tells_what_it_achieves,
+        same_rows_same_threshold,
+        takes_lists,
+        rows_stay_as_they_are,
+        says_why_there_is_none,
+    ),
+    _Labelled,
+)
+
+
+def computes_a_number(spec: Any, given: _Labelled) -> None:
+    """It computes a finite number where both classes are there."""
+    value = spec.compute(*given.pair)
+    expect(np.ndim(value) == 0 and np.isfinite(value), "labels and scores", value)
+
+
+def order_of_rows_does_not_matter(spec: Any, given: _Labelled) -> None:
+    """The order of the rows changes nothing but rounding."""
+    y_true, y_score = given.pair
+    forwards = float(spec.compute(y_true, y_score))
+    for rows in (slice(None), slice(None, None, -1)):
+        again = float(spec.compute(y_true[rows].copy(), y_score[rows].copy()))
+        expect(same_numbers([forwards], [again], 1e-9), "the same rows", (forwards, again))
+
+
+def same_rows_same_number(spec: Any, given: _Labelled) -> None:
+    """The same rows give the same number, to the last digit."""
+    first, again = (float(spec.compute(*given.pair)) for _ in range(2))
+    expect(first == again, "the same rows", (first, again))
+
+
+def metric_leaves_rows_alone(spec: Any, given: _Labelled) -> None:
+    """Computing changes neither labels nor scores."""
+    y_true, y_score = given.pair
+    spec.compute(y_true, y_score)
+    expect(np.array_equal(y_true, given.pair[0]), "labels", y_true)
+    expect(np.array_equal(y_score, given.pair[1]), "scores", y_score)
+
+
+def undefined_is_no_number(spec: Any, given: _Labelled) -> None:
+    """Where it does not exist it raises UndefinedMetricError: never NaN, never another error."""
+    _, y_score = given.pair
+    for label in (0, 1):
+        try:
+            value = spec.compute(np.full(len(y_score), label), y_score)
+        except UndefinedMetricError:
+            continue
+        except Exception as error:
+            expect(False, f"labels that are all {label}", f"{type(error).__name__}: {error}")
+        expect(np.isfinite(value), f"labels that are all {label}", value)
+
+
+def goes_to_other_processes(spec: Any, given: _Labelled) -> None:
+    """It can be pickled, so that resamples may be computed elsewhere, and computes the same there."""
+    there = pickle.loads(pickle.dumps(spec))  # noqa: S301 - made a moment ago, here
+    first, again = (float(one.compute(*given.pair)) for one in (spec, there))
+    expect(first == again, "the same rows", (first, again))
+
+
+METRIC_SPEC = Suite(
+    "metric_spec",
+    (
+        has_members(MetricSpec),
+        is_named,
+        version_if_any,
+        computes_a_number,
+        same_rows_same_number,
+        order_of_rows_does_not_matter,
+        metric_leaves_rows_alone,
+        undefined_is_no_number,
+        goes_to_other_processes,
+    ),
+    _Labelled,
+)
+
+
+# --- slices -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Nothing:
+    """A slice is tried on nothing."""
+
+
+def labels_are_0_and_1(slice_: Any, given: _Nothing) -> None:
+    """Its labels are a flat array of 0 and 1."""
+    labels = np.asarray(slice_.y_true)
+    expect(labels.ndim == 1, "`y_true`", f"shape {labels.shape}")
+    expect(set(labels.tolist()) <= {0, 1}, "`y_true`", sorted(set(labels.tolist()))[:5])
+
+
+def one_input_per_label(slice_: Any, given: _Nothing) -> None:
+    """It has one input per label."""
+    expect(len(slice_.features) == len(slice_.y_true), len(slice_.y_true), len(slice_.features))
+
+
+def one_stratum_per_label(slice_: Any, given: _Nothing) -> None:
+    """Its strata are None, or one per label."""
+    strata = slice_.strata
+    expect(strata is None or len(strata) == len(slice_.y_true), len(slice_.y_true), strata)
+
+
+def rows_do_not_change(slice_: Any, given: _Nothing) -> None:
+    """Inputs and labels are the same whenever they are read."""
+    expect(np.array_equal(slice_.y_true, slice_.y_true), "`y_true` twice", slice_.y_true)
+    one, other = slice_.features, slice_.features
+    expect(len(one) == len(other), "`features` twice", (len(one), len(other)))
+    if isinstance(one, list):
+        expect(one == other, "`features` twice", (one, other))
+
+
+SLICE = Suite(
+    "slice",
+    (
+        has_members(EvalSliceLike),
+        is_named,
+        labels_are_0_and_1,
+        one_input_per_label,
+        one_stratum_per_label,
+        rows_do_not_change,
+    ),
+    _Nothing,
+)

@@ -1,0 +1,381 @@
+"""Run the contract of what handles rows: one function per kind."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eval_toolkit.slices import EvalSlice
+from eval_toolkit.testing.datasets import (
+    LEAKAGE_CHECK,
+    LOADER,
+    POOL_BUILDER,
+    PREDICTION_READER,
+    SPLITTER,
+)
+from eval_toolkit.testing.numbers import METRIC_SPEC, SCORER, SELECTOR, SLICE
+from eval_toolkit.testing.rules import said
+from eval_toolkit.testing.similar import SIMILARITY
+
+__all__ = [
+    "check_leakage_check",
+    "check_loader",
+    "check_metric_spec",
+    "check_pool_builder",
+    "check_prediction_reader",
+    "check_scorer",
+    "check_selector",
+    "check_similarity",
+    "check_slice",
+    "check_splitter",
+]
+
+
+def check_scorer(
+    scorer: Any,
+    examples: Sequence[Any] | None = None,
+    *,
+    labels: Sequence[int] | None = None,
+    tolerance: float | None = None,
+) -> list[str]:
+    """Run the contract of a scorer on an object.
+
+    Parameters
+    ----------
+    scorer : Scorer
+        An object with the members of `protocols.Scorer`, made.
+    examples : sequence, optional
+        Inputs of its kind; six texts by default. Give at least two that differ.
+    labels : sequence of int, optional
+        Labels of the examples, where the scorer has a ``fit`` that is to be tried.
+    tolerance : float, default 1e-6
+        By how much a number may change with the order and the number of inputs.
+
+    Returns
+    -------
+    list of str
+        The rules that were tried, in order.
+
+    Raises
+    ------
+    ContractError
+        At the first rule that is broken; says what was given and what came back.
+
+    Examples
+    --------
+    >>> class Length:
+    ...     version = "1"
+    ...     def predict_proba(self, X):
+    ...         return [min(len(text), 80) / 80 for text in X]
+    >>> check_scorer(Length())[:3]
+    ['has_every_member', 'has_a_version', 'one_number_per_input']
+    """
+    return SCORER.check(
+        scorer, **said({"examples": examples, "labels": labels, "tolerance": tolerance})
+    )
+
+
+def check_metric_spec(
+    spec: Any,
+    y_true: Any = None,
+    y_score: Any = None,
+) -> list[str]:
+    """Run the contract of a metric spec on an object.
+
+    Parameters
+    ----------
+    spec : MetricSpec
+        An object with the members of `protocols.MetricSpec`, made.
+    y_true : array-like of 0 and 1, optional
+        Labels; 40 rows of both classes by default.
+    y_score : array-like, optional
+        Scores, in the same order.
+
+    Returns
+    -------
+    list of str
+        The rules that were tried, in order.
+
+    Raises
+    ------
+    ContractError
+        At the first rule that is broken; says what was given and what came back.
+
+    Examples
+    --------
+    >>> from eval_toolkit import metric_specs as ms
+    >>> "undefined_is_no_number" in check_metric_spec(ms.roc_auc)
+    True
+    """
+    return METRIC_SPEC.check(spec, **said({"y_true": y_true, "y_score": y_score}))
+
+
+def check_selector(
+    selector: Any,
+    y_true: Any = None,
+    y_score: Any = None,
+) -> list[str]:
+    """Run the contract of a selector on an object.
+
+    Parameters
+    ----------
+    selector : ThresholdSelector
+        An object with the members of `protocols.ThresholdSelector`, made.
+    y_true : array-like of 0 and 1, optional
+        Labels; 40 rows of both classes by default.
+    y_score : array-like, optional
+        Scores, in the same order.
+
+    Returns
+    -------
+    list of str
+        The rules that were tried, in order.
+
+    Raises
+    ------
+    ContractError
+        At the first rule that is broken; says what was given and what came back.
+
+    Examples
+    --------
+    >>> from eval_toolkit.thresholds import MaxF1Selector
+    >>> "tells_what_it_achieves" in check_selector(MaxF1Selector())
+    True
+    """
+    return SELECTOR.check(selector, **said({"y_true": y_true, "y_score": y_score}))
+
+
+def check_similarity(
+    strategy: Any,
+    texts: Sequence[str] | None = None,
+) -> list[str]:
+    """Run the contract of a similarity on an object.
+
+    Parameters
+    ----------
+    strategy : SimilarityStrategy
+        An object with the members of `protocols.SimilarityStrategy`, made.
+    texts : sequence of str, optional
+        Different texts to compare; six by default.
+
+    Returns
+    -------
+    list of str
+        The rules that were tried, in order.
+
+    Raises
+    ------
+    ContractError
+        At the first rule that is broken; says what was given and what came back.
+
+    Examples
+    --------
+    >>> from eval_toolkit.text_dedup import JaccardNgramStrategy
+    >>> "copies_are_found" in check_similarity(JaccardNgramStrategy())
+    True
+    """
+    return SIMILARITY.check(strategy, **said({"texts": texts}))
+
+
+def check_slice(
+    slice_: Any,
+) -> list[str]:
+    """Run the contract of a slice on an object.
+
+    Parameters
+    ----------
+    slice_ : EvalSliceLike
+        An object with the members of `protocols.EvalSliceLike`, made.
+
+    Returns
+    -------
+    list of str
+        The rules that were tried, in order.
+
+    Raises
+    ------
+    ContractError
+        At the first rule that is broken; says what was given and what came back.
+
+    Examples
+    --------
+    >>> check_slice(EvalSlice("demo", {"text": ["a", "b"], "label": [0, 1]}))[-1]
+    'rows_do_not_change'
+    """
+    return SLICE.check(slice_)
+
+
+def check_loader(
+    loader: Any,
+) -> list[str]:
+    """Run the contract of a loader on an object.
+
+    Parameters
+    ----------
+    loader : DatasetLoader
+        An object with the members of `protocols.DatasetLoader`, made.
+
+    Returns
+    -------
+    list of str
+        The rules that were tried, in order.
+
+    Raises
+    ------
+    ContractError
+        At the first rule that is broken; says what was given and what came back.
+
+    Examples
+    --------
+    >>> from eval_toolkit.loaders import SingleSliceLoader
+    >>> rows = EvalSlice("demo", {"text": ["a", "b"], "label": [0, 1]})
+    >>> check_loader(SingleSliceLoader(rows))[-1]
+    'describes_its_source'
+    """
+    return LOADER.check(loader)
+
+
+def check_leakage_check(
+    check: Any,
+    splits: Mapping[str, EvalSlice] | None = None,
+) -> list[str]:
+    """Run the contract of a leakage check on an object.
+
+    Parameters
+    ----------
+    check : LeakageCheck
+        An object with the members of `protocols.LeakageCheck`, made.
+    splits : mapping of str to EvalSlice, optional
+        By default ``train`` and ``test`` with copies, near copies and conflicts, with the
+        columns text, label, author, time, id and answer.
+
+    Returns
+    -------
+    list of str
+        The rules that were tried, in order.
+
+    Raises
+    ------
+    ContractError
+        At the first rule that is broken; says what was given and what came back.
+
+    Examples
+    --------
+    >>> from eval_toolkit.leakage import ExactDuplicateCheck
+    >>> "dropping_cures" in check_leakage_check(ExactDuplicateCheck())
+    True
+    """
+    return LEAKAGE_CHECK.check(check, **said({"splits": splits}))
+
+
+def check_splitter(
+    splitter: Any,
+    slice_: EvalSlice | None = None,
+    *,
+    groups: Any = None,
+) -> list[str]:
+    """Run the contract of a splitter on an object.
+
+    Parameters
+    ----------
+    splitter : Splitter
+        An object with the members of `protocols.Splitter`, made.
+    slice_ : EvalSlice, optional
+        The rows to cut; by default 48 with strata, groups, ids and times.
+    groups : array-like, optional
+        Passed on to the splitter.
+
+    Returns
+    -------
+    list of str
+        The rules that were tried, in order.
+
+    Raises
+    ------
+    ContractError
+        At the first rule that is broken; says what was given and what came back.
+
+    Examples
+    --------
+    >>> from eval_toolkit.splits import GroupKFoldSplitter
+    >>> "trains_on_no_test_row" in check_splitter(GroupKFoldSplitter(k=3))
+    True
+    """
+    return SPLITTER.check(splitter, **said({"slice_": slice_, "groups": groups}))
+
+
+def check_pool_builder(
+    builder: Any,
+    slice_: EvalSlice | None = None,
+) -> list[str]:
+    """Run the contract of a pool builder on an object.
+
+    Parameters
+    ----------
+    builder : PoolBuilder
+        An object with the members of `protocols.PoolBuilder`, made.
+    slice_ : EvalSlice, optional
+        The training rows; as in `check_splitter`.
+
+    Returns
+    -------
+    list of str
+        The rules that were tried, in order.
+
+    Raises
+    ------
+    ContractError
+        At the first rule that is broken; says what was given and what came back.
+
+    Examples
+    --------
+    >>> class Halves:
+    ...     def build(self, train, *, fold_idx):
+    ...         return {"train": train.take(range(24)), "val": train.take(range(24, 48))}
+    >>> check_pool_builder(Halves())[-1]
+    'builds_the_same_again'
+    """
+    return POOL_BUILDER.check(builder, **said({"slice_": slice_}))
+
+
+def check_prediction_reader(
+    reader: Any,
+    *,
+    uri: str,
+    expected: Mapping[str, Sequence[Any]],
+    columns: Mapping[str, str] | None = None,
+) -> list[str]:
+    r"""Run the contract of a prediction reader on an object.
+
+    Parameters
+    ----------
+    reader : PredictionReader
+        An object with the members of `protocols.PredictionReader`, made.
+    uri : str
+        A file that it can read.
+    expected : mapping of str to sequence
+        What is in it, by the names of its columns.
+    columns : mapping of str to str, optional
+        Column by meaning; ``label``, ``score`` and ``id`` by default.
+
+    Returns
+    -------
+    list of str
+        The rules that were tried, in order.
+
+    Raises
+    ------
+    ContractError
+        At the first rule that is broken; says what was given and what came back.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from eval_toolkit.artifacts import CsvPredictionReader
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "p.csv"
+    >>> _ = file.write_text("id,label,score\na,1,0.5\n")
+    >>> rows = {"id": ["a"], "label": [1.0], "score": [0.5]}
+    >>> check_prediction_reader(CsvPredictionReader(), uri=str(file), expected=rows)[-1]
+    'reads_every_row'
+    """
+    return PREDICTION_READER.check(
+        reader, **said({"uri": uri, "expected": expected, "columns": columns})
+    )

@@ -1,0 +1,229 @@
+"""What a contract is: named rules about one kind of object, and the error that names a broken one."""
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eval_toolkit import protocols
+from eval_toolkit._hashing import canonical_json
+from eval_toolkit.artifacts import json_bytes
+from eval_toolkit.errors import InvalidInputError
+
+__all__ = ["ContractError", "Suite"]
+
+_LONGEST = 160
+Rule = Callable[[Any, Any], None]
+"""Takes the object and what it is tried on; raises where the object breaks the rule."""
+
+
+class ContractError(AssertionError):
+    """An object breaks a rule of its contract; the message names the rule, what was given and got.
+
+    Parameters
+    ----------
+    message : str
+        One line.
+    rule : str
+        The rule's name, as `contract_checks` lists it.
+
+    Examples
+    --------
+    >>> from eval_toolkit.testing import check_scorer
+    >>> class Logits:
+    ...     version = "1"
+    ...     def predict_proba(self, X):
+    ...         return [float(len(x)) for x in X]
+    >>> try:
+    ...     check_scorer(Logits())
+    ... except ContractError as error:
+    ...     print(error.rule)
+    probabilities
+    """
+
+    def __init__(self, message: str, *, rule: str = "") -> None:
+        super().__init__(message)
+        self.rule = rule
+
+
+class Broken(Exception):  # noqa: N818 - becomes a ContractError, which knows the rule
+    """A rule does not hold."""
+
+    def __init__(self, given: object, got: object) -> None:
+        super().__init__(given, got)
+        self.given = given
+        self.got = got
+
+
+def expect(holds: object, given: object, got: object) -> None:
+    """Raise unless something holds; say what was given and what came back."""
+    if not holds:
+        raise Broken(given, got)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The contract of one kind of objects.
+
+    Examples
+    --------
+    >>> from eval_toolkit.testing import CONTRACTS
+    >>> [rule for rule, _ in CONTRACTS["text_transform"].checks()][:2]
+    ['has_every_member', 'is_named']
+    """
+
+    kind: str
+    rules: tuple[Rule, ...]
+    given: Callable[..., Any]
+    """Makes what objects are tried on out of what the author says."""
+
+    def checks(self, **given: Any) -> list[tuple[str, Callable[[Any], None]]]:
+        """Return the rules by name, each as a function of the object."""
+        try:
+            trial = self.given(**given)
+        except TypeError as error:
+            raise InvalidInputError(f"the contract of a {self.kind}: {error}") from None
+        return [(rule.__name__, _Check(self.kind, rule, trial)) for rule in self.rules]
+
+    def check(self, given_object: Any, **given: Any) -> list[str]:
+        """Run every rule on an object; return their names, or raise at the first that is broken."""
+        names = []
+        for name, check in self.checks(**given):
+            check(given_object)
+            names.append(name)
+        return names
+
+
+@dataclass(frozen=True)
+class _Check:
+    """One rule, ready to be run on an object."""
+
+    kind: str
+    rule: Rule
+    trial: Any
+
+    @property
+    def __name__(self) -> str:
+        return self.rule.__name__
+
+    def __call__(self, given_object: Any) -> None:
+        try:
+            self.rule(given_object, self.trial)
+        except Broken as broken:
+            self._raise(given_object, broken.given, _short(broken.got), broken)
+        except Exception as error:  # whatever the object raises, it should not have
+            self._raise(given_object, "", f"{type(error).__name__}: {error}", error)
+
+    def _raise(self, it: Any, given: object, got: str, cause: Exception) -> None:
+        sentence = (self.rule.__doc__ or "").strip().partition("\n")[0].rstrip(".")
+        told = f" given {_short(given)}," if given != "" else ""
+        name = it.__name__ if isinstance(it, type) else type(it).__name__
+        raise ContractError(
+            f"{self.kind} {name} breaks {self.rule.__name__!r} ({sentence}):{told} got {got}",
+            rule=self.rule.__name__,
+        ) from cause
+
+
+def _short(value: object) -> str:
+    text = " ".join((value if isinstance(value, str) else repr(value)).split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def said(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was given; None stands for what we take by default."""
+    return {name: value for name, value in given.items() if value is not None}
+
+
+# --- rules that many kinds share ----------------------------------------------------------------
+
+
+def has_members(protocol: type) -> Rule:
+    """Return the rule that an object is of a protocol, and made."""
+    members = sorted(
+        name
+        for base in protocol.__mro__
+        if base.__module__ == protocols.__name__
+        for name in vars(base)
+        if not name.startswith("_")
+    )
+
+    def has_every_member(it: Any, given: Any) -> None:
+        expect(not isinstance(it, type), "an object", f"the class {it!r}; make one of it")
+        lacking = [name for name in members if not hasattr(it, name)]
+        expect(not lacking, f"the members {', '.join(members)}", f"no {', '.join(lacking)}")
+
+    has_every_member.__doc__ = f"It has every member of {protocol.__name__}."
+    return has_every_member
+
+
+def is_named(it: Any, given: Any) -> None:
+    """Its name is a text on one line, and the same whenever it is asked."""
+    expect(_is_line(it.name), "`name`", it.name)
+    expect(it.name == it.name, "`name` twice", it.name)
+
+
+def has_a_version(it: Any, given: Any) -> None:
+    """Its version is a text on one line, and the same whenever it is asked."""
+    version = getattr(it, "version", None)
+    expect(_is_line(version), "`version`", version)
+    expect(it.version == version, "`version` twice", (version, it.version))
+
+
+def version_if_any(it: Any, given: Any) -> None:
+    """A version, where it has one, is a text on one line that does not change by itself."""
+    if hasattr(it, "version"):
+        has_a_version(it, given)
+
+
+def describes_itself(it: Any, given: Any) -> None:
+    """What it says about itself is JSON with texts as keys, the same every time."""
+    told = it.describe()
+    expect(isinstance(told, Mapping), "`describe()`", told)
+    check_json(told, "`describe()`")
+    expect(canonical_json(dict(it.describe())) == canonical_json(dict(told)), "it twice", told)
+
+
+def describes_itself_if_at_all(it: Any, given: Any) -> None:
+    """A `describe()`, where it has one, is JSON with texts as keys, the same every time."""
+    if callable(getattr(it, "describe", None)):
+        describes_itself(it, given)
+
+
+def check_json(value: Any, what: str) -> None:
+    """Raise unless a value is strict JSON."""
+    try:
+        json_bytes(value)
+    except (TypeError, ValueError) as error:
+        raise Broken(what, f"{value!r:.80}, which is no strict JSON: {error}") from None
+    _check_keys(value, what)
+
+
+def _check_keys(value: Any, what: str) -> None:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            expect(isinstance(key, str), what, f"the key {key!r}, which is no text")
+            _check_keys(inner, what)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            _check_keys(inner, what)
+
+
+def _is_line(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
+
+
+def same_numbers(one: Iterable[float], other: Iterable[float], tolerance: float) -> bool:
+    """Return whether two lists of numbers are the same, but for rounding."""
+    left, right = list(one), list(other)
+    return len(left) == len(right) and all(
+        math.isclose(a, b, rel_tol=tolerance, abs_tol=tolerance)
+        for a, b in zip(left, right, strict=True)
+    )
+
+
+def unchanged(value: Any, use: Callable[[Any], object]) -> None:
+    """Raise if using a value changes it."""
+    before = copy.deepcopy(value)
+    use(value)
+    expect(value == before, before, value)

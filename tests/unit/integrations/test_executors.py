@@ -1,0 +1,211 @@
+"""Executors by name on threads and processes; Ray and Dask themselves are in tests/distributed."""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, Executor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from tests.unit.integrations.sent_metrics import Foreign, deadly, median, picky, share_above
+
+from eval_toolkit import compare_records, scorecard
+from eval_toolkit import metric_specs as ms
+from eval_toolkit.cli._options import BACKENDS as CLI_BACKENDS
+from eval_toolkit.cli.main import cli
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingExtraError
+from eval_toolkit.inference import (
+    bootstrap_ci,
+    engine,
+    paired_bootstrap_diff,
+    paired_bootstrap_op_point_diff,
+)
+from eval_toolkit.integrations import executors
+from eval_toolkit.integrations.executors import DaskExecutor, RayExecutor, open_executor
+from eval_toolkit.metrics import pr_auc, roc_auc
+from eval_toolkit.scorecards import Records
+
+RNG = np.random.default_rng(7)
+Y = (RNG.random(90) < 0.4).astype(int)
+A = np.clip(0.3 * Y + 0.6 * RNG.random(90), 0, 1)
+B = np.clip(0.1 * Y + 0.7 * RNG.random(90), 0, 1)
+
+
+def records(scores: Any) -> dict[str, Records]:
+    columns = {"label": Y.astype(float), "score": scores}
+    return {"all": Records.from_columns(columns, unit_id=[f"u{i:02}" for i in range(90)])}
+
+
+CALLS: dict[str, Callable[..., Any]] = {
+    "scorecard": lambda **more: scorecard(
+        Y, A, metrics=[ms.pr_auc, ms.brier, ms.ece()], n_resamples=300, **more
+    ),
+    "callable": lambda **more: bootstrap_ci(Y, A, median, n_resamples=300, **more),
+    "studentized": lambda **more: bootstrap_ci(
+        Y, A, roc_auc, method="studentized", n_resamples=130, **more
+    ),
+    "paired": lambda **more: paired_bootstrap_diff(Y, A, B, pr_auc, n_resamples=300, **more),
+    "refitted": lambda **more: paired_bootstrap_op_point_diff(
+        Y, A, B, Y.copy(), B, A, median, share_above, n_resamples=130, **more
+    ),
+    "compared": lambda **more: compare_records(
+        records(A), records(B), [ms.roc_auc], n_resamples=300, **more
+    ).to_dict(),
+    "undefined": lambda **more: scorecard(
+        Y, A, metrics=[Foreign("picky", picky)], n_resamples=300, **more
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def plain() -> dict[str, Any]:
+    return {name: call() for name, call in CALLS.items()}
+
+
+@pytest.fixture(scope="module", params=["threads", "processes"])
+def pool(request: pytest.FixtureRequest) -> Iterator[Executor]:
+    with open_executor(request.param, {"threads": 2}.get(request.param, 1)) as executor:
+        yield executor
+
+
+class Counted:
+    """An executor that counts what it is given."""
+
+    def __init__(self, inner: Executor) -> None:
+        self.inner = inner
+        self.n_tasks = 0
+
+    def map(self, fn: Any, /, *iterables: Any) -> Any:
+        tasks = [list(one) for one in iterables]
+        self.n_tasks += len(tasks[0])
+        return self.inner.map(fn, *tasks)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_call_gives_the_same_bits(
+    pool: Executor, name: str, plain: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_CHUNK_ROWS", 1)
+    counted = Counted(pool)
+    assert repr(CALLS[name](executor=counted)) == repr(plain[name])
+    assert counted.n_tasks >= 3  # blocks of 64 out of 130 or 300 resamples
+
+
+def test_what_a_metric_raised_first_is_told_on_any_executor(plain: dict[str, Any]) -> None:
+    assert "first: LookupError: mean 0." in plain["undefined"]["picky"].reason
+
+
+def test_small_work_is_done_in_place() -> None:
+    with open_executor("threads") as executor:
+        counted = Counted(executor)
+        bootstrap_ci(Y, A, roc_auc, executor=counted)
+    assert counted.n_tasks == 0
+
+
+def test_a_python_function_counts_as_more_work_than_a_kernel() -> None:
+    """5000 calls on 90 rows take half a second, 5000 resamples of the kernel some milliseconds."""
+    with open_executor("threads") as executor:
+        counted = Counted(executor)
+        bootstrap_ci(Y, A, median, n_resamples=5000, executor=counted)
+    assert counted.n_tasks > 1
+
+
+@pytest.mark.parametrize("method", ["BCa", "studentized"])
+def test_what_is_no_executor_is_refused_however_small_the_work(method: str) -> None:
+    with pytest.raises(InvalidTypeError, match="`executor` must have a `map`"):
+        bootstrap_ci(Y, A, roc_auc, method=method, executor=3)  # type: ignore[arg-type]
+
+
+def test_an_executor_of_the_user_is_left_open(pool: Executor, monkeypatch: Any) -> None:
+    monkeypatch.setattr(engine, "_CHUNK_ROWS", 1)
+    bootstrap_ci(Y, A, roc_auc, executor=pool)
+    assert pool.submit(abs, -3).result() == 3
+
+
+def test_a_dead_worker_is_one_error_and_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_CHUNK_ROWS", 1)
+    with (
+        open_executor("processes", 1) as executor,
+        pytest.raises(BrokenExecutor, match=r"^a worker died before it was done \(.*\); it may"),
+    ):
+        bootstrap_ci(Y, A, deadly, executor=executor)
+
+
+def test_a_metric_that_cannot_be_sent_says_so(
+    pool: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_CHUNK_ROWS", 1)
+    local = {"n_resamples": 130, "executor": pool}
+    if "Process" not in type(pool).__name__:
+        assert bootstrap_ci(Y, A, lambda y, s: 0.5 + s[0], **local) is not None
+        return
+    with pytest.raises(InvalidInputError, match=r"cannot be sent to another process .*threads$"):
+        bootstrap_ci(Y, A, lambda y, s: 0.5 + s[0], **local)
+
+
+def test_an_interrupt_cancels_what_waits() -> None:
+    go = threading.Event()
+
+    def interrupted() -> None:
+        with open_executor("threads", 1) as executor:
+            waiting.append(executor.submit(go.wait))
+            waiting.extend(executor.submit(abs, i) for i in range(3))
+            threading.Timer(0.05, go.set).start()
+            raise KeyboardInterrupt
+
+    waiting: list[Any] = []
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [one.cancelled() for one in waiting] == [False, True, True, True]
+
+
+def test_names_and_numbers_are_checked() -> None:
+    with pytest.raises(InvalidInputError, match="`backend`"), open_executor("spark"):
+        pass
+    with pytest.raises(InvalidInputError, match="`workers`"), open_executor("threads", 0):
+        pass
+    with (
+        pytest.raises(InvalidInputError, match="threads run on this machine alone"),
+        open_executor("threads", address="10.0.0.1"),
+    ):
+        pass
+    assert CLI_BACKENDS == executors.BACKENDS
+
+
+@pytest.mark.parametrize(("made", "module"), [(RayExecutor, "ray"), (DaskExecutor, "distributed")])
+def test_without_the_package_the_extra_is_named(
+    made: Any, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    extra = {"distributed": "dask"}.get(module, module)
+    with pytest.raises(MissingExtraError, match=rf"pip install 'eval-toolkit\[{extra}\]'"):
+        made()
+
+
+@pytest.fixture
+def preds(tmp_path: Path) -> Path:
+    lines = [f"r{i},{y},{a:.6f},{b:.6f}" for i, (y, a, b) in enumerate(zip(Y, A, B, strict=True))]
+    path = tmp_path / "preds.csv"
+    path.write_text("\n".join(["id,y,a,b", *lines]), encoding="utf-8")
+    return path
+
+
+def test_the_command_line_draws_the_same(preds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_CHUNK_ROWS", 1)
+    for line in (
+        ["score", str(preds), "--label", "y", "--score", "a", "--json"],
+        ["compare", str(preds), "--label", "y", "--score", "a", "--score", "b", "--json"],
+    ):
+        plain = CliRunner().invoke(cli, line)
+        parallel = CliRunner().invoke(cli, [*line, "--backend", "threads", "--workers", "2"])
+        assert plain.exit_code == parallel.exit_code == 0, parallel.output
+        assert plain.output == parallel.output
+
+
+def test_workers_are_for_a_backend(preds: Path) -> None:
+    result = CliRunner().invoke(cli, ["score", str(preds), "--workers", "2"])
+    assert result.exit_code == 2
+    assert "--workers is for --backend" in result.output
