@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 PIP := $(BIN)/python -m pip --quiet
 .DEFAULT_GOAL := help
 
-.PHONY: help setup browser demo demo-llm model test test-slow test-hf test-interop test-distributed test-install docs check lint types layers bench clean
+.PHONY: help setup browser demo demo-llm model test test-slow test-hf test-interop test-distributed test-install test-extras test-plugin docs check lint types layers bench clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -118,8 +118,14 @@ test-distributed: $(VENV)/distributed.stamp ## executors on a real Ray and a rea
 test-install: $(VENV)/dev.stamp ## the wheel in fresh environments, with and without a compiler
 	tests/install/check.sh
 
+test-extras: $(VENV)/dev.stamp ## the wheel with each extra, in an environment of its own (minutes each)
+	tests/install/extras.sh
+
 docs: $(VENV)/docs.stamp ## these pages as a site, docs/_build/html/index.html; a warning is an error
 	$(BIN)/python -m sphinx -q -W --keep-going -j auto -d docs/_build/doctrees docs docs/_build/html
+
+test-plugin: $(VENV)/dev.stamp ## the example package of plugins: installed apart, tested, used by name
+	tests/install/plugin.sh
 
 check: lint types layers test ## lint, types, layers, tests: CI adds the demo and test-install
 

@@ -11,6 +11,7 @@ from benchmarks import (
     command_line,
     embedded,
     graders,
+    imports,
     inference,
     kernel,
     language_models,
@@ -38,6 +39,7 @@ CASES = {
         graders,
         rollouts,
         viewer,
+        imports,
     )
     for case in module.CASES
 }

@@ -40,7 +40,10 @@ def _draw(app: Sphinx, doctree: nodes.document) -> None:
     python = [fence for fence in fences(source.read_text("utf-8")) if fence.language == "python"]
     if not any(fence.is_figure for fence in python):
         return
-    charts = run_page(source, compare=False).figures
+    try:
+        charts = run_page(source, compare=False).figures
+    except Exception as error:
+        raise ExtensionError(f"{source.name} does not run: {error}", error) from error
     blocks = [
         node for node in doctree.findall(nodes.literal_block) if node.get("language") == "python"
     ]

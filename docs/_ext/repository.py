@@ -9,6 +9,7 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 
 __all__ = ["on_site", "setup"]
@@ -81,6 +82,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     logging.getLogger("sphinx.sphinx.directives.other").addFilter(
         lambda record: "glob pattern" not in str(record.msg)
     )
+    for name in ("csv", "tsv", "jsonl"):  # fences of files, shown as they are
+        app.add_lexer(name, TextLexer)
     app.connect("builder-inited", _copied)
     app.connect("source-read", _read)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

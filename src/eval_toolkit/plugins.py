@@ -410,10 +410,19 @@ def _lacking(found: Any, protocol: type) -> str:
         for name in vars(base)
         if not name.startswith("_")
     )
-    lacking = [f"`{name}`" for name in dict.fromkeys(members) if not hasattr(found, name)]
-    kind = f"the class {found.__name__}" if isinstance(found, type) else f"a {type(found).__name__}"
+    lacking = [f"`{name}`" for name in dict.fromkeys(members) if not _has(found, name)]
+    name = type(found).__name__
+    article = "an" if name[0] in "aeiouAEIOU" else "a"
+    kind = f"the class {found.__name__}" if isinstance(found, type) else f"{article} {name}"
     told = f": it lacks {' and '.join(lacking)}" if lacking else ""
     return f"{kind}, which is no {protocol.__name__}{told}"
+
+
+def _has(found: Any, name: str) -> bool:
+    try:
+        return hasattr(found, name)
+    except Exception:  # a property that fails is there
+        return True
 
 
 def _one(kind: str) -> str:

@@ -82,6 +82,18 @@ def test_the_list_of_decisions_is_whole() -> None:
     assert [file for _, file, _ in listed] == [path.name for path in found]
 
 
+@pytest.mark.parametrize("folder", ["methodology", "howto"])
+def test_the_list_of_a_folder_is_whole(folder: str) -> None:
+    index = (DOCS / folder / "index.md").read_text("utf-8")
+    listed = dict(re.findall(r"^- \[(.+)\]\((\w+)\.md\)$", index, flags=re.MULTILINE))
+    found = {
+        path.read_text("utf-8").splitlines()[0].removeprefix("# "): path.stem
+        for path in (DOCS / folder).glob("*.md")
+        if path.stem != "index"
+    }
+    assert listed == found
+
+
 def test_nothing_is_fetched() -> None:
     """Neither the settings nor our own files of the site name an address."""
     for path in [DOCS / "conf.py", *(DOCS / "_static").iterdir(), *(DOCS / "_ext").glob("*.py")]:

@@ -79,9 +79,18 @@ for environment in native fallback; do
   answers "$bin"
   "$bin/python" - <<'PY'
 import importlib.util
-extras = [m for m in ("pandas", "jsonschema", "pytest", "aiohttp") if importlib.util.find_spec(m)]
+names = "pandas", "jsonschema", "pytest", "aiohttp", "zstandard", "fsspec", "mlflow", "ray", "dask"
+extras = [m for m in names if importlib.util.find_spec(m)]
 assert not extras, f"the core install brought {extras}"
 PY
+done
+
+# Other tools' logs, exports and what is said where an extra is missing, from an empty home.
+.venv/bin/python -m tests.install.material "$work/material"
+scripts=$PWD/tests/install
+mkdir "$work/home"
+for script in smoke.py missing.py; do
+  (cd "$work/material" && HOME="$work/home" "$work/native/bin/python" -sE "$scripts/$script" core)
 done
 
 unzip -l "$work"/wheel-with-compiler/*.whl > "$work/content"

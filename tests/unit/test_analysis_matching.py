@@ -150,6 +150,23 @@ class TestTwoTools:
         assert (cell.n_units, cell.n_only_a, cell.n_only_b) == (3, 1, 1)
 
 
+def test_a_run_of_ours_is_compared_with_a_log(tmp_path: Path) -> None:
+    a = stored(tmp_path, "a", ids=QUESTIONS, values=GOOD, tool=None)
+    versions = {"task:sums": "3", "grader:exact_match": "1"}
+    a = write_run(
+        tmp_path / "own",
+        results={**a.results, "run_id": "own"},
+        manifest={**a.manifest, "run_id": "own", "versioned_objects": versions},
+        records={("sums", "a"): a.records("sums", "a")},
+        tables={INPUTS: a.table(INPUTS)},
+    )
+    b = stored(tmp_path, "b", ids=[str(n) for n in range(30)], values=BETTER)
+    result = compare_runs(a, b)
+    assert only(result).n_units == 30
+    assert result.version_changes == {}
+    assert result.notes[0].startswith("A was made by eval-toolkit and B was made by lm-eval:")
+
+
 class TestOwnRuns:
     def test_an_id_with_another_content_is_still_refused(self, tmp_path: Path) -> None:
         a = stored(tmp_path, "a", ids=QUESTIONS, values=GOOD, tool=None)

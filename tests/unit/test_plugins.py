@@ -1,16 +1,35 @@
 """Names to objects: ours, entry points, package.module:object, and what is said when neither fits."""
 
 import sys
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 from eval_toolkit import plugins
 from eval_toolkit.errors import InvalidInputError, PluginError
+from eval_toolkit.graders import load_grader
+from eval_toolkit.harness.loading import load_scorer as load_row_scorer
+from eval_toolkit.harness.loading import load_selector, load_splitter
+from eval_toolkit.leakage.loading import OURS as OURS_CHECKS
+from eval_toolkit.leakage.loading import load_check
+from eval_toolkit.loaders.loading import available_loaders, load_loader, loaded_splits
 from eval_toolkit.models import available_models, load_model
 from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.plugins import available_plugins, load_plugin
+from eval_toolkit.plugins import (
+    PLUGIN_KINDS,
+    available_plugins,
+    installed_plugins,
+    load_plugin,
+    make_plugin,
+)
+from eval_toolkit.protocols import LeakageCheck
+from eval_toolkit.rollouts.attacks import load_attack
+from eval_toolkit.rollouts.scorers import load_scorer
+from eval_toolkit.tasks import load_task
 
 OURS = {"exact_match": "json:loads"}
 
@@ -92,3 +111,200 @@ class TestModels:
             load_model("string:ascii_letters")
         with pytest.raises(PluginError, match=r"there is no model 'embeded'; did you mean 'embedd"):
             load_model("embeded")
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A module of somebody else's, to put objects in."""
+    made = ModuleType("somebodys_plugins")
+    monkeypatch.setitem(sys.modules, made.__name__, made)
+    return made
+
+
+@pytest.fixture
+def offering(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let packages offer entry points: (kind, name, value, distribution)."""
+
+    def offer(*points: tuple[str, str, str, str]) -> None:
+        found = []
+        for kind, name, value, distribution in points:
+            point = EntryPoint(name, value, f"eval_toolkit.{kind}")
+            dist = type("Dist", (), {"name": distribution, "version": "1.0"})()
+            vars(point)["dist"] = dist
+            found.append(point)
+        every = EntryPoints(found)
+        monkeypatch.setattr(plugins, "entry_points", lambda group: every.select(group=group))
+
+    return offer
+
+
+class Check:
+    name = "Check"
+
+    def __init__(self, limit: int, strict: bool = False) -> None:
+        self.limit = limit
+
+    def validate(self, splits: Any) -> Any:
+        return None
+
+
+class Failing:
+    def __init__(self) -> None:
+        raise ZeroDivisionError("in the constructor")
+
+
+class Nothing:
+    pass
+
+
+class TestMaking:
+    def test_options_stand_in_braces(self, module: ModuleType) -> None:
+        module.Check = Check  # type: ignore[attr-defined]
+        made = load_check("somebodys_plugins:Check{limit=3, strict=true}")
+        assert isinstance(made, Check)
+        assert made.limit == 3
+
+    @pytest.mark.parametrize(
+        ("spec", "message"),
+        [
+            ("Check{limt=3}", r"has no option 'limt'; did you mean 'limit'\?"),
+            ("Check", r"needs limit, as in somebodys_plugins:Check\{limit=…\}"),
+            ("Check{limit}", "the options are no TOML table"),
+            ("ready{limit=3}", "is ready made; it takes no options"),
+        ],
+    )
+    def test_options_that_do_not_fit(self, spec: str, message: str, module: ModuleType) -> None:
+        vars(module).update(Check=Check, ready=Check(1))
+        with pytest.raises(InvalidInputError, match=message):
+            load_check(f"somebodys_plugins:{spec}")
+
+    def test_what_is_ready_is_taken_as_it_is(self, module: ModuleType) -> None:
+        ready = Check(1)
+        vars(module).update(ready=ready, make=lambda: ready)
+        assert load_check("somebodys_plugins:ready") is ready
+        assert load_check("somebodys_plugins:make") is ready
+
+    def test_a_property_that_fails_is_told(self, module: ModuleType) -> None:
+        class Odd:
+            @property
+            def name(self) -> str:
+                raise ZeroDivisionError("no name")
+
+        vars(module).update(odd=Odd())
+        with pytest.raises(PluginError, match=r"check 'somebodys_plugins:odd'.*(no name|lacks)"):
+            make_plugin("checks", "somebodys_plugins:odd", {}, protocol=LeakageCheck)
+
+
+LOADS: dict[str, Callable[[str], Any]] = {
+    "attacks": load_attack,
+    "checks": load_check,
+    "graders": load_grader,
+    "loaders": load_loader,
+    "models": load_model,
+    "scorers": load_row_scorer,
+    "selectors": load_selector,
+    "splitters": load_splitter,
+    "tasks": load_task,
+    "text_scorers": load_scorer,
+}
+
+
+class TestEveryKind:
+    def test_there_is_a_way_to_load_each(self) -> None:
+        assert set(LOADS) == set(PLUGIN_KINDS)
+        for name, kind in PLUGIN_KINDS.items():
+            assert (kind.name, kind.group) == (name, f"eval_toolkit.{name}")
+
+    @pytest.mark.parametrize("kind", LOADS)
+    def test_one_line_for_what_is_none_or_cannot_be_made(
+        self, kind: str, module: ModuleType
+    ) -> None:
+        vars(module).update(Nothing=Nothing, Failing=Failing, three=3)
+        for name, words in (
+            ("Nothing", "no|needs"),
+            ("Failing", "making it failed: ZeroDivisionError: in the constructor"),
+            ("three", "no|neither"),
+            ("missing", "no attribute 'missing'"),
+        ):
+            with pytest.raises(PluginError, match=words) as caught:
+                LOADS[kind](f"somebodys_plugins:{name}")
+            assert "\n" not in str(caught.value)
+            assert f"somebodys_plugins:{name}" in str(caught.value)
+
+    @pytest.mark.parametrize("kind", LOADS)
+    def test_a_package_offers_it_by_name(
+        self, kind: str, module: ModuleType, offering: Callable[..., None]
+    ) -> None:
+        """That it is found, whatever the case and dashes: the object itself is none."""
+        vars(module).update(Nothing=Nothing)
+        offering((kind, "their_own", "somebodys_plugins:Nothing", "theirs"))
+        with pytest.raises(PluginError) as caught:
+            LOADS[kind]("their_own")
+        assert "there is no" not in str(caught.value)
+
+    @pytest.mark.parametrize("kind", LOADS)
+    def test_two_packages_with_one_name(self, kind: str, offering: Callable[..., None]) -> None:
+        offering((kind, "own", "json:loads", "one"), (kind, "Own", "json:dumps", "other"))
+        with pytest.raises(PluginError, match=r"one \(json:loads\) and other \(json:dumps\) offer"):
+            LOADS[kind]("own")
+
+
+class TestInstalled:
+    def test_what_is_broken_is_named_and_breaks_nothing_else(
+        self, module: ModuleType, offering: Callable[..., None]
+    ) -> None:
+        vars(module).update(Check=Check, three=3)
+        offering(
+            ("checks", "fine", "somebodys_plugins:Check", "good"),
+            ("checks", "gone", "nowhere.at.all:Check", "bad"),
+            ("checks", "number", "somebodys_plugins:three", "odd"),
+            ("checks", "group", "somebodys_plugins:Check", "late"),
+            ("graders", "twice", "json:loads", "one"),
+            ("graders", "twice", "json:dumps", "two"),
+        )
+        found = {
+            (info.name, info.distribution): (info.state, info.problem)
+            for info in installed_plugins({"checks": OURS_CHECKS})
+        }
+        assert {key: state for key, (state, _) in found.items()} == {
+            ("fine", "good"): "ok",
+            ("gone", "bad"): "broken",
+            ("number", "odd"): "broken",
+            ("group", "late"): "hidden",
+            ("twice", "one"): "ambiguous",
+            ("twice", "two"): "ambiguous",
+        }
+        assert found["gone", "bad"][1] == "check 'gone': there is no module 'nowhere'"
+        assert found["number", "odd"][1] == (
+            "check 'number' is an int, which is no LeakageCheck: it lacks `name` and `validate`"
+        )
+
+    def test_a_module_that_exits_while_it_is_imported(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offering: Callable[..., None]
+    ) -> None:
+        (tmp_path / "exiting_plugin.py").write_text("raise SystemExit(3)\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        offering(("tasks", "leaving", "exiting_plugin:x", "rude"))
+        (info,) = installed_plugins(kinds=["tasks"])
+        assert (info.state, info.usable) == ("broken", False)
+        assert info.problem == "task 'leaving': importing it failed: SystemExit: 3"
+        assert info.to_dict()["version"] == "1.0"
+
+
+class TestLoaders:
+    def test_ours(self) -> None:
+        assert set(available_loaders()) == {"files", "hub", "ood", "parquet_glob"}
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            (lambda: 1 / 0, "load_splits failed: ZeroDivisionError"),
+            (list, "load_splits gave a list; it must give a dict"),
+            (dict, "load_splits gave no split"),
+            (lambda: {"test": [1]}, "split 'test' is a list"),
+        ],
+    )
+    def test_what_is_no_splits(self, given: Callable[[], Any], message: str) -> None:
+        loader: Any = type("Loader", (), {"load_splits": staticmethod(given), "describe": dict})()
+        with pytest.raises(PluginError, match=f"loader 'mine': {message}"):
+            loaded_splits(loader, "mine")

@@ -1,28 +1,19 @@
-"""The contract suites can fail: for every rule, an object that breaks it and nothing else."""
+"""The contract suites can fail: for every rule an object breaks it, and what else it must."""
 
-import asyncio
-import itertools
-from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, ClassVar
+import sys
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from tests.contracts import broken_answers, broken_rows
 
-from eval_toolkit import _optional, _tables, protocols
-from eval_toolkit.artifacts import CsvPredictionReader
-from eval_toolkit.errors import InvalidInputError, MissingExtraError, UndefinedMetricError
-from eval_toolkit.graders import ColumnInfo, ExactMatch, Grade
-from eval_toolkit.leakage import ExactDuplicateCheck, LeakageFinding
-from eval_toolkit.metrics import ThresholdResult, metrics_at_threshold
-from eval_toolkit.models.scripted import ScriptedModel
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
-from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood, ResponseType
+from eval_toolkit import protocols
+from eval_toolkit.errors import InvalidInputError, MissingExtraError
+from eval_toolkit.messages import Message, Role
+from eval_toolkit.responses import Completion
+from eval_toolkit.scorecards import Records
 from eval_toolkit.slices import EvalSlice
-from eval_toolkit.tasks import BaseTask
 from eval_toolkit.testing import (
     CONTRACTS,
     TEXTS,
@@ -31,82 +22,183 @@ from eval_toolkit.testing import (
     contract_checks,
     strategies,
 )
-from eval_toolkit.testing.material import ODD_TEXTS, parent_slice
-from eval_toolkit.text_dedup import JaccardNgramStrategy
+from eval_toolkit.testing.material import labelled, parent_slice
 
-Mutants = dict[str, Any]
+MUTANTS = {**broken_rows.MUTANTS, **broken_answers.MUTANTS}
+FINE = {**broken_rows.FINE, **broken_answers.FINE}
+STORED = {"id": ["a", "b"], "label": [0.0, 1.0], "score": [0.25, 0.5]}
 
 
-def broken_rules(kind: str, it: Any, **tried_on: Any) -> list[str]:
+@pytest.fixture(scope="module")
+def tried_on(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What objects of some kinds are tried on, where what comes by default will not do."""
+    file = tmp_path_factory.mktemp("stored") / "p.csv"
+    file.write_text("id,label,score\na,0,0.25\nb,1,0.5\n")
+    return {
+        "prediction_reader": {"uri": str(file), "expected": STORED},
+        "scorer": {"labels": [0, 1, 1, 1, 1, 0]},
+    }
+
+
+def broken_rules(kind: str, it: Any, tried_on: dict[str, dict[str, Any]]) -> list[str]:
+    """Return every rule that an object breaks, in order."""
     found = []
-    for name, check in contract_checks(kind, **tried_on):
+    for name, check in contract_checks(kind, **tried_on.get(kind, {})):
         try:
             check(it)
         except ContractError as error:
-            assert error.rule == name
-            found.append(name)
+            found.append(error.rule if error.rule == name else f"{name}: {error.rule}")
     return found
 
 
-def with_(base: type, **members: Any) -> Any:
-    """Return an object like the base's, with members of its own."""
-    return type(base.__name__, (base,), members)()
+@pytest.mark.parametrize(
+    ("kind", "rule"), [(kind, rule) for kind, mutants in MUTANTS.items() for rule in mutants]
+)
+def test_a_broken_object_breaks_that_rule(
+    kind: str, rule: str, tried_on: dict[str, dict[str, Any]]
+) -> None:
+    it, *also = MUTANTS[kind][rule]
+    assert broken_rules(kind, it, tried_on) == [rule, *also]
 
 
-def calls() -> Any:
-    return itertools.count()
+@pytest.mark.parametrize("kind", sorted(CONTRACTS))
+def test_every_rule_but_the_first_has_an_object_that_breaks_it(
+    kind: str, tried_on: dict[str, dict[str, Any]]
+) -> None:
+    rules = [name for name, _ in contract_checks(kind, **tried_on.get(kind, {}))]
+    assert len(set(rules)) == len(rules)
+    assert set(rules[1:]) == set(MUTANTS[kind])
 
 
-# --- scorers ------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", sorted(CONTRACTS))
+def test_what_lacks_members_or_is_a_class_breaks_the_first(
+    kind: str, tried_on: dict[str, dict[str, Any]]
+) -> None:
+    given = tried_on.get(kind, {})
+    first, _ = contract_checks(kind, **given)[0]
+    for it in (object(), type(FINE[kind])):
+        with pytest.raises(ContractError) as caught:
+            CONTRACTS[kind].check(it, **given)
+        assert caught.value.rule == first
 
 
-class Length:
-    version = "1"
-
-    def predict_proba(self, X: Any) -> Any:
-        return [min(len(text), 80) / 80 for text in X]
-
-
-class Memory(Length):
-    """Learns the share of positives."""
-
-    def __init__(self) -> None:
-        self.labels: list[int] = []
-
-    def fit(self, X: Any, y: Any) -> None:
-        self.labels = list(y)
-
-    def predict_proba(self, X: Any) -> Any:
-        return np.full(len(X), np.mean(self.labels) if self.labels else 0.5)
+@pytest.mark.parametrize("kind", sorted(CONTRACTS))
+def test_what_the_broken_ones_are_made_of_keeps_every_rule(
+    kind: str, tried_on: dict[str, dict[str, Any]]
+) -> None:
+    assert broken_rules(kind, FINE[kind], tried_on) == []
 
 
-class Grudge(Memory):
-    def fit(self, X: Any, y: Any) -> None:
-        self.labels += list(y)
+def test_every_protocol_has_a_contract() -> None:
+    """A slice-aware scorer is a scorer, and a version is looked at with each of the others."""
+    other_names = {
+        *("attack", "grader", "leakage_check", "metric_spec", "model", "pool_builder"),
+        *("prediction_reader", "scorer", "similarity", "slice", "splitter", "text_scorer"),
+        *("text_transform", "loader", "selector"),
+    }
+    assert len(other_names) == len(set(protocols.__all__) - {"SliceAwareScorer", "Versioned"})
+    assert set(CONTRACTS) == other_names | {"task"}
 
 
-def _forgetful_scorer() -> Any:
-    count = calls()
-    return with_(Length, predict_proba=lambda self, X: [next(count) % 7 / 7] * len(X))
+class TestMessages:
+    def test_the_rule_what_was_given_and_what_came_back(self) -> None:
+        class Doubling:
+            version = "1"
+
+            def predict_proba(self, X: Any) -> Any:
+                return [0.1, 0.2] * len(X)
+
+        with pytest.raises(ContractError) as caught:
+            check_scorer(Doubling(), ["a", "b", "c"])
+        assert str(caught.value) == (
+            "scorer Doubling breaks 'one_number_per_input' (It returns one number per input, or "
+            "the probabilities of both classes): given 3 inputs, got an array of shape (6,)"
+        )
+        assert isinstance(caught.value, AssertionError)
+
+    def test_an_error_of_the_object_is_named_and_kept(self) -> None:
+        class Failing:
+            version = "1"
+
+            def predict_proba(self, X: Any) -> Any:
+                raise KeyError("weights")
+
+        with pytest.raises(ContractError, match="got KeyError: 'weights'") as caught:
+            check_scorer(Failing())
+        assert isinstance(caught.value.__cause__, KeyError)
+
+    def test_long_and_strange_values_stay_on_one_short_line(self) -> None:
+        class Wordy:
+            version = "x\n" * 1000
+
+            def predict_proba(self, X: Any) -> Any:
+                return [0.5] * len(X)
+
+        with pytest.raises(ContractError) as caught:
+            check_scorer(Wordy())
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 400
+
+    def test_an_unknown_kind_and_an_unknown_argument(self) -> None:
+        with pytest.raises(InvalidInputError, match="`kind` is 'scoer'; there are attack, "):
+            contract_checks("scoer")
+        with pytest.raises(InvalidInputError, match="unexpected keyword argument 'exmaples'"):
+            contract_checks("scorer", exmaples=[])
 
 
-def _clears(self: Any, X: Any) -> Any:
-    scores = Length.predict_proba(self, X)
-    X.clear()
-    return scores
+def test_nothing_needs_pytest_or_hypothesis(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hypothesis.strategies", None)
+    with pytest.raises(MissingExtraError, match=r"testing\.strategies requires hypothesis\. Inst"):
+        strategies.texts()
+    check_scorer(FINE["scorer"])
 
 
-SCORERS: Mutants = {
-    "has_a_version": with_(Length, version=None),
-    "probabilities": with_(Length, predict_proba=lambda self, X: [2.0 + 0 * len(x) for x in X]),
-    "order_does_not_matter": with_(
-        Length, predict_proba=lambda self, X: [at / len(X) / 9 if at else 0.0 for at, x in enumerate(X)]
-    ),
-    "company_does_not_matter": with_(
-        Length, predict_proba=lambda self, X: [len(x) / sum(map(len, X) or 1) for x in X]
-    ),
-    "inputs_stay_as_they_are": with_(Length, predict_proba=_clears),
-    "odd_texts_are_scored": with_(Length, predict_proba=lambda self, X: [1 / (len(x)) for x in X]),
-    "declines_by_name": with_(Length, should_score_slice=lambda self, name: "yes"),
-    "fits_afresh": Grudge(),
-}
+class TestStrategies:
+    @given(strategies.labelled_scores())
+    @settings(max_examples=30)
+    def test_labelled_scores(self, rows: tuple[Any, Any]) -> None:
+        y_true, y_score = rows
+        assert set(y_true.tolist()) == {0, 1}
+        assert y_score.shape == y_true.shape
+        assert ((y_score >= 0) & (y_score <= 1)).all()
+
+    @given(strategies.slices())
+    @settings(max_examples=30)
+    def test_slices_keep_the_contract_of_slices(self, slice_: EvalSlice) -> None:
+        CONTRACTS["slice"].check(slice_)
+        assert slice_.ids is not None
+
+    @given(strategies.messages(max_turns=2))
+    @settings(max_examples=30)
+    def test_messages(self, turns: tuple[Message, ...]) -> None:
+        spoken = [turn.role for turn in turns if turn.role is not Role.SYSTEM]
+        assert spoken[::2] == [Role.USER] * len(spoken[::2])
+        assert spoken[1::2] == [Role.ASSISTANT] * len(spoken[1::2])
+        assert 1 <= len(spoken) <= 4
+        assert Role.SYSTEM not in [turn.role for turn in turns[1:]]
+
+    @given(strategies.records(columns=("a", "b")))
+    @settings(max_examples=30)
+    def test_records(self, found: Records) -> None:
+        assert list(found.columns) == ["a", "b"]
+        missing = found.status["a"] != "ok"
+        assert np.isfinite(found.columns["a"][~missing].astype(float)).all()
+        assert all(found.reason["a"][missing].tolist())
+
+    @given(strategies.completions())
+    @settings(max_examples=30)
+    def test_completions(self, answer: Completion) -> None:
+        assert Completion.from_dict(answer.to_dict()) == answer
+        assert answer.ground_truth_list
+
+
+def test_what_objects_are_tried_on() -> None:
+    """The material can tell right from wrong: ties, both classes, copies, every role."""
+    y_true, y_score = labelled()
+    assert sorted(set(y_true.tolist())) == [0, 1]
+    assert len(set(y_score.tolist())) < len(y_score)
+    assert len(set(TEXTS)) == 6
+    whole = parent_slice()
+    assert whole.times is not None
+    assert whole.times.tolist() != sorted(whole.times.tolist())
+    assert whole.n_positive == 24

@@ -12,7 +12,7 @@ from eval_toolkit._display import Grid, Tabled
 from eval_toolkit.analysis.cut_rollouts import curve_difference
 from eval_toolkit.analysis.differences import Draws, RunDifference, Task, difference
 from eval_toolkit.analysis.folding import PairedFolds, Pooled, fold_difference, paired_folds
-from eval_toolkit.analysis.matching import MatchSpec
+from eval_toolkit.analysis.matching import MatchSpec, tools_note
 from eval_toolkit.analysis.parts import divided, part_names
 from eval_toolkit.analysis.rolled import curves_of, rollout_notes, withheld
 from eval_toolkit.analysis.subjects import (
@@ -286,6 +286,7 @@ def compare_runs(
         only_in_b=matched.only_in_b,
         version_changes=changes,
         notes=(
+            *filter(None, [tools_note(first, second)]),
             *matched.notes,
             *rollout_notes(first.manifest, second.manifest),
             *filter(None, (stopped_note(first, "A"), stopped_note(second, "B"))),

@@ -15,7 +15,16 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records, unit_starts
 
-__all__ = ["MatchSpec", "UnitKey", "any_imported", "matched_records", "renamed", "renamed_columns"]
+__all__ = [
+    "MatchSpec",
+    "UnitKey",
+    "any_imported",
+    "matched_records",
+    "renamed",
+    "renamed_columns",
+    "told_imported",
+    "tools_note",
+]
 
 _T = TypeVar("_T")
 UnitKey = Literal["auto", "id", "content", "input"]
@@ -131,9 +140,33 @@ def renamed(entries: Mapping[str, _T], names: Mapping[str, str]) -> dict[str, _T
     return {ours.get(name, name): entry for name, entry in entries.items() if name not in taken}
 
 
+def told_imported(manifest: Mapping[str, Any]) -> str:
+    """Return the tool whose log a run was made from, "" where it was made here.
+
+    Examples
+    --------
+    >>> told_imported({"config": {"imported": {"tool": "helm"}}}), told_imported({})
+    ('helm', '')
+    """
+    told = (manifest.get("config") or {}).get("imported") or {}
+    return str(told.get("tool") or "")
+
+
 def any_imported(*runs: Run) -> bool:
     """Return whether a run was made from another tool's log, which has its own names."""
-    return any("imported" in (run.manifest.get("config") or {}) for run in runs)
+    return any(told_imported(run.manifest) for run in runs)
+
+
+def tools_note(a: Run, b: Run) -> str:
+    """Say that two runs were made by different tools: other prompts and graders, too."""
+    tools = [told_imported(run.manifest) for run in (a, b)]
+    if tools[0] == tools[1]:
+        return ""
+    told = " and ".join(
+        f"{side} was made by {tool or 'eval-toolkit'}"
+        for side, tool in zip("AB", tools, strict=True)
+    )
+    return f"{told}: prompts and graders may differ, and a difference may be their doing"
 
 
 @dataclass(frozen=True)

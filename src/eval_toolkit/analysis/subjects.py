@@ -15,6 +15,7 @@ from eval_toolkit.analysis.matching import (
     matched_records,
     renamed,
     renamed_columns,
+    told_imported,
 )
 from eval_toolkit.analysis.named import higher_is_better, metric_named, op_metric
 from eval_toolkit.analysis.rolled import changed_settings
@@ -452,8 +453,9 @@ def check_versions(
 ) -> dict[str, tuple[str | None, str | None]]:
     """Return which of the compared objects changed their version; raise unless that is allowed.
 
-    Scorers of different names are meant to differ and are not looked at. Between runs of rollouts,
-    the settings that make another number of the same answers have to agree as well.
+    Scorers of different names are meant to differ and are not looked at, nor is what another
+    tool's log does not state. Between runs of rollouts, the settings that make another number of
+    the same answers have to agree as well.
     """
     versions_a = manifest_a.get("versioned_objects") or {}
     versions_b = manifest_b.get("versioned_objects") or {}
@@ -467,6 +469,8 @@ def check_versions(
             if name.startswith(("grader:", "text_scorer:"))
         ),
     }
+    if any(told_imported(manifest) for manifest in (manifest_a, manifest_b)):
+        compared &= {*versions_a} & {*versions_b}
     changes: dict[str, tuple[str | None, str | None]] = {
         name: (versions_a.get(name), versions_b.get(name))
         for name in sorted(compared)

@@ -10,6 +10,7 @@ from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.judges.asking import apart, judge_of
 from eval_toolkit.manifest import build_manifest
+from eval_toolkit.messages import Role
 from eval_toolkit.runner import Job, Journal, Outcome, read_entries, read_outcomes, to_columns
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import OpenRun, Run, open_run
@@ -167,13 +168,16 @@ def _questions(
 
     Runs of other tools have other ids, hashes and prompts for an item, but not another question.
     """
-    asked = [sample for sample in samples if sample.question is not None]
-    if not asked:
-        return {}, {}
-    units = [sample.id for sample in asked]
-    places = [sample.index for sample in asked]
-    columns, about = inputs_table({task: (places, units, [one.question for one in asked])})
+    units = [sample.id for sample in samples]
+    places = [sample.index for sample in samples]
+    columns, about = inputs_table({task: (places, units, [_asked(one) for one in samples])})
     return {INPUTS: columns}, {"inputs": about}
+
+
+def _asked(sample: Sample) -> str | None:
+    """Return what a sample asks: as the data has it, or else as the last turn of the user does."""
+    turns = (turn.content for turn in reversed(sample.messages) if turn.role is Role.USER)
+    return sample.question if sample.question is not None else next(turns, None)
 
 
 def _judged(config: Mapping[str, Any], done: TaskRun) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What a contract is: named rules about one kind of object, and the error that names a broken one."""
 
 import copy
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -8,7 +9,6 @@ from typing import Any
 
 from eval_toolkit import protocols
 from eval_toolkit._hashing import canonical_json
-from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.errors import InvalidInputError
 
 __all__ = ["ContractError", "Suite"]
@@ -181,7 +181,8 @@ def describes_itself(it: Any, given: Any) -> None:
     told = it.describe()
     expect(isinstance(told, Mapping), "`describe()`", told)
     check_json(told, "`describe()`")
-    expect(canonical_json(dict(it.describe())) == canonical_json(dict(told)), "it twice", told)
+    again = canonical_json(dict(it.describe()))
+    expect(again == canonical_json(dict(told)), "`describe()` twice", again)
 
 
 def describes_itself_if_at_all(it: Any, given: Any) -> None:
@@ -193,20 +194,21 @@ def describes_itself_if_at_all(it: Any, given: Any) -> None:
 def check_json(value: Any, what: str) -> None:
     """Raise unless a value is strict JSON."""
     try:
-        json_bytes(value)
+        json.dumps(value, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise Broken(what, f"{value!r:.80}, which is no strict JSON: {error}") from None
-    _check_keys(value, what)
+    check_keys(value, what)
 
 
-def _check_keys(value: Any, what: str) -> None:
+def check_keys(value: Any, what: str) -> None:
+    """Raise unless every key is a text: others are when they are stored, and may collide."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             expect(isinstance(key, str), what, f"the key {key!r}, which is no text")
-            _check_keys(inner, what)
+            check_keys(inner, what)
     elif isinstance(value, (list, tuple)):
         for inner in value:
-            _check_keys(inner, what)
+            check_keys(inner, what)
 
 
 def _is_line(value: Any) -> bool:

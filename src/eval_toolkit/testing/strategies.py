@@ -45,8 +45,8 @@ def texts(*, max_size: int = 60) -> "SearchStrategy[str]":
     Examples
     --------
     >>> from hypothesis import find
-    >>> find(texts(), lambda text: len(text) > 2)
-    '000'
+    >>> len(find(texts(), lambda text: len(text) == 3))
+    3
     """
     st = _hypothesis()
     made = st.text(st.characters(exclude_categories=["Cs"]), max_size=max_size)
@@ -79,9 +79,9 @@ def labelled_scores(
     Examples
     --------
     >>> from hypothesis import find
-    >>> y_true, y_score = find(labelled_scores(), lambda rows: True)
-    >>> y_true.tolist(), y_score.tolist()
-    ([0, 1], [0.0, 0.0])
+    >>> y_true, y_score = find(labelled_scores(), lambda rows: len(rows[0]) == 2)
+    >>> sorted(y_true.tolist()), y_score.shape
+    ([0, 1], (2,))
     """
     st = _hypothesis()
     score = st.one_of(st.sampled_from(_SHARES), st.floats(0.0, 1.0))
@@ -122,8 +122,9 @@ def records(
     Examples
     --------
     >>> from hypothesis import find
-    >>> find(records(), lambda found: "error" in found.status["correct"]).columns["correct"].size
-    1
+    >>> found = find(records(), lambda found: "error" in found.status["correct"])
+    >>> "made up" in found.reason["correct"]
+    True
     """
     st = _hypothesis()
     value = st.sampled_from([(0.0, "ok"), (1.0, "ok"), (None, "skipped"), (None, "error")])
@@ -173,8 +174,8 @@ def slices(
     Examples
     --------
     >>> from hypothesis import find
-    >>> find(slices(), lambda slice_: slice_.n_positive == 2).features
-    ['', '']
+    >>> find(slices(), lambda slice_: slice_.n_positive == 2).group_col
+    'author'
     """
     st = _hypothesis()
     row = st.tuples(texts(), st.integers(0, 1), st.integers(0, 3))
@@ -223,7 +224,8 @@ def messages(*, max_turns: int = 3) -> "SearchStrategy[tuple[Message, ...]]":
     Examples
     --------
     >>> from hypothesis import find
-    >>> [turn.role.value for turn in find(messages(), lambda turns: len(turns) == 3)]
+    >>> turns = find(messages(), lambda turns: turns[0].role == "user" and len(turns) == 3)
+    >>> [turn.role.value for turn in turns]
     ['user', 'assistant', 'user']
     """
     st = _hypothesis()
@@ -256,8 +258,8 @@ def completions() -> "SearchStrategy[Completion]":
     Examples
     --------
     >>> from hypothesis import find
-    >>> find(completions(), lambda answer: len(answer.ground_truth_list) == 2).completion
-    ''
+    >>> find(completions(), lambda answer: len(answer.ground_truth_list) == 2).id
+    '1'
     """
     st = _hypothesis()
     truth = st.one_of(texts(), st.lists(texts(), min_size=1, max_size=3))

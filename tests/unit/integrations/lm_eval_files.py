@@ -66,9 +66,7 @@ def write_samples(folder: Path, task: str, lines: Sequence[Any], time: str = TIM
     return path
 
 
-def write_results(
-    folder: Path, results: Mapping[str, Mapping[str, Any]], *, time: str = TIME, **more: Any
-) -> Path:
+def write_results(folder: Path, results: Mapping[str, Mapping[str, Any]], **more: Any) -> Path:
     """Write a file of results as 0.4 does."""
     folder.mkdir(parents=True, exist_ok=True)
     content = {
@@ -82,7 +80,7 @@ def write_results(
         "model_name": "org/small",
         **more,
     }
-    path = folder / f"results_{time}.json"
+    path = folder / f"results_{TIME}.json"
     path.write_text(json.dumps(content), encoding="utf-8")
     return path
 

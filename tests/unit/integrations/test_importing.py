@@ -7,6 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.integrations.lm_eval_files import (
+    question,
+    write_log,
+    write_results,
+    write_samples,
+)
 
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError, MissingFileError
 from eval_toolkit.graders import Grade
@@ -19,14 +25,9 @@ from eval_toolkit.integrations.importing import (
     measure_log,
     read_logs,
 )
-from eval_toolkit.integrations.importing.items import INPUT_FIELDS, item_input
+from eval_toolkit.integrations.importing.items import item_input
 from eval_toolkit.integrations.importing.recognising import readers
-from tests.unit.integrations.lm_eval_files import (
-    question,
-    write_log,
-    write_results,
-    write_samples,
-)
+from eval_toolkit.tasks.identity import QUESTION_FIELDS
 
 
 def log_of(values: list[Any], *, n_groups: int | None = None, **more: Any) -> Log:
@@ -91,7 +92,7 @@ class TestRecognising:
 
 
 class TestItems:
-    @pytest.mark.parametrize("name", INPUT_FIELDS)
+    @pytest.mark.parametrize("name", QUESTION_FIELDS)
     def test_the_usual_fields(self, name: str) -> None:
         assert item_input({"other": "x", name: "asked"}, Wanted()) == "asked"
 
@@ -119,9 +120,7 @@ class TestChecks:
 
     def test_errors_over_groups(self) -> None:
         """Expected by hand: group sums 4, 2, 1, 1 of 4 each about a mean of 0.5, G / (G - 1)."""
-        rows = (
-            [1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0] + [1.0, 1.0, 0.0, 0.0] + [1.0, 0.0, 0.0, 0.0]
-        )
+        rows = [1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]
         stated = Stated(column="acc", name="a", value=0.5, stderr=0.1)
         checked = measure_log(log_of(rows, n_groups=4, stated=[stated])).checked[0]
         sums = [sum(rows[at::4]) - 2.0 for at in range(4)]
@@ -134,8 +133,10 @@ class TestChecks:
         found = measure_log(log_of(values, stated=[Stated(column="acc", name="a", value=2 / 3)]))
         assert found.checked[0].agrees
         assert found.notes == (
-            "acc: 1 of 4 samples failed and are not in the mean (timeout: no answer); "
-            "counted as 0, acc would be 0.5",
+            (
+                "acc: 1 of 4 samples failed and are not in the mean (timeout: no answer); "
+                "counted as 0, acc would be 0.5"
+            ),
         )
         zero = measure_log(log_of(values, stated=[Stated(column="acc", name="a", value=0.5)]))
         assert zero.checked[0].verdict.endswith("the log counts 1 failed samples as 0")

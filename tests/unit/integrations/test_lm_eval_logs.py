@@ -8,12 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from eval_toolkit.errors import ArtifactError, InvalidInputError
-from eval_toolkit.integrations.importing import Log, Wanted, measure_log, read_logs
-from eval_toolkit.integrations.importing.lm_eval import recognises
-from eval_toolkit.integrations.importing.lm_eval_samples import read_samples
-from eval_toolkit.messages import Message
 from tests.unit.integrations.lm_eval_files import (
     TIME,
     choice,
@@ -23,6 +17,12 @@ from tests.unit.integrations.lm_eval_files import (
     write_results,
     write_samples,
 )
+
+from eval_toolkit.errors import ArtifactError, InvalidInputError
+from eval_toolkit.integrations.importing import Log, Wanted, measure_log, read_logs
+from eval_toolkit.integrations.importing.lm_eval import recognises
+from eval_toolkit.integrations.importing.lm_eval_samples import read_samples
+from eval_toolkit.messages import Message, Role
 
 
 def one(path: Path, **wanted: Any) -> Log:
@@ -171,7 +171,7 @@ class TestRequests:
     def test_chats(self, tmp_path: Path, given: Any) -> None:
         asked = {"gen_args_0": {"arg_0": given, "arg_1": {"until": []}}}
         log = one(write_samples(tmp_path, "t", [question(1, arguments=asked)]))
-        assert log.samples[0].prompt == (Message("system", "s"), Message("user", "u"))
+        assert log.samples[0].prompt == (Message(Role.SYSTEM, "s"), Message(Role.USER, "u"))
 
     @pytest.mark.parametrize("given", ['[{"role": "tool"', '[{"role": "tool", "content": "x"}]'])
     def test_what_is_no_chat_stays_text(self, tmp_path: Path, given: str) -> None:

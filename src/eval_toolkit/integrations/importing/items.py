@@ -10,21 +10,9 @@ from typing import Any
 from eval_toolkit._hashing import canonical_json
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.integrations.importing.wanted import Wanted
+from eval_toolkit.tasks.identity import question_of
 
-__all__ = ["INPUT_FIELDS", "as_text", "item_group", "item_input", "item_parts", "item_target"]
-
-INPUT_FIELDS = (
-    "question",
-    "query",
-    "prompt",
-    "input",
-    "text",
-    "sentence",
-    "problem",
-    "goal",
-    "ctx",
-)
-"""Where datasets keep what is asked; the first that a row has is taken."""
+__all__ = ["as_text", "item_group", "item_input", "item_parts", "item_target"]
 
 
 def as_text(value: Any) -> str:
@@ -46,7 +34,7 @@ def item_input(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row"
     doc : mapping
         The dataset's row.
     wanted : Wanted
-        ``input_field`` decides; else the first of `INPUT_FIELDS` that the row has.
+        ``input_field`` decides; else as `tasks.identity.question_of` finds it.
     where : str
         Names file and row in an error.
 
@@ -69,11 +57,7 @@ def item_input(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row"
     """
     if wanted.input_field is not None:
         return as_text(_field(doc, wanted.input_field, where))
-    for name in INPUT_FIELDS:
-        value = doc.get(name)
-        if value is not None and value != "":
-            return as_text(value)
-    return None
+    return question_of(doc)
 
 
 def item_target(doc: Mapping[str, Any], wanted: Wanted, *, where: str = "the row") -> Any:

@@ -11,9 +11,9 @@ from eval_toolkit._hashing import content_hash, unit_ids
 from eval_toolkit._tables.formats import media_type_of
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, MissingColumnError
 from eval_toolkit.graders import Grade
-from eval_toolkit.integrations.importing.items import INPUT_FIELDS
 from eval_toolkit.integrations.importing.logs import Log, LoggedSample, Value
 from eval_toolkit.integrations.importing.wanted import Wanted
+from eval_toolkit.tasks.identity import QUESTION_FIELDS
 
 __all__ = ["NAME", "read", "recognises"]
 
@@ -184,7 +184,7 @@ class _Roles:
 def _roles(table: _Table, wanted: Wanted, *, target: str | None) -> _Roles:
     found = _Roles(
         id=table.first(wanted.id_field, IDS),
-        input=table.first(wanted.input_field, INPUT_FIELDS),
+        input=table.first(wanted.input_field, QUESTION_FIELDS),
         target=target,
         answer=table.first(None, ANSWERS),
         attempt=table.first(None, ATTEMPTS),

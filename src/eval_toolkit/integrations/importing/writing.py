@@ -1,6 +1,7 @@
 """From a log to a run: the folder that score, compare, gate, report and view read."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -202,7 +203,7 @@ def _versions(log: Log) -> dict[str, str]:
 
 def _config(log: Log, records: Records, read: Read) -> dict[str, Any]:
     scored = any(sample.choices for sample in log.samples)
-    attempts = int(records.attempt.max())
+    attempts = max(Counter(records.unit_id.tolist()).values())
     shared = {
         "kind": log.kind,
         "seed": SEED,

@@ -111,12 +111,17 @@ def load_classifier() -> tuple[Vocabulary, Network]:
     MissingExtraError
         If h5py is not installed.
     """
+    _h5py()  # before the weights: nobody fetches them to learn that something else is missing
     return _loaded(toxicity_path())
+
+
+def _h5py() -> Any:
+    return require("h5py", feature="ToxicityScorer", extra="safety")
 
 
 @lru_cache(maxsize=1)
 def _loaded(folder: Path) -> tuple[Vocabulary, Network]:
-    h5py: Any = require("h5py", feature="ToxicityScorer", extra="safety")
+    h5py = _h5py()
     for path, member in _members(folder).items():
         found = sha256_file(path)
         if found != member.sha256:
