@@ -45,9 +45,11 @@ def prose(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the anchors of a page's headings, as GitHub makes them."""
-    found = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), flags=re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
+    """Return the anchors of a page: of its headings, as GitHub makes them, and ``(name)=``."""
+    text = page.read_text("utf-8")
+    found = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    labels = set(re.findall(r"^\(([\w-]+)\)=$", text, flags=re.MULTILINE))
+    return labels | {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
