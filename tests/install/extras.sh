@@ -21,7 +21,7 @@ fi
 
 install() { # environment, wheel with its extra, packages beside it …
   "$python" -m venv "$1" &&
-    "$1/bin/python" -m pip --quiet install --constraint constraints.txt "${@:2}"
+    "$1/bin/python" -m pip --quiet install --no-compile --constraint constraints.txt "${@:2}"
 }
 
 smoke() { # environment, folder of the scripts, extra: in a folder with the material alone; pip is told which index to ask
