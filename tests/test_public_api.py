@@ -49,6 +49,9 @@ MODULES = (
     *("graders", "judges", "messages", "models", "plugins", "prompts", "requests", "responses"),
     *("rollouts", "runner", "tasks"),
     *("eda", "plots", "report", "viewer"),
+    *("integrations.assertions", "integrations.executors", "integrations.exporting"),
+    *("integrations.github", "integrations.importing", "integrations.junit"),
+    *("integrations.mlflow", "integrations.sklearn", "testing"),
 )
 
 # The calibration module's variant returns None on one class; the root has the metric.

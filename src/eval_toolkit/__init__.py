@@ -435,6 +435,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "Drift",
         "JudgeStudy",
         "Leaderboard",
+        "MatchSpec",
         "MovedRow",
         "RowsAt",
         "RunComparison",
@@ -573,6 +574,18 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "report_html",
         "write_report",
     ),
+    "integrations.importing": (
+        "import_logs",
+        "read_logs",
+    ),
+    "integrations.exporting": ("export_run",),
+    "integrations.assertions": (
+        "assert_metric",
+        "assert_no_leakage",
+        "assert_not_worse",
+    ),
+    "integrations.sklearn": ("sklearn_scorer",),
+    "integrations.executors": ("open_executor",),
 }
 _MODULES = (
     "analysis",
@@ -584,6 +597,7 @@ _MODULES = (
     "graders",
     "harness",
     "inference",
+    "integrations",
     "judges",
     "leakage",
     "loaders",
@@ -610,6 +624,7 @@ _MODULES = (
     "slices",
     "splits",
     "tasks",
+    "testing",
     "text_dedup",
     "thresholds",
     "viewer",

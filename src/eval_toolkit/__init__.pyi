@@ -5,6 +5,7 @@ from eval_toolkit.analysis import (
     Drift,
     JudgeStudy,
     Leaderboard,
+    MatchSpec,
     MovedRow,
     RowsAt,
     RunComparison,
@@ -264,6 +265,24 @@ from eval_toolkit.inference import (
     two_level_plan,
     variance_components,
     wilson_interval,
+)
+from eval_toolkit.integrations.assertions import (
+    assert_metric,
+    assert_no_leakage,
+    assert_not_worse,
+)
+from eval_toolkit.integrations.executors import (
+    open_executor,
+)
+from eval_toolkit.integrations.exporting import (
+    export_run,
+)
+from eval_toolkit.integrations.importing import (
+    import_logs,
+    read_logs,
+)
+from eval_toolkit.integrations.sklearn import (
+    sklearn_scorer,
 )
 from eval_toolkit.judges import (
     RUBRICS,
@@ -683,6 +702,7 @@ __all__ = [
     "LoglikelihoodRequest",
     "MDEEstimate",
     "MacroMean",
+    "MatchSpec",
     "MaxF1Selector",
     "McNemarResult",
     "MeanSE",
@@ -820,6 +840,9 @@ __all__ = [
     "apply_leakage_policy",
     "apply_operating_points",
     "as_scorer",
+    "assert_metric",
+    "assert_no_leakage",
+    "assert_not_worse",
     "audit_source_label_similarity",
     "available_tasks",
     "basic_interval",
@@ -891,6 +914,7 @@ __all__ = [
     "expected_calibration_error_equal_mass",
     "expected_calibration_error_l2",
     "expected_calibration_error_l2_debiased",
+    "export_run",
     "external_diagnostic_gate",
     "fdr_bh_correct",
     "fewshot_leakage",
@@ -912,6 +936,7 @@ __all__ = [
     "headline_metrics",
     "headline_present_gate",
     "higher_is_better",
+    "import_logs",
     "is_metric_defined_for_slice",
     "iter_folds_with_pool",
     "jackknife_logit_ci",
@@ -969,6 +994,7 @@ __all__ = [
     "ols_cluster",
     "ood_dataset_from_manifest",
     "op_metric_specs",
+    "open_executor",
     "open_run",
     "package_versions",
     "pair_predictions",
@@ -997,6 +1023,7 @@ __all__ = [
     "quantile_stratified_report",
     "rank_systems",
     "read_json",
+    "read_logs",
     "read_progress",
     "recall_at_fpr",
     "redact_secrets",
@@ -1037,6 +1064,7 @@ __all__ = [
     "sign_flip_test",
     "single_class_threshold_metrics",
     "skipped_metric",
+    "sklearn_scorer",
     "smooth_ece",
     "source_role_gate",
     "split_slice",

@@ -284,6 +284,7 @@ def test_plain_when_piped(
 
 WITHOUT_FORMS = {
     "completion": "a script for a shell",
+    "export": "has --to with its own forms",
     "models fetch": "one line",
     "report": "writes HTML itself",
     "schemas show": "a JSON Schema is JSON",

@@ -77,8 +77,8 @@ def test_the_same_seed_draws_the_same(
 
 
 def test_another_seed_draws_something_else(done: Any, embedded_model: EmbeddedModel) -> None:
-    other = run_rollouts(system(embedded_model), SEEDS, depth=1, seed=7)
-    said = [[graph.children[0].probe for graph in run.graphs] for run in (done, other)]
+    other = run_rollouts(system(embedded_model), SEEDS[:1], depth=1, seed=7)
+    said = [run.graphs[0].children[0].probe for run in (done, other)]
     assert said[0] != said[1]
 
 

@@ -3,7 +3,7 @@
 import contextlib
 import signal
 from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 
 from eval_toolkit import _validate
 from eval_toolkit.errors import InvalidInputError
@@ -82,7 +82,8 @@ def _opened(backend: str, workers: int | None, address: str | None) -> Executor:
         raise InvalidInputError(f"`address` is {address!r}; {name} run on this machine alone")
     if name == "threads":
         return ThreadPoolExecutor(n_workers, "eval-toolkit")
-    # Imported for few users: a fork would copy locks that another thread may hold.
+    # Imported for few users. Spawned: a fork would copy locks that another thread may hold.
+    from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
     return ProcessPoolExecutor(
