@@ -5,11 +5,14 @@ A name is one of ours, one that an installed package offers as an entry point of
 `PLUGIN_KINDS` lists the kinds there are.
 """
 
+import contextlib
 import difflib
 import inspect
+import re
+import sys
 import tomllib
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from importlib import import_module
@@ -29,10 +32,14 @@ __all__ = [
     "PluginInfo",
     "PluginKind",
     "available_plugins",
+    "call_plugin",
+    "finish_plugin",
     "installed_plugins",
+    "known_name",
     "load_plugin",
     "make_plugin",
     "name_and_options",
+    "read_spec",
 ]
 
 
@@ -129,6 +136,36 @@ def available_plugins(kind: str, ours: Mapping[str, str]) -> dict[str, str]:
     """
     found = {point.name: point.value for point in entry_points(group=f"eval_toolkit.{kind}")}
     return dict(sorted({**found, **ours}.items()))
+
+
+def known_name(kind: str, text: str, ours: Iterable[str]) -> str | None:
+    """Return the known name that a text means, whatever its case, spaces, ``-`` and ``_``.
+
+    Parameters
+    ----------
+    kind : str
+        As in `available_plugins`.
+    text : str
+        What somebody wrote.
+    ours : iterable of str
+        The names that come with the package; they win.
+
+    Returns
+    -------
+    str or None
+        The name as it is offered; None where there is none.
+
+    Examples
+    --------
+    >>> known_name("examples", "Max-F1", ["max_f1"])
+    'max_f1'
+    """
+    plain = _plain(text)
+    own = _by_plain(ours).get(plain)
+    if own is not None:  # without a look at every package that is installed
+        return own
+    points = entry_points(group=f"eval_toolkit.{kind}")
+    return _by_plain(point.name for point in points).get(plain)
 
 
 def load_plugin(kind: str, name: str, ours: Mapping[str, str]) -> Any:
@@ -228,25 +265,137 @@ def make_plugin(
     """
     name, told = name_and_options(spec)
     found = load_plugin(kind, name, ours)
-    given = {**told, **(options or {})}
+    return finish_plugin(kind, name, found, {**told, **(options or {})}, protocol=protocol)
+
+
+def finish_plugin(
+    kind: str,
+    name: str,
+    found: Any,
+    options: Mapping[str, Any],
+    *,
+    protocol: type,
+    arguments: Sequence[Any] = (),
+) -> Any:
+    """Return an object that was loaded, or what it makes where it is a class or a function.
+
+    Parameters
+    ----------
+    kind, name : str
+        For messages.
+    found : object
+        As `load_plugin` returns it.
+    options : mapping
+        Passed to what makes the object.
+    protocol : type
+        What the object must be.
+    arguments : sequence
+        Passed before the options.
+
+    Returns
+    -------
+    object
+        Of the protocol.
+
+    Raises
+    ------
+    PluginError
+        If making the object fails, or it is not of the protocol.
+    InvalidInputError
+        If an option is unknown or missing, or the object is made already and takes none.
+
+    Examples
+    --------
+    >>> finish_plugin("examples", "five", int, {}, protocol=int, arguments=["5"])
+    5
+    """
     if _is_made(kind, name, found, protocol):
-        if given:
+        if arguments or options:
             raise InvalidInputError(f"{_what(kind, name)} is ready made; it takes no options")
         return found
     if not callable(found):
         raise PluginError(f"{_what(kind, name)} is {_lacking(found, protocol)}, and makes none")
-    _check_options(kind, name, found, given)
+    made = call_plugin(kind, name, found, options, arguments=arguments)
+    if not _is_made(kind, name, made, protocol):
+        raise PluginError(f"{_what(kind, name)} is {_lacking(made, protocol)}")
+    return made
+
+
+def call_plugin(
+    kind: str, name: str, found: Any, options: Mapping[str, Any], *, arguments: Sequence[Any] = ()
+) -> Any:
+    """Return what a class or a function makes, having checked what it can be called with.
+
+    Parameters
+    ----------
+    kind, name, found, options, arguments
+        As in `finish_plugin`.
+
+    Returns
+    -------
+    object
+        Whatever it makes.
+
+    Raises
+    ------
+    PluginError
+        If making it fails, in whatever way.
+    InvalidInputError
+        If an option is unknown or missing.
+
+    Examples
+    --------
+    >>> call_plugin("examples", "decoder", dict, {"a": 1})
+    {'a': 1}
+    """
+    _check_options(kind, name, found, options, arguments)
     try:
-        made = found(**given)
+        with _quiet():
+            return found(*arguments, **options)
     except EvalToolkitError:
         raise
     except (Exception, SystemExit) as error:  # a plugin may fail in any way while it is made
         raise PluginError(
             f"{_what(kind, name)}: making it failed: {type(error).__name__}: {error}"
         ) from error
-    if not _is_made(kind, name, made, protocol):
-        raise PluginError(f"{_what(kind, name)} is {_lacking(made, protocol)}")
-    return made
+
+
+def read_spec(kind: str, text: str, ours: Iterable[str]) -> tuple[str, str | None, dict[str, Any]]:
+    """Return the name, what stands behind its colon, and its options, of ``NAME:WHICH``.
+
+    Parameters
+    ----------
+    kind, ours
+        As in `known_name`.
+    text : str
+        ``NAME``, ``NAME:WHICH``, ``NAME{option=…}`` or ``package.module:object{option=…}``. Braces
+        behind the colon of a known name are part of what stands there.
+
+    Returns
+    -------
+    tuple of str, str or None, and dict
+        The name as it is offered, or as it was written where nobody offers it.
+
+    Raises
+    ------
+    InvalidInputError
+        If what stands in braces is no TOML table.
+
+    Examples
+    --------
+    >>> read_spec("examples", r"Pattern:a{2}", ["pattern"])
+    ('pattern', 'a{2}', {})
+    >>> read_spec("examples", "pattern{flags=2}", ["pattern"])
+    ('pattern', None, {'flags': 2})
+    """
+    known = list(ours)
+    head = re.split("[:{]", text, maxsplit=1)[0]
+    if text[len(head) : len(head) + 1] == ":":
+        meant = known_name(kind, head, known)
+        if meant is not None:
+            return meant, text[len(head) + 1 :], {}
+    name, options = name_and_options(text)
+    return known_name(kind, name, known) or name, None, options
 
 
 def name_and_options(text: str) -> tuple[str, dict[str, Any]]:
@@ -342,15 +491,39 @@ def _problem(kind: str, point: EntryPoint) -> str:
         found = _imported(kind, point.name, point.value)
     except EvalToolkitError as error:
         return str(error)
-    needed = PLUGIN_KINDS[kind].protocol if kind in PLUGIN_KINDS else ""
-    protocol = getattr(protocols, needed, None)
-    if callable(found) or protocol is None:  # a class, or what makes one: known when it is made
+    protocol = _protocol(kind)
+    if protocol is None:
         return ""
-    try:
-        fits = _is_made(kind, point.name, found, protocol)
-    except PluginError as error:
-        return str(error)
+    if isinstance(found, type):  # what it sets when it is made cannot be seen yet
+        fits = _can_make(found, protocol)
+    elif callable(found):  # what it makes, or is, is known when it is used
+        return ""
+    else:
+        try:
+            fits = _is_made(kind, point.name, found, protocol)
+        except PluginError as error:
+            return str(error)
     return "" if fits else f"{_what(kind, point.name)} is {_lacking(found, protocol)}"
+
+
+def _protocol(kind: str) -> Any:
+    """Return what objects of a kind must be; None for kinds that are not ours."""
+    if kind not in PLUGIN_KINDS:
+        return None
+    if kind == "tasks":  # a base class, of a layer above this one
+        return import_module("eval_toolkit.tasks.base").BaseTask
+    return getattr(protocols, PLUGIN_KINDS[kind].protocol)
+
+
+def _can_make(found: type, protocol: type) -> bool:
+    """Return whether objects of a class can be of a protocol: its methods are there."""
+    if protocol.__module__ != protocols.__name__:
+        return issubclass(found, protocol)
+    return all(
+        callable(getattr(found, name, None))
+        for name in _members(protocol)
+        if inspect.isfunction(getattr(protocol, name, None))
+    )
 
 
 def _offered_twice(points: Iterable[EntryPoint]) -> str:
@@ -361,24 +534,28 @@ def _offered_twice(points: Iterable[EntryPoint]) -> str:
     return f"{' and '.join(dict.fromkeys(who))} offer that name; write package.module:object"
 
 
-def _check_options(kind: str, name: str, made: Any, options: Mapping[str, Any]) -> None:
+def _check_options(
+    kind: str, name: str, made: Any, options: Mapping[str, Any], arguments: Sequence[Any]
+) -> None:
     """Raise if what makes an object cannot be called with these options."""
     try:
         signature = inspect.signature(made)
-    except ValueError:  # has none to check
+    except (TypeError, ValueError):  # has none to check
         return
     kinds = inspect.Parameter
-    known = [
-        parameter.name
-        for parameter in signature.parameters.values()
-        if parameter.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)
-    ]
-    anything = any(p.kind is kinds.VAR_KEYWORD for p in signature.parameters.values())
+    places = (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+    listed = list(signature.parameters.values())
+    filled = [p for p in listed if p.kind in places][: len(arguments)]
+    rest = [p for p in listed if p not in filled]
+    known = [p.name for p in rest if p.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)]
+    anything = any(p.kind is kinds.VAR_KEYWORD for p in listed)
     for option in options:
         if option not in known and not anything:
             near = difflib.get_close_matches(option, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known) or 'none'}"
             raise InvalidInputError(f"{_what(kind, name)} has no option {option!r}; {hint}")
+    if len(arguments) > len(filled) and not any(p.kind is kinds.VAR_POSITIONAL for p in listed):
+        raise InvalidInputError(f"{_what(kind, name)} takes nothing after a colon")
     lacking = [
         option
         for option in known
@@ -387,7 +564,7 @@ def _check_options(kind: str, name: str, made: Any, options: Mapping[str, Any]) 
     if lacking:
         example = ", ".join(f"{option}=…" for option in lacking)
         raise InvalidInputError(
-            f"{_what(kind, name)} needs {' and '.join(lacking)}, as in {name}{{{example}}}"
+            f"{_what(kind, name)}: needs {' and '.join(lacking)}, as in {name}{{{example}}}"
         )
 
 
@@ -403,19 +580,24 @@ def _is_made(kind: str, name: str, found: Any, protocol: type) -> bool:
 
 def _lacking(found: Any, protocol: type) -> str:
     """Return what an object is and what it lacks to be of a protocol, in words."""
-    members = sorted(
-        name
-        for base in protocol.__mro__
-        if base.__module__ == protocols.__name__
-        for name in vars(base)
-        if not name.startswith("_")
-    )
-    lacking = [f"`{name}`" for name in dict.fromkeys(members) if not _has(found, name)]
+    lacking = [f"`{name}`" for name in _members(protocol) if not _has(found, name)]
     name = type(found).__name__
     article = "an" if name[0] in "aeiouAEIOU" else "a"
     kind = f"the class {found.__name__}" if isinstance(found, type) else f"{article} {name}"
     told = f": it lacks {' and '.join(lacking)}" if lacking else ""
     return f"{kind}, which is no {protocol.__name__}{told}"
+
+
+def _members(protocol: type) -> list[str]:
+    """Return the names that an object of a protocol has, sorted."""
+    found = {
+        name
+        for base in protocol.__mro__
+        if base.__module__ == protocols.__name__
+        for name in vars(base)
+        if not name.startswith("_")
+    }
+    return sorted(found)
 
 
 def _has(found: Any, name: str) -> bool:
@@ -447,14 +629,22 @@ def _imported(kind: str, name: str, place: str) -> Any:
     if match is None or not match["attr"]:
         raise PluginError(f"{what}: {place!r} is not package.module:object")
     try:
-        return reduce(getattr, match["attr"].split("."), import_module(match["module"]))
+        with _quiet():
+            module = import_module(match["module"])
     except MissingExtraError:
         raise
     except ModuleNotFoundError as error:
         raise PluginError(f"{what}: there is no module {error.name!r}") from error
-    except AttributeError as error:
-        raise PluginError(f"{what}: {error}") from error
     except (Exception, SystemExit) as error:  # a plugin may fail in any way while it is imported
         raise PluginError(
             f"{what}: importing it failed: {type(error).__name__}: {error}"
         ) from error
+    try:
+        return reduce(getattr, match["attr"].split("."), module)
+    except AttributeError as error:
+        raise PluginError(f"{what}: {error}") from error
+
+
+def _quiet() -> contextlib.AbstractContextManager[Any]:
+    """Return where plugins are run that print: standard output belongs to what is asked for."""
+    return contextlib.redirect_stdout(sys.stderr)

@@ -366,7 +366,7 @@ class TestBadInput:
         [
             (["--tester", "statc"], "there is no attack 'statc'; did you mean 'static'?"),
             (["--tester", "role_play+bas64"], "no attack 'bas64'; did you mean 'base64'?"),
-            (["--tester", "base64{x=1}"], "'base64' has no option 'x'; there are inner, explain"),
+            (["--tester", "base64{x=1}"], "'base64' has no option 'x'; it has inner, explain"),
             (["--tester", "base64{x"], "'base64{x': the options are no TOML table"),
             (["--tester", "template"], "attack 'template': needs text, as in template{text=…}"),
             (["--tester", "refinement"], "attack 'refinement': needs a --tester-model"),
@@ -375,7 +375,7 @@ class TestBadInput:
             (["--tester", "static"], "two --tester are called 'static'; give one another name"),
             (["--target", "embeded"], "there is no model 'embeded'; did you mean 'embedded'?"),
             (["--tester-model", "scripted:x"], "--tester-model is not asked by any --tester"),
-            (["--scorer", "toxicty"], "there is no scorer 'toxicty'; did you mean 'toxicity'?"),
+            (["--scorer", "toxicty"], "there is no text scorer 'toxicty'; did you mean 'toxicity'?"),
             (["--scorer", "keywords"], "scorer 'keywords': say which after the colon"),
             (["--scorer", "keywords:x"], "two --scorer are called 'keywords'; leave one out"),
             (["--scorer", "pattern:("], "--scorer pattern:(: pattern '(' is none"),

@@ -9,12 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval_toolkit._hashing import content_hash
-from eval_toolkit.analysis import MatchSpec, RunComparison, compare_runs
+from eval_toolkit.analysis import MatchSpec, RunComparison, compare_runs, leaderboard
 from eval_toolkit.analysis.matching import renamed
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnError
+from eval_toolkit.messages import Message
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.runs.inputs import INPUTS, inputs_table
 from eval_toolkit.scorecards import Records
+from eval_toolkit.tasks import Sample
+from eval_toolkit.tasks.references import reference_tables
 
 QUESTIONS = [f"What is {n} + {n}?" for n in range(30)]
 TARGETS = [str(2 * n) for n in range(30)]
@@ -57,7 +60,12 @@ def stored(
         results=results,
         manifest={"run_id": name, "config": config, "inputs": about},
         records={(task, name): records},
-        tables={INPUTS: columns},
+        tables={
+            INPUTS: columns,
+            **reference_tables(
+                Sample(ids[at], "", [Message("user", asked[at])], right[at]) for at in places
+            ),
+        },
     )
 
 
@@ -133,21 +141,83 @@ class TestTwoTools:
         assert (cell.n_units, cell.n_only_a, cell.n_only_b) == (20, 10, 0)
         assert cell.delta == 0.0
 
-    def test_equal_questions_are_paired_as_often_as_both_have_them(self, tmp_path: Path) -> None:
-        twice = ["same", "same", "same", "other"]
-        a = stored(
-            tmp_path, "a", ids=list("abcd"), values=[1, 1, 0, 1], questions=twice, targets=twice
-        )
+    def test_units_that_cannot_be_told_apart_are_left_out_and_counted(self, tmp_path: Path) -> None:
+        # A question asked about 4 passages: B has 2 of them, and which ones nothing tells.
+        said = ["what?", "what?", "what?", "what?", "who?"]
+        a = stored(tmp_path, "a", ids=list("abcde"), values=[1, 1, 0, 0, 1], questions=said)
+        b = stored(tmp_path, "b", ids=list("vwx"), values=[0, 0, 1], questions=said[2:])
+        result = compare_runs(a, b, match=MatchSpec(units="input"))
+        assert (only(result).n_units, only(result).delta) == (1, 0.0)
+        assert "left out: 4 of A and 2 of B (equal input)" in result.notes[1]
+
+    def test_long_inputs_are_told_apart_by_their_ends(self, tmp_path: Path) -> None:
+        # What is stored for people to read is cut at 20 000 characters.
+        long = ["word " * 4_500 + question for question in QUESTIONS]
+        other = [f"#### {target}" for target in TARGETS]
+        a = stored(tmp_path, "a", ids=[f"{n:02}" for n in range(30)], values=GOOD, questions=long)
         b = stored(
             tmp_path,
             "b",
-            ids=list("wxyz"),
-            values=[0, 0, 0, 1],
-            questions=["other", *twice[:2], "new"],
-            targets=["other", *twice[:2], "new"],
+            ids=[f"{30 - n:02}" for n in range(30)],
+            values=GOOD,
+            questions=long,
+            targets=other,
         )
         cell = only(compare_runs(a, b))
-        assert (cell.n_units, cell.n_only_a, cell.n_only_b) == (3, 1, 1)
+        assert (cell.n_units, cell.delta) == (30, 0.0)
+        # Tango's interval of no discordant pair among 30 at 95 %: ±z²/(n + z²).
+        assert cell.ci_high == pytest.approx(3.8414588 / 33.8414588, abs=1e-6)
+
+    def test_an_id_that_is_another_item_decides_nothing(self, tmp_path: Path) -> None:
+        ids = [str(n) for n in range(30)]
+        changed = ["another question", *QUESTIONS[1:]]
+        a = stored(tmp_path, "a", ids=ids, values=GOOD)
+        b = stored(tmp_path, "b", ids=ids, values=GOOD, questions=changed)
+        cell = only(compare_runs(a, b))
+        assert (cell.n_units, cell.n_only_a, cell.n_only_b) == (29, 1, 1)
+
+    def test_ids_of_two_tools_alone_pair_nothing_unasked(self, tmp_path: Path) -> None:
+        ids = [str(n) for n in range(30)]
+        a = stored(tmp_path, "a", ids=ids, values=GOOD)
+        config = {"imported": {"tool": "predictions"}}
+        records = {("sums", "a"): Records.from_columns({"exact_match": GOOD}, unit_id=ids)}
+        results = {"schema_version": "v1", "run_id": "b", "config": config, "by_slice": {}}
+        b = write_run(
+            tmp_path / "b",
+            results=results,
+            manifest={"run_id": "b", "config": config},
+            records=records,
+        )
+        with pytest.raises(InvalidInputError, match="B does not store what was asked"):
+            compare_runs(a, b, metrics=["exact_match"])
+        told = MatchSpec(units="id")
+        assert only(compare_runs(a, b, metrics=["exact_match"], match=told)).n_units == 30
+
+    def test_other_targets_of_one_input_are_counted(self, tmp_path: Path) -> None:
+        a = stored(tmp_path, "a", ids=QUESTIONS, values=GOOD)
+        relabelled = ["7 or so", *TARGETS[1:]]
+        b = stored(tmp_path, "b", ids=TARGETS, values=GOOD, targets=relabelled)
+        notes = compare_runs(a, b, match=MatchSpec(units="input")).notes
+        assert "1 of these 30 have another target in B" in notes[-1]
+
+    @pytest.mark.parametrize(
+        ("pair", "run"), [({"exact_match": "nope"}, "b"), ({"nope": "exact_match"}, "a")]
+    )
+    def test_a_metric_that_is_not_there_is_named(
+        self, tmp_path: Path, pair: dict[str, str], run: str
+    ) -> None:
+        a = stored(tmp_path, "a", ids=QUESTIONS, values=GOOD)
+        b = stored(tmp_path, "b", ids=QUESTIONS, values=GOOD)
+        with pytest.raises(MissingColumnError, match=f"run '{run}' has no metric 'nope'"):
+            compare_runs(a, b, match=MatchSpec(metrics=pair))
+
+    def test_a_leaderboard_of_two_tools(self, tmp_path: Path) -> None:
+        a = stored(tmp_path, "a", ids=QUESTIONS, values=GOOD)
+        b = stored(tmp_path, "b", ids=[str(n) for n in range(30)], values=BETTER)
+        board = leaderboard([a, b], n_draws=100)
+        assert board.tasks[0].n_units == 30
+        assert board.tasks[0].values == pytest.approx({"a": np.mean(GOOD), "b": np.mean(BETTER)})
+        assert "paired by their input and target" in board.notes[0]
 
 
 def test_a_run_of_ours_is_compared_with_a_log(tmp_path: Path) -> None:

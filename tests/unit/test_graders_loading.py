@@ -88,7 +88,7 @@ def test_a_grader_is_returned_as_it_is():
         (3, InvalidTypeError, "3 is no grader"),
         (ExactMatch, InvalidTypeError, "is no grader"),
         ("json:loads", InvalidInputError, "grader 'json:loads'"),
-        ("string:digits", PluginError, "neither a grader nor makes one"),
+        ("string:digits", PluginError, "is a str, which is no Grader: .* and makes none"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(given, error, message):

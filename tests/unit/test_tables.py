@@ -1,9 +1,14 @@
 """Files of rows: every format, odd files, one-line errors, rows picked while reading."""
 
 import gzip
+import os
 import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -17,6 +22,7 @@ from eval_toolkit._tables import (
     expand_paths,
     media_type_of,
     read_table,
+    sources,
     write_table,
 )
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnError
@@ -353,3 +359,66 @@ def test_no_reader_of_duckdb_is_left_to_guess_from_folders():
     ]
     assert len(calls) > 15
     assert [call for call in calls if "hive_partitioning" not in call] == []
+
+
+# --- one database for the process ---------------------------------------------------------------
+
+
+def test_a_file_that_was_replaced_is_read_anew(tmp_path):
+    """Same name, same size, same time: nothing of the first one is kept."""
+    path = tmp_path / "t.parquet"
+    for value in (1.0, 2.0, 3.0):
+        write_table({"a": [value] * 1000}, path)
+        os.utime(path, ns=(0, 0))
+        assert set(read_table(path, numbers=["a"])["a"]) == {value}
+
+
+def test_threads_read_at_the_same_time(tmp_path):
+    paths = [write_table({"a": np.arange(n)}, tmp_path / f"{n}.parquet") for n in range(1, 41)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda path: read_table(path, numbers=["a"])["a"].sum(), paths))
+    assert found == [n * (n - 1) / 2 for n in range(1, 41)]
+
+
+def test_nothing_is_left_in_the_database():
+    with sources.connection() as con:
+        con.execute("CREATE TEMP TABLE mine AS SELECT 1")
+        con.register("given", {"a": np.arange(3)})
+        assert con.execute("SELECT count(*) FROM mine, given").fetchone() == (3,)
+    with sources.connection() as con, pytest.raises(duckdb.CatalogException):
+        con.execute("SELECT * FROM mine")
+    with sources.connection() as con, pytest.raises(duckdb.CatalogException):
+        con.execute("SELECT * FROM given")
+
+
+def test_a_database_that_answers_no_more_is_replaced(tmp_path):
+    before = sources._database()
+
+    def break_it():
+        with sources.connection() as con:
+            con.close()  # as after an error of duckdb's own, every query fails from here on
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        break_it()
+    assert sources._database() is not before
+    path = write_table({"a": [1, 2]}, tmp_path / "t.csv")
+    assert read_table(path, numbers=["a"])["a"].tolist() == [1, 2]
+
+
+def test_a_fork_opens_a_database_of_its_own(tmp_path):
+    path = write_table({"a": [1, 2]}, tmp_path / "t.parquet")
+    code = (
+        "import os, sys\n"
+        "from eval_toolkit._tables import read_table, sources\n"
+        "read = lambda: read_table(sys.argv[1], numbers=['a'])['a'].sum()\n"
+        "assert read() == 3\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    os._exit(0 if read() == 3 and len(sources._databases) == 2 else 1)\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code, str(path)], capture_output=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

@@ -20,6 +20,7 @@ from eval_toolkit.analysis.subjects import (
     Subject,
     check_versions,
     matched_subjects,
+    stated_note,
     stored_tasks,
     tasks_for,
 )
@@ -288,6 +289,7 @@ def compare_runs(
         notes=(
             *filter(None, [tools_note(first, second)]),
             *matched.notes,
+            *filter(None, [stated_note(matched.subjects) if requested is None else ""]),
             *rollout_notes(first.manifest, second.manifest),
             *filter(None, (stopped_note(first, "A"), stopped_note(second, "B"))),
         ),

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,6 +12,7 @@ from eval_toolkit import _validate
 from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.analysis.comparison import opened_run, stopped_note
+from eval_toolkit.analysis.matching import matched_records
 from eval_toolkit.analysis.rolled import are_rollouts, changed_settings, cut_short_note
 from eval_toolkit.analysis.subjects import check_versions, unit_metric
 from eval_toolkit.analysis.units import UnitValues
@@ -166,9 +167,11 @@ def leaderboard(
     _validate.choice(on_mismatch, "on_mismatch", ("raise", "drop"))
     table = _table(runs)
     names = list(table)
+    if not names:
+        raise InvalidInputError("no run has records; a leaderboard ranks means over units")
     if len(names) < 2:
         raise InvalidInputError(
-            f"all runs are of {', '.join(map(repr, names)) or 'nothing'}; a leaderboard needs two "
+            f"all runs are of {', '.join(map(repr, names))}; a leaderboard needs two "
             "systems (name them with a mapping where their names are the same)"
         )
     chosen, left_out = _common_tasks(table, tasks)
@@ -179,6 +182,8 @@ def leaderboard(
         if not allow_version_change:
             _check_alike(task, names, entries)
         metric = _metric(task, metrics, names, entries)
+        entries, said = _aligned(task, names, entries)
+        notes += said
         common = _common(task, metric, names, entries, on_mismatch)
         parts[task], groups[task] = common.values, common.groups
         rates = rates and all(entry.is_rate(metric) for entry in entries)
@@ -341,6 +346,19 @@ class _Common:
     values: FloatArray
     groups: Any
     n_left_out: int
+
+
+def _aligned(
+    task: str, names: Sequence[str], entries: Sequence[_Entry]
+) -> tuple[list[_Entry], list[str]]:
+    """Return the entries with the first one's ids for the same units, where a tool has others."""
+    first, notes, aligned = entries[0], [], [entries[0]]
+    for name, entry in zip(names[1:], entries[1:], strict=True):
+        sides = ((first.run, first.records), (entry.run, entry.records))
+        records, said = matched_records(*sides, (task, task), "auto")
+        aligned.append(replace(entry, records=records))
+        notes += [f"{names[0]} and {name}, {note}" for note in said]
+    return aligned, notes
 
 
 def _common(

@@ -1,6 +1,5 @@
 """Which units of two runs are the same where another tool named them: by content, or by input."""
 
-import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +27,7 @@ __all__ = [
 
 _T = TypeVar("_T")
 UnitKey = Literal["auto", "id", "content", "input"]
+_REFERENCES = "references.parquet"
 _WORDS = {
     "content": "their input and target, as ids differ",
     "input": "their input alone, as ids or targets are written differently",
@@ -47,7 +47,7 @@ class MatchSpec:
     units: UnitKey = "auto"
     """By what units are paired: their "id" (and content), their "content" (input and target), or
     their "input" alone. "auto" is the id, unless a run was imported: then whichever pairs most
-    units without a contradiction, in this order."""
+    units, in this order, and never an id that is another unit's in one of the runs."""
     slices: Mapping[str, str] = field(default_factory=dict)
     """Slices of A, and the slice of B each is compared with."""
     metrics: Mapping[str, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class MatchSpec:
 
 def matched_records(
     a: tuple[Run, Records], b: tuple[Run, Records], slices: tuple[str, str], units: UnitKey
-) -> tuple[Records, str]:
+) -> tuple[Records, tuple[str, ...]]:
     """Return B's records under the ids that A has for the same units, and how they were told.
 
     Parameters
@@ -78,9 +78,10 @@ def matched_records(
 
     Returns
     -------
-    tuple of (Records, str)
+    tuple of (Records, tuple of str)
         A unit that A does not have keeps its id, or gets a longer one where A uses it for another
-        unit. The text is "" where units were paired by id.
+        unit, and so does one that cannot be told from others. No notes where units were paired by
+        their ids.
 
     Raises
     ------
@@ -91,16 +92,25 @@ def matched_records(
     if units == "auto":
         units = _most_pairs(first, second) if any_imported(a[0], b[0]) else "id"
     if units == "id":
-        return b[1], ""
+        return b[1], ()
     for name, side in (("A", first), ("B", second)):
-        if not side.keys(units):
+        if not any(side.keys(units)):
             raise InvalidInputError(
                 f"slice {slices[0]!r}: units cannot be paired by {units}: run {name} does not "
                 "store it"
             )
     pairs = _pairs(first, second, units)
-    said = f"{slices[0]}: {len(pairs):,} units were paired by {_WORDS[units]}"
-    return _under(second.records, first, pairs), said
+    notes = [f"{slices[0]}: {len(pairs):,} units were paired by {_WORDS[units]}"]
+    alike = {name: side.n_alike(units) for name, side in (("A", first), ("B", second))}
+    if any(alike.values()):
+        told = " and ".join(f"{n:,} of {name}" for name, n in alike.items() if n)
+        notes.append(
+            f"{slices[0]}: units that cannot be told from one another are left out: {told} "
+            f"(equal {'input and target' if units == 'content' else 'input'})"
+        )
+    if units == "input" and (n := _n_other_targets(first, second, pairs)):
+        notes.append(f"{slices[0]}: {n:,} of these {len(pairs):,} have another target in B")
+    return _under(second.records, first, pairs), tuple(notes)
 
 
 def renamed_columns(records: Records, names: Mapping[str, str]) -> Records:
@@ -192,46 +202,75 @@ class _Units:
     @cached_property
     def _inputs(self) -> list[str]:
         stored = self.run.inputs
-        texts = {} if stored is None else stored.texts_of(self.slice, self.ids)
-        return [_plain(texts.get(unit, "")) for unit in self.ids]
+        digests = {} if stored is None else stored.digests_of(self.slice, self.ids)
+        return [digests.get(unit, "") for unit in self.ids]
 
-    def keys(self, units: str) -> dict[tuple[str, int], int]:
-        """Return the place of each unit by what it is known by.
+    @cached_property
+    def targets(self) -> dict[str, str]:
+        """The references of units, without what tools change about them."""
+        if _REFERENCES not in self.run.manifest["artifacts"]:
+            return {}
+        table = self.run.table(_REFERENCES)
+        told = zip(table["unit_id"], table["reference"], strict=True)
+        return {str(unit): " ".join(text.split()) for unit, text in told if text is not None}
 
-        Equal ones are numbered: which of them is paired with which cannot be told, nor does a
-        mean depend on it.
-        """
-        seen: Counter[str] = Counter()
-        places: dict[tuple[str, int], int] = {}
-        for place, key in enumerate(self.hashes if units == "content" else self._inputs):
-            if key:
-                places[key, seen[key]] = place
-                seen[key] += 1
-        return places
+    def keys(self, units: str) -> list[str]:
+        """Return what each unit is known by, "" where that is not stored."""
+        return self.hashes if units == "content" else self._inputs
 
+    def places(self, units: str) -> dict[str, int]:
+        """Return the place of each unit that has a key of its own."""
+        keys = self.keys(units)
+        seen = Counter(keys)
+        return {key: place for place, key in enumerate(keys) if key and seen[key] == 1}
 
-def _plain(text: str) -> str:
-    """Return a text without what tools change about it: white space, forms of one character."""
-    return " ".join(unicodedata.normalize("NFC", text).split())
+    def n_alike(self, units: str) -> int:
+        """Return how many units share their key: which of them is another's cannot be told."""
+        seen = Counter(key for key in self.keys(units) if key)
+        return sum(n for n in seen.values() if n > 1)
 
 
 def _pairs(a: _Units, b: _Units, units: str) -> list[tuple[int, int]]:
-    mine, theirs = a.keys(units), b.keys(units)
-    return [(place, theirs[key]) for key, place in mine.items() if key in theirs]
+    theirs = b.places(units)
+    return [(at, theirs[key]) for key, at in a.places(units).items() if key in theirs]
+
+
+def _n_other_targets(a: _Units, b: _Units, pairs: Sequence[tuple[int, int]]) -> int:
+    both = [(a.targets.get(a.ids[at]), b.targets.get(b.ids[to])) for at, to in pairs]
+    return sum(None not in pair and pair[0] != pair[1] for pair in both)
 
 
 def _most_pairs(a: _Units, b: _Units) -> UnitKey:
-    """Return what pairs most units; of several, the one that says most."""
+    """Return what pairs most units; of several, the one that says most.
+
+    An id says nothing where it is another unit's in one of the runs, nor where two tools number
+    their units and a run does not store what they ask.
+    """
     hashes = dict(zip(b.ids, b.hashes, strict=True))
-    by_id = sum(
-        unit in hashes and (not digest or not hashes[unit] or digest == hashes[unit])
-        for unit, digest in zip(a.ids, a.hashes, strict=True)
-    )
+    common = [
+        (one, hashes[unit]) for unit, one in zip(a.ids, a.hashes, strict=True) if unit in hashes
+    ]
+    contradicted = any(one and other and one != other for one, other in common)
+    unknown = not all(one and other for one, other in common)
+    one_tool = told_imported(a.run.manifest) == told_imported(b.run.manifest)
+    by_id = 0 if contradicted or (unknown and not one_tool) else len(common)
     found: dict[UnitKey, int] = {"id": by_id}
     for units in ("content", "input"):
         if max(found.values()) < min(len(a.ids), len(b.ids)):  # the rest need not be read
             found[units] = len(_pairs(a, b, units))
-    return max(found, key=found.__getitem__)
+    best = max(found, key=found.__getitem__)
+    if not found[best] and common and unknown and not contradicted:
+        lacking = " and ".join(
+            name
+            for name, side in (("A", a), ("B", b))
+            if not any(side._inputs) and not any(side.hashes)
+        )
+        raise InvalidInputError(
+            f"slice {a.slice!r}: {len(common):,} ids are in both runs, but two tools made them and "
+            f"{lacking or 'one'} does not store what was asked; if the ids mean the same units, "
+            "pair by them with MatchSpec(units='id') (--match id)"
+        )
+    return best
 
 
 def _under(records: Records, a: _Units, pairs: Sequence[tuple[int, int]]) -> Records:

@@ -29,7 +29,9 @@ __all__ = [
     "Matched",
     "Subject",
     "check_versions",
+    "is_stated",
     "matched_subjects",
+    "stated_note",
     "stored_tasks",
     "tasks_for",
     "unit_metric",
@@ -56,6 +58,11 @@ class Subject:
     """By their key, where a run was made in folds."""
     family: tuple[str, ...] = ()
     """Of a part: the slice it is a part of and by what, which its siblings share."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether both sides have records."""
+        return self.records_a is not None and self.records_b is not None
 
     @property
     def absence(self) -> str:
@@ -122,11 +129,12 @@ def matched_subjects(
         records_a = a.records(*first) if first in of_a.with_records else None
         records_b = b.records(*in_b) if second in of_b.with_records else None
         metrics = match.metrics
+        _check_metrics(metrics, (of_a[first], records_a, a), (of_b[second], records_b, b))
         if not metrics and any_imported(a, b):
-            metrics = _only_metrics(of_a[first], of_b[second])
+            metrics = _only_columns(records_a, records_b)
             notes += [
-                f"{first[0]}: B's {theirs_} is compared with A's {ours}"
-                for ours, theirs_ in metrics.items()
+                f"{first[0]}: B's {their} is compared with A's {our}"
+                for our, their in metrics.items()
             ]
         if records_b is not None:
             records_b = renamed_columns(records_b, metrics)
@@ -134,7 +142,7 @@ def matched_subjects(
             records_b, said = matched_records(
                 (a, records_a), (b, records_b), (first[0], in_b[0]), match.units
             )
-            notes += [said] if said else []
+            notes += said
         subjects.append(
             Subject(
                 slice=first[0],
@@ -191,12 +199,29 @@ def _slice_names(
     return dict(given)
 
 
-def _only_metrics(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, str]:
-    """Return the only metric of each block as a pair, where they have other names for it."""
-    in_a, in_b = (
-        [name for name, cell in block.items() if _is_metric(name, cell)] for block in (a, b)
-    )
-    return {in_a[0]: in_b[0]} if len(in_a) == len(in_b) == 1 and in_a != in_b else {}
+def _check_metrics(
+    metrics: Mapping[str, str], *sides: tuple[Mapping[str, Any], Records | None, Run]
+) -> None:
+    """Raise if a run has no such metric: a pair that is not there must not be passed over."""
+    for names, (block, records, run) in zip(
+        (list(metrics), list(metrics.values())), sides, strict=True
+    ):
+        known = [*(name for name, cell in block.items() if _is_metric(name, cell))]
+        known += [name for name in (records.columns if records else ()) if name not in known]
+        for name in names:
+            if name not in known:
+                raise MissingColumnError(
+                    f"run {run.run_id!r} has no metric {name!r}; it has "
+                    f"{', '.join(map(repr, known)) or 'none'}"
+                )
+
+
+def _only_columns(a: Records | None, b: Records | None) -> dict[str, str]:
+    """Return the only column of each side as a pair, where they have other names for it."""
+    if a is None or b is None or len(a.columns) != 1 or len(b.columns) != 1:
+        return {}
+    (ours,), (theirs,) = a.columns, b.columns
+    return {} if ours == theirs else {ours: theirs}
 
 
 def _under_our_names(known: _Known, theirs: Mapping[str, str]) -> _Known:
@@ -295,7 +320,7 @@ def stored_tasks(subject: Subject, specs: Sequence[MetricSpec] = ()) -> list[Tas
         name
         for block in (subject.block_a, subject.block_b)
         for name, cell in block.items()
-        if _is_metric(name, cell)
+        if _is_metric(name, cell) and not (subject.is_whole and is_stated(cell))
     )
     if not names and subject.records_a is not None:
         columns = subject.records_a.columns
@@ -326,6 +351,26 @@ def _is_metric(name: str, cell: Any) -> bool:
     return isinstance(cell, (int, float)) or (
         isinstance(cell, Mapping) and ({"status", "value"} <= cell.keys() or "n_folds" in cell)
     )
+
+
+def is_stated(cell: Any) -> bool:
+    """Return whether a cell is a number that another tool's log states, made of no records."""
+    return _details(cell).get("stated") is True
+
+
+def stated_note(subjects: Sequence[Subject]) -> str:
+    """Say which numbers of logs are not compared, as nothing tells how they are made."""
+    names = dict.fromkeys(
+        name
+        for subject in subjects
+        for block in (subject.block_a, subject.block_b)
+        for name, cell in block.items()
+        if subject.is_whole and is_stated(cell)
+    )
+    if not names:
+        return ""
+    shown = ", ".join([*names][:5]) + (" …" if len(names) > 5 else "")
+    return f"not compared: {len(names)} numbers that a log states without their samples ({shown})"
 
 
 def _named_task(name: str, subject: Subject) -> Task:

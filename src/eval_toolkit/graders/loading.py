@@ -1,19 +1,19 @@
 """Names to graders, for the command line and for declared tasks."""
 
-import difflib
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields
 from typing import Any
 
-from eval_toolkit.errors import (
-    EvalToolkitError,
-    InvalidInputError,
-    InvalidTypeError,
-    PluginError,
-)
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders.choices import BitsPerByte, ChoiceAccuracy
 from eval_toolkit.graders.texts import ExactMatch, TokenF1
-from eval_toolkit.plugins import available_plugins, load_plugin, name_and_options
+from eval_toolkit.plugins import (
+    available_plugins,
+    finish_plugin,
+    known_name,
+    load_plugin,
+    name_and_options,
+)
 from eval_toolkit.protocols import Grader
 from eval_toolkit.responses import ResponseType
 
@@ -71,20 +71,20 @@ _OURS = {
     "word_count": f"{_HERE}.lengths:UnitCount",
 }
 _PRESET: dict[str, dict[str, Any]] = {
-    "accuracynormbytes": {"normalise": "bytes"},
-    "accuracynormchars": {"normalise": "characters"},
-    "accuracynormtokens": {"normalise": "tokens"},
-    "charactercount": {"unit": "characters"},
-    "f1plain": {"normalise": "plain"},
-    "paragraphcount": {"unit": "paragraphs"},
-    "probabilitymassnormbytes": {"normalise": "bytes"},
-    "probabilitymassnormchars": {"normalise": "characters"},
-    "probabilitymassnormtokens": {"normalise": "tokens"},
-    "rawlanguageconsistency": {"raw": True},
-    "sentencecount": {"unit": "sentences"},
-    "wordcount": {"unit": "words"},
+    "accuracy_norm_bytes": {"normalise": "bytes"},
+    "accuracy_norm_chars": {"normalise": "characters"},
+    "accuracy_norm_tokens": {"normalise": "tokens"},
+    "character_count": {"unit": "characters"},
+    "f1_plain": {"normalise": "plain"},
+    "paragraph_count": {"unit": "paragraphs"},
+    "probability_mass_norm_bytes": {"normalise": "bytes"},
+    "probability_mass_norm_chars": {"normalise": "characters"},
+    "probability_mass_norm_tokens": {"normalise": "tokens"},
+    "raw_language_consistency": {"raw": True},
+    "sentence_count": {"unit": "sentences"},
+    "word_count": {"unit": "words"},
 }
-"""What a name already says, by the name without its underscores."""
+"""What a name already says."""
 
 
 def available_graders() -> dict[str, str]:
@@ -208,9 +208,12 @@ def load_grader(given: str | Mapping[str, Any] | Grader, **options: Any) -> Grad
             )
         return given
     name, told = name_and_options(given)
-    plain = "".join(sign for sign in name.lower() if sign not in " -_")
-    preset = _PRESET.get(plain, {})
-    return _made(name, load_plugin("graders", name, _OURS), {**preset, **told, **options})
+    preset = _PRESET.get(known_name("graders", name, _OURS) or "", {})
+    found = load_plugin("graders", name, _OURS)
+    made: Grader = finish_plugin(
+        "graders", name, found, {**preset, **told, **options}, protocol=Grader
+    )
+    return made
 
 
 def required_options(grader: Any) -> list[str]:
@@ -242,39 +245,3 @@ def required_options(grader: Any) -> list[str]:
 def _is_grader(given: Any) -> bool:
     # A class has the attributes too; what is wanted is a grader that was made.
     return isinstance(given, Grader) and not isinstance(given, type)
-
-
-def _made(name: str, found: Any, options: Mapping[str, Any]) -> Grader:
-    """Return the grader that a class or a function makes, or the object itself."""
-    if _is_grader(found):
-        if options:
-            raise InvalidInputError(f"grader {name!r} is ready made; it takes no options")
-        return found  # type: ignore[no-any-return]
-    if is_dataclass(found):
-        known = [item.name for item in fields(found) if item.init]
-        unknown = sorted(set(options) - set(known))
-        if unknown:
-            near = difflib.get_close_matches(unknown[0], known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known) or 'none'}"
-            raise InvalidInputError(f"grader {name!r} has no option {unknown[0]!r}; {hint}")
-        lacking = [option for option in required_options(found) if option not in options]
-        if lacking:
-            example = ", ".join(f"{option}=…" for option in lacking)
-            raise InvalidInputError(
-                f"grader {name!r}: needs {' and '.join(lacking)}, as in {name}{{{example}}}"
-            )
-    if not callable(found):
-        raise PluginError(f"grader {name!r}: {found!r} is neither a grader nor makes one")
-    try:
-        made = found(**options)
-    except EvalToolkitError:
-        raise
-    except TypeError as error:
-        raise InvalidInputError(f"grader {name!r}: {error}") from error
-    except Exception as error:  # somebody else's class may fail in any way
-        raise PluginError(
-            f"grader {name!r}: making it failed: {type(error).__name__}: {error}"
-        ) from error
-    if not _is_grader(made):
-        raise PluginError(f"grader {name!r}: {made!r} is no grader; it needs `grade(response)`")
-    return made  # type: ignore[no-any-return]

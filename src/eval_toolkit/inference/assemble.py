@@ -9,6 +9,7 @@ import numpy as np
 from eval_toolkit import _validate
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
+from eval_toolkit.inference._distributions import ROUNDING
 from eval_toolkit.inference.engine import Executor, Problem, delete_blocks, replicate
 from eval_toolkit.inference.intervals import (
     METHODS,
@@ -244,7 +245,7 @@ class _Intervals:
     ) -> tuple[float, float, str, str]:
         """Return the bounds, the method that made them and why it is not the one asked for."""
         statistic = self.problem.statistics[row]
-        if np.abs(samples - point).max() <= 1e-12 * max(1.0, abs(point)):
+        if np.abs(samples - point).max() <= ROUNDING * max(1.0, abs(point)):
             return self._degenerate(scorer, row, point)
         if hasattr(statistic, "distance"):
             return self._norm_ball(scorer, row, point, samples)

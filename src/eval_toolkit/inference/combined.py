@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from eval_toolkit import _validate
 from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
+from eval_toolkit.inference._distributions import ROUNDING
 from eval_toolkit.inference.assemble import MAX_UNDEFINED, finite
 from eval_toolkit.inference.engine import Executor, Problem, replicate
 from eval_toolkit.inference.intervals import percentile_interval
@@ -147,7 +148,7 @@ def _percentile_result(
             f"the statistic is undefined on {n_undefined} of {len(samples)} resamples; "
             "an interval needs at least 95 % of them"
         )
-    spread = float(np.ptp(defined)) > 1e-12 * max(1.0, abs(point))
+    spread = float(np.ptp(defined)) > ROUNDING * max(1.0, abs(point))
     low, high = percentile_interval(defined, confidence) if spread else (point, point)
     return BootstrapCI(
         point_estimate=point,

@@ -1,5 +1,6 @@
 """Equivalence and non-inferiority: evidence that a difference is small, not just "not significant"."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, SupportsFloat
@@ -9,7 +10,7 @@ import numpy as np
 from eval_toolkit import _validate
 from eval_toolkit._display import Displayed
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.inference._distributions import critical_value, upper_tail
+from eval_toolkit.inference._distributions import ROUNDING, critical_value, upper_tail
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, PairedBootstrapCI
 
 __all__ = [
@@ -266,8 +267,12 @@ def equivalence_from_paired(
     low, high = _margins(margin)
     level = _level(confidence)
     draws = diff.samples
-    beyond = [int(np.count_nonzero(draws <= low)), int(np.count_nonzero(draws >= high))]
-    spread = float(np.ptp(draws)) > 0.0
+    slack = _slack(diff, low, high)
+    beyond = [
+        int(np.count_nonzero(draws <= low + slack)),
+        int(np.count_nonzero(draws >= high - slack)),
+    ]
+    spread = float(np.ptp(draws)) > slack
     p_lower, p_upper = ((1 + n) / (1 + len(draws)) if spread else None for n in beyond)
     ci_low, ci_high = np.quantile(draws, [1.0 - level, level]).tolist()
     return _equivalence(
@@ -327,11 +332,12 @@ def non_inferiority_from_paired(
     loss = _margin(margin)
     level = _level(confidence)
     gains = diff.samples if higher_is_better else -diff.samples
-    beyond = int(np.count_nonzero(gains <= -loss))
+    slack = _slack(diff, loss)
+    beyond = int(np.count_nonzero(gains <= -loss + slack))
     worst_gain = float(np.quantile(gains, 1.0 - level))
     return _non_inferiority(
         diff.delta,
-        (1 + beyond) / (1 + len(gains)) if float(np.ptp(gains)) > 0.0 else None,
+        (1 + beyond) / (1 + len(gains)) if float(np.ptp(gains)) > slack else None,
         worst_gain if higher_is_better else -worst_gain,
         loss,
         level,
@@ -350,7 +356,7 @@ def _equivalence(
 ) -> EquivalenceResult:
     p_lower, p_upper = p_values
     p_value = None if p_lower is None or p_upper is None else max(p_lower, p_upper)
-    inside = margins[0] < delta < margins[1]
+    inside = margins[0] < delta < margins[1] and not any(_same(delta, end) for end in margins)
     return EquivalenceResult(
         equivalent=inside if p_value is None else _rejects(p_value, confidence),
         p_value=p_value,
@@ -379,7 +385,9 @@ def _non_inferiority(
 ) -> NonInferiorityResult:
     gain = delta if higher_is_better else -delta
     return NonInferiorityResult(
-        non_inferior=gain > -margin if p_value is None else _rejects(p_value, confidence),
+        non_inferior=gain > -margin and not _same(gain, -margin)
+        if p_value is None
+        else _rejects(p_value, confidence),
         p_value=p_value,
         delta=delta,
         bound=bound,
@@ -389,6 +397,16 @@ def _non_inferiority(
         method=method,
         reason=_NO_ERROR if p_value is None else "",
     )
+
+
+def _slack(diff: PairedBootstrapCI, *margins: float) -> float:
+    """Return by how much rounding may move a draw: 0.83 − 0.85 is a little more than −0.02."""
+    values = (value for value in (diff.value_a, diff.value_b) if value is not None)
+    return ROUNDING * max(map(abs, (diff.delta, *values, *margins)))
+
+
+def _same(delta: float, margin: float) -> bool:
+    return math.isclose(delta, margin, rel_tol=ROUNDING)
 
 
 def _rejects(p_value: float, confidence: float) -> bool:

@@ -7,6 +7,7 @@ from statistics import NormalDist
 import numpy as np
 
 from eval_toolkit._validate import FloatArray
+from eval_toolkit.inference._distributions import ROUNDING, negligible
 
 __all__ = [
     "METHODS",
@@ -110,7 +111,7 @@ def bca_interval(
 
     Notes
     -----
-    z0 = Φ⁻¹(share of replicates below the estimate, ties half); with d = mean(left_out) −
+    z0 = Φ⁻¹(share of replicates below the estimate, ties up to rounding half); with d = mean(left_out) −
     left_out, a = Σd³ / (6 (Σd²)^{3/2}); the bounds are the quantiles at
     Φ(z0 + (z0 + z) / (1 − a (z0 + z))) for z = Φ⁻¹(tail) and Φ⁻¹(1 − tail).
 
@@ -120,13 +121,18 @@ def bca_interval(
     >>> round(low, 6), round(high, 6)
     (5.0, 95.0)
     """
-    below = (np.count_nonzero(samples < point) + np.count_nonzero(samples <= point)) / 2.0
+    # Equal replicates are sums in another order: rounding alone must not move them to one side.
+    slack = ROUNDING * max(abs(point), float(np.abs(samples).max()))
+    above_or_at = np.count_nonzero(samples >= point - slack)
+    at_or_below = np.count_nonzero(samples <= point + slack)
+    below = (len(samples) - above_or_at + at_or_below) / 2.0
     share = below / len(samples)
     if not MAX_ONE_SIDED < share < 1.0 - MAX_ONE_SIDED:
         return None
     z0 = _NORMAL.inv_cdf(share)
     squares, cubes = _moments(left_out.mean() - left_out)
-    acceleration = cubes / (6.0 * squares**1.5) if squares > 0.0 else 0.0
+    flat = negligible(float(np.ptp(left_out)), float(np.abs(left_out).max()))
+    acceleration = 0.0 if flat else cubes / (6.0 * squares**1.5)
     tail = (1.0 - confidence) / 2.0
     levels = []
     for z in (_NORMAL.inv_cdf(tail), _NORMAL.inv_cdf(1.0 - tail)):
@@ -154,10 +160,12 @@ def exact_at_bound(
     >>> exact_at_bound(0.5, (0.0, 1.0), 10, 0.95) is None
     True
     """
-    if not (math.isfinite(bounds[0]) and math.isfinite(bounds[1])) or point not in bounds or n < 1:
+    width = bounds[1] - bounds[0]
+    if not math.isfinite(width) or n < 1:
         return None
     reach = ((1.0 - confidence) / 2.0) ** (1.0 / n)
-    width = bounds[1] - bounds[0]
-    if point == bounds[1]:
+    if abs(point - bounds[1]) <= ROUNDING * width:
         return bounds[0] + width * reach, bounds[1]
-    return bounds[0], bounds[1] - width * reach
+    if abs(point - bounds[0]) <= ROUNDING * width:
+        return bounds[0], bounds[1] - width * reach
+    return None

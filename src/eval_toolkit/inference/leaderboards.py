@@ -19,7 +19,7 @@ from eval_toolkit import _validate
 from eval_toolkit._kernel import LANES
 from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.inference._distributions import critical_value, negligible, upper_tail
+from eval_toolkit.inference._distributions import ROUNDING, critical_value, negligible, upper_tail
 from eval_toolkit.inference.agreement import clustered_rate
 from eval_toolkit.inference.macro import MacroMean, macro_mean
 from eval_toolkit.inference.multiplicity import CorrectionMethod, correct_p_values
@@ -132,8 +132,9 @@ def rank_systems(
     deviations = draws - (draws.mean(axis=0) if method == "bayes" else suite.values)
     pairs = list(combinations(range(len(suite.names)), 2))
     between = np.stack([deviations[:, i] - deviations[:, j] for i, j in pairs], axis=1)
-    level_systems = _joint_level(deviations, level)
-    level_pairs = _joint_level(between, level)
+    size = float(np.abs(suite.values).max())
+    level_systems = _joint_level(deviations, level, size)
+    level_pairs = _joint_level(between, level, size)
     ends_of = _Bounds(suite, draws if method == "bayes" else None)
     compared = [ends_of.pair(i, j, level_pairs) for i, j in pairs]
     p_values = np.array([ends_of.p_value(i, j) for i, j in pairs])
@@ -406,7 +407,8 @@ class _Bounds:
             found = mcnemar_from_table([[n - gained - lost, gained], [lost, 0]]).p_value
             return 1.0 if found is None else found
         mean = self._difference(i, j)
-        if mean.se is None or mean.mean == 0.0:
+        size = float(np.abs(suite.values[[i, j]]).max())
+        if mean.se is None or abs(mean.mean) <= ROUNDING * size:
             return 1.0
         if _is_flat(mean):  # every unit differs by as much: a matter of signs alone
             return float(min(1.0, 2.0 ** (1 - mean.n_groups)))
@@ -435,10 +437,10 @@ def _is_flat(mean: MacroMean) -> bool:
     return mean.se is not None and negligible(mean.se, max(1.0, abs(mean.mean)))
 
 
-def _joint_level(deviations: FloatArray, confidence: float) -> float:
+def _joint_level(deviations: FloatArray, confidence: float, size: float) -> float:
     """Return the level of single intervals at which all of them hold together."""
     spread = deviations.std(axis=0)
-    moving = spread > 0.0
+    moving = spread > ROUNDING * size
     if not moving.any():
         return confidence
     largest = np.abs(deviations[:, moving] / spread[moving]).max(axis=1)
@@ -457,7 +459,7 @@ def _ranks(suite: _Suite, beaten: BoolArray) -> list[tuple[int, int, int]]:
     k = len(values)
     return [
         (
-            1 + int((values > values[at] + 1e-12).sum()),
+            1 + int((values > values[at] + ROUNDING).sum()),
             1 + int(beaten[at].sum()),
             k - int(beaten[:, at].sum()),
         )
@@ -467,7 +469,7 @@ def _ranks(suite: _Suite, beaten: BoolArray) -> list[tuple[int, int, int]]:
 
 def _shares(values: FloatArray) -> FloatArray:
     """Return in which share of the rows each column is the largest; equal ones share a row."""
-    top = values >= values.max(axis=1, keepdims=True) - 1e-12
+    top = values >= values.max(axis=1, keepdims=True) - ROUNDING
     return np.asarray((top / top.sum(axis=1, keepdims=True)).mean(axis=0))
 
 

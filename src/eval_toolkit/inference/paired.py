@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
 from eval_toolkit._validate import FloatArray
+from eval_toolkit.inference._distributions import ROUNDING
 from eval_toolkit.inference.assemble import (
     MAX_UNDEFINED,
     PLAN_NOTES,
@@ -52,7 +53,8 @@ def bootstrap_p_value(differences: ArrayLike) -> float:
     -------
     float
         ``min(1, 2 min(1 + #{d ≤ 0}, 1 + #{d ≥ 0}) / (R + 1))``: never zero, since R resamples
-        cannot show less than 1 / (R + 1) (Davison & Hinkley 1997, ch. 4).
+        cannot show less than 1 / (R + 1) (Davison & Hinkley 1997, ch. 4). A difference that is
+        zero up to the rounding of the largest one is zero.
 
     Raises
     ------
@@ -65,7 +67,8 @@ def bootstrap_p_value(differences: ArrayLike) -> float:
     0.02
     """
     values = _validate.vector(differences, "differences")
-    tail = min(np.count_nonzero(values <= 0.0), np.count_nonzero(values >= 0.0))
+    slack = ROUNDING * float(np.abs(values).max())
+    tail = min(np.count_nonzero(values <= slack), np.count_nonzero(values >= -slack))
     return min(1.0, 2.0 * (1 + int(tail)) / (len(values) + 1))
 
 
@@ -76,9 +79,14 @@ def paired_result(
     confidence: float,
     method: str,
 ) -> PairedBootstrapCI:
-    """Assemble a percentile interval of B − A from replicates, undefined ones left out."""
+    """Assemble a percentile interval of B − A from replicates, undefined ones left out.
+
+    Where A and B are equal up to the rounding of their values, the difference is zero.
+    """
+    slack = ROUNDING * max(abs(value_a), abs(value_b))
     defined = differences[~np.isnan(differences)]
-    delta = value_b - value_a
+    defined = np.where(np.abs(defined) <= slack, 0.0, defined)
+    delta = value_b - value_a if abs(value_b - value_a) > slack else 0.0
     low, high = percentile_interval(defined, confidence)
     return PairedBootstrapCI(
         delta=delta,
@@ -93,7 +101,7 @@ def paired_result(
         samples=defined,
         value_a=value_a,
         value_b=value_b,
-        reason="" if np.ptp(defined) > 0.0 else "every resample has the same difference",
+        reason="" if np.ptp(defined) > slack else "every resample has the same difference",
     )
 
 

@@ -12,6 +12,7 @@ from eval_toolkit import _validate
 from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.inference._distributions import ROUNDING
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
 __all__ = [
@@ -339,7 +340,7 @@ def _count_extreme(
 ) -> tuple[int, int]:
     """Return how many totals are at least as extreme as the observed one, and how many there are."""
     # Sums in another order differ by rounding; equal totals must count as equal.
-    slack = 1e-12 * scale
+    slack = ROUNDING * scale
     count = n_seen = 0
     for totals in chunks:
         if alternative == "two-sided":

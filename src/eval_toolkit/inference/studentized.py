@@ -10,6 +10,7 @@ import numpy as np
 from eval_toolkit._kernel import LANES
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import UndefinedMetricError
+from eval_toolkit.inference._distributions import negligible
 from eval_toolkit.inference.engine import Executor, Problem, called, delete_blocks, spread
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.plans import rows_plan
@@ -76,13 +77,13 @@ def _pivots(
         values = statistic.replicate(block)
         for lane in range(min(LANES, n_resamples - first)):
             error = _standard_error(problem, scorer, statistic, block.rows(lane))
-            if error > 0.0 and not math.isnan(values[lane]):
+            if not math.isnan(error) and not math.isnan(values[lane]):
                 pivots.append((float(values[lane]) - point) / error)
     return pivots
 
 
 def _standard_error(problem: Problem, scorer: int, statistic: "Statistic", rows: IntArray) -> float:
-    """Return the jackknife standard error of the statistic on these rows; NaN if undefined."""
+    """Return the jackknife standard error of the statistic on these rows; NaN if undefined or zero."""
     resample = Problem(
         problem.labels[rows],
         (problem.scorers[scorer][rows],),
@@ -94,4 +95,6 @@ def _standard_error(problem: Problem, scorer: int, statistic: "Statistic", rows:
     if left_out is None:
         left_out = delete_blocks(resample)[0, 0]
         left_out = left_out[~np.isnan(left_out)]
-    return jackknife_se(left_out) if len(left_out) > 1 else math.nan
+    if len(left_out) < 2 or negligible(float(left_out.std()), float(np.abs(left_out).max())):
+        return math.nan
+    return jackknife_se(left_out)

@@ -1,12 +1,10 @@
 """From a name on the command line to a model."""
 
-import difflib
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from eval_toolkit.errors import EvalToolkitError, InvalidInputError, PluginError
-from eval_toolkit.plugins import available_plugins, load_plugin
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.plugins import available_plugins, finish_plugin, load_plugin, read_spec
 from eval_toolkit.protocols import Model
 
 __all__ = ["available_models", "load_model"]
@@ -52,7 +50,8 @@ def load_model(name: str, options: Mapping[str, Any] | None = None) -> Model:
     ----------
     name : str
         ``KIND`` or ``KIND:WHICH``, as `available_models` lists them, or ``package.module:object``:
-        a model, or what makes one.
+        a model, or what makes one. Behind ``KIND`` and behind the object may stand options as a
+        TOML table: ``my_model{size=3}``.
     options : mapping, optional
         Passed to what makes the model.
 
@@ -73,54 +72,17 @@ def load_model(name: str, options: Mapping[str, Any] | None = None) -> Model:
     >>> load_model("scripted:Paris").name
     'scripted'
     """
-    kind, colon, which = name.partition(":")
-    if kind in _OURS or kind in available_plugins("models", _OURS):
-        made = load_plugin("models", kind, _OURS)
-        arguments = [which] if which else []
-        if colon and not which:
-            raise InvalidInputError(f"model {name!r}: say which after the colon")
-    else:
-        made, arguments = load_plugin("models", name, _OURS), []
-    told = dict(options or {})
-    if _is_model(made):  # also one that can be called
-        if arguments or told:
-            raise InvalidInputError(f"model {name!r} is ready made; it takes no options")
-        ready: Model = made
-        return ready
-    model = _called(name, made, arguments, told) if callable(made) else made
-    if not _is_model(model):
-        raise PluginError(f"model {name!r} is a {type(model).__name__}, which is no model")
-    return model  # type: ignore[no-any-return]
-
-
-def _is_model(given: Any) -> bool:
-    return isinstance(given, Model) and not isinstance(given, type)
-
-
-def _called(name: str, made: Any, arguments: list[str], options: dict[str, Any]) -> Any:
-    """Call what makes a model, having checked what it can be called with."""
-    signature = inspect.signature(made)
-    takes = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
-    anything = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
-    for option in options:
-        if option not in signature.parameters and not anything:
-            near = difflib.get_close_matches(option, takes, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(takes) or 'none'}"
-            raise InvalidInputError(f"model {name!r} has no option {option!r}; {hint}")
+    kind, which, told = read_spec("models", name, _OURS)
+    if which == "":
+        raise InvalidInputError(f"model {name!r}: say which after the colon")
+    made = load_plugin("models", kind, _OURS)
+    given = {**told, **(options or {})}
     try:
-        signature.bind(*arguments, **options)
-    except TypeError as error:
-        raise InvalidInputError(f"model {name!r}: {error}; {_how(name)}") from None
-    try:
-        return made(*arguments, **options)
-    except EvalToolkitError:
-        raise
-    except Exception as error:  # somebody else's class may fail in any way
-        raise PluginError(
-            f"model {name!r}: making it failed: {type(error).__name__}: {error}"
-        ) from error
-
-
-def _how(name: str) -> str:
-    kind = name.partition(":")[0]
-    return f"write {_WHAT[kind]}" if kind in _WHAT else "see its documentation"
+        model: Model = finish_plugin(
+            "models", name, made, given, protocol=Model, arguments=[which] if which else []
+        )
+    except InvalidInputError as error:
+        if kind not in _WHAT or which or given:
+            raise
+        raise InvalidInputError(f"{error}; write {_WHAT[kind]}") from error
+    return model

@@ -1,6 +1,7 @@
 """``inputs.parquet``: what the rows of a run say, looked up a few at a time."""
 
 import glob
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit import _validate
-from eval_toolkit._hashing import canonical_json
+from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit._plain import plain, whole_text
 from eval_toolkit._redaction import redact_secrets
 from eval_toolkit._tables.sources import connection, plain_errors
@@ -154,7 +155,29 @@ class Inputs:
         wanted = [_validate.integer(row, "rows", low=0) for row in rows]
         return self._texts("row", slice_name, list(dict.fromkeys(wanted)))
 
-    def _texts(self, column: str, slice_name: str, wanted: Sequence[Any]) -> dict[Any, str]:
+    def digests_of(self, slice_name: str, unit_ids: Iterable[str]) -> dict[str, str]:
+        """Return what tells the whole inputs of some units from others, apart from white space.
+
+        Parameters
+        ----------
+        slice_name : str
+            A slice of the run.
+        unit_ids : iterable of str
+            As in the records.
+
+        Returns
+        -------
+        dict of str to str
+            By unit: equal for equal inputs, as long as they are and before secrets are redacted.
+            Empty for a run that was stored without.
+        """
+        columns = self._query("SELECT name FROM parquet_schema(?) WHERE name = 'digest'", [])
+        wanted = list(dict.fromkeys(map(str, unit_ids)))
+        return self._texts("unit_id", slice_name, wanted, "digest") if columns else {}
+
+    def _texts(
+        self, column: str, slice_name: str, wanted: Sequence[Any], found_in: str = "text"
+    ) -> dict[Any, str]:
         place = slice_name if slice_name in self.slices or self.whole is None else self.whole
         if not wanted or place not in self.slices:
             return {}
@@ -162,8 +185,8 @@ class Inputs:
         for start in range(0, len(wanted), _AT_ONCE):
             some = wanted[start : start + _AT_ONCE]
             found |= self._query(
-                f"SELECT {column}, text FROM read_parquet(?, hive_partitioning = false) WHERE slice = ? "  # noqa: S608
-                f"AND {column} IN ({', '.join('?' * len(some))}) AND text IS NOT NULL",
+                f"SELECT {column}, {found_in} FROM read_parquet(?, hive_partitioning = false) WHERE slice = ? "  # noqa: S608
+                f"AND {column} IN ({', '.join('?' * len(some))}) AND {found_in} IS NOT NULL",
                 [place, *some],
             )
         return {key: found[key] for key in wanted if key in found}
@@ -210,6 +233,7 @@ def inputs_table(
     rows: list[int] = []
     units: list[str] = []
     texts: list[str | None] = []
+    digests: list[str | None] = []
     n_cut = 0
     for name, (places, ids, given) in slices.items():
         if not len(places) == len(ids) == len(given):
@@ -222,12 +246,14 @@ def inputs_table(
         rows += [int(places[at]) for at in order]
         units += [str(ids[at]) for at in order]
         texts += [None if given[at] is None else _kept(given[at]) for at in order]
+        digests += [None if given[at] is None else _digest(given[at]) for at in order]
         n_cut += sum(text is not None and len(text) > MAX_CHARS for text in given)
     columns = {
         "slice": _objects(names),
         "row": np.array(rows, dtype=np.int64),
         "unit_id": _objects(units),
         "text": _objects(texts),
+        "digest": _objects(digests),
     }
     return columns, {"max_chars": MAX_CHARS, "n_cut": n_cut, "whole": whole}
 
@@ -260,6 +286,11 @@ def shown_input(value: Any, names: Sequence[str] = ()) -> str | None:
     if isinstance(value, (list, tuple, Mapping, np.ndarray)):
         return canonical_json(plain(value))
     return None if _validate.is_missing(value) else str(value)
+
+
+def _digest(text: str) -> str:
+    """Return the hash of a text without what tools change about it: white space, Unicode form."""
+    return sha256_text(" ".join(unicodedata.normalize("NFC", text).split()))
 
 
 def _kept(text: str) -> str:

@@ -11,6 +11,7 @@ from eval_toolkit.seeds import derive_seed
 from eval_toolkit.tasks.types import Item
 
 __all__ = [
+    "CONTEXT_FIELDS",
     "ID_FIELD",
     "QUESTION_FIELDS",
     "identity_of",
@@ -35,21 +36,26 @@ QUESTION_FIELDS = (
     "ctx",
 )
 """Where data sets keep what is asked; the first that a row has is taken."""
+CONTEXT_FIELDS = ("passage", "context", "story", "article", "premise", "hypothesis", "instruction")
+"""Where they keep what it is asked about: one question may be asked about many passages."""
 
 _LONGEST_GROUP = 64
 
 
 def question_of(item: Mapping[str, Any]) -> str | None:
-    """Return what an item asks, as the data has it; None where no field is known to hold it.
+    r"""Return what an item asks, as the data has it; None where no field is known to hold it.
 
     Examples
     --------
     >>> question_of({"question": "2 + 2 =", "answer": "4"}), question_of({"stem": "2 + 2 ="})
     ('2 + 2 =', None)
+    >>> question_of({"passage": "It rains.", "question": "Is it dry?"})
+    'It rains.\n\nIs it dry?'
     """
-    found = (item[name] for name in QUESTION_FIELDS if item.get(name) not in (None, ""))
-    value = next(found, None)
-    return value if value is None or isinstance(value, str) else canonical_json(value)
+    found = [item[name] for name in CONTEXT_FIELDS if item.get(name) not in (None, "")]
+    found += [item[name] for name in QUESTION_FIELDS if item.get(name) not in (None, "")][:1]
+    texts = [value if isinstance(value, str) else canonical_json(value) for value in found]
+    return "\n\n".join(texts) or None
 
 
 def make_items(

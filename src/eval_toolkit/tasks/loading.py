@@ -12,8 +12,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from eval_toolkit.errors import EvalToolkitError, InvalidInputError, MissingFileError, PluginError
-from eval_toolkit.plugins import available_plugins, load_plugin
+from eval_toolkit.errors import InvalidInputError, MissingFileError, PluginError
+from eval_toolkit.plugins import (
+    available_plugins,
+    finish_plugin,
+    known_name,
+    load_plugin,
+    name_and_options,
+)
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.declared import Declaration, read_declaration, read_task_file
 
@@ -101,7 +107,8 @@ def load_task(name: str | Path, **options: Any) -> BaseTask[Any]:
     name : str or path
         A name of `available_tasks` (whatever its case, ``-`` and ``_``), a TOML or YAML file of
         ours, a YAML file of lm-eval (see `load_lm_eval_task`), a Python file (``tasks.py``, or ``tasks.py:MyTask`` where it holds several), or
-        ``package.module:MyTask``.
+        ``package.module:MyTask``. Behind it may stand options as a TOML table:
+        ``boolq{num_fewshot=2}``.
     **options
         Of the task: ``data``, ``rows``, ``num_fewshot``, ``seed``, ``subjects`` …
 
@@ -125,23 +132,23 @@ def load_task(name: str | Path, **options: Any) -> BaseTask[Any]:
     """
     text = str(name)
     options = {key: value for key, value in options.items() if value is not None}
+    if text.endswith("}") and not Path(text).exists():
+        text, told = name_and_options(text)
+        options = {**told, **options}
     if text.lower().endswith(".toml"):
         return read_task_file(text, **options)
     if text.lower().endswith((".yaml", ".yml")):
         return _from_yaml(Path(text), options)
     path, is_python, attribute = text.rpartition(".py")
     if is_python and (not attribute or attribute[0] == ":"):
-        return _made(text, _task_class(Path(f"{path}.py"), attribute[1:]), options)
-    by_plain = {_plain(known): known for known in _declared()}
-    if _plain(text) in by_plain:
-        return _declared()[by_plain[_plain(text)]][1].make(**options)
-    offered = {_plain(known): known for known in available_plugins("tasks", {})}
-    if ":" in text or _plain(text) in offered:
-        return _made(text, load_plugin("tasks", text, {}), options)
-    known = {**offered, **by_plain}
-    near = difflib.get_close_matches(_plain(text), known, n=1, cutoff=0.5)
-    hint = f"did you mean {known[near[0]]!r}?" if near else f"there are {', '.join(known.values())}"
-    raise PluginError(f"there is no task {text!r}; {hint}")
+        found: Any = _task_class(Path(f"{path}.py"), attribute[1:])
+    else:
+        declared = known_name("tasks", text, _declared())
+        if declared is not None and declared in _declared():
+            return _declared()[declared][1].make(**options)
+        found = load_plugin("tasks", text, dict.fromkeys(_declared(), ""))
+    made: BaseTask[Any] = finish_plugin("tasks", text, found, options, protocol=BaseTask)
+    return made
 
 
 def _from_yaml(file: Path, options: Mapping[str, Any]) -> BaseTask[Any]:
@@ -162,35 +169,6 @@ def _from_yaml(file: Path, options: Mapping[str, Any]) -> BaseTask[Any]:
         if name not in known or name == "path":
             raise InvalidInputError(f"{file}: a task of lm-eval has no option {name!r}")
     return load_lm_eval_task(file, **options)
-
-
-def _plain(name: str) -> str:
-    return "".join(sign for sign in name.lower() if sign not in " -_")
-
-
-def _made(name: str, found: Any, options: Mapping[str, Any]) -> BaseTask[Any]:
-    """Return the task itself, or the one that a class or a function makes."""
-    if isinstance(found, BaseTask):
-        if options:
-            raise InvalidInputError(
-                f"task {name!r} is ready made; it takes no option {next(iter(options))!r}"
-            )
-        return found
-    if not callable(found):
-        raise PluginError(f"task {name!r}: {found!r} is neither a task nor makes one")
-    try:
-        made = found(**options)
-    except EvalToolkitError:
-        raise
-    except TypeError as error:
-        raise InvalidInputError(f"task {name!r}: {error}") from error
-    except Exception as error:  # somebody else's class may fail in any way
-        raise PluginError(
-            f"task {name!r}: making it failed: {type(error).__name__}: {error}"
-        ) from error
-    if not isinstance(made, BaseTask):
-        raise PluginError(f"task {name!r}: {made!r} is no BaseTask")
-    return made
 
 
 def _task_class(file: Path, wanted: str) -> type[BaseTask[Any]]:

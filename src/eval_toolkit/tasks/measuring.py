@@ -275,12 +275,15 @@ def grades_by(
 ) -> Mapping[str, float | Grade]:
     """Return what a grader gives, checked; an exception is an error in each of its columns."""
     try:
-        return {
+        found = {
             column: _read(value, column, columns.get(column, _ANY))
             for column, value in grader.grade(*given).items()
         }
     except Exception as failure:  # a grader's own code may fail in any way
         return dict.fromkeys(columns_of(grader), Grade.error(_failure(grader.name, failure)))
+    # One that were skipped would leave the denominator, and nobody would see it.
+    lacking = Grade.error(f"{grader.name} gave no value")
+    return {**dict.fromkeys(columns_of(grader), lacking), **found}
 
 
 def _read(value: Any, column: str, info: ColumnInfo) -> float | Grade:

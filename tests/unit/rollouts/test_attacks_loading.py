@@ -121,8 +121,8 @@ class TestPlaces:
     @pytest.mark.parametrize(
         ("name", "error", "message"),
         [
-            ("attacks_of_ones_own:NUMBER", PluginError, "neither an attack nor makes one"),
-            ("attacks_of_ones_own:wrong", PluginError, "3 is no attack"),
+            ("attacks_of_ones_own:NUMBER", PluginError, "is an int, which is no Attack"),
+            ("attacks_of_ones_own:wrong", PluginError, "is an int, which is no Attack"),
             ("attacks_of_ones_own:absent", PluginError, "has no attribute 'absent'"),
             ("no_such_module:x", PluginError, "there is no module 'no_such_module'"),
         ],

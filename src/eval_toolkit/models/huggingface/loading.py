@@ -1,6 +1,7 @@
 """Where a model comes from: a folder, the hub at one commit, or objects made by the caller."""
 
 import hashlib
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,7 +29,9 @@ def torch_library() -> ModuleType:
 
 
 def transformers_library() -> ModuleType:
-    """Return transformers."""
+    """Return transformers; torch is asked for before it, because without torch it only warns."""
+    if find_spec("transformers") is not None:
+        torch_library()
     return require("transformers", feature="HuggingFaceModel", extra="hf")
 
 

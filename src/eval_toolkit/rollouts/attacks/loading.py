@@ -5,14 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from eval_toolkit.errors import (
-    EvalToolkitError,
-    InvalidInputError,
-    InvalidTypeError,
-    PluginError,
-)
-from eval_toolkit.graders.loading import required_options
-from eval_toolkit.plugins import available_plugins, load_plugin, name_and_options
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.plugins import available_plugins, finish_plugin, load_plugin, name_and_options
 from eval_toolkit.protocols import Attack, Model
 from eval_toolkit.rollouts.attacks.base import is_attack, is_wrapper
 
@@ -124,7 +118,7 @@ def load_attack(spec: str, **options: Any) -> Attack:
                     f"attack {spec!r}: {name!r} cannot be put around {made.name!r}; write it last"
                 )
             table["inner"] = made
-        made = _made(name, one, table)
+        made = finish_plugin("attacks", name, one, table, protocol=Attack)
     if made is None:
         raise InvalidInputError("`spec` is empty; give the name of an attack")
     return made
@@ -185,43 +179,6 @@ def _deal(
 def _nearest(option: str, there: Sequence[str]) -> str:
     near = difflib.get_close_matches(option, there, n=1)
     return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(there) or 'none'}"
-
-
-def _made(name: str, found: Any, options: Mapping[str, Any]) -> Attack:
-    """Return the attack that a class or a function makes, or the object itself."""
-    if is_attack(found):
-        if options:
-            raise InvalidInputError(f"attack {name!r} is ready made; it takes no options")
-        ready: Attack = found
-        return ready
-    if not callable(found):
-        raise PluginError(f"attack {name!r}: {found!r:.60} is neither an attack nor makes one")
-    known = _known(found)
-    if known:
-        unknown = sorted(set(options) - set(known))
-        if unknown:
-            raise InvalidInputError(
-                f"attack {name!r} has no option {unknown[0]!r}; {_nearest(unknown[0], known)}"
-            )
-        lacking = [option for option in required_options(found) if option not in options]
-        if lacking:
-            raise InvalidInputError(f"attack {name!r}: needs {' and '.join(lacking)}")
-    try:
-        made = found(**options)
-    except EvalToolkitError:
-        raise
-    except TypeError as error:
-        raise InvalidInputError(f"attack {name!r}: {error}") from error
-    except Exception as error:  # somebody else's class may fail in any way
-        raise PluginError(
-            f"attack {name!r}: making it failed: {type(error).__name__}: {error}"
-        ) from error
-    if not is_attack(made):
-        raise PluginError(
-            f"attack {name!r}: {made!r:.60} is no attack; it needs `ask(conversation, seed)`"
-        )
-    attack: Attack = made
-    return attack
 
 
 def as_attack(given: Any) -> Attack:

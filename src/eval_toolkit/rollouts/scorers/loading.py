@@ -1,12 +1,17 @@
 """From a name on the command line to a scorer."""
 
-import difflib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from eval_toolkit.errors import EvalToolkitError, InvalidInputError, PluginError
-from eval_toolkit.plugins import available_plugins, load_plugin
+from eval_toolkit.errors import InvalidInputError, PluginError
+from eval_toolkit.plugins import (
+    available_plugins,
+    call_plugin,
+    known_name,
+    load_plugin,
+    read_spec,
+)
 from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.scorers.base import MODES, as_text_scorer
 
@@ -58,7 +63,8 @@ def load_scorer(spec: str, options: Mapping[str, Any] | None = None) -> TextScor
     ----------
     spec : str
         ``NAME`` or ``NAME:WHICH``, as `available_scorers` lists them, or ``package.module:object``:
-        a scorer, or what makes one. ``@0.7`` and ``@cumulative`` or ``@final`` at its end set
+        a scorer, or what makes one. Behind ``NAME`` and behind the object may stand options as a
+        TOML table: ``insults{limit=3}``. ``@0.7`` and ``@cumulative`` or ``@final`` at its end set
         threshold and mode: ``toxicity:insult@0.7@final``. A pattern that ends so is written with
         ``[@]``.
     options : mapping, optional
@@ -71,10 +77,10 @@ def load_scorer(spec: str, options: Mapping[str, Any] | None = None) -> TextScor
 
     Raises
     ------
-    InvalidInputError
-        If there is no scorer of that name (the nearest is suggested), or an option does not exist.
     PluginError
-        If ``package.module:object`` is not there, or is no scorer.
+        If there is no scorer of that name (the nearest is suggested), or it is none.
+    InvalidInputError
+        If an option does not exist, or what stands behind the name does not fit.
     MissingExtraError
         If it needs something that is not installed.
 
@@ -117,34 +123,27 @@ def _number(text: str) -> float | None:
 
 
 def _made(spec: str, options: dict[str, Any]) -> TextScorer:
-    name, colon, which = spec.partition(":")
-    plain = name.strip().lower()
-    known = available_plugins(_KIND, _OURS)
-    if plain not in known:
-        before, at, behind = name.partition("@")
-        if at and before.strip().lower() in known:
-            raise InvalidInputError(
-                f"scorer {spec!r:.60}: {behind!r:.40} behind @ is neither a threshold nor a mode: "
-                f"write a number, {' or '.join(MODES)}"
-            )
-        near = difflib.get_close_matches(plain, known, n=1, cutoff=0.6)
-        if colon and ("." in name or not near):
-            return _plugin(spec, load_plugin(_KIND, spec, _OURS), (), options)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
-        raise InvalidInputError(f"there is no scorer {name!r:.60}; {hint}")
-    if (colon or plain in _NEED) and not which.strip():
-        what = _WHAT.get(plain, "leave the colon out")
+    name, which, told = read_spec(_KIND, spec, _OURS)
+    options = {**told, **options}
+    before, at, behind = name.partition("@")
+    if at and ":" not in before and known_name(_KIND, before, _OURS) is not None:
+        raise InvalidInputError(
+            f"scorer {spec!r:.60}: {behind!r:.40} behind @ is neither a threshold nor a mode: "
+            f"write a number, {' or '.join(MODES)}"
+        )
+    if (which is not None or name in _NEED) and not (which or "").strip():
+        what = _WHAT.get(name, "leave the colon out")
         raise InvalidInputError(f"scorer {spec!r:.60}: say which after the colon: {what}")
-    if plain == "judge":
+    arguments: tuple[Any, ...] = () if which is None else (which,)
+    if which is not None and name == "judge":
         return _judge(spec, which, options)
-    arguments: tuple[Any, ...] = (which,) if which else ()
-    if plain == "keywords":
+    if which is not None and name == "keywords":
         arguments = ([word.strip() for word in which.split(",") if word.strip()],)
-    elif plain == "hf":
+    elif which is not None and name == "hf":
         path, _, label = which.partition("#")
         arguments = (path,)
         options = {"label": label, **options} if label else options
-    return _plugin(spec, load_plugin(_KIND, plain, _OURS), arguments, options)
+    return _plugin(spec, load_plugin(_KIND, name, _OURS), arguments, options)
 
 
 def _judge(spec: str, which: str, options: Mapping[str, Any]) -> TextScorer:
@@ -166,16 +165,7 @@ def _plugin(
         if arguments or options:
             raise InvalidInputError(f"scorer {spec!r:.60} is ready made; it takes no options")
         return _scorer(spec, found)
-    _check_call(spec, found, arguments, options)
-    try:
-        made = found(*arguments, **options)
-    except EvalToolkitError:
-        raise
-    except Exception as error:  # somebody else's class may fail in any way
-        raise PluginError(
-            f"scorer {spec!r:.60}: making it failed: {type(error).__name__}: {error}"
-        ) from error
-    return _scorer(spec, made)
+    return _scorer(spec, call_plugin(_KIND, spec, found, options, arguments=arguments))
 
 
 def _scorer(spec: str, given: Any) -> TextScorer:
@@ -193,15 +183,6 @@ def _takes_texts(found: Any) -> bool:
         inspect.signature(found).bind()
     except TypeError:
         return True
+    except ValueError:  # has no signature; what it is shows when it is called
+        return False
     return False
-
-
-def _check_call(
-    spec: str, made: Callable[..., Any], arguments: tuple[Any, ...], options: Mapping[str, Any]
-) -> None:
-    try:
-        inspect.signature(made).bind(*arguments, **options)
-    except TypeError as error:
-        raise InvalidInputError(f"scorer {spec!r:.60}: {error}") from None
-    except ValueError:  # has no signature to check
-        return
