@@ -11,7 +11,13 @@ import numpy as np
 
 from benchmarks._case import Bar, Case, Measurement, require_agreement
 from benchmarks._timing import Effort, Timing, race
-from eval_toolkit.integrations.importing import Imported, Wanted, measure_log, read_logs
+from eval_toolkit.integrations.importing import (
+    Imported,
+    Wanted,
+    import_logs,
+    measure_log,
+    read_logs,
+)
 from eval_toolkit.integrations.importing.measured import log_records
 
 HERE = Path(__file__).parent
@@ -73,6 +79,27 @@ def _lm_eval(effort: Effort) -> Measurement:
     return Measurement(timed["ours"], timed["pandas"], note)
 
 
+def _written(effort: Effort) -> Measurement:
+    """Make a run of a file of samples: the peer is what the reader alone takes of it."""
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "samples_sums_2025-01-01T00-00-00.1.jsonl"
+        lines = (json.dumps(_line(at, float(at % 5 > 0))) + "\n" for at in range(N_LINES))
+        path.write_text("".join(lines), encoding="utf-8")
+
+        def ours() -> float:
+            (found,) = import_logs(path, Path(name) / "runs", overwrite=True)
+            return float(found.cells["exact_match"].value or 0.0)
+
+        def read() -> float:
+            (log,) = read_logs(path)
+            return float(log_records(log).columns["exact_match"].mean())
+
+        require_agreement([ours()], [read()], 1e-12)
+        timed = race({"ours": ours, "read": read}, rounds=effort.heavy_rounds)
+    note = f"{N_LINES / timed['ours'].seconds:,.0f} samples/s, read, measured and written"
+    return Measurement(timed["ours"], timed["read"], note)
+
+
 def _peer(*arguments: object) -> str:
     command = [PEERS / "python", HERE / "peers" / "inspect_log.py", *map(str, arguments)]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
@@ -107,6 +134,13 @@ CASES = (
         Bar("seconds", N_LINES / LINES_PER_S),
         _lm_eval,
         "pandas.read_json",
+    ),
+    Case(
+        "import-lm-eval-out",
+        f"{N_LINES:,} lines of an lm-eval samples file to a run on disk",
+        None,
+        _written,
+        "reading them to records alone",
     ),
     Case(
         "import-inspect",

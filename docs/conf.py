@@ -36,6 +36,7 @@ napoleon_use_param = False
 python_maximum_signature_line_length = 88
 add_module_names = False
 toc_object_entries = False  # each page begins with its names
+nitpicky = True  # a link to a name of ours that leads nowhere; others' names are no links
 
 html_theme = "furo"
 html_title = "eval-toolkit"
@@ -44,3 +45,4 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
+html_show_search_summary = False  # a browser fetches nothing for a page that it opened from disk

@@ -144,7 +144,8 @@ def _said(name: str, value: Any, full: str) -> str:
 
 def _page(short: str, names: list[str]) -> str:
     module = importlib.import_module(f"eval_toolkit.{short}")
-    lines = [short, "=" * len(short), "", f".. module:: eval_toolkit.{short}", ""]
+    title = f"eval_toolkit.{short}"
+    lines = [title, "=" * len(title), "", f".. module:: {title}", ""]
     lines += [*prepared(inspect.cleandoc(module.__doc__ or "").splitlines(), known_names()), ""]
     kinds: dict[str, list[str]] = {"Functions": [], "Classes": [], "Data": []}
     for name in names:
@@ -175,7 +176,7 @@ def _entry(short: str, name: str, module: ModuleType) -> list[str]:
         and isinstance(value, type | FunctionType)
     ):
         return [
-            f".. py:data:: {full}",
+            f".. py:data:: {name}",
             "",
             f"   Another name of :py:obj:`{own} <{elsewhere}>`.",
             "",
@@ -186,7 +187,7 @@ def _entry(short: str, name: str, module: ModuleType) -> list[str]:
         return [f".. autofunction:: {full}", ""]
     said = attribute_doc(module, name) or _told(module, name, value)
     return [
-        f".. py:data:: {full}",
+        f".. py:data:: {name}",  # below its module; in full it would stand there twice
         *([f"   :value: {shown}"] if len(shown := _shown(value)) <= _SHORT else []),
         "",
         *(f"   {line}" for line in prepared(inspect.cleandoc(said).splitlines(), known_names())),

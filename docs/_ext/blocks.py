@@ -3,10 +3,12 @@
 | fence | what happens |
 |---|---|
 | ``python`` | runs; what it prints must be the ``text`` fence that follows |
-| ``python figure CAPTION`` | the same, and leaves a chart in ``chart`` |
+| ``python figure CAPTION`` | the same, and leaves a chart with a description in ``chart`` |
 | ``sh run`` | its lines run in the page's folder; ``# exit 1`` ends a line that must fail |
+| ``text`` | is what the block above it prints |
 | ``toml claims.toml``, ``csv rows.csv`` | is written to that file |
-| everything else | is there to be read |
+| ``sh``, ``toml``, ``yaml``, …, ``none`` | is there to be read; the tests parse the commands in it |
+| another language, or none | is refused |
 """
 
 import contextlib
@@ -22,7 +24,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Fence", "Page", "fences", "run_page"]
+__all__ = ["Fence", "Page", "check_fences", "fences", "run_page"]
+
+LANGUAGES = ("python", "sh", "text", "none", "csv", "json", "jsonl", "toml", "tsv", "yaml")
 
 _FENCE = re.compile(
     r"^(?P<ticks>`{3,})(?P<language>[\w+-]*)(?P<rest>[^\n`]*)\n(?P<code>.*?)^(?P=ticks)[ ]*$",
@@ -87,6 +91,35 @@ def fences(text: str) -> list[Fence]:
     ]
 
 
+def check_fences(blocks: list[Fence], name: str) -> None:
+    """Refuse blocks that nothing would look at.
+
+    Raises
+    ------
+    AssertionError
+        Where a fence has another language or other words than those above, shows output that no
+        block printed, or is a figure without a caption.
+    """
+    for before, fence in zip([None, *blocks], blocks, strict=False):
+        where = f"{name}, line {fence.line}"
+        known = fence.language in LANGUAGES or (not fence.language and fence.words.startswith("{"))
+        _insist(known, f"{where}: a fence in {fence.language!r}; nothing looks at those")
+        if fence.file:
+            _insist(_FILE.fullmatch(fence.file), f"{where}: {fence.file!r} is no file name")
+        elif fence.language in ("text", "none"):
+            below = before is not None and before.runs
+            _insist(
+                below or fence.language == "none", f"{where}: `text` is output, and of no block"
+            )
+            _insist(not below or fence.language == "text", f"{where}: output belongs in `text`")
+        elif fence.is_figure:
+            _insist(fence.caption, f"{where}: a figure has a caption")
+        else:
+            meant = ("", "run") if fence.language == "sh" else ("",)
+            said = fence.words in meant or not fence.language
+            _insist(said, f"{where}: {fence.words!r} means nothing here")
+
+
 def run_page(
     page: Path,
     folder: Path | None = None,
@@ -115,31 +148,29 @@ def run_page(
     Raises
     ------
     AssertionError
-        If a block prints something else than the page shows, a command ends with another code, or
-        a figure leaves no chart.
+        If a block prints something else than the page shows, a command ends with another code, a
+        figure leaves no chart, or `check_fences` refuses a block.
     """
     ran = Page(names={"__name__": "__page__", **(names or {})})
     blocks = fences(page.read_text("utf-8"))
+    check_fences(blocks, page.name)
     last = ""
     with _inside(folder):
-        around = zip([None, *blocks[:-1]], blocks, [*blocks[1:], None], strict=True)
-        for before, fence, following in around:
+        for fence, following in zip(blocks, [*blocks[1:], None], strict=True):
             where = f"{page.name}, line {fence.line}"
             if fence.file:
-                _insist(_FILE.fullmatch(fence.file), f"{where}: {fence.file!r} is no file name")
                 Path(fence.file).write_text(fence.code, "utf-8")
-            elif fence.language == "text" and before is not None and compare:
-                _insist(before.language != "sh" or before.runs, f"{where}: output of no `sh run`")
-                same = not before.runs or last == fence.code
+            elif fence.language == "text" and compare:
+                same = last == fence.code
                 _insist(same, f"{where}: the page shows\n{fence.code}\nand this is printed\n{last}")
-                ran.n_shown += before.runs
+                ran.n_shown += 1
             if not fence.runs:
                 continue
             last = (
                 _python(fence, ran, where) if fence.language == "python" else _shell(fence, where)
             )
             ran.printed.append(last)
-            shown = following is not None and following.language == "text"
+            shown = following is not None and following.language == "text" and not following.file
             _insist(
                 shown or not last or fence.language == "sh" or not compare,
                 f"{where}: it prints what the page does not show:\n{last}",
@@ -162,7 +193,6 @@ def _insist(holds: object, message: str) -> None:
 
 
 def _python(fence: Fence, ran: Page, where: str) -> str:
-    _insist(not fence.words or fence.is_figure, f"{where}: {fence.words!r} means nothing here")
     if fence.is_figure:
         ran.names.pop("chart", None)
     stream = io.StringIO()
@@ -171,8 +201,10 @@ def _python(fence: Fence, ran: Page, where: str) -> str:
     with contextlib.redirect_stdout(stream):
         exec(code, ran.names)  # noqa: S102 - a page of this repository
     if fence.is_figure:
-        chart = ran.names.get("chart")
+        chart: Any = ran.names.get("chart")
         _insist(hasattr(chart, "to_dict"), f"{where}: a figure leaves its chart in `chart`")
+        said = chart.to_dict().get("description")
+        _insist(said, f"{where}: a chart without a description says nothing to who cannot see it")
         ran.figures[fence.line] = chart
     return stream.getvalue()
 
@@ -209,7 +241,7 @@ def _own_command(line: str) -> tuple[int, str, str]:
 def _command(line: str) -> tuple[int, str, str]:
     beside = str(Path(sys.executable).parent)
     done = subprocess.run(  # noqa: S603 - a line of a page of this repository
-        ["bash", "-e", "-c", line],  # noqa: S607
+        ["bash", "-e", "-o", "pipefail", "-c", line],  # noqa: S607
         env={**os.environ, "PATH": os.pathsep.join([beside, os.environ["PATH"]])},
         capture_output=True,
         text=True,

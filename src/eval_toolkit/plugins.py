@@ -208,9 +208,16 @@ def load_plugin(kind: str, name: str, ours: Mapping[str, str]) -> Any:
         raise PluginError(f"{_what(kind, name)}: {_offered_twice(meant)}")
     if meant:
         return _imported(kind, name, meant[0].value)
-    if ":" in name:
-        return _imported(kind, name, name)
     by_plain = _by_plain(sorted({*ours, *(point.name for point in offered)}))
+    if ":" in name:
+        try:
+            return _imported(kind, name, name)
+        except PluginError as error:
+            head = _plain(name.partition(":")[0])
+            near = difflib.get_close_matches(head, by_plain, n=1, cutoff=0.6)
+            if not near or "." in head:
+                raise
+            raise PluginError(f"{error}; did you mean {by_plain[near[0]]!r}?") from error.__cause__
     near = difflib.get_close_matches(plain, by_plain, n=1, cutoff=0.5)
     if near:
         hint = f"did you mean {by_plain[near[0]]!r}?"

@@ -125,6 +125,67 @@ def test_a_scorer_that_fails_is_named_and_others_go_on(
     assert "error" in blocks["bad"]
 
 
+def test_why_there_is_no_interval(command: Command) -> None:
+    """Eight authors are too few to resample; `score` of such a run says so, too."""
+    _, out, _ = command("evaluate", "--loader", "mine:Loader", "--scorer", "mine:Length", *FAST)
+    why = "test mine:Length: no interval: bootstrap unavailable: 8 groups, at least 10 are needed"
+    assert out.count(why) == 1
+
+
+class Stubborn:
+    """Is what it is made as: a selector, a splitter, a check and a scorer that do not work."""
+
+    name = criterion = "stubborn"
+
+    def __init__(self, gives: Any = None) -> None:
+        self.gives = gives
+
+    def select(self, y_true: Any, y_score: Any) -> Any:
+        return 0.5 if self.gives else {}["x"]
+
+    def iter_folds(self, slice_: Any, *, groups: Any = None) -> Any:
+        if not self.gives:
+            raise ValueError("boom")
+        return [[0, 1]]
+
+    def get_n_splits(self, slice_: Any) -> int:
+        return 1
+
+    def validate(self, splits: Any) -> Any:
+        drop = {"nosuch": [0]} if self.gives else {"rows": [40]}
+        return LeakageFinding(self.name, "error", drop, {}, "found", 1)
+
+    def predict_proba(self, X: Any) -> Any:
+        assert self.gives, "my own"  # noqa: S101 - what is tried
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (["--select", "mine:Stubborn", "--threshold-on", "rows"], 3,
+         "selector 'mine:Stubborn': select failed: KeyError: 'x'"),
+        (["--select", "mine:Stubborn{gives=1}", "--threshold-on", "rows"], 3,
+         "select gave a float; it must give a ThresholdResult"),
+        (["--splitter", "mine:Stubborn"], 2,
+         "splitter 'mine:Stubborn': iter_folds failed: ValueError: boom"),
+        (["--splitter", "mine:Stubborn{gives=1}"], 2,
+         "splitter 'mine:Stubborn{gives=1}': iter_folds gave a list; a fold is a dict"),
+        (["--check", "mine:Stubborn"], 2,
+         "check 'mine:Stubborn': it names row 40 of 'rows', which has 40 rows"),
+        (["--check", "mine:Stubborn{gives=1}"], 2, "it names rows of 'nosuch'; the splits are "),
+        (["--scorer", "mine:Stubborn"], 2, "predict_proba failed an assertion: my own"),
+    ],
+)  # fmt: skip
+def test_what_fails_is_named(
+    command: Command, rows: Path, tmp_path: Path, args: list[str], code: int, words: str
+) -> None:
+    vars(sys.modules["mine"]).update(Stubborn=Stubborn)
+    files = [rows] if "--splitter" in args else [rows, f"other={rows}"]
+    got, out, err = command("evaluate", *files, "--scorer", "mine:Length", *FAST, *args)
+    assert (got, "unexpected" in err) == (code, False)
+    assert words in out + err
+
+
 def test_folds(as_json: Callable[..., Any], rows: Path) -> None:
     payload = as_json(
         "evaluate", rows, "--scorer", "mine:Length", "--splitter", "stratified_kfold{k=3}",

@@ -1,5 +1,6 @@
 """``eval-toolkit export``: what is printed, what is written, what is refused."""
 
+import contextlib
 import csv
 import io
 import json
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from eval_toolkit.cli.export import export
 from eval_toolkit.runs import write_run
 from eval_toolkit.scorecards import Records
 
@@ -37,6 +39,12 @@ class TestPrinted:
         assert (code, err) == (0, "")
         auc, ece = csv.DictReader(io.StringIO(out))
         assert (auc["value"], ece["value"], ece["reason"]) == ("1.0", "", "too few | rows")
+
+    def test_a_stream_of_texts(self, run: Path) -> None:
+        """As in a notebook: there are no bytes below it."""
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            export.main([str(run), "--to", "markdown"], standalone_mode=False)
+        assert "roc_auc" in out.getvalue()
 
     def test_a_dash_prints_too(self, command: Command, run: Path) -> None:
         assert command("export", run, "--to", "predictions", "-o", "-") == (

@@ -1,12 +1,20 @@
 """``eval-toolkit import``: what it prints, writes and refuses."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.conftest import Command
-from tests.unit.integrations.lm_eval_files import question, write_log, write_samples
+from tests.unit.integrations.lm_eval_files import (
+    question,
+    write_log,
+    write_results,
+    write_samples,
+)
 
+from eval_toolkit.report.headline import build
+from eval_toolkit.report.sections import Wanted
 from eval_toolkit.runs import Run
 
 
@@ -29,6 +37,50 @@ def test_statistics_alone(command: Command, logs: Path, tmp_path: Path) -> None:
     assert lines[4].split()[-5:] == ["0.5", "±", "0.115", "same", "mean"]
     assert lines[-1] == "nothing was written; --out FOLDER writes runs"
     assert [one.name for one in tmp_path.iterdir()] == ["logs"]
+
+
+def test_every_number_that_is_stated_has_a_row(command: Command, tmp_path: Path) -> None:
+    """A log of Inspect with a spread before the mean, the mean by two names, and a mean of maxima."""
+    metrics = {"std": 0.577, "mean": 0.5, "accuracy": 0.5}
+    told = {name: {"name": name, "value": value} for name, value in metrics.items()}
+    scores = [
+        {"name": "match", "scorer": "match", "metrics": told},
+        {"name": "match", "scorer": "match", "reducer": "max", "metrics": {"mean": {"value": 0.5}}},
+    ]
+    samples = [
+        {"id": n, "input": "?", "target": "", "scores": {"match": {"value": n % 2}}}
+        for n in range(4)
+    ]
+    log = {"version": 2, "status": "success", "eval": {"task": "t", "model": "m"}}
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps({**log, "results": {"scores": scores}, "samples": samples}))
+    out = command("import", path)[1]
+    rows = [line.split(maxsplit=2)[2] for line in out.splitlines()[4:8]]
+    assert [row.partition("  ")[0] for row in rows] == [
+        "match",
+        "match: std",
+        "match: mean (max)",
+        "match: accuracy",
+    ]
+    assert rows[0].endswith("same mean")
+    assert rows[1].endswith("as stated: made by std, not a mean")
+    assert rows[3].endswith("same mean")
+
+
+def test_what_the_samples_contradict_is_in_run_and_report(command: Command, tmp_path: Path) -> None:
+    write_samples(tmp_path / "log", "sums", [question(n) for n in range(4)])
+    write_results(tmp_path / "log", {"sums": {"exact_match,none": 0.75}})
+    assert command("import", tmp_path / "log", "--out", tmp_path / "runs")[0] == 0
+    run = Run.open(tmp_path / "runs" / "sums-org_small")
+    assert run.manifest["notes"] == [
+        "exact_match: exact_match,none is stated as 0.75: differs by 0.25"
+    ]
+    shown = build(run, Wanted())
+    assert shown is not None
+    assert shown.notes[0].startswith("imported from lm-eval 0.4.8, results_")
+    assert shown.notes[1:] == [
+        "the log states exact_match,none of exact_match as 0.75: differs by 0.25"
+    ]
 
 
 def test_runs_and_what_to_do_next(command: Command, logs: Path, tmp_path: Path) -> None:

@@ -132,6 +132,19 @@ def test_a_selector_by_name(
     assert "half" in json.dumps(payload["config"]["thresholds"])
 
 
+def test_names_of_selectors_in_any_spelling(
+    command: Command, package: Path, preds: Path
+) -> None:
+    package.write_text(
+        package.read_text().replace("half =", "MyHalf =") + "recall = offered_things:Half\n"
+    )
+    found = offered(json.loads(command("plugins", "--json")[1]))
+    assert found["selectors recall"] == ("offered-things 2.5", "hidden")  # ours takes a number
+    for written in ("my_half", "MyHalf", "my-half"):
+        args = ("score", preds, "--threshold-from", preds, "--select", written)
+        assert "is unknown" not in command(*args, "--resamples", "50")[2]
+
+
 def test_a_selector_that_nobody_offers(command: Command, preds: Path) -> None:
     code, _, err = command("score", preds, "--threshold-from", preds, "--select", "half")
     assert code == 2

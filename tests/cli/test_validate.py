@@ -147,6 +147,12 @@ def test_no_file(command: Command, tmp_path: Path) -> None:
         assert f"{name}: cannot be read" in err
 
 
+def test_a_folder(command: Command, tmp_path: Path) -> None:
+    code, _, err = command("validate", tmp_path)
+    assert code == 2
+    assert "is a folder; name files in it, or look at it with eval-toolkit doctor" in err
+
+
 def test_unknown_schema(command: Command, tmp_path: Path) -> None:
     code, _, err = command("validate", write(tmp_path, RESULTS), "nope")
     assert code == 2

@@ -50,9 +50,13 @@ GRADERS: Mutants = {
     "grades_are_numbers_or_reasons": (
         like(Same, grade=lambda self, response: {"same": float("nan")}),
         "grades_the_same_again",  # no NaN is another's equal
+        "odd_texts_are_graded",
     ),
     "fills_the_columns_it_names": (like(Same, grade=lambda self, response: {"other": 1.0}),),
-    "grades_keep_within_bounds": (like(Same, grade=lambda self, response: {"same": 0.5}),),
+    "grades_keep_within_bounds": (
+        like(Same, grade=lambda self, response: {"same": 0.5}),
+        "odd_texts_are_graded",
+    ),
     "grades_the_same_again": (like(Same, grade=counting(lambda n, r: {"same": float(n % 2)})),),
     "responses_stay_as_they_are": (like(Same, grade=_marking),),
     "odd_texts_are_graded": (like(Same, grade=_plain_alone),),
@@ -221,11 +225,36 @@ class Crowded(Parrot):
         return RawCompletion("?") if crowded else answer
 
 
+class InItsLoop(Parrot):
+    """Keeps what belongs to the loop it was first asked in."""
+
+    loop: Any = None
+
+    async def generate(self, request: GenerateRequest) -> Any:
+        import asyncio
+
+        self.loop = self.loop or asyncio.get_running_loop()
+        if self.loop is not asyncio.get_running_loop():
+            raise RuntimeError("Event loop is closed")
+        return await super().generate(request)
+
+
 MODELS: Mutants = {
     "is_named": (like(Parrot, name=""),),
     "describes_itself": (like(Parrot, describe=counting(lambda n: {"n": n})),),
     "describes_without_secrets": (
         like(Parrot, describe=lambda self: {"api_key": "sk-Zx81kQ0pLm2Nv7Rt4Wy9"}),
+    ),
+    "works_in_another_loop": (
+        InItsLoop(),
+        # every rule asks in a loop of its own
+        "can_do_something",
+        "generates_texts",
+        "likeliest_text_again",
+        "many_at_once",
+        "stops_before_the_stop",
+        "takes_conversations",
+        "odd_texts_are_answered",
     ),
     "can_do_something": (like(Parrot, generate=_cannot, loglikelihood=_cannot),),
     "generates_texts": (

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def first_texts_alone(self: Any, X: Any) -> Any:
 
 
 SCORERS: Mutants = {
-    "has_a_version": (like(Length, version=None),),
+    "version_if_any": (like(Length, version=None),),
     "one_number_per_input": (
         like(Length, predict_proba=lambda self, X: [[0.2, 0.3, 0.5]] * len(X)),
         # nothing holds of numbers that are not there
@@ -311,7 +312,7 @@ def _json_fault(found: LeakageFinding, splits: Any) -> LeakageFinding:
 
 def _beyond(found: LeakageFinding, splits: Any) -> LeakageFinding:
     """Name a row that is not there, where there are many."""
-    n = splits["test"].n
+    n = splits["test"].n if "test" in splits else 0
     return _with(found, drop_indices={"test": [n]}, n_affected=1) if n > 7 else found
 
 
@@ -321,7 +322,10 @@ CHECKS: Mutants = {
     "version_if_any": (like(Copies, version=""),),
     "returns_a_finding": (finding(lambda found, splits: _with(found, message="two\nlines")),),
     "names_rows_that_are_there": (finding(_beyond), "dropping_cures"),
-    "counts_what_it_names": (finding(lambda found, splits: _with(found, n_affected=0)),),
+    "takes_any_splits": (finding(lambda found, splits: (found, splits["test"])[0]),),
+    "counts_what_it_names": (
+        finding(lambda found, splits: _with(found, n_affected=min(found.n_affected, 1))),
+    ),
     "finds_nothing_in_nothing": (
         finding(lambda found, splits: _with(found, n_affected=found.n_affected or 1)),
     ),
@@ -380,8 +384,14 @@ def _shifted() -> Any:
 
 
 def _renumbers(fold: dict[str, Any], whole: Any) -> dict[str, Any]:
-    whole.df["time"][0] += 1.0
+    whole.df.loc[whole.df.index[0], "time"] += 1.0
     return fold
+
+
+def _flipped(fold: dict[str, Any], whole: Any) -> dict[str, Any]:
+    """Turn the labels of what is tested, under the same ids."""
+    test = fold["test"]
+    return {**fold, "test": replace(test, df=test.df.assign(label=1 - test.df["label"]))}
 
 
 class Seeded(Thirds):
@@ -411,9 +421,12 @@ SPLITTERS: Mutants = {
     "trains_on_no_test_row": (folding(lambda fold, whole: {**fold, "train": whole}),),
     "parts_keep_their_roles": (
         folding(lambda fold, whole: {name: _bare(part) for name, part in fold.items()}),
+        "rows_are_those_of_the_whole",
     ),
+    "rows_are_those_of_the_whole": (folding(_flipped),),
+    "keeps_groups_whole": (like(Thirds, group_col="author"),),
     "cuts_the_same_way_again": (_shifted(),),
-    "whole_stays_as_it_is": (folding(_renumbers),),
+    "whole_stays_as_it_is": (folding(_renumbers), "rows_are_those_of_the_whole"),
     "another_seed_by_itself": (Seeded(),),
 }
 

@@ -1,27 +1,23 @@
 """docs/artifacts.md: every block runs, in order, with the published values."""
 
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
+from docs._ext.blocks import fences, run_page
 from sklearn.metrics import average_precision_score
+from tests.docs.pages import DOCS
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "artifacts.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+PAGE = DOCS / "artifacts.md"
 
 
 @pytest.fixture(scope="module")
 def names() -> dict[str, Any]:
     pytest.importorskip("jsonschema")
-    namespace: dict[str, Any] = {}
-    for code in BLOCKS:
-        exec(compile(code, "docs/artifacts.md", "exec"), namespace)  # noqa: S102
-    return namespace
+    return run_page(PAGE).names
 
 
 def test_there_are_blocks() -> None:
-    assert len(BLOCKS) == 7
+    assert [fence.language for fence in fences(PAGE.read_text("utf-8"))] == ["python"] * 7
 
 
 def test_the_rows_are_those_of_the_published_walkthrough(names: dict[str, Any]) -> None:

@@ -1,11 +1,16 @@
-"""Every block of every page runs and prints what the page shows; every command line is one."""
+"""Every block of every page runs and prints what the page shows; every command line is one.
+
+Commands that are shown and not run need a model, a network or files that a page does not have; the
+command itself reads their arguments here.
+"""
 
 import ast
 import re
 from pathlib import Path
 
 import pytest
-from docs._ext.blocks import fences, run_page
+from click import UsageError
+from docs._ext.blocks import check_fences, fences, run_page
 from tests.docs.pages import ROOT, check_command, commands, named, pages
 
 # Pages that a test runs because it also looks at what they leave behind.
@@ -52,23 +57,22 @@ def test_the_pages_of_other_tests_are_run_there() -> None:
     for name, test in ELSEWHERE.items():
         page = Path(name)
         assert name in PAGES, name
-        names = {
-            node.value
-            for node in ast.walk(ast.parse((ROOT / test).read_text("utf-8")))
-            if isinstance(node, ast.Constant)
-        }
-        assert {page.name, name, "leakage"} & names, f"{test} does not run {name}"
+        nodes = [*ast.walk(ast.parse((ROOT / test).read_text("utf-8")))]
+        names = {node.value for node in nodes if isinstance(node, ast.Constant)}
+        called = {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)}
+        assert {"run_page", "run_blocks"} & called, f"{test} runs no page"
+        own = page.parent.name if page.parent.name == "leakage" else page.name
+        assert {own, name} & names, f"{test} does not run {name}"
 
 
-def test_no_block_is_overlooked() -> None:
-    """A fence that is indented or opened with other words would be shown and not be run."""
-    for name, page in PAGES.items():
-        marks = re.findall(
-            r"^[ >]*(?:```|~~~)\s*(?:python|py|pycon|ipython)\b",
-            page.read_text("utf-8"),
-            flags=re.MULTILINE,
-        )
-        assert len(marks) == sum(fence.language == "python" for fence in BLOCKS[name]), name
+@pytest.mark.parametrize("name", BLOCKS)
+def test_no_block_is_overlooked(name: str) -> None:
+    """Neither by its language, nor because it is indented or opened with other marks."""
+    check_fences(BLOCKS[name], name)
+    rest = PAGES[name].read_text("utf-8")
+    for fence in BLOCKS[name]:
+        rest = rest.replace(f"{fence.language}{fence.words and ' '}{fence.words}\n{fence.code}", "")
+    assert not re.search(r"^[ >]*(?:`{3,}(?!`*$|`*\{)|~~~)", rest, flags=re.MULTILINE), name
 
 
 class TestRules:
@@ -87,8 +91,55 @@ class TestRules:
             self.run(tmp_path, "```python\nprint(1)\n```\n")
 
     def test_output_of_a_command_that_is_not_run(self, tmp_path: Path) -> None:
-        with pytest.raises(AssertionError, match="output of no `sh run`"):
+        with pytest.raises(AssertionError, match="`text` is output, and of no block"):
             self.run(tmp_path, "```sh\nls\n```\n\n```text\npage.md\n```\n")
+
+    @pytest.mark.parametrize(
+        ("below", "refused"),
+        [
+            ("```text\n1\n```\n\n```text\n999 rows\n```", "`text` is output, and of no block"),
+            ("```text\n1\n```\n\n```toml\na=1\n```\n\n```text\n1\n```", "and of no block"),
+            ("```none\n1\n```", "output belongs in `text`"),
+            ("```\n1\n```", "a fence in ''"),
+            ("```console\n$ eval-toolkit nonsense\n```", "a fence in 'console'"),
+            ("```bash\neval-toolkit nonsense\n```", "a fence in 'bash'"),
+            ("```sh later\nls\n```", "'later' means nothing here"),
+            ("```python figure\nx = 1\n```", "a figure has a caption"),
+        ],
+    )
+    def test_what_nothing_looks_at(self, tmp_path: Path, below: str, refused: str) -> None:
+        with pytest.raises(AssertionError, match=refused):
+            self.run(tmp_path, f"```python\nprint(1)\n```\n\n{below}\n")
+
+    def test_a_warning(self, tmp_path: Path) -> None:
+        with pytest.raises(UserWarning, match="old"):
+            self.run(tmp_path, "```python\nimport warnings\n\nwarnings.warn('old')\n```\n")
+
+    def test_a_chart_that_says_nothing(self, tmp_path: Path) -> None:
+        chart = "import altair as alt\nchart = alt.Chart(alt.Data(values=[])).mark_point()"
+        with pytest.raises(AssertionError, match="a chart without a description"):
+            self.run(tmp_path, f"```python figure Points\n{chart}\n```\n")
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "eval-toolkit nonsense",
+            "$ eval-toolkit score a.csv",
+            "KEY=x eval-toolkit nonsense",
+            "cat a.csv | eval-toolkit nonsense",
+            "eval-toolkit score a.csv --nonsense",
+            "eval-toolkit score a.csv --method nonsense",
+            "eval-toolkit score a.csv --resamples many",
+            "eval-toolkit gate runs/a",
+            "eval-toolkit plan",
+            "make nonsense",
+            "pip install '.[nonsense]'",
+            "nonsense",
+        ],
+    )
+    def test_a_line_that_is_no_command(self, line: str) -> None:
+        with pytest.raises((AssertionError, UsageError)):
+            check_command(line)
 
     def test_another_exit_code(self, tmp_path: Path) -> None:
         self.run(

@@ -1,13 +1,12 @@
 """The worked examples: pages whose blocks run in order, and the example project."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from docs._ext.blocks import run_page
 
 from eval_toolkit.runs import find_runs, run_state, write_run
 
@@ -15,7 +14,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "examples"
 PROJECT = ROOT / "examples" / "injection_guard"
 RESULTS = {"schema_version": "v1", "run_id": "r", "config": {}, "by_slice": {}}
-BLOCK = re.compile(r"```(\w+)\n(.*?)```", flags=re.DOTALL)
 
 
 def environment() -> dict[str, str]:
@@ -24,59 +22,22 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PATH": paths, "PYTHONPATH": str(ROOT / "src")}
 
 
-def run_page(
-    page: Path, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> tuple[dict[str, Any], str]:
-    """Run every block; a text block is what the block before it printed."""
-    names: dict[str, Any] = {}
-    printed, commands = "", ""
-    for language, code in BLOCK.findall(page.read_text(encoding="utf-8")):
-        if language == "python":
-            exec(compile(code, str(page), "exec"), names)  # noqa: S102
-            printed = capsys.readouterr().out
-        elif language == "sh":
-            done = subprocess.run(
-                ["bash", "-e", "-c", code],
-                cwd=folder,
-                env=environment(),
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
-            commands += done.stdout
-        elif language == "toml":
-            (folder / "claims.toml").write_text(code, encoding="utf-8")
-        elif language == "text":
-            assert printed == code
-    return names, commands
-
-
-def test_prompt_injection_walkthrough(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    _, output = run_page(PAGES / "prompt_injection_walkthrough.md", tmp_path, capsys)
+def test_prompt_injection_walkthrough(tmp_path: Path) -> None:
+    output = "".join(run_page(PAGES / "prompt_injection_walkthrough.md", tmp_path).printed)
     assert "LK001" in output  # the copies in capitals were found …
     assert len((tmp_path / "clean" / "mails.csv").read_text().splitlines()) == 577  # … and dropped
     assert "tfidf is sure to be good" in output
 
 
-def test_claims_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    _, output = run_page(ROOT / "docs" / "claims.md", tmp_path, capsys)
+def test_claims_page(tmp_path: Path) -> None:
+    output = "".join(run_page(ROOT / "docs" / "claims.md", tmp_path).printed)
     assert "6 of 7 claims hold" in output  # "excellent" is a warning that fails
     assert (tmp_path / "gate.xml").exists()
 
 
-def test_pytorch_scorer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("torch", reason="PyTorch is not installed")
-    monkeypatch.chdir(tmp_path)
-    names, _ = run_page(PAGES / "pytorch_scorer_example.md", tmp_path, capsys)
+def test_pytorch_scorer(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed; `make test-hf` has it")
+    names = run_page(PAGES / "pytorch_scorer_example.md", tmp_path).names
     assert names["summary"]["n_folds"] == 3
     assert names["summary"]["mean"] > 0.9
 

@@ -4,7 +4,7 @@ import inspect
 import re
 
 import pytest
-from tests.docs.pages import DOCS, ROOT, check_command, commands
+from tests.docs.pages import DOCS, ROOT
 
 from eval_toolkit import Records, Run, RunComparison, RunResult, Scorecard
 from eval_toolkit.integrations import assertions, github, mlflow, sklearn
@@ -44,10 +44,3 @@ def test_every_table_has_the_forms_the_page_promises() -> None:
     assert all(form in promised[0] for form in forms)
     assert callable(Records.to_pandas)
     assert callable(Records.to_polars)
-
-
-@pytest.mark.parametrize(
-    "line", [line for page in PAGES.values() for line in commands(page)], ids=lambda line: line[:40]
-)
-def test_commands_and_options_exist(line: str) -> None:
-    check_command(line)

@@ -205,11 +205,36 @@ def test_bca_lies_within_the_replicates(samples, left_out, confidence):
 
 @given(SAMPLES, st.floats(0.5, 0.99))
 def test_bca_without_bias_and_skewness_is_the_percentile_interval(samples, confidence):
+    samples = samples.round(6)  # apart by more than the rounding within which they are ties
     point = float(np.median(samples))
     below, above = (samples < point).sum(), (samples > point).sum()
     bounds = bca_interval(samples, point, np.array([1.0, 2.0, 3.0]), confidence)
     if bounds is not None and below == above:
         assert bounds == pytest.approx(percentile_interval(samples, confidence), abs=1e-6)
+
+
+@given(st.integers(0, 2**32), st.integers(20, 60))
+@settings(max_examples=20, deadline=None)
+def test_ties_count_as_in_exact_arithmetic(seed, n):
+    """Of scores in tenths the Brier score is a whole number of hundredths over n, rounded once."""
+    generator = np.random.default_rng(seed)
+    labels, (a, b) = generator.integers(0, 2, n), generator.choice([0.1, 0.5, 0.9], (2, n))
+    labels[:2] = [0, 1]
+
+    def exact(y, s):
+        return float(np.rint(100 * (s - y) ** 2).sum()) / (100 * len(y))
+
+    fast, slow = (
+        bootstrap_ci(labels, a, metric, n_resamples=200, seed=seed)
+        for metric in (metrics.brier_score, exact)
+    )
+    assert (fast.ci_low, fast.ci_high) == pytest.approx((slow.ci_low, slow.ci_high), abs=1e-9)
+    fast, slow = (
+        paired_bootstrap_diff(labels, a, b, metric, n_resamples=200, seed=seed)
+        for metric in (metrics.brier_score, exact)
+    )
+    assert fast.p_value == slow.p_value
+    assert fast.overlaps_zero == slow.overlaps_zero
 
 
 @given(st.integers(1, 1000), st.floats(0.5, 0.999))
@@ -220,6 +245,7 @@ def test_exact_interval_at_a_bound(n, confidence):
     assert exact_at_bound(0.0, (0.0, 1.0), n, confidence) == pytest.approx((0.0, 1.0 - low))
     shifted = exact_at_bound(1.0, (-1.0, 1.0), n, confidence)
     assert shifted == pytest.approx((2 * low - 1, 1.0))
+    assert exact_at_bound(sum([0.1] * 10), (0.0, 1.0), n, confidence) == (low, 1.0)
 
 
 @given(SAMPLES)

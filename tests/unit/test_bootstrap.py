@@ -328,6 +328,14 @@ def test_studentized_without_standard_errors():
         bootstrap_ci(y, s, many, method="studentized", n_resamples=100)
 
 
+def test_a_standard_error_of_rounding_is_none():
+    """Every third resample lacks the one row that differs; 0.3² and 0.7 − 1 squared are equal."""
+    y, s = [0, 1] * 10, [0.3, 0.7] * 9 + [0.3, 0.6]
+    message = r"brier_score has no standard error on \d+ of 100 resamples"
+    with pytest.raises(UndefinedMetricError, match=message):
+        bootstrap_ci(y, s, brier_score, method="studentized", n_resamples=100)
+
+
 # --- plans -------------------------------------------------------------------------------------
 
 

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import numpy as np
@@ -108,6 +109,22 @@ def test_a_p_value_equal_to_the_level_rejects():
     result = equivalence_from_paired(diff, margin=0.5, confidence=0.9)
     assert result.p_value == pytest.approx(0.1)
     assert result.equivalent
+
+
+def test_a_difference_at_the_margin_is_beyond_it_whatever_its_rounding():
+    """0.83 − 0.85 is a little less than −0.02, and 0.58 − 0.6 a little more."""
+    ends = np.array([low / 100 - (low + 2) / 100 for low in range(99)])
+    assert (ends < -0.02).any()
+    assert (ends > -0.02).any()
+    draws = np.concatenate([ends, np.zeros(100)])
+    diff = dataclasses.replace(paired(0.0, -0.02, 0.0, draws), value_a=0.5, value_b=0.5)
+    for result in (diff, dataclasses.replace(diff, samples=-draws)):
+        assert equivalence_from_paired(result, margin=0.02).p_value == 0.5
+    assert non_inferiority_from_paired(diff, margin=0.02).p_value == 0.5
+    for delta in (ends.min(), ends.max()):
+        always = dataclasses.replace(diff, delta=delta, samples=np.full(9, delta))
+        assert not equivalence_from_paired(always, margin=0.02).equivalent
+        assert not non_inferiority_from_paired(always, margin=0.02).non_inferior
 
 
 @pytest.mark.parametrize("margin", [0.0, -0.1, (0.1, 0.2), (-0.1, 0.0), (-0.1,), float("nan")])

@@ -51,6 +51,13 @@ class TestRanks:
         assert pair.ci_high == pytest.approx(alone.ci_high, abs=0.004)
         assert pair.p_value == pytest.approx(mcnemar_test(PATTERNS[:, 1], PATTERNS[:, 0]).p_value)
 
+    def test_systems_that_differ_by_rounding_do_not_differ(self):
+        values = np.linspace(0.1, 0.9, 12)
+        parts = [np.stack([values, values * 3 / 3 + 1e-16, values[::-1]], axis=1)]
+        ranking = rank_systems(parts, names=["a", "b", "c"], n_draws=200)
+        assert {pair.p_value for pair in ranking.pairs} == {1.0}
+        assert {system.rank for system in ranking.systems} == {1}
+
     def test_simultaneous_intervals_contain_single_ones(self):
         for system in rank_systems([PATTERNS], n_draws=2000).systems:
             assert system.ci_simultaneous.ci_low <= system.ci.ci_low

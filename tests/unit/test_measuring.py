@@ -203,6 +203,21 @@ def test_a_column_that_comes_late_is_skipped_where_it_was_not_given():
     assert records.reason["surprise"][0] == "the grader gave no value"
 
 
+class LeavesOut(Sometimes):
+    """Announces two columns and gives one of them now and then."""
+
+    def columns(self):
+        return {"sometimes": ColumnInfo(), "surprise": ColumnInfo()}
+
+
+def test_a_column_that_was_announced_and_not_given_is_an_error():
+    """It stays in the denominator: b alone has the number, a and c count as errors."""
+    asked = [sample(unit) for unit in "abc"]
+    records = measure(Plain(), asked, [said(one, "") for one in asked], graders=[LeavesOut()])
+    assert column(records, "surprise") == [(0.0, "error"), (2.0, "ok"), (0.0, "error")]
+    assert records.reason["surprise"][0] == "sometimes gave no value"
+
+
 def test_two_graders_cannot_fill_one_column():
     with pytest.raises(InvalidInputError, match="'exact_match' and 'exact_match' both fill"):
         grader_columns([ExactMatch(), ExactMatch(ignore_case=True)])

@@ -156,6 +156,14 @@ def test_identical_scorers_do_not_differ(metric):
     assert diff.to_dict()["reason"] == diff.reason
 
 
+def test_scorers_that_differ_by_rounding_do_not_differ():
+    labels, tenths = np.arange(30) % 2, np.full(30, 0.3)
+    diff = paired_bootstrap_diff(labels, tenths, np.full(30, 0.1 + 0.2), brier_score)
+    assert (diff.delta, diff.ci_low, diff.ci_high, diff.p_value) == (0.0, 0.0, 0.0, 1.0)
+    assert diff.overlaps_zero
+    assert diff.reason == "every resample has the same difference"
+
+
 def test_a_perfect_candidate_is_no_error():
     """Its own interval is degenerate; the difference is not."""
     diff = paired_bootstrap_diff(Y, A, Y + 0.001 * A, pr_auc)
@@ -238,6 +246,7 @@ def test_too_few_rows():
         ([-1.0] * 999, 0.002),
         ([1.0] * 97 + [-1.0] * 2, 0.06),
         ([1.0] * 97 + [0.0] * 2, 0.06),
+        ([1.0] * 97 + [0.1 + 0.2 - 0.3] * 2, 0.06),
         ([0.0] * 50, 1.0),
         ([1.0, -1.0], 1.0),
     ],

@@ -243,6 +243,38 @@ class TestEveryKind:
         assert "there is no" not in str(caught.value)
 
     @pytest.mark.parametrize("kind", LOADS)
+    @pytest.mark.parametrize("written", ["TheirOwn", "their-own", "THEIR_OWN"])
+    def test_names_with_capitals_dashes_and_options(
+        self, kind: str, written: str, module: ModuleType, offering: Callable[..., None]
+    ) -> None:
+        """The options reach what makes the object, whatever the kind and the spelling."""
+
+        def maker(limit: int = 0) -> Any:
+            raise ValueError(f"the limit is {limit}")
+
+        vars(module).update(maker=maker)
+        offering((kind, "TheirOwn", "somebodys_plugins:maker", "theirs"))
+        for spec in (f"{written}{{limit=3}}", "somebodys_plugins:maker{limit=3}"):
+            with pytest.raises(PluginError, match="making it failed: ValueError: the limit is 3"):
+                LOADS[kind](spec)
+        with pytest.raises(InvalidInputError, match="no option 'limt'; did you mean 'limit'"):
+            LOADS[kind](f"{written}{{limt=3}}")
+
+    def test_what_stands_behind_a_colon_keeps_its_braces(
+        self, module: ModuleType, offering: Callable[..., None]
+    ) -> None:
+        assert LOADS["text_scorers"](r"Pattern:\d{2}").score(["a 12", "b"]) == [1.0, 0.0]
+        assert LOADS["models"]('Scripted:{"a": 1}').name == "scripted"
+        vars(module).update(Which=lambda text: ScriptedModel(text, name=f"which {text}"))
+        offering(("models", "Big-Model", "somebodys_plugins:Which", "theirs"))
+        assert load_model("big_model:x").name == "which x"
+
+    @pytest.mark.parametrize("kind", ["models", "text_scorers"])
+    def test_what_has_no_signature(self, kind: str) -> None:
+        with pytest.raises(PluginError, match="builtins:dict"):
+            LOADS[kind]("builtins:dict")
+
+    @pytest.mark.parametrize("kind", LOADS)
     def test_two_packages_with_one_name(self, kind: str, offering: Callable[..., None]) -> None:
         offering((kind, "own", "json:loads", "one"), (kind, "Own", "json:dumps", "other"))
         with pytest.raises(PluginError, match=r"one \(json:loads\) and other \(json:dumps\) offer"):
@@ -278,6 +310,38 @@ class TestInstalled:
         assert found["number", "odd"][1] == (
             "check 'number' is an int, which is no LeakageCheck: it lacks `name` and `validate`"
         )
+
+    def test_what_cannot_be_of_its_kind(
+        self, module: ModuleType, offering: Callable[..., None]
+    ) -> None:
+        vars(module).update(Check=Check, three=3)
+        offering(
+            ("scorers", "nope", "json:JSONDecoder", "odd"),
+            ("tasks", "pi", "math:pi", "odd"),
+            ("tasks", "notask", "json:JSONDecoder", "odd"),
+            ("checks", "fine", "somebodys_plugins:Check", "good"),
+        )
+        found = {info.name: (info.state, info.problem) for info in installed_plugins()}
+        assert found == {
+            "nope": (
+                "broken",
+                "scorer 'nope' is the class JSONDecoder, which is no Scorer: it lacks "
+                "`predict_proba`",
+            ),
+            "pi": ("broken", "task 'pi' is a float, which is no BaseTask"),
+            "notask": ("broken", "task 'notask' is the class JSONDecoder, which is no BaseTask"),
+            "fine": ("ok", ""),
+        }
+
+    def test_what_a_module_prints_is_no_output_of_ours(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        text = "import math\nprint('HELLO')\nmath.nothing\n"
+        (tmp_path / "printing_plugin.py").write_text(text)
+        monkeypatch.syspath_prepend(tmp_path)
+        with pytest.raises(PluginError, match="importing it failed: AttributeError: module 'math'"):
+            load_model("printing_plugin:x")
+        assert capsys.readouterr() == ("", "HELLO\n")
 
     def test_a_module_that_exits_while_it_is_imported(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offering: Callable[..., None]

@@ -1,5 +1,7 @@
 """The contract suites can fail: for every rule an object breaks it, and what else it must."""
 
+import asyncio
+import itertools
 import sys
 from typing import Any
 
@@ -7,10 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from tests.contracts import broken_answers, broken_rows
+from tests.contracts.broken import like
 
 from eval_toolkit import protocols
 from eval_toolkit.errors import InvalidInputError, MissingExtraError
+from eval_toolkit.graders import ColumnInfo
 from eval_toolkit.messages import Message, Role
+from eval_toolkit.plugins import PLUGIN_KINDS
 from eval_toolkit.responses import Completion
 from eval_toolkit.scorecards import Records
 from eval_toolkit.slices import EvalSlice
@@ -142,8 +147,14 @@ class TestMessages:
     def test_an_unknown_kind_and_an_unknown_argument(self) -> None:
         with pytest.raises(InvalidInputError, match="`kind` is 'scoer'; there are attack, "):
             contract_checks("scoer")
-        with pytest.raises(InvalidInputError, match="unexpected keyword argument 'exmaples'"):
+        with pytest.raises(
+            InvalidInputError, match="there is no 'exmaples'; it is tried on examples, lab"
+        ):
             contract_checks("scorer", exmaples=[])
+
+    def test_the_names_of_plugin_kinds_do_as_well(self) -> None:
+        for kind in PLUGIN_KINDS:
+            assert contract_checks(kind)
 
 
 def test_nothing_needs_pytest_or_hypothesis(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +164,112 @@ def test_nothing_needs_pytest_or_hypothesis(monkeypatch: pytest.MonkeyPatch) -> 
     check_scorer(FINE["scorer"])
 
 
+class Weighted:
+    """Reads two columns of numbers, whatever holds them; has no version and needs none."""
+
+    def predict_proba(self, X: Any) -> Any:
+        rows = np.asarray([X["a"], X["b"]]).T if hasattr(X, "columns") else np.asarray(X)
+        return 1 / (1 + np.exp(-rows.astype(float).sum(axis=1)))
+
+
+class Calibrating:
+    """Scores against the first batch that it saw."""
+
+    mean: Any = None
+
+    def predict_proba(self, X: Any) -> Any:
+        self.mean = self.mean or np.mean([len(text) for text in X])
+        return [min(len(text) / self.mean, 1.0) for text in X]
+
+
+class Unseen(broken_answers.Same):
+    """Grades 1 what it has not seen."""
+
+    def __init__(self) -> None:
+        self.seen: set[str] = set()
+
+    def grade(self, response: Any) -> Any:
+        new = response.completion not in self.seen
+        self.seen.add(response.completion)
+        return {"same": float(new)}
+
+
+class TestWhatIsTried:
+    @pytest.mark.parametrize("kind", ["list", "array", "frame", "slice"])
+    def test_rows_of_numbers_come_as_the_harness_passes_them(self, kind: str) -> None:
+        import pandas as pd
+
+        rows = np.random.default_rng(0).normal(size=(6, 2))
+        frame = pd.DataFrame({"a": rows[:, 0], "b": rows[:, 1], "label": [0, 1] * 3})
+        given = {
+            "list": list(rows),
+            "array": rows,
+            "frame": frame,
+            "slice": EvalSlice("all", frame, feature_col=["a", "b"]),
+        }
+        assert "company_does_not_matter" in check_scorer(Weighted(), given[kind])
+
+    @pytest.mark.parametrize(
+        ("kind", "it", "rule"),
+        [
+            ("scorer", Calibrating(), "company_does_not_matter"),
+            ("grader", Unseen(), "grades_the_same_again"),
+        ],
+    )
+    def test_what_is_remembered_is_found(self, kind: str, it: Any, rule: str) -> None:
+        """Also where every rule has had the same object before."""
+        with pytest.raises(ContractError) as caught:
+            CONTRACTS[kind].check(it)
+        assert caught.value.rule == rule
+
+    def test_fit_is_tried_without_labels_and_before_all_else_with_them(self) -> None:
+        it = broken_rows.SCORERS["fits_afresh"][0]
+        with pytest.raises(ContractError) as caught:
+            check_scorer(it)
+        assert caught.value.rule == "fits_afresh"
+
+        class Unfitted(broken_rows.Share):
+            def predict_proba(self, X: Any) -> Any:
+                return [sum(self.labels) / len(self.labels)] * len(X)
+
+        with pytest.raises(ContractError, match="ZeroDivisionError"):
+            check_scorer(Unfitted())
+        assert "fits_afresh" in check_scorer(Unfitted(), labels=[0, 1, 1, 1, 1, 0])
+
+    def test_a_loader_with_new_ids_each_time(self) -> None:
+        class NewIds(type(FINE["loader"])):  # type: ignore[misc]
+            n = itertools.count()
+
+            def load_splits(self) -> Any:
+                rows = {"text": ["a", "b"], "label": [0, 1], "id": [f"{next(self.n)}", "x"]}
+                return {"test": EvalSlice("test", rows, id_col="id")}
+
+        with pytest.raises(ContractError) as caught:
+            CONTRACTS["loader"].check(NewIds())
+        assert caught.value.rule == "loads_the_same_rows_again"
+
+    def test_odd_texts_and_missing_columns_of_graders(self) -> None:
+        same = broken_answers.Same
+        number = like(same, grade=lambda self, r: {"same": float(r.completion == "nan" and "nan")})
+        missing = like(same, columns=lambda self: {"same": ColumnInfo(), "other": ColumnInfo()})
+        for it, rule in ((number, "odd_texts_are_graded"), (missing, "fills_the_columns_it_names")):
+            with pytest.raises(ContractError) as caught:
+                CONTRACTS["grader"].check(it)
+            assert caught.value.rule == rule
+
+    def test_models_can_be_tried_where_a_loop_is_running(self) -> None:
+        async def notebook() -> list[str]:
+            return CONTRACTS["model"].check(FINE["model"])
+
+        assert "closes" in asyncio.run(notebook())
+
+
 class TestStrategies:
+    @given(strategies.labelled_scores(min_size=0))
+    @settings(max_examples=10)
+    def test_both_classes_need_two_rows(self, rows: tuple[Any, Any]) -> None:
+        assert set(rows[0].tolist()) == {0, 1}
+
     @given(strategies.labelled_scores())
     @settings(max_examples=30)
     def test_labelled_scores(self, rows: tuple[Any, Any]) -> None:

@@ -2,20 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from eval_toolkit import _frames, _tables
 from eval_toolkit.cli._data import Data, stem_of, with_origin
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, PluginError
+from eval_toolkit.harness.loading import load_selector
 from eval_toolkit.leakage import LeakageFinding
 from eval_toolkit.leakage.loading import load_check
 from eval_toolkit.loaders.loading import load_loader, loaded_splits
 from eval_toolkit.plugins import name_and_options
 from eval_toolkit.slices import EvalSlice
+from eval_toolkit.thresholds import ThresholdResult
 
-__all__ = ["NamedCheck", "loaded_data", "named_files"]
+__all__ = ["NamedCheck", "NamedSelector", "check_folds", "loaded_data", "named_files"]
 
 
 def loaded_data(spec: str) -> dict[str, Data]:
@@ -56,36 +58,94 @@ def named_files(given: Sequence[str]) -> dict[str, Path]:
     return named
 
 
-class NamedCheck:
-    """A check from the command line: what goes wrong in it names it."""
+class _Named:
+    """A plugin from the command line: what goes wrong in it names it."""
 
-    def __init__(self, spec: str) -> None:
+    kind = ""
+
+    def __init__(self, spec: str, made: Any) -> None:
         self._spec = spec
-        self._check = load_check(spec)
-
-    @property
-    def name(self) -> str:
-        """The check's own name."""
-        return self._check.name
+        self._made = made
 
     def __getattr__(self, name: str) -> Any:  # its version, for manifests
         if name.startswith("_"):
             raise AttributeError(name)
-        return getattr(self._check, name)
+        return getattr(self._made, name)
 
-    def validate(self, splits: Mapping[str, Any]) -> LeakageFinding:
-        """Return what the check finds."""
+    def _fails(self, words: str, cause: Exception | None = None) -> NoReturn:
+        raise PluginError(f"{self.kind} {self._spec!r}: {words}") from cause
+
+    def _called(self, method: str, *given: Any, gives: type) -> Any:
         try:
-            found = self._check.validate(splits)
+            found = getattr(self._made, method)(*given)
         except EvalToolkitError:
             raise
-        except Exception as error:  # somebody else's check may fail in any way
-            raise PluginError(
-                f"check {self._spec!r}: validate failed: {type(error).__name__}: {error}"
-            ) from error
-        if not isinstance(found, LeakageFinding):
-            raise PluginError(
-                f"check {self._spec!r}: validate gave a {type(found).__name__}; it must give a "
-                "LeakageFinding"
-            )
+        except Exception as error:  # somebody else's code may fail in any way
+            self._fails(f"{method} failed: {type(error).__name__}: {error}", error)
+        if not isinstance(found, gives):
+            self._fails(f"{method} gave a {type(found).__name__}; it must give a {gives.__name__}")
         return found
+
+
+class NamedCheck(_Named):
+    """A leakage check by name."""
+
+    kind = "check"
+
+    def __init__(self, spec: str) -> None:
+        super().__init__(spec, load_check(spec))
+
+    @property
+    def name(self) -> str:
+        """The check's own name."""
+        return str(self._made.name)
+
+    def validate(self, splits: Mapping[str, Any]) -> LeakageFinding:
+        """Return what the check finds, in rows that are there."""
+        found: LeakageFinding = self._called("validate", splits, gives=LeakageFinding)
+        for split, rows in (found.drop_indices or {}).items():
+            if split not in splits:
+                self._fails(f"it names rows of {split!r}; the splits are {', '.join(splits)}")
+            n = len(splits[split].y_true)
+            for row in rows:
+                if not 0 <= row < n:
+                    self._fails(f"it names row {row} of {split!r}, which has {n} rows")
+        return found
+
+
+class NamedSelector(_Named):
+    """A threshold selector by name."""
+
+    kind = "selector"
+
+    def __init__(self, spec: str) -> None:
+        super().__init__(spec, load_selector(spec))
+
+    @property
+    def criterion(self) -> str:
+        """The selector's own."""
+        return str(self._made.criterion)
+
+    def select(self, y_true: Any, y_score: Any) -> ThresholdResult:
+        """Return the threshold it chooses."""
+        chosen: ThresholdResult = self._called("select", y_true, y_score, gives=ThresholdResult)
+        return chosen
+
+
+def check_folds(spec: str, splitter: Any, rows: EvalSlice) -> None:
+    """Raise a `PluginError` that names the splitter where it cannot cut these rows."""
+    what = f"splitter {spec!r}"
+    try:
+        folds = list(splitter.iter_folds(rows))
+    except EvalToolkitError:
+        raise
+    except Exception as error:  # somebody else's code may fail in any way
+        raise PluginError(f"{what}: iter_folds failed: {type(error).__name__}: {error}") from error
+    for fold in folds:
+        parts = fold.values() if isinstance(fold, Mapping) else [fold]
+        odd = next((part for part in parts if not isinstance(part, EvalSlice)), None)
+        if odd is not None:
+            raise PluginError(
+                f"{what}: iter_folds gave a {type(odd).__name__}; a fold is a dict of EvalSlice, "
+                "with 'train' and 'test'"
+            )

@@ -24,6 +24,7 @@ __all__ = [
     "DEFAULT_THRESHOLD_METRICS",
     "METRIC_NAMES",
     "SELECTOR_NAMES",
+    "TARGETS",
     "metric_specs",
     "nearest",
     "needs_probability",
@@ -80,6 +81,8 @@ _TARGETS: dict[str, Callable[[float], ThresholdSelector]] = {
         max_fpr_ci_upper=limit, criterion=f"safe_fpr_{limit:g}"
     ),
 }
+TARGETS = tuple(_TARGETS)
+"""Names that always mean ours, since they take a number."""
 SELECTOR_NAMES = (*_SELECTORS, *(f"{name}=X" for name in _TARGETS))
 
 
@@ -151,16 +154,17 @@ def selector(asked: str) -> ThresholdSelector:
 
 def _offered_selector(asked: str) -> ThresholdSelector:
     """Return the selector of an installed package, or one of ours by its full name."""
-    from eval_toolkit.harness.loading import available_selectors, load_selector
-    from eval_toolkit.plugins import name_and_options
+    from eval_toolkit.cli._loaded import NamedSelector
+    from eval_toolkit.harness.loading import SELECTORS
+    from eval_toolkit.plugins import known_name, name_and_options
 
-    plain = name_and_options(asked)[0].strip().lower().replace("-", "_")
-    if ":" not in plain and plain not in available_selectors():
+    name = name_and_options(asked)[0]
+    if ":" not in name and known_name("selectors", name, SELECTORS) is None:
         raise InvalidInputError(
             f"--select {asked!r} is unknown; choose one of {', '.join(SELECTOR_NAMES)}, or the "
             "name of one that a package offers"
         )
-    return load_selector(asked)
+    return NamedSelector(asked)
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

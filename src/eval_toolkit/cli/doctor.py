@@ -58,7 +58,8 @@ _LEFTOVERS = (".staging-*", ".*.tmp", f".{LOCK}.*")
 def doctor(paths: Sequence[Path], output: Output) -> None:
     """Say what is installed, or with PATHS in which state runs are.
 
-    PATHS are runs or folders of runs. Exit 1 when one of them is incomplete or was altered.
+    PATHS are runs or folders of runs. Exit 1 when one of them is incomplete or was altered; a
+    plugin that is broken is named and changes no exit code (`eval-toolkit plugins` exits with 1).
     """
     if not paths:
         output.emit(_machine_page())

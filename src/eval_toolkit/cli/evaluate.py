@@ -1,6 +1,7 @@
 """``eval-toolkit evaluate``: scorers, data and checks by name, through the harness."""
 
 import re
+import traceback
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,15 +13,15 @@ from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._data import Data, Reading, data_options, read_data
 from eval_toolkit.cli._exit import EXIT_FAILED, EvidenceSaysNo
-from eval_toolkit.cli._loaded import NamedCheck, loaded_data, named_files
+from eval_toolkit.cli._loaded import NamedCheck, check_folds, loaded_data, named_files
 from eval_toolkit.cli._options import Sampling, output_options, sampling_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._text import say
-from eval_toolkit.errors import InvalidInputError, LeakageError
+from eval_toolkit.errors import InvalidInputError, LeakageError, PluginError
 from eval_toolkit.harness import RunResult, evaluate_folded, save_run
 from eval_toolkit.harness import evaluate as evaluate_slices
 from eval_toolkit.harness.loading import load_scorer, load_splitter
-from eval_toolkit.plugins import name_and_options
+from eval_toolkit.plugins import known_name, name_and_options
 from eval_toolkit.report.cells import Cell
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.report.words import one_line, with_ends
@@ -127,16 +128,25 @@ def evaluate(
     run_id = f"evaluate-{sha256_text(canonical_json(asked))[:12]}" if save is None else save.name
     options |= {"run_id": run_id, "extra_config": {"command": "evaluate", "asked": asked}}
     try:
+        if splitter is not None and len(data) == 1:
+            check_folds(splitter, cut, next(iter(data.values())).rows)
         result = _evaluated(named, data, cut, shown, sampling, options)
     except LeakageError as error:
         say(f"{error}", err=True)
         raise EvidenceSaysNo from None
+    except AssertionError as error:  # how a scorer's own author says stop
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise PluginError(
+            f"{Path(place.filename).name}, line {place.lineno}: {place.name} failed an assertion: "
+            f"{error}"
+        ) from error
     paths = [one.file for one in data.values()] if files else []
     write = partial(save_run, result, save, overwrite=overwrite, data_files=paths) if save else None
     output.emit(
         _page(result, data, sampling), inputs=[*paths, *([save] if save else [])], first=write
     )
-    if _failed(result):
+    cells = (cell for row in _rows(result) for cell in row[2].values())
+    if _failed(result) or any(cell.status == "error" for cell in cells):
         raise click.exceptions.Exit(EXIT_FAILED)
 
 
@@ -145,7 +155,10 @@ def _scorers(specs: Sequence[str]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for spec in specs:
         match = _NAMED.match(spec)
-        label, rest = (match[1], match[2]) if match else (name_and_options(spec)[0], spec)
+        name = name_and_options(spec)[0]
+        label, rest = (
+            (match[1], match[2]) if match else (known_name("scorers", name, ()) or name, spec)
+        )
         if label in made:
             raise click.UsageError(
                 f"two --scorer are called {label!r}; write LABEL={rest} for one of them"
@@ -203,7 +216,7 @@ def _failed(result: RunResult) -> list[str]:
 
 
 def _page(result: RunResult, data: Mapping[str, Data], sampling: Sampling) -> Page:
-    rows = _fold_rows(result) if result.by_fold else _slice_rows(result)
+    rows = _rows(result)
     metrics = list(dict.fromkeys(name for row in rows for name in row[2]))
     table = Table(
         ["slice", "scorer", "rows", *metrics],
@@ -217,6 +230,12 @@ def _page(result: RunResult, data: Mapping[str, Data], sampling: Sampling) -> Pa
         for row in rows
         for name, cell in row[2].items()
         if cell.status != "ok" and cell.reason
+    ]
+    reasons += [
+        f"{' '.join(row[0])}: no interval: {cell.reason}"
+        for row in rows
+        for cell in row[2].values()
+        if cell.has_value and cell.low is None and cell.reason
     ]
     declined = [
         f"{scorer}, {name}: {block['skipped']}"
@@ -234,6 +253,10 @@ def _page(result: RunResult, data: Mapping[str, Data], sampling: Sampling) -> Pa
 
 _Row = tuple[tuple[str, str], str, dict[str, Cell]]
 """Slice and scorer, rows, cells by metric."""
+
+
+def _rows(result: RunResult) -> list[_Row]:
+    return _fold_rows(result) if result.by_fold else _slice_rows(result)
 
 
 def _slice_rows(result: RunResult) -> list[_Row]:

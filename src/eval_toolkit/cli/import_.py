@@ -11,7 +11,9 @@ from eval_toolkit.cli._cells import with_interval
 from eval_toolkit.cli._options import form_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.integrations.importing import Checked, Imported, Wanted, import_logs
+from eval_toolkit.integrations.importing.stated import cell_names
 from eval_toolkit.report.pages import Page, Table
+from eval_toolkit.scorecards import MetricResult
 
 __all__ = ["import_"]
 
@@ -120,14 +122,23 @@ def _counted(n: int, what: str) -> str:
 
 
 def _rows(one: Imported) -> Iterator[list[str]]:
-    checked: dict[str, Checked] = {}
-    for line in one.checked:
-        checked.setdefault(line.column, line)
-    for name, cell in one.cells.items():
-        found = checked.get(name)
-        n = "" if cell.n_units is None else str(cell.n_units)
-        said, verdict = ("", "") if found is None else (_stated(found), found.verdict)
-        yield [one.log.task, one.log.model, name, with_interval(cell), n, said, verdict]
+    """Yield a line per cell and per number that the log states: most are about the same."""
+    cells = dict(one.cells)
+    checked = dict(zip(cell_names(one.log.stated), one.checked, strict=True))
+    for name in dict.fromkeys([*cells, *checked]):
+        cell, found = cells.get(name), checked.get(name)
+        n = "" if cell is None or cell.n_units is None else str(cell.n_units)
+        value = "" if cell is None else with_interval(cell)
+        said = "" if found is None else _stated(found)
+        yield [one.log.task, one.log.model, name, value, n, said, _verdict(cell, found)]
+
+
+def _verdict(cell: MetricResult | None, found: Checked | None) -> str:
+    """Return what the check says, and why a number of samples has no interval."""
+    said = [] if found is None else [found.verdict]
+    if cell is not None and cell.ci is None and not cell.details.get("stated") and cell.reason:
+        said.append(cell.reason)
+    return "; ".join(said)
 
 
 def _stated(line: Checked) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from eval_toolkit.cli._exit import EvidenceSaysNo
+from eval_toolkit.cli._names import TARGETS
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.plugins import PLUGIN_KINDS, PluginInfo, installed_plugins
@@ -102,7 +103,7 @@ def _ours() -> dict[str, Collection[str]]:
         "loaders": loaders.OURS,
         "models": models._OURS,
         "scorers": (),
-        "selectors": rows.SELECTORS,
+        "selectors": (*rows.SELECTORS, *TARGETS),
         "splitters": rows.SPLITTERS,
         "tasks": tasks._declared(),
         "text_scorers": text_scorers._OURS,

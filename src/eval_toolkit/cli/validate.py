@@ -76,6 +76,10 @@ def _claims_problems(file: Path) -> list[str]:
 
 
 def _payload(file: Path) -> Any:
+    if file.is_dir():
+        raise ArtifactError(
+            f"{file}: is a folder; name files in it, or look at it with eval-toolkit doctor"
+        )
     if file.suffix.lower() not in (".yaml", ".yml"):
         return read_json(file)
     yaml = require("yaml", feature="a YAML file", extra="yaml")

@@ -17,13 +17,14 @@ from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.plans import Plan
 from eval_toolkit.inference.prepared import Block, Ranked, View
-from eval_toolkit.inference.statistics import AtThreshold, CallableStatistic, Statistic
+from eval_toolkit.inference.statistics import AtThreshold, CallableStatistic, Statistic, seconds_of
 
 __all__ = ["Executor", "Problem", "called", "delete_blocks", "replicate", "spread"]
 
 MAX_DELETE_BLOCKS = 192  # three blocks of lanes
 _CHUNK_ROWS = 400_000_000  # row × resample × statistic per task: 0.1 s of work or more
-_CALL = 50_000  # what a call of a Python function costs, in rows of a kernel …
+_ROWS_PER_SECOND = 4e9  # of a kernel
+_CALL = 50_000  # what a call of a Python function costs at least, in rows of a kernel …
 _CALL_PER_ROW = 500  # … and a row in it
 _Part = TypeVar("_Part")
 
@@ -130,7 +131,9 @@ def replicate(
     if problem.cells_suffice:
         return _replicate_cells(problem, n_resamples)
     n_rows = problem.plan.n_rows
-    costs = [called(n_rows) if one.needs.rows else n_rows for one in problem.statistics]
+    costs = [
+        called(n_rows, seconds_of(one)) if one.needs.rows else n_rows for one in problem.statistics
+    ]
     work = sum(costs) * LANES * len(problem.scorers)
     _ = problem.views  # made once here, whoever reads them
     run = functools.partial(_replicate_blocks, problem)
@@ -142,9 +145,12 @@ def replicate(
     return np.concatenate([values for values, _ in parts], axis=2)[:, :, :n_resamples]
 
 
-def called(n_rows: int) -> int:
-    """Return what a Python function of so many rows costs, in rows of a kernel."""
-    return _CALL + _CALL_PER_ROW * n_rows
+def called(n_rows: int, seconds: float = 0.0) -> float:
+    """Return what a Python function of so many rows costs, in rows of a kernel.
+
+    ``seconds`` is what its call on the data took: tasks are cut by it, no number depends on it.
+    """
+    return max(_CALL + _CALL_PER_ROW * n_rows, _ROWS_PER_SECOND * seconds)
 
 
 def check_executor(executor: Any) -> None:

@@ -2,6 +2,7 @@
 
 import functools
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -101,14 +102,16 @@ def paired_bootstrap_op_point_diff(
     n_resamples = _validate.integer(n_resamples, "n_resamples", low=1)
     confidence = _validate.fraction(confidence, "confidence")
     select = _threshold_of(threshold_fn)
+    started = time.perf_counter()
     values = [
         finite(metric_fn(test.y, score, select(val.y, val_score)), "`metric_fn`")
         for score, val_score in zip(test.scores, val.scores, strict=True)
     ]
+    took = time.perf_counter() - started
     run = functools.partial(
         _refitted, val, test, select, metric_fn, resolve_seed(seed, rng), n_resamples
     )
-    work = 2 * LANES * (called(len(val.y)) + called(len(test.y)))
+    work = LANES * called(2 * (len(val.y) + len(test.y)), took)
     parts = spread(run, range(0, n_resamples, LANES), work, executor)
     differences = np.concatenate(parts)[:n_resamples]
     usable = int(np.count_nonzero(~np.isnan(differences)))

@@ -7,6 +7,7 @@ callable works too, through the rows of each resample.
 
 import functools
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
@@ -368,6 +369,8 @@ class CallableStatistic:
     needs: Needs = field(default=Needs(rows=True), init=False)
     failures: list[str] = field(default_factory=list, init=False, compare=False, repr=False)
     """What the function raised first on a resample, for the message if too many fail."""
+    seconds: list[float] = field(default_factory=list, init=False, compare=False, repr=False)
+    """What the last call on the data took: the work is cut into tasks by it."""
 
     @property
     def name(self) -> str:
@@ -376,7 +379,9 @@ class CallableStatistic:
 
     def point(self, data: Ranked) -> float:
         """Return the value on the data."""
+        started = time.perf_counter()
         value = self.function(data.labels.astype(np.int64), data.scores)
+        self.seconds[:] = [time.perf_counter() - started]
         try:
             return float(value)
         except (TypeError, ValueError):
@@ -413,6 +418,11 @@ class CallableStatistic:
         """Both classes, where there are two."""
         parts = [mask for mask in (data.labels, ~data.labels) if mask.any()]
         return tuple(parts)
+
+
+def seconds_of(statistic: Statistic) -> float:
+    """Return what a call of a statistic's Python function took; 0.0 where none was made."""
+    return max(getattr(statistic, "seconds", ()), default=0.0)
 
 
 BRIER = ColumnMean("brier_score", squared_error, metrics.brier_score, (0.0, 1.0))

@@ -11,10 +11,18 @@ from eval_toolkit._kernel import LANES
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference._distributions import negligible
-from eval_toolkit.inference.engine import Executor, Problem, called, delete_blocks, spread
+from eval_toolkit.inference.engine import (
+    MAX_DELETE_BLOCKS,
+    Executor,
+    Problem,
+    called,
+    delete_blocks,
+    spread,
+)
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.plans import rows_plan
 from eval_toolkit.inference.prepared import Block
+from eval_toolkit.inference.statistics import seconds_of
 
 if TYPE_CHECKING:
     from eval_toolkit.inference.statistics import Statistic
@@ -49,7 +57,8 @@ def studentized_interval(
         )
     statistic = problem.statistics[row]
     run = functools.partial(_pivots, problem, scorer, row, point, n_resamples)
-    work = LANES * called(problem.plan.n_rows)
+    calls = 1 + MAX_DELETE_BLOCKS  # of a function: the resample, and each block of it left out
+    work = LANES * called(problem.plan.n_rows, calls * seconds_of(statistic))
     parts = spread(run, range(0, n_resamples, LANES), work, executor)
     pivots = [pivot for part in parts for pivot in part]
     if len(pivots) < 0.95 * n_resamples:

@@ -1,17 +1,19 @@
 """The answer first: the number that speaks for the run, a few more, and every metric below them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eval_toolkit.report import answering
 from eval_toolkit.report.cells import Block, Cell, leading, main_block, main_blocks, main_cell
 from eval_toolkit.report.metric_groups import Group, grouped, meaning_of
+from eval_toolkit.report.provenance import imported_from
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run
 
 __all__ = ["build", "main_cell"]
 
 _TILES = 4
+_MOST_CONTRADICTIONS = 5
 _INLINE = 60
 """Characters of a reason that stand in the table; a longer one is a note below it."""
 _OF_ROLLOUTS = (
@@ -33,6 +35,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
     broken = list(dict.fromkeys(name for one in blocks for name in _broken(one)))
     groups = grouped(run, scorers)
     reasons = _Reasons(scorers, groups)
+    told = imported_from(run.manifest)
     return Section(
         id="headline",
         menu="Answer",
@@ -61,9 +64,23 @@ def build(run: Run, wanted: Wanted) -> Section | None:
         },
         notes=[
             *([f"{_some(broken)}: an exception, not a result; look into it"] if broken else []),
+            *([f"imported from {told}"] if told else []),
+            *_against_samples(run),
             *answering.notes(run, block),
         ],
     )
+
+
+def _against_samples(run: Run) -> list[str]:
+    """Return the numbers of an imported log that its own samples contradict."""
+    told = (run.manifest.get("config") or {}).get("imported")
+    checked = told.get("checked") if isinstance(told, Mapping) else None
+    return [
+        f"the log states {one.get('name')} of {one.get('column')} as {one.get('stated')}: "
+        f"{one.get('verdict')}"
+        for one in checked or ()
+        if isinstance(one, Mapping) and False in (one.get("agrees"), one.get("stderr_agrees"))
+    ][:_MOST_CONTRADICTIONS]
 
 
 def _broken(block: Block) -> list[str]:

@@ -9,11 +9,12 @@ from eval_toolkit.report.pages import Table
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run
 
-__all__ = ["build"]
+__all__ = ["build", "imported_from"]
 
 Fact = tuple[str, str, bool]
 """What it is, what it says, and whether that is a hash or a name to copy."""
 _KINDS = {"task": "a task put to a model", "rollout": "rollouts", "rows": "scores of rows"}
+_MOST_FILES, _MOST_CHECKED = 3, 200
 _NO_COMMAND = (
     "No command line is stored: the run was made by Python code, or before command lines were "
     "stored. What is known is how it was set up:"
@@ -48,6 +49,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
                 if facts
             ],
             "files": _files(run.manifest),
+            "checked": _checked(config),
             "versions": _versions(manifest),
             "config": json.dumps(config, indent=2, ensure_ascii=False, sort_keys=True)
             if config
@@ -100,6 +102,9 @@ def _about_run(manifest: Mapping[str, Any]) -> Iterator[Fact]:
     kind = str(manifest.get("kind") or "rows")
     yield "run", str(manifest.get("run_id")), True
     yield "kind", _KINDS.get(kind, kind), False
+    told = imported_from(manifest)
+    if told:
+        yield "imported from", told, False
     if manifest.get("captured_at"):
         yield (
             "begun",
@@ -276,6 +281,37 @@ def _files(manifest: Mapping[str, Any]) -> Table:
         if isinstance(told, Mapping)
     ]
     return Table(["file", "rows", "sha256"], rows)
+
+
+def imported_from(manifest: Mapping[str, Any]) -> str:
+    """Return the tool, its version and the files that a run was made of, "" where it was not.
+
+    Examples
+    --------
+    >>> told = {"tool": "lm-eval", "tool_version": "0.4.13", "files": [{"name": "results.json"}]}
+    >>> imported_from({"config": {"imported": told}})
+    'lm-eval 0.4.13, results.json'
+    """
+    told = (manifest.get("config") or {}).get("imported")
+    if not isinstance(told, Mapping):
+        return ""
+    tool = f"{told.get('tool') or 'another tool'} {told.get('tool_version') or ''}".strip()
+    names = [str(one.get("name")) for one in told.get("files") or () if isinstance(one, Mapping)]
+    return ", ".join([tool, *names[:_MOST_FILES], *(["…"] if names[_MOST_FILES:] else [])])
+
+
+def _checked(config: Mapping[str, Any]) -> Table:
+    """Return what a log states about itself against what its own samples make."""
+    told = config.get("imported")
+    checked = told.get("checked") if isinstance(told, Mapping) else None
+    names = ("task", "column", "name", "stated", "recomputed", "verdict")
+    rows = [
+        ["" if one.get(name) is None else _plain(one[name]) for name in names]
+        for one in checked or ()
+        if isinstance(one, Mapping)
+    ]
+    header = ["task", "column", "as the log calls it", "it says", "its samples", "check"]
+    return Table(header, rows[:_MOST_CHECKED])
 
 
 def _versions(manifest: Mapping[str, Any]) -> Table:

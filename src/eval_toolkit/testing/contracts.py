@@ -50,7 +50,7 @@ def contract_checks(kind: str, **given: Any) -> list[tuple[str, Callable[[Any], 
     Parameters
     ----------
     kind : str
-        A key of `CONTRACTS`: "scorer", "grader", "loader" …
+        A key of `CONTRACTS`: "scorer", "grader", "loader" …; or one of `PLUGIN_KINDS`: "checks".
     **given
         What the object is tried on, as the function ``check_<kind>`` takes it.
 
@@ -68,8 +68,10 @@ def contract_checks(kind: str, **given: Any) -> list[tuple[str, Callable[[Any], 
     --------
     >>> names = [name for name, _ in contract_checks("scorer", examples=["a", "b"])]
     >>> names[:2]
-    ['has_every_member', 'has_a_version']
+    ['has_every_member', 'version_if_any']
     """
-    if kind not in CONTRACTS:
+    name = "leakage_check" if kind == "checks" else kind.removesuffix("s")
+    suite = CONTRACTS.get(kind) or CONTRACTS.get(name)
+    if suite is None:
         raise InvalidInputError(f"`kind` is {kind!r}; there are {', '.join(sorted(CONTRACTS))}")
-    return CONTRACTS[kind].checks(**said(given))
+    return suite.checks(**said(given))

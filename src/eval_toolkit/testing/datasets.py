@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from eval_toolkit import _frames
-from eval_toolkit.errors import LeakageError
+from eval_toolkit.errors import EvalToolkitError, LeakageError
 from eval_toolkit.leakage import LeakageFinding, drop_until_clean
 from eval_toolkit.protocols import (
     DatasetLoader,
@@ -37,8 +37,15 @@ _ROLES = ("feature_col", "label_col", "strata_col", "group_col", "id_col", "time
 _CROISSANT = ("name", "description", "citeAs", "license", "url", "distribution")
 
 
-def _rows_of(splits: Mapping[str, EvalSlice]) -> dict[str, list[str]]:
-    return {name: list(part.content_hashes) for name, part in splits.items()}
+def _rows_of(part: EvalSlice) -> list[tuple[Any, ...]]:
+    """Return all that makes the rows of a slice: input, label, and what their roles say."""
+    roles = (part.ids, part.groups, part.strata, part.times)
+    told = [[None] * part.n if role is None else role.tolist() for role in roles]
+    return list(zip(part.content_hashes, *told, strict=True))
+
+
+def _all_rows_of(splits: Mapping[str, EvalSlice]) -> dict[str, list[tuple[Any, ...]]]:
+    return {name: _rows_of(part) for name, part in splits.items()}
 
 
 # --- loaders ------------------------------------------------------------------------------------
@@ -50,18 +57,19 @@ class _Nothing:
 
 
 def loads_slices_by_name(loader: Any, given: _Nothing) -> None:
-    """`load_splits` returns a dict of names to slices of these names, at least one."""
+    """`load_splits` returns a dict of names to slices of these names, at least one, with rows."""
     splits = loader.load_splits()
     expect(isinstance(splits, Mapping) and splits, "`load_splits()`", splits)
     for name, part in splits.items():
         expect(isinstance(name, str) and name, "the name of a split", name)
         expect(isinstance(part, EvalSlice), f"the split {name!r}", part)
         expect(part.name == name, f"the split {name!r}", f"a slice named {part.name!r}")
+        expect(part.n, f"the split {name!r}", "no row")
 
 
 def loads_the_same_rows_again(loader: Any, given: _Nothing) -> None:
-    """The same rows come every time, in the same order."""
-    first, again = _rows_of(loader.load_splits()), _rows_of(loader.load_splits())
+    """The same rows come every time, in the same order, under the same ids."""
+    first, again = _all_rows_of(loader.load_splits()), _all_rows_of(loader.load_splits())
     expect(first == again, "`load_splits()` twice", "other rows")
 
 
@@ -132,6 +140,18 @@ def returns_a_finding(check: Any, given: _Splits) -> None:
     expect(isinstance(message, str) and message and "\n" not in message, "`message`", message)
 
 
+def takes_any_splits(check: Any, given: _Splits) -> None:
+    """One split alone and splits of other names are looked at, or refused by an error of ours."""
+    renamed = {f"part {n}": p for n, p in enumerate(given.splits.values())}
+    for splits in ({"part 0": renamed["part 0"]} if renamed else {}, renamed):
+        mine = {name: part.renamed(name) for name, part in splits.items()}
+        try:
+            found = check.validate(mine)
+        except EvalToolkitError:
+            continue
+        expect(isinstance(found, LeakageFinding), f"the splits {list(mine)}", found)
+
+
 def names_rows_that_are_there(check: Any, given: _Splits) -> None:
     """The rows to drop are rows of the splits, each once."""
     for split, rows in (check.validate(given.splits).drop_indices or {}).items():
@@ -142,11 +162,11 @@ def names_rows_that_are_there(check: Any, given: _Splits) -> None:
 
 
 def counts_what_it_names(check: Any, given: _Splits) -> None:
-    """`n_affected` is not 0 where rows are to be dropped."""
+    """`n_affected` counts at least the rows that are to be dropped."""
     found = check.validate(given.splits)
     if found.drop_indices is not None:
         named = sum(map(len, found.drop_indices.values()))
-        expect(found.n_affected or not named, f"{named} rows to drop", found.n_affected)
+        expect(found.n_affected >= named, f"{named} rows to drop", found.n_affected)
 
 
 def finds_nothing_in_nothing(check: Any, given: _Splits) -> None:
@@ -210,6 +230,7 @@ LEAKAGE_CHECK = Suite(
         is_named,
         version_if_any,
         returns_a_finding,
+        takes_any_splits,
         names_rows_that_are_there,
         counts_what_it_names,
         finds_nothing_in_nothing,
@@ -248,7 +269,10 @@ def _counted(parts: Iterable[EvalSlice]) -> Counter[str]:
 
 def folds_are_dicts_of_slices(splitter: Any, given: _Parent) -> None:
     """Every fold is a dict with slices under "train" and "test", neither empty."""
-    for number, fold in enumerate(given.folds(splitter)):
+    folds = given.folds(splitter)
+    if given.groups is None:
+        folds += splitter.iter_folds(given.slice_)  # nobody needs to say that there are no groups
+    for number, fold in enumerate(folds):
         expect(isinstance(fold, Mapping), f"fold {number}", fold)
         for name in ("train", "test"):
             part = fold.get(name)
@@ -280,6 +304,34 @@ def parts_keep_their_roles(splitter: Any, given: _Parent) -> None:
                 expect(mine == theirs, f"{role} {mine!r}", f"{theirs!r} in {name!r}, fold {number}")
             lost = columns - set(_frames.names(part.df))
             expect(not lost, f"the columns {sorted(columns)}", f"no {sorted(lost)} in {name!r}")
+
+
+def rows_are_those_of_the_whole(splitter: Any, given: _Parent) -> None:
+    """Every row of a part is one of the whole: text, label, id, group, stratum and time."""
+    whole = set(_rows_of(given.slice_))
+    for number, fold in enumerate(given.folds(splitter)):
+        for name, part in fold.items():
+            others = [row for row in _rows_of(part) if row not in whole]
+            expect(not others, f"{name!r} of fold {number}", f"rows such as {others[:1]}")
+
+
+def keeps_groups_whole(splitter: Any, given: _Parent) -> None:
+    """Where it has a `group_col`, or is given `groups`, no group is trained and tested on."""
+    column: Any = getattr(splitter, "group_col", None)
+    of_row: dict[Any, Any] = {}
+    if given.groups is not None:
+        of_row = dict(zip(_rows_of(given.slice_), np.asarray(given.groups).tolist(), strict=True))
+    elif column is None or getattr(splitter, "ignore_groups", False):
+        return
+    for number, fold in enumerate(given.folds(splitter)):
+        train, test = (
+            {of_row[row] for row in _rows_of(fold[name])}
+            if of_row
+            else set(_frames.column(fold[name].df, column).tolist())
+            for name in ("train", "test")
+        )
+        both = sorted(train & test, key=str)
+        expect(not both, f"fold {number}", f"{both[:3]} on both sides")
 
 
 def cuts_the_same_way_again(splitter: Any, given: _Parent) -> None:
@@ -321,8 +373,10 @@ SPLITTER = Suite(
         as_many_folds_as_it_says,
         trains_on_no_test_row,
         parts_keep_their_roles,
+        keeps_groups_whole,
         cuts_the_same_way_again,
         whole_stays_as_it_is,
+        rows_are_those_of_the_whole,
         another_seed_by_itself,
     ),
     _Parent,

@@ -63,12 +63,21 @@ def parent_slice(n: int = 48) -> EvalSlice:
     }
     return EvalSlice(
         "all",
-        rows,
+        _framed(rows),
         strata_col="source",
         group_col="author",
         id_col="id",
         time_col="time",
     )
+
+
+def _framed(rows: dict[str, list[Any]]) -> Any:
+    """Return rows as a pandas frame, which most people have and write for; else as they are."""
+    try:
+        import pandas as pd
+    except ImportError:
+        return rows
+    return pd.DataFrame(rows)
 
 
 def leaky_splits() -> Mapping[str, EvalSlice]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,11 +62,21 @@ def _at_once(ask: Callable[[Any], Awaitable[Any]], requests: Sequence[Any]) -> A
 
 def _or_none(every: Callable[[], Any]) -> Any:
     try:
-        return asyncio.run(every())
+        return _run(every)
     except ModelError as error:
         if error.kind == "unsupported":
             return None
         raise
+
+
+def _run(every: Callable[[], Any]) -> Any:
+    """Run in an event loop of its own; in another thread where one is running, as in notebooks."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(every())
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(lambda: asyncio.run(every())).result()
 
 
 def describes_without_secrets(model: Any, given: _Prompts) -> None:
@@ -79,6 +90,16 @@ def can_do_something(model: Any, given: _Prompts) -> None:
     texts = _asked(model.generate, given.texts()[:1])
     numbers = _asked(model.loglikelihood, given.choices()[:1])
     expect(texts is not None or numbers is not None, "both kinds of requests", "neither answered")
+
+
+def works_in_another_loop(model: Any, given: _Prompts) -> None:
+    """It answers in one event loop after another: what belongs to a loop is made in it."""
+    for ask, requests in ((model.generate, given.texts()), (model.loglikelihood, given.choices())):
+        for loop in ("the first", "another"):
+            try:
+                _asked(ask, requests[:1])
+            except RuntimeError as error:
+                expect(False, f"{loop} event loop", f"{type(error).__name__}: {error}")
 
 
 def generates_texts(model: Any, given: _Prompts) -> None:
@@ -179,7 +200,7 @@ def closes(model: Any, given: _Prompts) -> None:
         async def closed() -> None:
             await close()
 
-        asyncio.run(closed())
+        _run(closed)
 
 
 def _alike(one: Any, other: Any, tolerance: float) -> bool:
@@ -208,6 +229,7 @@ MODEL = Suite(
         is_named,
         describes_itself,
         describes_without_secrets,
+        works_in_another_loop,
         can_do_something,
         generates_texts,
         scores_every_continuation,
@@ -221,4 +243,5 @@ MODEL = Suite(
         closes,
     ),
     _Prompts,
+    copies=False,  # weights and connections are dear; what a model remembers shows in many ways
 )

@@ -8,16 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from eval_toolkit import _frames
 from eval_toolkit.errors import EvalToolkitError, UndefinedMetricError
 from eval_toolkit.metrics import ThresholdResult, metrics_at_threshold
 from eval_toolkit.protocols import EvalSliceLike, MetricSpec, Scorer, ThresholdSelector
 from eval_toolkit.scorers import checked_scores
+from eval_toolkit.slices import EvalSlice
 from eval_toolkit.testing.material import ODD_TEXTS, TEXTS, labelled
 from eval_toolkit.testing.rules import (
     Suite,
     expect,
-    has_a_version,
+    fresh,
     has_members,
+    is_frame,
     is_named,
     same_numbers,
     unchanged,
@@ -34,62 +37,95 @@ __all__ = ["METRIC_SPEC", "SCORER", "SELECTOR", "SLICE"]
 class _Inputs:
     """What a scorer is given: inputs of its kind, and labels where it can be fitted."""
 
-    examples: Sequence[Any] = TEXTS
+    examples: Any = TEXTS
     labels: Sequence[int] | None = None
     tolerance: float = 1e-6
 
+    @property
+    def inputs(self) -> Any:
+        """Inputs of its own for each use, in the kind of object that the harness passes."""
+        given = self.examples
+        features = given.features if isinstance(given, EvalSlice) else given
+        return copy.deepcopy(list(features) if isinstance(features, tuple) else features)
+
+    @property
+    def n(self) -> int:
+        """How many inputs there are."""
+        inputs = self.inputs
+        return _frames.n_rows(inputs) if is_frame(inputs) else len(inputs)
+
+    def some(self, rows: Sequence[int]) -> Any:
+        """Return some of the inputs, as the same kind of object."""
+        inputs = self.inputs
+        if is_frame(inputs):
+            return _frames.take(inputs, np.asarray(rows, dtype=np.int64))
+        if isinstance(inputs, np.ndarray):
+            return inputs[list(rows)]
+        return [inputs[row] for row in rows]
+
+    def ready(self, scorer: Any) -> Any:
+        """Return the scorer, fitted where it can be and labels are given."""
+        if self.labels is not None and not isinstance(scorer, type) and _fits(scorer):
+            scorer.fit(self.inputs, np.asarray(self.labels))
+        return scorer
+
     def scores(self, scorer: Any, inputs: Any) -> list[float]:
         """Return the numbers of the positive class; that they are fine is a rule of its own."""
-        output = np.asarray(scorer.predict_proba(list(inputs)), dtype=np.float64)
+        output = np.asarray(scorer.predict_proba(inputs), dtype=np.float64)
         return [float(score) for score in (output[:, -1] if output.ndim == 2 else output)]
+
+
+def _fits(scorer: Any) -> bool:
+    return callable(getattr(scorer, "fit", None))
 
 
 def one_number_per_input(scorer: Any, given: _Inputs) -> None:
     """It returns one number per input, or the probabilities of both classes."""
-    shape = np.asarray(scorer.predict_proba(list(given.examples))).shape
-    n = len(given.examples)
+    shape = np.asarray(scorer.predict_proba(given.inputs)).shape
+    n = given.n
     expect(shape in ((n,), (n, 1), (n, 2)), f"{n} inputs", f"an array of shape {shape}")
 
 
 def probabilities(scorer: Any, given: _Inputs) -> None:
     """Its numbers are finite and in [0, 1]; two columns sum to 1."""
-    output = scorer.predict_proba(list(given.examples))
+    output = scorer.predict_proba(given.inputs)
     try:
         checked_scores(output, len(np.asarray(output)), "it")
     except EvalToolkitError as error:
-        expect(False, list(given.examples), str(error))
-
-
-def same_inputs_same_numbers(scorer: Any, given: _Inputs) -> None:
-    """The same inputs get the same numbers, whenever they are scored."""
-    inputs = list(given.examples)
-    first, again = given.scores(scorer, inputs), given.scores(scorer, inputs)
-    expect(first == again, inputs, (first, again))
-
-
-def order_does_not_matter(scorer: Any, given: _Inputs) -> None:
-    """Inputs in another order get the same numbers."""
-    inputs = list(given.examples)
-    forwards, backwards = given.scores(scorer, inputs), given.scores(scorer, inputs[::-1])
-    expect(same_numbers(forwards, backwards[::-1], given.tolerance), inputs, (forwards, backwards))
-
-
-def company_does_not_matter(scorer: Any, given: _Inputs) -> None:
-    """An input gets the same number alone and among others: batches change nothing."""
-    inputs = list(given.examples)
-    together = given.scores(scorer, inputs)
-    alone = [given.scores(scorer, [one])[0] for one in inputs]
-    expect(same_numbers(together, alone, given.tolerance), inputs, (together, alone))
+        expect(False, given.inputs, str(error))
 
 
 def inputs_stay_as_they_are(scorer: Any, given: _Inputs) -> None:
     """Scoring changes no input."""
-    unchanged(list(given.examples), scorer.predict_proba)
+    unchanged(given.inputs, scorer.predict_proba)
+
+
+def same_inputs_same_numbers(scorer: Any, given: _Inputs) -> None:
+    """The same inputs get the same numbers, whenever they are scored."""
+    first, again = given.scores(scorer, given.inputs), given.scores(scorer, given.inputs)
+    expect(first == again, given.inputs, (first, again))
+
+
+def order_does_not_matter(scorer: Any, given: _Inputs) -> None:
+    """Inputs in another order get the same numbers."""
+    other = fresh(scorer)
+    forwards = given.scores(scorer, given.inputs)
+    turned = given.scores(other, given.some(range(given.n)[::-1]))[::-1]
+    expect(same_numbers(forwards, turned, given.tolerance), given.inputs, (forwards, turned))
+
+
+def company_does_not_matter(scorer: Any, given: _Inputs) -> None:
+    """An input gets the same number alone and among others: batches change nothing."""
+    other = fresh(scorer)
+    together = given.scores(scorer, given.inputs)
+    alone = [given.scores(other, given.some([row]))[0] for row in range(given.n)]
+    expect(same_numbers(together, alone, given.tolerance), given.inputs, (together, alone))
 
 
 def odd_texts_are_scored(scorer: Any, given: _Inputs) -> None:
     """Where inputs are texts, empty, long and strange ones get probabilities, too."""
-    if all(isinstance(one, str) for one in given.examples):
+    inputs = given.inputs
+    if isinstance(inputs, list) and all(isinstance(one, str) for one in inputs):
         for text in ODD_TEXTS:
             try:
                 checked_scores(scorer.predict_proba([text]), 1, "it")
@@ -106,15 +142,16 @@ def declines_by_name(scorer: Any, given: _Inputs) -> None:
 
 
 def fits_afresh(scorer: Any, given: _Inputs) -> None:
-    """`fit`, where it is there and labels are given, forgets what was learnt before; copies work."""
-    if given.labels is None or not callable(getattr(scorer, "fit", None)):
+    """`fit`, where it is there, forgets what was learnt before; copies work."""
+    if not _fits(scorer):
         return
-    inputs, labels = list(given.examples), np.asarray(given.labels)
+    third = (np.arange(given.n) % 3 == 0).astype(np.int64)
+    labels = third if given.labels is None else np.asarray(given.labels)
     one, other = copy.deepcopy(scorer), copy.deepcopy(scorer)
-    one.fit(inputs, labels)
-    other.fit(inputs, 1 - labels)
-    other.fit(inputs, labels)
-    first, again = given.scores(one, inputs), given.scores(other, inputs)
+    one.fit(given.inputs, labels)
+    other.fit(given.inputs, 1 - labels)
+    other.fit(given.inputs, labels)
+    first, again = given.scores(one, given.inputs), given.scores(other, given.inputs)
     expect(same_numbers(first, again, given.tolerance), "the labels after others", (first, again))
 
 
@@ -122,13 +159,13 @@ SCORER = Suite(
     "scorer",
     (
         has_members(Scorer),
-        has_a_version,
+        version_if_any,
         one_number_per_input,
         probabilities,
+        inputs_stay_as_they_are,
         same_inputs_same_numbers,
         order_does_not_matter,
         company_does_not_matter,
-        inputs_stay_as_they_are,
         odd_texts_are_scored,
         declines_by_name,
         fits_afresh,

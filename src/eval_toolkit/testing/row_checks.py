@@ -31,7 +31,7 @@ __all__ = [
 
 def check_scorer(
     scorer: Any,
-    examples: Sequence[Any] | None = None,
+    examples: Any = None,
     *,
     labels: Sequence[int] | None = None,
     tolerance: float | None = None,
@@ -42,10 +42,12 @@ def check_scorer(
     ----------
     scorer : Scorer
         An object with the members of `protocols.Scorer`, made.
-    examples : sequence, optional
-        Inputs of its kind; six texts by default. Give at least two that differ.
+    examples : sequence, array, frame or EvalSlice, optional
+        Inputs of its kind, passed on as they are; six texts by default. Give at least two that
+        differ. Of a slice its features, as `evaluate` passes them.
     labels : sequence of int, optional
-        Labels of the examples, where the scorer has a ``fit`` that is to be tried.
+        Labels of the examples: where the scorer has a ``fit``, it is fitted before each rule.
+        Without them it is taken as fitted, and ``fit`` is tried with every third positive.
     tolerance : float, default 1e-6
         By how much a number may change with the order and the number of inputs.
 
@@ -66,7 +68,7 @@ def check_scorer(
     ...     def predict_proba(self, X):
     ...         return [min(len(text), 80) / 80 for text in X]
     >>> check_scorer(Length())[:3]
-    ['has_every_member', 'has_a_version', 'one_number_per_input']
+    ['has_every_member', 'version_if_any', 'one_number_per_input']
     """
     return SCORER.check(
         scorer, **said({"examples": examples, "labels": labels, "tolerance": tolerance})

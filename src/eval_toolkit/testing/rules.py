@@ -4,10 +4,12 @@ import copy
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
-from eval_toolkit import protocols
+import numpy as np
+
+from eval_toolkit import _frames, protocols
 from eval_toolkit._hashing import canonical_json
 from eval_toolkit.errors import InvalidInputError
 
@@ -77,14 +79,21 @@ class Suite:
     rules: tuple[Rule, ...]
     given: Callable[..., Any]
     """Makes what objects are tried on out of what the author says."""
+    copies: bool = True
+    """Whether every rule is tried on a copy: what one leaves behind must not help another."""
 
     def checks(self, **given: Any) -> list[tuple[str, Callable[[Any], None]]]:
         """Return the rules by name, each as a function of the object."""
         try:
             trial = self.given(**given)
         except TypeError as error:
-            raise InvalidInputError(f"the contract of a {self.kind}: {error}") from None
-        return [(rule.__name__, _Check(self.kind, rule, trial)) for rule in self.rules]
+            known = [item.name for item in fields(self.given)]  # type: ignore[arg-type]
+            odd = [name for name in given if name not in known]
+            why = f"there is no {odd[0]!r}" if odd else str(error).partition("() ")[2]
+            raise InvalidInputError(
+                f"the contract of a {self.kind}: {why}; it is tried on {', '.join(known) or 'nothing'}"
+            ) from None
+        return [(rule.__name__, _Check(self.kind, rule, trial, self.copies)) for rule in self.rules]
 
     def check(self, given_object: Any, **given: Any) -> list[str]:
         """Run every rule on an object; return their names, or raise at the first that is broken."""
@@ -102,6 +111,7 @@ class _Check:
     kind: str
     rule: Rule
     trial: Any
+    copies: bool
 
     @property
     def __name__(self) -> str:
@@ -109,7 +119,9 @@ class _Check:
 
     def __call__(self, given_object: Any) -> None:
         try:
-            self.rule(given_object, self.trial)
+            it = fresh(given_object) if self.copies else given_object
+            ready = getattr(self.trial, "ready", None)
+            self.rule(it if ready is None else ready(it), self.trial)
         except Broken as broken:
             self._raise(given_object, broken.given, _short(broken.got), broken)
         except Exception as error:  # whatever the object raises, it should not have
@@ -133,6 +145,14 @@ def _short(value: object) -> str:
 def said(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was given; None stands for what we take by default."""
     return {name: value for name, value in given.items() if value is not None}
+
+
+def fresh(it: Any) -> Any:
+    """Return a copy of an object; what cannot be copied itself."""
+    try:
+        return copy.deepcopy(it)
+    except Exception:  # it may refuse in any way
+        return it
 
 
 # --- rules that many kinds share ----------------------------------------------------------------
@@ -228,4 +248,23 @@ def unchanged(value: Any, use: Callable[[Any], object]) -> None:
     """Raise if using a value changes it."""
     before = copy.deepcopy(value)
     use(value)
-    expect(value == before, before, value)
+    expect(same_values(value, before), before, value)
+
+
+def is_frame(value: Any) -> bool:
+    """Return whether a value is a frame: of pandas or polars, or a dict of columns."""
+    return isinstance(value, Mapping) or hasattr(value, "columns")
+
+
+def same_values(one: Any, other: Any) -> bool:
+    """Return whether two values are equal: numbers, texts, arrays, frames, or lists of them."""
+    if is_frame(one):
+        names = _frames.names(one)
+        return names == _frames.names(other) and all(
+            same_values(_frames.column(one, name), _frames.column(other, name)) for name in names
+        )
+    if isinstance(one, np.ndarray):
+        return one.shape == np.shape(other) and same_values(one.tolist(), other.tolist())
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same_values, one, other))
+    return bool(one == other) or (one != one and other != other)

@@ -64,7 +64,7 @@ def labelled_scores(
     min_size, max_size : int
         Rows.
     both_classes : bool, default True
-        Whether there are always rows of both.
+        Whether there are always rows of both, and so two at least.
 
     Returns
     -------
@@ -85,7 +85,8 @@ def labelled_scores(
     """
     st = _hypothesis()
     score = st.one_of(st.sampled_from(_SHARES), st.floats(0.0, 1.0))
-    rows = st.lists(st.tuples(st.integers(0, 1), score), min_size=min_size, max_size=max_size)
+    least = max(min_size, 2) if both_classes else min_size
+    rows = st.lists(st.tuples(st.integers(0, 1), score), min_size=least, max_size=max_size)
 
     def arrays(pairs: list[tuple[int, float]]) -> tuple[Any, Any]:
         labels = [label for label, _ in pairs]

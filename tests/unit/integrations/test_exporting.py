@@ -150,6 +150,21 @@ class TestLmEval:
             text = json.dumps(line["doc"], indent=2, ensure_ascii=False)
             assert line["doc_hash"] == hashlib.sha256(text.encode()).hexdigest()
 
+    def test_what_is_only_stated_comes_back(self, tmp_path: Path) -> None:
+        path = tmp_path / "results_2025-01-01T00-00-00.1.json"
+        numbers = {"acc,none": 0.7, "acc_stderr,none": 0.05, "sample_len": 90, "bleu,none": 31.0}
+        path.write_text(json.dumps({"results": {"all": numbers}, "config": {"model": "m"}}))
+        (found,) = import_logs(path, tmp_path / "runs")
+        assert found.run is not None
+        export_run(found.run, tmp_path / "again", "lm-eval")
+        (again,) = import_logs(tmp_path / "again")
+        assert again.cells["acc"].to_dict() == found.cells["acc"].to_dict()
+        assert again.cells["acc"].details["standard_error"] == 0.05
+        assert [line.verdict for line in again.checked] == [
+            "as stated: no samples",
+            "as stated: made by bleu, not a mean",
+        ]
+
     def test_stderr_is_that_of_independent_samples(self, sums: Run) -> None:
         results, samples = self.files(sums)
         values = [one["exact_match"] for one in samples if one["exact_match"] is not None]

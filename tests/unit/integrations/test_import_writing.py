@@ -240,7 +240,7 @@ class TestResultsAlone:
         assert write_report([run], tmp_path / "report.html").exists()
 
     def test_beside_samples(self, write: Write) -> None:
-        stated = [Stated(column="bleu", name="bleu", value=31.0, aggregation="bleu")]
+        stated = [Stated(column="bleu", name="bleu", value=31.0, aggregation="bleu", itself=True)]
         run = run_of(write(task_log(stated=stated))[0])
         cells = run.results["by_slice"]["sums"]["by_scorer"]["org/m"]
         assert list(cells) == ["acc", "f1", "bleu"]

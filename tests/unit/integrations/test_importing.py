@@ -1,5 +1,6 @@
 """Recognising logs, reading folders of them, and holding them to their own samples."""
 
+import errno
 import json
 import math
 from dataclasses import replace
@@ -25,8 +26,11 @@ from eval_toolkit.integrations.importing import (
     measure_log,
     read_logs,
 )
+from eval_toolkit.integrations.importing import imports as imports_module
 from eval_toolkit.integrations.importing.items import item_input
 from eval_toolkit.integrations.importing.recognising import readers
+from eval_toolkit.integrations.importing.stated import cell_names
+from eval_toolkit.runs import run_state, write_run
 from eval_toolkit.tasks.identity import QUESTION_FIELDS
 
 
@@ -117,6 +121,33 @@ class TestChecks:
         ):
             stated = Stated(column="acc", name="a", value=0.8, stderr=error, stderr_name="made up")
             assert measure_log(log_of(values, stated=[stated])).checked[0].verdict == said
+
+    def test_contradictions_are_notes(self) -> None:
+        """The mean of 3 of 4 is 0.75, its standard error 0.25 (sample sd 0.5 over 2)."""
+        values = [1.0, 1.0, 1.0, 0.0]
+        stated = [Stated(column="acc", name="acc", value=0.9, stderr=0.5)]
+        found = measure_log(log_of(values, stated=stated))
+        (line,) = found.checked
+        assert (line.agrees, line.stderr_agrees) == (False, False)
+        assert found.notes[0] == (
+            "acc: acc is stated as 0.9: differs by 0.15; "
+            "its standard error 0.5 is not sd / sqrt(n), which is 0.25"
+        )
+        right = [Stated(column="acc", name="acc", value=0.75, stderr=0.25)]
+        assert measure_log(log_of(values, stated=right)).notes == ()
+
+    @pytest.mark.parametrize("how", ["clustered by 'topic'", "bootstrap"])
+    def test_other_ways_to_a_standard_error_are_not_wrong(self, how: str) -> None:
+        stated = [Stated(column="acc", name="acc", value=0.5, stderr=0.3, stderr_name=how)]
+        found = measure_log(log_of([1.0, 1.0, 0.0, 0.0], stated=stated))
+        assert found.checked[0].stderr_agrees is not False
+        assert found.notes == ()
+
+    def test_values_that_the_log_counts_as_0(self) -> None:
+        absent = Grade.skipped("no number: 'maybe'")
+        stated = [Stated(column="acc", name="acc", value=0.5, stderr=0.29)]
+        (line,) = measure_log(log_of([1.0, 1.0, 0.0, absent], stated=stated)).checked
+        assert line.verdict == "differs by 0.167: the log counts 1 samples without a value as 0"
 
     def test_errors_over_groups(self) -> None:
         """Expected by hand: group sums 4, 2, 1, 1 of 4 each about a mean of 0.5, G / (G - 1)."""
@@ -225,7 +256,97 @@ class TestStatedAlone:
         assert cell.ci.method == "normal, from the stated standard error"
 
 
+class TestSeveralNumbersOfAColumn:
+    """The column's own name is for its plain mean; whatever else is stated says what it is."""
+
+    def test_none_overwrites_another(self) -> None:
+        samples = [
+            LoggedSample(unit_id=str(n), values={"a": float(n % 2), "b": 1.0}) for n in range(4)
+        ]
+        stated = [
+            Stated(column="a", name="std", value=0.58, aggregation="std", n=4),
+            Stated(column="a", name="mean", value=0.5),
+            Stated(column="a", name="accuracy (max)", value=0.7, aggregation="mean of max", n=4),
+            Stated(column="b", name="accuracy (max)", value=1.0, aggregation="mean of max"),
+            Stated(column="b", name="f1", value=0.1, aggregation="f1"),
+        ]
+        log = Log(tool="t", task="quiz", model="m", stated=stated, samples=samples)
+        cells = measure_log(log).cells
+        values = {name: cell.value for name, cell in cells.items()}
+        assert values == {
+            "a": 0.5,
+            "b": 1.0,
+            "a: std": 0.58,
+            "a: accuracy (max)": 0.7,
+            "b: accuracy (max)": 1.0,
+            "b: f1": 0.1,
+        }
+        assert [name for name, cell in cells.items() if "stated" in cell.details] == list(values)[
+            2:
+        ]
+        assert [name for name, c in cells.items() if "higher_is_better" not in c.details] == [
+            "a: std",
+            "b: f1",
+        ]
+        assert cells["b: f1"].n_units is None
+
+        alone = measure_log(replace(log, samples=(), n_planned=4)).cells
+        assert alone["a"].value == 0.5
+        assert alone["a: std"].value == 0.58
+        assert alone["b: f1"].n_units is None
+
+    def test_equal_names_are_numbered(self) -> None:
+        twice = [Stated(column="a", name="f1", value=n / 10, aggregation="f1") for n in range(3)]
+        assert cell_names(twice) == ["a: f1", "a: f1 #2", "a: f1 #3"]
+
+
 class TestImportLogs:
+    def test_a_disk_that_refuses_one_run_has_none(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("a", "b"):
+            write_log(tmp_path / name, [1.0, 0.0], task=name)
+        written = []
+
+        def full(folder: Path, **content: Any) -> Any:
+            if written:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            written.append(folder)
+            return write_run(folder, **content)
+
+        monkeypatch.setattr(imports_module, "write_run", full)
+        with pytest.raises(ArtifactError, match="could not be written: No space left"):
+            import_logs([tmp_path / "a", tmp_path / "b"], tmp_path / "runs")
+        assert written
+        assert list((tmp_path / "runs").iterdir()) == []
+
+    def test_long_names_of_many_bytes(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.csv"
+        path.write_text("id,correct\nq1,1\n", encoding="utf-8")
+        (found,) = import_logs(path, tmp_path / "runs", task="測" * 130, model="m")
+        assert found.run is not None
+        assert len(found.run.path.name.encode()) <= 200
+        assert run_state(found.run.path) == "complete"
+
+    def test_a_copy_is_left_out_and_named(self, tmp_path: Path) -> None:
+        for name in ("a", "b"):
+            write_log(tmp_path / name, [1.0, 0.0])
+        write_log(tmp_path / "c", [1.0, 1.0])
+        found = import_logs([tmp_path / name for name in "abc"])
+        assert [one.cells["exact_match"].value for one in found] == [0.5, 1.0]
+        assert any("is a copy of" in note for note in found[0].notes)
+
+    def test_one_name_for_two_models(self, tmp_path: Path) -> None:
+        for name in ("a", "b"):
+            write_log(tmp_path / name, [1.0, 0.0], model_name=name)
+        with pytest.raises(InvalidInputError, match="the logs are of 2 models: a, b"):
+            import_logs([tmp_path / "a", tmp_path / "b"], model="m")
+
+    def test_a_name_that_is_given_is_not_missed(self, tmp_path: Path) -> None:
+        path = write_samples(tmp_path, "sums", [question(1)])
+        assert "name no model" in import_logs(path)[0].notes[0]
+        assert import_logs(path, model="m")[0].notes == ()
+
     def test_without_a_folder_nothing_is_written(self, tmp_path: Path) -> None:
         path = write_log(tmp_path / "logs", [1.0, 0.0])
         (found,) = import_logs(path)

@@ -32,6 +32,7 @@ from eval_toolkit.graders.base import Grade
 from eval_toolkit.integrations.importing import inspect_log, zipped
 from eval_toolkit.integrations.importing.inspect_values import is_known, mean_of, reduced
 from eval_toolkit.integrations.importing.logs import Log, LoggedSample
+from eval_toolkit.integrations.importing.measured import log_records
 from eval_toolkit.integrations.importing.wanted import Wanted
 from eval_toolkit.messages import Message
 
@@ -380,7 +381,7 @@ class TestSamples:
             "attachments": {"h1": "A long text", "h2": "two"},
         }
         (one,) = _read(_eval_file(tmp_path, _header(), [sample])).samples
-        assert one.input == "A long text"
+        assert one.input == "system: Be brief.\nuser: A long text"
         assert one.response == "It is\ntwo"
         assert one.prompt == (
             Message("system", "Be brief."),
@@ -389,6 +390,40 @@ class TestSamples:
             Message("user", "[add] 2"),
             Message("user", "It is\n[image]\ntwo"),
         )
+
+    def test_an_earlier_message_tells_items_apart(self, tmp_path: Path) -> None:
+        asked = {"role": "user", "content": "What colour is the sky?"}
+        samples = [
+            _sample(n, "C") | {"input": [{"role": "system", "content": f"Document {n}"}, asked]}
+            for n in (1, 2)
+        ]
+        samples.append(_sample(3, "C") | {"input": [asked]})
+        log = _read(_json_file(tmp_path, _header(), samples))
+        assert [one.input for one in log.samples] == [
+            "system: Document 1\nuser: What colour is the sky?",
+            "system: Document 2\nuser: What colour is the sky?",
+            "What colour is the sky?",
+        ]
+        assert len(set(log_records(log).content_hash.tolist())) == 3
+
+    def test_cancelled_samples_did_not_fail(self, tmp_path: Path) -> None:
+        samples = [
+            _sample("a", "C"),
+            _sample("b", ...) | {"error": {"message": "ValueError('boom')"}},
+            _sample("c", ...) | {"error": {"message": "CancelledError('by cancel scope 7f')"}},
+        ]
+        log = _read(_json_file(tmp_path, _header(status="error"), samples))
+        grades = [one.values["match"] for one in log.samples]
+        assert [one.status for one in grades if isinstance(one, Grade)] == ["error", "skipped"]
+        assert "1 of 3 samples failed" in log.notes
+        assert "1 of 3 samples were cancelled when the log was stopped" in log.notes
+
+    def test_infinite_values_are_told_from_texts(self, tmp_path: Path) -> None:
+        """Inspect counts a text as 0; what is infinite makes its mean infinite, too."""
+        samples = [_sample("a", 1.0), _sample("b", math.inf), _sample("c", "maybe")]
+        notes = _read(_json_file(tmp_path, _header(), samples)).notes
+        assert "match: 1 of 3 values are infinite; here they are skipped" in notes
+        assert any(note.startswith("match: 1 of 3 values are no numbers") for note in notes)
 
     def test_tokens_are_those_of_the_model_under_test(self, tmp_path: Path) -> None:
         judge = {"input_tokens": 900, "output_tokens": 90, "total_tokens": 990}
@@ -690,7 +725,7 @@ BAD = {
     "cut in half": (_bytes(GOOD[: len(GOOD) // 2]), "cut short"),
     "no log": (_bytes(_zip([("a.txt", b"a")])), "neither 'header.json' nor '_journal/start.json'"),
     "an empty zip": (_bytes(_zip([])), "neither 'header.json'"),
-    "a text": (_bytes(b"task,accuracy\n"), "line 1: malformed JSON"),
+    "a text": (_bytes(b"task,accuracy\n"), "neither a zip file nor JSON"),
     "a number": (_bytes(b"7"), "the log is a int; it must be an object"),
     "no UTF-8": (_bytes(b'{"version": 2, "eval": "\xff"}'), "not UTF-8 at byte 24"),
     "nested": (_bytes(b"[" * 100_000), "nested too deeply"),

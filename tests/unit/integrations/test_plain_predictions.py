@@ -198,3 +198,10 @@ class TestRefusals:
         (tmp_path / "t.parquet").write_bytes(b"PAR1")
         with pytest.raises(ArtifactError, match=r"t\.parquet"):
             read_logs(tmp_path / "t.parquet")
+
+
+def test_the_same_question_again_is_no_other_evidence(table: Table) -> None:
+    found = one(table("question,correct", "1 + 1?,1", "1 + 1?,1", "2 + 2?,0"))
+    groups = [sample.group for sample in found.samples]
+    assert groups[0] == groups[1] != groups[2]
+    assert measure_log(found).cells["correct"].n_groups == 2

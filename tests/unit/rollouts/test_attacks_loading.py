@@ -80,7 +80,7 @@ class TestNames:
             ("static+base64", {}, "'static' cannot be put around 'base64'; write it last"),
             ("base64", {"explian": True}, "no option 'explian'; did you mean 'explain'"),
             ("role_play+base64", {"explian": True}, "no option 'explian'; did you mean 'explain'"),
-            ("static", {"zzz": 1}, "no option 'zzz'; there are follow_ups, name"),
+            ("static", {"zzz": 1}, "no option 'zzz'; it has follow_ups, name"),
             ("leetspeak+homoglyphs", {"share": 0.5}, "'leetspeak' and 'homoglyphs' have an option"),
             ("refinement", {}, "'refinement': needs model"),
             ("role_play+refinement", {}, "'refinement': needs model"),
@@ -136,7 +136,7 @@ class TestPlaces:
             load_attack("attacks_of_ones_own:READY", follow_ups=[])
 
     def test_a_function_says_what_it_does_not_take(self) -> None:
-        with pytest.raises(InvalidInputError, match="unexpected keyword argument 'words'"):
+        with pytest.raises(InvalidInputError, match="has no option 'words'"):
             load_attack("attacks_of_ones_own:make", words=1)
 
 

@@ -49,7 +49,6 @@ class ReviewsLoader:
             split: EvalSlice(
                 split,
                 {name: [row[name] for row in part] for name in part[0]},
-                group_col="product",
                 id_col="id",
             )
             for split, part in found.items()

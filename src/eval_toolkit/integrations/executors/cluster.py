@@ -2,11 +2,14 @@
 
 import contextlib
 import os
+import re
 import threading
 from concurrent.futures import Executor
 from typing import Any
 
 __all__ = ["Cluster", "first_line", "n_cores"]
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def n_cores() -> int:
@@ -17,8 +20,9 @@ def n_cores() -> int:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of what an error says."""
-    return next(iter(str(error).splitlines()), "") or type(error).__name__
+    """Return the first line of what an error says, without colours."""
+    said = _COLOUR.sub("", str(error)).strip()
+    return next(iter(said.splitlines()), "") or type(error).__name__
 
 
 class Cluster(Executor):

@@ -12,6 +12,7 @@ from concurrent.futures import BrokenExecutor, Future
 from typing import Any, TypeVar
 
 from eval_toolkit._optional import require
+from eval_toolkit.errors import InfeasibleError
 from eval_toolkit.integrations.executors.cluster import Cluster, first_line
 
 __all__ = ["RayExecutor"]
@@ -95,7 +96,12 @@ class RayExecutor(Cluster):
 
     def _start(self) -> Any:
         if not self._ray.is_initialized():
-            self._init()
+            try:
+                self._init()
+            except Exception as error:  # whatever Ray raises; no worker died, and none was there
+                self._ends.close()
+                where = f"at {self._address} cannot be joined" if self._address else "did not start"
+                raise InfeasibleError(f"Ray {where}: {first_line(error)}") from error
             self._ends.callback(self._ray.shutdown)
         return self._ray.remote(max_retries=1)(_outcome)
 
@@ -107,9 +113,7 @@ class RayExecutor(Cluster):
             return
         alone = {"RAY_USAGE_STATS_ENABLED": "0"}
         if not any(name.startswith("RAY_AUTH_") for name in os.environ):
-            alone["RAY_AUTH_TOKEN"] = secrets.token_hex(
-                32
-            )  # else Ray writes one to the home folder
+            alone["RAY_AUTH_TOKEN"] = _token()  # else Ray writes one to the home folder
         self._ends.enter_context(_environment(alone))
         # Logs and what does not fit into memory go with the executor; sockets want a short path.
         short = "/tmp" if os.name == "posix" else None  # noqa: S108 - a fresh folder in it
@@ -127,6 +131,12 @@ class RayExecutor(Cluster):
             for future in list(self._waiting):
                 future.cancel()
         futures.wait(list(self._waiting))
+
+
+@functools.cache
+def _token() -> str:
+    """Return one token for all Rays of this process: Ray remembers the first it was given."""
+    return secrets.token_hex(32)
 
 
 @contextlib.contextmanager

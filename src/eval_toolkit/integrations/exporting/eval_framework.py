@@ -246,18 +246,19 @@ def _aggregated(results: Sequence[_Row]) -> dict[str, float | None]:
 def _means(name: str, suffix: str, rows: Sequence[_Row]) -> dict[str, float | None]:
     """Return the numbers of a metric over some rows, in groups by key and subject."""
     free = [row for row in rows if row["error"] is None]
+    n = sum(row["value"] is not None for row in free)
     told = {
         f"ErrorFreeRatio {name}{suffix}": len(free) / len(rows),
         f"Average {name}{suffix}": _over_groups(free, fmean),
         f"StdErr {name}{suffix}": None,
-        f"NumSamples {name}{suffix}": float(len(free)),
+        f"NumSamples {name}{suffix}": float(n),
     }
     if len(free) < len(rows):
         failed = [row if row["error"] is None else {**row, "value": 0.0} for row in rows]
         told[f"Average {name}{suffix} (including Errors)"] = _over_groups(failed, fmean)
     spread = _over_groups(free, stdev, least=2)
     if spread is not None:
-        told[f"StdErr {name}{suffix}"] = spread / math.sqrt(len(free))
+        told[f"StdErr {name}{suffix}"] = spread / math.sqrt(n)
     return told
 
 

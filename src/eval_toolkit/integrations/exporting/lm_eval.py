@@ -13,7 +13,7 @@ from eval_toolkit.integrations.exporting.answers import Answer, Answers, answers
 from eval_toolkit.integrations.exporting.cells import all_blocks, captured_at, told_about
 from eval_toolkit.integrations.exporting.names import file_names
 from eval_toolkit.report.answering import kind_of
-from eval_toolkit.report.cells import Block
+from eval_toolkit.report.cells import Block, Cell
 from eval_toolkit.runs import Run
 
 __all__ = ["lm_eval_files"]
@@ -164,9 +164,15 @@ def _numbers(block: Block, answers: Answers | None) -> dict[str, Any]:
         metric, filtered = _named(name)
         told[f"{metric},{filtered}"] = cell.value
         mean = means.get(name)
-        stderr = mean.stderr if mean is not None and mean.is_mean else None
+        stderr = mean.stderr if mean is not None and mean.is_mean else _stated_error(cell)
         told[f"{metric}_stderr,{filtered}"] = "N/A" if stderr is None else stderr
     return told
+
+
+def _stated_error(cell: Cell) -> float | None:
+    """Return the standard error that a log stated of a number which has no samples here."""
+    error = cell.details.get("standard_error") if cell.details.get("stated") else None
+    return error if isinstance(error, int | float) else None
 
 
 def _task_config(
@@ -176,6 +182,8 @@ def _task_config(
     data = _mapping(task.get("dataset"))
     found = () if answers is None else answers.metrics
     means = {_named(one.cell.name)[0] for one in found if one.is_mean}
+    if answers is None:  # of a log of results, whose means are called as their columns
+        means |= {_named(name)[0] for name, c in block.cells.items() if c.details.get("mean")}
     listed = {_named(name)[0]: cell.higher_is_better for name, cell in block.cells.items()}
     output = {"loglikelihoods": "multiple_choice", "completion": "generate_until"}
     told = {

@@ -13,6 +13,8 @@ __all__ = ["Checked", "check_log"]
 _SAME = 1e-12
 """By so much a mean may differ for the order of its sum, in parts of the larger of it and 1."""
 _SAME_ERROR = 1e-9
+_OF_DRAWS = 0.25
+"""By such a part of it a standard error out of random draws may be off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,8 @@ class Checked:
     """Of the mean, over groups where there are some."""
     agrees: bool | None = None
     """Whether both means are equal to 1e-12; None where they cannot be compared."""
+    stderr_agrees: bool | None = None
+    """Whether the standard error is the one of the samples; None where they cannot be compared."""
     verdict: str
     """In words."""
 
@@ -81,7 +85,11 @@ def check_log(
     same mean; its standard error is 0: at 100 % it cannot say how sure the number is
     """
     checked = [_checked(one, log, records, cells) for one in log.stated]
-    return checked, list(_notes(log, records, cells))
+    wrong = [one for one in checked if one.agrees is False or one.stderr_agrees is False]
+    notes = [
+        f"{one.column}: {one.name} is stated as {one.stated:.6g}: {one.verdict}" for one in wrong
+    ]
+    return checked, [*notes, *_notes(log, records, cells)]
 
 
 def _checked(
@@ -107,8 +115,9 @@ def _checked(
     stderr = cell.details.get("standard_error")
     about["stderr"] = None if stderr is None else float(stderr)
     said = [_of_mean(one, log, records, cell, agrees)]
-    if agrees and not _partial(one, log, records):
-        said += _of_error(one, cell, about["stderr"])
+    if not (_partial(one, log, records) or (_as_zero(one, cell) and not agrees)):
+        about["stderr_agrees"], words = _of_error(one, cell, about["stderr"])
+        said += [words] if words else []
     return Checked(**about, verdict="; ".join(said))
 
 
@@ -124,26 +133,41 @@ def _of_mean(one: Stated, log: Log, records: Records, cell: MetricResult, agrees
     if agrees:
         return f"same mean{of}"
     by = f"differs by {abs(cell.value - one.value):.3g}" if cell.value is not None else "differs"
+    return f"{by}{_as_zero(one, cell) or of}"
+
+
+def _as_zero(one: Stated, cell: MetricResult) -> str:
+    """Say what a log has counted as 0, where its number is made so."""
     zero = cell.details.get("as_zero")
     if cell.n_errors and zero is not None and math.isclose(zero, one.value, rel_tol=_SAME):
-        return f"{by}: the log counts {cell.n_errors} failed samples as 0"
-    return f"{by}{of}"
+        return f": the log counts {cell.n_errors} failed samples as 0"
+    n, absent = cell.n_units or 0, cell.n_skipped
+    if absent and math.isclose((cell.value or 0.0) * n / (n + absent), one.value, rel_tol=_SAME):
+        return f": the log counts {absent} samples without a value as 0"
+    return ""
 
 
-def _of_error(one: Stated, cell: MetricResult, ours: float | None) -> Iterator[str]:
-    """Say what is wrong with a standard error, if anything is."""
+def _of_error(one: Stated, cell: MetricResult, ours: float | None) -> tuple[bool | None, str]:
+    """Return whether a standard error is right, and what is to be said about it."""
     if one.stderr is None:
-        return
+        return None, ""
     if one.stderr == 0.0 and cell.value in (0.0, 1.0):
         percent = "100" if cell.value else "0"
-        yield f"its standard error is 0: at {percent} % it cannot say how sure the number is"
-    elif ours is not None and not math.isclose(
-        one.stderr, ours, rel_tol=_SAME_ERROR, abs_tol=_SAME_ERROR
-    ):
-        grouped = cell.n_groups is not None and cell.n_groups != cell.n_units
-        how = f"over {cell.n_groups} groups" if grouped else "sd / sqrt(n)"
-        made = f" ({one.stderr_name})" if one.stderr_name else ""
-        yield f"its standard error {one.stderr:.4g}{made} is not {how}, which is {ours:.4g}"
+        said = f"its standard error is 0: at {percent} % it cannot say how sure the number is"
+        return None, said
+    if ours is None:
+        return None, ""
+    off = _OF_DRAWS if one.stderr_name.startswith("bootstrap") else _SAME_ERROR
+    if math.isclose(one.stderr, ours, rel_tol=off, abs_tol=_SAME_ERROR):
+        return True, ""
+    grouped = cell.n_groups is not None and cell.n_groups != cell.n_units
+    how = f"over {cell.n_groups} groups" if grouped else "sd / sqrt(n)"
+    if one.stderr_name.startswith("clustered") and not grouped:
+        said = f"its standard error {one.stderr:.4g} is {one.stderr_name}; {how} is {ours:.4g}"
+        return None, said
+    made = f" ({one.stderr_name})" if one.stderr_name else ""
+    said = f"its standard error {one.stderr:.4g}{made} is not {how}, which is {ours:.4g}"
+    return False, said
 
 
 def _notes(log: Log, records: Records | None, cells: Mapping[str, MetricResult]) -> Iterator[str]:

@@ -99,6 +99,7 @@ def _alone(told: Mapping[str, Any]) -> tuple[list[Stated], list[str]]:
                 stderr=error,
                 n=int(n) if n is not None and parts == 0 else None,
                 aggregation="mean" if parts == 0 else _MACRO,
+                itself=parts > 0,
                 stderr_name="sample sd / sqrt(n)" if error is not None else "",
             )
         )
@@ -141,6 +142,7 @@ def _average(
         stderr=error if plain else None,
         n=n,
         aggregation="mean" if plain else _MACRO if len(keys) == 1 else "the mean of keys' means",
+        itself=len(keys) > 1,
         stderr_name=how,
     )
     return [number], notes

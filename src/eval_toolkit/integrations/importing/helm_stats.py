@@ -233,7 +233,7 @@ def _plain(
             trials[key.trial].append(told)
     if not trials:
         how = "HELM from all instances together"
-        return replace(number, aggregation=how), ""
+        return replace(number, aggregation=how, itself=True), ""
     uneven = len({len(values) for values in trials.values()}) > 1
     how = "the mean of the trials' means" if uneven else "mean"
     number = replace(number, n=sum(map(len, trials.values())), aggregation=how)

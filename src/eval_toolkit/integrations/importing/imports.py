@@ -1,10 +1,14 @@
 """`import_logs`: read and check everything, then write runs, or nothing at all."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from eval_toolkit._hashing import sha256_file
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.integrations.importing.checking import Checked, check_log
 from eval_toolkit.integrations.importing.logs import Log
@@ -142,7 +146,7 @@ def import_logs(
     given = [paths] if isinstance(paths, (str, Path)) else list(paths)
     if not given:
         raise InvalidInputError("`paths` is empty; name at least one log")
-    asked = replace(wanted or Wanted(), samples=out is not None)
+    asked = replace(wanted or Wanted(), samples=out is not None, named=model is not None)
     logs = _renamed(_all_logs(given, asked), task, model, rename or {})
     reads = [_read(log) for log in logs]
     if out is None:
@@ -155,11 +159,32 @@ def import_logs(
             prepared.append(prepared_stated([reads[at] for at in together], folder))
         else:
             prepared.append(prepared_log(first, folder))
-    runs: dict[int, Run] = {}
-    for together, folder, content in zip(groups, folders, prepared, strict=True):
-        run = write_run(folder, **content, overwrite=overwrite)
-        runs |= dict.fromkeys(together, run)
+    written = _written(Path(out), folders, prepared)
+    runs = {at: run for together, run in zip(groups, written, strict=True) for at in together}
     return [_shown(read, runs[at]) for at, read in enumerate(reads)]
+
+
+def _written(out: Path, folders: Sequence[Path], prepared: Sequence[dict[str, Any]]) -> list[Run]:
+    """Write all runs beside their places first, so that a disk that refuses one has none."""
+    aside = out / f".importing-{secrets.token_hex(4)}"
+    try:
+        runs = [
+            write_run(aside / folder.name, **content)
+            for folder, content in zip(folders, prepared, strict=True)
+        ]
+        for at, folder in enumerate(folders):
+            if folder.exists():
+                runs[at] = write_run(folder, **prepared[at], overwrite=True)
+            else:
+                (aside / folder.name).rename(folder)
+                runs[at] = replace(runs[at], path=folder)
+    except OSError as error:
+        raise ArtifactError(
+            f"{out}: the runs could not be written: {error.strerror or error}"
+        ) from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return runs
 
 
 def _all_logs(paths: Sequence[str | Path], wanted: Wanted) -> list[Log]:
@@ -169,10 +194,28 @@ def _all_logs(paths: Sequence[str | Path], wanted: Wanted) -> list[Log]:
     for path in paths:
         for log in read_logs(path, wanted):
             key = (log.task, log.model, frozenset(Path(name).resolve() for name in log.files))
-            if key not in seen:
-                seen.add(key)
+            if key in seen:
+                continue
+            seen.add(key)
+            at = next((at for at, one in enumerate(logs) if _is_copy(one, log)), None)
+            if at is None:
                 logs.append(log)
+            else:
+                said = f"{log.files[0]} is a copy of {logs[at].files[0]} and was left out"
+                logs[at] = replace(logs[at], notes=(*logs[at].notes, said))
     return logs
+
+
+def _is_copy(one: Log, other: Log) -> bool:
+    """Return whether two logs are of files with the same bytes."""
+    if (one.tool, one.task, one.model) != (other.tool, other.task, other.model):
+        return False
+    files = [*one.files, *other.files]
+    if not one.files or len(one.files) != len(other.files) or not all(map(os.path.isfile, files)):
+        return False
+    # most that differ are not read
+    measures: tuple[Callable[[str], Any], ...] = (os.path.getsize, sha256_file)
+    return all(sorted(map(of, one.files)) == sorted(map(of, other.files)) for of in measures)
 
 
 def _renamed(
@@ -185,6 +228,12 @@ def _renamed(
         raise InvalidInputError(
             f"`task` is {task!r}, but the logs are of {len(tasks)} tasks: "
             f"{', '.join(tasks)[:200]}; import them one by one"
+        )
+    models = sorted({log.model for log in logs})
+    if model is not None and len(models) > 1:
+        raise InvalidInputError(
+            f"`model` is {model!r}, but the logs are of {len(models)} models: "
+            f"{', '.join(models)[:200]}; import them one by one"
         )
     columns = {name for log in logs for name in _columns(log)}
     unknown = sorted(set(rename) - columns)

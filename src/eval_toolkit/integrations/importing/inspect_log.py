@@ -14,7 +14,7 @@ from eval_toolkit.graders.base import Grade
 from eval_toolkit.integrations.importing.inspect_parts import Parts, json_parts, zip_parts
 from eval_toolkit.integrations.importing.inspect_results import read_results, reduction_notes
 from eval_toolkit.integrations.importing.inspect_samples import Found, add_scores, logged_samples
-from eval_toolkit.integrations.importing.inspect_values import NO_NUMBER
+from eval_toolkit.integrations.importing.inspect_values import NO_NUMBER, NOT_FINITE
 from eval_toolkit.integrations.importing.logs import Log, LoggedSample, Stated
 from eval_toolkit.integrations.importing.wanted import Wanted
 from eval_toolkit.integrations.importing.zipped import is_zip
@@ -231,6 +231,9 @@ def _sample_notes(
     kept = sum(one.error is not None for one in found) - failed
     if kept > 0:
         yield f"{kept} of {len(samples)} samples failed and were scored all the same"
+    cancelled = sum(one.cancelled for one in found)
+    if cancelled:
+        yield f"{cancelled} of {len(samples)} samples were cancelled when the log was stopped"
     limits = Counter(one.limit for one in found if one.limit)
     if limits:
         kinds = ", ".join(f"{kind} {n}" for kind, n in sorted(limits.items()))
@@ -252,6 +255,9 @@ def _column_notes(column: str, samples: Sequence[LoggedSample]) -> Iterator[str]
     grades = [sample.values[column] for sample in samples]
     reasons = [one.reason for one in grades if isinstance(one, Grade) and one.status == "skipped"]
     texts = [reason for reason in reasons if reason.startswith(NO_NUMBER)]
+    endless = sum(reason.startswith(NOT_FINITE) for reason in reasons)
+    if endless:
+        yield f"{column}: {endless} of {len(samples)} values are infinite; here they are skipped"
     if texts:
         such = texts[0].removeprefix(NO_NUMBER + ": ")
         yield (

@@ -78,7 +78,14 @@ def json_parts(path: Path, wanted: Wanted) -> Parts:
     size = path.stat().st_size
     if size > LARGEST_MEMBER:
         raise ArtifactError(f"{path}: {size} bytes; at most {LARGEST_MEMBER} are read")
-    header = _object(_parsed(read_bytes(path), f"{path}"), f"{path}: the log")
+    data = read_bytes(path)
+    try:
+        header = _object(_parsed(data, f"{path}"), f"{path}: the log")
+    except ArtifactError:
+        start = data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+        if path.suffix == ".json" or start.isdigit() or start in b"{[":
+            raise
+        raise ArtifactError(f"{path}: neither a zip file nor JSON; no log of Inspect") from None
     parts = Parts(path, header, [])
     _check_version(parts)
     samples = header.get("samples") or []

@@ -116,7 +116,7 @@ def _stated(
             name=f"{metric.key}{suffix}",
             value=value,
             stderr=spread,
-            n=n,
+            n=n if is_mean else None,
             aggregation=how if is_mean else _aggregation(metric, reducer),
             stderr_name="" if spread is None or error is None else _stderr_name(error),
         )

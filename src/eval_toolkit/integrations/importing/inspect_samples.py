@@ -34,6 +34,7 @@ _REMOVED = "Key removed from summary (> 1k)"
 _REFERENCES = ("attachment://", "tc://")
 """What stands for a text that is kept elsewhere in the sample; the second until 2024."""
 _LONGEST_ERROR = 2_000
+_CANCELLED = "CancelledError("
 
 
 @dataclass(slots=True)
@@ -51,6 +52,8 @@ class Found:
     """Columns that have a value between right and wrong here."""
     error: str | None = None
     limit: str | None = None
+    cancelled: bool = False
+    """Whether it was stopped because another one failed."""
 
 
 def read_sample(raw: Any, where: str, wanted: Wanted, model: str, scorer: str) -> Found:
@@ -94,6 +97,8 @@ def read_sample(raw: Any, where: str, wanted: Wanted, model: str, scorer: str) -
         fields["prompt"] = _prompt(sample.get("messages"), texts, where)
         fields["response"] = _response(sample.get("output"), texts, where)
     found = Found(fields, error=_error(sample, where), limit=_limit(sample.get("limit")))
+    if found.error is not None and found.error.startswith(_CANCELLED):
+        found.error, found.cancelled = None, True
     scores = sample.get("scores") or {}
     if not scores and sample.get("score") is not None:
         scores = {scorer: sample["score"]}
@@ -157,6 +162,8 @@ def _absent(found: Found, scorer: str) -> Grade:
         return Grade.skipped(UNSCORED + found.unscored[scorer])
     if found.error is not None:
         return Grade.error(found.error)
+    if found.cancelled:
+        return Grade.skipped(f"{UNSCORED}: it was cancelled when the log was stopped")
     ended = f"; it ended at a limit: {found.limit}" if found.limit else ""
     return Grade.skipped(f"{UNSCORED}: the log has no score of {scorer!r} for this sample{ended}")
 
@@ -220,12 +227,18 @@ def _item(
 
 
 def _input(given: Any, texts: Mapping[str, str], where: str) -> str | None:
-    """Return the question: a text, or that of the last message of a user."""
+    """Return what is asked: a text, or all messages, one below the other with their roles.
+
+    What is asked for is often the same, and a document in an earlier message tells items apart.
+    """
     if given is None or isinstance(given, str):
         return None if given is None else whole_text(_resolved(given, texts))
     messages = _messages(given, f"{where}: `input`")
-    asked = [one for one in messages if one.get("role") == "user"] or messages
-    return _text(asked[-1].get("content"), texts, where) if asked else None
+    said = [_text(one.get("content"), texts, where) for one in messages]
+    if len(said) == 1:
+        return said[0]
+    lines = (f"{one.get('role')}: {text}" for one, text in zip(messages, said, strict=True))
+    return whole_text("\n".join(lines)) or None
 
 
 def _prompt(given: Any, texts: Mapping[str, str], where: str) -> tuple[Message, ...] | None:

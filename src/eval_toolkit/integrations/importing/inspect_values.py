@@ -20,6 +20,7 @@ _RIGHT = 1.0
 """From here on a value counts as right for the reducers that count."""
 UNSCORED = "unscored"
 NO_NUMBER = "no number"
+NOT_FINITE = "not finite"
 
 
 def as_value(value: Any) -> Value:
@@ -62,7 +63,7 @@ def _number(value: str | float) -> Value:
         return number
     if isinstance(value, float) and math.isnan(value):
         return Grade.skipped(UNSCORED)
-    return Grade.skipped(f"{NO_NUMBER}: {value!r:.60}")
+    return Grade.skipped(f"{NOT_FINITE}: {value!r:.60}")
 
 
 def is_right_or_wrong(value: Any) -> bool:

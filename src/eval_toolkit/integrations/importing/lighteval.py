@@ -293,6 +293,7 @@ def _stated(
                 stderr=stderr,
                 n=n,
                 aggregation=way,
+                itself=way != "mean" and not ok_values(samples, name),
                 stderr_name=how,
             )
         )

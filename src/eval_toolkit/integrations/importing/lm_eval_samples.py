@@ -20,10 +20,13 @@ from eval_toolkit.integrations.importing.logs import ChoiceScore, LoggedSample, 
 from eval_toolkit.integrations.importing.wanted import Wanted
 from eval_toolkit.messages import Message
 
-__all__ = ["Samples", "read_samples"]
+__all__ = ["BYPASS", "Samples", "read_samples"]
+
+BYPASS = "bypass"
+"""What stands for a metric where answers alone were asked for."""
 
 _NO_METRICS = frozenset(
-    {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
+    {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", BYPASS}
     | {"doc_hash", "prompt_hash", "target_hash"}
 )
 _UNFILLED = Grade.skipped("the log has no value")
@@ -92,7 +95,7 @@ def read_samples(
     n_repeats = 1
     for number, line in _lines(path):
         where = f"{path}: line {number}"
-        if "doc_id" not in line:
+        if line.get("doc_id") is None:
             raise ArtifactError(f"{where}: has no 'doc_id'; not a sample of lm-eval")
         key, filtered = as_text(line["doc_id"]), str(line.get("filter") or "none")
         item = items.get(key)
@@ -115,13 +118,14 @@ def read_samples(
     if not items:
         raise ArtifactError(f"{path}: 0 samples; there is nothing to import")
     columns = list(dict.fromkeys(name for item in items.values() for name in item.values))
-    if not columns and not corpus:
-        raise ArtifactError(f"{path}: the samples hold no metric")
     for item in items.values():
         for name in columns if len(item.values) < len(columns) else ():
             item.values.setdefault(name, _UNFILLED)
     samples = [item.sample for item in items.values()]
-    return Samples(samples, columns, frozenset(corpus), n_repeats, list(_notes(corpus, n_repeats)))
+    notes = list(_notes(corpus, n_repeats))
+    if not columns and not corpus:
+        notes.append("the samples have no scores")
+    return Samples(samples, columns, frozenset(corpus), n_repeats, notes)
 
 
 def _notes(corpus: set[str], n_repeats: int) -> Iterator[str]:
@@ -162,7 +166,11 @@ def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
 def _metrics(line: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
     named = line.get("metrics")
     if isinstance(named, list):
-        return [(name, line[name]) for name in named if isinstance(name, str) and name in line]
+        return [
+            (name, line[name])
+            for name in named
+            if isinstance(name, str) and name in line and name != BYPASS
+        ]
     return [
         (name, value)
         for name, value in line.items()
@@ -268,17 +276,18 @@ class _Asked:
 
     @classmethod
     def of(cls, line: Mapping[str, Any], where: str) -> "_Asked":
-        requests = _requests(line.get("arguments"))
-        if not requests:
+        requests, resps = _requests(line.get("arguments")), line.get("resps")
+        if not requests or not all(requests):  # without one, scores would be of other texts
             return cls()
         prompt, *rest = requests[0]
         if rest and not isinstance(rest[0], str):
             return cls(_prompt(prompt))
-        scores = [_score(one, where) for one in line.get("resps") or ()]
+        scores = [_score(one, where) for one in resps] if isinstance(resps, list) else []
         if not rest:  # a whole text, from its first token on
             number = scores[0] if scores else None
             return cls(None, () if number is None else (ChoiceScore(as_text(prompt), number[0]),))
-        return _scored(requests, scores) or cls(_prompt(prompt))
+        whole = all(len(one) > 1 for one in requests)
+        return (_scored(requests, scores) if whole else None) or cls(_prompt(prompt))
 
 
 def _scored(

@@ -91,6 +91,8 @@ class Stated:
     """Of samples, where the log says so."""
     aggregation: str = "mean"
     """How the log makes the number from the column; only a "mean" is recomputed."""
+    itself: bool = False
+    """Whether the column is this number, though no mean: no sample has a value of it."""
     stderr_name: str = ""
     """How the log says it made the standard error: "sample sd / sqrt(n)" and the like."""
 

@@ -206,9 +206,13 @@ def _samples(
     inputs = [None if roles.input is None else table.columns[roles.input][row] for row in rows]
     if roles.id is not None:
         ids = [table.filled(roles.id, row) for row in rows]
-    else:
-        ids = unit_ids([content_hash(*pair) for pair in zip(inputs, targets, strict=True)])
-    for row, unit, item, target in zip(rows, ids, inputs, targets, strict=True):
+        groups: Sequence[str | None] = [None] * len(ids)
+    else:  # the same question again is no other evidence than the first
+        contents = [content_hash(*pair) for pair in zip(inputs, targets, strict=True)]
+        ids, groups = unit_ids(contents), contents
+    if roles.group is not None:
+        groups = [table.filled(roles.group, row) for row in rows]
+    for row, unit, item, target, group in zip(rows, ids, inputs, targets, groups, strict=True):
         values = {name: table.value(name, row) for name in columns}
         if label:
             values = {"label": float(target), "score": values[columns[0]]}
@@ -222,7 +226,7 @@ def _samples(
             attempt=1 if roles.attempt is None else _attempt(table, roles.attempt, row),
             input=item,
             target=target,
-            group=None if roles.group is None else table.filled(roles.group, row),
+            group=group,
             parts={name: table.filled(name, row) for name in roles.by},
             prompt=None if label else item,
             response=None if roles.answer is None or label else table.columns[roles.answer][row],

@@ -1,6 +1,6 @@
 """Cells of what a log only states: its number, and an interval where it has a standard error."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from statistics import NormalDist
 from typing import Any
 
@@ -9,27 +9,47 @@ from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 from eval_toolkit.integrations.importing.logs import Stated
 from eval_toolkit.scorecards import MetricResult
 
-__all__ = ["METHOD", "METHOD_OF_RATES", "stated_cells"]
+__all__ = ["METHOD", "METHOD_OF_RATES", "cell_names", "stated_cells"]
 
 METHOD = "normal, from the stated standard error"
 METHOD_OF_RATES = "wilson, from the stated rate and n"
+_MEANS = ("mean", "the mean")
 _WHOLE = 1e-6
 """By so much a rate times n may miss a whole number of right answers."""
 
 
+def cell_names(stated: Sequence[Stated]) -> list[str]:
+    """Return what the cell of each number is called: its column where it is the plain mean of it.
+
+    Examples
+    --------
+    >>> spread = Stated(column="match", name="std", value=0.5, aggregation="std")
+    >>> cell_names([spread, Stated(column="match", name="accuracy", value=0.6)])
+    ['match: std', 'match']
+    """
+    names: list[str] = []
+    for one in stated:
+        name = one.column
+        if name in names or not (one.aggregation == "mean" or one.itself):
+            name += f": {one.aggregation if one.name == one.column else one.name}"
+        n = 1 + sum(other == name or other.startswith(f"{name} #") for other in names)
+        names.append(name if n == 1 else f"{name} #{n}")
+    return names
+
+
 def stated_cells(
-    stated: Iterable[Stated],
+    stated: Sequence[Stated],
     lower_is_better: Collection[str] = (),
     *,
     binary: Collection[str] = (),
     n_planned: int | None = None,
 ) -> dict[str, MetricResult]:
-    """Return the cells of stated numbers by column.
+    """Return the cells of stated numbers, named by `cell_names`.
 
     Parameters
     ----------
-    stated : iterable of Stated
-        What a log states; of several about one column those that are no means carry their name.
+    stated : sequence of Stated
+        What a log states.
     lower_is_better : collection of str
         Columns of which less is better.
     binary : collection of str
@@ -42,7 +62,8 @@ def stated_cells(
     dict of str to MetricResult
         A rate of a stated number of right or wrong answers has its Wilson interval; else it is ± z
         standard errors where one is stated and is not 0, which would claim that the number is
-        certain.
+        certain. ``details["stated"]`` is True. A number that is no mean of its column says neither
+        of how many samples it is nor whether more is better.
 
     Examples
     --------
@@ -51,13 +72,12 @@ def stated_cells(
     ('0.500 [0.304, 0.696]', 'normal, from the stated standard error')
     """
     cells: dict[str, MetricResult] = {}
-    for one in stated:
-        name = one.column if one.column not in cells else one.name
-        n = one.n if one.n is not None else n_planned
-        details: dict[str, Any] = {
-            "higher_is_better": one.column not in lower_is_better,
-            "stated": True,
-        }
+    for name, one in zip(cell_names(stated), stated, strict=True):
+        whole = one.itself or one.aggregation.startswith(_MEANS)
+        n = n_planned if one.n is None and (one.itself or one.aggregation == "mean") else one.n
+        details: dict[str, Any] = {"stated": True, "mean": one.aggregation == "mean"}
+        if whole:
+            details["higher_is_better"] = one.column not in lower_is_better
         if one.stderr is not None:
             details["standard_error"] = one.stderr
         rate = one.column in binary and one.aggregation == "mean"

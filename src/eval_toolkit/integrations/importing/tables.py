@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from eval_toolkit._hashing import canonical_json
@@ -27,6 +28,7 @@ from eval_toolkit.tasks.types import Sample
 __all__ = ["log_tables", "usage_of"]
 
 _LONGEST_ERROR = 2_000
+_NO_USAGE = Usage(0, 0, 0.0)
 
 
 def log_tables(log: Log) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -77,7 +79,7 @@ def log_tables(log: Log) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def usage_of(samples: Sequence[LoggedSample]) -> dict[str, Any]:
     """Return tokens and cost of all samples, as far as the log has them."""
-    usages = [_usage(sample) for sample in samples]
+    usages = [_usage(sample) for sample in samples if sample.usage]
     return {
         "prompt_tokens": sum(usage.prompt_tokens for usage in usages),
         "completion_tokens": sum(usage.completion_tokens for usage in usages),
@@ -106,11 +108,14 @@ def _responses(log: Log, samples: Sequence[LoggedSample]) -> dict[str, Any]:
 
 
 def _told_usage(sample: LoggedSample) -> str | None:
+    if not sample.usage:
+        return None
     usage = {} if sample.error is not None and sample.response is None else sample.usage
     told = {name: value for name, value in _usage(sample).to_dict().items() if name in usage}
     return to_json(told) if told else None
 
 
+@cache
 def _without_temperature(params: str) -> str:
     kept = json.loads(params)
     kept.pop("temperature", None)
@@ -161,6 +166,8 @@ def _answer(sample: LoggedSample) -> tuple[RawCompletion | RawLoglikelihood | No
 
 def _usage(sample: LoggedSample) -> Usage:
     told = sample.usage
+    if not told:
+        return _NO_USAGE
     tokens = [told.get(name) for name in ("prompt_tokens", "completion_tokens")]
     asked, written = (n if isinstance(n, int) and n >= 0 else 0 for n in tokens)
     cost = told.get("cost")

@@ -15,6 +15,8 @@ class Wanted:
     True
     """
 
+    named: bool = False
+    """Whether the model will have another name than the log's, so that its own does not matter."""
     samples: bool = True
     """False: the statistics alone; prompts and answers may be left where they are."""
     input_field: str | None = None

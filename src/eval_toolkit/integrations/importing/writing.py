@@ -14,7 +14,7 @@ from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.integrations.importing.checking import Checked
 from eval_toolkit.integrations.importing.logs import Log
 from eval_toolkit.integrations.importing.measured import SEED, by_slice, rows_parts
-from eval_toolkit.integrations.importing.stated import stated_cells
+from eval_toolkit.integrations.importing.stated import cell_names, stated_cells
 from eval_toolkit.integrations.importing.tables import log_tables, usage_of
 from eval_toolkit.manifest import build_manifest
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard
@@ -22,7 +22,7 @@ from eval_toolkit.scorecards import MetricResult, Records, Scorecard
 __all__ = ["Read", "folder_names", "prepared_log", "prepared_stated"]
 
 _UNSAFE = re.compile(r"[^\w.+=-]+")
-_LONGEST_NAME = 120
+_LONGEST_NAME, _MOST_BYTES = 120, 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +44,13 @@ class Read:
         told = stated_cells(
             log.stated, log.lower_is_better, binary=log.binary, n_planned=log.n_planned
         )
-        absent = {name for name, cell in measured.items() if cell.value is None}
-        return measured | {
-            name: cell for name, cell in told.items() if name not in measured or name in absent
+        known = {name for name, cell in measured.items() if cell.value is not None}
+        known |= {  # a mean of a column that is measured is checked, not shown again
+            name
+            for name, one in zip(cell_names(log.stated), log.stated, strict=True)
+            if one.aggregation == "mean" and one.column in known
         }
+        return measured | {name: cell for name, cell in told.items() if name not in known}
 
 
 def folder_names(logs: Sequence[Log]) -> list[str]:
@@ -64,7 +67,8 @@ def folder_names(logs: Sequence[Log]) -> list[str]:
         told = f"{log.task}-{log.model}"
         if log.kind == "rows" and log.files:
             told = f"{Path(log.files[0]).stem}-{log.model}"
-        name = _UNSAFE.sub("_", told).strip("._")[:_LONGEST_NAME] or "imported"
+        name = _UNSAFE.sub("_", told).strip("._")[:_LONGEST_NAME]
+        name = name.encode()[:_MOST_BYTES].decode(errors="ignore") or "imported"
         key = name.casefold()  # some disks take names that differ in case for one
         taken[key] = taken.get(key, 0) + 1
         while taken[key] > 1 and f"{key}-{taken[key]}" in taken:

@@ -1,0 +1,245 @@
+"""What an lm-eval file of results states, and how its numbers are made of the samples."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+from eval_toolkit.artifacts.strict_json import read_bytes
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.integrations.importing.lm_eval_samples import BYPASS
+from eval_toolkit.integrations.importing.logs import LoggedSample, Stated, Value
+from eval_toolkit.integrations.importing.plain_files import number_or_none, ok_values, shown
+
+__all__ = ["Header", "as_made", "column_of", "group_notes", "stated_numbers"]
+
+_SAME = 1e-12
+_BESIDE = ("name", "alias", "sample_len", "sample_count")
+"""What stands beside the numbers of a task and is none."""
+_MEAN_ERROR, _BOOTSTRAP = "sample sd / sqrt(n)", "bootstrap of the corpus"
+_NAMES_OF_A_MODEL = ("peft", "delta", "pretrained", "model", "path", "engine")
+_MADE_BY = {
+    **{name: name for name in ("perplexity", "bits_per_byte", "brier_score", "bleu", "chrf")},
+    "ppl": "perplexity",
+    "chrf++": "chrf++",
+    "ter": "ter",
+    "mcc": "matthews_corrcoef",
+    **dict.fromkeys(("word_perplexity", "byte_perplexity"), "weighted_perplexity"),
+    **dict.fromkeys(("acc", "acc_norm", "acc_mutual_info", "acc_bytes", "acc_all"), "mean"),
+    **dict.fromkeys(("exact_match", "likelihood"), "mean"),
+}
+"""How lm-eval makes its own metrics, where a task does not say."""
+_NOT_SAID = "a rule that the files do not name"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A file of results, or what stands for it where there is none."""
+
+    path: Path | None = None
+    content: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, path: Path) -> "Header":
+        """Read a file of results, or raise one line."""
+        content = _parsed(path)
+        if not isinstance(content, dict) or not isinstance(content.get("results"), dict):
+            raise ArtifactError(f"{path}: no results of lm-eval: there is no object 'results'")
+        if not content["results"]:
+            raise ArtifactError(f"{path}: 'results' is empty; no task was evaluated")
+        for task, numbers in content["results"].items():
+            if not isinstance(numbers, dict):
+                raise ArtifactError(f"{path}: results.{task} is no object of numbers")
+        return cls(path, content)
+
+    def part(self, name: str) -> Mapping[str, Any]:
+        """Return an object of the file; an empty one where there is none."""
+        found = self.content.get(name)
+        return found if isinstance(found, dict) else {}
+
+    def of_task(self, name: str, task: str) -> Mapping[str, Any]:
+        """Return what an object of the file says about a task."""
+        found = self.part(name).get(task)
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def results(self) -> Mapping[str, Any]:
+        """Numbers by task and group."""
+        return self.part("results")
+
+    @property
+    def model(self) -> str:
+        """The model's name, by the rule that lm-eval makes the folder's name by."""
+        told = self.content.get("model_name")
+        if isinstance(told, str) and told:
+            return told
+        config = self.part("config")
+        given: Any = config.get("model_args")
+        if isinstance(given, str):
+            pairs = (part.partition("=") for part in given.split(","))
+            given = {name.strip(): value for name, _, value in pairs}
+        for name in _NAMES_OF_A_MODEL if isinstance(given, dict) else ():
+            if isinstance(given.get(name), str) and given[name]:
+                return str(given[name])
+        return str(config.get("model") or "")
+
+    @property
+    def created(self) -> str:
+        """When it was begun, "" where the file does not say."""
+        date = self.content.get("date")
+        if isinstance(date, bool) or not isinstance(date, (int, float)):
+            return ""
+        try:
+            return datetime.fromtimestamp(date, UTC).isoformat(timespec="seconds")
+        except (ValueError, OverflowError, OSError):
+            return ""
+
+    def n_of(self, task: str, key: str = "") -> int | None:
+        """Return how many documents a task or one of its numbers had, where the file says so."""
+        numbers = self.results.get(task, {})
+        counts = numbers.get("sample_count")
+        told = counts.get(key) if isinstance(counts, dict) else None
+        if not isinstance(told, int):
+            told = self.of_task("n-samples", task).get("effective")
+        if not isinstance(told, int):
+            told = numbers.get("sample_len")
+        return told if isinstance(told, int) and not isinstance(told, bool) else None
+
+    def shots(self, task: str) -> int | None:
+        """Return how many examples a task's prompts hold, where the file says so."""
+        told = self.part("n-shot").get(task, self.part("config").get("num_fewshot"))
+        return told if isinstance(told, int) else None
+
+    def aggregations(self, task: str) -> dict[str, str]:
+        """Return how each metric is made of its column, as the task's configuration says."""
+        listed = self.of_task("configs", task).get("metric_list")
+        named = [entry for entry in listed if isinstance(entry, dict)] if listed else []
+        told = {str(entry.get("metric")): entry.get("aggregation") for entry in named}
+        said = {name: " ".join(str(how).split())[:60] for name, how in told.items() if how}
+        return _MADE_BY | said
+
+
+def _parsed(path: Path) -> Any:
+    """Return what a file holds; lm-eval writes NaN, and where a number counts it is refused."""
+    data = read_bytes(path)
+    if not data:
+        raise ArtifactError(f"{path}: the file is empty (0 bytes)")
+    try:
+        return json.loads(data.decode("utf-8-sig"))
+    except json.JSONDecodeError as error:
+        raise ArtifactError(
+            f"{path}: line {error.lineno}: malformed JSON: {error.msg} (column {error.colno})"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ArtifactError(f"{path}: not UTF-8 at byte {error.start}") from error
+    except (ValueError, RecursionError) as error:
+        raise ArtifactError(f"{path}: malformed JSON: {error}") from None
+
+
+def group_notes(header: Header, task: str, stated: Iterable[Stated]) -> Iterator[str]:
+    """Say how the numbers of a group are made of its tasks' own, where they are a mean of them."""
+    listed = header.part("group_subtasks").get(task)
+    inside = [str(name) for name in listed] if isinstance(listed, list) else []
+    yield f"{task} is a group of {len(inside)} tasks; its numbers are as stated"
+    for one in stated:
+        told = {name: header.results.get(name, {}).get(one.name) for name in inside}
+        having = [name for name, value in told.items() if isinstance(value, (int, float))]
+        means, sizes = [told[name] for name in having], [header.n_of(name) for name in having]
+        if not means or None in sizes:
+            continue
+        if len(having) < len(inside):
+            yield f"{one.name} is of {len(having)} of its tasks; the others do not have it"
+        total = sum(size for size in sizes if size)
+        weighted = math.fsum(
+            mean * (size or 0) for mean, size in zip(means, sizes, strict=True)
+        ) / max(total, 1)
+        if math.isclose(one.value, weighted, rel_tol=_SAME, abs_tol=_SAME):
+            yield f"{one.name} is the mean over the {total} items of its tasks"
+        elif math.isclose(one.value, math.fsum(means) / len(means), rel_tol=_SAME, abs_tol=_SAME):
+            yield f"{one.name} is the mean of its tasks, each counting the same"
+        else:
+            yield f"{one.name} is no mean of its tasks, over items ({weighted:.6g}) or over tasks"
+
+
+def column_of(metric: str, filtered: str) -> str:
+    """Return the column of a metric: its name, with the filter unless there is none.
+
+    Examples
+    --------
+    >>> column_of("exact_match", "none"), column_of("exact_match", "strict-match")
+    ('exact_match', 'exact_match,strict-match')
+    """
+    return metric if filtered in ("", "none") else f"{metric},{filtered}"
+
+
+def as_made(
+    one: Stated,
+    samples: Sequence[LoggedSample],
+    aggregations: Mapping[str, str],
+    notes: list[str],
+) -> Stated:
+    """Return a number as one of all items at once, where the files do not call it a mean.
+
+    A task's own metric may be made in any way. Values of which the mean is another number say
+    nothing about it, not even whether more of them is better, so they are left out.
+    """
+    values = ok_values(samples, one.column)
+    said = one.aggregation != "mean" or one.column.partition(",")[0] in aggregations
+    if said or not values or (one.n is not None and one.n > len(samples)):
+        return one
+    mean = math.fsum(values) / len(values)
+    if math.isclose(mean, one.value, rel_tol=_SAME, abs_tol=_SAME):
+        return one
+    for sample in samples:
+        cast("dict[str, Value]", sample.values).pop(one.column, None)
+    notes.append(
+        f"{one.column}: the mean of its values is {mean:.6g}, and the files do not say how they "
+        f"make {one.value:.6g}; as the log states it"
+    )
+    return replace(one, aggregation=_NOT_SAID, itself=True, stderr_name="")
+
+
+def stated_numbers(
+    header: Header,
+    task: str,
+    aggregations: Mapping[str, str],
+    corpus: Iterable[str],
+    notes: list[str],
+) -> Iterator[Stated]:
+    """Yield the numbers that the results state about a task, and note those that are none."""
+    numbers = header.results.get(task, {})
+    for key, value in numbers.items():
+        metric, _, filtered = key.partition(",")
+        if key in _BESIDE or metric == BYPASS or metric.endswith("_stderr"):
+            continue
+        number = _number(value, f"{task}: {key}", notes)
+        if number is None:
+            continue
+        error = f"{metric}_stderr" + (f",{filtered}" if filtered else "")
+        column = column_of(metric, filtered)
+        how = aggregations.get(metric, "mean")
+        if column in corpus and how == "mean":
+            how = "corpus"
+        yield Stated(
+            column=column,
+            name=key,
+            value=number,
+            stderr=_number(numbers.get(error), f"{task}: {error}", notes),
+            n=header.n_of(task, key),
+            aggregation=how,
+            itself=how != "mean",
+            stderr_name=_MEAN_ERROR if how == "mean" else _BOOTSTRAP,
+        )
+
+
+def _number(value: Any, what: str, notes: list[str]) -> float | None:
+    """Return a finite number; None for a text such as "N/A", and with a note for NaN."""
+    if value is None or isinstance(value, (str, dict, list)):
+        return None
+    number = number_or_none(value)
+    if number is None:
+        notes.append(f"{what} is {shown(value)}, which is no number, and is left out")
+    return number
