@@ -19,14 +19,15 @@ PIP := $(BIN)/python -m pip --quiet
 .PHONY: help setup browser demo demo-llm model test test-slow test-hf test-interop test-distributed test-install test-extras test-plugin docs check lint types layers bench clean
 
 help: ## print this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 # One virtual environment; a stamp per set of packages, so that nothing is installed twice.
 $(VENV)/core.stamp: pyproject.toml constraints.txt setup.py $(KERNEL)
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install --constraint constraints.txt pip setuptools wheel
-	$(PIP) install --constraint constraints.txt --no-build-isolation --editable ".[all]"
-	touch $@
+	@echo "setting up $(VENV) (about two minutes) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --constraint constraints.txt pip setuptools wheel
+	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable ".[all]"
+	@touch $@
 
 $(VENV)/dev.stamp: $(VENV)/core.stamp
 	$(PIP) install --constraint constraints.txt --group test --group lint
@@ -108,8 +109,8 @@ test-slow: $(VENV)/dev.stamp ## coverage and error-rate simulations
 	.venv-hf/bin/python -m pip --quiet install --requirement tests/hf/requirements.txt
 	touch $@
 
-test-hf: .venv-hf/stamp model ## the transformers model, and the embedded one against it (1.2 GB)
-	PYTHONPATH=src .venv-hf/bin/python -m pytest -q tests/hf
+test-hf: .venv-hf/stamp model ## the transformers model, the embedded one against it, the PyTorch page (1.2 GB)
+	PYTHONPATH=src .venv-hf/bin/python -m pytest -q tests/hf tests/docs/test_example_pages.py::test_pytorch_scorer
 
 test-interop: $(VENV)/dev.stamp .venv-peers/stamp ## lm-eval's task files and IFEval's checker against lm-eval itself
 	CI=true $(BIN)/python -m pytest -q tests/interop tests/reference/test_ifeval_reference.py

@@ -57,7 +57,7 @@ def solve(request: Any) -> str:
     return str(a + b + (a % 5 == 0))
 
 
-def judged_run(folder: Path) -> Run:
+def judged_run(folder: Path, on_error: str = "exclude") -> Run:
     """Twelve sums: 0, 5 and 10 are wrong, 7 has no answer; a judge looks at the others."""
     judge = Judge("correctness", ScriptedModel(f"Adds up. {HOSTILE}\n\nno", name="critic"))
     done = run_task(
@@ -66,6 +66,7 @@ def judged_run(folder: Path) -> Run:
         folder / "sums",
         graders=["exact_match", judge],
         max_error_rate=1.0,
+        on_error=on_error,
     )
     assert done.run is not None
     return done.run

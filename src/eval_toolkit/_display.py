@@ -8,6 +8,7 @@ import dataclasses
 import html
 import math
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeAlias
@@ -39,43 +40,14 @@ _MOST_CHARACTERS = 60
 """Of a text in a `repr`; a table shows more."""
 
 
-_MD_SIGNS = re.compile(
-    r"[\\|`*~]"  # cells, code, emphasis
-    r"|\](?=[(\[:])"  # links, images and what they refer to; an interval's brackets stay
+_MARKDOWN = re.compile(
+    r"[\\|`*~$^@]"  # cells, code, emphasis, formulas, names that become links
+    r"|!(?=\[)|\[(?![-+.\d]|$)|\](?=[(\[:])"  # images, links; an interval's brackets stay
     r"|:(?=//)|(?<=www)\."  # addresses become links by themselves
-    r"|(?<!\w)_|_(?!\w)"  # emphasis; the underscores of a name stay
+    r"|(?<![^\W_])_|_(?![^\W_])"  # emphasis; the underscores of a name stay
     r"|^(?:#|[+-](?=\s)|-(?=--)|\d+[.)](?=\s))",  # headings, lists, rules
     re.IGNORECASE,
 )
-
-
-def markdown_text(text: object) -> str:
-    r"""Return a text that Markdown shows as it is: a name from a file is no link and no image.
-
-    Examples
-    --------
-    >>> print(markdown_text("a|b <i> ![x](http://e.org)"))
-    a\|b &lt;i&gt; ![x\](http\://e.org)
-    """
-    flat = html.escape(one_line(text).strip(), quote=False)
-    return _MD_SIGNS.sub(lambda sign: f"{sign[0][:-1]}\\{sign[0][-1]}", flat)
-
-
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    r"""Return a Markdown table.
-
-    Examples
-    --------
-    >>> print(markdown_table(["metric", "value"], [["a|b", "0.9"]]))
-    | metric | value |
-    |---|---|
-    | a\|b | 0.9 |
-    """
-    lines = ["| " + " | ".join(map(markdown_text, line)) + " |" for line in (header, *rows)]
-    lines.insert(1, "|---" * len(header) + "|")
-    return "\n".join(lines)
-
-
 _LATEX = str.maketrans(
     {
         "\\": r"\textbackslash{}",
@@ -88,37 +60,93 @@ _LATEX = str.maketrans(
         "}": r"\}",
         "~": r"\textasciitilde{}",
         "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        "`": r"\textasciigrave{}",
+        '"': r"\symbol{34}",  # \textquotedbl is an error in the encoding OT1
     }
 )
+_LIGATURE = re.compile(r"([-'!?,])(?=[-',])")
+_JOINERS = "\u200c\u200d"
+"""They do not print, but letters and emoji around them are other ones without them."""
+_FIGURES = re.compile(r"[-+<\[]?\d[-+.,\de\] ]*%?")
+
+
+def _flat(text: object) -> str:
+    """Return a text on one line: letters whole, stacks of marks cut, nothing that reorders."""
+    whole = unicodedata.normalize("NFC", str(text))
+    flat = "".join(c if c in _JOINERS else one_line(c) for c in whole).strip()
+    return visible(flat, len(flat))
+
+
+def markdown_text(text: object) -> str:
+    r"""Return a text that Markdown shows as it is: a name from a file is no link and no image.
+
+    Examples
+    --------
+    >>> print(markdown_text("a|b <i> ![x](http://e.org)"), markdown_text("pr_auc [0.1, 0.2]"))
+    a\|b &lt;i&gt; \!\[x\](http\://e.org) pr_auc [0.1, 0.2]
+    """
+    flat = html.escape(_flat(text), quote=False)
+    return _MARKDOWN.sub(lambda sign: f"{sign[0][:-1]}\\{sign[0][-1]}", flat)
+
+
+def markdown_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], *, align: bool = False
+) -> str:
+    r"""Return a Markdown table, on demand with columns of figures to the right.
+
+    Examples
+    --------
+    >>> print(markdown_table(["metric", "value"], [["a|b", "0.9"]], align=True))
+    | metric | value |
+    |---|---:|
+    | a\|b | 0.9 |
+    """
+    lines = ["| " + " | ".join(map(markdown_text, line)) + " |" for line in (header, *rows)]
+    right = _right(header, rows) if align else [False] * len(header)
+    lines.insert(1, "".join("|---:" if one else "|---" for one in right) + "|")
+    return "\n".join(lines)
+
+
+def _right(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:
+    """Return which columns hold figures and nothing else."""
+    columns = [[line[at] for line in rows if line[at]] for at in range(len(header))]
+    return [bool(cells) and all(map(_FIGURES.fullmatch, cells)) for cells in columns]
 
 
 def latex_text(text: object) -> str:
-    r"""Return a text that LaTeX shows as it is.
+    r"""Return a text that LaTeX prints as it is, on one line.
 
     Examples
     --------
-    >>> print(latex_text("5 % of a_b"))
-    5 \% of a\_b
+    >>> print(latex_text("5 % of a_b--c"))
+    5 \% of a\_b-{}-c
     """
-    return one_line(text).translate(_LATEX)
+    return _LIGATURE.sub(r"\1{}", _flat(text).translate(_LATEX))
 
 
-def latex_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    r"""Return a LaTeX ``tabular``; needs the booktabs package.
+def latex_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str] = ()
+) -> str:
+    r"""Return a LaTeX ``tabular`` and small print below it; needs the booktabs package.
 
     Examples
     --------
-    >>> print(latex_table(["metric"], [["pr_auc"]]).splitlines()[2])
-    metric \\
+    >>> print(latex_table(["metric", "value"], [["pr_auc", "0.9"]]).splitlines()[0])
+    \begin{tabular}{lr}
     """
+    columns = "".join("r" if right else "l" for right in _right(header, rows))
     lines = [" & ".join(map(latex_text, line)) + r" \\" for line in (header, *rows)]
     # Braces: a line that begins with a bracket or a star would be an option of the line break above.
     lines = ["{}" + line if line[0] in "[*" else line for line in lines]
-    begin = r"\begin{tabular}{" + "l" * len(header) + "}"
+    told = [rf"{{\footnotesize\noindent {latex_text(note)}\par}}" for note in notes]
     return "\n".join(
         [
-            *(begin, r"\toprule", lines[0], r"\midrule"),
+            *(rf"\begin{{tabular}}{{{columns}}}", r"\toprule", lines[0], r"\midrule"),
             *(*lines[1:], r"\bottomrule", r"\end{tabular}"),
+            *([r"\par\smallskip", *told] if told else []),
         ]
     )
 
@@ -224,8 +252,8 @@ class Tabled(Displayed):
         return "\n".join([table, "", *notes] if notes else [table])
 
     def to_latex(self) -> str:
-        """Return a LaTeX ``tabular``; needs the booktabs package."""
-        return latex_table(*self._grid())
+        """Return a LaTeX ``tabular`` and what is to be said below it; needs booktabs."""
+        return latex_table(*self._grid(), self._notes())
 
     def _repr_html_(self) -> str:
         table = _cut_table(*self._grid())

@@ -137,7 +137,7 @@ class TestTour:
         assert "12 training rows had slipped in, on purpose: LK001 found 12, 12 were dropped" in out
         assert out.startswith("logistic and forest are not clearly different in pr_auc")
         assert out.count("\npass  ") == 3
-        assert f"report: {folder / 'report.html'}\n" in out
+        assert f"report: {folder / 'report.html'}\nnext: eval-toolkit view {folder}\n" in out
 
     def test_the_runs_hold_what_was_printed(
         self, told: tuple[str, Path], payload: dict[str, Any]

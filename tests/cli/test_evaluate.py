@@ -156,7 +156,7 @@ class Stubborn:
         return LeakageFinding(self.name, "error", drop, {}, "found", 1)
 
     def predict_proba(self, X: Any) -> Any:
-        assert self.gives, "my own"  # noqa: S101 - what is tried
+        assert self.gives, "my own"
 
 
 @pytest.mark.parametrize(

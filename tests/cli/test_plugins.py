@@ -132,9 +132,7 @@ def test_a_selector_by_name(
     assert "half" in json.dumps(payload["config"]["thresholds"])
 
 
-def test_names_of_selectors_in_any_spelling(
-    command: Command, package: Path, preds: Path
-) -> None:
+def test_names_of_selectors_in_any_spelling(command: Command, package: Path, preds: Path) -> None:
     package.write_text(
         package.read_text().replace("half =", "MyHalf =") + "recall = offered_things:Half\n"
     )

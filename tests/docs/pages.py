@@ -20,7 +20,7 @@ MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 EXTRAS = set(
     tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
 )
-PROGRAMS = ("cat", "echo", "pytest", "python")
+PROGRAMS = (".", "cat", "echo", "printf", "pytest", "python")
 ASSIGNMENT = re.compile(r"[A-Z_]+=")
 BUILT = ("_build", "made")  # folders of what is made of the pages
 

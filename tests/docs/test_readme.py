@@ -1,5 +1,6 @@
 """The README's code runs, and its table is what the code prints."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,44 @@ def test_what_is_counted_in_the_table_is_so() -> None:
     assert rows["leakage, contamination"].startswith(f"{len(LEAKAGE_CODES)} checks")
     assert rows["benchmarks that come along"].startswith(f"**{len(available_tasks())}**")
     assert f"[{len(available_graders())} graders]" in README
+
+
+def test_speeds_are_those_that_were_measured() -> None:
+    """Of benchmarks/results.json, which RESULTS.md shows."""
+    stored = json.loads((ROOT / "benchmarks" / "results.json").read_text("utf-8"))["cases"]
+    cases = {case["case"]: case for case in stored}
+
+    def ours(case: str) -> str:
+        seconds = cases[case]["ours"]["best_seconds"]
+        shown, unit = (seconds, "s") if seconds >= 1 else (seconds * 1000, "ms")
+        return f"{shown:.{int(shown < 10)}f} {unit}"
+
+    def times(case: str) -> str:
+        ratio = cases[case]["measured"]
+        return f"{ratio:,.{int(ratio < 10)}f} times".replace(",", " ")
+
+    disk = cases["llm_mmlu"]["note"].split(" on disk")[0]
+    expected = {
+        "PR-AUC and ROC-AUC intervals": [ours("rank_50k"), times("rank_50k")],
+        "six metrics with percentile intervals": [ours("scorecard_6"), times("scorecard_6")],
+        "ROC-AUC interval": [ours("roc_vs_rapidstats"), times("roc_vs_rapidstats")],
+        "BCa interval of PR-AUC": [ours("bca_vs_scipy"), times("bca_vs_scipy")],
+        "near-duplicates, verified": [
+            *(ours("neardup_rensa"), times("neardup_rensa"), times("neardup_datasketch"))
+        ],
+        "`eval-toolkit score`, two metrics by 20 slices": [ours("score_1m")],
+        "CPU": [ours("llm_cpu"), times("llm_cpu"), times("llm_inspect")],
+        "wall": [ours("llm_lm_eval"), times("llm_lm_eval")],
+        "14 042 samples, 57 subjects, 5 graders, scripted model": [
+            f"{ours('llm_mmlu')} CPU, {disk}"
+        ],
+    }
+    lines = README.split("\n## How fast\n")[1].split("\n## ")[0].splitlines()
+    rows = {line.split("|")[1].strip(): line for line in lines if line.startswith("| ")}
+    assert rows.keys() - {""} == expected.keys()
+    for name, figures in expected.items():
+        for figure in figures:
+            assert re.search(rf"(?<![\d.]){re.escape(figure)}", rows[name]), f"{name}: {figure}"
 
 
 def test_it_is_short() -> None:

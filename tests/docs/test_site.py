@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from docs._ext.api import api_pages, documented_names
 from docs._ext.blocks import fences
 from tests.docs.pages import DOCS, ROOT, named, pages
 
@@ -14,10 +15,21 @@ LINK = re.compile(r"\]\((?P<target>[^)\s#]*)(?:#(?P<anchor>[^)\s]*))?(?:\s+\"[^\
 SETTINGS = """
 import sys
 sys.path.insert(0, {root!r})
-extensions = ["myst_parser", "docs._ext.figures", "docs._ext.repository"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions += ["docs._ext.figures", "docs._ext.repository"]
 html_theme = "furo"
 html_show_sphinx = False
 smartquotes = False
+nitpicky = True
+autodoc_typehints = "none"
+napoleon_use_param = napoleon_use_rtype = False
+
+
+def setup(app):
+    from docs._ext.reference import _prepare, _without_foreign_links
+
+    app.connect("autodoc-process-docstring", _prepare, priority=400)
+    app.connect("doctree-read", _without_foreign_links)
 """
 CHART = """# A page
 
@@ -105,6 +117,8 @@ def test_nothing_is_fetched() -> None:
 def test_a_page_with_a_figure(tmp_path: Path) -> None:
     for package in ("sphinx", "myst_parser", "furo"):
         pytest.importorskip(package, reason="`make docs` installs what builds the site")
+    from sphinx.util.inventory import InventoryFile
+
     source = tmp_path / "docs"
     source.mkdir()
     for name in ("CHANGELOG.md", "CONTRIBUTING.md", "setup.py"):
@@ -113,6 +127,10 @@ def test_a_page_with_a_figure(tmp_path: Path) -> None:
     (source / "index.md").write_text(
         CHART + "\n```{toctree}\n:glob:\nreference/made/*\n```\n", "utf-8"
     )
+    # One page of the API, with a function, a class and data: `-W` refuses a link to no entry.
+    made = source / "reference" / "made"
+    made.mkdir(parents=True)
+    (made / "seeds.rst").write_text(api_pages()["seeds"], "utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "docs", "html"],
         cwd=tmp_path,
@@ -134,3 +152,8 @@ def test_a_page_with_a_figure(tmp_path: Path) -> None:
     assert "setup.py" not in page
     loaded = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(\w+:[^"]+)"', page)
     assert loaded == []
+    names = InventoryFile.loads((tmp_path / "html" / "objects.inv").read_bytes(), uri="").data
+    entries = {name for kind, found in names.items() if kind.startswith("py:") for name in found}
+    listed = {f"eval_toolkit.seeds.{name}" for name in documented_names()["seeds"]}
+    assert listed <= entries
+    assert [name for name in entries if name.count("eval_toolkit.") > 1] == []

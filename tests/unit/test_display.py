@@ -169,12 +169,14 @@ def test_a_hostile_name_is_a_cell_and_nothing_else(text: str) -> None:
     assert page.tags <= PLAIN
     assert page.attributes == []
     assert len(page.cells) == 3 * 8
+    notes = len(result._notes())  # a long reason is below the table
+    assert notes == (len(text) > 40)
     lines = result.to_markdown().split("\n")
-    assert len(lines) == 4
-    for line in lines:  # a cell ends at a bar that no backslash escapes
+    assert len(lines) == 4 + 2 * notes
+    for line in lines[:4]:  # a cell ends at a bar that no backslash escapes
         assert line.replace("\\\\", "").replace("\\|", "").count("|") == 9
     latex = result.to_latex().split("\n")
-    assert len(latex) == 8
+    assert len(latex) == 8 + 2 * notes
     for line in latex[5:6]:
         bare = line.replace(r"\textbackslash{}", "").replace(r"\&", "")
         assert bare.count("&") == 7
@@ -247,10 +249,10 @@ class TestRun:
             "| slice | scorer | metric | value | 95 % interval | n | errors | status |",
             "|---|---|---|---|---|---|---|---|",
             "| test | guard | accuracy | 0.800 | [0.700, 0.900] | 40 | 2 | ok |",
-            "| test | guard | f1 |  |  |  |  | skipped: one class |",
-            "| test | dead |  |  |  |  |  | error: no memory |",
+            "| test | guard | f1 |  |  |  | 0 | skipped: one class |",
+            "| test | dead |  |  |  |  | 0 | error: no memory |",
         ]
-        assert r"test & guard & f1 &  &  &  &  & skipped: one class \\" in run.to_latex()
+        assert r"test & guard & f1 &  &  &  & 0 & skipped: one class \\" in run.to_latex()
         page = Page(run._repr_html_())
         assert page.cells[8:13] == ["test", "guard", "accuracy", "0.800", "[0.700, 0.900]"]
 
@@ -280,7 +282,25 @@ def test_a_latex_line_that_begins_with_a_bracket_is_no_option() -> None:
     assert card.to_latex().splitlines()[4].startswith("{}[2cm]")
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("हिन्दी", "हिन्दी"),
+        ("e\u0301tat", "état"),  # as macOS writes it
+        ("🏳\ufe0f\u200d🌈", "🏳\ufe0f\u200d🌈"),
+        ("a" + "\u0336" * 50, "a" + "\u0336" * 8),
+        ("a\u202eb", "a b"),
+    ],
+)
+def test_marks_belong_to_names(text: str, shown: str) -> None:
+    """Names that differ in marks alone stay apart; a stack of them does not cover its neighbours."""
+    assert latex_text(text) == markdown_text(text) == shown
+
+
 def test_escaping() -> None:
+    assert latex_text("<0.001 a--b") == r"\textless{}0.001 a-{}-b"
+    assert markdown_text("$x$ [a](b) a@b [0.1, 0.2]") == r"\$x\$ \[a\](b) a\@b [0.1, 0.2]"
+    assert latex_text(" [2pt]") == "[2pt]"  # no blank between it and the braces of the table
     assert latex_text("a\nb\x1b{") == r"a b \{"
     assert markdown_text(" # no heading") == r"\# no heading"
     assert visible("\u202e") == "⟨U+202E⟩"

@@ -78,7 +78,7 @@ def test_entry_points_are_found_and_ours_win(monkeypatch: pytest.MonkeyPatch) ->
             EntryPoint("exact_match", "json:dumps", "eval_toolkit.graders"),
         ]
     )
-    monkeypatch.setattr(plugins, "entry_points", lambda group: offered.select(group=group))
+    monkeypatch.setattr(plugins.names, "entry_points", lambda group: offered.select(group=group))
     assert available_plugins("graders", OURS) == {
         "exact_match": "json:loads",
         "theirs": "json:dumps",
@@ -133,7 +133,7 @@ def offering(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             vars(point)["dist"] = dist
             found.append(point)
         every = EntryPoints(found)
-        monkeypatch.setattr(plugins, "entry_points", lambda group: every.select(group=group))
+        monkeypatch.setattr(plugins.names, "entry_points", lambda group: every.select(group=group))
 
     return offer
 
@@ -322,12 +322,11 @@ class TestInstalled:
             ("checks", "fine", "somebodys_plugins:Check", "good"),
         )
         found = {info.name: (info.state, info.problem) for info in installed_plugins()}
+        nope = (
+            "scorer 'nope' is the class JSONDecoder, which is no Scorer: it lacks `predict_proba`"
+        )
         assert found == {
-            "nope": (
-                "broken",
-                "scorer 'nope' is the class JSONDecoder, which is no Scorer: it lacks "
-                "`predict_proba`",
-            ),
+            "nope": ("broken", nope),
             "pi": ("broken", "task 'pi' is a float, which is no BaseTask"),
             "notask": ("broken", "task 'notask' is the class JSONDecoder, which is no BaseTask"),
             "fine": ("ok", ""),

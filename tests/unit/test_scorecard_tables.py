@@ -268,10 +268,10 @@ class TestTables:
 
     def test_latex_escapes_special_characters(self, nasty: Scorecard) -> None:
         text = nasty.to_latex()
-        assert text.startswith("\\begin{tabular}{lllll}\n\\toprule\n")
+        assert text.startswith("\\begin{tabular}{lrrrl}\n\\toprule\n")
         assert text.endswith("\\bottomrule\n\\end{tabular}")
-        assert r"a|b<script>alert('x')</script>\_\%\&\#\$\textbackslash{}" in text
-        assert r"KeyError: <b>|\textasciitilde{}\textasciicircum{}\{\} second line" in text
+        assert r"script\textgreater{}\_\%\&\#\$\textbackslash{}" in text
+        assert r"\textbar{}\textasciitilde{}\textasciicircum{}\{\} second line" in text
         for line in text.splitlines():
             if line.endswith(r"\\"):  # a row: four separators, whatever the names contain
                 assert line.replace(r"\&", "").count("&") == 4

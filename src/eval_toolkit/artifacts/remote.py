@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -15,17 +15,25 @@ __all__ = [
     "address_of",
     "exists",
     "fetch",
+    "folder_of",
     "is_remote",
     "joined",
     "local_path",
     "name_of",
     "remove",
     "send",
+    "without_secrets",
 ]
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_NAME = r"[A-Za-z][A-Za-z0-9+.-]+"
+_SCHEME = re.compile(rf"(?:{_NAME}::)*{_NAME}://")
 _USER = re.compile(r"(?<=://)[^/?#\s]*@")
-_QUERY = re.compile(r"(?<=[^\s:/])\?[^\s'\"<>]*")
+_REST = re.compile(r"([?#]).*", re.DOTALL)
+_GIVEN_USER = re.compile(r"://([^/?#\s]*)@")
+# In a text an address may have one slash, as a path writes it, and ends with the word.
+_USER_IN_TEXT = re.compile(rf"({_NAME}://?)[^/?#\s]*@")
+_REST_IN_TEXT = re.compile(rf"({_NAME}:/[^\s?#'\"<>]*[?#])(?!…)[^\s'\"<>]*?(?=:?(?:[\s'\"<>]|$))")
+_SHORTEST_SECRET = 4
 
 
 def is_remote(uri: str) -> bool:
@@ -55,20 +63,70 @@ def address_of(uri: str) -> str:
     """
     if not is_remote(uri):
         return uri
-    return _QUERY.sub("?…", _USER.sub("", uri))
+    return _REST.sub(r"\1…", _USER.sub("", uri))
+
+
+def without_secrets(text: str, given: Iterable[str] = ()) -> str:
+    """Return a text that may be shown: addresses in it, and what is secret in given ones.
+
+    Parameters
+    ----------
+    text : str
+        What is to be shown.
+    given : iterable of str
+        What the user wrote. User, password and query of an address in it are taken out of the text
+        wherever they stand: an argument may have been cut before it came into a message.
+
+    Examples
+    --------
+    >>> without_secrets("hunter2: no such folder", ["b=https://me:pass@host/r1?token=hunter2"])
+    '…: no such folder'
+    """
+    secrets: set[str] = set()
+    for uri in given:
+        users = _GIVEN_USER.findall(uri)
+        queries = re.split("[?#]", uri.partition("://")[2], maxsplit=1)[1:]
+        secrets.update(users, queries)
+        secrets.update(user.partition(":")[2] for user in users)
+        for query in queries:
+            secrets.update(pair.partition("=")[2] for pair in (query, *re.split("[&#]", query)))
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, "…")
+    return _REST_IN_TEXT.sub(r"\1…", _USER_IN_TEXT.sub(r"\1", text))
+
+
+def _parts(uri: str) -> tuple[str, str, str]:
+    """Return what comes before the address of the file itself, that address, and what comes after.
+
+    In ``zip://p.csv::https://host/x.zip`` the file is in the first, in ``simplecache::https://…``
+    in the second.
+    """
+    where, mark, query = uri.partition("?")
+    before = re.match(rf"(?:{_NAME}::)*", where)
+    start = before.end() if before else 0
+    inner, chain, outer = where[start:].partition("::")
+    return where[:start], inner, chain + outer + mark + query
 
 
 def name_of(uri: str) -> str:
     """Return the last part of an address, a file's name."""
-    inner = uri.partition("::")[0]  # zip://p.csv::https://host/x.zip
-    name = PurePosixPath(inner.partition("?")[0]).name
+    name = PurePosixPath(_parts(uri)[1]).name
     return "" if name == ".." else name
 
 
 def joined(uri: str, name: str) -> str:
     """Return the address of a file in a folder; a query stays at the end."""
-    folder, mark, query = uri.partition("?")
-    return f"{folder.rstrip('/')}/{name}{mark}{query}"
+    before, folder, after = _parts(uri)
+    slash = "" if folder.endswith("://") else "/"
+    return f"{before}{folder if not slash else folder.rstrip('/')}{slash}{name}{after}"
+
+
+def folder_of(uri: str) -> str:
+    """Return the address of the folder that a file is in."""
+    before, file, after = _parts(uri)
+    folder = file.removesuffix(PurePosixPath(file).name)
+    return f"{before}{folder if folder.endswith('://') else folder.rstrip('/')}{after}"
 
 
 def fetch(uri: str, target: Path) -> None:
@@ -125,10 +183,15 @@ def _failing(uri: str, doing: str) -> Iterator[Any]:
     except ImportError as error:  # s3fs, gcsfs … come apart from fsspec
         raise MissingExtraError(f"{shown}: cannot be {doing}: {_said(error, uri)}") from None
     except Exception as error:  # every kind of address has errors of its own
-        raise ArtifactError(f"{shown}: cannot be {doing}: {_said(error, uri)}") from None
+        why: BaseException = error
+        while isinstance(why, FileNotFoundError) and why.__cause__:
+            why = why.__cause__  # "not found" may hide that it was refused or not reached
+        absent = isinstance(why, FileNotFoundError) or getattr(why, "status", None) == 404
+        said = "it is not there" if absent else _said(why, uri)
+        raise ArtifactError(f"{shown}: cannot be {doing}: {said}") from None
 
 
-def _said(error: Exception, uri: str) -> str:
+def _said(error: BaseException, uri: str) -> str:
     said = " ".join(str(error).replace(uri, address_of(uri)).split()) or type(error).__name__
-    safe: str = redact_secrets(_QUERY.sub("?…", _USER.sub("", said)))
+    safe: str = redact_secrets(without_secrets(said, [uri]))
     return safe

@@ -4,11 +4,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import click
+
 from eval_toolkit import _tables
-from eval_toolkit.cli._exit import EvidenceSaysNo
+from eval_toolkit.cli._exit import EXIT_USAGE, EvidenceSaysNo
+from eval_toolkit.cli._rows import NoUsualColumnError
 from eval_toolkit.cli._show import Output, progress
+from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.leakage import LeakageReport
 from eval_toolkit.report.pages import Page
+from eval_toolkit.report.words import one_line
 
 __all__ = ["check_each"]
 
@@ -21,22 +26,35 @@ def check_each(
     output: Output,
     inputs: Sequence[Path],
 ) -> None:
-    """Show what was found in every file by itself; exit 1 if that is an error in any."""
+    """Show what was found in every file by itself.
+
+    A file without a usual text column is not checked; one that cannot be read has a line. Exit 2
+    if there is such a one, else 1 if an error was found in any.
+    """
     files = list(dict.fromkeys(file for path in given for file in _tables.expand_paths(path)))
-    pages, failed = {}, False
+    pages, lines, failed, unread = {}, [], False, False
     for file in progress(files, "checking", len(files)):
-        page, report = alone(str(file))
+        try:
+            page, report = alone(str(file))
+        except (InvalidInputError, ArtifactError) as error:
+            lines.append(f"{file}: not checked: {str(error).removeprefix(f'{file}: ')}")
+            unread |= not isinstance(error, NoUsualColumnError)
+            continue
         failed |= report.has_errors()
         failed |= strict and any(found.n_affected for found in report.findings)
         pages[str(file)] = page
+        lines += page.lead
     payload = {name: dict(page.payload) for name, page in pages.items()}
+    left = [str(file) for file in files if str(file) not in pages]
     whole = Page(
         "Leakage",
-        {"failed": failed, "files": payload},
-        [line for page in pages.values() for line in page.lead],
+        {"failed": failed or unread, "files": payload, "not_checked": left},
+        [one_line(line) for line in lines],
         [replace(page.tables[0], title=name) for name, page in pages.items()],
         list(dict.fromkeys(note for page in pages.values() for note in page.notes)),
     )
     output.emit(whole, inputs=[*files, *inputs], summary=True)
+    if unread:
+        raise click.exceptions.Exit(EXIT_USAGE)
     if failed:
         raise EvidenceSaysNo

@@ -18,6 +18,7 @@ __all__ = [
     "IDS",
     "WHOLE",
     "LabelMap",
+    "NoUsualColumnError",
     "Parts",
     "Predictions",
     "Rows",
@@ -84,6 +85,10 @@ def read_rows(
     return Rows(tuple(files), starts, columns)
 
 
+class NoUsualColumnError(MissingColumnError):
+    """No column was named, and none has a usual name: the file may be of another kind."""
+
+
 def named_column(
     file: Path, have: Sequence[str], asked: str | None, usual: Sequence[str], option: str
 ) -> str:
@@ -97,7 +102,7 @@ def named_column(
     for name in usual:
         if name in have:
             return name
-    raise MissingColumnError(
+    raise NoUsualColumnError(
         f"{file}: none of the columns {', '.join(usual)} is there; name yours with {option}; "
         f"{_listed(have)}"
     )

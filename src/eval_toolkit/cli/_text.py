@@ -4,12 +4,13 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
-__all__ = ["in_options", "reader_may_go", "say"]
+__all__ = ["in_options", "on_this_machine", "reader_may_go", "say", "shown_safely"]
 
 # What the library advises a caller, and what the reader of a command can do.
 _PHRASES = {
@@ -97,6 +98,28 @@ def _options_of(command: click.Command | None) -> dict[str, str]:
     }
     others = {name: option for name, option in _OTHER_NAMES.items() if option in own.values()}
     return others | own
+
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # one slash: what a path makes of an address
+
+
+def on_this_machine(context: click.Context, option: click.Parameter, value: Any) -> Any:
+    """Return what an option names to be written; an address is refused: nothing is sent there."""
+    if value is not None and _ADDRESS.match(str(value)):
+        raise click.BadParameter(
+            f"{value} is an address, and files are written to this machine alone; name a path, and "
+            "send a finished run with eval_toolkit.runs.remote.push_run"
+        )
+    return value
+
+
+def shown_safely(message: str, given: Iterable[str]) -> str:
+    """Return a message without the secrets of addresses, those in the arguments above all."""
+    if ":/" not in message and not any("://" in one for one in given):
+        return message
+    from eval_toolkit.artifacts.remote import without_secrets  # few messages need it
+
+    return without_secrets(message, given)
 
 
 def say(text: str, *, err: bool = False, nl: bool = True) -> None:

@@ -101,12 +101,14 @@ def _page(done: Study, made: Tour, out: Path | None) -> Page:
 
 
 def _notes(delong_p: float | None, made: Tour, out: Path | None) -> list[str]:
-    notes = [f"DeLong's test of the ROC-AUC difference: p = {p_value(delong_p)}"]
+    notes = [
+        f"DeLong's test of the ROC-AUC difference, without resampling: p = {p_value(delong_p)}"
+    ]
     if out is None:
         return [*notes, "--out FOLDER keeps the runs and writes a report.html about them"]
     notes.append(f"runs: {', '.join(str(out / name) for name in made.runs)}")
     report = f"no report: {made.no_report}" if made.report is None else f"report: {made.report}"
-    return [*notes, report]
+    return [*notes, report, f"next: eval-toolkit view {out}"]
 
 
 def _stored_cells(made: Tour, name: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import click
 from eval_toolkit import __version__
 from eval_toolkit._command_line import recording_command
 from eval_toolkit.cli._exit import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
-from eval_toolkit.cli._text import in_options, reader_may_go, say
+from eval_toolkit.cli._text import in_options, on_this_machine, reader_may_go, say, shown_safely
 from eval_toolkit.errors import EvalToolkitError
 
 __all__ = ["main"]
@@ -129,6 +129,8 @@ _COMMANDS = {
         "Look at runs in a browser: list, reports, samples, conversations, comparisons.",
     ),
 }
+_WRITTEN = ("cache", "fix", "junit", "out", "save")
+"""Options that name what is written."""
 
 
 class _LazyGroup(click.Group):
@@ -142,6 +144,9 @@ class _LazyGroup(click.Group):
             return None
         module, _, name = _COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
+        for parameter in command.params:
+            if parameter.name in _WRITTEN and parameter.callback is None:
+                parameter.callback = on_this_machine
         # What is loaded now stays to the end and need not be searched for cycles, at the exit least
         # of all. Objects of duckdb must be: it complains at the exit of those it still finds.
         if "_duckdb" not in sys.modules:
@@ -172,11 +177,12 @@ def main(args: Sequence[str] | None = None) -> None:
     0 fine, 1 the evidence says no, 2 bad input, 3 failed, 130 interrupted.
     """
     gc.set_threshold(200_000, 20, 20)  # a tenth of a command's time went into looking for cycles
+    given = sys.argv[1:] if args is None else list(args)
     try:
-        given = sys.argv[1:] if args is None else list(args)
         with recording_command("eval-toolkit", given):
             code = cli.main(args=args, prog_name="eval-toolkit", standalone_mode=False)
     except click.ClickException as error:
+        error.message = shown_safely(error.message, given)  # type: ignore[misc]  # the last to read it
         with reader_may_go(err=True):
             error.show()
         sys.exit(EXIT_USAGE)
@@ -186,13 +192,14 @@ def main(args: Sequence[str] | None = None) -> None:
         _fail("interrupted", EXIT_INTERRUPTED)
     except EvalToolkitError as error:
         said = in_options(" ".join(_one_line(error).split()), _command(args))
-        _fail(f"error: {said}", EXIT_USAGE)
+        _fail(f"error: {shown_safely(said, given)}", EXIT_USAGE)
     except SystemExit as stop:
         # click and rich exit with 1 when the reader of help or of a demo has gone; 1 means "the
         # evidence says no". Commands that have a verdict print through `say` and go on.
         sys.exit(0 if stop.code == 1 else stop.code)
     except Exception as error:
-        _fail(f"unexpected {type(error).__name__}: {_one_line(error)}", EXIT_FAILED)
+        said = shown_safely(_one_line(error), given)
+        _fail(f"unexpected {type(error).__name__}: {said}", EXIT_FAILED)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -9,9 +9,11 @@ import click
 
 from eval_toolkit._optional import require
 from eval_toolkit.artifacts import load_schema, read_json, schema_names, schema_problems
+from eval_toolkit.artifacts.remote import is_remote
 from eval_toolkit.claims import load_claims
-from eval_toolkit.cli._exit import EvidenceSaysNo
+from eval_toolkit.cli._exit import EXIT_USAGE, EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
+from eval_toolkit.cli._remote import fetched
 from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.report.pages import Page
@@ -26,43 +28,68 @@ _SIGNS = (
     ("slices", "ood_manifest"),
 )
 """A key that only one kind of file has, and the kind."""
+_OTHER = "of no schema here: passed over"
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILES... [SCHEMA]")
+@click.option("--skip-unknown", is_flag=True, help="Pass over JSON and YAML of which no schema is.")
 @output_options
-def validate(files: Sequence[str], output: Output) -> None:
+def validate(files: Sequence[str], skip_unknown: bool, output: Output) -> None:
     """Validate stored files: exit 1 and a line per problem when one does not fit.
 
     FILES are results, manifests and the like as JSON or YAML, and claims files, which are TOML. The
     content decides which schema a file is of; after a single file a SCHEMA can be named, one of
-    `eval-toolkit schemas list` with or without .json.
+    `eval-toolkit schemas list` with or without .json. A file that cannot be judged has a line, too,
+    and makes it exit 2.
     """
     schema = None
-    if len(files) == 2 and not Path(files[1]).exists():
+    if len(files) == 2 and not is_remote(files[1]) and not Path(files[1]).exists():
         *files, schema = files
         load_schema(schema)  # before the file: an unknown name is unknown for every file
-    found = [_outcome(Path(file), schema) for file in files]
+    with fetched(files) as here:
+        found = [
+            {"file": here.name(file), **_outcome(Path(file), schema, skip_unknown, len(files) == 1)}
+            for file in here.paths
+        ]
     lines = [
         one_line(f"{entry['file']}: {line}")
         for entry in found
-        for line in entry["problems"] or [f"valid {entry['schema']}"]
+        for line in entry["problems"] or [f"valid {entry['schema']}" if entry["schema"] else _OTHER]
     ]
     valid = all(entry["valid"] for entry in found)
     payload = found[0] if len(found) == 1 else {"valid": valid, "files": found}
     output.emit(Page("Validation", payload, lines), inputs=files)
+    if any(entry["problems"] and not entry["schema"] for entry in found):
+        raise click.exceptions.Exit(EXIT_USAGE)
     if not valid:
         raise EvidenceSaysNo
 
 
-def _outcome(file: Path, schema: str | None) -> dict[str, Any]:
-    if file.suffix.lower() == ".toml" and schema is None:
-        schema, problems = "claims file", _claims_problems(file)
-    else:
-        payload = _payload(file)
-        schema = schema or _guessed(file, payload)
-        problems = schema_problems(payload, schema)
-    return {"file": str(file), "schema": schema, "valid": not problems, "problems": problems}
+def _outcome(file: Path, schema: str | None, skip_unknown: bool, alone: bool) -> dict[str, Any]:
+    """Return what is wrong with a file; without a schema it could not be judged."""
+    problems: list[str] = []
+    try:
+        if file.suffix.lower() == ".toml" and schema is None:
+            schema, problems = "claims file", _claims_problems(file)
+        else:
+            payload = _payload(file)
+            schema = schema or _guessed(file, payload)
+            problems = schema_problems(payload, schema)
+    except _UnknownError as error:
+        if not skip_unknown:
+            if alone:
+                raise
+            problems = [str(error).removeprefix(f"{file}: ")]
+    except (InvalidInputError, ArtifactError) as error:
+        if alone:
+            raise
+        schema, problems = None, [str(error).removeprefix(f"{file}: ")]
+    return {"schema": schema, "valid": not problems, "problems": problems}
+
+
+class _UnknownError(InvalidInputError):
+    """A file of no known schema."""
 
 
 def _claims_problems(file: Path) -> list[str]:
@@ -110,8 +137,10 @@ def _guessed(file: Path, payload: Any) -> str:
     said = f"{kind}.{keys.get('schema_version')}.json"
     if kind is not None and (said in versions or len(versions) == 1):
         return said if said in versions else versions[0]
-    why = "cannot tell which schema it is of"
-    if kind is not None:
-        said = reprlib.repr(keys.get("schema_version"))
-        why = f"its schema_version is {said}, of which there is no schema"
-    raise InvalidInputError(f"{file}: {why}; name one of {', '.join(schema_names())}")
+    names = ", ".join(schema_names())
+    if kind is None:
+        raise _UnknownError(f"{file}: cannot tell which schema it is of; name one of {names}")
+    said = reprlib.repr(keys.get("schema_version"))
+    raise InvalidInputError(
+        f"{file}: its schema_version is {said}, of which there is no schema; name one of {names}"
+    )

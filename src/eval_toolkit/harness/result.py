@@ -7,7 +7,7 @@ from typing import Any
 from eval_toolkit._display import Grid, Tabled
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
-from eval_toolkit.runs.cells import cell_grid, cell_rows
+from eval_toolkit.runs.cells import cell_grid, cell_notes, cell_rows
 from eval_toolkit.scorecards import Records
 
 __all__ = ["RunResult", "checked_run_id", "with_claim_report"]
@@ -80,6 +80,9 @@ class RunResult(Tabled):
 
     def _grid(self) -> Grid:
         return cell_grid(self.rows())
+
+    def _notes(self) -> list[str]:
+        return cell_notes(self.rows())
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "RunResult":

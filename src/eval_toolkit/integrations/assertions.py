@@ -160,7 +160,7 @@ def _place(cell: "Mapping[str, Any]") -> str:
 def _table(rows: "Sequence[Mapping[str, Any]]", cell: "Mapping[str, Any]") -> list[str]:
     """Return the cells of the same scorer and slice, the one in question first."""
     from eval_toolkit._display import text_table
-    from eval_toolkit.runs.cells import cell_grid
+    from eval_toolkit.runs.cells import cell_grid, cell_notes
 
     place = (cell["slice"], cell["scorer"])
     others = [
@@ -171,7 +171,7 @@ def _table(rows: "Sequence[Mapping[str, Any]]", cell: "Mapping[str, Any]") -> li
     shown = [cell, *others][:_SHOWN]
     lines = text_table(*cell_grid(shown))
     more = len(others) + 1 - len(shown)
-    return [lines, *([f"… {more} more"] if more else [])]
+    return [lines, *([f"… {more} more"] if more else []), *cell_notes(shown)]
 
 
 def assert_not_worse(

@@ -73,7 +73,8 @@ def log_run(
     run : Run, path, Scorecard, RunResult, TaskRun, RolloutRun or mapping
         What was measured. Parameters, hashes and files are logged of stored runs.
     prefix : str, default ""
-        A first part of every metric's name.
+        A first part of every name, and the folder of the artifacts: several runs in one MLflow run
+        need one each.
     run_id : str, optional
         The MLflow run to log to. By default the active one; where there is none, or a ``client`` is
         given, a new one that is finished afterwards.
@@ -129,11 +130,13 @@ def log_run(
         place = found.experiment_id if found else client.create_experiment(experiment)
         target, made = client.create_run(place, run_name=name).info.run_id, True
     try:
+        _refuse_another(client, target, told, prefix)
         _send(mlflow, client, target, told)
         if stored is not None and artifacts:
             for file in _FILES:
                 if (stored.path / file).is_file():
-                    client.log_artifact(target, str(stored.path / file))
+                    place = mlflow_name(prefix) if prefix else None
+                    client.log_artifact(target, str(stored.path / file), place)
     except BaseException:
         if made:
             client.set_terminated(target, "FAILED")
@@ -141,6 +144,22 @@ def log_run(
     if made:
         client.set_terminated(target)
     return str(target)
+
+
+def _refuse_another(client: Any, target: str, told: "_Told", prefix: str) -> None:
+    """Raise if another run was logged there under the same names: it would be lost, in part."""
+    there = client.get_run(target).data
+    own = [name for name in told.tags if name.endswith(f"{_OWN}manifest_sha256")]
+    for have, given in (
+        (there.tags, {name: told.tags[name] for name in own}),
+        (there.params, told.params),
+    ):
+        for name, value in given.items():
+            if have.get(name, value) != value:
+                raise InvalidInputError(
+                    f"`prefix` is {prefix!r}, under which another run was logged to the MLflow run "
+                    f"{target} ({name} differs); give each run a prefix of its own"
+                )
 
 
 def _stored(run: Measured) -> Run | None:
@@ -172,9 +191,11 @@ def _told(rows: Sequence[Mapping[str, Any]], prefix: str, stored: Run | None) ->
                 metrics[_with_end(name, part)] = float(row[key])
     if stored is None:
         return _Told(metrics, {}, _cut(tags))
-    return _Told(
-        metrics, _cut(_flat(stored.manifest.get("config"))), _cut({**_tags(stored), **tags})
-    )
+    params, own = _flat(stored.manifest.get("config")), _tags(stored)
+    if prefix:
+        params = {mlflow_name(prefix, name): value for name, value in params.items()}
+        own = {mlflow_name(prefix, name): value for name, value in own.items()}
+    return _Told(metrics, _cut(params), _cut({**own, **tags}))
 
 
 def _free(name: str, used: set[str]) -> str:

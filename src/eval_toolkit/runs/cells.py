@@ -6,12 +6,14 @@ from typing import Any
 from eval_toolkit._display import Grid
 from eval_toolkit._words import value_and_ends
 
-__all__ = ["cell_grid", "cell_rows", "fold_mean", "stored_cell"]
+__all__ = ["cell_grid", "cell_notes", "cell_rows", "fold_mean", "fold_rows", "stored_cell"]
 
 _NOT_METRICS = frozenset(
     {"n", "n_positive", "is_single_class", "headline", "scores", "scores_calibrated", "skipped"}
     | {"error_state"}
 )
+_INLINE = 40
+"""Characters of a reason that stand in the table; a longer one is a note below it."""
 _CI = ("ci_low", "ci_high", "confidence", "n_resamples", "method")
 
 
@@ -72,6 +74,33 @@ def _folds(results: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                     cell.pop("details")
                     place = f"{split}, mean of {len(folds)} folds"
                     yield {"slice": place, "scorer": str(scorer), "metric": str(name), **cell}
+
+
+def fold_rows(results: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the cells of every fold, which `cell_rows` has the means of; none without folds.
+
+    Parameters
+    ----------
+    results : mapping
+        What ``results.json`` holds.
+
+    Examples
+    --------
+    >>> fold = {"by_slice": {"test": {"by_scorer": {"guard": {"f1": 0.5}}}}}
+    >>> told = {"by_fold": {"0": fold}, "fold_summary": {"test": {}}}
+    >>> [(row["slice"], row["value"]) for row in fold_rows(told)]
+    [('0', 0.5)]
+    """
+    summary, folds = results.get("fold_summary"), results.get("by_fold")
+    if results.get("by_slice") or not (isinstance(summary, Mapping) and isinstance(folds, Mapping)):
+        return []
+    return [
+        {**row, "slice": f"{row['slice']} · {key}" if len(summary) > 1 else str(key)}
+        for key, fold in folds.items()
+        if isinstance(fold, Mapping) and isinstance(fold.get("by_slice"), Mapping)
+        for row in _slices(fold["by_slice"])
+        if row["slice"] in summary
+    ]
 
 
 def stored_cell(name: str, stored: Any) -> dict[str, Any] | None:
@@ -153,20 +182,38 @@ def cell_grid(rows: Sequence[Mapping[str, Any]]) -> Grid:
     >>> cell = {"value": 0.9, "status": "ok", "n_units": 40}
     >>> rows = cell_rows({"by_slice": {"test": {"by_scorer": {"guard": {"pr_auc": cell}}}}})
     >>> cell_grid(rows)[1]
-    [['test', 'guard', 'pr_auc', '0.900', '', '40', '', 'ok']]
+    [['test', 'guard', 'pr_auc', '0.900', '', '40', '0', 'ok']]
     """
     levels = {row["confidence"] for row in rows if row["confidence"] is not None}
     percent = f"{100 * levels.pop():g} % " if len(levels) == 1 else ""
     header = ["slice", "scorer", "metric", "value", f"{percent}interval", "n", "errors", "status"]
-    return header, [_line(row) for row in rows]
+    marks = _marks(rows)
+    return header, [_line(row, marks) for row in rows]
 
 
-def _line(row: Mapping[str, Any]) -> list[str]:
+def cell_notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the reasons that are too long for `cell_grid`, each once, with its mark there.
+
+    Examples
+    --------
+    >>> cell_notes([{"reason": "one class"}, {"reason": "no answer " * 9}])
+    ['(1) no answer no answer no answer no answer no answer no answer no answer no answer no answer']
+    """
+    return [f"({mark}) {reason.strip()}" for reason, mark in _marks(rows).items()]
+
+
+def _marks(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    long = dict.fromkeys(row["reason"] for row in rows if len(row["reason"]) > _INLINE)
+    return {reason: mark for mark, reason in enumerate(long, 1)}
+
+
+def _line(row: Mapping[str, Any], marks: Mapping[str, int]) -> list[str]:
     value, ends = value_and_ends(row["value"], row["ci_low"], row["ci_high"])
+    mark, reason = marks.get(row["reason"]), row["reason"]
     return [
         *(str(row.get("slice") or "all"), str(row.get("scorer") or ""), str(row["metric"])),
         *(value, ends),
         "" if row["n_units"] is None else str(row["n_units"]),
-        str(row["n_errors"] or ""),
-        row["status"] + (f": {row['reason']}" if row["reason"] else ""),
+        str(row["n_errors"] or 0),
+        row["status"] + (f" ({mark})" if mark else f": {reason}" if reason else ""),
     ]

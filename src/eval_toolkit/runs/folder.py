@@ -18,7 +18,7 @@ from eval_toolkit.artifacts.remote import is_remote, local_path
 from eval_toolkit.artifacts.strict_json import parse_json, read_bytes
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.manifest import seal_manifest
-from eval_toolkit.runs.cells import cell_grid, cell_rows
+from eval_toolkit.runs.cells import cell_grid, cell_notes, cell_rows
 from eval_toolkit.runs.inputs import INPUTS, Inputs
 from eval_toolkit.runs.lock import LOCK, lock_holder
 from eval_toolkit.runs.table import Layout, from_table
@@ -197,6 +197,9 @@ class Run(Tabled):
 
     def _grid(self) -> Grid:
         return cell_grid(self.rows())
+
+    def _notes(self) -> list[str]:
+        return cell_notes(self.rows())
 
     def table(self, name: str) -> dict[str, NDArray[Any]]:
         """Return a further table of the run, such as ``responses.parquet``.

@@ -1,8 +1,8 @@
 """Runs at addresses that fsspec knows: copied there whole, and back."""
 
-import atexit
 import shutil
 import tempfile
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from eval_toolkit.artifacts.remote import (
     address_of,
     exists,
     fetch,
+    folder_of,
     is_remote,
     joined,
     name_of,
@@ -127,9 +128,14 @@ def pull_run(uri: str, run_dir: str | Path) -> Run:
 def private_copy(uri: str, *, verify: bool = True) -> Path:
     """Return the folder of a run's copy that only this user can read, until the process ends."""
     folder = tempfile.mkdtemp(prefix="eval-toolkit-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    # atexit is passed over by processes of a pool, and inherited by those that are forked
+    clean = Finalize(None, shutil.rmtree, (folder, True), exitpriority=0)
     copy = Path(folder) / (name_of(_folder(uri)) or "run")
-    _fetch_run(uri, copy, verify=verify)
+    try:
+        _fetch_run(uri, copy, verify=verify)
+    except BaseException:
+        clean()
+        raise
     return copy
 
 
@@ -152,16 +158,14 @@ def _names(manifest: Any) -> list[str]:
     listed = manifest.get("artifacts") if isinstance(manifest, dict) else None
     names = list(listed) if isinstance(listed, dict) else []
     for name in names:
-        if name in ("", ".", "..", MANIFEST) or "/" in name or "\\" in name:
+        odd = not name.isprintable() or any(sign in name for sign in "/\\:")  # C: is a drive
+        if odd or name in ("", ".", "..", MANIFEST):
             raise ArtifactError(f"{MANIFEST} names the file {name!r}; it must be in the folder")
     return names
 
 
 def _folder(uri: str) -> str:
-    if name_of(uri) != MANIFEST:
-        return uri
-    folder, mark, query = uri.partition("?")
-    return f"{folder.removesuffix(MANIFEST).rstrip('/')}{mark}{query}"
+    return folder_of(uri) if name_of(uri) == MANIFEST else uri
 
 
 def _check_address(uri: Any) -> None:

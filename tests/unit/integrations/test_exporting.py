@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import sem
 from tests.report_asked_runs import choice_run, judged_run, rollout_run, tree_run
+from tests.unit.integrations.lm_eval_files import write_log
 
 from eval_toolkit.artifacts import PredictionArtifactRef, PredictionColumns, load_predictions
 from eval_toolkit.errors import ArtifactError, InvalidInputError
@@ -172,6 +173,17 @@ class TestLmEval:
         assert len(values) == 11  # of twelve sums one has no answer
         assert told["exact_match,none"] == pytest.approx(8 / 11, abs=1e-15)
         assert told["exact_match_stderr,none"] == pytest.approx(float(sem(values)), abs=1e-15)
+
+    def test_a_failure_that_counts_is_in_the_mean(self, tmp_path: Path) -> None:
+        results, samples = self.files(judged_run(tmp_path, on_error="as_zero"))
+        values = [one["exact_match"] for one in samples]
+        (failed,) = [one for one in samples if "eval_toolkit" in one]
+        assert failed["exact_match"] == 0.0
+        assert failed["eval_toolkit"]["absent"]["exact_match"]["status"] == "error"
+        told = results["results"]["Sums"]
+        assert told["exact_match,none"] == pytest.approx(sum(values) / 12, abs=1e-15)
+        assert told["exact_match_stderr,none"] == pytest.approx(float(sem(values)), abs=1e-15)
+        assert results["configs"]["Sums"]["metric_list"][0]["aggregation"] == "mean"
 
     def test_a_failure_is_null_with_its_reason(self, sums: Run) -> None:
         _, samples = self.files(sums)
@@ -335,6 +347,61 @@ class TestEvalFramework:
             export_files(rows, "eval-framework")
 
 
+SEEDS = {"random_seed": 0, "numpy_seed": 1, "torch_seed": 2, "fewshot_seed": 3}
+
+
+class TestOrigin:
+    """A run that was read from another tool's log is not passed off as one of ours."""
+
+    @pytest.fixture(scope="class")
+    def run(self, tmp_path_factory: pytest.TempPathFactory) -> Run:
+        folder = tmp_path_factory.mktemp("origin")
+        write_log(
+            folder / "log", [1.0, 0.0, 1.0],
+            config={"model": "hf", "model_args": "pretrained=org/small", **SEEDS},
+            configs={"sums": {"dataset_path": "org/sums", "output_type": "generate_until",
+                              "generation_kwargs": {"temperature": 0.5}}},
+            git_hash="e4a7b69",
+        )  # fmt: skip
+        (found,) = import_logs(folder / "log", folder / "runs")
+        assert found.run is not None
+        return found.run
+
+    def test_lm_eval(self, run: Run) -> None:
+        (name, *_) = made = export_files(run, "lm-eval")
+        told = strict(made[name])
+        assert "results_2025-01-01T" in name
+        assert {seed: told["config"][seed] for seed in SEEDS} == SEEDS
+        assert (told["config"]["model"], told["model_source"]) == ("hf", "hf")
+        assert told["config"]["model_args"] == "pretrained=org/small"
+        assert (told["lm_eval_version"], told["git_hash"]) == ("0.4.8", "e4a7b69")
+        assert told["date"] == 1735689600.0
+        assert told["n-samples"]["sums"] == {"original": 15, "effective": 3}
+        assert told["configs"]["sums"]["dataset_path"] == "org/sums"
+        assert told["configs"]["sums"]["generation_kwargs"] == {"temperature": 0.5}
+        assert told["eval_toolkit"]["imported"]["tool"] == "lm-eval"
+
+    def test_exchange(self, run: Run) -> None:
+        made = export_files(run, "every-eval-ever")
+        told = strict(next(content for name, content in made.items() if name.endswith(".json")))
+        assert told["eval_library"] == {"name": "lm-eval", "version": "0.4.8"}
+        assert told["evaluation_timestamp"] == "2025-01-01T00:00:00+00:00"
+        assert told["evaluation_id"].endswith("/1735689600.0")
+        args = told["evaluation_results"][0]["generation_config"]["generation_args"]
+        assert args == {"temperature": 0.5}
+
+    def test_card(self, run: Run) -> None:
+        card = export_files(run, "model-card")["model_card.md"].decode()
+        assert "- imported from lm-eval 0.4.8, results_" in card
+        assert ", made 2025-01-01T00\\:00" in card or ", made 2025-01-01T00:00:00+00:00" in card
+        assert "- read with python " in card
+
+    def test_seeds_that_were_never_set_are_not_told(self, sums: Run) -> None:
+        made = export_files(sums, "lm-eval")
+        told = strict(next(made[name] for name in made if "/results_" in name))
+        assert [told["config"][name] for name in SEEDS] == [None] * 4
+
+
 class TestAstra:
     def test_summary_and_details(self, rollouts: Run) -> None:
         told = strict(export_files(rollouts, "astra")["metrics.json"])
@@ -414,8 +481,8 @@ class TestPredictions:
     def test_any_metric(self, sums: Run, rollouts: Run, tmp_path: Path) -> None:
         path = self.read(sums, tmp_path, metric="exact_match")
         read = list(csv.DictReader(io.StringIO(path.read_text("utf-8"))))
-        assert list(read[0]) == ["label", "score", "row_id", "content_hash"]
-        assert [row["label"] for row in read] == [""] * 11  # one sum has no grade
+        assert list(read[0]) == ["score", "row_id", "content_hash"]
+        assert len(read) == 11  # one sum has no grade
         assert math.fsum(float(row["score"]) for row in read) == 8
         told = export_files(rollouts, "predictions")["predictions.csv"].decode()
         assert told.count("\n") == 1 + 7

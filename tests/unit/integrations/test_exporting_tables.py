@@ -14,19 +14,16 @@ from hypothesis import strategies as st
 from tests.hostile import SHORT
 from tests.report_asked_runs import choice_run, judged_run, rollout_run
 
+from eval_toolkit._display import latex_text, markdown_text
 from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.integrations.exporting import cell_rows, export_files
 from eval_toolkit.integrations.exporting.model_card import model_card
 from eval_toolkit.integrations.exporting.names import file_names
-from eval_toolkit.integrations.exporting.tables import (
-    csv_table,
-    escaped_latex,
-    escaped_markdown,
-    latex_table,
-    markdown_table,
-)
+from eval_toolkit.integrations.exporting.tables import csv_table, latex_table, markdown_table
+from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.runs import Run, write_run
+from eval_toolkit.tasks import ChoicesSpec, Prompt, Task, run_task
 
 TEXTS = list(SHORT.values())
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", " =1", "\t=1", "\r=1", "=cmd|' /C calc'!A0"]
@@ -70,7 +67,12 @@ def test_names_of_files_are_safe_and_apart(names: list[str]) -> None:
 class TestRows:
     def test_a_row_per_cell(self, small: Run) -> None:
         acc, f1 = cell_rows(small)
-        assert (acc["value"], acc["ci_high"], acc["n"], acc["n_errors"]) == (0.1 + 0.2, 1 / 3, 7, 2)
+        assert (acc["value"], acc["ci_high"], acc["n_units"], acc["n_errors"]) == (
+            0.1 + 0.2,
+            1 / 3,
+            7,
+            2,
+        )
         assert (f1["value"], f1["status"], f1["reason"]) == (None, "skipped", "one class")
 
     def test_a_scorer_without_cells_says_why(self, tmp_path: Path) -> None:
@@ -90,9 +92,9 @@ class TestCsv:
 
     def test_no_cell_is_a_formula(self, hostile: Run) -> None:
         read = list(csv.reader(io.StringIO(csv_table(hostile), newline="")))
-        assert {len(row) for row in read} == {15}
+        assert {len(row) for row in read} == {16}
         assert len(read) == 1 + 2 * len({*TEXTS, *FORMULAS})
-        texts = [row[at] for row in read for at in (0, 1, 2, 3, 8, 13, 14)]
+        texts = [row[at] for row in read for at in (0, 1, 2, 3, 8, 14, 15)]
         assert not [text for text in texts if re.match(r"\s*[=+\-@＝＋－＠]", text)]
         assert {"'=1+1", "' =1"} <= {row[2] for row in read}
 
@@ -111,19 +113,41 @@ class TestLatex:
         ]
 
     def test_nothing_means_anything_to_latex(self, hostile: Run) -> None:
-        known = (
-            r"\\(?:textbackslash|textasciitilde|textasciicircum|textless|textgreater|textbar)\{\}"
-        )
+        known = r"\\(?:textbackslash|textasciitilde|textasciicircum|textless|textgreater|textbar|textasciigrave)\{\}"
         known += r"|\\symbol\{\d+\}|\\[&%$#_{}]|(?<=[-'!?,])\{\}"
         for text in [*TEXTS, *FORMULAS, "a--b", "?`", "a^^41", r"\end{tabular}"]:
-            rest = re.sub(known, "", escaped_latex(text))
+            rest = re.sub(known, "", latex_text(text))
             assert not set(rest) & set('\\&%$#_{}~^<>|"`\n\r')
-            assert rest.isprintable()
-        lines = latex_table(hostile).splitlines()
-        assert len(lines) == 6 + 2 * len({*TEXTS, *FORMULAS})
-        rows = lines[4:-2]
+            assert rest.replace("\u200c", "").replace("\u200d", "").isprintable()
+        table, _, below = latex_table(hostile).partition("\\end{tabular}\n")
+        lines = table.splitlines()
+        assert len(lines) == 5 + 2 * len({*TEXTS, *FORMULAS})
+        notes = below.splitlines()[1:]
+        assert len(notes) == len({text for text in TEXTS if len(text) > 40})
+        assert all(
+            re.fullmatch(r"\{\\footnotesize\\noindent \(\d+\) .*\\par\}", one) for one in notes
+        )
+        rows = lines[4:-1]
         assert all(len(re.findall(r"(?<!\\)&", row)) == 7 for row in rows)
         assert not [row for row in rows if row.startswith(("[", "*"))]
+
+
+class TestReasons:
+    def test_a_long_one_is_said_once_below_the_table(self, tmp_path: Path) -> None:
+        why = "no attack of this kind was tried, so there is nothing to measure"
+        blocks = {"m": {name: cell(None, reason=why) for name in ("a", "b")}}
+        run = run_of(tmp_path / "r", blocks)
+        assert markdown_table(run).splitlines()[2:] == [
+            "| test | m | a |  |  | 7 | 0 | skipped (1) |",
+            "| test | m | b |  |  | 7 | 0 | skipped (1) |",
+            "",
+            f"- (1) {why}",
+        ]
+        assert latex_table(run).splitlines()[-2:] == [
+            r"\par\smallskip",
+            rf"{{\footnotesize\noindent (1) {why}\par}}",
+        ]
+        assert run.to_markdown().splitlines()[-1] == f"- (1) {why}"
 
 
 class TestMarkdown:
@@ -141,7 +165,8 @@ class TestMarkdown:
         )
         tokens = parser.parse(markdown_table(hostile))
         inline = [token for token in tokens if token.type == "inline"]
-        assert len(inline) == 8 * (1 + 2 * len({*TEXTS, *FORMULAS}))
+        cells = 8 * (1 + 2 * len({*TEXTS, *FORMULAS}))
+        assert len(inline) == cells + len({text for text in TEXTS if len(text) > 40})
         kinds = {child.type for token in inline for child in token.children}
         assert kinds <= {"text", "text_special"}
         assert not [
@@ -150,7 +175,7 @@ class TestMarkdown:
 
     def test_addresses_are_no_links(self) -> None:
         for text in ("https://a.b", "www.a.b", "a@b.c", "[x](y)", "![x](y)", "<http://a>"):
-            shown = escaped_markdown(text)
+            shown = markdown_text(text)
             assert not re.search(r"(?<!\\)://|www\.|(?<!\\)@|(?<!\\)\]\(|<", shown)
 
 
@@ -195,7 +220,7 @@ class TestModelCard:
 def exchanged(run: Run) -> tuple[dict[str, Any], list[dict[str, Any]], bytes]:
     made = export_files(run, "every-eval-ever")
     (name,) = [name for name in made if name.endswith(".json")]
-    rows = made.get(f"{name}l", b"")
+    rows = made.get(name.replace(".json", "_samples.jsonl"), b"")
     return json.loads(made[name]), [json.loads(line) for line in rows.splitlines()], rows
 
 
@@ -302,9 +327,32 @@ class TestEveryEvalEver:
         for row in rows:
             check_row(row)
             assert row["input"]["choices"][0] == row["input"]["reference"][0]
-            taken = row["answer_attribution"][0]["extracted_value"]
-            if row["evaluation_result_id"].endswith("/accuracy"):
-                assert row["evaluation"]["is_correct"] == (taken == row["input"]["reference"][0])
+            metric = row["evaluation_result_id"].rpartition("/")[2]
+            assert bool(row["answer_attribution"]) == metric.startswith("accuracy")
+            for taken in row["answer_attribution"]:
+                right = taken["extracted_value"] == row["input"]["reference"][0]
+                assert row["evaluation"]["is_correct"] == right
+                assert row["output"]["raw"] == [taken["extracted_value"]]
+
+    def test_a_choice_is_that_of_the_metric(self, tmp_path: Path) -> None:
+        """By the whole the short one leads, by byte the long one: -4 / 5 is more than -3 / 3."""
+        task = Task(
+            "t", Prompt(instruction="{q}"),
+            ChoicesSpec(choices=(" Rome", " Ur"), answer="a"),
+            rows=[{"id": "q", "q": "?", "a": " Rome"}],
+            graders=["accuracy", "accuracy_norm_bytes"],
+        )  # fmt: skip
+        done = run_task(task, ScriptedModel(lambda request: [-4.0, -3.0], name="m"), tmp_path / "r")
+        assert done.run is not None
+        _, rows, _ = exchanged(done.run)
+        told = [
+            (one["evaluation"]["is_correct"], *one["output"]["raw"], one["answer_attribution"][0])
+            for one in rows
+        ]
+        assert [(right, raw, how["extraction_method"]) for right, raw, how in told] == [
+            (False, " Ur", "largest log-likelihood"),
+            (True, " Rome", "largest log-likelihood over bytes"),
+        ]
 
     def test_conversations(self, tmp_path: Path) -> None:
         told, rows, _ = exchanged(rollout_run(tmp_path))
@@ -318,6 +366,29 @@ class TestEveryEvalEver:
         assert all(
             row["evaluation"]["is_correct"] == (row["evaluation"]["score"] == 0) for row in won
         )
+
+        # what is a curve has no rows, and a conversation that never began is no missing score
+        scores = {
+            one["evaluation_result_id"]: one["score_details"] for one in told["evaluation_results"]
+        }
+        about = told["detailed_evaluation_results"]["additional_details"]
+        for name in {row["evaluation_result_id"] for row in rows}:
+            found = [r["evaluation"]["score"] for r in rows if r["evaluation_result_id"] == name]
+            if "rows left out because nothing was said" not in about:
+                assert sum(found) / len(found) == pytest.approx(scores[name]["score"], abs=1e-12)
+
+    def test_a_failure_that_counts_has_a_row(self, tmp_path: Path) -> None:
+        told, rows, _ = exchanged(judged_run(tmp_path, on_error="as_zero"))
+        score = told["evaluation_results"][0]["score_details"]["score"]
+        name = told["evaluation_results"][0]["evaluation_result_id"]
+        mine = [row for row in rows if row["evaluation_result_id"] == name]
+        assert (len(mine), sum(row["evaluation"]["score"] for row in mine)) == (12, 8)
+        assert score == pytest.approx(8 / 12)
+        assert [row["evaluation"]["score"] for row in mine if row["error"]] == [0.0]
+
+    def test_a_lone_surrogate_is_no_crash(self, tmp_path: Path) -> None:
+        told, _, _ = exchanged(run_of(tmp_path / "r", {"a\ud800": {"acc": 0.5}}))
+        assert told["evaluation_results"][0]["score_details"]["score"] == 0.5
 
     def test_cells_without_a_value_are_named(self, small: Run) -> None:
         told, rows, _ = exchanged(small)

@@ -141,13 +141,13 @@ def _token() -> str:
 
 @contextlib.contextmanager
 def _environment(values: dict[str, str]) -> Iterator[None]:
-    """Set what is not set, for as long as it is needed."""
-    ours = {name: value for name, value in values.items() if name not in os.environ}
-    os.environ.update(ours)
+    """Set what is not set, for as long as it is needed; what Ray sets of its own goes, too."""
+    before = set(os.environ)
+    os.environ.update({name: value for name, value in values.items() if name not in before})
     try:
         yield
     finally:
-        for name in ours:
+        for name in {*values, "RAY_AUTH_MODE"} - before:
             os.environ.pop(name, None)
 
 

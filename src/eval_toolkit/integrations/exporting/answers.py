@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.analysis.subjects import unit_metric
 from eval_toolkit.analysis.units import UnitValues
 from eval_toolkit.errors import ArtifactError
+from eval_toolkit.integrations.exporting.cells import as_mapping, config_of
 from eval_toolkit.judges.asking import apart
 from eval_toolkit.metric_specs import ColumnSpec, mean_of
 from eval_toolkit.report.answering import kind_of
@@ -22,6 +23,7 @@ from eval_toolkit.runner import Outcome
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.reduction import value_of_failure
 from eval_toolkit.tasks.joining import joined
 from eval_toolkit.tasks.references import Reference, references_of
 from eval_toolkit.tasks.storing import outcomes_of
@@ -40,6 +42,12 @@ class UnitMetric:
     values: FloatArray
     measured: BoolArray
     """Which units have a value."""
+    failed: BoolArray
+    """Which units have an attempt that failed and counts as a failure."""
+    rows: FloatArray
+    """What each record counts as."""
+    known: BoolArray
+    """Which records count."""
 
     @property
     def is_mean(self) -> bool:
@@ -181,9 +189,37 @@ class Answers:
         for name, cell in self.block.cells.items():
             spec = unit_metric(name, self.records, cells) or self._own_score(name)
             if spec is not None:
-                values, measured = self.units.values(spec.column, spec)
-                found.append(UnitMetric(cell=cell, spec=spec, values=values, measured=measured))
+                found.append(self._metric(cell, spec))
         return found
+
+    def _metric(self, cell: Cell, spec: ColumnSpec) -> UnitMetric:
+        """Return a cell with its values; what failed counts as the run says."""
+        column, records = spec.column, self.records
+        failed = records.status[column] == "error"
+        counts_as = value_of_failure(spec) if self._errors_count else None
+        if counts_as is None:
+            failed = np.zeros_like(failed)
+        rows = np.where(failed, counts_as or 0.0, records.columns[column])
+        states = np.where(failed, "ok", records.status[column])
+        counted = replace(
+            records,
+            columns={**records.columns, column: rows},
+            status={**records.status, column: states},
+        )
+        values, measured = replace(self.units, records=counted).values(column, spec)
+        return UnitMetric(
+            cell=cell,
+            spec=spec,
+            values=values,
+            measured=measured,
+            failed=np.logical_or.reduceat(failed, self.units.starts) if len(failed) else failed,
+            rows=rows,
+            known=states == "ok",
+        )
+
+    @property
+    def _errors_count(self) -> bool:
+        return config_of(self.run).get("on_error") == "as_zero"
 
     def _own_score(self, name: str) -> ColumnSpec | None:
         """Return the mean of scores that no label stands beside; with labels they are no grade."""
@@ -194,6 +230,11 @@ class Answers:
     def plain_metrics(self) -> list[UnitMetric]:
         """Those of them that are a column of the records and need no second attempt."""
         return [one for one in self.metrics if one.spec.k is None and one.spec.answer is None]
+
+    @property
+    def mean_metrics(self) -> list[UnitMetric]:
+        """Those of these that are the mean of their units."""
+        return [one for one in self.plain_metrics if one.is_mean]
 
     def why(self, column: str, at: int) -> tuple[str, str]:
         """Return status and reason of a unit without a value: an error weighs most."""
@@ -272,9 +313,7 @@ class Answers:
 
     @property
     def _shots(self) -> bool:
-        config = self.run.manifest.get("config")
-        task = config.get("task") if isinstance(config, Mapping) else None
-        return bool(task.get("num_fewshot")) if isinstance(task, Mapping) else False
+        return bool(as_mapping(config_of(self.run).get("task")).get("num_fewshot"))
 
     def right_texts(self, unit: str) -> list[str]:
         """Return the references of a unit as texts, none where the run has none."""

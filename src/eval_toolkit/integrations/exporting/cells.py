@@ -1,19 +1,35 @@
 """The numbers of runs as flat rows: the one source of every table that is exported."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from eval_toolkit._redaction import redact_secrets
 from eval_toolkit.report.cells import Block, Cell, blocks_of
 from eval_toolkit.report.folds import fold_blocks
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.cells import fold_rows
 
-__all__ = ["ROW_FIELDS", "all_blocks", "captured_at", "cell_dict", "cell_rows", "told_about"]
+__all__ = [
+    "ROW_FIELDS",
+    "Origin",
+    "all_blocks",
+    "as_mapping",
+    "begun_at",
+    "captured_at",
+    "cell_dict",
+    "cell_rows",
+    "config_of",
+    "origin_of",
+    "told_about",
+]
 
 ROW_FIELDS = (
     *("run", "slice", "scorer", "metric", "value", "ci_low", "ci_high", "confidence", "method"),
-    *("n", "n_groups", "n_errors", "n_skipped", "status", "reason"),
+    *("n_resamples", "n_units", "n_groups", "n_errors", "n_skipped", "status", "reason"),
 )
+_IMPORTED = ("tool", "tool_version", "created", "files")
 
 
 def all_blocks(run: Run) -> list[Block]:
@@ -32,9 +48,8 @@ def cell_rows(runs: Run | Sequence[Run]) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        With the keys run, slice, scorer, metric, value, ci_low, ci_high, confidence, method, n,
-        n_groups, n_errors, n_skipped, status and reason. A cell without a number has None there
-        and says why; so does a scorer without cells, in a row without a metric.
+        As `Run.rows` has them, with the key run before the others. Of a run over folds there are
+        the means, then the cells of each fold.
 
     Examples
     --------
@@ -50,18 +65,11 @@ def cell_rows(runs: Run | Sequence[Run]) -> list[dict[str, Any]]:
     [('pr_auc', None, 'one class only')]
     """
     given = [runs] if isinstance(runs, Run) else list(runs)
-    return [row for run in given for block in all_blocks(run) for row in _rows(run, block)]
-
-
-def _rows(run: Run, block: Block) -> Iterator[dict[str, Any]]:
-    where = {"run": run.run_id, "slice": block.slice, "scorer": block.scorer}
-    for cell in block.cells.values():
-        yield {**dict.fromkeys(ROW_FIELDS), **where, "metric": cell.name, **_told(cell)}
-    if not block.cells and (block.skipped or block.error):
-        status = "error" if block.error else "skipped"
-        absent = {"metric": "", "n": block.n, "n_errors": 0, "n_skipped": 0}
-        why = {"status": status, "reason": block.error or block.skipped}
-        yield {**dict.fromkeys(ROW_FIELDS), **where, **absent, **why}
+    return [
+        {"run": run.run_id, **row}
+        for run in given
+        for row in (*run.rows(), *fold_rows(run.results))
+    ]
 
 
 def _told(cell: Cell) -> dict[str, Any]:
@@ -98,13 +106,84 @@ def cell_dict(cell: Cell) -> dict[str, Any]:
     }
 
 
-def captured_at(run: Run) -> datetime:
-    """Return when a run was begun, in UTC; a run that does not say so was begun in 1970."""
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """The tool that asked and measured, where that was not this one."""
+
+    tool: str
+    version: str
+    created: datetime | None
+    """When its log was begun; None where the log does not say so."""
+    settings: Mapping[str, Any]
+    n_planned: int | None = None
+
+    @property
+    def task(self) -> Mapping[str, Any]:
+        """How the log describes its task."""
+        return as_mapping(self.settings.get("task"))
+
+    @property
+    def decoding(self) -> Mapping[str, Any]:
+        """How answers were asked for, as far as the log says so."""
+        return as_mapping(self.task.get("generation_kwargs")) or {
+            name: self.settings[name] for name in _DECODING if name in self.settings
+        }
+
+
+_DECODING = ("temperature", "top_p", "top_k", "max_tokens")
+
+
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """Return a mapping, an empty one in the place of anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def config_of(run: Run) -> Mapping[str, Any]:
+    """Return how a run was set up, without secrets."""
+    return as_mapping(redact_secrets(as_mapping(run.manifest.get("config"))))
+
+
+def origin_of(run: Run) -> Origin | None:
+    """Return the tool that an imported run comes from; None for a run of this toolkit.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> told = {"tool": "lm-eval", "tool_version": "0.4.8", "created": "2025-04-30T16:23:03+00:00"}
+    >>> origin = origin_of(SimpleNamespace(manifest={"config": {"imported": told}}))
+    >>> origin.tool, origin.version, origin.created.year
+    ('lm-eval', '0.4.8', 2025)
+    """
+    told = as_mapping(config_of(run).get("imported"))
+    if not told:
+        return None
+    planned = told.get("n_planned")
+    return Origin(
+        tool=str(told.get("tool") or "another tool"),
+        version=str(told.get("tool_version") or ""),
+        created=_time(told.get("created")),
+        settings=as_mapping(told.get("settings")),
+        n_planned=planned if isinstance(planned, int) else None,
+    )
+
+
+def _time(told: Any) -> datetime | None:
     try:
-        told = datetime.fromisoformat(str(run.manifest.get("captured_at")))
+        read = datetime.fromisoformat(str(told))
     except ValueError:
-        return datetime.fromtimestamp(0, UTC)
-    return told.replace(tzinfo=told.tzinfo or UTC).astimezone(UTC)
+        return None
+    return read.replace(tzinfo=read.tzinfo or UTC).astimezone(UTC)
+
+
+def captured_at(run: Run) -> datetime:
+    """Return when a run was written down, in UTC; 1970 where it does not say so."""
+    return _time(run.manifest.get("captured_at")) or datetime.fromtimestamp(0, UTC)
+
+
+def begun_at(run: Run) -> datetime | None:
+    """Return when the first question was asked; None for an imported log that does not say so."""
+    origin = origin_of(run)
+    return captured_at(run) if origin is None else origin.created
 
 
 def told_about(run: Run, blocks: Sequence[Block] = ()) -> dict[str, Any]:
@@ -119,6 +198,8 @@ def told_about(run: Run, blocks: Sequence[Block] = ()) -> dict[str, Any]:
     """
     manifest = run.manifest
     versions = manifest.get("code_versions")
+    imported = as_mapping(config_of(run).get("imported"))
+    imported = {name: imported.get(name) for name in _IMPORTED if imported}
     cells: dict[str, dict[str, Any]] = {}
     for block in blocks:
         told = {name: cell_dict(cell) for name, cell in block.cells.items()}
@@ -130,5 +211,7 @@ def told_about(run: Run, blocks: Sequence[Block] = ()) -> dict[str, Any]:
         "manifest_sha256": manifest.get("manifest_sha256"),
         "config_hash": manifest.get("config_hash"),
         "data_hashes": manifest.get("data_hashes") or {},
+        "seeds": manifest.get("seeds") or {},
+        **({"imported": imported} if imported else {}),
         "cells": cells,
     }

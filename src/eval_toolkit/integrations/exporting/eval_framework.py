@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
-from eval_toolkit._redaction import redact_secrets
 from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.integrations.exporting.answers import (
@@ -14,7 +13,14 @@ from eval_toolkit.integrations.exporting.answers import (
     UnitMetric,
     answers_of,
 )
-from eval_toolkit.integrations.exporting.cells import all_blocks, captured_at, told_about
+from eval_toolkit.integrations.exporting.cells import (
+    all_blocks,
+    as_mapping,
+    begun_at,
+    config_of,
+    origin_of,
+    told_about,
+)
 from eval_toolkit.integrations.exporting.names import file_names
 from eval_toolkit.report.answering import kind_of
 from eval_toolkit.runs import Run
@@ -194,29 +200,29 @@ def _result(
 
 
 def _task(run: Run) -> Mapping[str, Any]:
-    config = run.manifest.get("config")
-    task = config.get("task") if isinstance(config, Mapping) else None
-    return task if isinstance(task, Mapping) else {}
+    return as_mapping(config_of(run).get("task"))
 
 
 def _metadata(run: Run, answers: Answers, places: Sequence[tuple[str, int]]) -> _Row:
     task = _task(run)
-    begun = captured_at(run)
+    begun, origin = begun_at(run), origin_of(run)
     took = run.manifest.get("wall_clock_seconds")
     units = zip(answers.records.unit_id.tolist(), answers.records.attempt.tolist(), strict=True)
     return {
-        "config": redact_secrets(run.manifest.get("config") or {}),
+        "config": config_of(run),
         "llm_name": answers.block.scorer,
         "task_name": answers.block.slice,
         "num_fewshot": int(task.get("num_fewshot") or 0),
         "language": task.get("language"),
         "metrics": [one.cell.name for one in answers.plain_metrics],
         "primary_metrics": [answers.plain_metrics[0].cell.name],
-        "eval_framework_version": None,
+        "eval_framework_version": (origin.version or None)
+        if origin and origin.tool == "eval-framework"
+        else None,
         "task_output_dir": None,
-        "start_time": begun.isoformat(),
+        "start_time": None if begun is None else begun.isoformat(),
         "end_time": None,
-        "total_time": took,
+        "total_time": None if origin else took,
         "task_metadata": dict(task),
         "eval_toolkit": {
             **told_about(run, [answers.block]),

@@ -11,7 +11,15 @@ from eval_toolkit._redaction import redact_secrets
 from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.integrations.exporting.answers import Answers, UnitMetric, answers_of
-from eval_toolkit.integrations.exporting.cells import all_blocks, captured_at, told_about
+from eval_toolkit.integrations.exporting.cells import (
+    all_blocks,
+    as_mapping,
+    begun_at,
+    captured_at,
+    config_of,
+    origin_of,
+    told_about,
+)
 from eval_toolkit.integrations.exporting.every_eval_ever_samples import sample_rows
 from eval_toolkit.integrations.exporting.names import file_names
 from eval_toolkit.metrics import CATALOGUE
@@ -79,8 +87,8 @@ def every_eval_ever_files(run: Run, *, samples: bool = True) -> dict[str, bytes]
             lines = b"".join(json_bytes(row, indent=None) for row in told)
         payload = _payload(run, model, blocks, found, head)
         if lines:
-            payload["detailed_evaluation_results"] = _about(f"{name}.jsonl", lines, found)
-            files[f"{name}.jsonl"] = lines
+            payload["detailed_evaluation_results"] = _about(f"{name}_samples.jsonl", lines, found)
+            files[f"{name}_samples.jsonl"] = lines
         files[f"{name}.json"] = json_bytes(payload)
     return files
 
@@ -92,11 +100,15 @@ def _ok(block: Block) -> bool:
 def _name(run: Run, model: str) -> str:
     """Return a UUID that is the run's: that format names files so."""
     known = canonical_json([run.manifest.get("manifest_sha256"), run.run_id, model])
-    return str(uuid.UUID(bytes=hashlib.sha256(known.encode()).digest()[:16], version=4))
+    return str(
+        uuid.UUID(
+            bytes=hashlib.sha256(known.encode("utf-8", "surrogatepass")).digest()[:16], version=4
+        )
+    )
 
 
 def _identity(run: Run, model: str, blocks: Sequence[Block]) -> dict[str, str]:
-    stamp = repr(captured_at(run).timestamp())
+    stamp = repr((begun_at(run) or captured_at(run)).timestamp())
     name = _task_name(run, blocks)
     return {
         "evaluation_id": f"{file_names([name])[name]}/{model}/{stamp}",
@@ -105,18 +117,12 @@ def _identity(run: Run, model: str, blocks: Sequence[Block]) -> dict[str, str]:
 
 
 def _task_name(run: Run, blocks: Sequence[Block]) -> str:
-    task = _config(run).get("task")
-    told = task.get("name") if isinstance(task, Mapping) else None
+    told = as_mapping(config_of(run).get("task")).get("name")
     return str(told or (blocks[0].slice if len(blocks) == 1 else run.run_id))
 
 
 def _result_id(block: Block, metric: str) -> str:
     return f"{block.slice}/{metric}"
-
-
-def _config(run: Run) -> Mapping[str, Any]:
-    config = redact_secrets(run.manifest.get("config") or {})
-    return config if isinstance(config, Mapping) else {}
 
 
 def _payload(
@@ -138,12 +144,16 @@ def _payload(
         if not block.cells
     }
     origin = {"run_id": run.run_id, "manifest_sha256": str(about["manifest_sha256"] or "")}
-    begun = captured_at(run)
+    begun, made_by = begun_at(run), origin_of(run)
+    library = {"name": "eval-toolkit", "version": about["version"] or "unknown"}
+    if made_by is not None:
+        origin["intervals and this file by"] = " ".join(library.values())
+        library = {"name": made_by.tool, "version": made_by.version or "unknown"}
     return {
         "schema_version": SCHEMA,
         "evaluation_id": head["evaluation_id"],
-        "evaluation_timestamp": begun.isoformat(),
-        "retrieved_timestamp": repr(begun.timestamp()),
+        **({} if begun is None else {"evaluation_timestamp": begun.isoformat()}),
+        "retrieved_timestamp": repr(captured_at(run).timestamp()),
         "source_metadata": {
             "source_name": "eval-toolkit",
             "source_type": "evaluation_run",
@@ -151,7 +161,7 @@ def _payload(
             "evaluator_relationship": "other",
             "additional_details": {**origin, **absent},
         },
-        "eval_library": {"name": "eval-toolkit", "version": about["version"] or "unknown"},
+        "eval_library": library,
         "model_info": _model(run, model),
         "evaluation_results": [
             _result(run, block, cell, metrics.get((block.slice, cell.name)))
@@ -163,11 +173,10 @@ def _payload(
 
 
 def _model(run: Run, model: str) -> dict[str, Any]:
-    told = _config(run).get("model")
-    described = told.get("description") if isinstance(told, Mapping) else None
+    described = as_mapping(as_mapping(config_of(run).get("model")).get("description"))
     details = {
         str(name): value if isinstance(value, str) else canonical_json(value)
-        for name, value in (described.items() if isinstance(described, Mapping) else ())
+        for name, value in described.items()
         if value is not None
     }
     return {
@@ -194,10 +203,9 @@ def _result(run: Run, block: Block, cell: Cell, metric: UnitMetric | None) -> di
 
 
 def _source(run: Run, block: Block) -> dict[str, Any]:
-    task = _config(run).get("task")
-    data = task.get("dataset") if isinstance(task, Mapping) else None
-    known = data if isinstance(data, Mapping) else {}
-    hashes = {f"hash: {name}": str(value) for name, value in _hashes(run).items()}
+    known = as_mapping(as_mapping(config_of(run).get("task")).get("dataset"))
+    told_hashes = as_mapping(run.manifest.get("data_hashes"))
+    hashes = {f"hash: {name}": str(value) for name, value in told_hashes.items()}
     if known.get("sha256"):
         hashes["sha256"] = str(known["sha256"])
     told: dict[str, Any] = {"dataset_name": str(known.get("path") or block.slice)}
@@ -207,11 +215,6 @@ def _source(run: Run, block: Block) -> dict[str, Any]:
     if hashes:
         told["additional_details"] = hashes
     return told
-
-
-def _hashes(run: Run) -> Mapping[str, Any]:
-    hashes = run.manifest.get("data_hashes")
-    return hashes if isinstance(hashes, Mapping) else {}
 
 
 def _bounds(cell: Cell, metric: UnitMetric | None) -> tuple[float, float] | None:
@@ -271,16 +274,14 @@ def _uncertainty(cell: Cell) -> dict[str, Any]:
 
 
 def _generation(run: Run) -> dict[str, Any]:
-    config = _config(run)
-    system = config.get("system")
-    decoding = config.get("decoding")
-    if decoding is None and isinstance(system, Mapping):
-        decoding = system.get("decoding")
-    if not isinstance(decoding, Mapping):
+    config, origin = config_of(run), origin_of(run)
+    decoding = config.get("decoding") or as_mapping(config.get("system")).get("decoding")
+    decoding = origin.decoding if origin is not None else as_mapping(decoding)
+    if not decoding:
         return {}
     numbers = ("temperature", "top_p", "top_k", "max_tokens")
     args = {name: decoding[name] for name in numbers if decoding.get(name) is not None}
-    if run.manifest.get("command"):
+    if run.manifest.get("command") and origin is None:
         args["execution_command"] = str(redact_secrets(run.manifest["command"]))
     more = {
         str(name): value if isinstance(value, str) else canonical_json(value)
@@ -293,12 +294,17 @@ def _generation(run: Run) -> dict[str, Any]:
 
 def _about(name: str, lines: bytes, found: Sequence[Answers]) -> dict[str, Any]:
     n = lines.count(b"\n")
-    left_out = sum(len(one.records) * len(one.plain_metrics) for one in found) - n
+    scored = sum(int(metric.known.sum()) for one in found for metric in one.mean_metrics)
+    all_rows = sum(len(one.records) * len(one.mean_metrics) for one in found)
+    silent = {"rows left out because nothing was said": str(scored - n)} if scored > n else {}
     return {
         "format": "jsonl",
         "file_path": name,
         "hash_algorithm": "sha256",
         "checksum": hashlib.sha256(lines).hexdigest(),
         "total_rows": n,
-        "additional_details": {"rows left out because they have no score": str(left_out)},
+        "additional_details": {
+            "rows left out because they have no score": str(all_rows - scored),
+            **silent,
+        },
     }

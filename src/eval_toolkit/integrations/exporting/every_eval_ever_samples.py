@@ -34,34 +34,33 @@ def sample_rows(
     Yields
     ------
     dict
-        Attempts without a value are left out: a row must have a score.
+        Attempts without a value are left out: a row must have a score. One that failed and counts
+        as a failure has both, a score and an error.
     """
     said = _conversations(answers)
-    metrics = [(metric, _is_verdict(answers, metric)) for metric in answers.plain_metrics]
+    metrics = answers.mean_metrics
     for row, unit, answer in answers.records_of():
         spoken = said.get((unit, answer.attempt))
         if said and not spoken:  # a conversation that never began has no message to show
             continue
-        about = _about(answers, row, unit, answer, spoken)
-        for metric, verdict in metrics:
-            column = metric.spec.column
-            if answers.records.status[column][row] != "ok":
+        about = _about(answers, unit, answer, spoken)
+        for metric in metrics:
+            if not metric.known[row]:
                 continue
-            score = float(answers.records.columns[column][row])
             yield {
                 "schema_version": SCHEMA,
                 **head,
                 "evaluation_name": answers.block.slice,
                 "evaluation_result_id": result_id(answers.block, metric.cell.name),
                 **about,
-                "evaluation": _evaluation(metric, score, spoken),
-                "metadata": _metadata(answers, row, verdict=verdict),
+                **({} if spoken else _answered(answers, row, answer, metric)),
+                "error": answer.error or _reason(answers, row, metric) or None,
+                "evaluation": _evaluation(metric, float(metric.rows[row]), spoken),
+                "metadata": _metadata(answers, row, verdict=_is_verdict(metric)),
             }
 
 
-def _about(
-    answers: Answers, row: int, unit: str, answer: Answer, spoken: Sequence[_Row] | None
-) -> _Row:
+def _about(answers: Answers, unit: str, answer: Answer, spoken: Sequence[_Row] | None) -> _Row:
     """Return what a row says about a sample, whichever the metric is."""
     choices = answer.choices
     right = answers.right_texts(unit)
@@ -79,10 +78,9 @@ def _about(
         "sample_hash": _sha(raw + "".join(right)) if raw else None,
         "interaction_type": "multi_turn" if spoken else "single_turn",
         "input": given,
-        "output": None if spoken else {"raw": _output(answers, row, answer)},
+        "output": None,
         "messages": list(spoken) if spoken else None,
-        "answer_attribution": _attribution(answer),
-        "error": answer.error or None,
+        "answer_attribution": [],
     }
     if asked is not None and answered is not None:
         told["token_usage"] = {
@@ -97,28 +95,51 @@ def _sha(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _output(answers: Answers, row: int, answer: Answer) -> list[str]:
-    if answer.choices:
-        return [max(answer.choices, key=lambda choice: choice[1])[0]]
-    if answer.text is not None:
-        return [answer.text]
-    scores = answers.records.columns.get("score")
-    return [] if scores is None else [repr(float(scores[row]))]
-
-
-def _attribution(answer: Answer) -> list[_Row]:
+def _answered(answers: Answers, row: int, answer: Answer, metric: UnitMetric) -> _Row:
+    """Return what came out, and what of it a metric looked at."""
     if not answer.choices:
-        return []
-    taken = max(answer.choices, key=lambda choice: choice[1])[0]
-    return [
-        {
-            "turn_idx": 0,
-            "source": "output.raw",
-            "extracted_value": taken,
-            "extraction_method": "largest log-likelihood",
-            "is_terminal": True,
-        }
-    ]
+        scores = answers.records.columns.get("score")
+        if answer.text is not None:
+            return {"output": {"raw": [answer.text]}}
+        return {"output": {"raw": [] if scores is None else [repr(float(scores[row]))]}}
+    taken = _taken(answers, row, answer, metric.spec.column)
+    if taken is None:
+        return {"output": {"raw": [repr(number) for _, number, _ in answer.choices]}}
+    told = {
+        "turn_idx": 0,
+        "source": "output.raw",
+        "extracted_value": taken[0],
+        "extraction_method": taken[1],
+        "is_terminal": True,
+    }
+    return {"output": {"raw": [taken[0]]}, "answer_attribution": [told]}
+
+
+def _taken(answers: Answers, row: int, answer: Answer, column: str) -> tuple[str, str] | None:
+    """Return the choice that counts in a metric, and how it was found; None where that is unknown."""
+    kept = "choice" + column.removeprefix("accuracy")
+    if column.startswith("accuracy") and _has(answers, kept, row):
+        at = int(answers.records.columns[kept][row])
+        by = column.removeprefix("accuracy_norm_")
+        how = "largest log-likelihood" + ("" if by == column else f" over {by}")
+        return answer.choices[at][0], how
+    if column in ("acc", "accuracy"):
+        return max(answer.choices, key=lambda choice: choice[1])[0], "largest log-likelihood"
+    return None
+
+
+def _has(answers: Answers, column: str, row: int) -> bool:
+    states = answers.records.status.get(column)
+    return states is not None and bool(states[row] == "ok")
+
+
+def _reason(answers: Answers, row: int, metric: UnitMetric) -> str:
+    """Return why a record failed that counts all the same; empty where it did not."""
+    column = metric.spec.column
+    if answers.records.status[column][row] == "ok":
+        return ""
+    reasons = answers.records.reason.get(column)
+    return "failed" if reasons is None else str(reasons[row]) or "failed"
 
 
 def _evaluation(metric: UnitMetric, score: float, spoken: Sequence[_Row] | None) -> _Row:
@@ -129,11 +150,9 @@ def _evaluation(metric: UnitMetric, score: float, spoken: Sequence[_Row] | None)
     return told
 
 
-def _is_verdict(answers: Answers, metric: UnitMetric) -> bool:
+def _is_verdict(metric: UnitMetric) -> bool:
     """Return whether a metric says right or wrong of every sample."""
-    column = metric.spec.column
-    known = answers.records.columns[column][answers.records.status[column] == "ok"]
-    return set(known.tolist()) <= {0.0, 1.0}
+    return set(metric.rows[metric.known].tolist()) <= {0.0, 1.0}
 
 
 def _metadata(answers: Answers, row: int, *, verdict: bool) -> dict[str, str]:

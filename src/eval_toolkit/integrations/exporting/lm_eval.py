@@ -6,11 +6,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from eval_toolkit._redaction import redact_secrets
 from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.integrations.exporting.answers import Answer, Answers, answers_of
-from eval_toolkit.integrations.exporting.cells import all_blocks, captured_at, told_about
+from eval_toolkit.integrations.exporting.cells import (
+    all_blocks,
+    as_mapping,
+    begun_at,
+    captured_at,
+    config_of,
+    origin_of,
+    told_about,
+)
 from eval_toolkit.integrations.exporting.names import file_names
 from eval_toolkit.report.answering import kind_of
 from eval_toolkit.report.cells import Block, Cell
@@ -20,6 +27,8 @@ __all__ = ["lm_eval_files"]
 
 _FILTER = "none"
 _SCORED = ("label", "score")
+_SEEDS = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
+_TOOL, _OURS = "lm-eval", "eval_toolkit"
 
 
 def lm_eval_files(run: Run, *, samples: bool = True) -> dict[str, bytes]:
@@ -69,7 +78,7 @@ def lm_eval_files(run: Run, *, samples: bool = True) -> dict[str, bytes]:
             by_model.setdefault(block.scorer, []).append(block)
     if not by_model:
         raise InvalidInputError(f"{run.path}: the run has no number to export")
-    stamp = captured_at(run).strftime("%Y-%m-%dT%H-%M-%S.%f")
+    stamp = (begun_at(run) or captured_at(run)).strftime("%Y-%m-%dT%H-%M-%S.%f")
     files: dict[str, bytes] = {}
     folders = file_names(by_model)
     for model, blocks in by_model.items():
@@ -94,16 +103,24 @@ def _results(
     answers: Mapping[str, Answers],
     lines: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> dict[str, Any]:
-    config = _mapping(redact_secrets(_mapping(run.manifest.get("config"))))
-    task = _mapping(config.get("task"))
-    told = _mapping(config.get("model"))
+    config = config_of(run)
+    task = as_mapping(config.get("task"))
+    told = as_mapping(as_mapping(config.get("model")).get("description"))
     wall = run.manifest.get("wall_clock_seconds")
-    seed = config.get("seed")
+    origin = origin_of(run)
+    theirs = origin.settings if origin is not None and origin.tool == _TOOL else {}
+    source = str(theirs.get("model") or told.get("kind") or (origin.tool if origin else _OURS))
+    begun = begun_at(run)
+    alone = len(blocks) == 1  # what a log tells about its task is told of the first one alone
     return {
         "results": {block.slice: _numbers(block, answers.get(block.slice)) for block in blocks},
         "group_subtasks": {block.slice: [] for block in blocks},
         "configs": {
-            block.slice: _task_config(block, config, answers.get(block.slice)) for block in blocks
+            block.slice: {
+                **_task_config(block, config, answers.get(block.slice)),
+                **(as_mapping(theirs.get("task")) if alone else {}),
+            }
+            for block in blocks
         },
         "versions": {block.slice: _version(task.get("version")) for block in blocks},
         "n-shot": {block.slice: int(task.get("num_fewshot") or 0) for block in blocks},
@@ -111,35 +128,38 @@ def _results(
             block.slice: {_named(name)[0]: c.higher_is_better for name, c in block.cells.items()}
             for block in blocks
         },
-        "n-samples": {block.slice: _counts(block, task) for block in blocks},
-        "config": {
-            "model": str(_mapping(told.get("description")).get("kind") or model),
-            "model_args": {"model": model, **_mapping(told.get("description"))},
-            "batch_size": None,
-            "batch_sizes": [],
-            "device": None,
-            "use_cache": None,
-            "limit": config.get("limit"),
-            "bootstrap_iters": config.get("n_resamples"),
-            "gen_kwargs": _mapping(config.get("decoding")),
-            **dict.fromkeys(("random_seed", "numpy_seed", "torch_seed", "fewshot_seed"), seed),
+        "n-samples": {
+            block.slice: _counts(block, task, origin.n_planned if origin and alone else None)
+            for block in blocks
         },
-        "git_hash": run.manifest.get("git_sha"),
-        "date": captured_at(run).timestamp(),
+        "config": {
+            "model": source,
+            "model_args": theirs.get("model_args") or {"model": model, **told},
+            "batch_size": theirs.get("batch_size"),
+            "batch_sizes": [],
+            "device": theirs.get("device"),
+            "use_cache": None,
+            "limit": theirs.get("limit", config.get("limit")),
+            "bootstrap_iters": config.get("n_resamples"),
+            "gen_kwargs": theirs.get("gen_kwargs") or as_mapping(config.get("decoding")),
+            **{name: theirs.get(name) for name in _SEEDS},
+        },
+        "git_hash": theirs.get("git_hash") if origin else run.manifest.get("git_sha"),
+        "date": None if begun is None else begun.timestamp(),
         "pretty_env_info": "",
         "transformers_version": None,
-        "lm_eval_version": None,
+        "lm_eval_version": (origin.version or None) if origin and theirs else None,
         "upper_git_hash": None,
         "task_hashes": {name: _task_hash(told) for name, told in lines.items()},
-        "model_source": str(_mapping(told.get("description")).get("kind") or "eval_toolkit"),
+        "model_source": source,
         "model_name": model,
         "model_name_sanitized": file_names([model])[model],
         "system_instruction": None,
         "system_instruction_sha": None,
-        "fewshot_as_multiturn": None,
+        "fewshot_as_multiturn": theirs.get("fewshot_as_multiturn"),
         "chat_template": None,
         "chat_template_sha": None,
-        "total_evaluation_time_seconds": None if wall is None else str(wall),
+        "total_evaluation_time_seconds": None if wall is None or origin else str(wall),
         "eval_toolkit": told_about(run, blocks),
     }
 
@@ -148,10 +168,6 @@ def _named(name: str) -> tuple[str, str]:
     """Return metric and filter: a run that came from that tool has both in the name."""
     metric, _, filtered = name.partition(",")
     return metric, filtered or _FILTER
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _numbers(block: Block, answers: Answers | None) -> dict[str, Any]:
@@ -178,8 +194,8 @@ def _stated_error(cell: Cell) -> float | None:
 def _task_config(
     block: Block, config: Mapping[str, Any], answers: Answers | None
 ) -> dict[str, Any]:
-    task = _mapping(config.get("task"))
-    data = _mapping(task.get("dataset"))
+    task = as_mapping(config.get("task"))
+    data = as_mapping(task.get("dataset"))
     found = () if answers is None else answers.metrics
     means = {_named(one.cell.name)[0] for one in found if one.is_mean}
     if answers is None:  # of a log of results, whose means are called as their columns
@@ -203,7 +219,7 @@ def _task_config(
             }
             for name, better in listed.items()
         ],
-        "generation_kwargs": dict(_mapping(config.get("decoding"))) or None,
+        "generation_kwargs": dict(as_mapping(config.get("decoding"))) or None,
         "metadata": {"version": _version(task.get("version"))},
     }
     return {name: value for name, value in told.items() if value is not None}
@@ -215,9 +231,12 @@ def _version(version: Any) -> Any:
     return float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else text or None
 
 
-def _counts(block: Block, task: Mapping[str, Any]) -> dict[str, Any]:
-    rows = _mapping(_mapping(task.get("dataset")).get("n_rows")).get(str(task.get("sample_split")))
-    return {"original": rows if isinstance(rows, int) else block.n, "effective": block.n}
+def _counts(block: Block, task: Mapping[str, Any], planned: int | None) -> dict[str, Any]:
+    rows = as_mapping(as_mapping(task.get("dataset")).get("n_rows")).get(
+        str(task.get("sample_split"))
+    )
+    known = rows if isinstance(rows, int) else planned
+    return {"original": block.n if known is None else known, "effective": block.n}
 
 
 def _task_hash(lines: Sequence[Mapping[str, Any]]) -> str:
@@ -307,7 +326,7 @@ def _values(answers: Answers, at: int) -> tuple[dict[str, Any], dict[str, Any]]:
     for metric in answers.metrics:
         name = metric.cell.name
         values[name] = float(metric.values[at]) if metric.measured[at] else None
-        if not metric.measured[at]:
+        if metric.failed[at] or not metric.measured[at]:
             status, reason = answers.why(metric.spec.column, at)
             states[name] = {"status": status, "reason": reason}
     if set(_SCORED) <= answers.records.columns.keys():

@@ -1,15 +1,16 @@
 """A fragment for a model card: the numbers with their intervals, and where they come from."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from eval_toolkit._display import markdown_text
 from eval_toolkit._plain import whole_text
 from eval_toolkit._redaction import redact_secrets
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.integrations.exporting.cells import all_blocks
-from eval_toolkit.integrations.exporting.tables import escaped_markdown, markdown_table
+from eval_toolkit.integrations.exporting.cells import all_blocks, origin_of
+from eval_toolkit.integrations.exporting.tables import markdown_table
 from eval_toolkit.report.answering import kind_of, stopped
 from eval_toolkit.report.cells import fitted_on
+from eval_toolkit.report.provenance import imported_from
 from eval_toolkit.runs import Run
 
 __all__ = ["model_card", "model_index"]
@@ -43,13 +44,13 @@ def model_card(run: Run) -> str:
     >>> print(model_card(run).splitlines()[0])
     ## Evaluation: r1
     """
-    blocks = [f"## Evaluation: {escaped_markdown(run.run_id)}", markdown_table(run).rstrip("\n")]
+    blocks = [f"## Evaluation: {markdown_text(run.run_id)}", markdown_table(run).rstrip("\n")]
     for title, lines in (
         ("What to know", _caveats(run)),
         ("Data", _data(run)),
         ("Made with", _made(run)),
     ):
-        told = [f"- {escaped_markdown(line)}" for line in lines]
+        told = [f"- {markdown_text(line)}" for line in lines]
         if told:
             blocks.append("\n".join([f"**{title}**", "", *told]))
     command = str(redact_secrets(run.manifest.get("command") or ""))
@@ -112,12 +113,18 @@ def _data(run: Run) -> Iterator[str]:
 
 def _made(run: Run) -> Iterator[str]:
     manifest = run.manifest
-    yield f"run {run.run_id}, {kind_of(run)}" + _when(manifest.get("captured_at"))
+    origin = origin_of(run)
+    if origin is not None:
+        when = "" if origin.created is None else f", made {origin.created.isoformat()}"
+        yield f"imported from {imported_from(manifest)}{when}"
+    read = ", read" if origin else ","
+    captured = manifest.get("captured_at")
+    yield f"run {run.run_id}, {kind_of(run)}" + (f"{read} {captured}" if captured else "")
     env = manifest.get("env")
     known = env if isinstance(env, Mapping) else {}
     versions = [f"{name} {known[name]}" for name in _VERSIONS if known.get(name)]
     if versions:
-        yield ", ".join(versions)
+        yield ("read with " if origin else "") + ", ".join(versions)
     objects = manifest.get("versioned_objects")
     for name, version in objects.items() if isinstance(objects, Mapping) else ():
         yield f"{name}, version {version}"
@@ -126,10 +133,6 @@ def _made(run: Run) -> Iterator[str]:
             yield f"{label} {manifest[key]}"
     if manifest.get("manifest_sha256"):
         yield f"manifest sha256:{manifest['manifest_sha256']}"
-
-
-def _when(captured: Any) -> str:
-    return f", {captured}" if captured else ""
 
 
 # --- Hugging Face's model-index -------------------------------------------------------------------

@@ -23,7 +23,10 @@ def predictions_csv(
     slice: str | None = None,  # noqa: A002 - what it is called everywhere
     scorer: str | None = None,
 ) -> str:
-    r"""Return one value per unit as CSV, as `artifacts.load_predictions` reads it.
+    r"""Return one value per unit as CSV.
+
+    With labels it is what `artifacts.load_predictions` and ``eval-toolkit score`` read; values of a
+    metric without labels are read by ``eval-toolkit import --column score``.
 
     Parameters
     ----------
@@ -38,9 +41,9 @@ def predictions_csv(
     Returns
     -------
     str
-        Columns label, score, row_id and, where all units have one, content_hash. Attempts at a
-        unit are one row. Units without a value are left out: their number is in the run. A label
-        that the run does not have is empty. Texts are as they are, so that rows can be paired: a
+        Columns label where the run has labels, score, row_id and, where all units have one,
+        content_hash. Attempts at a unit are one row. Units without a value are left out: their
+        number is in the run. Texts are as they are, so that rows can be paired: a
         spreadsheet must be told to take them as texts.
 
     Raises
@@ -71,14 +74,18 @@ def predictions_csv(
     values, measured = _values(answers, metric)
     labels = _labels(answers)
     hashes = [answers.content_hash(at) for at in range(len(answers.unit_ids))]
-    header = [*_SCORED, "row_id", *(["content_hash"] if all(hashes) else [])]
+    columns = {
+        **({"label": labels} if labels else {}),
+        "score": [repr(float(value)) for value in values],
+        "row_id": [whole_text(unit) for unit in answers.unit_ids],
+        **({"content_hash": hashes} if all(hashes) else {}),
+    }
     stream = io.StringIO(newline="")
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(header)
-    for at, unit in enumerate(answers.unit_ids):
-        if measured[at]:
-            row = [labels[at], repr(float(values[at])), whole_text(unit), hashes[at]]
-            writer.writerow(row[: len(header)])
+    writer.writerow(columns)
+    for row, known in zip(zip(*columns.values(), strict=True), measured, strict=True):
+        if known:
+            writer.writerow(row)
     return stream.getvalue()
 
 
@@ -121,9 +128,8 @@ def _values(answers: Answers, metric: str | None) -> tuple[Any, Any]:
 
 
 def _labels(answers: Answers) -> list[str]:
-    """Return the labels of units, empty where the run has none."""
-    n = len(answers.unit_ids)
+    """Return the labels of units; none at all where the run has none."""
     if "label" not in answers.records.columns:
-        return [""] * n
+        return []
     values, known = answers.units.values("label")
-    return [f"{values[at]:g}" if known[at] else "" for at in range(n)]
+    return [f"{values[at]:g}" if known[at] else "" for at in range(len(values))]

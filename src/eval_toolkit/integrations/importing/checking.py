@@ -165,7 +165,7 @@ def _of_error(one: Stated, cell: MetricResult, ours: float | None) -> tuple[bool
     if one.stderr_name.startswith("clustered") and not grouped:
         said = f"its standard error {one.stderr:.4g} is {one.stderr_name}; {how} is {ours:.4g}"
         return None, said
-    made = f" ({one.stderr_name})" if one.stderr_name else ""
+    made = f" ({one.stderr_name})" if one.stderr_name not in ("", "sample sd / sqrt(n)") else ""
     said = f"its standard error {one.stderr:.4g}{made} is not {how}, which is {ours:.4g}"
     return False, said
 

@@ -1,0 +1,142 @@
+"""What the installed packages offer, and what of it cannot be used."""
+
+import inspect
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import EntryPoint
+from typing import Any
+
+from eval_toolkit import protocols
+from eval_toolkit.errors import EvalToolkitError, PluginError
+from eval_toolkit.plugins.kinds import PLUGIN_KINDS, described
+from eval_toolkit.plugins.making import is_made, lacking_members, members_of
+from eval_toolkit.plugins.names import imported, offered, offered_twice, plain_name
+
+__all__ = ["PluginInfo", "installed_plugins"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginInfo:
+    """What is known about one name that an installed package offers.
+
+    Examples
+    --------
+    >>> PluginInfo(kind="graders", name="rude", place="rude:Rude", state="ok").usable
+    True
+    """
+
+    kind: str
+    name: str
+    place: str
+    """``module:object``, as the package says it."""
+    distribution: str = ""
+    version: str = ""
+    state: str
+    """"ok"; "broken", "hidden" (we have that name ourselves) or "ambiguous" (two packages have)."""
+    problem: str = ""
+    """One line, empty where there is none."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether the name can be used."""
+        return self.state == "ok"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def installed_plugins(
+    ours: Mapping[str, Collection[str]] | None = None, *, kinds: Iterable[str] = PLUGIN_KINDS
+) -> list[PluginInfo]:
+    """Return what installed packages offer, each imported to see whether it can be.
+
+    Parameters
+    ----------
+    ours : mapping of kind to names, optional
+        What comes with the package; the same name of another package is hidden by it.
+    kinds : iterable of str
+        All by default.
+
+    Returns
+    -------
+    list of PluginInfo
+        By kind, name and place. One that fails to import says why and stops no other.
+
+    Examples
+    --------
+    >>> [info.name for info in installed_plugins(kinds=["examples"])]
+    []
+    """
+    found = []
+    for kind in kinds:
+        own = {plain_name(name) for name in (ours or {}).get(kind, ())}
+        points = list(offered(kind))
+        places = {(plain_name(point.name), point.value) for point in points}
+        many = Counter(plain for plain, _ in places)
+        for point in points:
+            plain = plain_name(point.name)
+            state, problem = "ok", _problem(kind, point)
+            if problem:
+                state = "broken"
+            elif plain in own:
+                state, problem = "hidden", f"eval-toolkit has {described(kind, point.name)} itself"
+            elif many[plain] > 1:
+                meant = [other for other in points if plain_name(other.name) == plain]
+                state, problem = "ambiguous", offered_twice(meant)
+            dist = point.dist
+            found.append(
+                PluginInfo(
+                    kind=kind,
+                    name=point.name,
+                    place=point.value,
+                    distribution="" if dist is None else dist.name,
+                    version="" if dist is None else dist.version,
+                    state=state,
+                    problem=" ".join(problem.split()),
+                )
+            )
+    return sorted(found, key=lambda info: (info.kind, info.name, info.place))
+
+
+def _problem(kind: str, point: EntryPoint) -> str:
+    """Return why an entry point cannot be used; empty when it seems that it can."""
+    try:
+        found = imported(kind, point.name, point.value)
+    except EvalToolkitError as error:
+        return str(error)
+    protocol = _protocol(kind)
+    if protocol is None:
+        return ""
+    if isinstance(found, type):  # what it sets when it is made cannot be seen yet
+        fits = _can_make(found, protocol)
+    elif callable(found):  # what it makes, or is, is known when it is used
+        return ""
+    else:
+        try:
+            fits = is_made(kind, point.name, found, protocol)
+        except PluginError as error:
+            return str(error)
+    return "" if fits else f"{described(kind, point.name)} is {lacking_members(found, protocol)}"
+
+
+def _protocol(kind: str) -> Any:
+    """Return what objects of a kind must be; None for kinds that are not ours."""
+    if kind not in PLUGIN_KINDS:
+        return None
+    if kind == "tasks":  # a base class, of a layer above this one
+        return import_module("eval_toolkit.tasks.base").BaseTask
+    return getattr(protocols, PLUGIN_KINDS[kind].protocol)
+
+
+def _can_make(found: type, protocol: type) -> bool:
+    """Return whether objects of a class can be of a protocol: its methods are there."""
+    if protocol.__module__ != protocols.__name__:
+        return issubclass(found, protocol)
+    return all(
+        callable(getattr(found, name, None))
+        for name in members_of(protocol)
+        if inspect.isfunction(getattr(protocol, name, None))
+    )

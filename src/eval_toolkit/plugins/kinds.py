@@ -1,0 +1,56 @@
+"""The kinds of objects that packages can offer by name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["PLUGIN_KINDS", "PluginKind", "described", "singular"]
+
+
+@dataclass(frozen=True, slots=True)
+class PluginKind:
+    """A kind of objects that packages can offer by name.
+
+    Examples
+    --------
+    >>> PLUGIN_KINDS["checks"].group, PLUGIN_KINDS["checks"].protocol
+    ('eval_toolkit.checks', 'LeakageCheck')
+    """
+
+    name: str
+    protocol: str
+    """What the object must be, by its name in `protocols`; of tasks, their base class."""
+    used_by: str
+    """Where the command line takes such a name."""
+
+    @property
+    def group(self) -> str:
+        """The group of entry points."""
+        return f"eval_toolkit.{self.name}"
+
+
+PLUGIN_KINDS: Mapping[str, PluginKind] = {
+    kind.name: kind
+    for kind in (
+        PluginKind("attacks", "Attack", "rollout --tester NAME"),
+        PluginKind("checks", "LeakageCheck", "check --check NAME, evaluate --check NAME"),
+        PluginKind("graders", "Grader", "run --grader NAME, graders show NAME"),
+        PluginKind("loaders", "DatasetLoader", "check --loader NAME, evaluate --loader NAME"),
+        PluginKind("models", "Model", "run --model NAME, rollout --target NAME"),
+        PluginKind("scorers", "Scorer", "evaluate --scorer NAME"),
+        PluginKind("selectors", "ThresholdSelector", "evaluate --select NAME, score --select NAME"),
+        PluginKind("splitters", "Splitter", "evaluate --splitter NAME"),
+        PluginKind("tasks", "BaseTask", "run NAME, tasks show NAME"),
+        PluginKind("text_scorers", "TextScorer", "rollout --scorer NAME, rescore --scorer NAME"),
+    )
+}
+"""Every kind, in one place; the group of entry points is ``eval_toolkit.<kind>``."""
+
+
+def singular(kind: str) -> str:
+    """Return what one object of a kind is called in messages."""
+    return kind.removesuffix("s").replace("_", " ")
+
+
+def described(kind: str, name: str) -> str:
+    """Return kind and name of a plugin, as messages begin."""
+    return f"{singular(kind)} {name!r}"

@@ -1,0 +1,310 @@
+"""From what a name stands for to an object, with options, or one line that says why not."""
+
+import difflib
+import inspect
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from eval_toolkit import protocols
+from eval_toolkit.errors import EvalToolkitError, InvalidInputError, PluginError
+from eval_toolkit.plugins.kinds import described
+from eval_toolkit.plugins.names import known_name, load_plugin, quietly
+
+__all__ = [
+    "call_plugin",
+    "finish_plugin",
+    "is_made",
+    "lacking_members",
+    "make_plugin",
+    "members_of",
+    "name_and_options",
+    "read_spec",
+]
+
+
+def make_plugin(
+    kind: str,
+    spec: str,
+    ours: Mapping[str, str],
+    *,
+    protocol: type,
+    options: Mapping[str, Any] | None = None,
+) -> Any:
+    """Return the object that a name stands for, made where it is a class or a function.
+
+    Parameters
+    ----------
+    kind, ours
+        As in `load_plugin`.
+    spec : str
+        A name or ``package.module:object``; behind it may stand options as a TOML table:
+        ``length_outlier{factor=5}``.
+    protocol : type
+        What the object must be.
+    options : mapping, optional
+        More of them.
+
+    Returns
+    -------
+    object
+        Of the protocol.
+
+    Raises
+    ------
+    PluginError
+        If there is no such name, making the object fails, or it is not of the protocol.
+    InvalidInputError
+        If an option is unknown or missing.
+
+    Examples
+    --------
+    >>> from eval_toolkit.protocols import TextTransform
+    >>> make_plugin("examples", "json:JSONDecoder{strict=false}", {}, protocol=TextTransform)
+    Traceback (most recent call last):
+    eval_toolkit.errors.PluginError: example 'json:JSONDecoder' is a JSONDecoder, which is no
+    TextTransform: it lacks `name` and `transform`
+    """
+    name, told = name_and_options(spec)
+    found = load_plugin(kind, name, ours)
+    return finish_plugin(kind, name, found, {**told, **(options or {})}, protocol=protocol)
+
+
+def finish_plugin(
+    kind: str,
+    name: str,
+    found: Any,
+    options: Mapping[str, Any],
+    *,
+    protocol: type,
+    arguments: Sequence[Any] = (),
+) -> Any:
+    """Return an object that was loaded, or what it makes where it is a class or a function.
+
+    Parameters
+    ----------
+    kind, name : str
+        For messages.
+    found : object
+        As `load_plugin` returns it.
+    options : mapping
+        Passed to what makes the object.
+    protocol : type
+        What the object must be.
+    arguments : sequence
+        Passed before the options.
+
+    Returns
+    -------
+    object
+        Of the protocol.
+
+    Raises
+    ------
+    PluginError
+        If making the object fails, or it is not of the protocol.
+    InvalidInputError
+        If an option is unknown or missing, or the object is made already and takes none.
+
+    Examples
+    --------
+    >>> finish_plugin("examples", "five", int, {}, protocol=int, arguments=["5"])
+    5
+    """
+    if is_made(kind, name, found, protocol):
+        if arguments or options:
+            raise InvalidInputError(f"{described(kind, name)} is ready made; it takes no options")
+        return found
+    if not callable(found):
+        raise PluginError(
+            f"{described(kind, name)} is {lacking_members(found, protocol)}, and makes none"
+        )
+    made = call_plugin(kind, name, found, options, arguments=arguments)
+    if not is_made(kind, name, made, protocol):
+        raise PluginError(f"{described(kind, name)} is {lacking_members(made, protocol)}")
+    return made
+
+
+def call_plugin(
+    kind: str, name: str, found: Any, options: Mapping[str, Any], *, arguments: Sequence[Any] = ()
+) -> Any:
+    """Return what a class or a function makes, having checked what it can be called with.
+
+    Parameters
+    ----------
+    kind, name, found, options, arguments
+        As in `finish_plugin`.
+
+    Returns
+    -------
+    object
+        Whatever it makes.
+
+    Raises
+    ------
+    PluginError
+        If making it fails, in whatever way.
+    InvalidInputError
+        If an option is unknown or missing.
+
+    Examples
+    --------
+    >>> call_plugin("examples", "decoder", dict, {"a": 1})
+    {'a': 1}
+    """
+    _check_options(kind, name, found, options, arguments)
+    try:
+        with quietly():
+            return found(*arguments, **options)
+    except EvalToolkitError:
+        raise
+    except (Exception, SystemExit) as error:  # a plugin may fail in any way while it is made
+        raise PluginError(
+            f"{described(kind, name)}: making it failed: {type(error).__name__}: {error}"
+        ) from error
+
+
+def read_spec(kind: str, text: str, ours: Iterable[str]) -> tuple[str, str | None, dict[str, Any]]:
+    """Return the name, what stands behind its colon, and its options, of ``NAME:WHICH``.
+
+    Parameters
+    ----------
+    kind, ours
+        As in `known_name`.
+    text : str
+        ``NAME``, ``NAME:WHICH``, ``NAME{option=…}`` or ``package.module:object{option=…}``. Braces
+        behind the colon of a known name are part of what stands there.
+
+    Returns
+    -------
+    tuple of str, str or None, and dict
+        The name as it is offered, or as it was written where nobody offers it.
+
+    Raises
+    ------
+    InvalidInputError
+        If what stands in braces is no TOML table.
+
+    Examples
+    --------
+    >>> read_spec("examples", r"Pattern:a{2}", ["pattern"])
+    ('pattern', 'a{2}', {})
+    >>> read_spec("examples", "pattern{flags=2}", ["pattern"])
+    ('pattern', None, {'flags': 2})
+    """
+    known = list(ours)
+    head = re.split("[:{]", text, maxsplit=1)[0]
+    if text[len(head) : len(head) + 1] == ":":
+        meant = known_name(kind, head, known)
+        if meant is not None:
+            return meant, text[len(head) + 1 :], {}
+    name, options = name_and_options(text)
+    return known_name(kind, name, known) or name, None, options
+
+
+def name_and_options(text: str) -> tuple[str, dict[str, Any]]:
+    """Return a name and the options behind it.
+
+    Parameters
+    ----------
+    text : str
+        A name, and perhaps a TOML table.
+
+    Returns
+    -------
+    tuple of str and dict
+        The name and the options.
+
+    Raises
+    ------
+    InvalidInputError
+        If what stands behind the name is no TOML table.
+
+    Examples
+    --------
+    >>> name_and_options("number_match{where='boxed'}")
+    ('number_match', {'where': 'boxed'})
+    """
+    name, brace, rest = text.partition("{")
+    if not brace:
+        return text, {}
+    try:
+        return name.strip(), tomllib.loads(f"options = {{{rest}")["options"]
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInputError(
+            f"{text!r}: the options are no TOML table such as {{ignore_case=true}}: {error}"
+        ) from None
+
+
+def _check_options(
+    kind: str, name: str, made: Any, options: Mapping[str, Any], arguments: Sequence[Any]
+) -> None:
+    """Raise if what makes an object cannot be called with these options."""
+    try:
+        signature = inspect.signature(made)
+    except (TypeError, ValueError):  # has none to check
+        return
+    kinds = inspect.Parameter
+    places = (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+    listed = list(signature.parameters.values())
+    filled = [p for p in listed if p.kind in places][: len(arguments)]
+    rest = [p for p in listed if p not in filled]
+    known = [p.name for p in rest if p.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)]
+    anything = any(p.kind is kinds.VAR_KEYWORD for p in listed)
+    for option in options:
+        if option not in known and not anything:
+            near = difflib.get_close_matches(option, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known) or 'none'}"
+            raise InvalidInputError(f"{described(kind, name)} has no option {option!r}; {hint}")
+    if len(arguments) > len(filled) and not any(p.kind is kinds.VAR_POSITIONAL for p in listed):
+        raise InvalidInputError(f"{described(kind, name)} takes nothing after a colon")
+    lacking = [
+        option
+        for option in known
+        if option not in options and signature.parameters[option].default is kinds.empty
+    ]
+    if lacking:
+        example = ", ".join(f"{option}=…" for option in lacking)
+        raise InvalidInputError(
+            f"{described(kind, name)}: needs {' and '.join(lacking)}, as in {name}{{{example}}}"
+        )
+
+
+def is_made(kind: str, name: str, found: Any, protocol: type) -> bool:
+    """Return whether an object is of a protocol; a class has the members, too, and is not."""
+    try:
+        return isinstance(found, protocol) and not isinstance(found, type)
+    except Exception as error:  # a property may fail in any way
+        raise PluginError(
+            f"{described(kind, name)}: looking at it failed: {type(error).__name__}: {error}"
+        ) from error
+
+
+def lacking_members(found: Any, protocol: type) -> str:
+    """Return what an object is and what it lacks to be of a protocol, in words."""
+    lacking = [f"`{name}`" for name in members_of(protocol) if not _has(found, name)]
+    name = type(found).__name__
+    article = "an" if name[0] in "aeiouAEIOU" else "a"
+    kind = f"the class {found.__name__}" if isinstance(found, type) else f"{article} {name}"
+    told = f": it lacks {' and '.join(lacking)}" if lacking else ""
+    return f"{kind}, which is no {protocol.__name__}{told}"
+
+
+def members_of(protocol: type) -> list[str]:
+    """Return the names that an object of a protocol has, sorted."""
+    found = {
+        name
+        for base in protocol.__mro__
+        if base.__module__ == protocols.__name__
+        for name in vars(base)
+        if not name.startswith("_")
+    }
+    return sorted(found)
+
+
+def _has(found: Any, name: str) -> bool:
+    try:
+        return hasattr(found, name)
+    except Exception:  # a property that fails is there
+        return True

@@ -1,0 +1,189 @@
+"""Which object a name stands for: ours, an entry point, or ``package.module:object``."""
+
+import contextlib
+import difflib
+import sys
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from importlib import import_module
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from typing import Any
+
+from eval_toolkit.errors import MissingExtraError, PluginError
+from eval_toolkit.plugins.kinds import described, singular
+
+__all__ = [
+    "available_plugins",
+    "imported",
+    "known_name",
+    "load_plugin",
+    "offered",
+    "offered_twice",
+    "plain_name",
+    "quietly",
+]
+
+
+def available_plugins(kind: str, ours: Mapping[str, str]) -> dict[str, str]:
+    """Return the names of one kind and where each comes from.
+
+    Parameters
+    ----------
+    kind : str
+        "models", "tasks", "graders" …; `PLUGIN_KINDS` has them all.
+    ours : mapping of name to "module:object"
+        What comes with the package; wins over an entry point of the same name.
+
+    Returns
+    -------
+    dict of str to str
+        Sorted by name.
+
+    Examples
+    --------
+    >>> available_plugins("examples", {"json": "json:loads"})
+    {'json': 'json:loads'}
+    """
+    found = {point.name: point.value for point in offered(kind)}
+    return dict(sorted({**found, **ours}.items()))
+
+
+def known_name(kind: str, text: str, ours: Iterable[str]) -> str | None:
+    """Return the known name that a text means, whatever its case, spaces, ``-`` and ``_``.
+
+    Parameters
+    ----------
+    kind : str
+        As in `available_plugins`.
+    text : str
+        What somebody wrote.
+    ours : iterable of str
+        The names that come with the package; they win.
+
+    Returns
+    -------
+    str or None
+        The name as it is offered; None where there is none.
+
+    Examples
+    --------
+    >>> known_name("examples", "Max-F1", ["max_f1"])
+    'max_f1'
+    """
+    plain = plain_name(text)
+    own = _by_plain(ours).get(plain)
+    if own is not None:  # without a look at every package that is installed
+        return own
+    points = offered(kind)
+    return _by_plain(point.name for point in points).get(plain)
+
+
+def load_plugin(kind: str, name: str, ours: Mapping[str, str]) -> Any:
+    """Return the object a name stands for.
+
+    Parameters
+    ----------
+    kind : str
+        As in `available_plugins`.
+    name : str
+        A known name, whatever its case, spaces, ``-`` and ``_``; or ``package.module:object``.
+    ours : mapping of name to "module:object"
+        What comes with the package.
+
+    Returns
+    -------
+    object
+        Imported, not called.
+
+    Raises
+    ------
+    PluginError
+        If the name is not known (the nearest is suggested), two packages offer it, or importing it
+        fails.
+    MissingExtraError
+        If it needs an optional dependency.
+
+    Examples
+    --------
+    >>> load_plugin("examples", "json:loads", {})("[1]")
+    [1]
+    """
+    plain = plain_name(name)
+    place = _by_plain(ours).get(plain)
+    if place is not None:  # without a look at every package that is installed
+        return imported(kind, name, ours[place])
+    points = [point for point in offered(kind) if point.name]
+    meant = [point for point in points if plain_name(point.name) == plain]
+    if len({point.value for point in meant}) > 1:
+        raise PluginError(f"{described(kind, name)}: {offered_twice(meant)}")
+    if meant:
+        return imported(kind, name, meant[0].value)
+    by_plain = _by_plain(sorted({*ours, *(point.name for point in points)}))
+    if ":" in name:
+        try:
+            return imported(kind, name, name)
+        except PluginError as error:
+            head = plain_name(name.partition(":")[0])
+            near = difflib.get_close_matches(head, by_plain, n=1, cutoff=0.6)
+            if not near or "." in head:
+                raise
+            raise PluginError(f"{error}; did you mean {by_plain[near[0]]!r}?") from error.__cause__
+    near = difflib.get_close_matches(plain, by_plain, n=1, cutoff=0.5)
+    if near:
+        hint = f"did you mean {by_plain[near[0]]!r}?"
+    elif by_plain:
+        hint = f"there are {', '.join(by_plain.values())}"
+    else:
+        hint = "no installed package offers one; write package.module:object"
+    raise PluginError(f"there is no {singular(kind)} {name!r}; {hint}")
+
+
+def offered(kind: str) -> EntryPoints:
+    """Return the entry points of a kind, of whatever package."""
+    return entry_points(group=f"eval_toolkit.{kind}")
+
+
+def offered_twice(points: Iterable[EntryPoint]) -> str:
+    """Return who offers one name, where it is more than one package."""
+    who = sorted(
+        f"{point.dist.name if point.dist is not None else 'a package'} ({point.value})"
+        for point in points
+    )
+    return f"{' and '.join(dict.fromkeys(who))} offer that name; write package.module:object"
+
+
+def _by_plain(names: Iterable[str]) -> dict[str, str]:
+    return {plain_name(name): name for name in names}
+
+
+def plain_name(name: str) -> str:
+    """Return a name without what does not matter about it: case, spaces, ``-`` and ``_``."""
+    return "".join(sign for sign in name.lower() if sign not in " -_")
+
+
+def imported(kind: str, name: str, place: str) -> Any:
+    """Return the object at ``package.module:object``; what fails is told by the plugin's name."""
+    what = described(kind, name)
+    match = EntryPoint.pattern.match(place)
+    if match is None or not match["attr"]:
+        raise PluginError(f"{what}: {place!r} is not package.module:object")
+    try:
+        with quietly():
+            module = import_module(match["module"])
+    except MissingExtraError:
+        raise
+    except ModuleNotFoundError as error:
+        raise PluginError(f"{what}: there is no module {error.name!r}") from error
+    except (Exception, SystemExit) as error:  # a plugin may fail in any way while it is imported
+        raise PluginError(
+            f"{what}: importing it failed: {type(error).__name__}: {error}"
+        ) from error
+    try:
+        return reduce(getattr, match["attr"].split("."), module)
+    except AttributeError as error:
+        raise PluginError(f"{what}: {error}") from error
+
+
+def quietly() -> contextlib.AbstractContextManager[Any]:
+    """Return where plugins are run that print: standard output belongs to what is asked for."""
+    return contextlib.redirect_stdout(sys.stderr)
