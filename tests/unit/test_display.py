@@ -40,6 +40,7 @@ CLASSES = {name: value for name in NAMES if isinstance(value := getattr(eval_too
 # Classes that are no result of anything; a class that belongs to none of these is one.
 OPTIONS = (  # what a caller says is wanted: it is read where it is written
     *("Budget", "Claim", "ClaimSpec", "CostMatrix", "EvidenceGate", "OperatingPointSpec", "Plan"),
+    "MatchSpec",
     *("PredictionColumns", "Requirement", "Rubric", "Suite", "UntilDecided", "UntilWidth"),
     *("MetricInfo", "Perturbation", "Role", "ResponseType", "System"),
 )
@@ -97,7 +98,16 @@ def test_what_public_functions_return_is_displayed() -> None:
         if dataclasses.is_dataclass(kind) and not hasattr(kind, "_repr_html_")
     }
     # Specs, and what is asked and answered: see the lists above.
-    known = {"ColumnSpec", "ScoreSpec", "SumsSpec", "OpSpec", "TaskInfo", "Asked", "Job"}
+    known = {
+        "ColumnSpec",
+        "ScoreSpec",
+        "SumsSpec",
+        "OpSpec",
+        "TaskInfo",
+        "Asked",
+        "Job",
+        "SklearnScorer",
+    }
     assert bare - known <= {*OPTIONS, *PARTS_OF_A_CONVERSATION, "OpenRun"}
 
 

@@ -31,8 +31,15 @@ def check_each(
     A file without a usual text column is not checked; one that cannot be read has a line. Exit 2
     if there is such a one, else 1 if an error was found in any.
     """
-    files = list(dict.fromkeys(file for path in given for file in _tables.expand_paths(path)))
     pages, lines, failed, unread = {}, [], False, False
+    found: dict[Path, None] = {}
+    for path in given:
+        try:
+            found.update(dict.fromkeys(_tables.expand_paths(path)))
+        except ArtifactError as error:
+            lines.append(str(error))
+            unread = True
+    files = list(found)
     for file in progress(files, "checking", len(files)):
         try:
             page, report = alone(str(file))
@@ -41,7 +48,7 @@ def check_each(
             unread |= not isinstance(error, NoUsualColumnError)
             continue
         failed |= report.has_errors()
-        failed |= strict and any(found.n_affected for found in report.findings)
+        failed |= strict and any(one.n_affected for one in report.findings)
         pages[str(file)] = page
         lines += page.lead
     payload = {name: dict(page.payload) for name, page in pages.items()}

@@ -13,6 +13,7 @@ import click
 from eval_toolkit import __version__, _kernel
 from eval_toolkit._kernel import neardup
 from eval_toolkit.artifacts import read_json
+from eval_toolkit.artifacts.remote import address_of, is_remote, local_path
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output, progress
@@ -23,7 +24,7 @@ from eval_toolkit.loaders._fetch import default_cache_dir
 from eval_toolkit.provenance import capture_hardware, package_versions
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.report.words import one_line
-from eval_toolkit.runs import find_runs, run_state
+from eval_toolkit.runs import Run, find_runs, run_state
 from eval_toolkit.runs.lock import LOCK, lock_holder
 from eval_toolkit.runs.open import JOURNAL
 
@@ -53,20 +54,22 @@ _LEFTOVERS = (".staging-*", ".*.tmp", f".{LOCK}.*")
 
 
 @click.command()
-@click.argument("paths", nargs=-1, metavar="[PATHS]...", type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, metavar="[PATHS]...")
 @output_options
-def doctor(paths: Sequence[Path], output: Output) -> None:
+def doctor(paths: Sequence[str], output: Output) -> None:
     """Say what is installed, or with PATHS in which state runs are.
 
-    PATHS are runs or folders of runs. Exit 1 when one of them is incomplete or was altered; a
+    PATHS are runs or folders of runs, and addresses of runs. Exit 1 when one of them is incomplete or was altered; a
     plugin that is broken is named and changes no exit code (`eval-toolkit plugins` exits with 1).
     """
     if not paths:
         output.emit(_machine_page())
         return
-    runs = _runs(paths)
+    here = [local_path(path) for path in paths if not is_remote(path)]
+    runs = _runs(here)
     entries = [_examined(run) for run in progress(runs, "reading", len(runs))]
-    strays = [str(path) for path in _strays(paths, runs)]
+    entries += [_examined_there(path) for path in paths if is_remote(path)]
+    strays = [str(path) for path in _strays(here, runs)]
     output.emit(_runs_page(entries, strays))
     if any(entry["state"] in ("incomplete", "altered") for entry in entries):
         raise EvidenceSaysNo
@@ -120,6 +123,24 @@ def _examined(run: Path) -> dict[str, Any]:
         "stale_lock": locked and not holder,
         "leftovers": leftovers,
         "what_to_do": todo,
+    }
+
+
+def _examined_there(address: str) -> dict[str, Any]:
+    """Return the state of a run at an address: whether it comes whole."""
+    shown, why = address_of(address), ""
+    try:
+        Run.open(address)
+    except ArtifactError as error:
+        why = str(error).removeprefix(f"{shown}: ")
+    return {
+        "run": shown,
+        "state": "incomplete" if why else "complete",
+        "reason": why,
+        "locked_by": None,
+        "stale_lock": False,
+        "leftovers": [],
+        "what_to_do": "send it again" if why else "",
     }
 
 

@@ -9,6 +9,7 @@ import click
 from eval_toolkit.analysis import Leaderboard
 from eval_toolkit.analysis import leaderboard as ranked
 from eval_toolkit.artifacts import read_json
+from eval_toolkit.artifacts.remote import is_remote
 from eval_toolkit.cli._options import output_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.report.pages import Page, Table
@@ -71,24 +72,32 @@ def leaderboard(
         n_draws=draws,
         **{name: given[name] for name in _PASSED_ON},
     )
-    output.emit(_page(board), inputs=[run.partition("=")[2] or run for run in runs])
+    output.emit(_page(board), inputs=[_name_and_run(run)[1] for run in runs])
 
 
 def _named(runs: Sequence[str]) -> Any:
     """Return a list of runs, or where any has a name, the runs of each name."""
-    if not any("=" in run for run in runs):
+    given = [_name_and_run(run) for run in runs]
+    if not any(name is not None for name, _ in given):
         return [path for run in runs for path in _runs_of(run)]
     named: dict[str, list[str]] = {}
-    for run in runs:
-        name, equals, path = run.partition("=")
-        if not equals or not name or not path:
-            raise click.UsageError(f"{run!r}: name every run (NAME=RUN), or none")
+    for name, path in given:
+        if not name or not path:
+            raise click.UsageError(f"{path!r}: name every run (NAME=RUN), or none")
         named.setdefault(name, []).extend(_runs_of(path))
     return named
 
 
+def _name_and_run(given: str) -> tuple[str | None, str]:
+    """Return what NAME=RUN says; in an address alone "=" is part of it."""
+    name, equals, run = given.partition("=")
+    return (name, run) if equals and not is_remote(given) else (None, given)
+
+
 def _runs_of(given: str) -> list[str]:
     """Return a run as it is, the finished runs of a suite, and nothing for a suite's own file."""
+    if is_remote(given):
+        return [given]
     path = Path(given)
     if path.name == SUITE_FILE and path.is_file():  # a pattern took it in with the runs beside it
         return []

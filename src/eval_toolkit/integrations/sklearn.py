@@ -56,9 +56,13 @@ class SklearnScorer:
             If the metric does not exist for these labels; a search marks the fold as failed.
         """
         labels = np.asarray(y)
+        scores = self._scores(estimator, X)
         if self.positive is not None:
             labels = (labels == self.positive).astype(np.float64)
-        scores = self._scores(estimator, X)
+        elif not set(labels.tolist()) <= {0, 1}:
+            raise InvalidInputError(
+                f"the labels are not 0 and 1; name the positive one: {self!r} with positive=…"
+            )
         if self.bound == "value":
             value = float(self.metric.compute(labels, scores))
             return value if self._higher else -value
@@ -71,6 +75,13 @@ class SklearnScorer:
 
     def _scores(self, estimator: Any, X: Any) -> Any:
         """Return probabilities, or of a metric of the order alone, margins where there are none."""
+        name = type(estimator).__name__
+        classes = np.asarray(getattr(estimator, "classes_", [0, 1])).tolist()
+        if self.positive is None and (len(classes) > 2 or 1 not in classes):
+            raise InvalidInputError(
+                f"{name} knows the classes {classes}; name the positive one, against all others: "
+                f"sklearn_scorer({self.metric.name!r}, positive=…)"
+            )
         if hasattr(estimator, "predict_proba"):
             return as_scorer(estimator, positive=self.positive).predict_proba(X)
         if not hasattr(estimator, "decision_function"):
@@ -78,19 +89,19 @@ class SklearnScorer:
         statistic = getattr(self.metric, "statistic", None)
         if not isinstance(statistic, AveragePrecision | RecallAtFpr | RocAuc):
             raise InvalidTypeError(
-                f"{type(estimator).__name__} has decision_function alone, and {self.metric.name!r} "
+                f"{name} has decision_function alone, and {self.metric.name!r} "
                 "needs probabilities; wrap it in sklearn.calibration.CalibratedClassifierCV"
             )
         margins = np.asarray(estimator.decision_function(X))
-        classes = np.asarray(estimator.classes_).tolist()
-        if margins.ndim != 1 or len(classes) != 2:
+        column = EstimatorScorer(estimator, self.positive)._column(classes, name)
+        if margins.ndim == 1:
+            return margins if column == 1 else -margins
+        if margins.shape[1] != len(classes):
             raise InvalidInputError(
-                f"{type(estimator).__name__} knows {len(classes)} classes; the metric is of two"
+                f"{name} has {margins.shape[1]} margins for {len(classes)} classes, none of a class "
+                "against all others; say decision_function_shape='ovr'"
             )
-        column = EstimatorScorer(estimator, self.positive)._column(
-            classes, type(estimator).__name__
-        )
-        return margins if column == 1 else -margins
+        return margins[:, column]
 
     def __repr__(self) -> str:
         more = f", positive={self.positive!r}" if self.positive is not None else ""
@@ -113,7 +124,7 @@ def sklearn_scorer(
     metric : str or MetricSpec
         "pr_auc", "brier", "recall_at_fpr_0.01" and whatever else `metric_named` knows, or a spec.
     positive : label, optional
-        The positive class; 1 by default, as in `as_scorer`.
+        The positive class, against all others; of two classes 1 by default, of more it must be named.
     bound : {"value", "low"}, default "value"
         "low" takes the unfavourable end of the metric's bootstrap interval on the fold: a candidate
         that is good by chance on few rows is passed over.

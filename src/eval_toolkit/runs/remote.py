@@ -21,7 +21,10 @@ from eval_toolkit.artifacts.strict_json import parse_json, read_bytes
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.runs.folder import MANIFEST, Run
 
-__all__ = ["private_copy", "pull_run", "push_run"]
+__all__ = ["COPIES", "private_copy", "pull_run", "push_run"]
+
+COPIES: dict[str, str] = {}
+"""Folder of every private copy, and the address to call it by."""
 
 
 def push_run(run: Run | str | Path, uri: str, *, overwrite: bool = False) -> str:
@@ -136,6 +139,7 @@ def private_copy(uri: str, *, verify: bool = True) -> Path:
     except BaseException:
         clean()
         raise
+    COPIES[str(copy)] = address_of(_folder(uri))
     return copy
 
 

@@ -43,6 +43,10 @@ def show(request: "Request") -> "Response":
     opened = Run.open(run.path, verify=False)
     exchanges, n_exchanges = exchanges_of(viewer.store, shape, record)
     reference = reference_of(viewer.store, opened, record)
+    text = input_of(opened, shape, record)
+    said = [turn for one in exchanges for turn in (one.prompt, *(told for _, told in one.messages))]
+    if text is not None and any(text in turn for turn in said):
+        text = None  # the prompt says it
     talk, broken = None, ""
     try:
         talk = talk_of(viewer.store, opened, shape, record)
@@ -56,7 +60,7 @@ def show(request: "Request") -> "Response":
         altered=viewer.altered(run),
         record=record,
         groups=_groups(record),
-        text=input_of(opened, shape, record),
+        text=text,
         asked=marked([one for one in exchanges if one.judge is None], reference),
         reference=None if reference is None else reference.text,
         verdicts=[one for one in exchanges if one.judge is not None],

@@ -350,25 +350,24 @@ class TestEvalFramework:
 SEEDS = {"random_seed": 0, "numpy_seed": 1, "torch_seed": 2, "fewshot_seed": 3}
 
 
+@pytest.fixture(scope="module")
+def read_in(folder: Path) -> Run:
+    """Three answers out of a log of lm-eval."""
+    told = {"dataset_path": "org/sums", "generation_kwargs": {"temperature": 0.5}}
+    config = {"model": "hf", "model_args": "pretrained=org/small", **SEEDS}
+    write_log(
+        folder / "log", [1.0, 0.0, 1.0], config=config, configs={"sums": told}, git_hash="e4a7b69"
+    )
+    (found,) = import_logs(folder / "log", folder / "read")
+    assert found.run is not None
+    return found.run
+
+
 class TestOrigin:
     """A run that was read from another tool's log is not passed off as one of ours."""
 
-    @pytest.fixture(scope="class")
-    def run(self, tmp_path_factory: pytest.TempPathFactory) -> Run:
-        folder = tmp_path_factory.mktemp("origin")
-        write_log(
-            folder / "log", [1.0, 0.0, 1.0],
-            config={"model": "hf", "model_args": "pretrained=org/small", **SEEDS},
-            configs={"sums": {"dataset_path": "org/sums", "output_type": "generate_until",
-                              "generation_kwargs": {"temperature": 0.5}}},
-            git_hash="e4a7b69",
-        )  # fmt: skip
-        (found,) = import_logs(folder / "log", folder / "runs")
-        assert found.run is not None
-        return found.run
-
-    def test_lm_eval(self, run: Run) -> None:
-        (name, *_) = made = export_files(run, "lm-eval")
+    def test_lm_eval(self, read_in: Run) -> None:
+        (name, *_) = made = export_files(read_in, "lm-eval")
         told = strict(made[name])
         assert "results_2025-01-01T" in name
         assert {seed: told["config"][seed] for seed in SEEDS} == SEEDS
@@ -381,8 +380,8 @@ class TestOrigin:
         assert told["configs"]["sums"]["generation_kwargs"] == {"temperature": 0.5}
         assert told["eval_toolkit"]["imported"]["tool"] == "lm-eval"
 
-    def test_exchange(self, run: Run) -> None:
-        made = export_files(run, "every-eval-ever")
+    def test_exchange(self, read_in: Run) -> None:
+        made = export_files(read_in, "every-eval-ever")
         told = strict(next(content for name, content in made.items() if name.endswith(".json")))
         assert told["eval_library"] == {"name": "lm-eval", "version": "0.4.8"}
         assert told["evaluation_timestamp"] == "2025-01-01T00:00:00+00:00"
@@ -390,10 +389,10 @@ class TestOrigin:
         args = told["evaluation_results"][0]["generation_config"]["generation_args"]
         assert args == {"temperature": 0.5}
 
-    def test_card(self, run: Run) -> None:
-        card = export_files(run, "model-card")["model_card.md"].decode()
+    def test_card(self, read_in: Run) -> None:
+        card = export_files(read_in, "model-card")["model_card.md"].decode()
         assert "- imported from lm-eval 0.4.8, results_" in card
-        assert ", made 2025-01-01T00\\:00" in card or ", made 2025-01-01T00:00:00+00:00" in card
+        assert ", made 2025-01-01T00:00:00+00:00" in card
         assert "- read with python " in card
 
     def test_seeds_that_were_never_set_are_not_told(self, sums: Run) -> None:

@@ -55,7 +55,8 @@ def model_card(run: Run) -> str:
             blocks.append("\n".join([f"**{title}**", "", *told]))
     command = str(redact_secrets(run.manifest.get("command") or ""))
     if command:
-        blocks.append(f"**To run it again**\n\n{_code(command)}")
+        do = "run" if origin_of(run) is None else "read"
+        blocks.append(f"**To {do} it again**\n\n{_code(command)}")
     return "\n\n".join(blocks) + "\n"
 
 
@@ -128,7 +129,10 @@ def _made(run: Run) -> Iterator[str]:
     objects = manifest.get("versioned_objects")
     for name, version in objects.items() if isinstance(objects, Mapping) else ():
         yield f"{name}, version {version}"
-    for label, key in (("commit", "git_sha"), ("configuration", "config_hash")):
+    for label, key in (
+        ("read at commit" if origin else "commit", "git_sha"),
+        ("configuration", "config_hash"),
+    ):
         if manifest.get(key):
             yield f"{label} {manifest[key]}"
     if manifest.get("manifest_sha256"):

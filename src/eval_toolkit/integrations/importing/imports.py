@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from eval_toolkit._display import Displayed
 from eval_toolkit._hashing import sha256_file
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.integrations.importing.checking import Checked, check_log
@@ -28,8 +29,8 @@ from eval_toolkit.scorecards import MetricResult, Records
 __all__ = ["Imported", "import_logs", "measure_log"]
 
 
-@dataclass(frozen=True, eq=False)
-class Imported:
+@dataclass(frozen=True, eq=False, repr=False)
+class Imported(Displayed):
     """A log as it was read, what was found about it, and the run it became.
 
     Examples

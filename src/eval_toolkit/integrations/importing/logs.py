@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from eval_toolkit._display import Displayed
 from eval_toolkit.graders.base import Grade
 from eval_toolkit.messages import Message
 
@@ -97,8 +98,8 @@ class Stated:
     """How the log says it made the standard error: "sample sd / sqrt(n)" and the like."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Log:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Log(Displayed):
     """One task asked of one model, out of another tool's files.
 
     Examples
