@@ -63,6 +63,19 @@ class TestCheck:
         assert payload["failed"] is True
         assert [f["has_findings"] for f in payload["files"].values()] == [False, True]
 
+    def test_every_file_is_looked_at(self, data: dict[str, Path], tmp_path: Path) -> None:
+        """A table without texts is none of ours; one that cannot be read fails, after the others."""
+        numbers, empty = tmp_path / "numbers.csv", tmp_path / "empty.csv"
+        numbers.write_text("a,b\n1,2\n")
+        empty.write_text("")
+        done = run_hook("eval-toolkit-check", numbers, data["a/train.csv"])
+        assert done.exit_code == 0, done.output
+        assert f"{numbers}: not checked: none of the columns text" in done.output
+        done = run_hook("eval-toolkit-check", empty, numbers, data["b/train.csv"])
+        assert done.exit_code == 2
+        assert f"{empty}: the file is empty" in done.output
+        assert "1 copy" in done.output
+
     def test_what_goes_without(self, data: dict[str, Path]) -> None:
         done = CliRunner().invoke(cli, ["check", "--each", "--train", "x", str(data["a/test.csv"])])
         assert done.exit_code == 2
@@ -70,6 +83,24 @@ class TestCheck:
 
 
 class TestValidate:
+    def test_every_file_has_a_line(self, tmp_path: Path) -> None:
+        other, bad = tmp_path / "manifest.json", tmp_path / "claims.toml"
+        other.write_text('{"manifest_version": 3}')
+        bad.write_text(CLAIMS + "minimum = 3\n")
+        broken = tmp_path / "results.json"
+        broken.write_text("{")
+        done = run_hook("eval-toolkit-validate", other, bad)
+        assert done.exit_code == 1
+        assert f"{other}: of no schema here: passed over" in done.output
+        assert "'minimum'" in done.output
+        done = run_hook("eval-toolkit-validate", other, broken, bad)
+        assert done.exit_code == 2
+        assert len(done.output.splitlines()) == 3
+        assert run_hook("eval-toolkit-validate", other).exit_code == 0
+        done = run_hook("eval-toolkit-validate", other, bad, instead=[])
+        assert done.exit_code == 2
+        assert "cannot tell which schema it is of" in done.output
+
     def test_several_files(self, tmp_path: Path) -> None:
         good, bad = tmp_path / "claims.toml", tmp_path / "claims_b.toml"
         good.write_text(CLAIMS)

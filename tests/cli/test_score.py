@@ -473,10 +473,10 @@ class TestForms:
     @pytest.mark.parametrize(
         ("name", "shown"),
         [
-            ("[a](javascript:x)", r"[a\](javascript:x)"),
-            ("![a](http://e.org/x.png)", r"![a\](http\://e.org/x.png)"),
-            ("[a][b]", r"[a\][b]"),
-            ("[a]: b", r"[a\]: b"),
+            ("[a](javascript:x)", r"\[a\](javascript:x)"),
+            ("![a](http://e.org/x.png)", r"\!\[a\](http\://e.org/x.png)"),
+            ("[a][b]", r"\[a\]\[b]"),
+            ("[a]: b", r"\[a\]: b"),
             ("`rm`", r"\`rm\`"),
             ("&lt;b&gt;", "&amp;lt;b&amp;gt;"),
             ("www.e.org", r"www\.e.org"),

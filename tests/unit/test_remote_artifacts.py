@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval_toolkit import PredictionArtifactRef, load_predictions, write_predictions
-from eval_toolkit.artifacts.remote import address_of, joined, name_of
-from eval_toolkit.cli.main import cli
+from eval_toolkit.artifacts.remote import address_of, folder_of, joined, name_of
+from eval_toolkit.cli.main import cli, main
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingExtraError
 from eval_toolkit.runs import Run, remote
 from eval_toolkit.runs.remote import pull_run, push_run
@@ -93,6 +93,10 @@ def test_an_address_is_shown_without_its_secrets(secret: str) -> None:
         f"https://{secret}@host/p.csv",
         f"https://host/p.csv?X-Amz-Signature={secret}&X-Amz-Expires=60",
         f"zip://p.csv::https://me:{secret}@host/x.zip?sig={secret}",
+        f"https://host/r1/?token={secret}",
+        f"https://host/r1#token={secret}",
+        f"https://host/r1?token='{secret}\" <{secret} {secret}",
+        f"simplecache::https://me:{secret}@host/p.csv?token={secret}",
     ):
         assert secret not in address_of(uri)
         assert "host/" in address_of(uri)
@@ -109,6 +113,11 @@ def test_parts_of_addresses() -> None:
     assert name_of("http://h/a/p.csv.gz?k=/1") == "p.csv.gz"
     assert name_of("zip://p.csv::https://h/x.zip") == "p.csv"
     assert name_of("memory://a/..") == ""
+    assert name_of("simplecache::https://h/a/p.csv?k=1") == "p.csv"
+    assert joined("simplecache::https://h/r1?k=1", "x") == "simplecache::https://h/r1/x?k=1"
+    assert joined("zip://r1::https://h/r.zip", "x") == "zip://r1/x::https://h/r.zip"
+    assert joined("zip://::https://h/r.zip", "x") == "zip://x::https://h/r.zip"
+    assert folder_of("zip://r1/x::https://h/r.zip?k=1") == "zip://r1::https://h/r.zip?k=1"
 
 
 # --- predictions -------------------------------------------------------------------------------
@@ -208,7 +217,7 @@ def test_an_altered_run_is_refused_by_its_address(run: Run, bucket: str, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "name", ["../evil.json", "..", "a/b.json", "", "..\\evil", "manifest.json"]
+    "name", ["../evil.json", "..", "a/b.json", "", "..\\evil", "manifest.json", "C:x", "x\ny"]
 )
 def test_a_manifest_reaches_no_file_outside_the_copy(bucket: str, name: str) -> None:
     manifest = {"status": "complete", "run_id": "r", "artifacts": {name: {"sha256": "0" * 64}}}
@@ -314,9 +323,71 @@ def test_runs_at_addresses_go_through_every_command(run: Run, bucket: str, tmp_p
         ["compare", uri, str(run.path)],
         ["gate", uri, "--claims", str(claims), "--baseline", uri],
         ["report", uri, "-o", str(page), "--no-charts"],
+        ["export", uri, "--to", "csv"],
+        ["doctor", uri],
+        ["validate", f"{uri}/results.json", f"{uri}/manifest.json"],
     ):
         result = run_cli(*line)
         assert result.exit_code == 0, (line, result.output, result.exception)
     assert page.is_file()
     refused = run_cli("report", uri)
     assert "say where the report of a run at an address goes" in str(refused.exception)
+    lost = run_cli("doctor", f"{bucket}/none", "--json")
+    assert lost.exit_code == 1
+    (entry,) = json.loads(lost.output)["runs"]
+    assert (entry["run"], entry["state"]) == (f"{bucket}/none", "incomplete")
+
+
+def test_a_copy_is_called_by_its_address(
+    run: Run, bucket: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    push_run(run, f"{bucket}/r1")
+    with pytest.raises(SystemExit, match="2"):
+        main(["transcripts", f"{bucket}/r1"])
+    assert capsys.readouterr().err.startswith(f"error: {bucket}/r1: is no run of rollouts")
+
+
+def test_a_copy_that_failed_is_not_left(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(ArtifactError, match="it is not there"):
+        Run.open(bucket)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["check", "doctor", "import", "leaderboard", "rescore", "view"])
+@pytest.mark.parametrize("form", ["{}", "name={}"])
+def test_no_command_tells_the_secrets_of_an_address(
+    command: str, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    uri = f"memory://me:{SECRET}@host/r1/?token={SECRET}&sig=more{SECRET}"
+    with pytest.raises(SystemExit) as stop:
+        main([command, form.format(uri)])
+    shown = "".join(capsys.readouterr())
+    assert stop.value.code in (1, 2)
+    assert shown
+    assert SECRET not in shown
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["export", "--to", "csv", "-o"],
+        ["report", "-o"],
+        ["score", "--save"],
+        ["score", "--out"],
+        ["transcripts", "--out"],
+        ["gate", "--claims", "claims.toml", "--junit"],
+        ["import", "--out"],
+    ],
+)
+def test_nothing_is_written_to_a_folder_named_like_an_address(
+    line: list[str], run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run_cli(line[0], str(run.path), *line[1:], "s3://bucket/x.csv")
+    assert result.exit_code == 2
+    assert "is an address" in result.output
+    assert "push_run" in result.output
+    assert not list(tmp_path.iterdir())

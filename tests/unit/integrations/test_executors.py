@@ -1,10 +1,13 @@
 """Executors by name on threads and processes; Ray and Dask themselves are in tests/distributed."""
 
+import itertools
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,12 +19,19 @@ from eval_toolkit import compare_records, scorecard
 from eval_toolkit import metric_specs as ms
 from eval_toolkit.cli._options import BACKENDS as CLI_BACKENDS
 from eval_toolkit.cli.main import cli
-from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingExtraError
+from eval_toolkit.errors import (
+    InfeasibleError,
+    InvalidInputError,
+    InvalidTypeError,
+    MissingExtraError,
+)
 from eval_toolkit.inference import (
     bootstrap_ci,
     engine,
     paired_bootstrap_diff,
     paired_bootstrap_op_point_diff,
+    refitted,
+    statistics,
 )
 from eval_toolkit.integrations import executors
 from eval_toolkit.integrations.executors import DaskExecutor, RayExecutor, open_executor
@@ -111,6 +121,22 @@ def test_a_python_function_counts_as_more_work_than_a_kernel() -> None:
         counted = Counted(executor)
         bootstrap_ci(Y, A, median, n_resamples=5000, executor=counted)
     assert counted.n_tasks > 1
+
+
+@pytest.mark.parametrize("name", ["callable", "refitted"])
+def test_the_time_of_a_call_decides_how_work_is_cut(
+    name: str, plain: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that takes a second makes a task of every block, and the same bits."""
+    ticks = itertools.count()
+    clock = SimpleNamespace(perf_counter=lambda: float(next(ticks)))
+    monkeypatch.setattr(statistics, "time", clock)
+    monkeypatch.setattr(refitted, "time", clock)
+    with open_executor("threads", 2) as executor:
+        counted = Counted(executor)
+        found = CALLS[name](executor=counted)
+    assert repr(found) == repr(plain[name])
+    assert counted.n_tasks == {"callable": 5, "refitted": 3}[name]  # of 300 and 130 resamples
 
 
 @pytest.mark.parametrize("method", ["BCa", "studentized"])
@@ -209,3 +235,51 @@ def test_workers_are_for_a_backend(preds: Path) -> None:
     result = CliRunner().invoke(cli, ["score", str(preds), "--workers", "2"])
     assert result.exit_code == 2
     assert "--workers is for --backend" in result.output
+
+
+class OldRay(ModuleType):
+    """As much of Ray as starts: it leaves its mode of authentication in the environment."""
+
+    def __init__(self, fails: str = "") -> None:
+        super().__init__("ray")
+        self.tokens: list[str | None] = []
+        self.fails = fails
+
+    def is_initialized(self) -> bool:
+        return False
+
+    def init(self, **settings: Any) -> None:
+        if self.fails:
+            raise RuntimeError(self.fails)
+        self.tokens.append(os.environ.get("RAY_AUTH_TOKEN"))
+        os.environ["RAY_AUTH_MODE"] = "token"
+
+    def shutdown(self) -> None:
+        pass
+
+    def remote(self, **settings: Any) -> Any:
+        return lambda function: function
+
+
+def test_every_ray_of_a_process_has_the_same_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = OldRay()
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    before = dict(os.environ)
+    for _ in range(2):
+        with open_executor("ray", 1) as executor:
+            executor._started()  # type: ignore[attr-defined]
+        assert dict(os.environ) == before
+    first, second = ray.tokens
+    assert first is not None
+    assert first == second
+
+
+def test_a_ray_that_does_not_start_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", OldRay("\x1b[36mno port\x1b[39m\nTraceback …"))
+    before = dict(os.environ)
+    with (
+        open_executor("ray", 1) as executor,
+        pytest.raises(InfeasibleError, match=r"^Ray did not start: no port$"),
+    ):
+        executor._started()  # type: ignore[attr-defined]
+    assert dict(os.environ) == before

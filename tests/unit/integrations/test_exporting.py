@@ -355,9 +355,8 @@ def read_in(folder: Path) -> Run:
     """Three answers out of a log of lm-eval."""
     told = {"dataset_path": "org/sums", "generation_kwargs": {"temperature": 0.5}}
     config = {"model": "hf", "model_args": "pretrained=org/small", **SEEDS}
-    write_log(
-        folder / "log", [1.0, 0.0, 1.0], config=config, configs={"sums": told}, git_hash="e4a7b69"
-    )
+    more = {"git_hash": "e4a7b69", "n-samples": {"sums": {"original": 15, "effective": 15}}}
+    write_log(folder / "log", [1.0, 0.0, 1.0], config=config, configs={"sums": told}, **more)
     (found,) = import_logs(folder / "log", folder / "read")
     assert found.run is not None
     return found.run

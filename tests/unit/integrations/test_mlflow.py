@@ -91,6 +91,21 @@ class TestLogging:
         assert "test/language_de/guard/correct" in logged.data.metrics
         assert client.list_artifacts(told) == []
 
+    def test_several_runs_in_one_stand_side_by_side(self, client: Any, tmp_path: Path) -> None:
+        first, second = stored(tmp_path / "a"), stored(tmp_path / "b", config={"seed": 7})
+        target = log_run(first, prefix="a", client=client)
+        log_run(second, prefix="b", run_id=target, client=client)
+        log_run(second, prefix="b", run_id=target, client=client)  # the same once more is no other
+        data = client.get_run(target).data
+        assert (data.params["a/seed"], data.params["b/seed"]) == ("42", "7")
+        for prefix, run in (("a", first), ("b", second)):
+            sha256 = data.tags[f"{prefix}/eval_toolkit.manifest_sha256"]
+            assert sha256 == run.manifest["manifest_sha256"]
+            there = Path(client.download_artifacts(target, f"{prefix}/manifest.json"))
+            assert json.loads(there.read_text()) == run.manifest
+        with pytest.raises(InvalidInputError, match="`prefix` is 'a', under which another run"):
+            log_run(second, prefix="a", run_id=target, client=client)
+
     def test_many_cells_of_any_name(self, client: Any) -> None:
         """MLflow takes so many at a time, and refuses most signs."""
         names = [*SHORT.values(), *(f"m{number}" for number in range(250)), "a=b", "a|b", "a/b"]

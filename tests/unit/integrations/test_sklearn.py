@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
-from sklearn.metrics import get_scorer, make_scorer, recall_score
+from sklearn.metrics import get_scorer, make_scorer, recall_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.svm import LinearSVC
 
@@ -79,8 +79,32 @@ class TestMargins:
         with pytest.raises(InvalidTypeError, match="without predict_proba"):
             sklearn_scorer("pr_auc")(object(), *REST)
         three = RidgeClassifier().fit(REST[0], np.arange(120) % 3)
-        with pytest.raises(InvalidInputError, match="knows 3 classes"):
+        with pytest.raises(InvalidInputError, match=r"knows the classes \[0, 1, 2\]; name"):
             sklearn_scorer("pr_auc")(three, *REST)
+
+
+@pytest.mark.parametrize("kind", [LogisticRegression, RidgeClassifier])
+def test_one_of_three_classes_is_named(kind: Any) -> None:
+    """Column 1 of three is nobody's answer; the one that is named stands against all others."""
+    labels = np.digitize(X[:, 0], [-0.5, 0.5])
+    three = kind().fit(X, labels)
+    two = labels < 2
+    with pytest.raises(InvalidInputError, match=r"positive=…"):
+        sklearn_scorer("roc_auc")(three, X[two], labels[two])
+    scores = three.predict_proba(X) if kind is LogisticRegression else three.decision_function(X)
+    expected = roc_auc_score(labels == 2, scores[:, 2])
+    found = sklearn_scorer("roc_auc", positive=2)(three, X, labels)
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_labels_other_than_0_and_1_ask_for_the_positive_one() -> None:
+    signs = 2 * Y - 1
+    model = LogisticRegression().fit(X, signs)
+    with pytest.raises(InvalidInputError, match=r"not 0 and 1; name the positive one"):
+        sklearn_scorer("pr_auc")(model, X, signs)
+    expected = get_scorer("average_precision")(model, X, signs)
+    found = sklearn_scorer("pr_auc", positive=1)(model, X, signs)
+    assert found == pytest.approx(expected, abs=1e-12)
 
 
 def test_labels_of_other_names() -> None:
@@ -89,7 +113,7 @@ def test_labels_of_other_names() -> None:
     scorer = sklearn_scorer("pr_auc", positive="attack")
     expected = get_scorer("average_precision")(MODEL, *REST)
     assert scorer(model, X[120:], words[120:]) == pytest.approx(expected, abs=1e-9)
-    with pytest.raises(InvalidInputError, match="1 is not among them"):
+    with pytest.raises(InvalidInputError, match=r"name the positive one.*sklearn_scorer\("):
         sklearn_scorer("pr_auc")(model, X[120:], words[120:])
 
 
