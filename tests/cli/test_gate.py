@@ -294,7 +294,7 @@ class TestActions:
         name = "![x](http://e.org/i.png) `code` &amp;"
         file = claims(tmp_path, threshold("value > 0.99", name=name))
         assert command("gate", run, "--claims", file)[0] == 1
-        shown = r"![x\](http\://e.org/i.png) \`code\` &amp;amp;"
+        shown = r"\!\[x\](http\://e.org/i.png) \`code\` &amp;amp;"
         assert shown in summary.read_text()
 
     def test_json_stays_alone_on_standard_output(

@@ -32,6 +32,7 @@ from eval_toolkit import (
 )
 from eval_toolkit._display import Displayed, latex_text, markdown_text
 from eval_toolkit._words import visible
+from eval_toolkit.claims import ClaimReport, ClaimResult, GateResult
 from eval_toolkit.metric_specs import roc_auc
 
 NAMES = (Path(__file__).parents[1] / "public_api.txt").read_text().split()
@@ -284,6 +285,45 @@ def test_a_comparison_in_every_form() -> None:
     assert Page(result._repr_html_()).tags == PLAIN
     assert result.to_pandas()["verdict"].tolist() == ["skipped"]
     assert "cells=1 items" in repr(result)
+
+
+def test_a_comparison_says_what_a_and_b_are() -> None:
+    numbers: dict[str, Any] = {
+        "value_a": 0.5,
+        "value_b": 0.625,
+        "delta": 0.125,
+        "ci_low": 0.01,
+        "ci_high": 0.24,
+    }
+    cell = RunDifference(
+        slice="s",
+        scorer="x",
+        scorer_b="x",
+        metric="m",
+        status="ok",
+        **numbers,
+        p_adjusted=0.0001,
+        n_units=40,
+    )
+    table = RunComparison("old", "new", (cell,), "holm", 0.9, 1).to_markdown().splitlines()
+    assert [word.strip() for word in table[0].split("|")[4:9]] == [
+        "A",
+        "B",
+        "B − A",
+        "90 %",
+        "p, adjusted",
+    ]
+    found = [word.strip() for word in table[2].replace("\\", "").split("|")[4:10]]
+    assert found == ["0.500", "0.625", "+0.125", "[+0.010, +0.240]", "&lt;0.001", "40"]
+    assert table[-1] == "- A is old, B is new, p-values corrected for their number (holm)"
+
+
+def test_a_report_of_claims_shows_the_verdict() -> None:
+    gates = (GateResult("n", False, "error", "12 rows"),)
+    page = ClaimReport((ClaimResult("large enough", gates),))._repr_html_()
+    for cell in ("passed", "large enough", "False", "error", "12 rows"):
+        assert f">{cell}<" in page
+    assert "GateResult" not in page
 
 
 def test_a_latex_line_that_begins_with_a_bracket_is_no_option() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from eval_toolkit import _validate
 from eval_toolkit._display import Grid, Tabled
+from eval_toolkit._words import number, p_value, value_and_ends
 from eval_toolkit.analysis.cut_rollouts import curve_difference
 from eval_toolkit.analysis.differences import Draws, RunDifference, Task, difference
 from eval_toolkit.analysis.folding import PairedFolds, Pooled, fold_difference, paired_folds
@@ -41,11 +42,6 @@ from eval_toolkit.seeds import SeedLike, resolve_seed
 __all__ = ["RunComparison", "compare_records", "compare_runs", "opened_run", "stopped_note"]
 
 _Work: TypeAlias = list[tuple[Subject, list[Task]]]
-
-_COLUMNS = (
-    *("slice", "scorer", "metric", "value_a", "value_b", "delta", "ci_low", "ci_high"),
-    *("p_value", "p_adjusted", "n_units", "verdict", "status", "reason"),
-)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -133,11 +129,24 @@ class RunComparison(Tabled):
         return tuple(f"{line} ({', '.join(names)})" for line, names in metrics.items())
 
     def _grid(self) -> Grid:
-        rows = self.rows()
-        return list(_COLUMNS), [[_shown(row[name]) for name in _COLUMNS] for row in rows]
+        header = ["slice", "scorer", "metric", "A", "B", "B − A", f"{100 * self.confidence:g} %"]
+        return [*header, "p, adjusted", "units", "verdict", "reason"], list(map(_line, self.cells))
 
     def _notes(self) -> tuple[str, ...]:
-        return (*self.notes, *self.left_out, *self.without_value)
+        how = (
+            ""
+            if self.adjust == "none"
+            else f", p-values corrected for their number ({self.adjust})"
+        )
+        sides = f"A is {self.run_a}, B is {self.run_b}"
+        return (f"{sides}{how}", *self.notes, *self.left_out, *self.without_value)
+
+
+def _line(cell: RunDifference) -> list[str]:
+    delta, ends = value_and_ends(cell.delta, cell.ci_low, cell.ci_high, "+")
+    values = [number(cell.value_a), number(cell.value_b), delta, ends, p_value(cell.p_adjusted)]
+    units = "" if cell.n_units is None else str(cell.n_units)
+    return [cell.slice, cell.scorer, cell.metric, *values, units, cell.verdict, cell.reason]
 
 
 def _absent(cell: RunDifference) -> str:
@@ -146,12 +155,6 @@ def _absent(cell: RunDifference) -> str:
     if not in_a:
         return f"{in_b} units have no value in B"
     return f"{in_a} units have no value in A" + (f" and {in_b} others none in B" if in_b else "")
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def compare_runs(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
+from eval_toolkit._display import Displayed, Tabled
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 
@@ -219,7 +219,7 @@ class ClaimResult(Displayed):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ClaimReport(Displayed):
+class ClaimReport(Tabled):
     """Every claim with its outcome.
 
     Examples
@@ -240,6 +240,18 @@ class ClaimReport(Displayed):
             not claim.passed and (include_warnings or claim.severity == "error")
             for claim in self.claims
         )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one flat dict per claim: the source of every table."""
+        return [
+            {
+                "claim": claim.name,
+                "passed": claim.passed,
+                "severity": claim.severity,
+                "message": claim.message,
+            }
+            for claim in self.claims
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""

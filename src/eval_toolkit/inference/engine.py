@@ -197,8 +197,8 @@ def spread(
         return list(executor.map(run, tasks))
     except BrokenExecutor as error:
         raise BrokenExecutor(
-            f"a worker died before it was done ({_said(error)}); it may have run out of memory: "
-            "try fewer workers, or none"
+            f"a worker died before it was done ({_said(error)}); it may have run out of memory, "
+            "or the metric ended it: try fewer workers, or none"
         ) from error
     except (PicklingError, AttributeError, TypeError) as error:
         if "pickle" not in str(error).lower():

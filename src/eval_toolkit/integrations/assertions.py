@@ -267,6 +267,8 @@ def assert_no_leakage(run: Any, *, strict: bool = False) -> None:
     ------
     AssertionError
         With a line per finding.
+    InvalidInputError
+        If the report is none.
 
     Examples
     --------
@@ -279,6 +281,7 @@ def assert_no_leakage(run: Any, *, strict: bool = False) -> None:
     __tracebackhide__ = True
     from eval_toolkit._display import text_table
     from eval_toolkit.claims.run_gates import leakage_reports
+    from eval_toolkit.errors import InvalidInputError
 
     results, manifest = _payloads(run)
     reports = list(leakage_reports(results, manifest))
@@ -286,6 +289,8 @@ def assert_no_leakage(run: Any, *, strict: bool = False) -> None:
         raise AssertionError("there is no leakage report: no check was run, or none recorded")
     levels = ("error", "warning") if strict else ("error",)
     findings = [found for report in reports for found in report["findings"]]
+    if not all(hasattr(found, "get") for found in findings):
+        raise InvalidInputError("`run` has a leakage report whose findings are no mappings")
     bad = [f for f in findings if f.get("severity") in levels and f.get("n_affected", 0)]
     if bad:
         keys = ("code", "check_name", "severity", "n_affected", "message")
@@ -295,6 +300,8 @@ def assert_no_leakage(run: Any, *, strict: bool = False) -> None:
 
 
 def _payloads(run: Any) -> "tuple[Mapping[str, Any], Mapping[str, Any]]":
+    from collections.abc import Mapping
+
     from eval_toolkit.errors import InvalidTypeError
     from eval_toolkit.leakage import LeakageReport
 
@@ -302,8 +309,8 @@ def _payloads(run: Any) -> "tuple[Mapping[str, Any], Mapping[str, Any]]":
         return {"leakage_report": run.to_dict()}, {}
     if hasattr(run, "by_slice"):  # a RunResult: the report lies beside its payload
         return {**run.to_dict(), "leakage_report": run.leakage_report}, {}
-    if isinstance(run, dict):
-        return run, {}
+    if isinstance(run, Mapping) and not hasattr(run, "to_dict"):  # no scorecard
+        return dict(run), {}
     try:
         from eval_toolkit.integrations.measured import stored_run
 

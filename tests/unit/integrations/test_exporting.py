@@ -355,7 +355,10 @@ def read_in(folder: Path) -> Run:
     """Three answers out of a log of lm-eval."""
     told = {"dataset_path": "org/sums", "generation_kwargs": {"temperature": 0.5}}
     config = {"model": "hf", "model_args": "pretrained=org/small", **SEEDS}
-    more = {"git_hash": "e4a7b69", "n-samples": {"sums": {"original": 15, "effective": 15}}}
+    more: dict[str, Any] = {
+        "git_hash": "e4a7b69",
+        "n-samples": {"sums": {"original": 15, "effective": 15}},
+    }
     write_log(folder / "log", [1.0, 0.0, 1.0], config=config, configs={"sums": told}, **more)
     (found,) = import_logs(folder / "log", folder / "read")
     assert found.run is not None

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -206,6 +207,8 @@ class TestLeakage:
             assert_no_leakage(stored(tmp_path, "r").path)
         with pytest.raises(InvalidTypeError, match="must be a LeakageReport, a run or the path"):
             assert_no_leakage(CARD)
+        with pytest.raises(InvalidInputError, match="findings are no mappings"):
+            assert_no_leakage(MappingProxyType({"leakage_report": {"findings": "x"}}))
 
     def test_the_report_of_an_evaluation(self) -> None:
         report = {"findings": [self.finding("error", 1).to_dict()]}

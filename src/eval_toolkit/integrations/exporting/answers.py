@@ -1,5 +1,6 @@
 """What a run stores about single units, put together for the formats of other tools."""
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +29,10 @@ from eval_toolkit.tasks.joining import joined
 from eval_toolkit.tasks.references import Reference, references_of
 from eval_toolkit.tasks.storing import outcomes_of
 
-__all__ = ["Answer", "Answers", "UnitMetric", "answers_of"]
+__all__ = ["SCORED", "Answer", "Answers", "UnitMetric", "answers_of", "text_sha256"]
+
+SCORED = ("label", "score")
+"""The columns of rows that a scorer gave scores."""
 
 _SAME = 1e-12
 
@@ -319,6 +323,11 @@ class Answers:
         """Return the references of a unit as texts, none where the run has none."""
         reference = self.references.get(unit)
         return [] if reference is None or reference.text is None else _several(reference.text)
+
+
+def text_sha256(text: str) -> str:
+    """Return the hash of a text, whatever is in it."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _several(text: str) -> list[str]:

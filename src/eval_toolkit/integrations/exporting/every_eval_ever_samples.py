@@ -1,10 +1,14 @@
 """Samples of a run in the exchange format of Every Eval Ever: a row per sample and metric."""
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from eval_toolkit.integrations.exporting.answers import Answer, Answers, UnitMetric
+from eval_toolkit.integrations.exporting.answers import (
+    Answer,
+    Answers,
+    UnitMetric,
+    text_sha256,
+)
 from eval_toolkit.report.answering import kind_of
 from eval_toolkit.report.cells import Block
 from eval_toolkit.rollouts.graphs import Graph
@@ -75,7 +79,7 @@ def _about(answers: Answers, unit: str, answer: Answer, spoken: Sequence[_Row] |
     asked, answered = answer.tokens
     told: _Row = {
         "sample_id": unit,
-        "sample_hash": _sha(raw + "".join(right)) if raw else None,
+        "sample_hash": text_sha256(raw + "".join(right)) if raw else None,
         "interaction_type": "multi_turn" if spoken else "single_turn",
         "input": given,
         "output": None,
@@ -89,10 +93,6 @@ def _about(answers: Answers, unit: str, answer: Answer, spoken: Sequence[_Row] |
             "total_tokens": asked + answered,
         }
     return told
-
-
-def _sha(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _answered(answers: Answers, row: int, answer: Answer, metric: UnitMetric) -> _Row:

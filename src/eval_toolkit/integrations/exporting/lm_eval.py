@@ -8,7 +8,13 @@ from typing import Any
 
 from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.integrations.exporting.answers import Answer, Answers, answers_of
+from eval_toolkit.integrations.exporting.answers import (
+    SCORED,
+    Answer,
+    Answers,
+    answers_of,
+    text_sha256,
+)
 from eval_toolkit.integrations.exporting.cells import (
     all_blocks,
     as_mapping,
@@ -26,7 +32,6 @@ from eval_toolkit.runs import Run
 __all__ = ["lm_eval_files"]
 
 _FILTER = "none"
-_SCORED = ("label", "score")
 _SEEDS = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
 _TOOL, _OURS = "lm-eval", "eval_toolkit"
 
@@ -278,19 +283,15 @@ def _line(answers: Answers, at: int, unit: str) -> Iterator[dict[str, Any]]:
         "arguments": arguments,
         "resps": resps,
         "filtered_resps": kept,
-        "doc_hash": _sha(json.dumps(doc, indent=2, ensure_ascii=False)),
-        "prompt_hash": _sha(first.prompt_text),
-        "target_hash": _sha(target),
+        "doc_hash": text_sha256(json.dumps(doc, indent=2, ensure_ascii=False)),
+        "prompt_hash": text_sha256(first.prompt_text),
+        "target_hash": text_sha256(target),
     }
     for one in filters or (_FILTER,):
         mine = {_named(name)[0]: v for name, v in values.items() if _named(name)[1] == one}
         absent = {_named(name)[0]: v for name, v in states.items() if _named(name)[1] == one}
         line = {**told, "filter": one, "metrics": list(mine), **mine}
         yield {**line, "eval_toolkit": {"absent": absent}} if absent else line
-
-
-def _sha(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _asked(tries: Sequence[Answer]) -> tuple[dict[str, Any], list[Any], list[Any]]:
@@ -329,10 +330,10 @@ def _values(answers: Answers, at: int) -> tuple[dict[str, Any], dict[str, Any]]:
         if metric.failed[at] or not metric.measured[at]:
             status, reason = answers.why(metric.spec.column, at)
             states[name] = {"status": status, "reason": reason}
-    if set(_SCORED) <= answers.records.columns.keys():
+    if set(SCORED) <= answers.records.columns.keys():
         row = int(answers.units.starts[at])
-        pair = [float(answers.records.columns[name][row]) for name in _SCORED]
-        known = all(answers.records.status[name][row] == "ok" for name in _SCORED)
+        pair = [float(answers.records.columns[name][row]) for name in SCORED]
+        known = all(answers.records.status[name][row] == "ok" for name in SCORED)
         # a metric of the whole corpus has its ingredients here: the label and the score
         for name in answers.block.cells:
             values.setdefault(name, pair if known else None)

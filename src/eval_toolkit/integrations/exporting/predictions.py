@@ -6,14 +6,12 @@ from typing import Any
 
 from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import ArtifactError, InvalidInputError
-from eval_toolkit.integrations.exporting.answers import Answers, answers_of
+from eval_toolkit.integrations.exporting.answers import SCORED, Answers, answers_of
 from eval_toolkit.integrations.exporting.cells import all_blocks
 from eval_toolkit.report.cells import main_block, main_cell
 from eval_toolkit.runs import Run
 
 __all__ = ["predictions_csv"]
-
-_SCORED = ("label", "score")
 
 
 def predictions_csv(
@@ -108,7 +106,7 @@ def _chosen(run: Run, slice_name: str | None, scorer: str | None) -> Answers:
 
 def _values(answers: Answers, metric: str | None) -> tuple[Any, Any]:
     """Return the values and which units have one."""
-    if metric is None and set(_SCORED) <= answers.records.columns.keys():
+    if metric is None and set(SCORED) <= answers.records.columns.keys():
         return answers.units.values("score")
     known = {one.cell.name: one for one in answers.metrics}
     main = main_cell(answers.block)
