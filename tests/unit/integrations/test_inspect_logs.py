@@ -294,6 +294,18 @@ class TestSamples:
         bare = [replace(one, prompt=None, response=None) for one in whole.samples]
         assert bare == list(short.samples)
 
+    @pytest.mark.parametrize(
+        ("write", "name", "said"),
+        [(_eval_file, "log.json", "is a zip file"), (_json_file, "log.eval", "is JSON")],
+    )
+    def test_the_content_decides_and_a_wrong_name_is_said(
+        self, tmp_path: Path, write: Callable[..., Path], name: str, said: str
+    ) -> None:
+        renamed = write(tmp_path, _header(STATED, ids="abcd"), PLAIN).rename(tmp_path / name)
+        assert (
+            _read(renamed).notes[0] == f"{name} {said} in spite of its name; its content was read"
+        )
+
     def test_statistics_leave_the_samples_alone(self, tmp_path: Path) -> None:
         members = _members(_header(STATED), PLAIN)
         spoilt = [(n, b"no JSON" if n.startswith("samples/") else data) for n, data in members]

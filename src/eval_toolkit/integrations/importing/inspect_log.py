@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +116,14 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
         raise ArtifactError(f"{path}: the file is empty (0 bytes)")
     try:
         parts = zip_parts(path, wanted) if is_zip(start) else json_parts(path, wanted)
-        return [_log(parts, wanted)]
+        log = _log(parts, wanted)
     except RecursionError:
         raise ArtifactError(f"{path}: nested too deeply") from None
+    kind, usual = ("a zip file", ".eval") if is_zip(start) else ("JSON", ".json")
+    if path.suffix != usual:
+        named = f"{path.name} is {kind} in spite of its name; its content was read"
+        log = replace(log, notes=(named, *log.notes))
+    return [log]
 
 
 def _log(parts: Parts, wanted: Wanted) -> Log:
