@@ -90,7 +90,7 @@ def test_every_call_gives_the_same_bits(
 def test_work_is_done_elsewhere(executor: Executor) -> None:
     pids = set(executor.map(pid_after, [0.3] * 4))
     assert os.getpid() not in pids
-    assert len(pids) == 2
+    assert 1 <= len(pids) <= 2  # a second worker may start after the first has done everything
 
 
 def pid_after(seconds: float) -> int:
