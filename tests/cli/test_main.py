@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 import pytest
+from tests.cli.conftest import Command
 
 import eval_toolkit
 from eval_toolkit.cli import main
@@ -222,3 +223,16 @@ class TestProcess:
         assert done.returncode == 2
         assert "No such command 'nonsense'" in done.stderr
         assert done.stdout == ""
+
+
+def test_the_end_of_a_file_is_no_interrupt(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Byte code that a full disk cut ends too early; click takes that for an interrupt."""
+
+    def broken(*_: Any) -> None:
+        raise EOFError("marshal data too short")
+
+    monkeypatch.setattr(type(cli), "resolve_command", broken)
+    code, _, err = command("score", "preds.csv")
+    assert (code, err.strip()) == (3, "unexpected EOFError: marshal data too short")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.cli.conftest import Command
+from tests.model_fixture import fetched_toxicity_scorer
 
 from eval_toolkit.rollouts import rollouts_of
 from eval_toolkit.runs import Run
@@ -89,6 +90,7 @@ class TestPage:
             assert found[turn][-2:] == ["0.000", "1.000"]
 
     def test_fits_a_hundred_columns(self, rollout: Command) -> None:
+        fetched_toxicity_scorer()
         out = rollout("--target", GIVES_IN, "--no-store", "--scorer", "toxicity")[1]
         tables = out.split("\n\n")[1:-1]
         assert len(tables) >= 3
@@ -263,6 +265,7 @@ class TestPage:
             assert "fails where refusal ≤ 0.5 (it does not refuse)" in out
             assert cells(out)["attack_success"][1] == "0.000"
 
+    @pytest.mark.usefixtures("embedded_weights")
     def test_dry_run_asks_nothing(self, rollout: Command, tmp_path: Path) -> None:
         shape = ("--width", 2, "--depth", 3, "--rollouts-per-seed", 3)
         code, out, _ = rollout(

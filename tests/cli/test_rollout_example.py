@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.model_fixture import fetched_toxicity_scorer
 
 from eval_toolkit.rollouts import load_seeds, seed_notes
 
@@ -42,6 +43,7 @@ def demo_commands():
 
 
 def test_the_demo_asks_for_what_it_says(command, monkeypatch):
+    fetched_toxicity_scorer()
     monkeypatch.chdir(ROOT)
     (rollout,) = [words for words in demo_commands() if words[0] == "rollout"]
     words = ["scripted:<prompt>Hm.</prompt>" if word == "embedded" else word for word in rollout]

@@ -186,7 +186,9 @@ def main(args: Sequence[str] | None = None) -> None:
         with reader_may_go(err=True):
             error.show()
         sys.exit(EXIT_USAGE)
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as stop:
+        if isinstance(stop.__cause__, EOFError):  # click's word for it, too: nobody interrupted
+            _fail(f"unexpected EOFError: {stop.__cause__}", EXIT_FAILED)
         with contextlib.suppress(ValueError):  # pressed once more, it is still 130
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         _fail("interrupted", EXIT_INTERRUPTED)
