@@ -13,6 +13,7 @@ from tests.cli.conftest import Command
 import eval_toolkit
 from eval_toolkit.cli import main
 from eval_toolkit.cli._exit import EvidenceSaysNo
+from eval_toolkit.cli.main import cli
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, MissingExtraError
 
 cli_module = sys.modules["eval_toolkit.cli.main"]
@@ -192,6 +193,7 @@ os.dup2(writing, int(sys.argv[1]))
 os.close(writing)
 os.close(reading)
 from eval_toolkit.cli import main
+from eval_toolkit.cli.main import cli
 main(sys.argv[2:])
 """
 
