@@ -1,16 +1,14 @@
 """What GitHub's runners read: annotations on standard output, and the summary of a job's step."""
 
-import re
 from pathlib import Path
 
 from eval_toolkit.claims import ClaimReport
+from eval_toolkit.integrations.junit import printable
 
 __all__ = ["SUMMARY_LIMIT", "annotations", "append_summary"]
 
 SUMMARY_LIMIT = 1024 * 1024
 """Bytes of a step's summary; GitHub drops the whole summary of a step that has more."""
-
-_NOT_PRINTED = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def annotations(report: ClaimReport) -> str:
@@ -42,8 +40,7 @@ def annotations(report: ClaimReport) -> str:
 
 
 def _data(text: str) -> str:
-    printed = _NOT_PRINTED.sub("\ufffd", text)
-    return printed.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

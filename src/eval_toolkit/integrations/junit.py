@@ -38,9 +38,9 @@ def junit(run_id: str, report: ClaimReport) -> bytes:
     root = Xml.Element("testsuites", counts)
     suite = Xml.SubElement(root, "testsuite", {"name": "eval-toolkit gate", **counts})
     for claim in report.claims:
-        names = {"classname": _xml(run_id), "name": _xml(claim.name), "time": "0"}
+        names = {"classname": printable(run_id), "name": printable(claim.name), "time": "0"}
         case = Xml.SubElement(suite, "testcase", names)
-        message = _xml(claim.message)
+        message = printable(claim.message)
         if claim in failed:
             failure = Xml.SubElement(case, "failure", {"message": message, "type": "claim"})
             failure.text = message
@@ -52,6 +52,6 @@ def junit(run_id: str, report: ClaimReport) -> bytes:
     return body + b"\n"
 
 
-def _xml(text: str) -> str:
-    """Return a text without the characters that XML cannot hold, not even escaped."""
+def printable(text: str) -> str:
+    """Return a text without the control characters that XML cannot hold, not even escaped."""
     return _NOT_XML.sub("\ufffd", text)
