@@ -49,16 +49,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class _Quantity:
-    """A function of confusion counts, and the counts it is a share of, if it is one."""
+    """A function of confusion counts, and the rows it is a share of, if it is one."""
 
     name: str
     function: CountsFn
     bounds: tuple[float, float] = (0.0, 1.0)
-    share: tuple[str, str] | None = None
-    """Counts that are successes, and trials: such a quantity has a Wilson interval.
-
-    Names, not a function: specs go to other processes.
-    """
     higher_is_better: bool = True
     trials: str = "both"
 
@@ -70,33 +65,28 @@ _QUANTITIES = {
         _Quantity(
             "precision",
             confusion.precision_of,
-            share=("tp", "tp fp"),
             trials="predicted",
         ),
-        _Quantity("recall", confusion.recall_of, share=("tp", "tp fn"), trials="positive"),
+        _Quantity("recall", confusion.recall_of, trials="positive"),
         _Quantity(
             "specificity",
             confusion.specificity_of,
-            share=("tn", "tn fp"),
             trials="negative",
         ),
         _Quantity(
             "accuracy",
             confusion.accuracy_of,
-            share=("tp tn", "tn fp fn tp"),
             trials="all",
         ),
         _Quantity(
             "fpr",
             confusion.fpr_of,
-            share=("fp", "tn fp"),
             higher_is_better=False,
             trials="negative",
         ),
         _Quantity(
             "fnr",
             confusion.fnr_of,
-            share=("fn", "tp fn"),
             higher_is_better=False,
             trials="positive",
         ),
@@ -165,17 +155,6 @@ class OpSpec:
                 "scorers with ci_policy='refit' or `paired_bootstrap_op_point_diff`"
             )
         return self._at(self.threshold_for(None, None))
-
-    def proportion(self, data: Ranked) -> tuple[float, float] | None:
-        """Return successes and trials where the metric is a share at a held threshold."""
-        quantity = self._quantity
-        if quantity is None or quantity.share is None or self.ci_policy == "refit":
-            return None
-        counts = data.confusion(self.threshold_for(data.labels, data.scores))
-        successes, trials = (
-            sum(getattr(counts, name) for name in names.split()) for names in quantity.share
-        )
-        return successes, trials
 
     def _at(self, threshold: float) -> AtThreshold:
         if self._quantity is None:

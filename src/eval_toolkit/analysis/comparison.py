@@ -204,7 +204,7 @@ def compare_runs(
         Compare although a scorer, task or metric has another version in B, or rollouts were made
         with another depth, width or policy, or otherwise in a way that changes what they come to.
     adjust : {"holm", "hochberg", "bonferroni", "bh", "by", "none"}, default "holm"
-        Correction of the p-values of one scorer and metric for the number of slices. See Notes.
+        Correction of the p-values of one scorer for the number of metrics and slices. See Notes.
     confidence : float, default 0.95
         Of the intervals.
     n_resamples, seed, rng, executor
@@ -213,10 +213,11 @@ def compare_runs(
     Returns
     -------
     RunComparison
-        Metrics of labels and scores by the paired bootstrap; means of columns by the paired t
-        interval and the sign-flip test, or, right or wrong of independent units, by Tango's
-        interval and McNemar's exact test. The exact test is conservative, so that at the border an
-        interval may leave out 0 without a verdict. Units that only one run has are counted.
+        Shares of independent units by Tango's interval and McNemar's score test, other means of
+        columns by the interval of the mean difference, other metrics as in `paired_bootstrap_diff`.
+        A p-value, before correction, is at most ``1 − confidence`` exactly where the interval
+        leaves out 0. Calibration errors have values and a difference, but no interval and no
+        verdict. Units that only one run has are counted.
         Runs in folds: the mean of the folds' differences by Nadeau and Bengio's corrected t,
         where both have the same rows in the same folds. Otherwise the out-of-fold rows are pooled
         and ``reason`` says so, or, where rows have several scores (several seeds), the cell is
@@ -236,9 +237,12 @@ def compare_runs(
 
     Notes
     -----
+    Several metrics of one slice are one family of tests: name the metrics to be judged, and the
+    correction covers those alone.
+
     A slice that contains all the compared units of every other slice is the whole that they are
-    parts of. It is tested by itself, uncorrected, and does not count among its parts. All other
-    slices are one family, whether or not they overlap or lie in one another; where no slice
+    parts of. It is tested by itself and does not count among its parts. All other slices are one
+    family, whether or not they overlap or lie in one another; where no slice
     contains all others, every slice is in it. A unit is contained where its id, content hash and
     values are found: the same ids with other scores are other tests. Names play no part.
 
@@ -510,12 +514,12 @@ def _wholes(by_slice: Mapping[str, CommonUnits]) -> set[str]:
 def _adjusted(
     cells: list[RunDifference], families: Mapping[tuple[str, str], tuple[str, ...]], adjust: str
 ) -> list[RunDifference]:
-    """Correct the p-values of one scorer and metric for the number of slices in each family."""
+    """Correct the p-values of one scorer for the number of metrics and slices in each family."""
     together: dict[tuple[str, ...], list[int]] = {}
     for index, cell in enumerate(cells):
         if cell.p_value is not None:
             family = families[cell.scorer, cell.slice]
-            together.setdefault((cell.scorer, cell.metric, *family), []).append(index)
+            together.setdefault((cell.scorer, *family), []).append(index)
     result = list(cells)
     for members in together.values():
         p_values = np.array([cells[index].p_value for index in members], dtype=np.float64)

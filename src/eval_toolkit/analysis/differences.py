@@ -1,5 +1,6 @@
 """One metric on the common units of A and B: both values, the difference, interval and p-value."""
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,20 +12,15 @@ from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.analysis.redrawn import Redrawn
 from eval_toolkit.analysis.units import CommonUnits
 from eval_toolkit.errors import InfeasibleError, UndefinedMetricError
-from eval_toolkit.inference import (
-    BootstrapCI,
-    PairedMeanResult,
-    macro_mean,
-    mcnemar_test,
-    paired_bootstrap_diff,
-    paired_mean_diff,
-    sign_flip_test,
-)
+from eval_toolkit.inference import macro_mean, paired_bootstrap_diff, paired_mean_diff
 from eval_toolkit.inference._distributions import critical_value, upper_tail
 from eval_toolkit.inference.assemble import MIN_UNITS
+from eval_toolkit.inference.calibration_intervals import NO_COMPARISON, is_calibration_error
 from eval_toolkit.inference.engine import Executor
-from eval_toolkit.inference.paired_proportions import paired_macro_interval, tango_interval
+from eval_toolkit.inference.paired_intervals import p_of_interval, paired_shares
+from eval_toolkit.inference.paired_proportions import paired_macro_interval
 from eval_toolkit.inference.results import PairedBootstrapCI
+from eval_toolkit.inference.statistics import AtThreshold, statistic_for
 from eval_toolkit.metric_specs import ColumnSpec, SumsSpec
 from eval_toolkit.metric_specs.scores import SCORED
 from eval_toolkit.metric_specs.sums import columns_read
@@ -107,7 +103,7 @@ class RunDifference(Displayed):
     confidence: float = 0.95
     p_value: float | None = None
     p_adjusted: float | None = None
-    """Corrected for the number of slices; see `compare_runs` for which slices count."""
+    """Corrected for the number of metrics and slices; see `compare_runs` for which count."""
     method: str = ""
     """How the interval was made."""
     test: str = ""
@@ -151,21 +147,6 @@ class RunDifference(Displayed):
         if self.higher_is_better is None:
             return "different"
         return "better" if (self.delta > 0.0) == self.higher_is_better else "worse"
-
-    @property
-    def disagreement(self) -> str:
-        """What to know where interval and p-value, two methods, are on different sides of a border."""
-        if self.p_value is None or self.ci_low is None or self.ci_high is None:
-            return ""
-        level = round(1.0 - self.confidence, 12)
-        apart = not self.ci_low <= 0.0 <= self.ci_high
-        if apart == (self.p_value <= level):
-            return ""
-        said = "leaves 0 out" if apart else "holds 0"
-        return (
-            f"the interval ({self.method}) {said} and p ({self.test}) is {self.p_value:.3f}: two "
-            "methods, apart at the border; the verdict goes by p"
-        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
@@ -280,20 +261,32 @@ def _scored_difference(
     if task.decision is not None:
         a = (a >= task.decision.threshold_a).astype(np.float64)
         b = (b >= task.decision.threshold_b).astype(np.float64)
-    if cell.n_groups < MIN_UNITS:
-        value_a, value_b = float(spec.compute(labels, a)), float(spec.compute(labels, b))
-        return _without_interval(cell, value_a, value_b, values, reason)
-    diff = paired_bootstrap_diff(
-        labels,
-        a,
-        b,
-        spec,
-        n_resamples=draws.n_resamples,
-        confidence=draws.confidence,
-        seed=draws.seed,
-        groups=values.groups,
-        executor=draws.executor,
-    )
+    statistic = statistic_for(spec)
+    value_a, value_b = float(spec.compute(labels, a)), float(spec.compute(labels, b))
+    if is_calibration_error(statistic):
+        return _without_interval(cell, value_a, value_b, _joined(reason, NO_COMPARISON))
+    try:
+        if isinstance(statistic, AtThreshold) and statistic.is_share_of_fixed_rows:
+            hits_a, hits_b = (statistic.hits(labels == 1.0, scores) for scores in (a, b))
+            cell = replace(cell, value_a=value_a, value_b=value_b, delta=value_b - value_a)
+            among = ~np.isnan(hits_a)
+            groups = None if values.groups is None else values.groups[among]
+            return _shares(cell, hits_a[among], hits_b[among], groups, draws, reason)
+        if cell.n_groups < MIN_UNITS:
+            raise UndefinedMetricError(_few(cell, values))
+        diff = paired_bootstrap_diff(
+            labels,
+            a,
+            b,
+            spec,
+            n_resamples=draws.n_resamples,
+            confidence=draws.confidence,
+            seed=draws.seed,
+            groups=values.groups,
+            executor=draws.executor,
+        )
+    except UndefinedMetricError as error:
+        return _without_interval(cell, value_a, value_b, _joined(reason, f"no interval: {error}"))
     return _bootstrapped(cell, diff, reason)
 
 
@@ -302,25 +295,33 @@ def _redrawn_difference(
 ) -> RunDifference:
     """Return the difference of a metric whose columns are all the run's own, labels included."""
     both = Redrawn.of(spec, values.a, values.b)
-    if cell.n_groups < MIN_UNITS:
-        return _without_interval(cell, *both.values(), values, "")
-    diff = both.difference(
-        values.groups,
-        n_resamples=draws.n_resamples,
-        confidence=draws.confidence,
-        seed=draws.seed,
-        executor=draws.executor,
-    )
+    if not isinstance(spec, SumsSpec) and is_calibration_error(statistic_for(spec)):
+        return _without_interval(cell, *both.values(), NO_COMPARISON)
+    try:
+        if cell.n_groups < MIN_UNITS:
+            raise UndefinedMetricError(_few(cell, values))
+        diff = both.difference(
+            values.groups,
+            n_resamples=draws.n_resamples,
+            confidence=draws.confidence,
+            seed=draws.seed,
+            executor=draws.executor,
+        )
+    except UndefinedMetricError as error:
+        return _without_interval(cell, *both.values(), f"no interval: {error}")
     return _bootstrapped(cell, diff, "")
 
 
-def _without_interval(
-    cell: RunDifference, value_a: float, value_b: float, values: _Values, reason: str
-) -> RunDifference:
+def _few(cell: RunDifference, values: _Values) -> str:
     what = "units" if values.groups is None else "groups"
-    few = f"no interval: {cell.n_groups} common {what}, at least {MIN_UNITS} are needed"
+    return f"{cell.n_groups} common {what}, at least {MIN_UNITS} are needed"
+
+
+def _without_interval(
+    cell: RunDifference, value_a: float, value_b: float, reason: str
+) -> RunDifference:
     delta = value_b - value_a
-    return replace(cell, value_a=value_a, value_b=value_b, delta=delta, reason=_joined(reason, few))
+    return replace(cell, value_a=value_a, value_b=value_b, delta=delta, reason=reason)
 
 
 def _bootstrapped(cell: RunDifference, diff: PairedBootstrapCI, reason: str) -> RunDifference:
@@ -333,7 +334,7 @@ def _bootstrapped(cell: RunDifference, diff: PairedBootstrapCI, reason: str) -> 
         ci_high=diff.ci_high,
         p_value=diff.p_value,
         method=diff.method,
-        test="bootstrap",
+        test=diff.method,
         n_resamples=diff.n_resamples,
         reason=_joined(reason, diff.reason),
         samples=diff.samples,
@@ -341,35 +342,50 @@ def _bootstrapped(cell: RunDifference, diff: PairedBootstrapCI, reason: str) -> 
 
 
 def _mean_difference(cell: RunDifference, values: _Values, draws: Draws) -> RunDifference:
-    """Return the difference of means: interval, and an exact or permutation test.
-
-    Right or wrong, of independent units: Tango's interval, since the spread of few discordant units
-    says too little. Otherwise Student's, but Tango's again, of groups, where right or wrong differs
-    by the same in all of them: no spread is seen then, and none is not shown.
-    """
+    """Return the difference of means: of shares by Tango's interval, of numbers by Student's."""
     (a,), (b,), groups = values.a, values.b, values.groups
     value_a, value_b = float(a.mean()), float(b.mean())
     cell = replace(cell, value_a=value_a, value_b=value_b, delta=value_b - value_a)
     if cell.n_groups < 2:
         return replace(cell, reason="no interval: a standard error needs two units or groups")
-    mean: BootstrapCI | PairedMeanResult
     if values.right_or_wrong:
-        mean = tango_interval(*_discordant(a, b), confidence=draws.confidence)
-        p_value, test = mcnemar_test(a, b).p_value, "mcnemar-exact"
-    else:
-        if values.rates and (alike := _alike(a, b, cell.n_groups)) is not None:
-            mean = tango_interval(*alike, confidence=draws.confidence)
-        else:
-            mean = paired_mean_diff(a, b, groups=groups, confidence=draws.confidence)
-        p_value, test = _flip_test(a, b, groups, draws)
+        return _shares(cell, a, b, None, draws)
+    bounds = (0.0, 1.0) if values.rates else (-math.inf, math.inf)
+    mean = paired_mean_diff(a, b, groups=groups, bounds=bounds, confidence=draws.confidence)
+    if mean.ci_low is None:
+        return replace(cell, reason=f"no interval: {mean.reason}")
     return replace(
         cell,
         ci_low=mean.ci_low,
         ci_high=mean.ci_high,
-        p_value=p_value,
+        p_value=mean.p_value,
         method=mean.method,
-        test=test,
+        test=mean.method,
         reason=mean.reason,
+    )
+
+
+def _shares(
+    cell: RunDifference,
+    a: FloatArray,
+    b: FloatArray,
+    groups: NDArray[Any] | None,
+    draws: Draws,
+    reason: str = "",
+) -> RunDifference:
+    """Return the difference of two paired shares: one method for rows and for runs."""
+    try:
+        low, high, p_value, method = paired_shares(a, b, groups=groups, confidence=draws.confidence)
+    except UndefinedMetricError as error:
+        return replace(cell, reason=_joined(reason, f"no interval: {error}"))
+    return replace(
+        cell,
+        ci_low=low,
+        ci_high=high,
+        p_value=p_value,
+        method=method,
+        test="mcnemar-score" if groups is None else method,
+        reason=reason,
     )
 
 
@@ -406,40 +422,24 @@ def _macro_difference(cell: RunDifference, values: _Values, draws: Draws) -> Run
 def _macro_of_rates(
     cell: RunDifference, a: FloatArray, b: FloatArray, of_part: list[BoolArray], draws: Draws
 ) -> RunDifference:
-    """Return the interval that does not vanish in unanimous parts, and the permutation test."""
+    """Return the interval that does not vanish in unanimous parts, and the p-value it gives."""
     mean = paired_macro_interval(
         [_discordant(a[at], b[at]) for at in of_part], confidence=draws.confidence
     )
-    weight = np.sum([at / at.sum() for at in of_part], axis=0)  # each part counts the same
-    p_value, test = _flip_test(a * weight, b * weight, None, draws)
+    p_value = p_of_interval(mean.point_estimate, mean.ci_low, mean.ci_high, draws.confidence)
     return replace(
         cell,
         ci_low=mean.ci_low,
         ci_high=mean.ci_high,
         p_value=p_value,
         method=mean.method,
-        test=f"{test}, macro",
+        test=mean.method,
     )
 
 
 def _discordant(a: FloatArray, b: FloatArray) -> tuple[int, int, int]:
     """Return how many units only B has right, how many only A, and how many there are."""
     return int((b > a).sum()), int((a > b).sum()), len(a)
-
-
-def _alike(a: FloatArray, b: FloatArray, n_groups: int) -> tuple[int, int, int] | None:
-    """Return the counts of `_discordant` where all groups gained, lost or kept; None elsewhere."""
-    by = float(b[0] - a[0])
-    if by not in (-1.0, 0.0, 1.0) or not bool((b - a == by).all()):
-        return None
-    return n_groups if by > 0.0 else 0, n_groups if by < 0.0 else 0, n_groups
-
-
-def _flip_test(
-    a: FloatArray, b: FloatArray, groups: NDArray[Any] | None, draws: Draws
-) -> tuple[float, str]:
-    flips = sign_flip_test(a, b, groups=groups, seed=draws.seed)
-    return flips.p_value, f"sign-flip-{flips.method}"
 
 
 def _joined(*parts: str) -> str:

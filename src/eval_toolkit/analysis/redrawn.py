@@ -9,12 +9,19 @@ from numpy.typing import NDArray
 
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.inference.assemble import MAX_UNDEFINED, PLAN_NOTES, finite, undefined_error
+from eval_toolkit.inference.assemble import (
+    MAX_UNDEFINED,
+    PLAN_NOTES,
+    bootstrap_problem,
+    finite,
+    undefined_error,
+)
 from eval_toolkit.inference.engine import Executor, Problem, replicate
-from eval_toolkit.inference.paired import paired_result
+from eval_toolkit.inference.paired_intervals import combined_difference
 from eval_toolkit.inference.plans import groups_plan, rows_plan
 from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.results import PairedBootstrapCI
+from eval_toolkit.inference.score_intervals import effective_rows
 from eval_toolkit.inference.statistics import Statistic, statistic_for
 from eval_toolkit.metric_specs import SumsSpec
 from eval_toolkit.protocols import MetricSpec
@@ -58,18 +65,42 @@ class Redrawn:
         seed: int,
         executor: Executor | None,
     ) -> PairedBootstrapCI:
-        """Return the paired bootstrap of B − A, whole groups drawn where there are any."""
+        """Return B − A with its interval, whole groups drawn where there are any."""
         value_a, value_b = self.values()
         plan = rows_plan(self.sides[0][1].n) if groups is None else groups_plan(groups)
-        a, b = (
-            replicate(Problem.of([data], [of], plan, seed), n_resamples, executor=executor)[0, 0]
-            for of, data in self.sides
+        problems = [Problem.of([data], [of], plan, seed) for of, data in self.sides]
+        samples = np.stack(
+            [replicate(one, n_resamples, executor=executor)[0, 0] for one in problems]
         )
-        undefined = int(np.count_nonzero(np.isnan(b - a)))
+        undefined = int(np.count_nonzero(np.isnan(samples).any(axis=0)))
         if undefined > MAX_UNDEFINED * n_resamples:
             raise undefined_error(self.sides[0][0], undefined, n_resamples)
-        method = f"percentile{PLAN_NOTES[plan.kind]}"
-        return paired_result(b - a, value_a, value_b, confidence, method)
+        a, b = (
+            bootstrap_problem(
+                one,
+                n_resamples=n_resamples,
+                confidence=confidence,
+                method=None,
+                samples=drawn[None, None],
+            )[0][0]
+            for one, drawn in zip(problems, samples, strict=True)
+        )
+        effective = min(effective_rows(of, data, plan) for of, data in self.sides)
+        delta = value_b - value_a
+        low, high, p_value = combined_difference(a, b, samples, delta, effective)
+        return PairedBootstrapCI(
+            delta,
+            low,
+            high,
+            low <= 0.0 <= high,
+            confidence,
+            n_resamples - undefined,
+            "mover" + PLAN_NOTES[plan.kind],
+            undefined,
+            p_value,
+            value_a=value_a,
+            value_b=value_b,
+        )
 
 
 def _side(spec: MetricSpec, columns: Sequence[FloatArray]) -> tuple[Statistic, Ranked]:

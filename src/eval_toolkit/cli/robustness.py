@@ -185,7 +185,7 @@ def _page(found: Robustness, sampling: Sampling) -> Page:
     reasons = {
         f"{cell.perturbation}, {cell.difference.metric}: {remark}": None
         for cell in found.cells
-        for remark in (cell.difference.reason, cell.difference.disagreement)
+        for remark in (cell.difference.reason,)
         if remark
     }
     notes = ["the worst is never better than the plain run; it is no test"] if worst else []

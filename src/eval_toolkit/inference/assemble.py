@@ -3,13 +3,14 @@
 import copy
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from eval_toolkit import _validate
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
-from eval_toolkit.inference._distributions import ROUNDING
+from eval_toolkit.inference._distributions import ROUNDING, critical_value
 from eval_toolkit.inference.engine import Executor, Problem, delete_blocks, replicate
 from eval_toolkit.inference.intervals import (
     METHODS,
@@ -22,6 +23,14 @@ from eval_toolkit.inference.intervals import (
 from eval_toolkit.inference.plans import Plan, label_group_plan, label_stratified_plan
 from eval_toolkit.inference.prepared import Block, Needs, Ranked
 from eval_toolkit.inference.results import BootstrapCI
+from eval_toolkit.inference.score_intervals import (
+    TRUSTED,
+    bounded_interval,
+    check_classes,
+    closed_interval,
+    effective_rows,
+    has_closed_form,
+)
 from eval_toolkit.inference.statistics import CallableStatistic, Statistic
 from eval_toolkit.inference.studentized import studentized_interval
 
@@ -31,6 +40,7 @@ __all__ = [
     "MIN_UNITS",
     "PLAN_NOTES",
     "bootstrap_problem",
+    "closed_ci",
     "drawn_by_label",
     "enough_units",
     "finite",
@@ -43,7 +53,7 @@ MIN_UNITS = 10
 MAX_UNDEFINED = 0.05
 """Above this share of undefined resamples the draws are stratified by label."""
 
-EXACT = ("exact-degenerate", "degenerate")
+EXACT = ("exact-degenerate",)
 PLAN_NOTES = {
     "rows": "",
     "label-stratified": ", label-stratified",
@@ -59,7 +69,7 @@ def bootstrap_problem(
     *,
     n_resamples: int,
     confidence: float,
-    method: str,
+    method: str | None,
     executor: Executor | None = None,
     return_samples: bool = False,
     samples: FloatArray | None = None,
@@ -67,19 +77,30 @@ def bootstrap_problem(
 ) -> list[list[BootstrapCI | UndefinedMetricError]]:
     """Return an interval, or the reason there is none, per scorer and statistic.
 
-    ``samples`` and ``points`` may hold the replicates and the values on the data already.
+    Without a ``method`` each statistic gets the default interval of `score_intervals`; replicates
+    are drawn for those that need them. ``samples`` and ``points`` may hold the replicates and the
+    values on the data already.
     """
     n_resamples = _validate.integer(n_resamples, "n_resamples", low=1)
     confidence = _validate.fraction(confidence, "confidence")
-    method = _validate.choice({"bca": "BCa"}.get(method, method), "method", METHODS)
+    if method is not None:
+        method = _validate.choice({"bca": "BCa"}.get(method, method), "method", METHODS)
     enough_units(problem.plan)
     if points is None:
         points = [
             [_point(statistic, data) for statistic in problem.statistics] for data in problem.data
         ]
+    if samples is None:
+        problem = problem.in_canonical_order()
     distances: dict[int, FloatArray] = {}
     if samples is None:
-        samples, distances = _replicate_with_distances(problem, n_resamples, executor)
+        every = method is not None or return_samples
+        drawn = [
+            row
+            for row, statistic in enumerate(problem.statistics)
+            if every or not has_closed_form(statistic, problem.plan)
+        ]
+        samples, distances = _replicate_some(problem, drawn, n_resamples, executor)
     interval = _Intervals(problem, n_resamples, confidence, method, executor, return_samples)
     interval.distances = distances
     return [
@@ -143,6 +164,17 @@ def undefined_error(statistic: Statistic, undefined: int, n: int) -> UndefinedMe
     )
 
 
+def closed_ci(
+    statistic: Statistic, data: Ranked, plan: Plan, point: float, confidence: float
+) -> BootstrapCI:
+    """Return the default interval of a statistic that `has_closed_form`, or raise."""
+    check_classes(statistic, data, plan)
+    low, high, method = closed_interval(statistic, data, plan, confidence)
+    return BootstrapCI(
+        point, low, high, confidence, 0, method, n_units=plan.n_rows, n_groups=plan.n_groups
+    )
+
+
 class _Distance:
     """How far a calibration error's field of gaps in a resample is from the data's."""
 
@@ -182,6 +214,18 @@ def _replicate_with_distances(
     return values[:, :n], {row: values[:, n + place] for place, row in enumerate(rows)}
 
 
+def _replicate_some(
+    problem: Problem, rows: list[int], n_resamples: int, executor: Executor | None
+) -> tuple[FloatArray, dict[int, FloatArray]]:
+    """Return replicates of some statistics, NaN for the others, and distances by statistic."""
+    samples = np.full((len(problem.scorers), len(problem.statistics), n_resamples), np.nan)
+    if not rows:
+        return samples, {}
+    part = problem.with_statistics([problem.statistics[row] for row in rows])
+    samples[:, rows], distances = _replicate_with_distances(part, n_resamples, executor)
+    return samples, {rows[place]: values for place, values in distances.items()}
+
+
 class _Intervals:
     """Turns the replicates of one statistic into its interval; shares what several need."""
 
@@ -190,7 +234,7 @@ class _Intervals:
         problem: Problem,
         n_resamples: int,
         confidence: float,
-        method: str,
+        method: str | None,
         executor: Executor | None,
         return_samples: bool,
     ) -> None:
@@ -207,6 +251,15 @@ class _Intervals:
         self, scorer: int, row: int, point: float, samples: FloatArray
     ) -> BootstrapCI | UndefinedMetricError:
         problem, statistic = self.problem, self.problem.statistics[row]
+        try:
+            if self.method is None and has_closed_form(statistic, problem.plan):
+                found = closed_ci(
+                    statistic, problem.data[scorer], problem.plan, point, self.confidence
+                )
+                return self._with_samples(found, samples)
+            check_classes(statistic, problem.data[scorer], problem.plan)
+        except UndefinedMetricError as error:
+            return error
         undefined = int(np.count_nonzero(np.isnan(samples)))
         if undefined > MAX_UNDEFINED * len(samples):
             apart = drawn_by_label(problem.only(scorer, row))
@@ -224,7 +277,7 @@ class _Intervals:
         defined = samples[~np.isnan(samples)] if undefined else samples
         try:
             low, high, method, reason = self._bounds(scorer, row, point, defined)
-        except UndefinedMetricError as error:  # the studentized interval may not exist
+        except UndefinedMetricError as error:  # the interval may not exist
             return error
         return BootstrapCI(
             point_estimate=point,
@@ -240,16 +293,30 @@ class _Intervals:
             n_groups=problem.plan.n_groups,
         )
 
+    def _with_samples(self, found: BootstrapCI, samples: FloatArray) -> BootstrapCI:
+        if not self.return_samples:
+            return found
+        defined = samples[~np.isnan(samples)]
+        return replace(found, samples=defined, n_resamples=len(defined))
+
     def _bounds(
         self, scorer: int, row: int, point: float, samples: FloatArray
     ) -> tuple[float, float, str, str]:
         """Return the bounds, the method that made them and why it is not the one asked for."""
         statistic = self.problem.statistics[row]
-        if np.abs(samples - point).max() <= ROUNDING * max(1.0, abs(point)):
-            return self._degenerate(scorer, row, point)
         if hasattr(statistic, "distance"):
             return self._norm_ball(scorer, row, point, samples)
-        few = "too few resamples to show the tails" if self._too_few() else ""
+        if self.method is None and np.isfinite(statistic.bounds).all():
+            effective = effective_rows(statistic, self.problem.data[scorer], self.problem.plan)
+            variance = float(np.var(samples, ddof=1))
+            ends = bounded_interval(point, statistic.bounds, variance, effective, self.confidence)
+            return *ends, "score", ""
+        largest = max(abs(point), float(np.abs(samples).max()))
+        if np.abs(samples - point).max() <= ROUNDING * largest:
+            return self._degenerate(scorer, row, point)
+        few = self._caution(scorer, row)
+        if self.method is None and few:
+            return self._by_standard_error(scorer, row, point, samples)
         if self.method == "percentile":
             return *percentile_interval(samples, self.confidence), "percentile", few
         if self.method == "basic":
@@ -273,8 +340,29 @@ class _Intervals:
             return *percentile_interval(samples, self.confidence), "percentile", reason
         return *corrected, "BCa", few
 
-    def _too_few(self) -> bool:
-        return self.n_resamples * (1.0 - self.confidence) < 1.0
+    def _caution(self, scorer: int, row: int) -> str:
+        """Return why quantiles of the replicates are not to be trusted; empty where they are."""
+        if self.n_resamples * (1.0 - self.confidence) < 1.0:
+            return "too few resamples to show the tails"
+        statistic = self.problem.statistics[row]
+        effective = effective_rows(statistic, self.problem.data[scorer], self.problem.plan)
+        if effective >= TRUSTED:
+            return ""
+        what = (
+            "rows of one class" if len(statistic.support(self.problem.data[scorer])) > 1 else "rows"
+        )
+        return f"{effective:.3g} {what}: quantiles of a bootstrap cover less than they say"
+
+    def _by_standard_error(
+        self, scorer: int, row: int, point: float, samples: FloatArray
+    ) -> tuple[float, float, str, str]:
+        """Return the interval of an unbounded metric of few rows, by Student's t."""
+        statistic = self.problem.statistics[row]
+        effective = effective_rows(statistic, self.problem.data[scorer], self.problem.plan)
+        df = max(1.0, effective - 1.0)
+        reach = critical_value(self.confidence, df) * float(np.std(samples, ddof=1))
+        ends = _clipped((point - reach, point + reach), statistic.bounds)
+        return *ends, "bootstrap SE, t", ""
 
     def _degenerate(self, scorer: int, row: int, point: float) -> tuple[float, float, str, str]:
         """Return the interval of a statistic that no resample moves."""
@@ -287,7 +375,9 @@ class _Intervals:
         exact = exact_at_bound(point, statistic.bounds, n, self.confidence)
         if exact is not None:
             return *exact, "exact-degenerate", "every resample sits at the metric's bound"
-        return point, point, "degenerate", "every resample has the same value"
+        raise UndefinedMetricError(
+            f"every resample of {statistic.name} has the same value: its spread cannot be seen"
+        )
 
     def _norm_ball(
         self, scorer: int, row: int, point: float, samples: FloatArray

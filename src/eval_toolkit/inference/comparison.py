@@ -9,14 +9,14 @@ from numpy.typing import ArrayLike
 from eval_toolkit import _validate
 from eval_toolkit._display import Displayed
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference.assemble import PLAN_NOTES, bootstrap_problem, enough_units, finite
+from eval_toolkit.inference.assemble import bootstrap_problem, enough_units, finite
 from eval_toolkit.inference.engine import Executor, Problem
 from eval_toolkit.inference.multiplicity import CorrectionMethod, correct_p_values
-from eval_toolkit.inference.paired import paired_result, shared_draws
+from eval_toolkit.inference.paired import shared_draws
+from eval_toolkit.inference.paired_intervals import paired_difference
 from eval_toolkit.inference.plans import chosen_plan
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
-    DEFAULT_METHOD,
     DEFAULT_N_RESAMPLES,
     BootstrapCI,
     PairedBootstrapCI,
@@ -60,7 +60,7 @@ def compare_scorers(
     correction: str = "holm",
     n_resamples: int = DEFAULT_N_RESAMPLES,
     confidence: float = DEFAULT_CONFIDENCE,
-    method: str = DEFAULT_METHOD,
+    method: str | None = None,
     seed: SeedLike = None,
     rng: SeedLike = None,
     groups: ArrayLike | None = None,
@@ -146,12 +146,13 @@ def compare_scorers(
         intervals[name] = cell
     base = names.index(first)
     differences = {
-        name: paired_result(
-            samples[row] - samples[base],
-            intervals[first].point_estimate,
-            intervals[name].point_estimate,
+        name: paired_difference(
+            Problem.of(
+                [problem.data[base], problem.data[row]], [statistic], problem.plan, problem.seed
+            ),
+            samples[[base, row]],
+            n_resamples,
             confidence,
-            f"percentile{PLAN_NOTES[problem.plan.kind]}",
         )
         for row, name in enumerate(names)
         if name != first

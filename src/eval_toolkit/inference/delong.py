@@ -15,7 +15,13 @@ from eval_toolkit.inference._distributions import critical_value, logit_interval
 from eval_toolkit.inference.intervals import exact_at_bound
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
-__all__ = ["DeLongResult", "delong_ci", "delong_roc_variance"]
+__all__ = [
+    "DeLongResult",
+    "delong_ci",
+    "delong_roc_variance",
+    "placements",
+    "variance_parts",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +93,8 @@ def delong_roc_variance(
     -------
     DeLongResult
         ``delta_auc`` is AUC(B) − AUC(A); z, p-value and interval are of that difference. With
-        zero variance z and p-value are None and the interval has zero width.
+        zero variance z and p-value are None, and the interval is that of two AUCs at the bound of
+        what min(P, N) rows exclude, which never has zero width.
 
     Raises
     ------
@@ -121,11 +128,14 @@ def delong_roc_variance(
     n_positive = int(np.count_nonzero(labels))
     n_negative = len(labels) - n_positive
     _two_of_each(n_positive, n_negative)
-    placements_a, placements_b = _placements(labels, scores_a), _placements(labels, scores_b)
-    auc_a, auc_b = (_auc(labels, p, n_positive, n_negative) for p in (placements_a, placements_b))
-    var = _variance(labels, placements_b - placements_a, n_positive, n_negative)
+    placed_a, placed_b = placements(labels, scores_a), placements(labels, scores_b)
+    auc_a, auc_b = (_auc(labels, p, n_positive, n_negative) for p in (placed_a, placed_b))
+    var = sum(variance_parts(labels, placed_b - placed_a, n_positive, n_negative))
     delta = auc_b - auc_a
     reach = critical_value(level) * math.sqrt(var)
+    if var == 0.0:  # nothing moved: each AUC may still be off by what so few rows do not show
+        unseen = 1.0 - ((1.0 - level) / 2.0) ** (1.0 / min(n_positive, n_negative))
+        reach = math.sqrt(2.0) * unseen
     z = delta / math.sqrt(var) if var > 0.0 else None
     return DeLongResult(
         auc_a,
@@ -207,13 +217,13 @@ def delong_ci(
     _validate.both_classes(labels, "The DeLong interval")
     n_positive = int(np.count_nonzero(labels))
     n_negative = len(labels) - n_positive
-    placements = _placements(labels, scores)
-    auc = _auc(labels, placements, n_positive, n_negative)
+    placed = placements(labels, scores)
+    auc = _auc(labels, placed, n_positive, n_negative)
     exact = exact_at_bound(auc, (0.0, 1.0), min(n_positive, n_negative), level)
     if exact is not None:
         return BootstrapCI(auc, *exact, level, 0, "exact-degenerate", n_units=len(labels))
     _two_of_each(n_positive, n_negative)
-    se = math.sqrt(_variance(labels, placements, n_positive, n_negative))
+    se = math.sqrt(sum(variance_parts(labels, placed, n_positive, n_negative)))
     if se == 0.0:
         low = high = auc
     elif transform == "logit":
@@ -241,7 +251,7 @@ def _two_of_each(n_positive: int, n_negative: int) -> None:
         )
 
 
-def _placements(labels: BoolArray, scores: FloatArray) -> FloatArray:
+def placements(labels: BoolArray, scores: FloatArray) -> FloatArray:
     """Return for each row the number of rows of the other class below it, ties counted half."""
     order = np.argsort(scores)
     positive, ordered = labels[order], scores[order]
@@ -255,9 +265,9 @@ def _placements(labels: BoolArray, scores: FloatArray) -> FloatArray:
         values = np.where(positive, negatives_so_far, positives_so_far)
     else:
         values = _tied_placements(positive, positives_so_far, np.flatnonzero(is_start))
-    placements = np.empty(len(scores))
-    placements[order] = values
-    return placements
+    placed = np.empty(len(scores))
+    placed[order] = values
+    return placed
 
 
 def _tied_placements(
@@ -275,18 +285,20 @@ def _tied_placements(
     return np.where(positive, negatives_below, positives_below)
 
 
-def _auc(labels: BoolArray, placements: FloatArray, n_positive: int, n_negative: int) -> float:
-    return float(placements[labels].sum()) / (n_positive * n_negative)
+def _auc(labels: BoolArray, placed: FloatArray, n_positive: int, n_negative: int) -> float:
+    return float(placed[labels].sum()) / (n_positive * n_negative)
 
 
-def _variance(labels: BoolArray, placements: FloatArray, n_positive: int, n_negative: int) -> float:
-    """Return the DeLong variance of the AUC (or of a difference) from (differences of) placements.
+def variance_parts(
+    labels: BoolArray, placed: FloatArray, n_positive: int, n_negative: int
+) -> tuple[float, float]:
+    """Return what the positives and the negatives add to the variance of the AUC.
 
-    The placement of a negative counts positives below it where V₀₁ counts those above; the sign
-    does not matter to a variance.
+    ``placed`` are the placements of one scorer, or differences of two scorers' placements. The
+    placement of a negative counts positives below it where V₀₁ counts those above; the sign does
+    not matter to a variance.
     """
-    v10 = placements[labels]
-    v01 = placements[~labels]
-    return float(
-        v10.var(ddof=1) / n_negative**2 / n_positive + v01.var(ddof=1) / n_positive**2 / n_negative
+    return (
+        float(placed[labels].var(ddof=1)) / n_negative**2 / n_positive,
+        float(placed[~labels].var(ddof=1)) / n_positive**2 / n_negative,
     )

@@ -90,6 +90,31 @@ class Problem:
         """Return the same problem under another plan."""
         return Problem.of(self.data, self.statistics, plan, self.seed)
 
+    def in_canonical_order(self) -> "Problem":
+        """Return the problem with its rows ordered by what they hold.
+
+        A resample is drawn by place, so that the order in which rows happen to come would move an
+        interval. Rows that agree in everything are interchangeable.
+        """
+        if self.plan.kind not in ("rows", "groups"):
+            return self
+        keys = [*reversed(self.scorers), self.labels]
+        groups = self.plan.unit_of_row
+        if groups is not None:  # equal rows of different groups: by what their groups hold
+            sizes = np.bincount(groups)
+            totals = np.bincount(groups, weights=self.scorers[0])
+            keys = [sizes[groups], totals[groups], *keys]
+        order = np.lexsort(keys)
+        if (np.diff(order) == 1).all():
+            return self
+        return Problem(
+            self.labels[order],
+            tuple(scores[order] for scores in self.scorers),
+            self.statistics,
+            self.plan.reordered(order),
+            self.seed,
+        )
+
     def with_statistics(self, statistics: Sequence[Statistic]) -> "Problem":
         """Return other statistics of the same data under the same draws."""
         return Problem.of(self.data, statistics, self.plan, self.seed)

@@ -1,11 +1,8 @@
 """Equivalence and non-inferiority: evidence that a difference is small, not just "not significant"."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, SupportsFloat
-
-import numpy as np
 
 from eval_toolkit import _validate
 from eval_toolkit._display import Displayed
@@ -22,7 +19,7 @@ __all__ = [
     "non_inferiority_test",
 ]
 
-_NO_ERROR = "the standard error is zero: decided by the difference alone, without a test"
+_NO_ERROR = "the standard error is zero: no spread was seen, so nothing is shown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +33,7 @@ class EquivalenceResult(Displayed):
     """
 
     equivalent: bool
-    """Whether both one-sided tests reject at level 1 − confidence."""
+    """Whether both one-sided tests reject at level 1 − confidence; never without a standard error."""
     p_value: float | None
     """The larger of the two; None when the standard error is zero."""
     p_lower: float | None
@@ -51,7 +48,7 @@ class EquivalenceResult(Displayed):
     margin_high: float
     confidence: float
     method: str
-    """"tost-normal", "tost-t" or "tost-bootstrap"."""
+    """"tost-normal", "tost-t" or "tost-interval"."""
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,7 +72,7 @@ class NonInferiorityResult(Displayed):
     """
 
     non_inferior: bool
-    """Whether the test rejects at level 1 − confidence."""
+    """Whether the test rejects at level 1 − confidence; never without a standard error."""
     p_value: float | None
     """Of "B is worse by the margin or more"; None when the standard error is zero."""
     delta: float
@@ -85,7 +82,7 @@ class NonInferiorityResult(Displayed):
     higher_is_better: bool
     confidence: float
     method: str
-    """"normal", "t" or "bootstrap"."""
+    """"normal", "t" or "interval"."""
     reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -229,12 +226,12 @@ def equivalence_from_paired(
     margin: float | tuple[float, float],
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> EquivalenceResult:
-    """Two one-sided tests from a paired bootstrap.
+    """Two one-sided tests from a paired difference.
 
     Parameters
     ----------
     diff : PairedBootstrapCI
-        A paired difference; its draws are used where it carries them.
+        A paired difference with its interval.
     margin : float or tuple of float
         Largest difference that does not matter: m for (−m, m), or a pair around zero.
     confidence : float, default 0.95
@@ -243,8 +240,7 @@ def equivalence_from_paired(
     Returns
     -------
     EquivalenceResult
-        ``method`` is "tost-bootstrap", or "tost-normal" when ``diff`` carries no draws and its
-        standard error is taken from the width of its interval.
+        ``method`` is "tost-interval". An interval of zero width shows nothing.
 
     Raises
     ------
@@ -253,7 +249,8 @@ def equivalence_from_paired(
 
     Notes
     -----
-    Each p-value is the share of draws beyond a margin, ``(1 + count)/(1 + draws)``.
+    Each side of the interval has its own reach, which divided by the critical value of the
+    interval's confidence stands for the standard error on that side.
 
     Examples
     --------
@@ -261,23 +258,14 @@ def equivalence_from_paired(
     >>> equivalence_from_paired(diff, margin=0.02).equivalent
     True
     """
-    if diff.samples is None:
-        se = _standard_error(diff)
-        return equivalence_test(diff.delta, se, margin=margin, confidence=confidence)
     low, high = _margins(margin)
     level = _level(confidence)
-    draws = diff.samples
-    slack = _slack(diff, low, high)
-    beyond = [
-        int(np.count_nonzero(draws <= low + slack)),
-        int(np.count_nonzero(draws >= high - slack)),
-    ]
-    spread = float(np.ptp(draws)) > slack
-    p_lower, p_upper = ((1 + n) / (1 + len(draws)) if spread else None for n in beyond)
-    ci_low, ci_high = np.quantile(draws, [1.0 - level, level]).tolist()
-    return _equivalence(
-        diff.delta, (p_lower, p_upper), (ci_low, ci_high), (low, high), level, "tost-bootstrap"
-    )
+    down, up = _sides(diff)
+    z = critical_value(2.0 * level - 1.0)
+    p_lower = upper_tail((diff.delta - low) / down) if down else None
+    p_upper = upper_tail((high - diff.delta) / up) if up else None
+    ends = (diff.delta - z * down, diff.delta + z * up)
+    return _equivalence(diff.delta, (p_lower, p_upper), ends, (low, high), level, "tost-interval")
 
 
 def non_inferiority_from_paired(
@@ -287,12 +275,12 @@ def non_inferiority_from_paired(
     confidence: float = DEFAULT_CONFIDENCE,
     higher_is_better: bool = True,
 ) -> NonInferiorityResult:
-    """Test from a paired bootstrap that B is not worse than A by the margin.
+    """Test from a paired difference that B is not worse than A by the margin.
 
     Parameters
     ----------
     diff : PairedBootstrapCI
-        A paired difference; its draws are used where it carries them.
+        A paired difference with its interval.
     margin : float
         Largest loss that is acceptable, positive.
     confidence : float, default 0.95
@@ -303,8 +291,7 @@ def non_inferiority_from_paired(
     Returns
     -------
     NonInferiorityResult
-        ``method`` is "bootstrap", or "normal" when ``diff`` carries no draws and its standard
-        error is taken from the width of its interval.
+        ``method`` is "interval". An interval of zero width shows nothing.
 
     Raises
     ------
@@ -313,7 +300,8 @@ def non_inferiority_from_paired(
 
     Notes
     -----
-    The p-value is the share of draws beyond the margin, ``(1 + count)/(1 + draws)``.
+    The reach of the interval on the bad side, divided by the critical value of its confidence,
+    stands for the standard error.
 
     Examples
     --------
@@ -321,27 +309,17 @@ def non_inferiority_from_paired(
     >>> non_inferiority_from_paired(diff, margin=0.02).non_inferior
     True
     """
-    if diff.samples is None:
-        return non_inferiority_test(
-            diff.delta,
-            _standard_error(diff),
-            margin=margin,
-            confidence=confidence,
-            higher_is_better=higher_is_better,
-        )
     loss = _margin(margin)
     level = _level(confidence)
-    gains = diff.samples if higher_is_better else -diff.samples
-    slack = _slack(diff, loss)
-    beyond = int(np.count_nonzero(gains <= -loss + slack))
-    worst_gain = float(np.quantile(gains, 1.0 - level))
+    down, up = _sides(diff)
+    sign, error = (1.0, down) if higher_is_better else (-1.0, up)
     return _non_inferiority(
         diff.delta,
-        (1 + beyond) / (1 + len(gains)) if float(np.ptp(gains)) > slack else None,
-        worst_gain if higher_is_better else -worst_gain,
+        upper_tail((sign * diff.delta + loss) / error) if error else None,
+        diff.delta - sign * critical_value(2.0 * level - 1.0) * error,
         loss,
         level,
-        "bootstrap",
+        "interval",
         higher_is_better=higher_is_better,
     )
 
@@ -356,9 +334,8 @@ def _equivalence(
 ) -> EquivalenceResult:
     p_lower, p_upper = p_values
     p_value = None if p_lower is None or p_upper is None else max(p_lower, p_upper)
-    inside = margins[0] < delta < margins[1] and not any(_same(delta, end) for end in margins)
     return EquivalenceResult(
-        equivalent=inside if p_value is None else _rejects(p_value, confidence),
+        equivalent=p_value is not None and _rejects(p_value, confidence),
         p_value=p_value,
         p_lower=p_lower,
         p_upper=p_upper,
@@ -383,11 +360,8 @@ def _non_inferiority(
     *,
     higher_is_better: bool,
 ) -> NonInferiorityResult:
-    gain = delta if higher_is_better else -delta
     return NonInferiorityResult(
-        non_inferior=gain > -margin and not _same(gain, -margin)
-        if p_value is None
-        else _rejects(p_value, confidence),
+        non_inferior=p_value is not None and _rejects(p_value, confidence),
         p_value=p_value,
         delta=delta,
         bound=bound,
@@ -397,16 +371,6 @@ def _non_inferiority(
         method=method,
         reason=_NO_ERROR if p_value is None else "",
     )
-
-
-def _slack(diff: PairedBootstrapCI, *margins: float) -> float:
-    """Return by how much rounding may move a draw: 0.83 − 0.85 is a little more than −0.02."""
-    values = (value for value in (diff.value_a, diff.value_b) if value is not None)
-    return ROUNDING * max(map(abs, (diff.delta, *values, *margins)))
-
-
-def _same(delta: float, margin: float) -> bool:
-    return math.isclose(delta, margin, rel_tol=ROUNDING)
 
 
 def _rejects(p_value: float, confidence: float) -> bool:
@@ -444,5 +408,9 @@ def _margins(margin: float | tuple[float, float]) -> tuple[float, float]:
     return ends[0], ends[1]
 
 
-def _standard_error(diff: PairedBootstrapCI) -> float:
-    return (diff.ci_high - diff.ci_low) / (2.0 * critical_value(diff.confidence))
+def _sides(diff: PairedBootstrapCI) -> tuple[float, float]:
+    """Return what stands for the standard error below and above the difference."""
+    z = critical_value(diff.confidence)
+    slack = ROUNDING * max(abs(diff.delta), abs(diff.ci_low), abs(diff.ci_high))
+    down, up = diff.delta - diff.ci_low, diff.ci_high - diff.delta
+    return (down / z if down > slack else 0.0), (up / z if up > slack else 0.0)

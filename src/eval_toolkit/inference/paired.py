@@ -21,6 +21,7 @@ from eval_toolkit.inference.assemble import (
 )
 from eval_toolkit.inference.engine import Executor, Problem, replicate
 from eval_toolkit.inference.intervals import percentile_interval
+from eval_toolkit.inference.paired_intervals import paired_difference
 from eval_toolkit.inference.planning import MDEEstimate, mde_from_ci
 from eval_toolkit.inference.plans import Plan, chosen_plan
 from eval_toolkit.inference.results import (
@@ -113,13 +114,14 @@ def paired_bootstrap_diff(
     *,
     n_resamples: int = DEFAULT_N_RESAMPLES,
     confidence: float = DEFAULT_CONFIDENCE,
+    method: str | None = None,
     seed: SeedLike = None,
     rng: SeedLike = None,
     groups: ArrayLike | None = None,
     plan: Plan | None = None,
     executor: Executor | None = None,
 ) -> PairedBootstrapCI:
-    """Bootstrap the difference metric(B) − metric(A) of two scorers on the same rows.
+    """Difference metric(B) − metric(A) of two scorers on the same rows, with interval and p-value.
 
     Parameters
     ----------
@@ -129,13 +131,17 @@ def paired_bootstrap_diff(
         Scores of A and of B for the same rows.
     metric : callable or metric spec
         A function of (y_true, y_score).
+    method : {"percentile"}, optional
+        Quantiles of the bootstrapped differences. By default the interval that holds with few rows
+        of a class and near the ends of the metric's range; see Notes.
     n_resamples, confidence, seed, rng, groups, plan, executor
         As in `bootstrap_ci`.
 
     Returns
     -------
     PairedBootstrapCI
-        Percentile interval, two-sided p-value, and the replicates in ``samples``.
+        Interval, two-sided p-value, and the replicates of the difference in ``samples``. The
+        p-value is at most ``1 − confidence`` exactly where the interval leaves out zero.
 
     Raises
     ------
@@ -143,7 +149,19 @@ def paired_bootstrap_diff(
         If the input is unusable or has fewer than 10 independent units.
     UndefinedMetricError
         If the metric does not exist for the data, or on more than 5 % of the draws even when
-        they are stratified by label.
+        they are stratified by label; if a class has fewer than 3 rows.
+
+    Notes
+    -----
+    Accuracy, recall and other shares of rows that both scorers are judged on: Tango's interval and
+    McNemar's score test. Brier score and log-loss: the mean of the rows' differences. Other
+    metrics: the intervals of A and of B, combined with the correlation of their replicates (MOVER
+    [1]_). Quantiles of bootstrapped differences reject 27 % of true null hypotheses at 5 % with 2
+    positives, and let a model that is worse by the margin pass in 35 % of cases.
+
+    References
+    ----------
+    .. [1] Zou & Donner (2008), Statistics in Medicine 27(10):1693-1702.
 
     Examples
     --------
@@ -159,14 +177,18 @@ def paired_bootstrap_diff(
     _, b = _validate.binary_pair(y_true, y_score_b, score_name="y_score_b")
     n_resamples = _validate.integer(n_resamples, "n_resamples", low=1)
     confidence = _validate.fraction(confidence, "confidence")
+    if method is not None:
+        _validate.choice(method, "method", ("percentile",))
     how = chosen_plan(labels, groups=groups, plan=plan)
     enough_units(how)
     statistic = statistic_for(metric)
     problem = Problem(labels, (a, b), (statistic,), how, resolve_seed(seed, rng))
     value_a, value_b = (finite(statistic.point(data), statistic.name) for data in problem.data)
     problem, samples = shared_draws(problem, n_resamples, executor)
-    method = f"percentile{PLAN_NOTES[problem.plan.kind]}"
-    return paired_result(samples[1] - samples[0], value_a, value_b, confidence, method)
+    if method is None:
+        return paired_difference(problem, samples, n_resamples, confidence)
+    name = f"percentile{PLAN_NOTES[problem.plan.kind]}"
+    return paired_result(samples[1] - samples[0], value_a, value_b, confidence, name)
 
 
 def shared_draws(
@@ -176,6 +198,7 @@ def shared_draws(
 
     Differences need resamples on which every scorer has a value.
     """
+    problem = problem.in_canonical_order()
     samples = replicate(problem, n_resamples, executor=executor)[:, 0]
     undefined = int(np.count_nonzero(np.isnan(samples).any(axis=0)))
     if undefined <= MAX_UNDEFINED * n_resamples:

@@ -5,7 +5,7 @@ of its unit. Rows, label-stratified rows, groups, groups in strata are all of th
 two-level plan draws groups and then redraws the members of each drawn group.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -67,10 +67,31 @@ class Plan:
         groups = self.unit_of_row if self.group_of_row is None else self.group_of_row
         return int(np.count_nonzero(rows)) if groups is None else len(np.unique(groups[rows]))
 
+    def effective_among(self, rows: BoolArray) -> float:
+        """Return the effective number of independent groups the rows under a mask come from.
+
+        (Σ n_g)² / Σ n_g² for groups of n_g such rows: their number where they are equal.
+        """
+        groups = self.unit_of_row if self.group_of_row is None else self.group_of_row
+        if groups is None or self.kind == "label-stratified":
+            return float(np.count_nonzero(rows))
+        sizes = np.bincount(groups[rows & (groups >= 0)]).astype(np.float64)
+        return float(sizes.sum() ** 2 / (sizes**2).sum()) if sizes.any() else 0.0
+
     @property
     def is_plain_rows(self) -> bool:
         """Whether every row is drawn by itself from all rows."""
         return self.unit_of_row is None and len(self.strata) == 2 and self.members is None
+
+    def reordered(self, order: IntArray) -> "Plan":
+        """Return the plan of the same rows in another order; groups numbered as they appear."""
+        if self.unit_of_row is None:
+            return self
+        units = self.unit_of_row[order]
+        _, first, inverse = np.unique(units, return_index=True, return_inverse=True)
+        place = np.empty(len(first), dtype=np.int64)
+        place[np.argsort(first, kind="stable")] = np.arange(len(first))
+        return replace(self, unit_of_row=place[inverse])
 
     def draw(
         self,

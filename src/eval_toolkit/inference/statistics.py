@@ -247,6 +247,20 @@ class ColumnMean:
     column: Callable[[BoolArray, FloatArray], FloatArray]
     function: MetricFn
     bounds: tuple[float, float] = (-math.inf, math.inf)
+    of_labels: bool = False
+    """Whether a row's value depends on its label, as a loss does."""
+
+    def range_on(self, data: Ranked) -> tuple[float, float]:
+        """Return the range that an interval of the mean reckons with.
+
+        A loss may turn out as large as the largest seen, or as rows with these scores would lose
+        on average with the other label.
+        """
+        if not self.of_labels:
+            return self.bounds
+        seen = float(self.column(data.labels, data.scores).max())
+        turned = float(self.column(~data.labels, data.scores).mean())
+        return self.bounds[0], min(self.bounds[1], max(seen, turned))
 
     @property
     def needs(self) -> Needs:
@@ -322,6 +336,18 @@ class AtThreshold:
                 *(np.asarray(part, dtype=np.float64) for part in (tn, fp, fn, tp))
             )
         return np.where(np.isfinite(value), value, np.nan)
+
+    @property
+    def is_share_of_fixed_rows(self) -> bool:
+        """Whether the value is a share of rows that no scorer chooses: recall, not precision."""
+        return self.trials in ("positive", "negative", "all")
+
+    def hits(self, labels: BoolArray, scores: FloatArray) -> FloatArray:
+        """Return for each row whether it counts in a share: 1, 0, or NaN if it is no trial."""
+        of_cell = self.evaluate(*np.eye(4))  # one row that is tn, fp, fn, tp
+        decided = scores >= self.threshold
+        found: FloatArray = of_cell[2 * labels.astype(np.int64) + decided]
+        return found
 
     def point(self, data: Ranked) -> float:
         """Return the value at the threshold."""
@@ -425,8 +451,8 @@ def seconds_of(statistic: Statistic) -> float:
     return max(getattr(statistic, "seconds", ()), default=0.0)
 
 
-BRIER = ColumnMean("brier_score", squared_error, metrics.brier_score, (0.0, 1.0))
-LOG_LOSS = ColumnMean("log_loss", surprise, metrics.log_loss, (0.0, math.inf))
+BRIER = ColumnMean("brier_score", squared_error, metrics.brier_score, (0.0, 1.0), of_labels=True)
+LOG_LOSS = ColumnMean("log_loss", surprise, metrics.log_loss, (0.0, math.inf), of_labels=True)
 
 
 def _maximum_error(n_bins: int = 10, strategy: str = "quantile") -> Statistic:

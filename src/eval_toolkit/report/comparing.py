@@ -110,7 +110,7 @@ def comparison_page(result: RunComparison, lead: Sequence[str], drawn: str) -> P
     ]
     about: dict[str, list[str]] = {}
     for cell in result.cells:
-        for remark in filter(None, (cell.reason, cell.disagreement)):
+        for remark in filter(None, (cell.reason,)):
             about.setdefault(remark, []).append(f"{cell.metric}, {cell.slice}")
     notes = [f"{_first_of(cells)}: {remark}" for remark, cells in about.items()]
     counted = [*result.notes, *result.left_out, *result.without_value]

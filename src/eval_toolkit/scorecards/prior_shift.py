@@ -9,7 +9,16 @@ from eval_toolkit import _validate
 from eval_toolkit._validate import BoolArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.prepared import Ranked
-from eval_toolkit.inference.statistics import AtThreshold, CallableStatistic, Statistic
+from eval_toolkit.inference.shifted import ShiftedAveragePrecision, ShiftedMean
+from eval_toolkit.inference.statistics import (
+    AtThreshold,
+    AveragePrecision,
+    CallableStatistic,
+    ColumnMean,
+    RecallAtFpr,
+    RocAuc,
+    Statistic,
+)
 from eval_toolkit.metric_specs import ScoreSpec
 from eval_toolkit.protocols import MetricSpec
 
@@ -43,15 +52,31 @@ class PriorShift:
         if hasattr(spec, "bind"):
             bound, provenance = spec.bind(data)
             if isinstance(bound, AtThreshold):
-                shifted = _ShiftedCounts(bound, self.assumed_prior)
-                statistic = AtThreshold(bound.name, bound.threshold, shifted, bound.bounds)
-                return statistic, {**provenance, **details}
+                return self._counts(bound), {**provenance, **details}
         elif isinstance(spec, ScoreSpec):
-            weighted = _WeightedMetric(spec.function, self.assumed_prior)
-            return CallableStatistic(weighted, spec.statistic.bounds), details
+            return self._scores(spec), details
         raise InvalidInputError(
             f"{spec.name} cannot be reported at an assumed prior: it takes no sample weights"
         )
+
+    def _counts(self, bound: AtThreshold) -> AtThreshold:
+        """Return the function of counts, each class scaled to its assumed share."""
+        if bound.trials in ("positive", "negative"):  # a rate of one class knows no prevalence
+            return bound
+        shifted = _ShiftedCounts(bound, self.assumed_prior)
+        return AtThreshold(bound.name, bound.threshold, shifted, bound.bounds)
+
+    def _scores(self, spec: ScoreSpec) -> Statistic:
+        """Return the weighted metric; ranks of positives among negatives need no weights."""
+        own = spec.statistic
+        if isinstance(own, (RocAuc, RecallAtFpr)):
+            return own
+        weighted = _WeightedMetric(spec.function, self.assumed_prior)
+        if isinstance(own, AveragePrecision):
+            return ShiftedAveragePrecision(weighted, self.assumed_prior)
+        if isinstance(own, ColumnMean):
+            return ShiftedMean(weighted, self.assumed_prior, own.bounds, of=own)
+        return CallableStatistic(weighted, own.bounds)
 
 
 @dataclass(frozen=True)

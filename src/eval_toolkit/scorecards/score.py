@@ -15,25 +15,25 @@ from eval_toolkit.errors import (
     InvalidTypeError,
     UndefinedMetricError,
 )
-from eval_toolkit.inference.assemble import MIN_UNITS, bootstrap_problem
+from eval_toolkit.inference.assemble import MIN_UNITS, bootstrap_problem, closed_ci
 from eval_toolkit.inference.engine import Executor, Problem
 from eval_toolkit.inference.intervals import METHODS
 from eval_toolkit.inference.plans import Plan, chosen_plan
 from eval_toolkit.inference.prepared import Ranked
-from eval_toolkit.inference.proportions import wilson_interval
+from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
-    DEFAULT_METHOD,
     DEFAULT_N_RESAMPLES,
     BootstrapCI,
 )
+from eval_toolkit.inference.score_intervals import has_closed_form
 from eval_toolkit.inference.statistics import AtThreshold, Statistic, statistic_for
 from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.metrics import is_metric_defined_for_slice
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards.cells import MetricResult, Scorecard
 from eval_toolkit.scorecards.prior_shift import PriorShift
-from eval_toolkit.seeds import SeedLike, resolve_seed
+from eval_toolkit.seeds import DEFAULT_SEED, SeedLike, resolve_seed
 
 __all__ = ["Intervals", "check_specs", "metric_cells", "scorecard"]
 
@@ -45,8 +45,8 @@ class Intervals:
     n_resamples: int = DEFAULT_N_RESAMPLES
     confidence: float = DEFAULT_CONFIDENCE
     method: str | None = None
-    """None: Wilson for shares of independent rows, BCa otherwise."""
-    seed: int = 0
+    """None: the default of `bootstrap_ci`."""
+    seed: int = DEFAULT_SEED
     executor: Executor | None = None
 
 
@@ -80,8 +80,8 @@ def scorecard(
     n_resamples, confidence, executor
         As in `bootstrap_ci`. One set of draws serves every metric.
     method : {"BCa", "percentile", "basic", "studentized"}, optional
-        How every interval is made. By default Wilson for shares and BCa for the rest; see Notes.
-    seed, rng : int, Generator, …, default 0
+        How every interval is made. By default as in `bootstrap_ci`; see Notes.
+    seed, rng : int, Generator, …, default 42
         Two spellings of one argument.
     groups : array-like of shape (n,), optional
         Rows that are not independent share a group; whole groups are drawn.
@@ -104,7 +104,9 @@ def scorecard(
     Notes
     -----
     Shares at a held threshold (recall, precision, accuracy …) of independent rows get Wilson
-    intervals, which hold at any n and near 0 and 1; everything else the bootstrap.
+    intervals, ROC-AUC, PR-AUC and functions of several rates score intervals in closed form, which
+    hold with few rows of a class and near 0 and 1; everything else the bootstrap, as in
+    `bootstrap_ci`. With fewer than 3 rows of a class a metric of both has a value and no interval.
 
     Examples
     --------
@@ -112,7 +114,7 @@ def scorecard(
     >>> y = [0, 1] * 20
     >>> card = scorecard(y, [0.3, 0.6, 0.5, 0.4] * 10, metrics=[ms.roc_auc, ms.brier])
     >>> card["roc_auc"].value, card["roc_auc"].status, card["roc_auc"].ci.method
-    (0.75, 'ok', 'BCa')
+    (0.75, 'ok', 'score')
     """
     labels, scores = _validate.binary_pair(y_true, y_score)
     specs = check_specs(metrics)
@@ -126,7 +128,7 @@ def scorecard(
         n_resamples if bootstrap else 0,
         confidence,
         method,
-        resolve_seed(seed, rng, default=0),
+        resolve_seed(seed, rng),
         executor,
     )
     shift = None if assumed_prior is None else PriorShift.to(labels, assumed_prior)
@@ -210,8 +212,6 @@ class _Draft:
             self.statistic, self.details = shift.bind(self.spec, data)
         elif hasattr(self.spec, "bind"):
             self.statistic, self.details = self.spec.bind(data)
-            if hasattr(self.spec, "proportion"):
-                self.proportion = self.spec.proportion(data)
         else:
             self.statistic = statistic_for(self.spec)
             if isinstance(self.spec, ColumnSpec):
@@ -222,6 +222,21 @@ class _Draft:
             self._stop("error", f"ValueError: {self.spec.name} returned {value}")
             return
         self.value = float(value)
+
+    def give_closed(self, data: Ranked, plan: Plan, confidence: float) -> bool:
+        """Give the draft its interval, or the reason it has none, if that takes no resampling."""
+        if self.statistic is None or self.value is None:
+            return False
+        if self.proportion is not None and plan.is_plain_rows:
+            self.ci = _share_interval(self.proportion, confidence, plan)
+        elif has_closed_form(self.statistic, plan):
+            try:
+                self.ci = closed_ci(self.statistic, data, plan, self.value, confidence)
+            except UndefinedMetricError as error:
+                self.reason = f"no interval: {error}"
+        else:
+            return False
+        return True
 
     def _stop(self, status: str, reason: str) -> None:
         self.status, self.reason, self.statistic = status, reason, None
@@ -240,12 +255,11 @@ class _Draft:
 
 def _bootstrap(drafts: list[_Draft], data: Ranked, plan: Plan, how: Intervals) -> None:
     """Give every draft its interval, or the reason it has none."""
-    resampled = []
-    for draft in drafts:
-        if draft.proportion is not None and plan.is_plain_rows and how.method is None:
-            draft.ci = _share_interval(draft.proportion, how.confidence, plan)
-        else:
-            resampled.append(draft)
+    resampled = [
+        draft
+        for draft in drafts
+        if how.method is not None or not draft.give_closed(data, plan, how.confidence)
+    ]
     if plan.n_units < MIN_UNITS:
         what = "rows" if plan.unit_of_row is None else "groups"
         for draft in resampled:
@@ -279,7 +293,7 @@ def _resample(drafts: list[_Draft], data: Ranked, plan: Plan, how: Intervals) ->
         problem,
         n_resamples=how.n_resamples,
         confidence=how.confidence,
-        method=how.method or DEFAULT_METHOD,
+        method=how.method,
         executor=how.executor,
         points=[[draft.value for draft in drafts if draft.value is not None]],
     )
@@ -287,23 +301,19 @@ def _resample(drafts: list[_Draft], data: Ranked, plan: Plan, how: Intervals) ->
         if isinstance(result, BootstrapCI):
             draft.ci, draft.reason = result, result.reason
         else:
-            draft.reason = f"bootstrap unavailable: {result}"
+            draft.reason = f"no interval: {result}"
 
 
-def _share_interval(
-    proportion: tuple[float, float], confidence: float, plan: Plan
-) -> BootstrapCI | None:
-    successes, n = (int(part) for part in proportion)
-    bounds = wilson_interval(successes, n, confidence=confidence)
-    if bounds.low is None or bounds.high is None:
-        return None
+def _share_interval(proportion: tuple[float, float], confidence: float, plan: Plan) -> BootstrapCI:
+    successes, n = proportion
+    low, high = score_interval(successes / n, n, confidence=confidence)
     return BootstrapCI(
-        point_estimate=successes / n,
-        ci_low=bounds.low,
-        ci_high=bounds.high,
-        confidence=confidence,
-        n_resamples=0,
-        method="wilson",
+        successes / n,
+        low,
+        high,
+        confidence,
+        0,
+        "wilson",
         n_units=plan.n_rows,
         n_groups=plan.n_groups,
     )

@@ -1,0 +1,83 @@
+"""One cell of a grid: how often the interval held the truth, was refused, and how wide it was."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+Interval = tuple[float, float] | None
+Draw = Callable[[np.random.Generator], Iterator[tuple[str, float, Interval, float | None]]]
+"""Yields (metric, truth, interval or None, width of the first edition's interval or None)."""
+
+
+@dataclass
+class Tally:
+    """Counts of one metric in one cell."""
+
+    n: int = 0
+    refused: int = 0
+    held: int = 0
+    width: float = 0.0
+    first_width: float = 0.0
+    compared_width: float = 0.0
+
+    def add(self, truth: float, interval: Interval, first: float | None) -> None:
+        """Count one data set."""
+        self.n += 1
+        if interval is None:
+            self.refused += 1
+            return
+        low, high = interval
+        slack = 1e-9 * max(1.0, abs(truth))
+        self.held += low - slack <= truth <= high + slack
+        self.width += high - low
+        if first is not None:
+            self.first_width += first
+            self.compared_width += high - low
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One metric under one process and size."""
+
+    grid: str
+    metric: str
+    process: dict[str, Any] = field(default_factory=dict)
+    n_draws: int = 0
+    refused: float = 0.0
+    """Share of data sets without an interval."""
+    rate: float | None = None
+    """Coverage, or for tests and gates the share of rejections or passes, of the rest."""
+    error: float | None = None
+    """Monte-Carlo standard error of the rate."""
+    width: float | None = None
+    width_ratio: float | None = None
+    """Mean width over that of the first edition's default on the same data sets."""
+
+    @classmethod
+    def of(cls, grid: str, metric: str, process: dict[str, Any], tally: Tally) -> "Cell":
+        """Summarise the counts."""
+        kept = tally.n - tally.refused
+        rate = tally.held / kept if kept else None
+        error = None
+        if rate is not None:
+            smooth = (tally.held + 1) / (kept + 2)
+            error = math.sqrt(smooth * (1.0 - smooth) / kept)
+        ratio = tally.compared_width / tally.first_width if tally.first_width > 0.0 else None
+        return cls(
+            grid,
+            metric,
+            process,
+            tally.n,
+            tally.refused / tally.n,
+            rate,
+            error,
+            tally.width / kept if kept else None,
+            ratio,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return asdict(self)

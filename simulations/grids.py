@@ -1,0 +1,417 @@
+"""The grids: every job draws many data sets from one process and counts what the product says."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from simulations.cells import Cell, Interval, Tally
+from simulations.processes import (
+    DISTORTIONS,
+    SCORE_SHAPES,
+    SEPARATIONS,
+    VALUE_SHAPES,
+    Binormal,
+    Grouped,
+)
+
+from eval_toolkit import metric_specs as ms
+from eval_toolkit import op_metric_specs as op
+from eval_toolkit.errors import EvalToolkitError
+from eval_toolkit.inference import paired_bootstrap_diff
+from eval_toolkit.metrics import confusion
+from eval_toolkit.scorecards import Records, scorecard, summarise
+
+SIZES = (30, 100, 300, 1000)
+PREVALENCES = (0.02, 0.1, 0.5)
+FIRST_EDITION_DRAWS = 60
+"""Data sets on which the first edition's default (BCa) is computed for the widths."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One process at one size."""
+
+    grid: str
+    process: dict[str, Any]
+    run: Callable[[np.random.Generator, int], list[Cell]]
+    share: float = 1.0
+    """Draws relative to the number asked for: bootstraps are slower than closed forms."""
+
+
+def jobs() -> Iterator[Job]:
+    """Return all jobs of all grids."""
+    yield from _row_jobs()
+    yield from _group_jobs()
+    yield from _mean_jobs()
+    yield from _calibration_jobs()
+    yield from _paired_jobs()
+    yield from _gate_jobs()
+
+
+def _seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(1 << 31))
+
+
+def _ends(ci: Any) -> Interval:
+    return None if ci is None or ci.ci_low is None else (ci.ci_low, ci.ci_high)
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+def _row_specs(threshold: float) -> list[Any]:
+    at = (
+        op.op_accuracy,
+        op.op_precision,
+        op.op_recall,
+        op.op_specificity,
+        op.op_f1,
+        op.op_mcc,
+        op.op_balanced_accuracy,
+        op.op_kappa,
+    )
+    return [
+        ms.roc_auc,
+        ms.pr_auc,
+        ms.recall_at_fpr(0.05),
+        ms.brier,
+        ms.log_loss,
+        *(make(threshold) for make in at),
+        op.op_net_benefit(threshold),
+    ]
+
+
+def _row_jobs() -> Iterator[Job]:
+    for n in SIZES:
+        for prevalence in PREVALENCES:
+            if n * prevalence < 2.0:  # hardly a data set has three positives
+                continue
+            for separation in SEPARATIONS:
+                for ties in (False, True):
+                    process = {
+                        "n": n,
+                        "prevalence": prevalence,
+                        "separation": separation,
+                        "ties": ties,
+                    }
+                    yield Job("rows", process, _Rows(**process))
+    for spread in (0.5, 2.0):
+        process = {"n": 300, "prevalence": 0.1, "separation": "normal", "spread": spread}
+        yield Job("rows", process, _Rows(**process))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    n: int
+    prevalence: float
+    separation: str
+    ties: bool = False
+    spread: float = 1.0
+
+    def __call__(self, rng: np.random.Generator, n_draws: int) -> list[Cell]:
+        made = Binormal(SEPARATIONS[self.separation], 0.5 if self.ties else 0.0, self.spread)
+        threshold = self.prevalence
+        specs = _row_specs(threshold)
+        truths = self._truths(made, specs)
+        tallies = {spec.name: Tally() for spec in specs}
+        enough = self.n >= 300 and self.n * self.prevalence >= 30
+        for number in range(n_draws):
+            y, score = made.draw(rng, self.n, self.prevalence)
+            if y.min() == y.max():
+                continue
+            card = scorecard(y, score, metrics=specs)
+            first = None
+            if enough and number < FIRST_EDITION_DRAWS:
+                first = scorecard(y, score, metrics=specs, method="BCa", n_resamples=400)
+            for name, cell in card.items():
+                if cell.value is None:
+                    continue
+                width = None
+                if first is not None and first[name].ci is not None:
+                    width = first[name].ci.ci_high - first[name].ci.ci_low
+                tallies[name].add(truths[name], _ends(cell.ci), width)
+        process = {
+            "n": self.n,
+            "prevalence": self.prevalence,
+            "separation": self.separation,
+            "ties": self.ties,
+            "spread": self.spread,
+        }
+        return [Cell.of("rows", name, process, tally) for name, tally in tallies.items() if tally.n]
+
+    def _truths(self, made: Binormal, specs: list[Any]) -> dict[str, float]:
+        y, score, weights = made.population(self.prevalence)
+        truths = {}
+        for spec in specs:
+            if hasattr(spec, "function"):
+                truths[spec.name] = float(spec.function(y, score, sample_weight=weights))
+            else:
+                above = score >= self.prevalence
+                cells = [
+                    float(weights[(y == label) & (above == flag)].sum())
+                    for label, flag in ((0, False), (0, True), (1, False), (1, True))
+                ]
+                if spec.metric == "net_benefit":
+                    odds = self.prevalence / (1.0 - self.prevalence)
+                    truths[spec.name] = float(
+                        confusion.net_benefit_of(*(c / sum(cells) for c in cells), odds)
+                    )
+                else:
+                    function = getattr(confusion, f"{spec.metric}_of")
+                    truths[spec.name] = float(function(*cells))
+        return truths
+
+
+# --- groups -------------------------------------------------------------------------------------
+
+
+def _group_jobs() -> Iterator[Job]:
+    for sizes in ("equal", "unequal", "dominated"):
+        for n_groups in (5, 10, 20, 100):
+            for rate in (0.5, 0.95):
+                for icc in (0.1, 0.5):
+                    process = {"sizes": sizes, "groups": n_groups, "rate": rate, "icc": icc}
+                    made = Grouped(sizes, n_groups, rate, icc)
+                    yield Job("groups", process, _Groups(made, process))
+
+
+@dataclass(frozen=True)
+class _Groups:
+    made: Grouped
+    process: dict[str, Any]
+
+    def __call__(self, rng: np.random.Generator, n_draws: int) -> list[Cell]:
+        tallies = {"share": Tally(), "number": Tally()}
+        for _ in range(n_draws):
+            values, groups = self.made.draw(rng)
+            ids = [str(i) for i in range(len(values))]
+            noisy = values + rng.normal(0.0, 0.3, len(values))
+            records = Records.from_columns(
+                {"correct": values, "number": noisy}, unit_id=ids, group=groups.astype(str)
+            )
+            card = summarise(
+                records, [ms.mean_of("correct", bounds=(0.0, 1.0)), ms.mean_of("number")]
+            )
+            for name, column in (("share", "correct"), ("number", "number")):
+                tallies[name].add(self.made.rate, _ends(card[column].ci), None)
+        return [Cell.of("groups", name, self.process, tally) for name, tally in tallies.items()]
+
+
+# --- means --------------------------------------------------------------------------------------
+
+
+def _mean_jobs() -> Iterator[Job]:
+    for shape in VALUE_SHAPES:
+        for n in SIZES:
+            process = {"values": shape, "n": n}
+            yield Job("means", process, _Means(shape, n))
+
+
+@dataclass(frozen=True)
+class _Means:
+    shape: str
+    n: int
+
+    def __call__(self, rng: np.random.Generator, n_draws: int) -> list[Cell]:
+        draw, truth, bounds = VALUE_SHAPES[self.shape]
+        tally = Tally()
+        for number in range(n_draws):
+            records = Records.from_columns({"value": draw(rng, self.n)})
+            spec = ms.mean_of("value", bounds=bounds)
+            width = None
+            if self.n >= 300 and number < FIRST_EDITION_DRAWS:
+                first = summarise(records, [spec], method="BCa", n_resamples=400)["value"].ci
+                width = None if first is None else first.ci_high - first.ci_low
+            tally.add(truth, _ends(summarise(records, [spec])["value"].ci), width)
+        return [Cell.of("means", "mean", {"values": self.shape, "n": self.n}, tally)]
+
+
+# --- calibration --------------------------------------------------------------------------------
+
+
+def _calibration_jobs() -> Iterator[Job]:
+    for shape in SCORE_SHAPES:
+        for truth in DISTORTIONS:
+            for n in (100, 300, 1000):
+                process = {"scores": shape, "truth": truth, "n": n}
+                yield Job("calibration", process, _Calibration(shape, truth, n), share=0.5)
+
+
+@dataclass(frozen=True)
+class _Calibration:
+    shape: str
+    truth: str
+    n: int
+
+    def __call__(self, rng: np.random.Generator, n_draws: int) -> list[Cell]:
+        specs = [ms.ece(n_bins=10), ms.ece(n_bins=10, strategy="quantile"), ms.smooth_ece]
+        big = SCORE_SHAPES[self.shape](np.random.default_rng(0), 400_000)
+        actual = DISTORTIONS[self.truth](big)
+        truths = _true_calibration(big, actual)
+        tallies = {spec.name: Tally() for spec in specs}
+        for _ in range(n_draws):
+            p = SCORE_SHAPES[self.shape](rng, self.n)
+            y = (rng.random(self.n) < DISTORTIONS[self.truth](p)).astype(np.int64)
+            card = scorecard(y, p, metrics=specs, seed=_seed(rng), n_resamples=400)
+            for name, cell in card.items():
+                if cell.value is not None:
+                    tallies[name].add(truths[name], _ends(cell.ci), None)
+        process = {"scores": self.shape, "truth": self.truth, "n": self.n}
+        return [
+            Cell.of("calibration", name, process, tally)
+            for name, tally in tallies.items()
+            if tally.n
+        ]
+
+
+def _true_calibration(stated: Any, actual: Any) -> dict[str, float]:
+    """Return the binned and the smooth errors of a population, labels replaced by their means."""
+    from eval_toolkit.metrics._smooth import smooth_errors_of, shared_between_nodes
+
+    gap = stated - actual
+    uniform = np.minimum((stated * 10).astype(np.int64), 9)
+    order = np.argsort(stated, kind="stable")
+    mass = np.empty(len(stated), dtype=np.int64)
+    mass[order] = np.arange(len(stated)) * 10 // len(stated)
+    tied = np.unique(stated)
+    if len(tied) < 100:  # tied scores share their bins: a tie's mean gap is in each of them
+        for value in tied:
+            gap[stated == value] = gap[stated == value].mean()
+    cell, left, right = shared_between_nodes(stated, gap / len(stated), 1 << 12)
+    nodes = np.zeros(((1 << 12) + 1, 1))
+    nodes[:-1, 0] += np.bincount(cell, left, 1 << 12)
+    nodes[1:, 0] += np.bincount(cell, right, 1 << 12)
+    return {
+        ms.ece(n_bins=10).name: float(np.abs(np.bincount(uniform, gap, 10)).sum() / len(stated)),
+        ms.ece(n_bins=10, strategy="quantile").name: float(
+            np.abs(np.bincount(mass, gap, 10)).sum() / len(stated)
+        ),
+        "smooth_ece": float(smooth_errors_of(nodes, tolerance=1e-9)[0]),
+    }
+
+
+# --- paired comparisons -------------------------------------------------------------------------
+
+
+def _pair(
+    rng: np.random.Generator, n: int, prevalence: float, d_a: float, d_b: float, shared: float
+) -> tuple[Any, Any, Any]:
+    """Return labels and two scorers' values whose noise is correlated."""
+    y = (rng.random(n) < prevalence).astype(np.int64)
+    common = np.sqrt(shared) * rng.normal(size=n)
+    a, b = (d * y + common + np.sqrt(1.0 - shared) * rng.normal(size=n) for d in (d_a, d_b))
+    return y, a, b
+
+
+_PAIRED: dict[str, Any] = {
+    "roc_auc": ms.roc_auc,
+    "pr_auc": ms.pr_auc,
+    "accuracy": "op_accuracy",
+    "recall": "op_recall",
+    "f1": "op_f1",
+    "mcc": "op_mcc",
+}
+
+
+def _paired_specs(distance: float) -> dict[str, Any]:
+    return {
+        name: getattr(op, spec)(distance / 2.0) if isinstance(spec, str) else spec
+        for name, spec in _PAIRED.items()
+    }
+
+
+def _paired_jobs() -> Iterator[Job]:
+    for n, prevalence in (
+        (100, 0.05),
+        (100, 0.1),
+        (100, 0.5),
+        (300, 0.02),
+        (300, 0.1),
+        (1000, 0.1),
+    ):
+        for separation in SEPARATIONS:
+            for shared in (0.0, 0.8):
+                process = {
+                    "n": n,
+                    "prevalence": prevalence,
+                    "separation": separation,
+                    "correlation": shared,
+                }
+                yield Job("paired null", process, _Null(process), share=0.5)
+
+
+@dataclass(frozen=True)
+class _Null:
+    """Two scorers of the same quality: a verdict is a type I error."""
+
+    process: dict[str, Any]
+
+    def __call__(self, rng: np.random.Generator, n_draws: int) -> list[Cell]:
+        p = self.process
+        distance = SEPARATIONS[p["separation"]]
+        specs = _paired_specs(distance)
+        tallies = {name: Tally() for name in specs}
+        for _ in range(n_draws):
+            y, a, b = _pair(rng, p["n"], p["prevalence"], distance, distance, p["correlation"])
+            for name, spec in specs.items():
+                try:
+                    diff = paired_bootstrap_diff(y, a, b, spec, n_resamples=200, seed=_seed(rng))
+                except EvalToolkitError:
+                    tallies[name].add(0.0, None, None)
+                    continue
+                verdict = diff.p_value is not None and diff.p_value <= 0.05
+                tallies[name].add(0.0, (-1.0, 1.0) if verdict else (1.0, 2.0), None)
+        return [Cell.of("paired null", name, p, tally) for name, tally in tallies.items()]
+
+
+def _gate_jobs() -> Iterator[Job]:
+    for metric, a, b in (
+        ("roc_auc", 0.998, 0.988),
+        ("roc_auc", 0.95, 0.93),
+        ("accuracy", 0.99, 0.97),
+        ("accuracy", 0.999, 0.989),
+        ("accuracy", 0.9, 0.88),
+    ):
+        for n, prevalence in ((50, 0.5), (100, 0.1), (100, 0.5), (300, 0.1), (1000, 0.1)):
+            for shared in (0.5, 0.9):
+                process = {
+                    "value of A": a,
+                    "value of B": b,
+                    "n": n,
+                    "prevalence": prevalence,
+                    "correlation": shared,
+                }
+                yield Job("gates", process, _Gate(metric, process), share=0.5)
+
+
+@dataclass(frozen=True)
+class _Gate:
+    """B is worse by exactly the margin: a pass is false."""
+
+    metric: str
+    process: dict[str, Any]
+
+    def __call__(self, rng: np.random.Generator, n_draws: int) -> list[Cell]:
+        from scipy.special import ndtri
+
+        p = self.process
+        a, b = p["value of A"], p["value of B"]
+        scale = np.sqrt(2.0) if self.metric == "roc_auc" else 2.0
+        d_a, d_b = float(ndtri(a) * scale), float(ndtri(b) * scale)
+        tally = Tally()
+        for _ in range(n_draws):
+            y, score_a, score_b = _pair(rng, p["n"], p["prevalence"], d_a, d_b, p["correlation"])
+            if self.metric == "accuracy":  # each at its own threshold, half way between the classes
+                score_a, score_b = score_a >= d_a / 2.0, score_b >= d_b / 2.0
+            spec = ms.roc_auc if self.metric == "roc_auc" else op.op_accuracy(0.5)
+            try:
+                diff = paired_bootstrap_diff(
+                    y, score_a, score_b, spec, n_resamples=200, seed=_seed(rng)
+                )
+            except EvalToolkitError:
+                tally.add(0.0, None, None)
+                continue
+            passed = diff.ci_low > -(a - b)
+            tally.add(0.0, (-1.0, 1.0) if passed else (1.0, 2.0), None)
+        return [Cell.of("gates", self.metric, p, tally)]

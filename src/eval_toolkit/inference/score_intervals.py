@@ -1,0 +1,342 @@
+"""Default intervals of metrics of labels and scores: score intervals from effective counts.
+
+The variance seen in a sample says little where few rows carry the result: few positives, hardly an
+error, tied scores. A score interval asks instead which true values the data do not contradict. Here
+an estimate v in [0, 1] with variance s² is worth n_eff = v (1 − v) / s² trials, fewer where s² is
+known from few rows (Korn & Graubard 1998), and never more than a limit that the count of the
+smaller class sets; Wilson's interval of n_eff trials follows. Metrics made of several rates take
+the score interval of each rate and propagate it (MOVER; Zou & Donner 2008, Newcombe 2011).
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from eval_toolkit.errors import UndefinedMetricError
+from eval_toolkit.inference._distributions import ROUNDING, critical_value
+from eval_toolkit.inference.delong import placements, variance_parts
+from eval_toolkit.inference.jackknife import jackknife_se
+from eval_toolkit.inference.mean_intervals import mean_interval
+from eval_toolkit.inference.plans import Plan
+from eval_toolkit.inference.prepared import Ranked
+from eval_toolkit.inference.proportions import score_interval
+from eval_toolkit.inference.statistics import (
+    AtThreshold,
+    AveragePrecision,
+    ColumnMean,
+    RecallAtFpr,
+    RocAuc,
+    Statistic,
+)
+from eval_toolkit.metrics._cumulative import ScoreGroups
+
+__all__ = [
+    "MIN_CLASS",
+    "TRUSTED",
+    "Bounds",
+    "bounded_interval",
+    "check_classes",
+    "closed_interval",
+    "effective_rows",
+    "has_closed_form",
+]
+
+Bounds = tuple[float, float, str]
+"""Lower end, upper end, method."""
+
+MIN_CLASS = 3
+"""With fewer independent rows of a class there is no interval."""
+
+TRUSTED = 30
+"""From as many rows of the smaller class on the observed variance is taken at its word."""
+
+_HALVINGS = 60
+_ANGLES = np.linspace(0.0, math.pi / 2.0, 13)
+
+
+def effective_rows(statistic: Statistic, data: Ranked, plan: Plan) -> float:
+    """Return the effective number of independent rows of the smallest part a metric rests on."""
+    return min((plan.effective_among(mask) for mask in statistic.support(data)), default=0.0)
+
+
+def check_classes(statistic: Statistic, data: Ranked, plan: Plan) -> None:
+    """Raise `UndefinedMetricError` where a metric of two classes has too few rows of one."""
+    support = statistic.support(data)
+    if len(support) < 2:
+        return
+    counts = [plan.effective_among(mask) for mask in support]
+    fewest = int(np.argmin(counts))
+    if counts[fewest] >= MIN_CLASS - 1e-9:
+        return
+    which = "positive" if support[fewest] is data.labels else "negative"
+    what = "rows" if plan.unit_of_row is None else "groups (effective number)"
+    raise UndefinedMetricError(
+        f"{counts[fewest]:.3g} {which} {what}; an interval of {statistic.name} needs at least "
+        f"{MIN_CLASS} of each class"
+    )
+
+
+def has_closed_form(statistic: Statistic, plan: Plan) -> bool:
+    """Return whether the default interval of a metric needs no resampling."""
+    if isinstance(statistic, ColumnMean):
+        return plan.members is None  # rows, or whole groups of them
+    independent = plan.is_plain_rows or plan.kind == "label-stratified"
+    return independent and (type(statistic) in _CLOSED or hasattr(statistic, "closed_interval"))
+
+
+def closed_interval(statistic: Statistic, data: Ranked, plan: Plan, confidence: float) -> Bounds:
+    """Return the interval of a metric that `has_closed_form`.
+
+    Raises
+    ------
+    UndefinedMetricError
+        If the rows cannot support one.
+    """
+    if isinstance(statistic, ColumnMean):
+        return _mean_interval(statistic, data, plan, confidence)
+    if type(statistic) in _CLOSED:
+        return _CLOSED[type(statistic)](statistic, data, confidence)
+    own: Bounds = statistic.closed_interval(data, confidence)  # type: ignore[attr-defined]
+    return own
+
+
+def bounded_interval(
+    value: float,
+    bounds: tuple[float, float],
+    variance: float,
+    effective: float,
+    confidence: float,
+    df: float | None = None,
+) -> tuple[float, float]:
+    """Return the score interval of a value in a finite range.
+
+    Parameters
+    ----------
+    value, bounds : float, (float, float)
+        The estimate and its range.
+    variance : float
+        Estimated variance of the estimate.
+    effective : float
+        Effective number of independent rows of the smaller class. It limits the number of trials
+        the estimate is worth: n up to 30, n²/30 above.
+    confidence : float
+        Two-sided confidence.
+    df : float, optional
+        Degrees of freedom of the variance; ``effective − 1`` by default.
+
+    Examples
+    --------
+    >>> low, high = bounded_interval(1.0, (0.0, 1.0), 0.0, 6.0, 0.95)
+    >>> round(low, 3), high
+    (0.61, 1.0)
+    """
+    low, width = bounds[0], bounds[1] - bounds[0]
+    share = min(1.0, max(0.0, (value - low) / width))
+    limit = effective * max(1.0, effective / TRUSTED)
+    df = max(1.0, effective - 1.0) if df is None else df
+    n = min(_worth(share, variance / width**2, df, confidence), limit)
+    ends = score_interval(share, n, confidence=confidence)
+    return low + width * ends[0], low + width * ends[1]
+
+
+def _worth(share: float, variance: float, df: float, confidence: float) -> float:
+    """Return the number of trials an estimate is worth, fewer for a variance of few degrees."""
+    spread = share * (1.0 - share)
+    if variance <= (ROUNDING * share) ** 2 or spread <= 0.0:
+        return math.inf
+    return spread / variance * (critical_value(confidence) / critical_value(confidence, df)) ** 2
+
+
+def _mean_interval(statistic: ColumnMean, data: Ranked, plan: Plan, confidence: float) -> Bounds:
+    groups = None
+    if plan.kind not in ("rows", "label-stratified"):
+        groups = plan.unit_of_row if plan.group_of_row is None else plan.group_of_row
+    ci = mean_interval(
+        statistic.column(data.labels, data.scores),
+        groups=groups,
+        bounds=statistic.range_on(data),
+        confidence=confidence,
+    )
+    return ci.ci_low, ci.ci_high, ci.method
+
+
+def _auc_interval(statistic: RocAuc, data: Ranked, confidence: float) -> Bounds:
+    """Return the score interval of the ROC-AUC.
+
+    The variance at a true value θ is the largest of three: DeLong's, by Student's quantile; that of
+    two normal distributions with this θ (Owen's T); and Newcombe's (2006, method 5) for up to 15
+    rows of the smaller class, which counts less with more.
+    """
+    m, n = data.n_positive, data.n - data.n_positive
+    above = placements(data.labels, data.scores)
+    auc = float(above[data.labels].sum()) / (m * n)
+    worth = math.inf
+    if min(m, n) > 1:
+        parts = variance_parts(data.labels, above, m, n)
+        variance = sum(parts)
+        if variance > 0.0:
+            df = variance**2 / (parts[0] ** 2 / (m - 1) + parts[1] ** 2 / (n - 1))
+            worth = _worth(auc, variance, max(df, min(m, n) - 1.0), confidence)
+    low, high = _inverted(auc, lambda true: min(worth, _auc_trials(true, m, n)), confidence)
+    return low, high, "score"
+
+
+def _auc_trials(auc: float, m: int, n: int) -> float:
+    """Return how many trials an AUC is worth if the scores are normal, or as Newcombe has it."""
+    from scipy.special import ndtri, owens_t
+
+    spread = auc * (1.0 - auc)
+    if spread <= 0.0:
+        return math.inf
+    overlap = 1.0 - 2.0 * float(owens_t(ndtri(auc), 1.0 / math.sqrt(3.0))) / spread
+    normal = m * n / (1.0 + (m + n - 2) * max(0.0, overlap))
+    half = (m + n) / 2.0 - 1.0
+    newcombe = m * n / (1.0 + half * ((1.0 - auc) / (2.0 - auc) + auc / (1.0 + auc)))
+    return min(normal, newcombe * max(1.0, min(m, n) / 15.0))
+
+
+def _inverted(
+    value: float, trials: Callable[[float], float], confidence: float
+) -> tuple[float, float]:
+    """Return the true values θ with |value − θ| ≤ z √(θ (1 − θ) / trials(θ)), by bisection."""
+    z = critical_value(confidence)
+
+    def rejected(true: float) -> bool:
+        return abs(value - true) > z * math.sqrt(true * (1.0 - true) / trials(true))
+
+    ends = []
+    for far in (0.0, 1.0):
+        inside, outside = value, far
+        if value == far:
+            ends.append(far)
+            continue
+        for _ in range(_HALVINGS):
+            middle = (inside + outside) / 2.0
+            inside, outside = (inside, middle) if rejected(middle) else (middle, outside)
+        ends.append(inside)
+    return ends[0], ends[1]
+
+
+def _average_precision_interval(
+    statistic: AveragePrecision, data: Ranked, confidence: float
+) -> Bounds:
+    """Return the interval with the jackknife's variance; Boyd, Eng & Page's (2013) with few rows."""
+    left_out = statistic.leave_one_out(data)
+    variance = 0.0 if left_out is None else jackknife_se(left_out) ** 2
+    fewer = min(data.n_positive, data.n - data.n_positive)
+    ends = bounded_interval(
+        statistic.point(data), statistic.bounds, variance, float(fewer), confidence
+    )
+    return *ends, "score"
+
+
+def _recall_interval(statistic: RecallAtFpr, data: Ranked, confidence: float) -> Bounds:
+    """Return the interval of the recall at a bounded false-positive rate.
+
+    Two independent errors: which threshold has that rate (order statistics of the negatives), and
+    the recall above it. The ends are the extremes over all pairs of errors at a joint distance of
+    z, so that the jumps of tied scores count in full.
+    """
+    groups, target = data.groups, statistic.target
+    m, n = data.n_positive, data.n - data.n_positive
+    if n * target < MIN_CLASS:
+        raise UndefinedMetricError(
+            f"{n} negative rows cannot place a threshold at a false-positive rate of {target:g}: "
+            f"an interval needs at least {math.ceil(MIN_CLASS / target) if target else 'infinitely many'}"
+        )
+    allowed = math.floor(target * n + 1e-9)
+    z = critical_value(confidence)
+    low = high = statistic.point(data)
+    for angle in _ANGLES:
+        fewer, more = _binomial_range(n, target, z * math.sin(angle))
+        level = 2.0 * _normal_cdf(max(z * math.cos(angle), 1e-6)) - 1.0
+        below = _recall_with(groups, min(fewer, allowed), m) if fewer else 0.0
+        above = _recall_with(groups, max(more, allowed), m)
+        low = min(low, score_interval(below, m, confidence=level)[0])
+        high = max(high, score_interval(above, m, confidence=level)[1])
+    return low, high, "score, propagated"
+
+
+def _recall_with(groups: ScoreGroups, n_false: int, n_positive: int) -> float:
+    """Return the recall at the lowest threshold with at most so many false positives."""
+    place = int(np.searchsorted(groups.fp, n_false, side="right"))
+    return float(groups.tp[place - 1]) / n_positive if place else 0.0
+
+
+def _binomial_range(n: int, p: float, z: float) -> tuple[int, int]:
+    """Return the quantiles of Binomial(n, p) at Φ(−z) and Φ(z)."""
+    from scipy.special import bdtr
+
+    reach = math.ceil(6.0 * math.sqrt(n * p * (1.0 - p))) + 6
+    first = max(0, math.floor(n * p) - reach)
+    counts = np.arange(first, min(n, math.ceil(n * p) + reach) + 1)
+    cumulative = bdtr(counts, n, p)
+    low, high = (
+        int(counts[min(len(counts) - 1, int(np.searchsorted(cumulative, level)))])
+        for level in (_normal_cdf(-z), _normal_cdf(z))
+    )
+    return low, high
+
+
+def _normal_cdf(z: float) -> float:
+    return math.erfc(-z / math.sqrt(2.0)) / 2.0
+
+
+def _threshold_interval(statistic: AtThreshold, data: Ranked, confidence: float) -> Bounds:
+    """Return the interval of a share, or of a function of three: recall, FPR and prevalence."""
+    counts = data.confusion(statistic.threshold)
+    tn, fp, fn, tp = (float(part) for part in (counts.tn, counts.fp, counts.fn, counts.tp))
+    trials = {"positive": tp + fn, "negative": tn + fp, "predicted": tp + fp, "all": float(data.n)}
+    value = statistic.point(data)
+    if statistic.trials in trials:
+        ends = score_interval(value, trials[statistic.trials], confidence=confidence)
+        return *ends, "wilson"
+    rates = [(tp, tp + fn), (fp, tn + fp), (tp + fn, float(data.n))]
+    return *propagated(statistic, value, rates, confidence), "score, propagated"
+
+
+def propagated(
+    statistic: AtThreshold,
+    value: float,
+    rates: list[tuple[float, float]],
+    confidence: float,
+) -> tuple[float, float]:
+    """Propagate the score intervals of recall, false-positive rate and prevalence to a metric.
+
+    With one rate at an end of its interval and the others as observed the metric moves by some
+    amount; the ends of its interval are the roots of the summed squares of these moves down and up.
+    """
+    observed = [hits / trials for hits, trials in rates]
+    squares = [0.0, 0.0]
+    for place, (hits, trials) in enumerate(rates):
+        ends = score_interval(hits / trials, trials, confidence=confidence)
+        moves = [0.0]
+        for end in ends:
+            moved = _at_rates(statistic, [*observed[:place], end, *observed[place + 1 :]])
+            if math.isfinite(moved):
+                moves.append(moved - value)
+        squares[0] += min(moves) ** 2
+        squares[1] += max(moves) ** 2
+    low, high = statistic.bounds
+    return max(low, value - math.sqrt(squares[0])), min(high, value + math.sqrt(squares[1]))
+
+
+def _at_rates(statistic: AtThreshold, rates: list[float]) -> float:
+    recall, fpr, prevalence = rates
+    return float(
+        statistic.evaluate(
+            (1.0 - prevalence) * (1.0 - fpr),
+            (1.0 - prevalence) * fpr,
+            prevalence * (1.0 - recall),
+            prevalence * recall,
+        )
+    )
+
+
+_CLOSED: dict[type, Callable[..., Bounds]] = {
+    RocAuc: _auc_interval,
+    AveragePrecision: _average_precision_interval,
+    RecallAtFpr: _recall_interval,
+    AtThreshold: _threshold_interval,
+}

@@ -1,0 +1,135 @@
+"""Metrics at an assumed prevalence, with intervals built from the rates of each class.
+
+Reweighted rows do not show what they have not seen: 50 negatives without a false positive look like
+a precision of 1 at any prevalence. What the classes do show are true and false positive rates with
+their intervals, and a metric at another prevalence is a function of those.
+"""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from eval_toolkit._validate import BoolArray, FloatArray, both_classes
+from eval_toolkit.errors import UndefinedMetricError
+from eval_toolkit.inference.mean_intervals import mean_interval
+from eval_toolkit.inference.prepared import Block, Needs, Ranked
+from eval_toolkit.inference.proportions import score_interval
+from eval_toolkit.inference.statistics import CallableStatistic, ColumnMean, MetricFn
+
+__all__ = ["ShiftedAveragePrecision", "ShiftedMean", "seen_at"]
+
+
+def seen_at(prior: float, n_negative: int) -> float:
+    """Return how many true positives of a perfect scorer one false positive row weighs up, inverted.
+
+    Below 1 a single false positive among the negatives halves the precision at this prevalence, or
+    worse: the data have nothing to say about precisions near 1.
+
+    Examples
+    --------
+    >>> round(seen_at(0.01, 50), 3)
+    0.505
+    """
+    return n_negative * prior / (1.0 - prior)
+
+
+@dataclass(frozen=True)
+class _Shifted:
+    """What metrics at an assumed prevalence share: any resampling goes through the rows."""
+
+    function: MetricFn
+    """Of labels and scores, at the prevalence."""
+    prior: float
+    bounds: tuple[float, float] = (0.0, 1.0)
+    needs: Needs = field(default=Needs(rows=True), init=False)
+    independent_only = True
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+        return f"{getattr(self.function, '__name__', 'metric')} at a prevalence of {self.prior:g}"
+
+    def point(self, data: Ranked) -> float:
+        """Return the value."""
+        both_classes(data.labels, self.name)
+        return float(self.function(data.labels.astype(np.int64), data.scores))
+
+    def replicate(self, block: Block) -> FloatArray:
+        """Return one value per resample."""
+        return CallableStatistic(self.function, self.bounds).replicate(block)
+
+    def leave_one_out(self, data: Ranked) -> FloatArray | None:
+        """Return None: the interval comes from the classes' rates."""
+        return None
+
+    def support(self, data: Ranked) -> tuple[BoolArray, ...]:
+        """Both classes."""
+        return data.labels, ~data.labels
+
+
+@dataclass(frozen=True)
+class ShiftedAveragePrecision(_Shifted):
+    """Average precision at an assumed prevalence."""
+
+    def point(self, data: Ranked) -> float:
+        """Return the value; undefined where the prevalence is too far from the data."""
+        n_negative = data.n - data.n_positive
+        if data.n_positive and n_negative and seen_at(self.prior, n_negative) < 1.0:
+            needed = math.ceil((1.0 - self.prior) / self.prior)
+            raise UndefinedMetricError(
+                f"a prevalence of {self.prior:g} is too far to estimate PR-AUC from {n_negative} "
+                f"negatives: one false positive would halve the precision; {needed} are needed"
+            )
+        return super().point(data)
+
+    def closed_interval(self, data: Ranked, confidence: float) -> tuple[float, float, str]:
+        """Return the interval from all false-positive rates at their ends, and from the positives.
+
+        The first part is conservative: the rates at different thresholds err together.
+        """
+        groups = data.groups
+        n_negative = data.n - data.n_positive
+        recall = groups.tp / data.n_positive
+        distinct, place = np.unique(groups.fp, return_inverse=True)
+        ends = np.array(
+            [
+                score_interval(count / n_negative, n_negative, confidence=confidence)
+                for count in distinct
+            ]
+        )[place]
+        value = self._area(recall, groups.fp / n_negative)
+        worst, best = self._area(recall, ends[:, 1]), self._area(recall, ends[:, 0])
+        low, high = score_interval(value, data.n_positive, confidence=confidence)
+        return (
+            max(0.0, value - math.hypot(value - low, value - worst)),
+            min(1.0, value + math.hypot(high - value, best - value)),
+            "score, propagated",
+        )
+
+    def _area(self, recall: FloatArray, fpr: FloatArray) -> float:
+        """Return the average precision of a ROC curve at the prevalence."""
+        true, false = self.prior * recall, (1.0 - self.prior) * fpr
+        with np.errstate(invalid="ignore"):
+            precision = np.where(true + false > 0.0, true / (true + false), 0.0)
+        return float((np.diff(recall, prepend=0.0) * precision).sum())
+
+
+@dataclass(frozen=True)
+class ShiftedMean(_Shifted):
+    """Brier score or log-loss at an assumed prevalence: a weighted mean of two classes' means."""
+
+    of: ColumnMean | None = None
+
+    def closed_interval(self, data: Ranked, confidence: float) -> tuple[float, float, str]:
+        """Return the interval from those of the two classes' means (MOVER)."""
+        assert self.of is not None  # noqa: S101 - `PriorShift.bind` sets it
+        values = self.of.column(data.labels, data.scores)
+        bounds = self.of.range_on(data)
+        value, squares = self.point(data), [0.0, 0.0]
+        for mask, weight in ((data.labels, self.prior), (~data.labels, 1.0 - self.prior)):
+            ci = mean_interval(values[mask], bounds=bounds, confidence=confidence)
+            squares[0] += (weight * (ci.point_estimate - ci.ci_low)) ** 2
+            squares[1] += (weight * (ci.ci_high - ci.point_estimate)) ** 2
+        low, high = value - math.sqrt(squares[0]), value + math.sqrt(squares[1])
+        return max(self.bounds[0], low), min(self.bounds[1], high), "mover"
