@@ -32,9 +32,7 @@ __all__ = [
     "widened_for_groups",
 ]
 
-INTERVAL_REASON = (
-    "norm-ball interval of the error over these bins; gaps that cancel within a bin are not in it"
-)
+INTERVAL_REASON = "norm-ball interval of the binned error; gaps within a bin may cancel"
 """What the interval of a binned error says about itself."""
 
 SMOOTH_REASON = "norm-ball interval, as calibration errors are biased upwards"
