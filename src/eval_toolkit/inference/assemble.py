@@ -11,6 +11,15 @@ from eval_toolkit import _validate
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference._distributions import ROUNDING, critical_value
+from eval_toolkit.inference.calibration_intervals import (
+    INTERVAL_REASON,
+    SMOOTH_REASON,
+    calibration_interval,
+    calibration_statistic,
+    labels_suffice,
+    widened_for_groups,
+)
+from eval_toolkit.inference.calibration_statistics import CalibrationError, SmoothError
 from eval_toolkit.inference.engine import Executor, Problem, delete_blocks, replicate
 from eval_toolkit.inference.intervals import (
     METHODS,
@@ -18,7 +27,6 @@ from eval_toolkit.inference.intervals import (
     bca_interval,
     exact_at_bound,
     percentile_interval,
-    quantiles,
 )
 from eval_toolkit.inference.plans import Plan, label_group_plan, label_stratified_plan
 from eval_toolkit.inference.prepared import Block, Needs, Ranked
@@ -178,36 +186,37 @@ def closed_ci(
 class _Distance:
     """How far a calibration error's field of gaps in a resample is from the data's."""
 
-    def __init__(self, statistic: Statistic) -> None:
-        self.statistic = statistic
-        self.name = f"distance of {statistic.name}"
+    def __init__(self, error: CalibrationError) -> None:
+        self.error = error
+        self.name = f"distance of {error.name}"
         self.bounds = (0.0, math.inf)
 
     @property
     def needs(self) -> Needs:
-        return self.statistic.needs
+        return self.error.needs
 
     def point(self, data: Ranked) -> float:
         return 0.0
 
     def replicate(self, block: Block) -> FloatArray:
-        distance: FloatArray = self.statistic.distance(block)  # type: ignore[attr-defined]
-        return distance
+        return self.error.distance(block)
 
     def leave_one_out(self, data: Ranked) -> FloatArray | None:
         return None
 
     def support(self, data: Ranked) -> tuple[_validate.BoolArray, ...]:
-        return self.statistic.support(data)
+        return (np.ones(data.n, dtype=np.bool_),)
 
 
 def _replicate_with_distances(
     problem: Problem, n_resamples: int, executor: Executor | None
 ) -> tuple[FloatArray, dict[int, FloatArray]]:
-    """Return the replicates, and for calibration errors the distances on the same draws."""
-    rows = [row for row, s in enumerate(problem.statistics) if hasattr(s, "distance")]
-    companions = [_Distance(problem.statistics[row]) for row in rows]
+    """Return the replicates; for calibration errors of groups the distances on the same draws."""
+    errors = [calibration_statistic(statistic) for statistic in problem.statistics]
+    found = {row: error for row, error in enumerate(errors) if error is not None}
+    rows = [] if labels_suffice(problem.plan) else list(found)
     if rows:
+        companions = [_Distance(found[row]) for row in rows]
         problem = problem.with_statistics([*problem.statistics, *companions])
     values = replicate(problem, n_resamples, executor=executor)
     n = len(problem.statistics) - len(rows)
@@ -304,8 +313,9 @@ class _Intervals:
     ) -> tuple[float, float, str, str]:
         """Return the bounds, the method that made them and why it is not the one asked for."""
         statistic = self.problem.statistics[row]
-        if hasattr(statistic, "distance"):
-            return self._norm_ball(scorer, row, point, samples)
+        error = calibration_statistic(statistic)
+        if error is not None:
+            return self._norm_ball(scorer, row, point, samples, error)
         if self.method is None and np.isfinite(statistic.bounds).all():
             effective = effective_rows(statistic, self.problem.data[scorer], self.problem.plan)
             variance = float(np.var(samples, ddof=1))
@@ -380,26 +390,34 @@ class _Intervals:
         )
 
     def _norm_ball(
-        self, scorer: int, row: int, point: float, samples: FloatArray
+        self, scorer: int, row: int, point: float, samples: FloatArray, error: CalibrationError
     ) -> tuple[float, float, str, str]:
-        """Return the interval of a calibration error, which is biased upwards.
-
-        Below: no further than resamples are from the data (triangle inequality). Above: the
-        replicates' own quantile, which errs on the high side as they carry the bias twice.
-        """
-        if row not in self.distances:
-            self.distances[row] = _replicate_with_distances(
-                self.problem.with_statistics([self.problem.statistics[row]]),
-                self.n_resamples,
-                self.executor,
-            )[1][0]
-        distance = self.distances[row][scorer]
-        tail = (1.0 - self.confidence) / 2.0
-        (reach,) = quantiles(distance[~np.isnan(distance)], [1.0 - tail])
-        (high,) = quantiles(samples, [1.0 - tail])
-        low = max(self.problem.statistics[row].bounds[0], point - reach)
-        reason = "norm-ball interval, as calibration errors are biased upwards"
-        return low, max(high, point), "norm-ball", reason
+        """Return the interval of a calibration error, which is biased upwards."""
+        problem = self.problem
+        low, high = calibration_interval(
+            error,
+            problem.data[scorer],
+            point,
+            n_draws=self.n_resamples,
+            confidence=self.confidence,
+            seed=problem.seed,
+        )
+        if not labels_suffice(problem.plan):
+            if row not in self.distances:
+                alone = problem.with_statistics([problem.statistics[row]])
+                self.distances[row] = _replicate_with_distances(
+                    alone, self.n_resamples, self.executor
+                )[1][0]
+            low, high = widened_for_groups(
+                (low, high),
+                point,
+                self.distances[row][scorer],
+                samples,
+                n_groups=problem.plan.n_groups,
+                confidence=self.confidence,
+            )
+        reason = SMOOTH_REASON if isinstance(error, SmoothError) else INTERVAL_REASON
+        return low, high, "norm-ball", reason
 
     def _left_out(self, scorer: int, row: int) -> FloatArray:
         """Return leave-one-out values: closed form for rows, left-out blocks otherwise."""

@@ -2,23 +2,33 @@
 
 All of them are norms of a field of gaps, so a plug-in value is biased upwards: noise has a norm
 too. Resamples add the same bias again, and no percentile of them covers. What holds is the triangle
-inequality, | ‖estimate‖ − ‖truth‖ | ≤ ‖estimate − truth‖, and the right side is what the
-`distance` of resamples from the data estimates.
+inequality, | ‖estimate‖ − ‖truth‖ | ≤ ‖estimate − truth‖. The right side is estimated by drawing
+labels (`drawn`) and, where rows come in groups, by the `distance` of resamples from the data;
+`calibration_intervals` makes an interval of both.
 """
 
 import functools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
 from eval_toolkit import metrics
-from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.inference.prepared import Block, Needs, Ranked
 from eval_toolkit.metrics._smooth import shared_between_nodes, smooth_errors_of
 
-__all__ = ["EqualMassError", "EqualWidthError", "SmoothError", "score_itself"]
+__all__ = [
+    "CalibrationError",
+    "DrawnFields",
+    "EqualMassError",
+    "EqualWidthError",
+    "SmoothError",
+    "score_itself",
+]
 
 
 def score_itself(labels: BoolArray, scores: FloatArray) -> FloatArray:
@@ -49,6 +59,101 @@ def _steps(cumulative: FloatArray) -> FloatArray:
     return steps
 
 
+@dataclass(frozen=True, eq=False)
+class DrawnFields:
+    """Fields of gaps under drawn labels: (gaps, draws) each, or (gaps, 1)."""
+
+    observed: FloatArray
+    """Gaps of the data."""
+    assumed: FloatArray
+    """Gaps under the frequencies that the noise is drawn from."""
+    noise: FloatArray
+    """Draws from these frequencies, minus ``assumed``."""
+    calibrated: FloatArray
+    """Gaps where labels are drawn from the stated probabilities."""
+
+
+Draw: TypeAlias = Callable[[np.random.Generator, int], DrawnFields]
+"""(generator, number of draws) → fields of gaps."""
+
+
+class CalibrationError(Protocol):
+    """A statistic whose interval comes from drawn labels."""
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+        ...
+
+    @property
+    def needs(self) -> Needs:
+        """What it reads from a block."""
+        ...
+
+    def distance(self, block: Block) -> FloatArray:
+        """Return how far each resample's gaps are from the data's."""
+        ...
+
+    def label_draws(self, data: Ranked) -> Draw:
+        """Return a function that draws fields of gaps under other labels."""
+        ...
+
+    def size(self, fields: FloatArray) -> FloatArray:
+        """Return the error that each column of gaps amounts to."""
+        ...
+
+
+_PSEUDO_L1 = 2.0
+"""Pseudo-counts of each class, over all cells together: what an l1 norm of rare surprises needs."""
+_PSEUDO_EACH = 1.0
+"""Pseudo-counts of each class in every cell, where one cell can decide: l2 and maximum."""
+
+
+def _likely_frequency(
+    positives: FloatArray, rows: FloatArray, stated: FloatArray, pseudo: float
+) -> FloatArray:
+    """Return observed frequencies, drawn towards the stated ones and away from 0 and 1."""
+    return (positives + stated + pseudo) / (rows + 1.0 + 2.0 * pseudo)
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """Rows in cells along the scores, from the top, and the bins made of them.
+
+    A cell is a bin, or tied rows that a cut runs through: bins on both sides share them.
+    """
+
+    rows: FloatArray
+    positives: FloatArray
+    stated: FloatArray
+    """Mean score of each cell."""
+    last: IntArray
+    """Cell in which each bin ends."""
+    share: FloatArray
+    """Part of that cell above the end of the bin."""
+
+    def binned(self, values: FloatArray) -> FloatArray:
+        """Return the sums over bins of values of cells: (bins, draws) of (cells, draws)."""
+        above = np.cumsum(values, axis=0) - values
+        return _steps(above[self.last] + self.share[:, None] * values[self.last])
+
+    def drawn_counts(
+        self, frequency: FloatArray, generator: np.random.Generator, n_draws: int, *, masses: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return rows and positives of each cell and draw; ``masses``: rows are drawn, too."""
+        if not masses:
+            rows = np.repeat(self.rows[:, None], n_draws, axis=1)
+            positives = generator.binomial(
+                self.rows.astype(np.int64), frequency, size=(n_draws, len(frequency))
+            )
+            return rows, positives.T.astype(np.float64)
+        n = self.rows.sum()
+        shares = np.concatenate([self.rows * frequency, self.rows * (1.0 - frequency)]) / n
+        counts = generator.multinomial(int(n), shares, size=n_draws).T.astype(np.float64)
+        positives, negatives = np.split(counts, 2)
+        return positives + negatives, positives
+
+
 _NORMS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "l1": lambda values: np.abs(values).sum(axis=0),
     "l2": lambda values: np.sqrt((values**2).sum(axis=0)),
@@ -69,15 +174,39 @@ class _BinnedError(ABC):
         """Return summed gaps and rows of each bin, from the top: (bins, 64) each."""
 
     @abstractmethod
-    def _rows(self, data: Ranked) -> FloatArray:
-        """Return the rows of each bin of the data, from the top."""
+    def _cells(self, data: Ranked) -> _Cells:
+        """Return the cells of the data."""
 
-    def _bins_of(self, data: Ranked) -> tuple[FloatArray, FloatArray]:
-        """Return summed gaps and rows of each bin of the data: (bins, 1) each."""
-        rows = self._rows(data)
-        gap = data.sorted_scores - data.sorted_labels
-        total = [part.sum() for part in np.split(gap, np.cumsum(rows)[:-1].astype(np.int64))]
-        return np.array(total)[:, None], rows[:, None]
+    def _field_of(self, cells: _Cells, rows: FloatArray, positives: FloatArray) -> FloatArray:
+        """Return the field of gaps of counts per cell: (cells, draws) each."""
+        gaps = cells.binned(rows * cells.stated[:, None] - positives)
+        return _field(gaps, cells.binned(rows), self.norm)
+
+    def label_draws(self, data: Ranked) -> Draw:
+        """Return a function that draws fields of gaps under other labels."""
+        cells = self._cells(data)
+        pseudo = _PSEUDO_L1 / len(cells.rows) if self.norm == "l1" else _PSEUDO_EACH
+        likely = _likely_frequency(cells.positives, cells.rows, cells.stated, pseudo)
+        rows = cells.rows[:, None]
+        observed = self._field_of(cells, rows, cells.positives[:, None])
+        assumed = self._field_of(cells, rows, rows * likely[:, None])
+
+        def draw(generator: np.random.Generator, n_draws: int) -> DrawnFields:
+            # The weights of the bins vary, too; the maximum has no weights.
+            noisy = cells.drawn_counts(likely, generator, n_draws, masses=self.norm != "max")
+            calibrated = cells.drawn_counts(cells.stated, generator, n_draws, masses=False)
+            return DrawnFields(
+                observed=observed,
+                assumed=assumed,
+                noise=self._field_of(cells, *noisy) - assumed,
+                calibrated=self._field_of(cells, *calibrated),
+            )
+
+        return draw
+
+    def size(self, fields: FloatArray) -> FloatArray:
+        """Return the norm of each column."""
+        return _NORMS[self.norm](fields)
 
     def replicate(self, block: Block) -> FloatArray:
         """Return one value per resample."""
@@ -86,14 +215,19 @@ class _BinnedError(ABC):
     def distance(self, block: Block) -> FloatArray:
         """Return the norm of each resample's gaps minus the data's."""
         data = block.view.data
-        here = data.once(self, lambda: _field(*self._bins_of(data), self.norm))
+        here = data.once(self, lambda: self._here(data))
         return _NORMS[self.norm](self._gaps(block) - here)
+
+    def _here(self, data: Ranked) -> FloatArray:
+        """Return the field of the data, bins without rows included."""
+        cells = self._cells(data)
+        return self._field_of(cells, cells.rows[:, None], cells.positives[:, None])
 
     def _gaps(self, block: Block) -> FloatArray:
         return block.once(self, lambda: _field(*self._bins(block), self.norm))
 
     def leave_one_out(self, data: Ranked) -> FloatArray | None:
-        """Return None: the interval comes from distances."""
+        """Return None: the interval comes from drawn labels."""
         return None
 
     def support(self, data: Ranked) -> tuple[BoolArray, ...]:
@@ -134,8 +268,26 @@ class EqualWidthError(_BinnedError):
         gaps = _steps(block.sum_above(score_itself, edges) - positives)
         return gaps, _steps(positives + negatives)
 
-    def _rows(self, data: Ranked) -> FloatArray:
-        return np.diff(data.leading(self._edges), prepend=0).astype(np.float64)
+    def _cells(self, data: Ranked) -> _Cells:
+        ends = data.leading(self._edges)
+        return _cells_between(data, ends, ends.astype(np.float64))
+
+
+def _cells_between(data: Ranked, ends: IntArray, cuts: FloatArray) -> _Cells:
+    """Return the cells that end after so many leading rows, and where ``cuts`` end bins in them."""
+    occupied = np.unique(ends[ends > 0])
+    starts = np.concatenate([[0], occupied[:-1]])
+    rows = (occupied - starts).astype(np.float64)
+    positives = np.add.reduceat(data.sorted_labels.astype(np.float64), starts)
+    scores = np.add.reduceat(data.sorted_scores, starts)
+    last = np.searchsorted(occupied, cuts)
+    return _Cells(
+        rows=rows,
+        positives=positives,
+        stated=np.clip(scores / rows, 0.0, 1.0),
+        last=last,
+        share=(cuts - starts[last]) / rows[last],
+    )
 
 
 _EQUAL_MASS: dict[str, Callable[..., float]] = {
@@ -176,11 +328,18 @@ class EqualMassError(_BinnedError):
         positives, scores = block.top(cuts)
         return _steps(scores - positives), _steps(cuts)
 
-    def _rows(self, data: Ranked) -> FloatArray:
-        return np.diff(self._cuts(np.array([float(data.n)]))[:, 0], prepend=0.0)
+    def _cells(self, data: Ranked) -> _Cells:
+        cuts = self._cuts(np.array([float(data.n)]))[:, 0]
+        ends = data.groups.tp + data.groups.fp
+        tie = np.searchsorted(ends, cuts)  # the tied rows that a cut falls into or ends with
+        starts = np.concatenate([[0.0], ends])[tie]
+        edges = np.union1d(ends[tie], starts[ends[tie] > cuts])
+        return _cells_between(data, edges[edges > 0.0].astype(np.int64), cuts)
 
 
 _CELLS = 1 << 12  # of the resamples' grid; the value itself is computed on a finer one
+_MAX_DRAWN_CELLS = 1 << 10  # of the grid on which labels are drawn
+_POOLS = 16  # equal parts of [0, 1] over which frequencies are estimated
 
 
 def _to_left_node(labels: BoolArray, scores: FloatArray) -> FloatArray:
@@ -189,6 +348,28 @@ def _to_left_node(labels: BoolArray, scores: FloatArray) -> FloatArray:
 
 def _to_right_node(labels: BoolArray, scores: FloatArray) -> FloatArray:
     return shared_between_nodes(scores, scores - labels, _CELLS)[2]
+
+
+def _pooled_frequency(cells: _Cells) -> FloatArray:
+    """Return likely frequencies of small cells: the stated one plus the gap of its neighbourhood."""
+    pool = np.minimum((cells.stated * _POOLS).astype(np.int64), _POOLS - 1)
+    rows, positives, scores = (
+        np.bincount(pool, values, _POOLS)
+        for values in (cells.rows, cells.positives, cells.rows * cells.stated)
+    )
+    stated = scores / np.maximum(rows, 1.0)
+    pseudo = _PSEUDO_L1 / np.count_nonzero(rows)
+    gap = _likely_frequency(positives, rows, stated, pseudo) - stated
+    return np.clip(cells.stated + gap[pool], 0.0, 1.0)
+
+
+def _to_nodes(scores: FloatArray, residuals: FloatArray, n_cells: int) -> FloatArray:
+    """Share columns of residuals, at scores in different cells, between the nodes of a grid."""
+    cell, left, right = shared_between_nodes(scores[:, None], residuals, n_cells)
+    nodes = np.zeros((n_cells + 1, residuals.shape[1]))
+    nodes[cell[:, 0]] += left
+    nodes[cell[:, 0] + 1] += right
+    return nodes
 
 
 @dataclass(frozen=True)
@@ -226,6 +407,37 @@ class SmoothError:
         here = data.once(self, lambda: self._nodes_of(data))
         return smooth_errors_of(self._nodes(block) - here, tolerance=1e-9)
 
+    def label_draws(self, data: Ranked) -> Draw:
+        """Return a function that draws residuals at the nodes of a grid under other labels."""
+        # The error of noise is about 1 / √n: cells of an eighth of it are fine enough.
+        n_cells = min(_MAX_DRAWN_CELLS, 1 << math.ceil(math.log2(8.0 * math.sqrt(data.n))))
+        ends = data.leading(_lower_edges(n_cells))
+        cells = _cells_between(data, ends, ends.astype(np.float64))
+        rows = cells.rows[:, None]
+        likely = _pooled_frequency(cells)
+
+        def nodes(positives: FloatArray) -> FloatArray:
+            residuals = (rows * cells.stated[:, None] - positives) / data.n
+            return _to_nodes(cells.stated, residuals, n_cells)
+
+        observed, assumed = nodes(cells.positives[:, None]), nodes(rows * likely[:, None])
+
+        def draw(generator: np.random.Generator, n_draws: int) -> DrawnFields:
+            _, noisy = cells.drawn_counts(likely, generator, n_draws, masses=False)
+            _, calibrated = cells.drawn_counts(cells.stated, generator, n_draws, masses=False)
+            return DrawnFields(
+                observed=observed,
+                assumed=assumed,
+                noise=nodes(noisy) - assumed,
+                calibrated=nodes(calibrated),
+            )
+
+        return draw
+
+    def size(self, fields: FloatArray) -> FloatArray:
+        """Return the smooth error of each column."""
+        return smooth_errors_of(fields, tolerance=1e-6)
+
     def _nodes_of(self, data: Ranked) -> FloatArray:
         """Return the mean residual at every node of the grid."""
         cell, to_left, to_right = shared_between_nodes(
@@ -252,7 +464,7 @@ class SmoothError:
         return np.asarray(nodes / block.size())
 
     def leave_one_out(self, data: Ranked) -> FloatArray | None:
-        """Return None: the interval comes from distances."""
+        """Return None: the interval comes from drawn labels."""
         return None
 
     def support(self, data: Ranked) -> tuple[BoolArray, ...]:

@@ -14,19 +14,25 @@ from eval_toolkit.inference._distributions import ROUNDING
 from eval_toolkit.inference.assemble import (
     MAX_UNDEFINED,
     PLAN_NOTES,
+    bootstrap_problem,
     drawn_by_label,
     enough_units,
     finite,
     undefined_error,
 )
+from eval_toolkit.inference.calibration_intervals import (
+    calibration_difference,
+    calibration_statistic,
+)
 from eval_toolkit.inference.engine import Executor, Problem, replicate
 from eval_toolkit.inference.intervals import percentile_interval
 from eval_toolkit.inference.paired_intervals import paired_difference
 from eval_toolkit.inference.planning import MDEEstimate, mde_from_ci
-from eval_toolkit.inference.plans import Plan, chosen_plan
+from eval_toolkit.inference.plans import Plan, chosen_plan, rows_plan
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
     DEFAULT_N_RESAMPLES,
+    BootstrapCI,
     PairedBootstrapCI,
 )
 from eval_toolkit.inference.statistics import MetricFn, statistic_for
@@ -222,7 +228,7 @@ def paired_bootstrap_ece_diff(
     n_bins: int = 10,
     executor: Executor | None = None,
 ) -> PairedBootstrapCI:
-    """Bootstrap the difference of a calibration error, ``ece_fn(y_true, y_score, n_bins)``.
+    """Difference of a calibration error, ``ece_fn(y_true, y_score, n_bins)``, without a test.
 
     Parameters
     ----------
@@ -238,12 +244,20 @@ def paired_bootstrap_ece_diff(
     Returns
     -------
     PairedBootstrapCI
-        Of error(B) − error(A); negative means that B is better calibrated.
+        Of error(B) − error(A); negative means that B is better calibrated. There is no p-value,
+        and ``reason`` says why: the bias of a calibration error depends on the spread of the
+        scores, so that two calibrated scorers differ. The interval spans what the intervals of
+        both errors allow; for a function that is not this package's it is [−1, 1].
 
     Raises
     ------
     InvalidInputError
         As in `paired_bootstrap_diff`.
+
+    See Also
+    --------
+    paired_bootstrap_diff : with ``brier_score`` or ``log_loss``, a test of probabilities that is
+        valid.
 
     Examples
     --------
@@ -252,24 +266,33 @@ def paired_bootstrap_ece_diff(
     >>> diff = paired_bootstrap_ece_diff(
     ...     y, [0.2, 0.8] * 20, [0.4, 0.6] * 20, ece_fn=expected_calibration_error
     ... )
-    >>> round(diff.delta, 3)
-    0.2
+    >>> round(diff.delta, 3), diff.p_value
+    (0.2, None)
     """
     n_bins = _validate.integer(n_bins, "n_bins", low=2)
-    metric: Any = functools.partial(ece_fn, n_bins=n_bins)
-    if statistic_for(metric).needs.rows:  # not one of ours: its third argument may have any name
-        metric = _WithBins(ece_fn, n_bins)
-    return paired_bootstrap_diff(
-        y_true,
-        y_score_a,
-        y_score_b,
-        metric,
-        n_resamples=n_resamples,
-        confidence=confidence,
-        seed=seed,
-        rng=rng,
-        executor=executor,
-    )
+    labels, a = _validate.binary_pair(y_true, y_score_a, score_name="y_score_a")
+    _, b = _validate.binary_pair(y_true, y_score_b, score_name="y_score_b")
+    statistic = statistic_for(functools.partial(ece_fn, n_bins=n_bins))
+    if calibration_statistic(statistic) is None:  # its third argument may have any name
+        statistic = statistic_for(_WithBins(ece_fn, n_bins))
+    problem = Problem(labels, (a, b), (statistic,), rows_plan(len(labels)), resolve_seed(seed, rng))
+    enough_units(problem.plan)
+    if calibration_statistic(statistic) is None:
+        value_a, value_b = (finite(statistic.point(data), "ece_fn") for data in problem.data)
+        confidence = _validate.fraction(confidence, "confidence")
+        ranges = (
+            BootstrapCI(value, 0.0, max(1.0, value), confidence, 0, "range of a calibration error")
+            for value in (value_a, value_b)
+        )
+        return calibration_difference(*ranges)
+    intervals = []
+    for (cell,) in bootstrap_problem(
+        problem, n_resamples=n_resamples, confidence=confidence, method="BCa", executor=executor
+    ):
+        if isinstance(cell, Exception):
+            raise cell
+        intervals.append(cell)
+    return calibration_difference(*intervals)
 
 
 @dataclass(frozen=True)

@@ -90,8 +90,10 @@ def expected_calibration_error(
     Notes
     -----
     ``Σ_k n_k/n |p̄_k − ȳ_k|`` [1]_. It does not see ranking: predicting the base rate for every
-    row gives 0, which says nothing about usefulness. It is biased upwards when bins are small;
-    see `expected_calibration_error_debiased` and `smooth_ece`.
+    row gives 0, which says nothing about usefulness. Gaps that cancel within a bin are not seen. It
+    is biased upwards when bins are small, the more so the wider the scores are spread: do not
+    compare two scorers by it, but by `brier_score` or `log_loss`. See also
+    `expected_calibration_error_debiased` and `smooth_ece`.
 
     References
     ----------

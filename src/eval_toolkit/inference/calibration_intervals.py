@@ -1,0 +1,219 @@
+"""Intervals of calibration errors, from labels drawn in the bins; and why differences get none.
+
+The interval is about the error over the bins of the metric. What cancels inside a bin is no part of
+it: a scorer that is too low for one half of a bin and too high for the other has no error there.
+"""
+
+import functools
+from typing import Any, cast
+
+import numpy as np
+
+from eval_toolkit import metrics
+from eval_toolkit._validate import FloatArray
+from eval_toolkit.inference._distributions import critical_value
+from eval_toolkit.inference.calibration_statistics import CalibrationError, EqualMassError
+from eval_toolkit.inference.intervals import quantiles
+from eval_toolkit.inference.plans import Plan
+from eval_toolkit.inference.prepared import Ranked
+from eval_toolkit.inference.results import BootstrapCI, PairedBootstrapCI
+from eval_toolkit.inference.statistics import CallableStatistic, Statistic, statistic_for
+from eval_toolkit.seeds import derive_seed
+
+__all__ = [
+    "INTERVAL_REASON",
+    "NO_COMPARISON",
+    "SMOOTH_REASON",
+    "calibration_difference",
+    "calibration_interval",
+    "calibration_statistic",
+    "is_calibration_error",
+    "labels_suffice",
+    "widened_for_groups",
+]
+
+INTERVAL_REASON = "norm-ball interval of the binned error; gaps within a bin may cancel"
+"""What the interval of a binned error says about itself."""
+
+SMOOTH_REASON = "norm-ball interval, as calibration errors are biased upwards"
+"""What the interval of the smooth error says about itself."""
+
+NO_COMPARISON = (
+    "calibration errors are not tested against each other: their bias depends on the number of "
+    "rows and the spread of the scores, and two calibrated scorers would differ; compare brier or "
+    "log_loss"
+)
+"""Why a difference of calibration errors has no p-value and no verdict, and what to do instead."""
+
+_DEBIASED = {
+    metrics.expected_calibration_error_debiased: "l1",
+    metrics.expected_calibration_error_l2_debiased: "l2",
+}
+_AT_ONCE = 256  # draws in a batch, to bound memory
+
+
+def calibration_statistic(statistic: Statistic) -> CalibrationError | None:
+    """Return the calibration error whose interval a statistic gets; None for other metrics.
+
+    A debiased error estimates the same error of the population as the plain one over its bins, so
+    it gets the interval of the plain one.
+    """
+    if hasattr(statistic, "label_draws"):
+        return cast("CalibrationError", statistic)
+    if not isinstance(statistic, CallableStatistic):
+        return None
+    function: Any = statistic.function
+    keywords: dict[str, Any] = {}
+    if isinstance(function, functools.partial):
+        function, keywords = function.func, function.keywords
+    try:
+        norm = _DEBIASED.get(function)
+    except TypeError:  # unhashable
+        return None
+    return None if norm is None else EqualMassError(keywords.get("n_bins", 10), norm)
+
+
+def is_calibration_error(metric: Any) -> bool:
+    """Whether a metric, spec or prepared statistic is one of the calibration errors.
+
+    Examples
+    --------
+    >>> from eval_toolkit import metric_specs
+    >>> is_calibration_error(metric_specs.ece()), is_calibration_error(metric_specs.brier)
+    (True, False)
+    >>> is_calibration_error(metrics.expected_calibration_error_l2_debiased)
+    True
+    """
+    return calibration_statistic(statistic_for(metric)) is not None
+
+
+def calibration_interval(
+    error: CalibrationError,
+    data: Ranked,
+    point: float,
+    *,
+    n_draws: int,
+    confidence: float,
+    seed: int,
+) -> tuple[float, float]:
+    """Return the interval of a calibration error over rows that are independent of each other.
+
+    Parameters
+    ----------
+    error : CalibrationError
+        The statistic.
+    data : Ranked
+        Labels and scores.
+    point : float
+        Its value, or that of a debiased form of it; the interval holds it.
+    n_draws : int
+        Number of drawn label vectors.
+    confidence : float
+        Nominal coverage.
+    seed : int
+        Seed of the draws; the order of the rows does not matter.
+
+    Notes
+    -----
+    With the gaps g of the data and noise e drawn from frequencies with pseudo-counts, at
+    tail = (1 − confidence) / 2:
+
+    - below ``‖g‖ − q(‖e‖)`` (triangle inequality), and 0 where ‖g‖ is within what a scorer shows
+      whose stated probabilities are true (consistency resampling, Bröcker & Smith 2007);
+    - above the larger of ``q(‖g + e‖)`` and ``q(‖a + e‖)``, with the gaps a under the frequencies
+      that e is drawn from.
+
+    q is the 1 − tail quantile. A bin without a surprise has noise, too: c = (positives + stated +
+    pseudo) / (rows + 1 + 2 pseudo).
+    """
+    generator = np.random.Generator(np.random.Philox(derive_seed(seed, "labels", error.name)))
+    noise, near_data, near_assumed, calibrated, here = _sizes(error, data, generator, n_draws)
+    tail = (1.0 - confidence) / 2.0
+    reach, above, assumed, chance = (
+        quantiles(sizes, [1.0 - tail])[0] for sizes in (noise, near_data, near_assumed, calibrated)
+    )
+    low = 0.0 if here <= chance else max(0.0, here - reach)
+    return min(low, point), min(1.0, max(above, assumed, here, point))
+
+
+def calibration_difference(a: BootstrapCI, b: BootstrapCI) -> PairedBootstrapCI:
+    """Return error(B) − error(A) of two calibration errors: an interval, no p-value.
+
+    Parameters
+    ----------
+    a, b : BootstrapCI
+        The errors of A and of B with their intervals.
+
+    Returns
+    -------
+    PairedBootstrapCI
+        From ``b.ci_low − a.ci_high`` to ``b.ci_high − a.ci_low``: it leaves zero out only where
+        the two intervals do not meet. The noise of A and of B may go in opposite directions, so
+        no pairing narrows it.
+
+    Examples
+    --------
+    >>> a = BootstrapCI(0.02, 0.0, 0.05, 0.95, 1000, "norm-ball")
+    >>> b = BootstrapCI(0.06, 0.0, 0.11, 0.95, 1000, "norm-ball")
+    >>> diff = calibration_difference(a, b)
+    >>> f"{diff:.2f}", diff.overlaps_zero, diff.p_value
+    ('+0.04 [-0.05, +0.11]', True, None)
+    """
+    low, high = b.ci_low - a.ci_high, b.ci_high - a.ci_low
+    return PairedBootstrapCI(
+        delta=b.point_estimate - a.point_estimate,
+        ci_low=low,
+        ci_high=high,
+        overlaps_zero=low <= 0.0 <= high,
+        confidence=a.confidence,
+        n_resamples=a.n_resamples,
+        method=f"from both intervals: {a.method}",
+        value_a=a.point_estimate,
+        value_b=b.point_estimate,
+        reason=NO_COMPARISON,
+    )
+
+
+def labels_suffice(plan: Plan) -> bool:
+    """Whether rows are drawn one by one, so that drawn labels show all of the noise."""
+    return plan.kind in ("rows", "label-stratified")
+
+
+def widened_for_groups(
+    interval: tuple[float, float],
+    point: float,
+    distances: FloatArray,
+    samples: FloatArray,
+    *,
+    n_groups: int,
+    confidence: float,
+) -> tuple[float, float]:
+    """Return the interval that also holds what resamples of whole groups show.
+
+    ``distances`` are those of the resampled fields from the data's, ``samples`` the resampled
+    errors; both are stretched from a normal to a Student t quantile with n_groups − 1 degrees of
+    freedom and by √(G / (G − 1)), as few groups show too little of their own spread.
+    """
+    df = max(1, n_groups - 1)
+    stretch = critical_value(confidence, df) / critical_value(confidence) * ((df + 1) / df) ** 0.5
+    level = [(1.0 + confidence) / 2.0]
+    (reach,) = quantiles(distances[~np.isnan(distances)], level)
+    (above,) = quantiles(samples[~np.isnan(samples)], level)
+    low, high = interval
+    low = min(low, max(0.0, point - stretch * reach))
+    return low, max(high, min(1.0, point + stretch * (above - point)))
+
+
+def _sizes(
+    error: CalibrationError, data: Ranked, generator: np.random.Generator, n_draws: int
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]:
+    """Return errors of noise alone, around the data, around the assumed frequencies, by chance."""
+    draw = error.label_draws(data)
+    parts: list[list[FloatArray]] = []
+    for done in range(0, n_draws, _AT_ONCE):
+        fields = draw(generator, min(_AT_ONCE, n_draws - done))
+        around_data, around_assumed = fields.observed + fields.noise, fields.assumed + fields.noise
+        drawn = (fields.noise, around_data, around_assumed, fields.calibrated)
+        parts.append([error.size(one) for one in drawn])
+    noise, near_data, near_assumed, calibrated = map(np.concatenate, zip(*parts, strict=True))
+    return noise, near_data, near_assumed, calibrated, float(error.size(fields.observed)[0])
