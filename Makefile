@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --quiet
 .DEFAULT_GOAL := help
 
-.PHONY: help setup browser demo demo-llm model test test-slow test-hf test-interop test-distributed test-install test-extras test-plugin docs check lint types layers bench clean
+.PHONY: help setup browser demo demo-llm model test test-slow coverage test-hf test-interop test-distributed test-install test-extras test-plugin docs check lint types layers bench clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -101,8 +101,11 @@ demo-llm: model ## a real language model: multiple choice, open answers, two pro
 test: $(VENV)/dev.stamp ## the tests (fast ones; about 8 minutes)
 	$(BIN)/python -m pytest -q -n 2 -m "not slow" --ignore=tests/interop --ignore=tests/distributed
 
-test-slow: $(VENV)/dev.stamp ## coverage and error-rate simulations
+test-slow: $(VENV)/dev.stamp ## slow tests: coverage and error rates of single methods
 	$(BIN)/python -m pytest -q -m slow -s
+
+coverage: $(VENV)/dev.stamp ## simulate coverage, type I errors and gates; rewrites docs/methodology/coverage.md
+	$(BIN)/python -m simulations
 
 .venv-hf/stamp: tests/hf/requirements.txt
 	test -x .venv-hf/bin/python || $(PYTHON) -m venv .venv-hf

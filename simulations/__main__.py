@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from simulations.grids import Job, jobs
-from simulations.tables import failures, page
 
 from eval_toolkit.seeds import derive_seed
+from simulations.grids import Job, jobs
+from simulations.tables import failures, page
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "methodology" / "coverage.md"

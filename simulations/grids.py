@@ -5,6 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from eval_toolkit import metric_specs as ms
+from eval_toolkit import op_metric_specs as op
+from eval_toolkit.errors import EvalToolkitError
+from eval_toolkit.inference import paired_bootstrap_diff
+from eval_toolkit.metrics import confusion
+from eval_toolkit.scorecards import Records, scorecard, summarise
 from simulations.cells import Cell, Interval, Tally
 from simulations.processes import (
     DISTORTIONS,
@@ -14,13 +21,6 @@ from simulations.processes import (
     Binormal,
     Grouped,
 )
-
-from eval_toolkit import metric_specs as ms
-from eval_toolkit import op_metric_specs as op
-from eval_toolkit.errors import EvalToolkitError
-from eval_toolkit.inference import paired_bootstrap_diff
-from eval_toolkit.metrics import confusion
-from eval_toolkit.scorecards import Records, scorecard, summarise
 
 SIZES = (30, 100, 300, 1000)
 PREVALENCES = (0.02, 0.1, 0.5)
@@ -267,7 +267,7 @@ class _Calibration:
 
 def _true_calibration(stated: Any, actual: Any) -> dict[str, float]:
     """Return the binned and the smooth errors of a population, labels replaced by their means."""
-    from eval_toolkit.metrics._smooth import smooth_errors_of, shared_between_nodes
+    from eval_toolkit.metrics._smooth import shared_between_nodes, smooth_errors_of
 
     gap = stated - actual
     uniform = np.minimum((stated * 10).astype(np.int64), 9)

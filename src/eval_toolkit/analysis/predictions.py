@@ -19,7 +19,6 @@ from eval_toolkit.artifacts import (
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnError
 from eval_toolkit.inference import (
     DEFAULT_CONFIDENCE,
-    DEFAULT_METHOD,
     DEFAULT_N_RESAMPLES,
     Executor,
     MetricFn,
@@ -166,8 +165,8 @@ def bootstrap_metric_from_predictions(
     metric : str, MetricSpec or callable, default "pr_auc"
         A name as `metric_named` takes it, a spec, or a function of (y_true, y_score).
     method : str, optional
-        "BCa" (the default), "percentile", "basic", "studentized", or "delong" for ``roc_auc``,
-        which draws nothing.
+        "BCa", "percentile", "basic", "studentized", or "delong" for ``roc_auc``, which draws
+        nothing; by default as in `bootstrap_ci`.
     groups : str, optional
         Column of the rows' groups: whole groups are drawn. By default the one the reference
         names, if it does.
@@ -197,8 +196,8 @@ def bootstrap_metric_from_predictions(
     ...     tempfile.mkdtemp() + "/p.csv", labels=[0, 1] * 10, scores=[0.3, 0.6, 0.5, 0.4] * 5
     ... )
     >>> ci = bootstrap_metric_from_predictions(ref, metric="roc_auc", n_resamples=200)
-    >>> ci["point_estimate"], ci["n_resamples"], ci["method"]
-    (0.75, 200, 'BCa')
+    >>> ci["point_estimate"], ci["method"]
+    (0.75, 'score')
     """
     loaded = load_predictions(reference(ref, groups=groups), reader=reader)
     arrays = in_order(loaded.take(one_subject(loaded, scorer=scorer, slice=slice)))
@@ -213,7 +212,7 @@ def bootstrap_metric_from_predictions(
             chosen,
             n_resamples=n_resamples,
             confidence=confidence,
-            method=DEFAULT_METHOD if method is None else method,
+            method=method,
             seed=seed,
             rng=rng,
             groups=_groups(arrays.groups),
@@ -256,7 +255,8 @@ def paired_diff_from_prediction_refs(
     metric, groups
         As in `bootstrap_metric_from_predictions`.
     method : {"percentile", "delong"}, optional
-        The paired percentile bootstrap by default, or DeLong's test for ``roc_auc``.
+        Quantiles of bootstrapped differences, or DeLong's test for ``roc_auc``; by default the
+        interval of `paired_bootstrap_diff`.
     baseline_scorer, candidate_scorer, slice : str, optional
         Whose rows; needed where a file holds several scorers or slices. Both references may be
         to one file.
@@ -316,6 +316,7 @@ def paired_diff_from_prediction_refs(
             chosen,
             n_resamples=n_resamples,
             confidence=confidence,
+            method=method,
             seed=seed,
             rng=rng,
             groups=_groups(paired.groups),

@@ -153,7 +153,7 @@ def sampling_options(*, methods: bool, backends: bool = False) -> Callable[[_Com
 _METHOD = click.option(
     "--method",
     type=click.Choice(METHODS, case_sensitive=False),
-    help="Kind of interval; by default Wilson for shares of independent rows, else BCa.",
+    help="Kind of bootstrap interval; by default score intervals, which hold with few rows.",
 )
 _BACKENDS = (
     click.option(

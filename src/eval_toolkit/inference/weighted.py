@@ -17,9 +17,9 @@ from eval_toolkit.inference.statistics import AtThreshold, MetricFn, statistic_f
 from eval_toolkit.metrics import confusion_counts
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
-__all__ = ["weighted_ci"]
+__all__ = ["weighted_ci", "weighted_metric"]
 
-_Weighted = Callable[[BoolArray, FloatArray, FloatArray], float]
+WeightedFn = Callable[[BoolArray, FloatArray, FloatArray], float]
 
 
 def weighted_ci(
@@ -95,9 +95,11 @@ def weighted_ci(
         raise InvalidInputError("`sample_weight` is None; without weights use `bootstrap_ci`")
     n_resamples = _validate.integer(n_resamples, "n_resamples", low=2)
     level = _validate.fraction(confidence, "confidence")
-    units = np.arange(len(labels)) if groups is None else _validate.group_codes(groups, len(labels))[0]
+    units = (
+        np.arange(len(labels)) if groups is None else _validate.group_codes(groups, len(labels))[0]
+    )
     stratum = _strata_of_units(units, strata, len(labels))
-    name, bounds, function = _weighted_metric(metric)
+    name, bounds, function = weighted_metric(metric)
     value = finite(function(labels, scores, weights), name)
     effective = _effective(labels, weights, units, name)
     # Rows by what they hold, units as they appear: the order of the rows must not move the draws.
@@ -128,7 +130,11 @@ def weighted_ci(
         method = "score, Rao-Wu"
     else:
         reach = critical_value(level, max(1.0, df)) * variance**0.5
-        low, high, method = max(bounds[0], value - reach), min(bounds[1], value + reach), "t, Rao-Wu"
+        low, high, method = (
+            max(bounds[0], value - reach),
+            min(bounds[1], value + reach),
+            "t, Rao-Wu",
+        )
     return BootstrapCI(
         value,
         low,
@@ -159,14 +165,16 @@ def _strata_of_units(units: IntArray, strata: ArrayLike | None, n: int) -> IntAr
     return of_unit
 
 
-def _weighted_metric(metric: Any) -> tuple[str, tuple[float, float], _Weighted]:
+def weighted_metric(metric: Any) -> tuple[str, tuple[float, float], WeightedFn]:
     """Return name, range and weighted function of a metric."""
     statistic = statistic_for(metric)
     if isinstance(statistic, AtThreshold):
         return statistic.name, statistic.bounds, _AtThreshold(statistic)
     function = getattr(metric, "function", metric)
     if not callable(function) or not _takes_weights(function):
-        raise InvalidTypeError(f"{statistic.name} takes no `sample_weight`, so it has no weighted form")
+        raise InvalidTypeError(
+            f"{statistic.name} takes no `sample_weight`, so it has no weighted form"
+        )
     return (
         statistic.name,
         statistic.bounds,
@@ -190,9 +198,7 @@ class _AtThreshold:
         self.statistic = statistic
 
     def __call__(self, labels: BoolArray, scores: FloatArray, weights: FloatArray) -> float:
-        counts = confusion_counts(
-            labels, scores, self.statistic.threshold, sample_weight=weights
-        )
+        counts = confusion_counts(labels, scores, self.statistic.threshold, sample_weight=weights)
         return self.statistic.of_counts(counts)
 
 
@@ -225,7 +231,7 @@ def _factors(generator: np.random.Generator, stratum: IntArray, n_resamples: int
 
 
 def _value(
-    function: _Weighted, labels: BoolArray, scores: FloatArray, weights: FloatArray
+    function: WeightedFn, labels: BoolArray, scores: FloatArray, weights: FloatArray
 ) -> float:
     try:
         return function(labels, scores, weights)

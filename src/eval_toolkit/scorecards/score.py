@@ -28,6 +28,7 @@ from eval_toolkit.inference.results import (
 )
 from eval_toolkit.inference.score_intervals import has_closed_form
 from eval_toolkit.inference.statistics import AtThreshold, Statistic, statistic_for
+from eval_toolkit.inference.weighted import weighted_ci, weighted_metric
 from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.metrics import is_metric_defined_for_slice
 from eval_toolkit.protocols import MetricSpec
@@ -63,6 +64,7 @@ def scorecard(
     rng: SeedLike = None,
     groups: ArrayLike | None = None,
     assumed_prior: float | None = None,
+    sample_weight: ArrayLike | None = None,
     executor: Executor | None = None,
 ) -> Scorecard:
     """Evaluate several metrics of one scorer, each with a status and an interval.
@@ -87,7 +89,11 @@ def scorecard(
         Rows that are not independent share a group; whole groups are drawn.
     assumed_prior : float, optional
         Report every metric as it would be at this prevalence instead of the data's own: classes
-        are reweighted, the scores stay as they are.
+        are reweighted, the scores stay as they are. Intervals are built from the rates of each
+        class; a prevalence at which the data say nothing about a metric is a reason to skip it.
+    sample_weight : array-like of shape (n,), optional
+        Survey or sample weights. Intervals are those of `weighted_ci`; neither ``method`` nor
+        ``assumed_prior`` goes with them.
 
     Returns
     -------
@@ -124,6 +130,8 @@ def scorecard(
     if method is not None:
         method = _validate.choice({"bca": "BCa"}.get(method, method), "method", METHODS)
     plan = chosen_plan(labels, groups=groups)
+    if sample_weight is not None and (method is not None or assumed_prior is not None):
+        raise InvalidInputError("`sample_weight` goes with neither `method` nor `assumed_prior`")
     how = Intervals(
         n_resamples if bootstrap else 0,
         confidence,
@@ -131,6 +139,8 @@ def scorecard(
         resolve_seed(seed, rng),
         executor,
     )
+    if sample_weight is not None:
+        return Scorecard(_weighted_cells(labels, scores, sample_weight, groups, specs, plan, how))
     shift = None if assumed_prior is None else PriorShift.to(labels, assumed_prior)
     return Scorecard(metric_cells(labels, scores, specs, plan, how, shift))
 
@@ -173,6 +183,45 @@ def metric_cells(
     if how.n_resamples:
         _bootstrap([draft for draft in drafts.values() if draft.status == "ok"], data, plan, how)
     return {name: draft.cell(plan) for name, draft in drafts.items()}
+
+
+def _weighted_cells(
+    labels: BoolArray,
+    scores: FloatArray,
+    sample_weight: ArrayLike,
+    groups: ArrayLike | None,
+    specs: Sequence[MetricSpec],
+    plan: Plan,
+    how: Intervals,
+) -> dict[str, MetricResult]:
+    """Return one cell per spec of weighted rows."""
+    weights = _validate.sample_weights(sample_weight, len(labels))
+    cells = {}
+    for spec in specs:
+        draft = _Draft(spec)
+        try:
+            _, _, function = weighted_metric(spec)
+            draft.value = float(function(labels, scores, weights))
+        except (UndefinedMetricError, InfeasibleError) as error:
+            draft._stop("skipped", str(error))
+        except InvalidTypeError as error:
+            draft._stop("error", str(error))
+        if draft.value is not None and how.n_resamples:
+            try:
+                draft.ci = weighted_ci(
+                    labels,
+                    scores,
+                    spec,
+                    sample_weight=weights,
+                    groups=groups,
+                    n_resamples=how.n_resamples,
+                    confidence=how.confidence,
+                    seed=how.seed,
+                )
+            except (UndefinedMetricError, InvalidInputError) as error:
+                draft.reason = f"no interval: {error}"
+        cells[spec.name] = draft.cell(plan)
+    return cells
 
 
 class _Draft:
