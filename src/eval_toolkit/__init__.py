@@ -191,6 +191,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "mcnemar_from_table",
         "mcnemar_test",
         "mde_from_ci",
+        "mean_interval",
         "mean_se",
         "missing_bounds",
         "n_for_power",

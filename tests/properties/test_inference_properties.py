@@ -143,6 +143,7 @@ def test_delong_interval_brackets_the_auc(case):
 @no_deadline
 @given(x=real_vectors(), shift=st.integers(-8, 8), scale=st.integers(1, 8))
 def test_means_shift_and_scale(x, shift, scale):
+    assume(np.ptp(x) > 0)
     one, other = t_interval(x), t_interval(scale * x + shift)
     assert other.ci_low == pytest.approx(scale * one.ci_low + shift, abs=1e-9)
     assert other.ci_high == pytest.approx(scale * one.ci_high + shift, abs=1e-9)
@@ -161,8 +162,12 @@ def test_paired_differences_swap(pair):
     a, b = pair
     one, other = paired_mean_diff(a, b), paired_mean_diff(b, a)
     assert one.delta == -other.delta
-    assert one.p_value == other.p_value
-    assert (one.ci_low, one.ci_high) == (-other.ci_high, -other.ci_low)
+    if one.p_value is None:
+        assert other.ci_low is one.ci_low is None
+        assert one.reason == other.reason
+        return
+    assert one.p_value == pytest.approx(other.p_value, abs=1e-9)
+    assert (one.ci_low, one.ci_high) == pytest.approx((-other.ci_high, -other.ci_low), abs=1e-9)
 
 
 @no_deadline

@@ -197,7 +197,7 @@ def test_groups_are_kept_together_and_attempts_averaged():
     expected = paired_mean_diff(mean_a, mean_b, groups=groups)
     assert cell.delta == pytest.approx(expected.delta, rel=1e-9)
     assert (cell.ci_low, cell.ci_high) == pytest.approx((expected.ci_low, expected.ci_high))
-    assert (cell.n_units, cell.n_groups, cell.method) == (N, 20, "paired-t-clustered")
+    assert (cell.n_units, cell.n_groups, cell.method) == (N, 20, expected.method)
     other = columns(3, [f"g{i // 5}" for i in range(N)])
     cell = compare_records({"t": columns(1, groups)}, {"t": other}, ["reward"]).cells[0]
     assert (cell.status, "different groups" in cell.reason) == ("error", True)
@@ -489,7 +489,7 @@ def test_few_discordant_units_do_not_make_certainty():
     grouped = compare_records(
         {"t": right([0.0] * 30, group=pairs)}, {"t": right(one_way, group=pairs)}, ["right"]
     ).cells[0]
-    assert grouped.method == "paired-t-clustered"  # the units are not independent
+    assert grouped.method == "paired gaffke, groups"  # the units are not independent
 
 
 def part_run(folder, name, values, subjects, **options):

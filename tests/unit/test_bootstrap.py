@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from numpy.random import PCG64, SeedSequence, default_rng
 
 from eval_toolkit import metric_specs
@@ -520,16 +521,30 @@ def test_cluster_interval():
 
 
 def test_clusters_never_lose_a_class():
-    y, groups = np.repeat([1, 0], [10, 50]), np.arange(60) // 5
+    y, groups = np.repeat([1, 0], [10, 50]), np.arange(60) // 2
     s = np.random.default_rng(3).random(60)
     ci = cluster_bootstrap_ci(y, s, groups, roc_auc)
     assert ci.n_undefined == 0
 
 
-def test_a_label_in_one_group_has_nothing_to_draw():
-    y, groups = np.repeat([1, 0], [5, 55]), np.arange(60) // 5
-    with pytest.raises(InvalidInputError, match="at least 2 groups of every label"):
-        cluster_bootstrap_ci(y, np.arange(60.0), groups, roc_auc)
+@pytest.mark.parametrize("n_groups", [1, 4])
+def test_few_groups_of_a_label_are_too_few(n_groups):
+    """Percentiles of four groups cover 0.66 to 0.84 at 95 %."""
+    y, groups = np.repeat([1, 0], [5 * n_groups, 100]), np.arange(5 * n_groups + 100) // 5
+    with pytest.raises(InvalidInputError, match=f"5 groups of every label.*got {n_groups}"):
+        cluster_bootstrap_ci(y, np.arange(float(len(y))), groups, roc_auc)
+
+
+def test_percentiles_of_few_groups_are_expanded():
+    """Hesterberg (2015), section 5.2: the tail is that of √(n/(n−1)) t, 0.1 % of 2.5 % for 5 groups."""
+    y, groups = np.repeat([1, 0], [25, 75]), np.arange(100) // 5
+    s = np.random.default_rng(3).random(100)
+    ci = cluster_bootstrap_ci(y, s, groups, roc_auc, return_samples=True)
+    tail = stats.norm.sf(np.sqrt(5 / 4) * stats.t.ppf(0.975, 4))
+    assert tail == pytest.approx(0.00095, abs=5e-5)
+    below = (ci.samples < ci.ci_low).mean()
+    assert below == pytest.approx(tail, abs=1e-3)
+    assert ci.confidence == 0.95
 
 
 def test_groups_that_lose_a_class_are_drawn_by_label():
@@ -537,9 +552,7 @@ def test_groups_that_lose_a_class_are_drawn_by_label():
     y, groups = np.repeat([1, 0], [6, 54]), np.arange(60) // 3
     s = np.random.default_rng(3).random(60)
     ci = bootstrap_ci(y, s, roc_auc, groups=groups, method="percentile")
-    by_label = cluster_bootstrap_ci(y, s, groups, roc_auc)
     assert ci.method == "percentile, groups by label"
-    assert (ci.ci_low, ci.ci_high) == (by_label.ci_low, by_label.ci_high)
     assert "labels are drawn apart" in ci.reason
 
 
@@ -616,9 +629,9 @@ def test_held_labels_do_not_vary():
 
 
 def test_clusters_of_one_row_are_stratified_rows():
-    alone = cluster_bootstrap_ci(Y, S, np.arange(N), roc_auc)
-    rows = bootstrap_ci(Y, S, roc_auc, stratified=True, method="percentile")
-    assert (alone.ci_low, alone.ci_high) == (rows.ci_low, rows.ci_high)
+    alone = cluster_bootstrap_ci(Y, S, np.arange(N), roc_auc, return_samples=True)
+    rows = bootstrap_ci(Y, S, roc_auc, stratified=True, method="percentile", return_samples=True)
+    assert alone.samples.tolist() == rows.samples.tolist()
 
 
 def test_perfect_clusters_rest_on_the_rarer_labels_groups():
@@ -650,10 +663,10 @@ def test_absent_label():
 
 
 def test_fixed_rows_are_no_units():
-    """Ninety fixed negatives are no groups beside three groups of positives."""
-    y, groups = np.repeat([1, 0], [10, 90]), np.arange(100) // 4
+    """Ninety fixed negatives are no groups beside five groups of positives."""
+    y, groups = np.repeat([1, 0], [10, 90]), np.arange(100) // 2
     ci = cluster_bootstrap_ci(y, np.arange(100.0), groups, roc_auc, resample_labels=(1,))
-    assert ci.n_groups == 3
+    assert ci.n_groups == 5
 
 
 def test_clusters_refuse_scores_that_are_not_finite():

@@ -270,9 +270,14 @@ def test_a_margin_is_compared_with_the_bound_of_candidate_minus_baseline(tmp_pat
     assert not outcome(-bound * 0.9999).passed
 
 
+def varied(labels):
+    """Higher than 0.2 by 0.3 to 0.5: differences without any spread have no interval."""
+    return 0.5 + 0.1 * labels + 0.02 * (np.arange(len(labels)) % 11)
+
+
 def test_the_direction_of_a_column_is_said_by_claim_or_run(tmp_path):
     old = make_run(tmp_path, "old", noise=0.1, column=lambda y: 0.2 + 0.1 * y)
-    new = make_run(tmp_path, "new", noise=0.1, column=lambda y: 0.6 + 0.1 * y)
+    new = make_run(tmp_path, "new", noise=0.1, column=varied)
     cell = CELL.replace("pr_auc", "toxicity") + "non_inferior_by = 0.05\n"
     low = load_claims_text(tmp_path, HEAD + cell + "higher_is_better = false\n")
     high = load_claims_text(tmp_path, HEAD + cell + "higher_is_better = true\n")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
+from eval_toolkit.inference.agreement import clustered_rate
 from eval_toolkit.inference.means import mean_se, paired_mean_diff, t_interval
 
 
@@ -43,15 +44,29 @@ def test_millers_clustered_formula_is_the_same_but_for_the_small_sample_factor()
 def test_t_interval_says_what_it_is():
     ci = t_interval([0.0, 1.0, 2.0])
     assert (ci.point_estimate, ci.method, ci.n_resamples, ci.n_units) == (1.0, "t", 0, 3)
-    clustered = t_interval([0.0, 1.0, 2.0, 3.0], groups=["a", "a", "b", "b"])
-    assert (clustered.method, clustered.n_groups) == ("t-clustered", 2)
+    clustered = t_interval(np.arange(12.0), groups=np.arange(12) // 2)
+    assert (clustered.method, clustered.n_groups) == ("skewness-corrected t, groups", 6)
+
+
+def test_t_interval_of_a_share_in_few_groups_is_that_of_a_share():
+    """At a rate of 0.95 Student's interval of few groups covers 0.25 to 0.87."""
+    hits, groups = [1.0] * 35 + [0.0] * 5, np.arange(40) // 8
+    ci = t_interval(hits, groups=groups)
+    rate = clustered_rate(np.array(hits) == 1.0, groups)
+    assert (ci.ci_low, ci.ci_high) == (rate.low, rate.high)
+    assert ci.method == "wilson, groups"
 
 
 @pytest.mark.parametrize("values", [[2, 2, 2], [0.1] * 7, [0.1 + 0.2, 0.3, 0.3], [0.0, 0.0]])
-def test_zero_spread_is_a_point_with_a_reason(values):
-    ci = t_interval(values)
-    assert ci.ci_low == ci.ci_high == ci.point_estimate
-    assert ci.reason == "zero spread: all values are equal"
+def test_zero_spread_has_no_interval(values):
+    with pytest.raises(UndefinedMetricError, match="zero spread, all values are equal"):
+        t_interval(values)
+
+
+def test_tiny_values_are_not_values_without_spread():
+    x = np.array([1.0, 2.0, 3.0, 5.0, 4.0])
+    tiny, plain = t_interval(x * 1e-150), t_interval(x)
+    assert tiny.ci_low == pytest.approx(plain.ci_low * 1e-150, rel=1e-12)
 
 
 def test_paired_difference_is_b_minus_a():
@@ -63,7 +78,7 @@ def test_paired_difference_is_b_minus_a():
     assert swapped.t == pytest.approx(-result.t)
     assert swapped.p_value == pytest.approx(result.p_value)
     assert result.df == 3
-    assert result.method == "paired-t"
+    assert result.method == "paired skewness-corrected t"
 
 
 def test_pairing_gains_what_the_correlation_says():
@@ -82,8 +97,8 @@ def test_clustered_difference():
     a = rng.normal(size=24)
     b = a + rng.normal(size=6)[groups]
     result = paired_mean_diff(a, b, groups=groups)
-    assert (result.n_groups, result.df) == (6, 5)
-    assert result.method == "paired-t-clustered"
+    assert (result.n_groups, result.df) == (6, pytest.approx(5))
+    assert result.method == "paired skewness-corrected t, groups"
     assert result.se > 1.5 * paired_mean_diff(a, b).se
 
 
@@ -93,9 +108,30 @@ def test_constant_difference_has_no_test(shift):
     result = paired_mean_diff(a, a + shift)
     assert result.t is None
     assert result.p_value is None
-    assert result.ci_low == result.ci_high == result.delta
+    assert result.ci_low is result.ci_high is None
     assert "zero spread" in result.reason
     json.dumps(result.to_dict(), allow_nan=False)
+
+
+def test_constant_difference_of_bounded_values_may_yet_differ():
+    """20 rows without a difference: the next could differ by the whole range."""
+    a = np.linspace(0.1, 0.9, 20)
+    result = paired_mean_diff(a, a, bounds=(0.0, 1.0))
+    assert (result.delta, result.p_value) == (0.0, 1.0)
+    assert -result.ci_low == pytest.approx(result.ci_high)
+    # P(no surprise in 20) = 2.5 % at a chance of 0.168, here by the Student t of 19 df.
+    assert 0.16 < result.ci_high < 0.22
+
+
+def test_interval_and_p_value_agree():
+    rng = np.random.default_rng(8)
+    a = rng.beta(2, 3, size=40)
+    b = np.clip(a + rng.normal(0.1, 0.1, 40), 0, 1)
+    for groups in (None, np.arange(40) // 4):
+        for bounds in ((0.0, 1.0), (-np.inf, np.inf)):
+            p = paired_mean_diff(a, b, groups=groups, bounds=bounds).p_value
+            at = paired_mean_diff(a, b, groups=groups, bounds=bounds, confidence=1 - p)
+            assert min(abs(at.ci_low), abs(at.ci_high)) == pytest.approx(0.0, abs=1e-9)
 
 
 def test_correlation_of_a_constant_does_not_exist():

@@ -15,6 +15,7 @@ from eval_toolkit.inference import (
     agresti_coull_interval,
     beta_binomial_interval,
     clopper_pearson_interval,
+    clustered_rate,
     jeffreys_interval,
     t_interval,
     wilson_interval,
@@ -81,7 +82,8 @@ class TestOneKindOfCell:
             mean_cell(build(EXACT, group)) for build in (as_rows, as_samples, as_rollouts)
         )
         assert rows == samples == rollouts
-        assert interval(rows).method == ("BCa" if group is None else "BCa, groups")
+        method = "skewness-corrected t"
+        assert interval(rows).method == (method if group is None else f"{method}, groups")
 
     def test_correctness_of_rows_is_their_accuracy(self) -> None:
         correct = ((SCORES >= 0.5) == LABELS).astype(float)
@@ -188,15 +190,85 @@ class TestGroups:
         assert mean_cell(as_samples(BINARY, renamed)) == mean_cell(as_samples(BINARY, None))
 
     def test_all_right_in_few_groups_is_not_certain(self) -> None:
-        cell = mean_cell(as_samples([1.0] * N, TWENTY))
-        assert (cell.value, interval(cell).method) == (1.0, "exact-degenerate")
-        assert interval(cell).ci_low == pytest.approx(0.025 ** (1 / 20))  # twenty groups
+        records = as_samples([1.0] * N, TWENTY)
+        cell = summarise(records, [ms.mean_of("score", kind="share")])["score"]
+        assert (cell.value, interval(cell).method) == (1.0, "wilson, groups")
+        twenty = wilson_interval(20, 20)  # twenty groups are twenty units
+        assert interval(cell).ci_low == pytest.approx(twenty.low, abs=0.001)
         assert interval(cell).ci_high == 1.0
 
-    def test_too_few_groups_say_so(self) -> None:
+    def test_five_groups_are_few_and_enough(self) -> None:
         cell = mean_cell(as_samples(BINARY, [str(i % 5) for i in range(N)]))
+        rate = clustered_rate(BINARY == 1.0, [str(i % 5) for i in range(N)])
+        assert (interval(cell).ci_low, interval(cell).ci_high) == (rate.low, rate.high)
+        assert cell.details["n_groups_effective"] == 5.0
+
+    def test_unequal_groups_are_worth_fewer(self) -> None:
+        # One group with half of the rows: the mean rests on it and on the rest.
+        groups = ["big"] * 30 + [str(i // 3) for i in range(30)]
+        cell = mean_cell(as_samples(BINARY, groups))
+        assert (cell.n_groups, round(cell.details["n_groups_effective"], 1)) == (11, 4.3)
+
+    def test_one_group_says_so(self) -> None:
+        cell = mean_cell(as_samples(BINARY, ["one"] * N))
         assert (cell.status, cell.ci) == ("ok", None)
-        assert cell.reason == "bootstrap unavailable: 5 groups, at least 10 are needed"
+        assert cell.reason == "no interval: all units are in one group"
+
+
+class TestKinds:
+    """The kind of a column is declared, or that of the whole column; never that of a slice."""
+
+    def test_a_rating_of_twelve_ones_is_no_share(self) -> None:
+        cell = mean_cell(Records.from_columns({"rating": [1] * 12}), "rating")
+        assert (cell.value, cell.ci) == (1.0, None)
+        assert "their bounds are not known" in cell.reason
+
+    def test_declared_bounds_give_the_rating_its_interval(self) -> None:
+        records = Records.from_columns({"rating": [1] * 12})
+        cell = summarise(records, [ms.mean_of("rating", bounds=(1.0, 5.0))])["rating"]
+        assert interval(cell).method == "gaffke"
+        assert interval(cell).ci_low == 1.0
+        # One surprise of 4 with a chance of 0.3 is likely to be missed in 12: 4 · 0.3 + 1.
+        assert 1.9 < interval(cell).ci_high < 2.4
+
+    def test_twelve_times_correct_is_a_share_by_its_name(self) -> None:
+        cell = mean_cell(Records.from_columns({"correct": [1] * 12}), "correct")
+        expected = wilson_interval(12, 12)
+        assert interval(cell).ci_low == pytest.approx(expected.low)
+
+    def test_slices_follow_the_whole_column(self) -> None:
+        records = Records.from_columns(
+            {"rating": [1.0, 1.0, 1.0, 0.0] * 5 + [1.0, 4.0, 3.0, 2.0] * 5},
+            slices={"part": ["a"] * 20 + ["b"] * 20},
+        )
+        card = summarise(records, [ms.mean_of("rating")], by="part")
+        assert card.slices["a"]["rating"].details["kind"] == "number"
+        share = summarise(records, [ms.mean_of("rating", bounds=(0.0, 5.0))], by="part")
+        assert interval(share.slices["a"]["rating"]).method == "gaffke"
+
+    def test_averaged_attempts_of_a_share_are_bounded(self) -> None:
+        records = Records.from_columns(
+            {"correct": [1, 0] * 20}, unit_id=[str(i // 4) for i in range(40)]
+        )
+        cell = mean_cell(records, "correct")
+        assert (cell.details["kind"], cell.n_units) == ("bounded", 10)
+        assert 0.0 < interval(cell).ci_low < 0.5 < interval(cell).ci_high < 1.0
+
+    def test_pass_at_k_near_one_is_not_certain(self) -> None:
+        # 30 items with all of 6 attempts right: pass@5 is 1, and one item in 30 may yet fail.
+        records = Records.from_columns(
+            {"correct": [1] * 180}, unit_id=[str(i // 6) for i in range(180)]
+        )
+        cell = summarise(records, [ms.pass_at_k("correct", 5)])["correct_pass@5"]
+        assert (cell.value, interval(cell).ci_high) == (1.0, 1.0)
+        assert 0.86 < interval(cell).ci_low < 0.9  # 0.025^(1/30) is 0.884
+
+    def test_a_share_has_the_bounds_of_one(self) -> None:
+        assert ms.mean_of("hit", kind="share").bounds == (0.0, 1.0)
+        with pytest.raises(InvalidInputError, match="those of a share are 0 and 1"):
+            ms.mean_of("hit", kind="share", bounds=(0.0, 5.0))
+        with pytest.raises(InvalidInputError, match="kind='bounded' needs finite ones"):
+            ms.mean_of("hit", kind="bounded")
 
 
 PROPORTIONS: dict[str, Callable[..., Any]] = {
@@ -254,12 +326,12 @@ class TestMethods:
             expected.ci_low,
             expected.ci_high,
         )
-        assert interval(cell).method == ("t" if group is None else "t-clustered")
+        assert interval(cell).method == expected.method
 
     def test_student_needs_two_units(self) -> None:
         cell = mean_cell(Records.from_columns({"score": [0.5]}), method="t")
         assert (cell.status, cell.value, cell.ci) == ("ok", 0.5, None)
-        assert cell.reason == "a t interval needs at least two units"
+        assert cell.reason.endswith("`values` has one value; it needs at least two")
 
     @pytest.mark.parametrize("method", ["BCa", "percentile", "basic", "studentized"])
     def test_bootstrap_methods(self, method: str) -> None:
@@ -277,7 +349,9 @@ class TestMethods:
 
     def test_seed(self) -> None:
         records = as_samples(EXACT, None)
-        assert mean_cell(records) == mean_cell(records, seed=42) != mean_cell(records, seed=43)
+        cell, other = (mean_cell(records, method="BCa", seed=seed) for seed in (42, 43))
+        assert mean_cell(records, method="BCa") == cell != other
+        assert mean_cell(records) == mean_cell(records, seed=43)  # a closed form
 
     def test_a_column_may_be_called_like_a_metric(self) -> None:
         cell = mean_cell(Records.from_columns({"roc_auc": EXACT}), "roc_auc")
@@ -285,7 +359,7 @@ class TestMethods:
 
     def test_few_units(self) -> None:
         cell = mean_cell(Records.from_columns({"score": [0.5, 0.25]}))
-        assert cell.reason == "bootstrap unavailable: 2 rows, at least 10 are needed"
+        assert cell.reason.startswith("no interval: 2 effective units; values whose bounds are not")
         assert interval(mean_cell(Records.from_columns({"score": [1, 0]}))).method == "wilson"
 
 
@@ -489,6 +563,6 @@ def test_seed_and_rng_are_one_argument_and_executors_change_nothing() -> None:
     records = as_samples(EXACT, TWENTY)
     spec = [ms.mean_of("score")]
     with ThreadPoolExecutor(2) as pool:
-        parallel = summarise(records, spec, seed=7, executor=pool)
-    assert parallel == summarise(records, spec, rng=7)
-    assert parallel != summarise(records, spec)
+        parallel = summarise(records, spec, seed=7, executor=pool, method="BCa")
+    assert parallel == summarise(records, spec, rng=7, method="BCa")
+    assert parallel != summarise(records, spec, method="BCa")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
-from eval_toolkit.inference import wilson_interval
+from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.leakage import NgramContaminationCheck
 from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks import (
@@ -51,10 +51,10 @@ class TestContamination:
         assert shares["q003"] == 4 / 6
         assert sum(share == 0.0 for share in shares.values()) == 8
         assert found.flagged_ids == ("q001", "q003")
-        interval = wilson_interval(2, 10)
+        interval = score_interval(0.2, 10)
         assert found.rate.value == 0.2
         assert found.rate.ci is not None
-        assert (found.rate.ci.ci_low, found.rate.ci.ci_high) == (interval.low, interval.high)
+        assert (found.rate.ci.ci_low, found.rate.ci.ci_high) == interval
 
     def test_the_threshold_decides(self) -> None:
         half = " ".join(question(3).split()[:6])
@@ -133,19 +133,19 @@ def found_in(n: int, flagged: int) -> Contamination:
 
 class TestEffect:
     def test_with_and_without_flagged_units(self) -> None:
-        right = [1.0] * 18 + [0.0] * 2 + [1.0] * 30 + [0.0] * 30  # 20 flagged, 60 clean
+        right = [1.0] * 16 + [0.0] * 4 + [1.0] * 30 + [0.0] * 30  # 20 flagged, 60 clean
         records = Records.from_columns({"right": right}, unit_id=[f"q{i:03}" for i in range(80)])
         effect = found_in(80, 20).effect(records, "right")
-        assert (effect.overall.value, effect.clean.value, effect.dirty.value) == (0.6, 0.5, 0.9)
-        assert effect.inflation.value == pytest.approx(0.1)
-        assert effect.gap.value == pytest.approx(0.4)
+        assert (effect.overall.value, effect.clean.value, effect.dirty.value) == (0.575, 0.5, 0.8)
+        assert effect.inflation.value == pytest.approx(0.075)
+        assert effect.gap.value == pytest.approx(0.3)
         assert (effect.n_flagged, effect.n_unjudged) == (20, 0)
-        # statsmodels 0.15: confint_proportions_2indep(18, 20, 30, 60, method="newcomb")
+        # statsmodels 0.15: confint_proportions_2indep(16, 20, 30, 60, method="newcomb")
         ci, scaled = effect.gap.ci, effect.inflation.ci
         assert ci is not None
         assert scaled is not None
         bounds = (ci.ci_low, ci.ci_high)
-        assert bounds == pytest.approx((0.1645058609, 0.5422891688), abs=1e-9)
+        assert bounds == pytest.approx((0.0515920813, 0.4711302327), abs=1e-9)
         assert (scaled.ci_low, scaled.ci_high) == pytest.approx([0.25 * one for one in bounds])
         told = effect.to_dict()
         assert json.loads(json.dumps(told, allow_nan=False)) == told

@@ -9,6 +9,7 @@ from eval_toolkit import _validate, metrics
 from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.agreement import clustered_n
+from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.metrics._binning import ReliabilityCurve
 from eval_toolkit.metrics._wilson import wilson_bounds
 
@@ -92,8 +93,10 @@ def reliability_curve(
     bins = _each_score_once(
         metrics.calibration_curve(labels, scores, n_bins=n_bins, strategy=strategy)
     )
-    worth = bins.n if groups is None else bins.n * _worth(bins, labels, scores, groups, confidence)
-    low, high = wilson_bounds(bins.fraction_positive * worth, worth, confidence)
+    if groups is None:
+        low, high = wilson_bounds(bins.fraction_positive * bins.n, bins.n, confidence)
+    else:
+        low, high = _grouped_ends(bins, labels, scores, groups, confidence)
     curve = {
         "n": n,
         "n_positive": n_positive,
@@ -113,22 +116,25 @@ def reliability_curve(
     return curve | _equal_mass_error(labels, scores, n_bins)
 
 
-def _worth(
+def _grouped_ends(
     bins: ReliabilityCurve,
     labels: BoolArray,
     scores: FloatArray,
     groups: ArrayLike,
     confidence: float,
-) -> FloatArray:
-    """Return which share of an independent row a row of each bin is worth."""
+) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of each bin's frequency, as `clustered_rate` of its rows has them."""
     codes, _ = _validate.group_codes(groups, len(labels))
-    shares = []
-    for low, high in zip(bins.bin_lower, bins.bin_upper, strict=True):
+    ends = []
+    for at, (low, high) in enumerate(zip(bins.bin_lower, bins.bin_upper, strict=True)):
         closed = bins.strategy == "quantile" or high == 1.0
         inside = (scores >= low) & ((scores <= high) if closed else (scores < high))
-        worth, _ = clustered_n(labels[inside], codes[inside], confidence)
-        shares.append(worth / float(inside.sum()))
-    return np.array(shares)
+        worth = clustered_n(labels[inside], codes[inside], confidence)
+        share, rows = float(bins.fraction_positive[at]), float(bins.n[at] / inside.sum())
+        below, above = (score_interval(share, n * rows, confidence=confidence) for n in worth)
+        ends.append((below[0], above[1]))
+    low_ends, high_ends = np.array(ends).T
+    return low_ends, high_ends
 
 
 def _each_score_once(bins: ReliabilityCurve) -> ReliabilityCurve:

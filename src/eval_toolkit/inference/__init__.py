@@ -87,6 +87,7 @@ if TYPE_CHECKING:
         rogan_gladen,
     )
     from eval_toolkit.inference.leaderboards import RankedSystem, Ranking, SystemPair, rank_systems
+    from eval_toolkit.inference.mean_intervals import mean_interval
     from eval_toolkit.inference.missing import (
         MissingBounds,
         bounded_macro_mean,
@@ -233,6 +234,7 @@ __all__ = [
     "mcnemar_from_table",
     "mcnemar_test",
     "mde_from_ci",
+    "mean_interval",
     "mean_se",
     "missing_bounds",
     "n_for_power",
@@ -292,6 +294,7 @@ __getattr__ = names_on_use(
             "rank_systems",
         ),
         "agreement": ("alpha_interval", "clustered_rate", "kappa_interval"),
+        "mean_intervals": ("mean_interval",),
         "attempts": ("AttemptsDesign",),
         "bands": ("CurveBand", "pr_band", "roc_band"),
         "bootstrap": ("bootstrap_ci", "cluster_bootstrap_ci"),

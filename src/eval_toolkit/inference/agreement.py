@@ -16,6 +16,7 @@ from eval_toolkit.inference.assemble import bootstrap_problem
 from eval_toolkit.inference.clustered import cluster_robust_se
 from eval_toolkit.inference.column_sums import NumberedColumn, SumsStatistic
 from eval_toolkit.inference.engine import Problem
+from eval_toolkit.inference.mean_intervals import share_ends, share_worth
 from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
 from eval_toolkit.inference.proportions import ProportionInterval, wilson_interval
 from eval_toolkit.inference.results import (
@@ -24,7 +25,6 @@ from eval_toolkit.inference.results import (
     DEFAULT_N_RESAMPLES,
     BootstrapCI,
 )
-from eval_toolkit.metrics._wilson import wilson_bounds
 from eval_toolkit.metrics.agreement import (
     AlphaParts,
     KappaWeights,
@@ -237,13 +237,13 @@ def clustered_rate(
     Returns
     -------
     ProportionInterval
-        Its ``method`` says where clusters counted.
+        Its ``method`` says where clusters counted. One cluster alone shows nothing: its interval
+        is [0, 1], with a reason.
 
     Notes
     -----
-    n over the design effect, less for an effect known from few clusters (by (z/t)², t with as many
-    degrees of freedom as clusters less one), at most n [1]_; the number of clusters where all units
-    are alike, since nothing then shows how alike those of one cluster are.
+    The interval of `mean_interval` for shares: n over the design effect, less for an effect known
+    from few clusters [1]_, with Wilson's ends corrected near 0 and 1 (`score_interval`).
 
     References
     ----------
@@ -251,29 +251,32 @@ def clustered_rate(
 
     Examples
     --------
-    >>> hits = np.array([True, True, False, True]).repeat(5)
-    >>> rate = clustered_rate(hits, np.arange(4).repeat(5))
+    >>> hits = np.array([True, True, False, True] * 3).repeat(5)
+    >>> rate = clustered_rate(hits, np.arange(12).repeat(5))
     >>> rate.n, rate.n_groups, round(rate.low, 2)
-    (20, 4, 0.13)
+    (60, 12, 0.42)
     """
     n, k = len(hits), int(hits.sum())
-    if groups is None or n == 0:
+    if n == 0:
         return wilson_interval(k, n, confidence=confidence)
-    worth, n_groups = clustered_n(hits, groups, confidence)
-    low, high = wilson_bounds(k / n * worth, worth, confidence)
-    return ProportionInterval(low, high, confidence, k, n, "wilson, groups", n_groups)
+    if groups is None:
+        low, high = share_ends(hits.astype(np.float64), None, n, confidence)
+        return ProportionInterval(low, high, confidence, k, n)
+    codes, n_groups = _validate.group_codes(groups, n)
+    method = "wilson, groups"
+    if n_groups < 2:
+        reason = "all units are in one group"
+        return ProportionInterval(0.0, 1.0, confidence, k, n, method, n_groups, reason)
+    low, high = share_ends(hits.astype(np.float64), codes, n_groups, confidence)
+    return ProportionInterval(low, high, confidence, k, n, method, n_groups)
 
 
-def clustered_n(hits: BoolArray, groups: ArrayLike, confidence: float) -> tuple[float, int]:
-    """Return how many independent units clustered ones are worth, and the number of clusters."""
-    n, share = len(hits), float(hits.mean())
-    _, n_groups = _validate.group_codes(groups, n)
-    if share in (0.0, 1.0) or n_groups < 2:
-        return float(n_groups), n_groups
-    spread = cluster_robust_se(hits.astype(np.float64), groups) ** 2
-    sure = (critical_value(confidence) / critical_value(confidence, n_groups - 1)) ** 2
-    worth = min(float(n), sure * share * (1.0 - share) / spread) if spread > 0.0 else float(n)
-    return worth, n_groups
+def clustered_n(hits: BoolArray, groups: ArrayLike, confidence: float) -> tuple[float, float]:
+    """Return how many independent units clustered ones are worth, for the lower and upper end."""
+    codes, n_groups = _validate.group_codes(groups, len(hits))
+    if n_groups < 2:
+        return 1.0, 1.0
+    return share_worth(hits.astype(np.float64), codes, n_groups, confidence)
 
 
 def _columns(parts: FloatArray) -> list[NumberedColumn]:

@@ -11,8 +11,9 @@ from eval_toolkit import _validate
 from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.inference._distributions import critical_value, negligible, upper_tail
-from eval_toolkit.inference.clustered import cluster_robust_se
+from eval_toolkit.inference._distributions import critical_value, negligible
+from eval_toolkit.inference.clustered import mean_variance
+from eval_toolkit.inference.mean_intervals import UNBOUNDED, mean_interval, mean_pivot
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
 __all__ = ["MeanSE", "PairedMeanResult", "mean_se", "paired_mean_diff", "t_interval"]
@@ -60,20 +61,22 @@ class PairedMeanResult(Displayed):
     delta: float
     """mean(B) − mean(A)."""
     se: float
-    ci_low: float
-    ci_high: float
+    ci_low: float | None
+    """None where there is no trustworthy interval; ``reason`` says why."""
+    ci_high: float | None
     t: float | None
-    """None when the differences do not vary; ``reason`` says so."""
+    """delta / se; None where there is no interval."""
     p_value: float | None
-    """Two-sided, of "no difference"."""
+    """Two-sided, of "no difference"; at most 1 − confidence where the interval leaves out 0."""
     correlation: float | None
     """Correlation of A and B over units: what pairing gains. None when one of them is constant."""
     n_units: int
     n_groups: int | None
     method: str
-    """"paired-t" or "paired-t-clustered"."""
+    """As in `mean_interval`, after "paired "."""
     confidence: float
-    df: int
+    df: float
+    """Degrees of freedom; with groups one less than the effective number of groups."""
     mean_a: float
     mean_b: float
     reason: str = ""
@@ -112,13 +115,15 @@ def mean_se(values: ArrayLike, *, groups: ArrayLike | None = None) -> MeanSE:
 
     Notes
     -----
-    ``sd / √n`` with the n − 1 divisor, or with groups the CR1 estimator of `cluster_robust_se`.
-    The two agree for clusters of one. Reference [1]_ adds the cross terms within clusters to
-    the former without the factor G/(G−1), which is too small when clusters are few.
+    ``sd / √n`` with the n − 1 divisor, or with groups the CR2 estimator [1]_, unbiased for clusters
+    of any size where units are independent. The two agree for clusters of one. Reference [2]_ adds
+    the cross terms within clusters to the former without a small-sample factor, which is too small
+    when clusters are few.
 
     References
     ----------
-    .. [1] Miller (2024), Adding error bars to evals, arXiv:2411.00640.
+    .. [1] Bell & McCaffrey (2002), Survey Methodology 28(2):169-181.
+    .. [2] Miller (2024), Adding error bars to evals, arXiv:2411.00640.
 
     Examples
     --------
@@ -132,8 +137,14 @@ def mean_se(values: ArrayLike, *, groups: ArrayLike | None = None) -> MeanSE:
     mean = float(x.mean())
     if groups is None:
         return MeanSE(mean, float(x.std(ddof=1)) / math.sqrt(len(x)), len(x), None, "clt")
-    _, n_groups = _validate.group_codes(groups, len(x))
-    return MeanSE(mean, cluster_robust_se(x, groups), len(x), n_groups, "cluster-robust")
+    codes, n_groups = _validate.group_codes(groups, len(x))
+    if n_groups < 2:
+        raise UndefinedMetricError(
+            "a cluster-robust standard error is undefined: `groups` has one cluster only; "
+            "it needs at least two"
+        )
+    se = math.sqrt(mean_variance(x, codes, n_groups).cr2)
+    return MeanSE(mean, se, len(x), n_groups, "cluster-robust")
 
 
 def t_interval(
@@ -149,28 +160,28 @@ def t_interval(
     values : array-like of shape (n,)
         One number per unit.
     groups : array-like of shape (n,), optional
-        Clusters; the standard error is then cluster-robust with one degree of freedom less than
-        there are clusters.
+        Clusters. The interval is then that of `mean_interval`, which knows how few clusters, of
+        how unequal sizes, there are; values of 0 and 1 alone are taken for a share.
     confidence : float, default 0.95
         Two-sided confidence.
 
     Returns
     -------
     BootstrapCI
-        ``n_resamples`` is 0, ``method`` "t" or "t-clustered". Values without spread give
-        [mean, mean] and a reason.
+        ``n_resamples`` is 0; ``method`` is "t", or with groups that of `mean_interval`.
 
     Raises
     ------
     InvalidInputError
         If the arrays are not 1-D, finite and equally long.
     UndefinedMetricError
-        If there are fewer than two units, or fewer than two clusters.
+        If there are fewer than two units, or fewer than two clusters, or all values are equal, so
+        that nothing shows how they vary.
 
     Notes
     -----
-    ``mean ± t_{df} SE``; exact for normal values, and for 0/1 values less accurate than
-    `wilson_interval` when the mean is near 0 or 1.
+    ``mean ± t_{n−1} s / √n``; exact for normal values. Use `mean_interval`, which scorecards use,
+    for skewed or bounded values, and `wilson_interval` for 0/1 values.
 
     References
     ----------
@@ -184,20 +195,13 @@ def t_interval(
     level = _validate.fraction(confidence, "confidence")
     x = _validate.vector(values, "values")
     summary = mean_se(x, groups=groups)
-    df = (summary.n_groups or summary.n_units) - 1
-    flat = negligible(summary.se, float(np.abs(x).max()))
-    reach = 0.0 if flat else critical_value(level, df) * summary.se
-    return BootstrapCI(
-        summary.mean,
-        summary.mean - reach,
-        summary.mean + reach,
-        level,
-        0,
-        "t" if groups is None else "t-clustered",
-        reason=_no_spread("values", groups) if flat else "",
-        n_units=summary.n_units,
-        n_groups=summary.n_groups,
-    )
+    if groups is not None:
+        return mean_interval(x, groups=groups, share=_yes_and_no(x), confidence=level)
+    if negligible(summary.se, float(np.abs(x).max())):
+        raise UndefinedMetricError("a t interval is undefined: zero spread, all values are equal")
+    reach = critical_value(level, len(x) - 1) * summary.se
+    low, high = summary.mean - reach, summary.mean + reach
+    return BootstrapCI(summary.mean, low, high, level, 0, "t", n_units=len(x))
 
 
 def paired_mean_diff(
@@ -205,9 +209,10 @@ def paired_mean_diff(
     b: ArrayLike,
     *,
     groups: ArrayLike | None = None,
+    bounds: tuple[float, float] = UNBOUNDED,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> PairedMeanResult:
-    """Compare two means on the same units, B − A, by the paired (clustered) t test.
+    """Compare two means on the same units, B − A, by the interval of their mean difference.
 
     Parameters
     ----------
@@ -215,13 +220,17 @@ def paired_mean_diff(
         Values of A and B for the same units in the same order, 0/1 or real.
     groups : array-like of shape (n,), optional
         Clusters of units that are not independent.
+    bounds : tuple of float
+        Smallest and largest possible value of A and of B, where known. Values of 0 and 1 alone,
+        both of which occur, are taken for shares.
     confidence : float, default 0.95
         Two-sided confidence of the interval of the difference.
 
     Returns
     -------
     PairedMeanResult
-        Difference, standard error, interval, t test, and the correlation between A and B.
+        Difference, standard error, interval, p-value, and the correlation between A and B. The
+        interval and the p-value agree: both follow from one statistic (`mean_pivot`).
 
     Raises
     ------
@@ -233,7 +242,9 @@ def paired_mean_diff(
     Notes
     -----
     The standard error of the unit differences, so that what A and B have in common cancels:
-    ``var(b̄ − ā) = var(ā) + var(b̄) − 2 cov(ā, b̄)`` [1]_. With groups it is cluster-robust.
+    ``var(b̄ − ā) = var(ā) + var(b̄) − 2 cov(ā, b̄)`` [1]_. With groups it is cluster-robust. The
+    interval is `mean_interval` of the differences, which lie between minus and plus the range of
+    the bounds.
 
     References
     ----------
@@ -241,35 +252,46 @@ def paired_mean_diff(
 
     Examples
     --------
-    >>> result = paired_mean_diff([0, 1, 0, 1, 0], [1, 1, 0, 1, 1])
+    >>> a, b = [0.2, 0.5, 0.1, 0.7, 0.3, 0.6], [0.4, 0.6, 0.2, 0.9, 0.3, 0.8]
+    >>> result = paired_mean_diff(a, b)
     >>> round(result.delta, 2), round(result.se, 3), round(result.p_value, 3)
-    (0.4, 0.245, 0.178)
+    (0.13, 0.033, 0.096)
     """
     first, second = _validate.vector(a, "a"), _validate.vector(b, "b")
     _validate.same_length(first, second, ("a", "b"))
     level = _validate.fraction(confidence, "confidence")
     _at_least_two(first, "a")
-    summary = mean_se(second - first, groups=groups)
-    df = (summary.n_groups or summary.n_units) - 1
-    flat = negligible(summary.se, float(max(np.abs(first).max(), np.abs(second).max())))
-    reach = 0.0 if flat else critical_value(level, df) * summary.se
-    t = None if flat else summary.mean / summary.se
+    differences = second - first
+    summary = mean_se(differences, groups=groups)
+    if bounds == UNBOUNDED and _yes_and_no(np.concatenate([first, second])):
+        bounds = (0.0, 1.0)
+    scale = float(max(np.abs(first).max(), np.abs(second).max()))
+    reason, found, ci = "", None, None
+    try:
+        if not all(map(math.isfinite, bounds)) and negligible(float(np.ptp(differences)), scale):
+            raise UndefinedMetricError("zero spread: all differences are equal")
+        reach = bounds[1] - bounds[0]
+        found = mean_pivot(differences, groups=groups, bounds=(-reach, reach))
+        ci = found.interval(level)
+    except UndefinedMetricError as error:
+        reason = str(error)
+    flat = negligible(summary.se, scale)
     return PairedMeanResult(
         delta=summary.mean,
         se=0.0 if flat else summary.se,
-        ci_low=summary.mean - reach,
-        ci_high=summary.mean + reach,
-        t=t,
-        p_value=None if t is None else 2.0 * upper_tail(abs(t), df),
+        ci_low=None if ci is None else ci.ci_low,
+        ci_high=None if ci is None else ci.ci_high,
+        t=None if found is None or flat else summary.mean / summary.se,
+        p_value=None if found is None else found.p_value(),
         correlation=_correlation(first, second),
         n_units=summary.n_units,
         n_groups=summary.n_groups,
-        method="paired-t" if groups is None else "paired-t-clustered",
+        method="" if found is None else f"paired {found.method}",
         confidence=level,
-        df=df,
+        df=(summary.n_groups or summary.n_units) - 1.0 if found is None else found.df,
         mean_a=float(first.mean()),
         mean_b=float(second.mean()),
-        reason=_no_spread("differences", groups) if flat else "",
+        reason=reason,
     )
 
 
@@ -281,8 +303,9 @@ def _at_least_two(values: FloatArray, name: str) -> FloatArray:
     return values
 
 
-def _no_spread(what: str, groups: ArrayLike | None) -> str:
-    return f"zero spread: all {what} are equal" + ("" if groups is None else " between clusters")
+def _yes_and_no(values: FloatArray) -> bool:
+    """Return whether values are 0 and 1 alone, and both occur."""
+    return bool(np.isin(values, (0.0, 1.0)).all()) and float(np.ptp(values)) == 1.0
 
 
 def _correlation(a: FloatArray, b: FloatArray) -> float | None:

@@ -29,8 +29,9 @@ __all__ = [
     "wilson_interval",
 ]
 
-_RARE = 3.0 + 1e-9
-"""Successes (or failures) up to which Wilson's bound is too near; with the rounding of a product."""
+_FEW = 3.0 + 1e-9
+"""Counts up to this are Poisson rather than normal: Wilson's near end is too short."""
+
 _COARSE_POINTS = 61
 _MU_POINTS = 301
 _RHO_POINTS = 121
@@ -132,62 +133,54 @@ def wilson_interval(
     return ProportionInterval(low, high, level, hits, total, "wilson")
 
 
-def score_interval(proportion: float, n: float, *, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's interval for a real-valued number of trials, widened near 0 and 1.
+def score_interval(
+    value: float, n_effective: float, *, confidence: float = 0.95
+) -> tuple[float, float]:
+    """Return Wilson's interval of a share, corrected near 0 and 1, for a real-valued n.
 
     Parameters
     ----------
-    proportion : float
-        Estimate in [0, 1].
-    n : float
-        Number of independent trials the estimate is worth; need not be whole.
+    value : float
+        The share, in [0, 1].
+    n_effective : float
+        Number of independent units the share is worth; positive, not necessarily whole.
     confidence : float, default 0.95
-        Two-sided confidence, strictly between 0 and 1.
+        Two-sided confidence.
 
     Returns
     -------
     tuple of float
-        Bounds inside [0, 1].
+        Lower and upper end, inside [0, 1].
 
     Raises
     ------
     InvalidInputError
-        If the proportion is outside [0, 1], n is not positive or the confidence not in (0, 1).
+        If the share is outside [0, 1], n is not positive or the confidence is not in (0, 1).
 
     Notes
     -----
-    Wilson's interval covers as little as 84 % where np is near 0.2, since its lower bound for a
-    single success is too high. With at most three successes the lower bound is that of a Poisson
-    count at level 1 − confidence where it is lower, χ²₂ₖ(1 − confidence) / 2n, and likewise the
-    upper bound with at most three failures [1]_. Coverage is then 91 to 97 % for every n and p.
+    Where at most 3 successes are seen, Wilson's lower end is too high for the few shares just below
+    it, and coverage falls to 0.83. The end is then no higher than the one-sided Poisson limit
+    ``χ²_{2x, 1−confidence} / (2n)`` of x successes, and mirrored for few failures [1]_.
 
     References
     ----------
-    .. [1] Brown, Cai & DasGupta (2001), Statistical Science 16(2):101-133, section 4.1.1.
+    .. [1] Brown, Cai & DasGupta (2001), Statistical Science 16(2):101-133, section 4.1.
 
     Examples
     --------
-    >>> low, high = score_interval(49 / 50, 50)  # Wilson's interval is [0.895, 0.996]
-    >>> round(low, 3), round(high, 3)
-    (0.895, 0.999)
+    >>> [round(end, 4) for end in score_interval(0.02, 50)]
+    [0.001, 0.105]
     """
-    share = _validate.number(proportion, "proportion", low=0.0, high=1.0)
-    trials = _validate.number(n, "n", low=0.0, include_low=False)
+    share = _validate.number(value, "value", low=0.0, high=1.0)
+    n = _validate.number(n_effective, "n_effective", low=0.0, include_low=False)
     level = _validate.fraction(confidence, "confidence")
-    low, high = wilson_bounds(share * trials, trials, level)
+    hits, misses = share * n, (1.0 - share) * n
+    low, high = wilson_bounds(hits, n, level)
     return (
-        min(low, _rare_bound(share * trials, level) / trials),
-        max(high, 1.0 - _rare_bound((1.0 - share) * trials, level) / trials),
+        min(low, _poisson_limit(hits, level) / n),
+        1.0 if misses == 0.0 else max(high, 1.0 - _poisson_limit(misses, level) / n),
     )
-
-
-def _rare_bound(count: float, confidence: float) -> float:
-    """Return the lower bound of a Poisson mean after at most three events; infinite after more."""
-    if not 0.0 < count <= _RARE:
-        return math.inf if count else 0.0
-    from scipy.special import gammaincinv
-
-    return float(gammaincinv(count, 1.0 - confidence))
 
 
 def clopper_pearson_interval(
@@ -420,6 +413,15 @@ def _counts(
     if hits > total:
         raise InvalidInputError(f"`successes` is {hits} but `n` is {total}; it must not exceed n")
     return hits, total, _validate.fraction(confidence, "confidence")
+
+
+def _poisson_limit(count: float, confidence: float) -> float:
+    """Return the one-sided lower limit of a Poisson mean; infinite where the count is not small."""
+    if not 0.0 < count <= _FEW:
+        return math.inf
+    from scipy.special import gammaincinv
+
+    return float(gammaincinv(count, 1.0 - confidence))
 
 
 def _no_trials(confidence: float, method: str, n_groups: int | None = None) -> ProportionInterval:

@@ -173,7 +173,7 @@ def judge_agreement(
     >>> result.n_units, round(result.agreement.proportion, 3), result.table
     (9, 0.778, ((3, 1), (1, 4)))
     >>> round(result.sensitivity.low, 3), round(result.sensitivity.high, 3)
-    (0.376, 0.964)
+    (0.376, 0.99)
     """
     confidence = _validate.fraction(confidence, "confidence")
     verdicts, truths = _entries(judge, "judge"), _entries(human, "human")
@@ -371,7 +371,9 @@ def _bias(
         return plain
     if len(np.unique(keys)) < 2:
         return None
-    paired = paired_mean_diff(true, flagged, groups=keys, confidence=confidence)
+    paired = paired_mean_diff(true, flagged, groups=keys, bounds=(0.0, 1.0), confidence=confidence)
+    if paired.ci_low is None or paired.ci_high is None:
+        return None
     # Clusters that all agree show no spread; the interval of independent units is then the least.
     return BootstrapCI(
         paired.delta,

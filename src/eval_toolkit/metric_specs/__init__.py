@@ -10,6 +10,7 @@ Metrics of labels and scores are ready made; `on_columns` reads them from other 
 """
 
 from eval_toolkit.metric_specs.columns import (
+    ColumnKind,
     ColumnSpec,
     asr_at_k,
     maj_at_k,
@@ -33,6 +34,7 @@ from eval_toolkit.metric_specs.scores import (
 from eval_toolkit.metric_specs.sums import SumsSpec, from_sums, ratio_of
 
 __all__ = [
+    "ColumnKind",
     "ColumnSpec",
     "ScoreSpec",
     "SumsSpec",

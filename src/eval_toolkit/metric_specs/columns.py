@@ -1,8 +1,8 @@
 """Metrics of one column of records: its mean, and what several attempts at a unit make of it."""
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.statistics import ColumnMean, Statistic
 
 __all__ = [
+    "ColumnKind",
     "ColumnSpec",
     "asr_at_k",
     "check_bounds",
@@ -25,6 +26,21 @@ __all__ = [
 
 ATTACKED = "attack_success_any"
 """Column of rollouts that says whether an attack succeeded."""
+
+ColumnKind: TypeAlias = Literal["share", "bounded", "number"]
+"""What a column holds: yes or no as 1 and 0, numbers between two bounds, or any numbers."""
+
+SHARE_NAMES = frozenset(
+    {
+        *("acc", "accuracy", "correct", "exact_match", "is_correct", "label", "match", "passed"),
+        *("resolved", "right", "solved", "success", "wrong", "attack_success", "attacked"),
+        *("flagged", "jailbroken", "refusal", "refused", "attack_success_any"),
+    }
+)
+"""Columns that say yes or no by their name, where nothing but 0 or nothing but 1 was seen."""
+
+_UNIT = (0.0, 1.0)
+_ANY = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True)
@@ -43,9 +59,61 @@ class ColumnSpec:
     """Whether all of them must succeed."""
     answer: str | None = None
     """Column with a code of each attempt's answer: of `maj_at_k`, where attempts vote."""
+    kind: ColumnKind | None = None
+    """What the column holds; None where it is not declared, and `of_column` decides."""
 
     def __post_init__(self) -> None:
         check_bounds(self.bounds)
+        if self.kind is None:
+            return
+        _validate.choice(self.kind, "kind", ("share", "bounded", "number"))
+        if self.kind == "share" and self.bounds not in (_UNIT, _ANY):
+            raise InvalidInputError(f"`bounds` is {self.bounds!r}; those of a share are 0 and 1")
+        if self.kind == "share":
+            object.__setattr__(self, "bounds", _UNIT)
+        if self.kind == "bounded" and not all(map(math.isfinite, self.bounds)):
+            raise InvalidInputError(
+                f"`bounds` is {self.bounds!r}; kind='bounded' needs finite ones"
+            )
+
+    def of_column(self, values: FloatArray, *, averaged: bool = False) -> "ColumnSpec":
+        """Return the spec with the kind of a whole column, so that its parts are read alike.
+
+        Parameters
+        ----------
+        values : ndarray
+            All measured values of the column, not those of a slice.
+        averaged : bool, default False
+            Whether the mean is over units whose value is a mean of several of these.
+
+        Returns
+        -------
+        ColumnSpec
+            Its ``kind`` is the declared one. Undeclared values of 0 and 1 alone are a share where
+            both occur or the name says so (`SHARE_NAMES`), unless the bounds are those of another
+            scale. Where attempts are averaged, or other values occur, a share is "bounded".
+
+        Examples
+        --------
+        >>> mean_of("rating").of_column(np.ones(12)).kind
+        'number'
+        >>> mean_of("correct").of_column(np.ones(12)).kind
+        'share'
+        """
+        kind = self.kind or self._inferred(values)
+        if kind == "share" and (averaged or not _yes_or_no(values)):
+            kind = "bounded" if _inside_unit(values) else "number"
+        finite = all(map(math.isfinite, self.bounds))
+        if kind == "number":
+            return replace(self, kind=kind, bounds=_ANY if finite else self.bounds)
+        return replace(self, kind=kind, bounds=self.bounds if finite else _UNIT)
+
+    def _inferred(self, values: FloatArray) -> ColumnKind:
+        if self.k is None and self.bounds in (_UNIT, _ANY) and _yes_or_no(values):
+            both = len(values) > 0 and float(np.ptp(values)) == 1.0
+            if both or self.column in SHARE_NAMES:
+                return "share"
+        return "bounded" if all(map(math.isfinite, self.bounds)) else "number"
 
     def of_attempts(self, n: IntArray, n_correct: IntArray) -> tuple[FloatArray, BoolArray]:
         """Return one value per unit from its attempts, and which units have enough of them."""
@@ -86,15 +154,10 @@ class ColumnSpec:
         return float(np.mean(_validate.vector(values, self.column)))
 
     def proportion(self, data: Ranked) -> tuple[float, float] | None:
-        """Return successes and trials where the column holds shares of nothing but 0 and 1."""
-        values = data.labels if self._reads_labels() else data.scores
-        return (float(values.sum()), float(data.n)) if self.is_binary(values) else None
-
-    def is_binary(self, values: FloatArray | BoolArray) -> bool:
-        """Return whether values are 0 or 1 and can be nothing between: a count is never."""
-        if self.bounds not in ((0.0, 1.0), (-math.inf, math.inf)):
-            return False
-        return values.dtype == np.bool_ or bool(np.isin(values, (0.0, 1.0)).all())
+        """Return successes and trials where the column is a share."""
+        values = data.labels.astype(np.float64) if self._reads_labels() else data.scores
+        is_share = self.of_column(values).kind == "share"
+        return (float(values.sum()), float(data.n)) if is_share else None
 
     def _reads_labels(self) -> bool:
         if self.column not in ("label", "score"):
@@ -103,6 +166,14 @@ class ColumnSpec:
                 "labels and scores alone offer 'label' and 'score'"
             )
         return self.column == "label"
+
+
+def _yes_or_no(values: FloatArray) -> bool:
+    return bool(np.isin(values, (0.0, 1.0)).all())
+
+
+def _inside_unit(values: FloatArray) -> bool:
+    return bool(((values >= 0.0) & (values <= 1.0)).all())
 
 
 def _label_itself(labels: BoolArray, scores: FloatArray) -> FloatArray:
@@ -115,6 +186,7 @@ def mean_of(
     *,
     higher_is_better: bool | None = True,
     bounds: tuple[float, float] = (-math.inf, math.inf),
+    kind: ColumnKind | None = None,
 ) -> ColumnSpec:
     """Mean of a column of records: accuracy, reward, toxicity, anything measured per unit.
 
@@ -125,7 +197,11 @@ def mean_of(
     higher_is_better : bool or None, default True
         Direction, for gates and comparisons; None where neither is better.
     bounds : tuple of float
-        Smallest and largest possible value, where known; intervals stay inside.
+        Smallest and largest possible value, where known. The interval stays inside and counts
+        with what may yet be seen: give them where they exist.
+    kind : {"share", "bounded", "number"}, optional
+        "share" says that values are 1 for yes and 0 for no. By default a column of 0 and 1, both of
+        which occur, is a share, and one with finite bounds is bounded.
 
     Returns
     -------
@@ -135,14 +211,15 @@ def mean_of(
     Raises
     ------
     InvalidInputError
-        If the name is empty, or the bounds are not the smaller before the larger.
+        If the name is empty, the bounds are not the smaller before the larger, or are not those of
+        the kind.
 
     Examples
     --------
     >>> mean_of("exact_match").name
     'exact_match'
     """
-    return ColumnSpec(_column_name(column), column, higher_is_better, bounds)
+    return ColumnSpec(_column_name(column), column, higher_is_better, bounds, kind=kind)
 
 
 def pass_at_k(column: str, k: int, *, higher_is_better: bool = True) -> ColumnSpec:

@@ -1,5 +1,6 @@
 """`summarise`: records of any kind to cells. Attempts are reduced to units, groups are resampled."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,13 +10,15 @@ import numpy as np
 
 from eval_toolkit import _validate
 from eval_toolkit._validate import FloatArray
-from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference import proportions
+from eval_toolkit.inference.clustered import mean_variance
 from eval_toolkit.inference.column_sums import SumsStatistic
 from eval_toolkit.inference.engine import Executor
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.macro import macro_mean
-from eval_toolkit.inference.means import mean_se, t_interval
+from eval_toolkit.inference.mean_intervals import UNBOUNDED, mean_interval
+from eval_toolkit.inference.means import t_interval
 from eval_toolkit.inference.plans import Plan
 from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.results import (
@@ -28,7 +31,7 @@ from eval_toolkit.metric_specs.scores import SCORED
 from eval_toolkit.metric_specs.sums import ratio
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards.cells import MetricResult, Scorecard
-from eval_toolkit.scorecards.records import Records
+from eval_toolkit.scorecards.records import Records, unit_starts
 from eval_toolkit.scorecards.reduction import (
     REDUCERS,
     Options,
@@ -95,9 +98,8 @@ def summarise(
         "BCa", "percentile", "basic", "studentized", "t", or for 0/1 values "wilson",
         "clopper-pearson", "jeffreys", "agresti-coull", "beta-binomial" (the last also for groups
         of units). Closed forms are for means of columns; all other metrics take the bootstrap, and
-        say so in their cell. By default Wilson for 0/1 values of independent units and BCa over
-        groups otherwise. Of a column whose bounds say that it is no share, such as a count, 0 and 1
-        are numbers like others.
+        say so in their cell. By default means get `inference.mean_interval` for their kind
+        (`metric_specs.mean_of`), which is the same in every slice, and all else BCa.
     n_resamples : int, default 1000
         Bootstrap resamples.
     seed, rng : int, Generator, …, default 42
@@ -109,8 +111,9 @@ def summarise(
     -------
     Scorecard
         Each cell with ``n_units``, ``n_groups``, ``n_errors`` and ``n_skipped``; means of columns
-        have their ``standard_error`` in ``details``, cluster-robust where units come in groups,
-        and functions of sums that of the jackknife over groups.
+        have their ``kind`` and ``standard_error`` in ``details``, cluster-robust where units come in
+        groups, with ``n_groups_effective``, how many groups of equal size they are worth; functions
+        of sums have the standard error of the jackknife over groups.
 
     Raises
     ------
@@ -145,6 +148,7 @@ def summarise(
     )
     if macro and by is None:
         raise InvalidInputError("`macro` is the mean over the parts of `by`; pass `by` as well")
+    specs = [_of_column(spec, records, options) for spec in specs]
     slices = {}
     parts: list[Records] = []
     if by is not None:
@@ -161,6 +165,19 @@ def summarise(
             why = "" if there else _why(records, (spec.column,), spec)
             cells[f"{spec.name}_macro"] = _macro_cell(reduced, spec, options, str(by), why)
     return Scorecard(cells, slices)
+
+
+def _of_column(spec: MetricSpec, records: Records, options: Options) -> MetricSpec:
+    """Return the spec with the kind of its whole column, which every slice then follows."""
+    if not isinstance(spec, ColumnSpec) or spec.column not in records.columns:
+        return spec
+    measured = records.status[spec.column] == "ok"
+    values = records.columns[spec.column][measured]
+    averaged = False
+    if len(unit_starts(records.unit_id[measured])) < len(values) and spec.k is None:
+        of_units = reduce_attempts(records, (spec.column,), options, spec).values[spec.column]
+        averaged = not np.isin(of_units, (0.0, 1.0)).all()
+    return spec.of_column(values, averaged=averaged)
 
 
 def _cells(
@@ -279,21 +296,14 @@ def _mean_cell(units: Units, spec: ColumnSpec, options: Options, why: str) -> Me
     values = units.values[spec.column]
     if len(values) == 0:
         return _nothing(units, why)
-    binary = spec.is_binary(values)
-    if options.method in (*_PROPORTION_METHODS, "t"):
-        ci, reason = _closed_form(
-            values, units.plan, options.method, binary, options.how.confidence
-        )
-        value = float(values.mean())
-        cell = MetricResult(
-            value, "ok", reason, ci, n_units=units.plan.n_rows, n_groups=units.plan.n_groups
-        )
-        cell = _left_out(_counted(cell, units), spec, options)
-        return _described(cell, values, units.plan, spec)
-    labels = np.zeros(len(values), dtype=np.bool_)
-    bounds = (0.0, 1.0) if binary else spec.bounds
-    of_scores = replace(spec, column="score", bounds=bounds)
-    cell = metric_cells(labels, values, [of_scores], units.plan, options.how)[spec.name]
+    if options.method in _BOOTSTRAP_METHODS:
+        labels = np.zeros(len(values), dtype=np.bool_)
+        of_scores = replace(spec, column="score")
+        cell = metric_cells(labels, values, [of_scores], units.plan, options.how)[spec.name]
+    else:
+        ci, reason = _closed_form(values, units.plan, options.method, spec, options.how.confidence)
+        value, n_groups = float(values.mean()), units.plan.n_groups
+        cell = MetricResult(value, "ok", reason, ci, n_units=len(values), n_groups=n_groups)
     return _described(_left_out(_counted(cell, units), spec, options), values, units.plan, spec)
 
 
@@ -352,11 +362,14 @@ def _described(
     cell: MetricResult, values: FloatArray, plan: Plan, spec: ColumnSpec
 ) -> MetricResult:
     """Add the direction, and the standard error where two groups or more give one."""
-    details = {**cell.details, "higher_is_better": spec.higher_is_better}
+    details = {**cell.details, "higher_is_better": spec.higher_is_better, "kind": spec.kind}
     if spec.answer is not None:
         details["answer"] = spec.answer
     if cell.status == "ok" and plan.n_groups >= 2:
-        details["standard_error"] = mean_se(values, groups=plan.unit_of_row).se
+        found = mean_variance(values, plan.unit_of_row, plan.n_groups)
+        details["standard_error"] = math.sqrt(found.cr2)
+        if plan.unit_of_row is not None:
+            details["n_groups_effective"] = round(found.df + 1.0, 2)
     return replace(cell, details=details)
 
 
@@ -406,16 +419,20 @@ def _macro_cell(
 
 
 def _closed_form(
-    values: FloatArray, plan: Plan, method: str, binary: bool, confidence: float
+    values: FloatArray, plan: Plan, method: str | None, spec: ColumnSpec, confidence: float
 ) -> tuple[BootstrapCI | None, str]:
     """Return a closed-form interval of the mean, or None and the reason."""
+    if method is None:
+        return _default(values, plan, spec, confidence)
     if method == "t":
-        if len(values) < 2 or plan.n_groups < 2:
-            return None, "a t interval needs at least two units"
-        ci = t_interval(values, groups=plan.unit_of_row, confidence=confidence)
-        if binary:  # a share does not leave [0, 1]
-            ci = replace(ci, ci_low=max(0.0, ci.ci_low), ci_high=min(1.0, ci.ci_high))
+        try:
+            ci = t_interval(values, groups=plan.unit_of_row, confidence=confidence)
+        except UndefinedMetricError as error:
+            return None, str(error)
+        low, high = spec.bounds
+        ci = replace(ci, ci_low=max(low, ci.ci_low), ci_high=min(high, ci.ci_high))
         return replace(ci, n_groups=plan.n_groups), ci.reason
+    binary = spec.bounds in ((0.0, 1.0), UNBOUNDED) and np.isin(values, (0.0, 1.0)).all()
     if not binary or not (plan.is_plain_rows or method == "beta-binomial"):
         return None, f"{method} is for 0/1 values of independent units; use BCa or t"
     n = len(values)
@@ -435,4 +452,21 @@ def _closed_form(
         n_units=n,
         n_groups=plan.n_groups,
     )
+    return ci, ""
+
+
+def _default(
+    values: FloatArray, plan: Plan, spec: ColumnSpec, confidence: float
+) -> tuple[BootstrapCI | None, str]:
+    """Return the interval of the column's kind, or None and the reason."""
+    try:
+        ci = mean_interval(
+            values,
+            groups=plan.unit_of_row,
+            bounds=spec.bounds,
+            share=spec.kind == "share",
+            confidence=confidence,
+        )
+    except UndefinedMetricError as error:
+        return None, str(error)
     return ci, ""

@@ -391,7 +391,7 @@ def _paired(
         ci = tango_interval(int((b > a).sum()), int((a > b).sum()), len(a), confidence=confidence)
         return (ci.ci_low, ci.ci_high, ci.method), mcnemar_test(a, b).p_value
     if groups is not None and len(np.unique(groups)) > 1:
-        mean = paired_mean_diff(a, b, groups=groups, confidence=confidence)
+        mean = paired_mean_diff(a, b, groups=groups, bounds=(0.0, 1.0), confidence=confidence)
         p_value = sign_flip_test(a, b, groups=groups, seed=seed).p_value
         return (mean.ci_low, mean.ci_high, mean.method), p_value
     return (None, None, ""), None

@@ -70,7 +70,8 @@ def task_metrics(
     for name, info in columns.items():
         if info.metric:
             up = info.higher_is_better is not False
-            specs.append(ms.mean_of(name, higher_is_better=up, bounds=info.bounds))
+            kind: ms.ColumnKind | None = "share" if info.binary else None
+            specs.append(ms.mean_of(name, higher_is_better=up, bounds=info.bounds, kind=kind))
         if name in binary:
             specs += [ms.pass_at_k(name, k) for k in pass_at]
             specs += [ms.pass_hat_k(name, k) for k in pass_hat]

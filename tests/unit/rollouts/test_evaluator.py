@@ -18,7 +18,7 @@ from eval_toolkit.errors import (
     ModelError,
     UndefinedMetricError,
 )
-from eval_toolkit.inference.proportions import wilson_interval
+from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.rollouts.evaluators.ast import ASTSampler
 from eval_toolkit.rollouts.evaluators.astra_json import rollouts_json
 from eval_toolkit.rollouts.evaluators.base import Evaluator, GraphMetrics, RolloutCountError
@@ -320,10 +320,10 @@ class TestRecords:
         assert (estimates["x"]["value"], estimates["x"]["n"]) == (1.0, 1)
         assert (estimates["x"]["n_errors"], estimates["x"]["n_skipped"]) == (2, 2)
         assert estimates["n"]["value"] == 5.0  # (3 + 4 + 5 + 6 + 7) / 5
-        bounds = wilson_interval(4, 5)  # hit is true in 4 of 5
+        bounds = score_interval(0.8, 5)  # hit is true in 4 of 5
         assert estimates["hit"]["method"] == "wilson"
-        assert estimates["hit"]["ci_low"] == pytest.approx(float(bounds.low))
-        assert estimates["hit"]["ci_high"] == pytest.approx(float(bounds.high))
+        assert estimates["hit"]["ci_low"] == pytest.approx(bounds[0])
+        assert estimates["hit"]["ci_high"] == pytest.approx(bounds[1])
         assert estimates["hit"]["se"] == pytest.approx(math.sqrt(0.8 * 0.2 / 4))  # s / √n
 
     def test_a_value_that_nobody_has_is_a_skipped_cell(self) -> None:

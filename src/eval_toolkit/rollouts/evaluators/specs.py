@@ -75,7 +75,7 @@ def of_shares(specs: Sequence[MetricSpec], values: Sequence[Mapping[str, Any]]) 
     [(0.0, 1.0), (-inf, inf)]
     """
     return [
-        dataclasses.replace(spec, bounds=_SHARE)
+        dataclasses.replace(spec, bounds=_SHARE, kind="share")
         if isinstance(spec, ms.ColumnSpec)
         and spec.bounds == _ANY
         and _is_yes_or_no([value.get(spec.column) for value in values])

@@ -79,8 +79,16 @@ def rollout_metrics(
     for column in records.columns:
         if column not in _NOT_AVERAGED:
             up, bounds = _read(column, scorers)
-            specs.append(ms.mean_of(column, higher_is_better=up, bounds=bounds))
+            kind: ms.ColumnKind | None = "share" if _is_yes_or_no(column) else None
+            specs.append(ms.mean_of(column, higher_is_better=up, bounds=bounds, kind=kind))
     return [*specs, *(ms.asr_at_k(k) for k in asr_at)]
+
+
+def _is_yes_or_no(column: str) -> bool:
+    """Return whether a column says yes or no of a rollout, or the share of its turns or paths."""
+    if column.startswith(("failed_by_turn_", "refused_turn_")):
+        return True
+    return column != "probe_distinct_2" and _KNOWN.get(column, (None, None))[1] == _RATE
 
 
 def _read(column: str, scorers: Sequence[TextScorer]) -> tuple[bool | None, tuple[float, float]]:

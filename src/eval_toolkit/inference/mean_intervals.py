@@ -1,0 +1,497 @@
+"""The default interval of a mean: shares, bounded columns and numbers, in groups or not.
+
+Every mean in the library gets its interval here, so that the same column has one interval wherever
+it is shown. docs/adr/0018 states the formulas, their sources and what else was tried.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eval_toolkit import _validate
+from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
+from eval_toolkit.inference._distributions import critical_value, negligible, upper_tail
+from eval_toolkit.inference.clustered import MeanVariance, mean_variance
+from eval_toolkit.inference.proportions import score_interval
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
+
+__all__ = ["MeanPivot", "mean_interval", "mean_pivot", "share_ends", "share_worth"]
+
+UNBOUNDED = (-math.inf, math.inf)
+
+MIN_NUMBERS = 4
+"""Fewer effective units than this do not show how a column without bounds spreads."""
+
+MAX_SKEW = 0.8
+"""Largest |skewness| / √n: one value that differs from n − 1 equal ones has 1, two have 0.71."""
+
+_SKEW_FACTOR = 1.25
+"""Samples show less skewness than their distribution has; found by simulation (ADR 0018)."""
+
+_PSEUDO_GROUP = 0.1
+"""Share of a group at the bound that the design effect is computed with."""
+
+_MAX_ATOMS = 4096
+"""More clusters than this are merged into bins; the variance is kept exactly."""
+
+_CERTAIN = 1e6
+"""Stands for a deviate without bound, where no weights can reach the hypothetical mean."""
+
+_Pivot = Callable[[float], float]
+
+
+@dataclass(frozen=True, slots=True)
+class MeanPivot:
+    """A mean, with the statistic whose Student quantiles are its interval.
+
+    Examples
+    --------
+    >>> found = mean_pivot([0.2, 0.4, 0.9, 0.4, 0.1], bounds=(0.0, 1.0))
+    >>> found.mean, found.df, found.pivot(0.4)
+    (0.4, 4.0, 0.0)
+    """
+
+    mean: float
+    se: float
+    df: float
+    n_units: int
+    n_groups: int
+    method: str
+    pivot: _Pivot
+    """Distance of a hypothetical mean from the data's: Student t with ``df`` if it is true."""
+    ends: Callable[[float], tuple[float, float]]
+    """Lower and upper end at a critical value of the statistic."""
+
+    def interval(self, confidence: float) -> BootstrapCI:
+        """Return the interval at this confidence."""
+        low, high = self.ends(critical_value(confidence, self.df))
+        return BootstrapCI(
+            self.mean,
+            low,
+            high,
+            confidence,
+            0,
+            self.method,
+            n_units=self.n_units,
+            n_groups=self.n_groups,
+        )
+
+    def p_value(self, null: float = 0.0) -> float:
+        """Return the two-sided p-value of a mean; below 1 − confidence where outside the ends."""
+        return min(1.0, 2.0 * upper_tail(abs(self.pivot(null)), self.df))
+
+
+def mean_interval(
+    values: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    bounds: tuple[float, float] = UNBOUNDED,
+    share: bool = False,
+    confidence: float = DEFAULT_CONFIDENCE,
+) -> BootstrapCI:
+    """Return the interval of a mean that is the default of every scorecard.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        One number per unit.
+    groups : array-like of shape (n,), optional
+        Units that are not independent share a group.
+    bounds : tuple of float
+        Smallest and largest possible value, where known.
+    share : bool, default False
+        Whether the values say yes or no: 0 and 1, and nothing else is possible.
+    confidence : float, default 0.95
+        Two-sided confidence.
+
+    Returns
+    -------
+    BootstrapCI
+        Without resamples. ``method`` is "wilson" for shares, "gaffke" for values with two finite
+        bounds and "skewness-corrected t" for others, each followed by ", groups" where units come
+        in groups.
+
+    Raises
+    ------
+    InvalidInputError
+        If the arrays are unusable, or a share holds anything but 0 and 1.
+    UndefinedMetricError
+        If there is no trustworthy interval; the message says why. Shares and bounded values need
+        two groups (bounded values two units); others need at least four effective units, more than
+        one distinct value, and no single value that carries nearly all of the spread.
+
+    Notes
+    -----
+    *Shares*: Wilson's interval with the correction of `score_interval`; with groups of as many units
+    as clustered ones are worth [1]_. *Bounded values*: the mean of the sample and one pseudo-value
+    at the bound, under random weights [2]_ [3]_, so that an unseen surprise is possible even where
+    all values are equal; ends follow from a saddlepoint approximation. *Others*: Student's interval,
+    widened where the skewness of the sample demands it [4]_ [5]_. With groups the variance is CR2
+    with the degrees of freedom of Bell and McCaffrey (`mean_variance`).
+
+    References
+    ----------
+    .. [1] Korn & Graubard (1998), Survey Methodology 24(2):193-201.
+    .. [2] Gaffke (2005), Three test statistics for a nonparametric one-sided hypothesis on the mean
+       of a nonnegative variable, Mathematical Methods of Statistics 14(4):451-467.
+    .. [3] Learned-Miller & Thomas (2019), A new confidence interval for the mean of a bounded random
+       variable, arXiv:1905.06208.
+    .. [4] Hall (1992), JRSS B 54(1):221-228.
+    .. [5] Willink (2005), Communications in Statistics: Theory and Methods 34(4):753-766.
+
+    Examples
+    --------
+    >>> f"{mean_interval([1] * 30, share=True):.3f}"
+    '1.000 [0.886, 1.000]'
+    >>> f"{mean_interval([5.0] * 11 + [4.0], bounds=(1.0, 5.0)):.2f}"
+    '4.92 [3.69, 5.00]'
+    >>> mean_interval([1.0] * 12)
+    Traceback (most recent call last):
+    eval_toolkit.errors.UndefinedMetricError: no interval: all 12 values are 1 and ...
+    """
+    level = _validate.fraction(confidence, "confidence")
+    if not share:
+        return mean_pivot(values, groups=groups, bounds=bounds).interval(level)
+    x = _validate.vector(values, "values")
+    if not np.isin(x, (0.0, 1.0)).all():
+        row = int(np.argmin(np.isin(x, (0.0, 1.0))))
+        raise InvalidInputError(f"values[{row}] is {x[row]:g}; a share is a mean of 0 and 1")
+    codes, n_groups = _codes(groups, len(x))
+    if codes is not None and n_groups < 2:
+        raise UndefinedMetricError("no interval: all units are in one group")
+    low, high = share_ends(x, codes, n_groups, level)
+    method = "wilson" if codes is None else "wilson, groups"
+    return BootstrapCI(
+        float(x.mean()), low, high, level, 0, method, n_units=len(x), n_groups=n_groups
+    )
+
+
+def share_ends(
+    values: FloatArray, codes: IntArray | None, n_groups: int, confidence: float
+) -> tuple[float, float]:
+    """Return the ends of a share of 0/1 values, with groups of as many units as these are worth.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        0 and 1.
+    codes : ndarray of int, optional
+        Group of each unit, numbered from 0; None where units are independent.
+    n_groups : int
+        Number of groups, at least two where ``codes`` are given.
+    confidence : float
+        Two-sided confidence.
+
+    Returns
+    -------
+    tuple of float
+        Lower and upper end.
+
+    Notes
+    -----
+    Korn and Graubard's effective number of units, n over the design effect times (z/t)², but the
+    design effect counts a tenth of a group that is all wrong (for the lower end) or all right (for
+    the upper end): few failures in few groups do not show whether failures come in groups. Where
+    all units are alike this makes every group one unit.
+
+    Examples
+    --------
+    >>> low, high = share_ends(np.ones(40), np.arange(4).repeat(10), 4, 0.95)
+    >>> round(low, 2), high  # four groups, all right: as four units
+    (0.52, 1.0)
+    """
+    share = float(values.mean())
+    worth = share_worth(values, codes, n_groups, confidence)
+    low, _ = score_interval(share, worth[0], confidence=confidence)
+    _, high = score_interval(share, worth[1], confidence=confidence)
+    return low, high
+
+
+def share_worth(
+    values: FloatArray, codes: IntArray | None, n_groups: int, confidence: float
+) -> tuple[float, float]:
+    """Return how many independent units 0/1 values are worth, for the lower and the upper end.
+
+    Parameters
+    ----------
+    values, codes, n_groups, confidence
+        As in `share_ends`.
+
+    Returns
+    -------
+    tuple of float
+        Positive numbers, at most n.
+
+    Examples
+    --------
+    >>> round(share_worth(np.ones(40), np.arange(4).repeat(10), 4, 0.95)[0], 1)
+    4.1
+    """
+    n = len(values)
+    if codes is None or n_groups == n:
+        return float(n), float(n)
+    found = mean_variance(values, codes, n_groups)
+    sure = (critical_value(confidence) / critical_value(confidence, found.df)) ** 2
+    if found.spread == 0.0:  # there is no estimated spread to be unsure of
+        sure = 1.0
+    below, above = (min(1.0, sure / _design_effect(found, bound)) * n for bound in (0.0, 1.0))
+    return below, above
+
+
+def mean_pivot(
+    values: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    bounds: tuple[float, float] = UNBOUNDED,
+) -> MeanPivot:
+    """Return the statistic that intervals and tests of a mean of numbers are made from.
+
+    Parameters
+    ----------
+    values, groups, bounds
+        As in `mean_interval`.
+
+    Returns
+    -------
+    MeanPivot
+        Whose ``interval`` and ``p_value`` agree by construction.
+
+    Raises
+    ------
+    InvalidInputError, UndefinedMetricError
+        As in `mean_interval`.
+
+    Examples
+    --------
+    >>> found = mean_pivot([0.1, 0.2, -0.1, 0.3, 0.2, 0.1, 0.4, 0.0])
+    >>> round(found.p_value(), 3), f"{found.interval(0.95):.3f}"
+    (0.033, '0.150 [0.016, 0.284]')
+    """
+    x = _validate.vector(values, "values")
+    codes, n_groups = _codes(groups, len(x))
+    what = "values" if codes is None else "groups"
+    if n_groups < 2:
+        raise UndefinedMetricError(f"no interval: it needs at least two {what}, got {n_groups}")
+    bounded = all(map(math.isfinite, bounds))
+    if bounded:
+        _inside(x, bounds)
+        origin, scale = bounds[0], bounds[1] - bounds[0]
+    else:
+        origin = float(x[0])
+        scale = float(np.abs(x - origin).max())
+        if negligible(scale, float(np.abs(x).max())):
+            raise UndefinedMetricError(
+                f"no interval: all {len(x)} values are {origin:g} and their bounds are not known; "
+                "declare bounds, or kind='share' where they say yes or no"
+            )
+    found = mean_variance((x - origin) / scale, codes, n_groups)
+    pivot, ends = (_gaffke if bounded else _skewed)(found, n_groups)
+
+    def scaled(critical: float) -> tuple[float, float]:
+        low, high = (origin + scale * end for end in ends(critical))
+        return max(low, bounds[0]), min(high, bounds[1])
+
+    return MeanPivot(
+        mean=float(x.mean()),
+        se=scale * math.sqrt(found.cr2),
+        df=found.df,
+        n_units=len(x),
+        n_groups=n_groups,
+        method=("gaffke" if bounded else "skewness-corrected t")
+        + ("" if codes is None else ", groups"),
+        pivot=lambda mean: pivot((mean - origin) / scale),
+        ends=scaled,
+    )
+
+
+def _codes(groups: ArrayLike | None, n: int) -> tuple[IntArray | None, int]:
+    """Return the groups' codes and number; no codes where every unit is a group of its own."""
+    if groups is None:
+        return None, n
+    codes, n_groups = _validate.group_codes(groups, n)
+    return (None, n) if n_groups == n else (codes, n_groups)
+
+
+def _inside(values: FloatArray, bounds: tuple[float, float]) -> None:
+    outside = (values < bounds[0]) | (values > bounds[1])
+    if outside.any():
+        raise UndefinedMetricError(
+            f"no interval: a value is {values[outside][0]:g}, outside the declared bounds "
+            f"({bounds[0]:g}, {bounds[1]:g})"
+        )
+
+
+def _design_effect(found: MeanVariance, bound: float) -> float:
+    """Return the variance of the mean over that of independent units, at least 1.
+
+    A small part of an average group is added at the bound, to both variances: what has not been
+    seen may well come in groups.
+    """
+    n, size = float(found.sizes.sum()), float(found.sizes.mean())
+    extra = _PSEUDO_GROUP * size
+    total = n + extra
+    mean = (n * found.mean + extra * bound) / total
+    variance = n**2 * found.variance + extra * size * (bound - mean) ** 2
+    spread = n * (found.spread + (found.mean - mean) ** 2) + extra * (bound - mean) ** 2
+    return max(1.0, variance / spread) if spread > 0.0 else 1.0
+
+
+def _skewed(
+    found: MeanVariance, n_groups: int
+) -> tuple[_Pivot, Callable[[float], tuple[float, float]]]:
+    """Return Student's statistic corrected for skewness, and its inverse.
+
+    Hall's cubic transformation with Willink's inverse. Of it and of Student's t the one that is
+    closer to zero counts, as the correction overshoots where tails are heavy on both sides.
+    """
+    if found.df + 1.0 < MIN_NUMBERS:
+        raise UndefinedMetricError(
+            f"no interval: {found.df + 1.0:.2g} effective units; values whose bounds are not known "
+            f"need at least {MIN_NUMBERS}"
+        )
+    se = math.sqrt(found.variance)
+    residual = found.totals - found.sizes * found.mean
+    if negligible(se, float(np.abs(found.totals / found.sizes).max())):
+        raise UndefinedMetricError("no interval: zero spread, all groups have the same mean")
+    skewness = float((residual**3).sum()) / float((residual**2).sum()) ** 1.5
+    if abs(skewness) > MAX_SKEW:
+        raise UndefinedMetricError(
+            f"no interval: one of {n_groups} values or groups carries nearly all of the spread; "
+            "declare the bounds of the column, or collect more"
+        )
+    small = n_groups**0.5 * (n_groups - 1) ** 0.5 / (n_groups - 2)
+    a = _SKEW_FACTOR * skewness * small / 6.0
+
+    def pivot(mean: float) -> float:
+        t = (found.mean - mean) / se
+        corrected = t + a + 2.0 * a * t**2 + 4.0 / 3.0 * a**2 * t**3
+        if t * corrected <= 0.0:
+            return 0.0
+        return math.copysign(min(abs(t), abs(corrected)), t)
+
+    def inverse(critical: float) -> float:
+        if abs(a) < 1e-8:
+            return critical
+        return (math.cbrt(1.0 + 6.0 * a * (critical - a)) - 1.0) / (2.0 * a)
+
+    def ends(critical: float) -> tuple[float, float]:
+        above = max(critical, inverse(critical))
+        below = min(-critical, inverse(-critical))
+        return found.mean - above * se, found.mean - below * se
+
+    return pivot, ends
+
+
+def _gaffke(
+    found: MeanVariance, n_groups: int
+) -> tuple[_Pivot, Callable[[float], tuple[float, float]]]:
+    """Return the statistic of values in [0, 1] that counts one pseudo-value at the bound.
+
+    The mean of the groups and of a pseudo-group at the bound, each weighted by an exponential
+    variable (a gamma variable of shape ½ to 1 for the pseudo-group), lies beyond a hypothetical
+    mean with a probability that Lugannani and Rice's formula gives as a normal deviate. It is
+    scaled to the CR2 variance and compared with Student's t.
+    """
+    totals, sizes, counts = _atoms(found)
+    squares = float((counts * (totals - sizes * found.mean) ** 2).sum())
+    n = float(found.sizes.sum())
+    spread = squares > 0.0
+    scale = n * math.sqrt(found.variance / squares) if spread else 1.0
+    scale = scale or math.sqrt(n_groups / (n_groups - 1))
+
+    def side(bound: float) -> _Pivot:
+        size = min(_design_effect(found, bound), float(found.sizes.mean()))
+        reach = size * abs(bound - found.mean)
+        weight = 1.0 - 0.5 * min(1.0, squares / reach**2) if reach > 0.0 else 1.0
+        shapes = np.append(counts, weight)
+
+        def pivot(mean: float) -> float:
+            coefficients = np.append(totals - sizes * mean, size * (bound - mean))
+            return -_deviate(coefficients, shapes) / scale
+
+        return pivot
+
+    below, above = side(0.0), side(1.0)
+
+    def pivot(mean: float) -> float:
+        if mean == found.mean:
+            return 0.0
+        if mean < found.mean:
+            return max(0.0, below(mean))
+        return min(0.0, above(mean))
+
+    def ends(critical: float) -> tuple[float, float]:
+        low = _root(lambda mean: below(mean) - critical, found.mean, 0.0)
+        high = _root(lambda mean: -above(mean) - critical, found.mean, 1.0)
+        return low, high
+
+    return pivot, ends
+
+
+def _atoms(found: MeanVariance) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return totals, sizes and numbers of clusters, merging those with nearly the same residual."""
+    totals, sizes = found.totals, found.sizes
+    if len(totals) <= _MAX_ATOMS:
+        return totals, sizes, np.ones(len(totals))
+    residual = totals - sizes * found.mean
+    low, width = residual.min(), np.ptp(residual)
+    if width == 0.0:
+        return totals[:1], sizes[:1], np.array([float(len(totals))])
+    bins = ((residual - low) / width * (_MAX_ATOMS - 1)).astype(np.int64)
+    counts = np.bincount(bins)
+    kept = counts > 0
+    merged = (np.bincount(bins, part)[kept] / counts[kept] for part in (totals, sizes))
+    return *merged, counts[kept].astype(np.float64)
+
+
+def _root(function: _Pivot, inner: float, outer: float) -> float:
+    """Return where a function changes sign from − at ``inner`` to + at ``outer``, by false position.
+
+    With Illinois' halving; scipy.optimize has the same, but takes half a second to import.
+    """
+    below, above = function(inner), min(function(outer), 100.0)
+    for _ in range(200):
+        if abs(outer - inner) <= 1e-13:
+            break
+        middle = outer - above * (outer - inner) / (above - below)
+        value = function(middle)
+        if value > 0.0:
+            outer, above, below = middle, min(value, 100.0), below / 2.0
+        else:
+            inner, below, above = middle, value, above / 2.0
+        if abs(value) < 1e-10:
+            return middle
+    return outer
+
+
+def _deviate(coefficients: FloatArray, shapes: FloatArray) -> float:
+    """Return the normal deviate z with Φ(−z) = P(Σ c_i G_i > 0) for gamma variables G_i.
+
+    The saddlepoint minimises the cumulant generating function −Σ a_i log(1 − s c_i), which is
+    self-concordant, so that damped Newton steps converge from 0 and stay inside its domain.
+    """
+    largest = float(np.abs(coefficients).max())
+    if largest == 0.0:
+        return 0.0
+    c = coefficients / largest
+    if not (c < 0.0).any() or not (c > 0.0).any():
+        return math.copysign(_CERTAIN, -float(c.sum()))
+    least = float(shapes.min())
+    s = 0.0
+    for _ in range(200):
+        ratio = c / (1.0 - s * c)
+        first, second = float(shapes @ ratio), float(shapes @ ratio**2)
+        decrement = abs(first) / math.sqrt(least * second)
+        s -= first / second / (1.0 + decrement if decrement > 0.25 else 1.0)
+        if decrement < 1e-9:
+            break
+    ratio = c / (1.0 - s * c)
+    second, third = float(shapes @ ratio**2), 2.0 * float(shapes @ ratio**3)
+    root = math.copysign(math.sqrt(max(0.0, 2.0 * float(shapes @ np.log1p(-s * c)))), s)
+    if abs(root) < 1e-4:
+        return root + third / (6.0 * second**1.5)
+    return min(_CERTAIN, root + math.log(s * math.sqrt(second) / root) / root)
