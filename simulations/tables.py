@@ -44,8 +44,7 @@ def _tables(cells: Cells, draws: int) -> str:
     for cell in cells:
         by_grid.setdefault(cell["grid"], []).append(cell)
     parts = [
-        f"Up to {draws} data sets per cell; the Monte-Carlo standard error of a share of 0.95 is "
-        f"{(0.95 * 0.05 / draws) ** 0.5:.3f} with all of them and larger where intervals are refused.",
+        _lead(draws),
         _coverage("rows", by_grid, ("n", "prevalence"), "metric"),
         _coverage("groups", by_grid, ("sizes", "groups"), "metric"),
         _coverage("means", by_grid, ("n",), "values"),
@@ -55,6 +54,14 @@ def _tables(cells: Cells, draws: int) -> str:
         _widths(by_grid.get("rows", []) + by_grid.get("means", [])),
     ]
     return "\n\n".join(filter(None, parts))
+
+
+def _lead(draws: int) -> str:
+    error = (0.95 * 0.05 / draws) ** 0.5
+    return (
+        f"Up to {draws} data sets per cell; the Monte-Carlo standard error of a share of 0.95 is "
+        f"{error:.3f} with all of them, and larger where intervals are refused."
+    )
 
 
 def _key(cell: dict[str, Any], name: str) -> Any:

@@ -102,11 +102,10 @@ def bootstrap_problem(
         problem = problem.in_canonical_order()
     distances: dict[int, FloatArray] = {}
     if samples is None:
-        every = method is not None or return_samples
         drawn = [
             row
             for row, statistic in enumerate(problem.statistics)
-            if every or not has_closed_form(statistic, problem.plan)
+            if return_samples or _reads_draws(statistic, problem.plan, method)
         ]
         samples, distances = _replicate_some(problem, drawn, n_resamples, executor)
     interval = _Intervals(problem, n_resamples, confidence, method, executor, return_samples)
@@ -223,6 +222,13 @@ def _replicate_with_distances(
     return values[:, :n], {row: values[:, n + place] for place, row in enumerate(rows)}
 
 
+def _reads_draws(statistic: Statistic, plan: Plan, method: str | None) -> bool:
+    """Whether the interval of a statistic is made of replicates."""
+    if calibration_statistic(statistic) is not None:
+        return not labels_suffice(plan)
+    return method is not None or not has_closed_form(statistic, plan)
+
+
 def _replicate_some(
     problem: Problem, rows: list[int], n_resamples: int, executor: Executor | None
 ) -> tuple[FloatArray, dict[int, FloatArray]]:
@@ -269,7 +275,9 @@ class _Intervals:
             check_classes(statistic, problem.data[scorer], problem.plan)
         except UndefinedMetricError as error:
             return error
-        undefined = int(np.count_nonzero(np.isnan(samples)))
+        undefined = 0
+        if _reads_draws(statistic, problem.plan, self.method):
+            undefined = int(np.count_nonzero(np.isnan(samples)))
         if undefined > MAX_UNDEFINED * len(samples):
             apart = drawn_by_label(problem.only(scorer, row))
             if apart is None:
