@@ -36,7 +36,9 @@ class DataSpec:
         Field with the key of an item: every item must have one of its own. By default "id" where
         that is so, else items are known by their content.
     group_field : str, optional
-        Field whose equal values say that items are not independent.
+        Field whose equal values say that items are not independent, of one subject or of several:
+        the translations of a question, say. Numbers that start again in each subject are no groups;
+        join them with the subject first.
     subjects : sequence
         Subjects there are, where the data do not say it themselves.
     subject_field : str, optional
