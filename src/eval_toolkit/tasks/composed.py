@@ -246,8 +246,9 @@ class Task(BaseTask[str]):
         return list(texts), list(right)
 
     def _corrected_place(self, item: dict[str, Any]) -> int | None:
-        known = isinstance(item, Item) and self._flags is not None
-        return self._flags.corrected.get(item.unit_id) if known else None
+        if self._flags is None or not isinstance(item, Item):
+            return None
+        return self._flags.corrected.get(item.unit_id)
 
     def _get_choices(self, item: dict[str, Any]) -> list[str]:
         return self._right(item)[0]

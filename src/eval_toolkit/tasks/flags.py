@@ -1,8 +1,8 @@
 """Items that a data set itself marks as wrong: which are asked, and by which answer."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from eval_toolkit.errors import InvalidInputError
@@ -14,7 +14,7 @@ __all__ = ["Flags"]
 _NO_FLAG = "no mark"
 
 
-@dataclass(slots=True)
+@dataclasses.dataclass(slots=True)
 class Flags:
     """The marks that a data set puts on its own errors, and what becomes of the items.
 
@@ -42,9 +42,9 @@ class Flags:
     """Items of the sample split that were read."""
     n_without: int = 0
     """Those in files whose rows have no such field; they are asked as published."""
-    left_out: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = dataclasses.field(default_factory=Counter)
     """By mark, how many items of the sample split are not asked."""
-    corrected: dict[str, int] = field(default_factory=dict)
+    corrected: dict[str, int] = dataclasses.field(default_factory=dict)
     """By unit, the place of the right choice, counted from 0."""
     n_corrected: int = 0
     """Items of the sample split that are asked by a correction."""

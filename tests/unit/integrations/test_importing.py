@@ -52,7 +52,7 @@ def log_of(values: list[Any], *, n_groups: int | None = None, **more: Any) -> Lo
 class TestRecognising:
     def test_every_reader_has_its_names(self) -> None:
         assert [reader.NAME for reader in readers()] == [
-            *("inspect", "lm-eval", "lighteval", "helm", "eval-framework", "astra-rl"),
+            *("garak", "inspect", "lm-eval", "lighteval", "helm", "eval-framework", "astra-rl"),
             "predictions",
         ]
 
