@@ -146,10 +146,10 @@ class Task(BaseTask[str]):
 
     def describe(self) -> dict[str, Any]:
         """Return what a manifest says about the task, in JSON types; reads the data."""
-        told = super().describe()
+        description = super().describe()
         if self._flags is not None:
-            told["dataset"]["flags"] = self._flags.describe()
-        return told
+            description["dataset"]["flags"] = self._flags.describe()
+        return description
 
     def iterate_samples(
         self, num_samples: int | None = None, *, order: str = "shuffled"

@@ -1,4 +1,4 @@
-"""Items that a data set itself marks as wrong: which are asked, and by which answer."""
+"""Items that a data set marks as wrong: leave them out, or grade them by its corrections."""
 
 import dataclasses
 from collections import Counter
@@ -16,7 +16,7 @@ _NO_FLAG = "no mark"
 
 @dataclasses.dataclass(slots=True)
 class Flags:
-    """The marks that a data set puts on its own errors, and what becomes of the items.
+    """The marks of a data set on its own errors, and the items they leave out or correct.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class Flags:
         return found
 
     def _correct(self, item: Item, choices: Callable[[Item], Choices]) -> bool:
-        """Return whether the data say which one choice of a marked item is right; note it."""
+        """Return whether a marked item has exactly one correction, and store it."""
         given = None if self.correction is None else item.get(self.correction)
         if given is None or str(given).strip() == "":
             return False
@@ -108,7 +108,7 @@ class Flags:
         for kind in ("text", "letter" if str(given).isalpha() else "index"):
             try:
                 places.add(right_choices(given, found, kind, {}, item.place))
-            except InvalidInputError:  # it does not read so; "A,C" reads in no way
+            except InvalidInputError:  # "A,C" is neither a letter nor the text of a choice
                 continue
         if len(places) != 1:
             return False

@@ -214,7 +214,7 @@ HIT = {
 class TestRefusals:
     def test_a_hit_log_holds_failures_alone(self, report: Report) -> None:
         path = report(HIT, name="scan.hitlog.jsonl")
-        with pytest.raises(InvalidInputError, match=r"a hit log of garak, .* import the .report"):
+        with pytest.raises(InvalidInputError, match=r"a hit log of garak: .* import the .report"):
             read_logs(path)
 
     def test_entries_of_another_tool(self, report: Report) -> None:

@@ -1,4 +1,4 @@
-"""What a column of numbers is, by its name: an outcome, or a count, setting or clock beside it."""
+"""Whether a numeric column is a count, an identifier, a setting or a time, by its name."""
 
 import re
 
@@ -27,7 +27,7 @@ _WORDS = frozenset(
         ),
     }
 )
-"""Words in the names of what stands beside an outcome."""
+"""Words in the names of counts, identifiers, settings and times."""
 _OUTCOMES = frozenset(
     {
         *("acc", "accuracy", "correct", "correctness", "score", "match", "em", "f1", "bleu"),
@@ -35,11 +35,11 @@ _OUTCOMES = frozenset(
         *("bits", "rating", "grade", "precision", "recall", "logprob", "likelihood", "entropy"),
     }
 )
-"""Words that say it is one all the same, as in ``word_error_rate`` or ``bits_per_byte``."""
+"""Words in the names of metrics; they win, as in ``word_error_rate`` or ``bits_per_byte``."""
 
 
 def is_beside(name: str) -> bool:
-    """Return whether a column counts, identifies, sets or clocks, by what it is called.
+    """Return whether a column is a count, an identifier, a setting or a time, by its name.
 
     Examples
     --------

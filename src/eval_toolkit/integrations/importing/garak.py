@@ -2,9 +2,9 @@
 
 A log is a probe; an item is a prompt, its tries are the generations. Of every detector there is a
 column ``passed:DETECTOR``: 1 where its score is below garak's threshold, 0 where the attack hit.
-Equal prompts, and prompts of one conversation, share a group. What an eval line states, so many
-passed of so many evaluated, is held to the attempts. A hit log holds failures alone and is refused
-(`predictions`); so is a report of which the digest alone is left.
+Equal prompts, and prompts of one conversation, share a group. The counts in the eval lines (passed,
+evaluated) are checked against the attempts. Hit logs are refused (`predictions`), as they hold the
+failures alone, and so are reports that hold nothing but a digest.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -193,14 +193,14 @@ class _Report:
     def _stated(
         self, probe: str, samples: Sequence[LoggedSample], notes: list[str]
     ) -> Iterator[Stated]:
-        """Yield what the eval lines state, and note where the attempts count otherwise."""
+        """Yield what the eval lines state; note where the attempts give other counts."""
         for number, entry in self.evals.get(probe, []):
             where = f"{self.path}: line {number}"
             name = _plugin(entry.get("detector"), "detector.", f"{where}: 'detector'")
             total = entry.get("total_evaluated", entry.get("total"))
             passed, n = (_count(given, where) for given in (entry.get("passed"), total))
             if passed > n:
-                raise ArtifactError(f"{where}: {passed} passed of {n}; no more can pass than were")
+                raise ArtifactError(f"{where}: {passed} passed of {n} evaluated; it cannot be more")
             column = f"{COLUMN}{name}"
             values = ok_values(samples, column)
             if values and (round(sum(values)), len(values)) != (passed, n):
@@ -234,7 +234,7 @@ class _Attempt:
     outputs: Sequence[str | None]
     scores: Mapping[str, Sequence[float | None]]
     before: str | None
-    """The attempt of the same conversation that this one goes on from."""
+    """The attempt of the same conversation that this one continues."""
     entry: Mapping[str, Any]
     where: str
 
@@ -263,12 +263,12 @@ class _Attempt:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What tells attempts apart; where garak joins reports, all have the uuid of the run."""
+        """The identity of an attempt; reports that garak aggregated have one uuid for all."""
         return self.uuid, self.entry.get("seq"), self.text
 
     @property
     def is_done(self) -> bool:
-        """Whether the detectors have seen it."""
+        """Whether the detectors have scored it."""
         return self.status == _COMPLETE or bool(self.scores)
 
     def response(self, at: int) -> str | None:
@@ -303,7 +303,7 @@ def _samples(
 
 
 def _conversations(attempts: Sequence[_Attempt], contents: Sequence[str]) -> list[str]:
-    """Return the group of each attempt: what the first prompt of its conversation is."""
+    """Return the group of each attempt: the hash of the first prompt of its conversation."""
     by_uuid = {
         one.uuid: (one.before, own)
         for one, own in zip(attempts, contents, strict=True)

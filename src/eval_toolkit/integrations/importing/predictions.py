@@ -24,21 +24,21 @@ SCORES = ("score", "y_score", "prob", "probability", "prob_positive")
 IDS = ("unit_id", "row_id", "id", "sample_id", "item_id", "doc_id", "example_id")
 RIGHT_OR_WRONG = ("correct", "is_correct", "acc", "exact_match", "passed", "success")
 OUTCOMES = (*RIGHT_OR_WRONG, "accuracy", "score")
-"""Columns that are outcomes by name; any other has to be named."""
+"""Columns that are outcomes by their name; any other has to be named by the user."""
 TARGETS = ("target", "answer", "reference", "expected", "gold")
 ANSWERS = ("response", "completion", "output", "prediction", "generated")
 ATTEMPTS = ("attempt", "epoch", "repeat")
 _REFUSED = {
     frozenset({"attempt_id", "detector", "generations_per_prompt"}): (
-        "a hit log of garak, which holds failures alone, so it says nothing of how often they come; "
+        "a hit log of garak: it holds the failures alone, so no rate can be computed from it; "
         "import the .report.jsonl beside it"
     ),
     frozenset({"entry_type"}): (
-        "its lines are entries of several types ('entry_type'), which is no table; name the columns "
-        "to take with --column"
+        "its lines are entries of several types ('entry_type'), not rows of a table; name the "
+        "columns to read with --column"
     ),
 }
-"""Files that look like a table and are none, by their columns."""
+"""Files that are not tables of outcomes, by their columns."""
 WHOLE = "all"
 _EMPTY = Grade.skipped("the cell is empty")
 _TRUTHS = {"true": 1.0, "false": 0.0}
@@ -163,13 +163,13 @@ class _Table:
         return bool(texts) and all(_parsed(text) is not None for text in texts)
 
     def refuse_counts(self, name: str) -> None:
-        """Raise if a column that is right or wrong by name holds other numbers than shares."""
+        """Raise if a column that is right or wrong by its name holds values outside [0, 1]."""
         for row in range(len(self) if name in RIGHT_OR_WRONG else 0):
             value = self.value(name, row)
             if isinstance(value, float) and not 0.0 <= value <= 1.0:
                 raise InvalidInputError(
-                    f"{self.path}: row {row + 1}: {name!r} is {value:g}, which is no right or wrong "
-                    f"answer; if it is the outcome all the same, name it with --column {name}"
+                    f"{self.path}: row {row + 1}: {name!r} is {value:g}; a column of right and "
+                    f"wrong answers holds values from 0 to 1. To use it anyway: --column {name}"
                 )
 
     def filled(self, name: str, row: int) -> str:
@@ -319,7 +319,7 @@ def _outcome_logs(table: _Table, wanted: Wanted) -> Iterator[Log]:
 
 
 def _outcomes(table: _Table, roles: _Roles, wanted: Wanted) -> list[str]:
-    """Return the columns of outcomes: those asked for, or those that are some by name."""
+    """Return the columns of outcomes: those asked for, or those with a usual name."""
     if wanted.columns:
         return list(wanted.columns)
     left = [name for name in table.columns if name not in roles.taken]
@@ -335,11 +335,12 @@ def _outcomes(table: _Table, roles: _Roles, wanted: Wanted) -> list[str]:
             "of predictions has a label and a score, or an id and an outcome"
         )
     may_be = [name for name in numeric if not is_beside(name)]
-    hint = (
-        f"as in --column {may_be[0]}" if may_be else "by their names these count or set something"
-    )
+    if may_be:
+        hint = f"--column {may_be[0]} (in Python Wanted(columns=({may_be[0]!r},)))"
+    else:
+        hint = "--column NAME; by their names these are counts, ids or settings"
     raise InvalidInputError(
-        f"{table.path}: which column is the outcome? The columns of numbers are "
-        f"{', '.join(map(repr, numeric))}, and none is called {', '.join(OUTCOMES)}; name it with "
-        f"--column ({hint}; in Python Wanted(columns=…)), or the label with --target-field"
+        f"{table.path}: no column is an outcome by its name ({', '.join(OUTCOMES)}); the columns of "
+        f"numbers are {', '.join(map(repr, numeric))}. Name the outcome with {hint}, or the label "
+        "with --target-field"
     )
