@@ -83,9 +83,15 @@ def stated_cells(
     The interval of a share stays inside [0, 1]. With n it is Wilson's, of right answers or of
     values between 0 and 1, which vary no more. Without n, or where the stated standard error is
     larger (answers in groups) or the values are no right or wrong answers, n is the number of
-    answers that has this standard error, p (1 − p) / SE². Another number has ± z standard errors,
-    unless it lies in [0, 1] and this would leave it: it may be a share under another name. A
-    standard error of 0 would claim that the number is certain and is not used.
+    answers that has this standard error, p (1 − p) / SE²: the effective sample size of a survey
+    proportion [1]_. Another number has ± z standard errors, unless it lies in [0, 1] and this would
+    leave it: it may be a share under another name. A standard error of 0 would claim that the
+    number is certain and is not used.
+
+    References
+    ----------
+    .. [1] Korn and Graubard (1998), Confidence intervals for proportions with small expected
+       number of positive counts estimated from survey data, Survey Methodology 24(2):193-201.
 
     Examples
     --------
