@@ -25,7 +25,7 @@ def test_the_declared_task_is_one(tmp_path: Path) -> None:
         '"passage": "p"}\n'
     )
     (sample,) = read_task_file(tmp_path / "geography.toml").samples()
-    assert (sample.ground_truth, sample.group, sample.subject) == (" b", "x/p", "x")
+    assert (sample.ground_truth, sample.group, sample.subject) == (" b", "p", "x")
 
 
 @pytest.mark.parametrize("line", commands(PAGE), ids=lambda line: " ".join(line.split()[1:4]))

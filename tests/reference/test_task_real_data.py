@@ -24,7 +24,9 @@ FILES = [
     ("boolq", f"{CHOICES}/boolq_dev.jsonl", {}, 3270),
     ("piqa", f"{CHOICES}/piqa_valid.jsonl", {}, 1838),
     ("commonsenseqa", f"{CHOICES}/commonsenseqa_dev.jsonl", {}, 1221),
-    ("mmlu_redux", f"{CHOICES}/mmlu_redux_{{subject}}.csv", {"num_fewshot": 5}, 500),
+    # Of 500 rows 18 are marked in error_type; 4 of those have one correct_answer.
+    ("mmlu_redux", f"{CHOICES}/mmlu_redux_{{subject}}.csv", {"num_fewshot": 5}, 482),
+    ("mmlu_redux", f"{CHOICES}/mmlu_redux_{{subject}}.csv", {"corrected": True}, 486),
 ]
 
 
@@ -43,7 +45,7 @@ def answered(task: BaseTask[Any], sample: Sample, *, right: bool) -> Any:
 @pytest.mark.parametrize(
     ("name", "file", "options", "n"),
     FILES,
-    ids=[file.rpartition("/")[2] for _, file, _, _ in FILES],
+    ids=[f"{file.rpartition('/')[2]}-{n}" for _, file, _, n in FILES],
 )
 def test_loads_prompts_and_grades(
     shared_data: Path, name: str, file: str, options: dict[str, Any], n: int
@@ -127,6 +129,17 @@ def test_subjects_of_the_files(shared_data: Path) -> None:
         subjects=["word_sorting"],
     )
     assert alone.samples() == [s for s in task.samples() if s.subject == "word_sorting"]
+
+
+def test_mmlu_redux_is_not_graded_by_labels_it_calls_wrong(shared_data: Path) -> None:
+    data = str(shared_data / CHOICES / "mmlu_redux_{subject}.csv")
+    (wrong,) = (
+        sample
+        for sample in load_task("mmlu_redux", data=data, corrected=True).samples()
+        if sample.question == "In which of the following positions does a patient lie face down?"
+    )
+    assert wrong.ground_truth == " D"  # Prone; the answer in the file is 1, Erect
+    assert wrong.id not in {s.id for s in load_task("mmlu_redux", data=data).samples()}
 
 
 def test_zero_and_five_shots_ask_about_the_same_units(shared_data: Path) -> None:

@@ -145,6 +145,18 @@ def test_the_pair_says_which_confidence_it_has():
     assert payload["confidence"] == 0.9
 
 
+def test_samples_cannot_be_written_to():
+    """A result is a value: what others hold of it must not change under them."""
+    kept = bootstrap_ci(Y, S, pr_auc, return_samples=True)
+    paired = paired_bootstrap_diff(Y, S, S[::-1], pr_auc)
+    for result in (kept, paired, replace(kept, method="other")):
+        with pytest.raises(ValueError, match="read-only"):
+            result.samples[0] = 0.0
+    own = np.zeros(3)
+    assert BootstrapCI(0.5, 0.4, 0.6, 0.95, 3, "BCa", own).samples is not own
+    own[0] = 1.0  # the caller's array stays the caller's
+
+
 def test_samples_are_kept_on_request_and_belong_to_nothing_else():
     plain = bootstrap_ci(Y, S, pr_auc)
     kept = bootstrap_ci(Y, S, pr_auc, return_samples=True)

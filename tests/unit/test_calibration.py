@@ -64,7 +64,10 @@ class TestReliabilityCurve:
         n_listed = len(curve["n_per_bin"])
         names = ("prob_true", "prob_pred", "bin_lower", "bin_upper", "ci_low", "ci_high")
         assert all(len(curve[name]) == n_listed for name in names)
-        assert len(curve["bin_edges"]) == n_listed + 1
+        places, edges = curve["bin_index"], curve["bin_edges"]
+        assert [edges[at] for at in places] == curve["bin_lower"]
+        assert len(edges) == (11 if strategy == "uniform" else n_listed + 1)
+        assert places == sorted(set(places))
         assert sum(curve["n_per_bin"]) == n
         assert min(curve["n_per_bin"]) > 0
         counts = np.array(curve["n_per_bin"])
@@ -80,7 +83,12 @@ class TestReliabilityCurve:
         curve = cal.reliability_curve(y, s, strategy="uniform")
         assert curve["bin_lower"] == [0.0, 0.3, 0.8, 0.9]
         assert curve["bin_upper"] == [0.1, 0.4, 0.9, 1.0]
-        assert curve["bin_edges"] == [0.0, 0.3, 0.8, 0.9, 1.0]
+        # Six of the ten bins are empty; their edges are edges all the same.
+        assert curve["bin_edges"] == [k / 10 for k in range(11)]
+        assert curve["bin_index"] == [0, 3, 8, 9]
+        assert [curve["bin_edges"][at + 1] for at in curve["bin_index"]] == curve["bin_upper"]
+        counts, _ = np.histogram(s, bins=curve["bin_edges"])
+        assert counts[curve["bin_index"]].tolist() == curve["n_per_bin"]
         inside = [s < 0.1, (s >= 0.3) & (s < 0.4), (s >= 0.8) & (s < 0.9), s >= 0.9]
         assert curve["n_per_bin"] == [int(rows.sum()) for rows in inside]
         assert curve["prob_true"] == pytest.approx([y[rows].mean() for rows in inside])

@@ -382,6 +382,58 @@ def test_every_gate_of_every_claim_is_evaluated():
     assert payload["claims"][0]["gates"][0]["evidence"] == {"x": None}
 
 
+class TestSeverityOfAGate:
+    """A gate that is said to be a warning gives no error, whatever its check returns."""
+
+    def test_the_gate_decides(self):
+        gate = EvidenceGate("g", lambda r, m: GateResult("g", False), severity="warning")
+        assert gate.evaluate({}).severity == "warning"
+        report = evaluate_claims({}, [ClaimSpec("c", [gate])])
+        assert not report.has_failures()
+        assert report.has_failures(include_warnings=True)
+
+    def test_the_rest_of_the_result_is_the_checks(self):
+        told = GateResult("g", False, "error", "too few", {"n": 3})
+        found = EvidenceGate("g", lambda r, m: told, severity="warning").evaluate({})
+        assert found == GateResult("g", False, "warning", "too few", {"n": 3})
+
+    def test_a_check_may_be_milder_than_its_gate(self):
+        gate = EvidenceGate("g", lambda r, m: GateResult("g", False, "warning"))
+        assert gate.evaluate({}).severity == "warning"
+
+
+class TestClaimsByName:
+    FAILED = GateResult("g", False)
+
+    def test_a_mapping_of_results(self):
+        results = {"c": ClaimResult("c", (self.FAILED,)), "d": ClaimResult("d", ())}
+        report = ClaimReport(claims=results)
+        assert report == ClaimReport(list(results.values()))
+        assert report.has_failures()
+        assert [row["claim"] for row in report.rows()] == ["c", "d"]
+        json.dumps(report.to_dict())
+
+    def test_a_mapping_of_gates(self):
+        report = ClaimReport(claims={"c": [self.FAILED, GateResult("h", True)]})
+        assert report.claims == (ClaimResult("c", (self.FAILED, GateResult("h", True))),)
+
+    @pytest.mark.parametrize(
+        ("claims", "said"),
+        [
+            ({"x": ClaimResult("c", ())}, r"claims\['x'\] has the name 'c'"),
+            ({"x": "c"}, r"claims\['x'\] is 'c'; it must be a ClaimResult"),
+            ({"x": []}, r"claims\['x'\] is \[\]; it must be"),
+            ({"x": [True]}, r"claims\['x'\] is \[True\]; it must be"),
+            (["c"], r"claims\[0\] is 'c'; it must be a ClaimResult"),
+            (ClaimResult("c", ()), "`claims` is .*; it must be a list or a mapping by name"),
+            (5, "`claims` is 5; it must be a list"),
+        ],
+    )
+    def test_what_is_no_claim_is_refused(self, claims, said):
+        with pytest.raises(InvalidInputError, match=said):
+            ClaimReport(claims)
+
+
 def test_warnings_fail_a_report_only_when_asked():
     report = ClaimReport([ClaimResult("c", (GateResult("g", False, "warning"),))])
     assert not report.has_failures()

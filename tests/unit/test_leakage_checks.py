@@ -20,7 +20,12 @@ from eval_toolkit.errors import (
     MissingColumnError,
 )
 from eval_toolkit.slices import EvalSlice
-from eval_toolkit.text_dedup import JaccardNgramStrategy, MinHashLSHStrategy, spaces
+from eval_toolkit.text_dedup import (
+    ExactNormalizedHashStrategy,
+    JaccardNgramStrategy,
+    MinHashLSHStrategy,
+    spaces,
+)
 
 
 def part(texts: list[Any], labels: list[int] | None = None, **columns: Any) -> EvalSlice:
@@ -406,6 +411,7 @@ class TestNearDuplicates:
     def test_settings(self) -> None:
         with pytest.raises(InvalidInputError, match=r"`threshold` is 1.0; it must lie in \(0, 1\)"):
             lk.NearDuplicateCheck(1.0)
+        assert lk.NearDuplicateCheck(1.0, ExactNormalizedHashStrategy()).threshold == 1.0
         with pytest.raises(InvalidTypeError, match="`strategy` is a str; it needs the methods"):
             lk.NearDuplicateCheck(strategy="tfidf")  # type: ignore[arg-type]
         with pytest.raises(InvalidInputError, match="`severity_same_label` is 'x'"):

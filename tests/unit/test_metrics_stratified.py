@@ -19,6 +19,7 @@ from eval_toolkit.metrics import (
     stratified_recall,
 )
 from eval_toolkit.metrics._wilson import wilson_bounds
+from eval_toolkit.metrics.catalogue import CATALOGUE
 
 
 class TestStratifiedRecall:
@@ -144,6 +145,35 @@ def test_definedness_by_name() -> None:
     assert not is_metric_defined_for_slice(
         "mine", is_single_class=True, incompatible_metrics={"mine"}
     )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("AUROC", "Auroc", "ROC-AUC", "roc auc", "auc", "AUPRC", "Average Precision", "AP"),
+        *("recall_at_fpr=0.01", "partial_roc_auc_0.1", "MCC", "balanced accuracy"),
+        "calibration_slope",
+    ],
+)
+def test_definedness_knows_names_in_every_spelling(name: str) -> None:
+    assert not is_metric_defined_for_slice(name, is_single_class=True)
+    assert is_metric_defined_for_slice(name, is_single_class=False)
+
+
+def test_definedness_agrees_with_the_catalogue() -> None:
+    """Expected: what each metric does on rows of one class."""
+    for name, info in CATALOGUE.items():
+        found = is_metric_defined_for_slice(name, is_single_class=True, on_unknown="raise")
+        assert found is not info.needs_both_classes, name
+
+
+def test_definedness_of_sets_of_ones_own_and_of_unknown_names() -> None:
+    own = {"incompatible_metrics": {"roc_auc"}, "is_single_class": True}
+    assert not is_metric_defined_for_slice("AUROC", **own)
+    assert is_metric_defined_for_slice("pr_auc", **own)
+    assert is_metric_defined_for_slice("mine", is_single_class=True)
+    with pytest.raises(InvalidInputError, match="'mine', which the catalogue does not know"):
+        is_metric_defined_for_slice("mine", is_single_class=True, on_unknown="raise")
 
 
 def test_wilson_bounds_of_arrays_are_those_of_scalars() -> None:

@@ -8,6 +8,7 @@ from importlib.resources import files
 import jsonschema
 import numpy as np
 import pytest
+import referencing
 
 from eval_toolkit.artifacts import (
     MetricState,
@@ -67,6 +68,41 @@ def test_each_is_a_valid_schema_that_allows_more_fields(name):
     assert schema["version"] == name.split(".")[1]
     assert load_schema(name.removesuffix(".json")) == schema
     assert '"additionalProperties": false' not in json.dumps(schema)
+
+
+def objects(node):
+    if isinstance(node, dict):
+        yield node
+        node = list(node.values())
+    if isinstance(node, list):
+        for inner in node:
+            yield from objects(inner)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_stands_alone(name):
+    """A file is all that a validator needs: it looks nowhere else, least of all on the net."""
+    file = files("eval_toolkit").joinpath("schemas", name)
+    schema = json.loads(file.read_text(encoding="utf-8"))
+    nowhere = referencing.Registry()  # an empty one, which fetches nothing
+    validator = jsonschema.Draft202012Validator(schema, registry=nowhere)
+    assert not validator.is_valid({})
+    held = {part["$id"]: part for part in objects(schema) if isinstance(part.get("$id"), str)}
+    assert all(part == load_schema(held_name) for held_name, part in held.items())
+    wanted = {part["$ref"] for part in objects(schema) if isinstance(part.get("$ref"), str)}
+    assert {reference for reference in wanted if not reference.startswith("#")} <= set(held)
+    wrong = {"prediction_artifacts": [{"uri": 5}]}
+    problems = [error.message for error in validator.iter_errors(wrong)]
+    if name.startswith(("results", "manifest.v2", "manifest.v3")):
+        assert "5 is not of type 'string'" in problems
+
+
+def test_results_with_scores_are_results():
+    nowhere = referencing.Registry()
+    full = jsonschema.Draft202012Validator(load_schema("results_full.v1"), registry=nowhere)
+    assert full.is_valid(OLD)
+    wrong = with_block({"pr_auc": "0.8"})
+    assert [error.message for error in full.iter_errors(wrong)]
 
 
 def test_an_unknown_schema_is_named_with_a_suggestion():

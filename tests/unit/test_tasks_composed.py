@@ -281,6 +281,6 @@ class TestTask:
         task = Task("t", Prompt(instruction="{q}"), CompletionSpec(), data=spec)
         samples = task.samples()
         assert [(s.id, s.group, s.subject) for s in samples] == [
-            ("art/2", "art/g", "art"),
-            ("law/1", "law/g", "law"),
+            ("art/2", "g", "art"),
+            ("law/1", "g", "law"),
         ]

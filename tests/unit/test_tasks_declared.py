@@ -81,8 +81,8 @@ class TestFiles:
         task = read_task_file(written(tmp_path, text))
         samples = task.samples()
         assert sorted((s.id, s.group, s.subject) for s in samples) == [
-            ("law/7", "law/x", "law"),
-            ("law/8", "law/x", "law"),
+            ("law/7", "x", "law"),
+            ("law/8", "x", "law"),
         ]
         assert len(samples[0].messages) == 5
         assert (task.VERSION, task.LANGUAGE, task.shuffle_choices) == ("2", "eng", True)

@@ -332,6 +332,27 @@ def test_thresholds_outside_the_unit_interval_are_refused(threshold):
             call(["a"], threshold)
 
 
+@pytest.mark.parametrize(
+    "strategy", [ExactNormalizedHashStrategy(), JaccardNgramStrategy(), MinHashLSHStrategy()]
+)
+def test_a_threshold_of_1_asks_for_equal_texts(strategy):
+    """Their similarities are quotients of counts: equal texts have exactly 1."""
+    texts = ["win cash now", "hello there", " Win  cash NOW", "win cash now!"]
+    assert near_dedup(texts, 1.0, strategy=strategy).dropped_pairs == [(2, 0, 1.0)]
+    assert duplicate_clusters(texts, 1.0, strategy=strategy) == [[0, 2]]
+    assert cross_dedup(texts[:2], texts[2:], 1.0, strategy=strategy) == [1]
+    assert audit_source_label_similarity(texts, threshold=1.0, strategy=strategy).n_findings == 1
+    for threshold in (0.0, 1.01):
+        with pytest.raises(InvalidInputError, match=r"`threshold` is .*; it must lie in \(0, 1\]"):
+            near_dedup(texts, threshold, strategy=strategy)
+
+
+def test_a_threshold_of_1_is_refused_where_similarities_are_rounded():
+    for strategy in (None, TfidfCosineStrategy(), EmbeddingCosineStrategy(lambda texts: [[1.0]])):
+        with pytest.raises(InvalidInputError, match=r"in \(0, 1\); 1 is for ExactNormalizedHash"):
+            near_dedup(["a"], 1.0, strategy=strategy)
+
+
 def test_bad_input_is_one_line():
     with pytest.raises(TypeError, match=r"^`texts` must be a list of str, got str"):
         near_dedup("abc")

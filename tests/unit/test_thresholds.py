@@ -46,14 +46,14 @@ class TestChoices:
             (th.TargetRecallSelector(0.26), 0.7),
             (th.TargetRecallSelector(0.75), 0.7),
             (th.TargetRecallSelector(1.0), 0.4),
-            (th.TargetPrecisionSelector(0.5), 0.2),
+            (th.TargetPrecisionSelector(0.5), 0.4),  # 0.2 adds a false alarm and no recall
             (th.TargetPrecisionSelector(0.55), 0.4),
             (th.TargetPrecisionSelector(0.6), 0.7),  # 3/5 is the same float as 0.6
             (th.TargetPrecisionSelector(0.9), 0.9),
             (th.TargetFPRSelector(0.0), 0.9),
-            (th.TargetFPRSelector(0.25), 0.8),
+            (th.TargetFPRSelector(0.25), 0.9),  # 0.8 too
             (th.TargetFPRSelector(0.5), 0.7),
-            (th.TargetFPRSelector(1.0), 0.2),
+            (th.TargetFPRSelector(1.0), 0.4),
             (th.YoudenJSelector(), 0.9),  # J = 0.25 at 0.9, 0.7 and 0.4: the highest
             (th.CISafeThresholdSelector(max_fpr=0.8), 0.4),
             (th.CISafeThresholdSelector(min_recall=0.2, max_fpr=0.25), 0.9),
@@ -66,6 +66,18 @@ class TestChoices:
         at = metrics_at_threshold(Y, S, threshold)
         for name in ("f1", "precision", "recall"):
             assert getattr(result, name) == at[name]
+
+    @pytest.mark.parametrize("selector", ALL_SELECTORS)
+    def test_no_threshold_has_the_same_recall_with_fewer_false_alarms(self, selector):
+        """Scores 0.3 and 0.1 belong to negatives alone: a threshold there only adds alarms."""
+        y, s = [1, 0, 1, 0, 1, 0, 0], [0.9, 0.8, 0.7, 0.6, 0.5, 0.3, 0.1]
+        if isinstance(selector, th.CostSensitiveSelector):
+            return  # its threshold is no choice among the scores
+        at = metrics_at_threshold(y, s, selector.select(y, s).threshold)
+        others = [metrics_at_threshold(y, s, threshold) for threshold in s]
+        assert not [
+            one for one in others if one["recall"] == at["recall"] and one["fpr"] < at["fpr"]
+        ]
 
     def test_max_f1_takes_the_lowest_of_tied_thresholds(self):
         # F1 is 2/3 at 0.9 (1 of 2 found, none wrong) and at 0.1 (2 found, 2 wrong).

@@ -56,8 +56,10 @@ def reliability_curve(
     dict
         ``n``, ``n_positive``, ``n_bins``, ``strategy``, ``confidence``; lists with one entry per
         bin that holds rows: ``prob_true``, ``prob_pred``, ``n_per_bin``, ``bin_lower``,
-        ``bin_upper``, ``ci_low``, ``ci_high``; ``bin_edges``, one longer: where each listed bin
-        begins, then where the last one ends; ``ece_equal_mass`` and ``ece_equal_width``. With
+        ``bin_upper``, ``ci_low``, ``ci_high``, ``bin_index``; ``bin_edges``, ascending; and
+        ``ece_equal_mass`` and ``ece_equal_width``. The edges are those of all bins, of equal-width
+        bins that hold no rows too: entry ``i`` of the lists is the bin that begins at
+        ``bin_edges[bin_index[i]]``. Bins of equal mass end where the next one begins. With
         fewer rows than bins ``ece_equal_mass`` is None and ``ece_equal_mass_error`` says why.
         With one class only, or too few rows for the bins, ``{"skipped", "n", "n_positive"}``.
 
@@ -108,12 +110,21 @@ def reliability_curve(
         "n_per_bin": [round(count) for count in bins.n.tolist()],
         "bin_lower": bins.bin_lower.tolist(),
         "bin_upper": bins.bin_upper.tolist(),
-        "bin_edges": [*bins.bin_lower.tolist(), float(bins.bin_upper[-1])],
+        **_edges(bins, n_bins),
         "ci_low": low.tolist(),
         "ci_high": high.tolist(),
         "ece_equal_width": metrics.expected_calibration_error(labels, scores, n_bins),
     }
     return curve | _equal_mass_error(labels, scores, n_bins)
+
+
+def _edges(bins: ReliabilityCurve, n_bins: int) -> dict[str, list[Any]]:
+    """Return the edges of all bins, and which of the bins are listed."""
+    if bins.strategy == "quantile":  # none is empty
+        edges = [*bins.bin_lower.tolist(), float(bins.bin_upper[-1])]
+        return {"bin_edges": edges, "bin_index": list(range(len(bins.n)))}
+    edges = [k / n_bins for k in range(n_bins + 1)]
+    return {"bin_edges": edges, "bin_index": np.searchsorted(edges, bins.bin_lower).tolist()}
 
 
 def _grouped_ends(

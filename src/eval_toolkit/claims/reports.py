@@ -1,7 +1,7 @@
 """Gates, claims and the report they end in: one pass or fail per piece of evidence, with words."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from eval_toolkit import _validate
@@ -73,7 +73,8 @@ class EvidenceGate:
     description : str
         For reports.
     severity : {"error", "warning"}, default "error"
-        Severity of the result when the check cannot be carried out.
+        The most that a failure of this gate can be: a gate of severity "warning" never fails a
+        claim as an error. A check may return a milder result than its gate.
 
     Examples
     --------
@@ -124,7 +125,7 @@ class EvidenceGate:
         if not isinstance(outcome, GateResult):
             message = f"TypeError: the check returned {outcome!r}; it must return a GateResult"
             return GateResult(self.name, False, self.severity, message)
-        return outcome
+        return replace(outcome, severity="warning") if self.severity == "warning" else outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +223,18 @@ class ClaimResult(Displayed):
 class ClaimReport(Tabled):
     """Every claim with its outcome.
 
+    Parameters
+    ----------
+    claims : sequence of ClaimResult, or mapping
+        By name a ClaimResult, or the results of a claim's gates.
+
+    Raises
+    ------
+    InvalidTypeError
+        If something in it is no claim.
+    InvalidInputError
+        If a claim stands under another name than its own.
+
     Examples
     --------
     >>> report = ClaimReport((ClaimResult("small", (GateResult("n", False, "warning"),)),))
@@ -232,7 +245,19 @@ class ClaimReport(Tabled):
     claims: tuple[ClaimResult, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "claims", tuple(self.claims))
+        given: Any = self.claims
+        if isinstance(given, Mapping):
+            claims = [_named_claim(name, claim) for name, claim in given.items()]
+        elif isinstance(given, Iterable) and not isinstance(given, (str, ClaimResult)):
+            claims = list(given)
+        else:
+            raise InvalidTypeError(
+                f"`claims` is {given!r:.80}; it must be a list or a mapping by name"
+            )
+        for index, claim in enumerate(claims):
+            if not isinstance(claim, ClaimResult):
+                raise InvalidTypeError(f"claims[{index}] is {claim!r}; it must be a ClaimResult")
+        object.__setattr__(self, "claims", tuple(claims))
 
     def has_failures(self, *, include_warnings: bool = False) -> bool:
         """Return whether a gate of severity "error" failed, or with warnings any gate."""
@@ -259,6 +284,20 @@ class ClaimReport(Tabled):
             "claims": [claim.to_dict() for claim in self.claims],
             "has_failures": self.has_failures(),
         }
+
+
+def _named_claim(name: Any, claim: Any) -> ClaimResult:
+    """Return the claim that stands under a name: a result, or the results of its gates."""
+    if isinstance(claim, ClaimResult):
+        if claim.name != name:
+            raise InvalidInputError(f"claims[{name!r}] has the name {claim.name!r}")
+        return claim
+    gates = tuple(claim) if isinstance(claim, Sequence) else ()
+    if not gates or not all(isinstance(gate, GateResult) for gate in gates):
+        raise InvalidTypeError(
+            f"claims[{name!r}] is {claim!r:.80}; it must be a ClaimResult or a list of GateResults"
+        )
+    return ClaimResult(str(name), gates)
 
 
 def evaluate_claims(

@@ -55,22 +55,28 @@ def _problems(schema: dict[str, Any]) -> Iterator[str]:
     draft = jsonschema.Draft202012Validator
     for error in draft(draft.META_SCHEMA).iter_errors(schema):
         yield f"{'/'.join(map(str, error.absolute_path)) or 'the schema'}: {error.message}"
-    for target in _references(schema):
+    found = list(_objects(schema, schema))
+    inside = {node["$id"] for node, _ in found if isinstance(node.get("$id"), str)}
+    for node, root in found:
+        target = node.get("$ref")
+        if not isinstance(target, str):
+            continue
         file, _, place = target.partition("#")
-        if file and file not in schema_names():
-            yield f"$ref {target}: there is no such schema"
-        elif not file and not _has(schema, place):
+        if file and file not in inside:
+            yield f"$ref {target}: there is no such schema in it"
+        elif not file and not _has(root, place):
             yield f"$ref {target}: there is nothing there"
 
 
-def _references(node: Any) -> Iterator[str]:
+def _objects(node: Any, root: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield every object of a schema with the root it belongs to: what has an ``$id`` is one."""
     if isinstance(node, dict):
-        if isinstance(node.get("$ref"), str):
-            yield node["$ref"]
+        root = node if "$id" in node else root
+        yield node, root
         node = list(node.values())
     if isinstance(node, list):
         for inner in node:
-            yield from _references(inner)
+            yield from _objects(inner, root)
 
 
 def _has(node: Any, place: str) -> bool:

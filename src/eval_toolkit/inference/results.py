@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray
 
@@ -17,6 +19,15 @@ __all__ = [
 DEFAULT_N_RESAMPLES = 1000
 DEFAULT_CONFIDENCE = 0.95
 DEFAULT_METHOD = "BCa"
+
+
+def _read_only(samples: FloatArray | None) -> FloatArray | None:
+    """Return a view of an array through which it cannot be written to."""
+    if samples is None:
+        return None
+    view = np.asarray(samples).view()
+    view.flags.writeable = False
+    return view
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +60,10 @@ class BootstrapCI(Displayed):
     n_units: int | None = None
     n_groups: int | None = None
     """Number of independent groups; the units themselves where they are independent."""
+
+    def __post_init__(self) -> None:
+        if self.samples is not None:
+            object.__setattr__(self, "samples", _read_only(self.samples))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types; both historical spellings of point and bounds are present."""
@@ -103,6 +118,10 @@ class PairedBootstrapCI(Displayed):
     value_a: float | None = None
     value_b: float | None = None
     reason: str = ""
+
+    def __post_init__(self) -> None:
+        if self.samples is not None:
+            object.__setattr__(self, "samples", _read_only(self.samples))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types; both historical spellings of point and bounds are present."""

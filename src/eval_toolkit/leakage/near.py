@@ -30,7 +30,7 @@ from eval_toolkit.text_dedup import (
     TfidfCosineStrategy,
     near_dedup,
 )
-from eval_toolkit.text_dedup.pairs import across
+from eval_toolkit.text_dedup.pairs import across, checked_threshold
 
 __all__ = ["CrossSplitLeakageCheck", "NearDuplicateCheck"]
 
@@ -61,7 +61,8 @@ class _SimilarityCheck(BuiltInCheck):
     severity_cross_label: Severity
 
     def _check_settings(self) -> None:
-        object.__setattr__(self, "threshold", _validate.fraction(self.threshold, "threshold"))
+        threshold = checked_threshold(self.threshold, self.strategy)
+        object.__setattr__(self, "threshold", threshold)
         if self.strategy is not None and not isinstance(self.strategy, SimilarityStrategy):
             raise InvalidTypeError(
                 f"`strategy` is a {type(self.strategy).__name__}; it needs the methods "
@@ -229,7 +230,7 @@ class NearDuplicateCheck(_SimilarityCheck):
     Parameters
     ----------
     threshold : float, default 0.9
-        Similarity from which two texts are near-duplicates, strictly between 0 and 1.
+        Similarity from which two texts are near-duplicates, as in `near_dedup`.
     strategy : SimilarityStrategy, optional
         Default: TF-IDF cosine of words, for any number of rows; the evidence says what was used.
         ``MinHashLSHStrategy(n=5)`` with a threshold near 0.7 also finds texts from one template.
@@ -313,7 +314,7 @@ class CrossSplitLeakageCheck(_SimilarityCheck):
     eval_splits : sequence of str, optional
         Splits that measure; by default all but the training split.
     threshold : float, default 0.9
-        Similarity from which two texts are near-duplicates, strictly between 0 and 1.
+        Similarity from which two texts are near-duplicates, as in `near_dedup`.
     strategy : SimilarityStrategy, optional
         Default: TF-IDF cosine of words, for any number of rows; the evidence says what was used.
         ``MinHashLSHStrategy(n=5)`` with a threshold near 0.7 also finds texts from one template.

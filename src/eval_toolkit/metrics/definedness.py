@@ -1,5 +1,6 @@
 """Where a metric exists at all, and what to hand back where it does not."""
 
+import re
 from collections.abc import Callable, Collection
 from typing import Any, Literal, TypeAlias
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit._validate import choice
-from eval_toolkit.errors import UndefinedMetricError
+from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 
 __all__ = [
     "SINGLE_CLASS_INCOMPATIBLE_METRICS",
@@ -21,37 +22,100 @@ SkippedMetric: TypeAlias = dict[str, Any]
 
 SINGLE_CLASS_INCOMPATIBLE_METRICS = frozenset({"auprc", "auroc", "pr_auc", "roc_auc"})
 
+_ALIASES = {
+    **dict.fromkeys(("auroc", "auc", "auc_roc", "rocauc", "roc_auc_score"), "roc_auc"),
+    **dict.fromkeys(("auprc", "aupr", "auc_pr", "prauc", "ap", "average_precision"), "pr_auc"),
+    "average_precision_score": "pr_auc",
+    **dict.fromkeys(("partial_roc_auc", "roc_auc_max_fpr"), "roc_auc_max_fpr_0.1"),
+    "recall_at_fpr": "recall_at_fpr_0.1",
+    **dict.fromkeys(("brier", "brier_score_loss"), "brier_score"),
+    **dict.fromkeys(("logloss", "cross_entropy", "nll"), "log_loss"),
+    **dict.fromkeys(("ece", "ece_equal_width"), "expected_calibration_error"),
+    "ece_equal_mass": "expected_calibration_error_equal_mass",
+    "mce": "maximum_calibration_error",
+    **dict.fromkeys(("matthews_corrcoef", "matthews_correlation"), "mcc"),
+    **dict.fromkeys(("cohen_kappa", "cohen_kappa_score"), "kappa"),
+    **dict.fromkeys(("acc", "accuracy_score"), "accuracy"),
+    **dict.fromkeys(("tpr", "sensitivity", "recall_score", "true_positive_rate"), "recall"),
+    **dict.fromkeys(("tnr", "true_negative_rate"), "specificity"),
+    **dict.fromkeys(("ppv", "precision_score"), "precision"),
+    **dict.fromkeys(("f1_score", "f_1"), "f1"),
+    "false_positive_rate": "fpr",
+    "false_negative_rate": "fnr",
+}
+"""Other names of metrics in the catalogue; parameters do not change where a metric exists."""
+_PARAMETERS = re.compile(r"(_at)?_\d[\w.]*$")
+
 
 def is_metric_defined_for_slice(
     metric_name: str,
     *,
     is_single_class: bool,
     incompatible_metrics: Collection[str] = SINGLE_CLASS_INCOMPATIBLE_METRICS,
+    on_unknown: Literal["defined", "raise"] = "defined",
 ) -> bool:
     """Tell whether a metric exists on a slice, knowing only if the slice has a single class.
 
     Parameters
     ----------
     metric_name : str
-        Name of the metric.
+        Name of the metric, in any case, with ``-``, ``_`` or blanks between its words, also an
+        alias ("AUROC", "average precision") or with a parameter ("recall_at_fpr=0.01").
     is_single_class : bool
         Whether all labels of the slice are equal.
     incompatible_metrics : collection of str
-        Metrics that need both classes.
+        Metrics that need both classes. With the default all metrics of `metrics.CATALOGUE` are
+        known; a set of your own is all that counts.
+    on_unknown : {"defined", "raise"}
+        What is said of a name that is neither in the catalogue nor in the set: True, as nothing is
+        known against it and the metric itself has to tell, or an error.
 
     Returns
     -------
     bool
         False only for a metric that needs both classes on a slice that has one.
 
+    Raises
+    ------
+    InvalidInputError
+        If nothing is known about the metric, with ``on_unknown="raise"``.
+
     Examples
     --------
-    >>> is_metric_defined_for_slice("roc_auc", is_single_class=True)
+    >>> is_metric_defined_for_slice("AUROC", is_single_class=True)
     False
     >>> is_metric_defined_for_slice("brier_score", is_single_class=True)
     True
     """
-    return not (is_single_class and metric_name in incompatible_metrics)
+    choice(on_unknown, "on_unknown", ("defined", "raise"))
+    if not is_single_class:
+        return True
+    name, known = _canonical(metric_name), {_canonical(one) for one in incompatible_metrics}
+    if name in known:
+        return False
+    from eval_toolkit.metrics.catalogue import CATALOGUE  # it imports this module
+
+    if name not in CATALOGUE and on_unknown == "raise":
+        raise InvalidInputError(
+            f"`metric_name` is {metric_name!r}, which the catalogue does not know; say which metrics "
+            "need both classes with incompatible_metrics={…}"
+        )
+    if incompatible_metrics is not SINGLE_CLASS_INCOMPATIBLE_METRICS or name not in CATALOGUE:
+        return True
+    return not CATALOGUE[name].needs_both_classes
+
+
+def _canonical(name: str) -> str:
+    """Return the catalogue's name of a metric, or the name in its plain spelling.
+
+    Examples
+    --------
+    >>> [_canonical(name) for name in ("Avg-Precision", "ROC AUC", "ECE (10 bins)", "f1_at_0.5")]
+    ['avg_precision', 'roc_auc', 'expected_calibration_error', 'f1']
+    """
+    plain = re.sub(r"[^a-z0-9.]+", "_", name.casefold()).strip("_")
+    short = _PARAMETERS.sub("", plain)
+    return _ALIASES.get(plain) or _ALIASES.get(short) or short
 
 
 def with_empty_strategy(

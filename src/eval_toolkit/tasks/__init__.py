@@ -16,9 +16,10 @@ from eval_toolkit.prompts import (
     joined_choice,
 )
 from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.composed import ChoicesSpec, CompletionSpec, DataSpec, Prompt, Task
+from eval_toolkit.tasks.composed import Task
 from eval_toolkit.tasks.declared import read_task_file
 from eval_toolkit.tasks.loading import TaskInfo, available_tasks, load_task
+from eval_toolkit.tasks.specs import ChoicesSpec, CompletionSpec, DataSpec, Prompt
 from eval_toolkit.tasks.styles import (
     BPBStyle,
     ClozeStyle,

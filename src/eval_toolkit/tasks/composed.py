@@ -2,242 +2,22 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._validate import choice as one_of
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.messages import Message, Role
 from eval_toolkit.prompts import joined_choice
 from eval_toolkit.responses import ResponseType
 from eval_toolkit.seeds import DEFAULT_SEED
-from eval_toolkit.tasks.answers import ANSWER_KINDS, read_choices, right_choices
+from eval_toolkit.tasks.answers import Choices
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.hooks import place_of
-from eval_toolkit.tasks.styles import STYLES, TaskStyler
-from eval_toolkit.tasks.templates import FieldSpec, Template, text_of, without_brackets
-from eval_toolkit.tasks.types import NO_SUBJECT, Item, Sample
+from eval_toolkit.tasks.specs import ChoicesSpec, CompletionSpec, DataSpec, Prompt, as_field
+from eval_toolkit.tasks.templates import Template, text_of, without_brackets
+from eval_toolkit.tasks.types import Item, Sample
 
-__all__ = ["ChoicesSpec", "CompletionSpec", "DataSpec", "Prompt", "Task"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataSpec:
-    """Where the rows of a task are, and what their fields mean.
-
-    Parameters
-    ----------
-    path : path, or mapping of split to path, optional
-        As `BaseTask` takes ``data``; None where the rows are given.
-    sample_split, fewshot_split : str
-        Splits that are asked about and that examples are drawn from.
-    id_field : str, optional
-        Field with the key of an item: every item must have one of its own. By default "id" where
-        that is so, else items are known by their content.
-    group_field : str, optional
-        Field whose equal values say that items are not independent.
-    subjects : sequence
-        Subjects there are, where the data do not say it themselves.
-    subject_field : str, optional
-        Field with the subject of an item.
-    label_files : sequence of str
-        Files of labels beside the files of rows, as "{stem}-labels.lst".
-    context_fields : sequence of str
-        Fields that graders read beside the reference, such as the tests of a program: a sample's
-        ``context`` holds them by name, None where an item has none. At least one item has each.
-    pattern_field, pattern : str
-        A field with a whole question in it, and a regular expression that takes it apart: its named
-        groups are fields of the item. Items without that field have theirs already.
-    config, revision : str, optional
-        Of a dataset of the hub.
-
-    Examples
-    --------
-    >>> DataSpec(path="questions.jsonl", group_field="passage").sample_split
-    'test'
-    """
-
-    path: str | Path | Mapping[str, str | Path] | None = None
-    sample_split: str = "test"
-    fewshot_split: str = "train"
-    id_field: str | None = None
-    group_field: str | None = None
-    subjects: Sequence[Any] = (NO_SUBJECT,)
-    subject_field: str | None = None
-    label_files: Sequence[str] = ()
-    context_fields: Sequence[str] = ()
-    pattern_field: str = ""
-    pattern: str = ""
-    config: str | None = None
-    revision: str | None = None
-
-    def __post_init__(self) -> None:
-        try:
-            re.compile(self.pattern)
-        except re.error as error:
-            raise InvalidInputError(
-                f"`pattern` is {self.pattern!r}; it is no pattern: {error}"
-            ) from None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
-    """The texts of a prompt, as templates with ``{field}`` in them.
-
-    Parameters
-    ----------
-    instruction : str
-        The question.
-    cue : str
-        What the answer begins with.
-    system : str
-        System message.
-    initial : str
-        Before the first message.
-    target : str, optional
-        Answer of an example, after the cue; the reference by default.
-    style : str or TaskStyler, optional
-        "mc" (options with letters, letters are scored), "mc_completion" (same, the text is
-        generated), "cloze" (texts are scored), "bpb" (the right text alone is scored). By name it
-        adds to the instruction nothing but the options.
-    without_brackets : bool, default False
-        Take marks such as "[step]" out of the question and the choices; " [title]" ends a
-        sentence.
-
-    Examples
-    --------
-    >>> Prompt(instruction="Question: {question}", cue="Answer:").style is None
-    True
-    """
-
-    instruction: str
-    cue: str = ""
-    system: str = ""
-    initial: str = ""
-    target: str | None = None
-    style: str | TaskStyler | None = None
-    without_brackets: bool = False
-
-    def __post_init__(self) -> None:
-        for text in (self.instruction, self.cue, self.system, self.initial, self.target or ""):
-            Template(text)
-        if isinstance(self.style, str):
-            one_of(self.style, "style", tuple(STYLES))
-
-    @property
-    def styler(self) -> TaskStyler | None:
-        """The style as an object."""
-        if not isinstance(self.style, str):
-            return self.style
-        made: TaskStyler = STYLES[self.style](question_prefix="", cue_text=self.cue)  # type: ignore[assignment]
-        return made
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompletionSpec:
-    """The model writes an answer.
-
-    Parameters
-    ----------
-    answer : str or FieldSpec, optional
-        Field with the reference, or with a list of them; None where there is none.
-    stop : sequence of str
-        Where the answer ends.
-    max_tokens : int, optional
-        At most this many.
-
-    Examples
-    --------
-    >>> CompletionSpec(answer=FieldSpec("answer", after="#### "), max_tokens=256).stop
-    ()
-    """
-
-    answer: str | FieldSpec | None = None
-    stop: Sequence[str] = ()
-    max_tokens: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChoicesSpec:
-    """The model chooses.
-
-    Parameters
-    ----------
-    choices : str, FieldSpec, or sequence of str
-        Field with the choices: a list of texts, a list of ``{"text": …, "label": …}``,
-        ``{"text": […], "label": […]}``, or an object from text to 1 (right) or 0. A sequence holds
-        the choices themselves, as templates: ``["no", "yes"]``, ``["{sol1}", "{sol2}"]``.
-    answer : str or FieldSpec, optional
-        Field with the right one; not needed where the choices say it.
-    answer_is : {"auto", "index", "number", "letter", "label", "text"}
-        How it says it: counted from 0, counted from 1, by letter, by the choice's label, or by its
-        text. "auto" takes labels where there are any, numbers and true/false as an index, and texts
-        as texts; it refuses what can be read in two ways.
-    answer_map : mapping of str to str or int
-        Texts or places (from 0) that values of the field stand for.
-    blank : str
-        Where the choices belong into the question: each is put in the place of the first such text,
-        and what follows it is scored after each of them.
-    stop, max_tokens
-        As in `CompletionSpec`, for styles that generate.
-
-    Examples
-    --------
-    >>> ChoicesSpec(choices=["no", "yes"], answer="answer").right({"answer": True})
-    (['no', 'yes'], [1])
-    """
-
-    choices: str | FieldSpec | Sequence[str]
-    answer: str | FieldSpec | None = None
-    answer_is: str = "auto"
-    answer_map: Mapping[str, str | int] = field(default_factory=dict)
-    blank: str = ""
-    stop: Sequence[str] = ()
-    max_tokens: int | None = None
-
-    def __post_init__(self) -> None:
-        one_of(self.answer_is, "answer_is", ANSWER_KINDS)
-        if not isinstance(self.choices, (str, FieldSpec)):
-            for text in self.choices:
-                Template(text)
-
-    def right(self, row: Mapping[str, Any]) -> tuple[list[str], list[int]]:
-        """Return the choices of an item and which of them are right.
-
-        Parameters
-        ----------
-        row : mapping
-            An item.
-
-        Returns
-        -------
-        tuple of list of str and list of int
-            Texts, and places counted from 0.
-
-        Raises
-        ------
-        MissingColumnError, InvalidInputError
-            If the item does not say it, or says it in two ways.
-        """
-        place = place_of(row)
-        if isinstance(self.choices, (str, FieldSpec)):
-            value = _spec(self.choices).read(row)
-        else:
-            value = [Template(text).render(row) for text in self.choices]
-        found = read_choices(value, place)
-        if self.answer is None:
-            if not found.right:
-                raise InvalidInputError(
-                    f"{place}: nothing says which choice is right; set `answer`"
-                )
-            return found.texts, found.right
-        answer = _spec(self.answer).read(row)
-        return found.texts, [right_choices(answer, found, self.answer_is, self.answer_map, place)]
-
-
-def _spec(given: str | FieldSpec) -> FieldSpec:
-    return FieldSpec(given) if isinstance(given, str) else given
+__all__ = ["Task"]
 
 
 class Task(BaseTask[str]):
@@ -259,6 +39,9 @@ class Task(BaseTask[str]):
         Graders or their names; by default those of the style or of the response.
     version : str
         Changes when its numbers may.
+    corrected : bool, default False
+        Ask also the items that the data mark as wrong, where they give exactly one right choice
+        instead; needs ``flag_field`` and ``correction_field`` of `DataSpec`.
     num_fewshot, seed, subjects, revision, user_prompt_suffix, shuffle_choices
         As in `BaseTask`.
 
@@ -289,6 +72,7 @@ class Task(BaseTask[str]):
         rows: Any = None,
         graders: Sequence[Any] | None = None,
         version: str = "1",
+        corrected: bool = False,
         num_fewshot: int = 0,
         seed: int = DEFAULT_SEED,
         subjects: Sequence[Any] | None = None,
@@ -319,6 +103,7 @@ class Task(BaseTask[str]):
         self.max_tokens = response.max_tokens
         self._prompt, self._response = prompt, response
         self._context_fields = tuple(spec.context_fields)
+        self._flags = spec.flags(corrected, response)
         self._apart = (spec.pattern_field, re.compile(spec.pattern)) if spec.pattern else None
         if styler is not None and isinstance(response, ChoicesSpec) and response.blank:
             raise InvalidInputError(f"task {name!r}: choices in a blank take no style")
@@ -345,7 +130,26 @@ class Task(BaseTask[str]):
                         f"{item.place}: the pattern finds nothing in the field {name!r}"
                     )
                 item.update(found.groupdict())
-        return items
+        if self._flags is None:
+            return items
+        return self._flags.kept(items, self._read_choices, counted=split == self.SAMPLE_SPLIT)
+
+    def _read_choices(self, item: Item) -> Choices:
+        if not isinstance(self._response, ChoicesSpec):
+            raise InvalidTypeError(f"task {self.NAME!r} has no choices")
+        return self._response.read(item)
+
+    @property
+    def data_notes(self) -> list[str]:
+        """What a reader should know about the data that were read so far; empty if nothing."""
+        return [*super().data_notes, *([] if self._flags is None else self._flags.notes)]
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a manifest says about the task, in JSON types; reads the data."""
+        description = super().describe()
+        if self._flags is not None:
+            description["dataset"]["flags"] = self._flags.describe()
+        return description
 
     def iterate_samples(
         self, num_samples: int | None = None, *, order: str = "shuffled"
@@ -429,13 +233,22 @@ class Task(BaseTask[str]):
         # Several hooks ask this about one row after the other; rows of the data do not change.
         last, found = self._last_right
         if last is not item or not isinstance(item, Item):
-            texts, right = self._response.right(item)
+            place = self._corrected_place(item)
+            if place is None:
+                texts, right = self._response.right(item)
+            else:
+                texts, right = self._response.read(item).texts, [place]
             if self._prompt.without_brackets:
                 texts = [without_brackets(text) for text in texts]
             found = texts, right
             self._last_right = (item, found)
         texts, right = found
         return list(texts), list(right)
+
+    def _corrected_place(self, item: dict[str, Any]) -> int | None:
+        if self._flags is None or not isinstance(item, Item):
+            return None
+        return self._flags.corrected.get(item.unit_id)
 
     def _get_choices(self, item: dict[str, Any]) -> list[str]:
         return self._right(item)[0]
@@ -461,7 +274,7 @@ class Task(BaseTask[str]):
             return choices[right[0]] if len(right) == 1 else [choices[at] for at in right]
         if self._response.answer is None:
             return None
-        value = _spec(self._response.answer).read(item)
+        value = as_field(self._response.answer).read(item)
         what = f"{place_of(item)}: the reference"
         return (
             [text_of(one, what) for one in value]

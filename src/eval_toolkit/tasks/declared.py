@@ -10,7 +10,8 @@ from typing import Any
 from eval_toolkit._optional import require
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, MissingFileError
 from eval_toolkit.responses import ResponseType
-from eval_toolkit.tasks.composed import ChoicesSpec, CompletionSpec, DataSpec, Prompt, Task
+from eval_toolkit.tasks.composed import Task
+from eval_toolkit.tasks.specs import ChoicesSpec, CompletionSpec, DataSpec, Prompt
 from eval_toolkit.tasks.styles import STYLES
 from eval_toolkit.tasks.templates import FieldSpec
 from eval_toolkit.tasks.types import NO_SUBJECT
@@ -33,8 +34,8 @@ _KEYS: Mapping[str, Mapping[str, str]] = {
         ),
         **dict.fromkeys(("data", "hub", "config", "revision", "response"), _TEXT),
         **dict.fromkeys(("sample_split", "fewshot_split", "id", "group", "subject"), _TEXT),
-        **dict.fromkeys(("pattern_field", "pattern"), _TEXT),
-        **dict.fromkeys(("subjects", "labels", "context"), _TEXTS),
+        **dict.fromkeys(("pattern_field", "pattern", "flag", "correction"), _TEXT),
+        **dict.fromkeys(("subjects", "labels", "context", "ok_flags"), _TEXTS),
         "num_fewshot": _INT,
     },
     "prompt": {
@@ -139,6 +140,9 @@ class Declaration:
             context_fields=task.get("context", ()),
             pattern_field=task.get("pattern_field", ""),
             pattern=task.get("pattern", ""),
+            flag_field=task.get("flag"),
+            ok_flags=task.get("ok_flags", ("ok",)),
+            correction_field=task.get("correction"),
             config=task.get("config"),
             revision=task.get("revision"),
         )
@@ -167,7 +171,7 @@ class Declaration:
 _OPTIONS = frozenset(
     {
         *("data", "rows", "graders", "num_fewshot", "seed", "subjects", "revision"),
-        *("user_prompt_suffix", "shuffle_choices"),
+        *("user_prompt_suffix", "shuffle_choices", "corrected"),
     }
 )
 
@@ -185,7 +189,8 @@ def read_task_file(path: str | Path, **options: Any) -> Task:
         A file with the tables ``task``, ``prompt``, ``graders`` and ``decoding``.
     **options
         ``data`` (a path) or ``rows`` instead of the task's own, ``num_fewshot``, ``seed``,
-        ``subjects``, ``revision``, ``user_prompt_suffix``, ``shuffle_choices``, ``graders``.
+        ``subjects``, ``revision``, ``user_prompt_suffix``, ``shuffle_choices``, ``corrected``,
+        ``graders``.
 
     Returns
     -------

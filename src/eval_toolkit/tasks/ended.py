@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit._validate import BoolArray
+from eval_toolkit.errors import ArtifactError
 from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runner import Job, Outcome, RunOutcomes
@@ -58,10 +59,16 @@ class Ended:
         """Return how a stored run ended, for its answers to be measured again.
 
         ``told`` and ``rule`` are what the run says about it, ``counted`` the units it counts.
+
+        Raises
+        ------
+        ArtifactError
+            If the run counts a part of a group, as the task groups its items now.
         """
         ordered = in_drawn_order(samples, seed)
         used = [sample for sample in ordered if sample.id in counted]
         left = [sample for sample in ordered if sample.id not in counted]
+        _refuse_cut_groups(used, left)
         could = (*used, *left[: int(told["n_total"]) - len(used)])
         watch = Watch(
             rule=_Stored(str(rule["scope"])),
@@ -80,6 +87,17 @@ class Ended:
             verdict=str(told.get("verdict", "")),
         )
         return cls(watch, decision, int(told.get("n_beyond", 0)))
+
+
+def _refuse_cut_groups(used: Sequence[Sample], left: Sequence[Sample]) -> None:
+    """Raise if a group is counted in part: its draws are not those of the stored run."""
+    cut = {one.group for one in used if one.group} & {one.group for one in left}
+    if cut:
+        raise ArtifactError(
+            f"the run stopped within the group {min(map(str, cut))!r} ({len(cut)} groups are "
+            "counted in part): it was drawn when the task had other groups, and its interval does "
+            "not hold for these; run the task again in another folder"
+        )
 
 
 @dataclass(frozen=True, slots=True)

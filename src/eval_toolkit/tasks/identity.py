@@ -84,7 +84,8 @@ def make_items(
         Field with the key: a promise. Where none is named `ID_FIELD` is used if every row has it
         and no two rows share it.
     group_field : str, optional
-        Field whose equal values say that items are not independent.
+        Field whose equal values say that items are not independent, of whatever subjects: a
+        translation is in the group of its original.
     notes : list of str
         Told why `ID_FIELD` is not used, where rows have it.
     """
@@ -110,7 +111,7 @@ def make_items(
         item.index = index
         item.subject = subject
         item.place = f"{place}, row {index + 1}"
-        item.group = None if group_field is None else prefix + _group(item, group_field)
+        item.group = None if group_field is None else _group(item, group_field)
         items.append(item)
     return items
 

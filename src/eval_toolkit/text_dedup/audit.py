@@ -10,7 +10,7 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.protocols import SimilarityStrategy
 from eval_toolkit.text_dedup.dedup import DEFAULT_DEDUP_THRESHOLD, checked_strategy
 from eval_toolkit.text_dedup.normalize import checked_texts
-from eval_toolkit.text_dedup.pairs import within
+from eval_toolkit.text_dedup.pairs import checked_threshold, within
 
 __all__ = ["SimilarityAuditReport", "SimilarityFinding", "audit_source_label_similarity"]
 
@@ -87,7 +87,7 @@ def audit_source_label_similarity(
     sources, labels : sequence, optional
         Source and label of each row.
     threshold : float, default 0.9
-        Smallest similarity of near-duplicates, in (0, 1).
+        As in `near_dedup`.
     k_neighbors : int, default 20
         As in `near_dedup`.
     strategy : SimilarityStrategy, optional
@@ -118,9 +118,9 @@ def audit_source_label_similarity(
     [(0, 2, 'cross_source_cross_label')]
     """
     checked_texts(texts, "texts")
-    threshold = _validate.fraction(threshold, "threshold")
-    k = _validate.integer(k_neighbors, "k_neighbors", low=1)
     strategy = checked_strategy(strategy)
+    threshold = checked_threshold(threshold, strategy)
+    k = _validate.integer(k_neighbors, "k_neighbors", low=1)
     kinds = (
         (_per_row(sources, "sources", len(texts)), ("within_source", "cross_source")),
         (_per_row(labels, "labels", len(texts)), ("same_label", "cross_label")),

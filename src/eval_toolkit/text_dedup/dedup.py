@@ -11,7 +11,15 @@ from eval_toolkit._validate import IntArray
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.protocols import SimilarityStrategy
 from eval_toolkit.text_dedup.normalize import checked_texts, exact_duplicate_groups
-from eval_toolkit.text_dedup.pairs import Across, SimilarPairs, Within, across, joined, within
+from eval_toolkit.text_dedup.pairs import (
+    Across,
+    SimilarPairs,
+    Within,
+    across,
+    checked_threshold,
+    joined,
+    within,
+)
 from eval_toolkit.text_dedup.strategies import TfidfCosineStrategy
 
 __all__ = [
@@ -89,7 +97,8 @@ def near_dedup(
     texts : list of str
         One text per row.
     threshold : float, default 0.9
-        Smallest similarity of near-duplicates, in (0, 1).
+        Smallest similarity of near-duplicates, in (0, 1); also 1 for a strategy of equal texts or
+        of n-grams, whose similarities are not rounded.
     k_neighbors : int, default 20
         How many neighbours a strategy without ``pairs_above`` is asked for at first; the number
         is doubled until no neighbour can be missing. The built-in strategies do not need it.
@@ -106,7 +115,7 @@ def near_dedup(
     InvalidTypeError
         If the texts are not a list of str, or the strategy is none.
     InvalidInputError
-        If the threshold lies outside (0, 1) or ``k_neighbors`` is below 1.
+        If the threshold is out of range or ``k_neighbors`` is below 1.
 
     Examples
     --------
@@ -115,8 +124,8 @@ def near_dedup(
     ([0, 1], [(2, 0, 1.0)])
     """
     checked_texts(texts, "texts")
-    threshold, k = _options(threshold, k_neighbors)
     strategy = checked_strategy(strategy)
+    threshold, k = _options(threshold, k_neighbors, strategy)
     found = within(strategy, texts, threshold, k, "first_kept")
     reasons = _forward(texts, found, strategy, threshold, k)
     kept, dropped = [], []
@@ -193,7 +202,8 @@ def cross_dedup(
     train_texts, eval_texts : list of str
         One text per row.
     threshold : float, default 0.9
-        Smallest similarity of near-duplicates, in (0, 1).
+        Smallest similarity of near-duplicates, in (0, 1); also 1 for a strategy of equal texts or
+        of n-grams, whose similarities are not rounded.
     k_neighbors : int, default 20
         As in `near_dedup`.
     strategy : SimilarityStrategy, optional
@@ -209,7 +219,7 @@ def cross_dedup(
     InvalidTypeError
         If the texts are not lists of str, or the strategy is none.
     InvalidInputError
-        If the threshold lies outside (0, 1) or ``k_neighbors`` is below 1.
+        If the threshold is out of range or ``k_neighbors`` is below 1.
 
     Examples
     --------
@@ -239,7 +249,8 @@ def cross_dedup_pairs(
     train_texts, eval_texts : list of str
         One text per row.
     threshold : float, default 0.9
-        Smallest similarity of near-duplicates, in (0, 1).
+        Smallest similarity of near-duplicates, in (0, 1); also 1 for a strategy of equal texts or
+        of n-grams, whose similarities are not rounded.
     k_neighbors : int, default 20
         As in `near_dedup`.
     strategy : SimilarityStrategy, optional
@@ -255,7 +266,7 @@ def cross_dedup_pairs(
     InvalidTypeError
         If the texts are not lists of str, or the strategy is none.
     InvalidInputError
-        If the threshold lies outside (0, 1) or ``k_neighbors`` is below 1.
+        If the threshold is out of range or ``k_neighbors`` is below 1.
 
     Examples
     --------
@@ -276,8 +287,9 @@ def _across(
 ) -> Across:
     checked_texts(train_texts, "train_texts")
     checked_texts(eval_texts, "eval_texts")
-    threshold, k = _options(threshold, k_neighbors)
-    return across(checked_strategy(strategy), eval_texts, train_texts, threshold, k, kinds)
+    strategy = checked_strategy(strategy)
+    threshold, k = _options(threshold, k_neighbors, strategy)
+    return across(strategy, eval_texts, train_texts, threshold, k, kinds)
 
 
 def duplicate_clusters(
@@ -297,7 +309,8 @@ def duplicate_clusters(
     texts : list of str
         One text per row.
     threshold : float, default 0.9
-        Smallest similarity of near-duplicates, in (0, 1).
+        Smallest similarity of near-duplicates, in (0, 1); also 1 for a strategy of equal texts or
+        of n-grams, whose similarities are not rounded.
     k_neighbors : int, default 20
         As in `near_dedup`.
     strategy : SimilarityStrategy, optional
@@ -313,7 +326,7 @@ def duplicate_clusters(
     InvalidTypeError
         If the texts are not a list of str, or the strategy is none.
     InvalidInputError
-        If the threshold lies outside (0, 1) or ``k_neighbors`` is below 1.
+        If the threshold is out of range or ``k_neighbors`` is below 1.
 
     Examples
     --------
@@ -321,8 +334,9 @@ def duplicate_clusters(
     [[0, 2]]
     """
     checked_texts(texts, "texts")
-    threshold, k = _options(threshold, k_neighbors)
-    found = within(checked_strategy(strategy), texts, threshold, k, "clusters")
+    strategy = checked_strategy(strategy)
+    threshold, k = _options(threshold, k_neighbors, strategy)
+    found = within(strategy, texts, threshold, k, "clusters")
     parent = list(range(len(found.texts.keys)))
 
     def root(text: int) -> int:
@@ -338,8 +352,8 @@ def duplicate_clusters(
     return exact_duplicate_groups(roots[found.texts.codes].tolist(), key=int)
 
 
-def _options(threshold: float, k_neighbors: int) -> tuple[float, int]:
+def _options(threshold: float, k_neighbors: int, strategy: SimilarityStrategy) -> tuple[float, int]:
     return (
-        _validate.fraction(threshold, "threshold"),
+        checked_threshold(threshold, strategy),
         _validate.integer(k_neighbors, "k_neighbors", low=1),
     )

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -100,6 +100,7 @@ class MinHashLSHStrategy(JoinStrategy):
     ([0], [1], [0.88])
     """
 
+    reaches_one: ClassVar[bool] = True
     n: int = 3
     num_perm: int = 128
     bands: int = 16

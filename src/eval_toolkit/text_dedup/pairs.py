@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,7 @@ __all__ = [
     "Wanted",
     "Within",
     "across",
+    "checked_threshold",
     "joined",
     "within",
 ]
@@ -171,6 +172,8 @@ class JoinStrategy(ABC):
     """What the built-in strategies share: complete answers made from distinct texts."""
 
     __slots__ = ()
+    reaches_one: ClassVar[bool] = False
+    """Whether what is equal has a similarity of exactly 1; a cosine is rounded."""
 
     @abstractmethod
     def within(self, texts: list[str], threshold: float, wanted: Wanted = "pairs") -> Within:
@@ -297,6 +300,17 @@ class JoinStrategy(ABC):
         checked_texts(reference, "reference")
         rows, others, neighbours = self._neighbours_across(query, reference, k)
         return nearest(rows, others, neighbours, k, self_first=False)
+
+
+def checked_threshold(value: float, strategy: Any) -> float:
+    """Return a threshold in (0, 1), or 1 for a strategy that says equal things are that similar."""
+    if getattr(strategy, "reaches_one", False):
+        return _threshold(value)
+    try:
+        return _validate.fraction(value, "threshold")
+    except InvalidInputError as error:
+        hint = "; 1 is for ExactNormalizedHashStrategy, JaccardNgramStrategy and MinHashLSHStrategy"
+        raise InvalidInputError(f"{error}{hint if value == 1.0 else ''}") from None
 
 
 def _threshold(value: float) -> float:

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -153,6 +153,7 @@ class ExactNormalizedHashStrategy(JoinStrategy):
     ([0], [2])
     """
 
+    reaches_one: ClassVar[bool] = True
     normalize: bool = True
 
     def _distinct(self, texts: list[str]) -> Distinct:
@@ -265,6 +266,7 @@ class JaccardNgramStrategy(_SpaceStrategy):
     [0.6]
     """
 
+    reaches_one: ClassVar[bool] = True
     n: int = 3
     analyzer: str = "char"
     normalize: bool = field(default=True, kw_only=True)

@@ -3,12 +3,19 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.metrics import ThresholdResult
 from eval_toolkit.metrics._cumulative import ScoreGroups
 from eval_toolkit.metrics.ranking import ranked
 
-__all__ = ["f1_scores", "number_label", "precisions", "result_at", "thresholds_of"]
+__all__ = [
+    "f1_scores",
+    "most_recall",
+    "number_label",
+    "precisions",
+    "result_at",
+    "thresholds_of",
+]
 
 
 def thresholds_of(y_true: ArrayLike, y_score: ArrayLike, criterion: str) -> ScoreGroups:
@@ -28,6 +35,15 @@ def precisions(groups: ScoreGroups) -> FloatArray:
 def f1_scores(groups: ScoreGroups) -> FloatArray:
     """Return 2·TP/(2·TP+FP+FN) at each threshold; equal fractions give equal floats."""
     return 2.0 * groups.tp / (groups.n_positive + groups.tp + groups.fp)
+
+
+def most_recall(groups: ScoreGroups, allowed: IntArray) -> int:
+    """Return which of the allowed thresholds has the most recall, then the least FPR.
+
+    False positives never fall on the way down the thresholds: the first with the most recall has
+    the fewest, and is the highest. A lower one would add false alarms and nothing else.
+    """
+    return int(allowed[np.argmax(groups.tp[allowed])])
 
 
 def result_at(groups: ScoreGroups, index: int, criterion: str) -> ThresholdResult:

@@ -16,7 +16,13 @@ from eval_toolkit.metrics import ThresholdResult, confusion
 from eval_toolkit.metrics._cumulative import ScoreGroups
 from eval_toolkit.metrics._wilson import wilson_bounds
 from eval_toolkit.seeds import SeedLike, resolve_seed
-from eval_toolkit.thresholds._curve import f1_scores, precisions, result_at, thresholds_of
+from eval_toolkit.thresholds._curve import (
+    f1_scores,
+    most_recall,
+    precisions,
+    result_at,
+    thresholds_of,
+)
 
 __all__ = ["CISafeThresholdSelector"]
 
@@ -151,9 +157,7 @@ class CISafeThresholdSelector:
             raise InfeasibleError(
                 f"none of {len(candidates.fpr)} thresholds meets {limits} ({counts})"
             )
-        # FPR and its upper bound never fall on the way down the thresholds: the first candidate
-        # with the most recall also has the least of both, and the highest threshold.
-        return int(feasible[np.argmax(candidates.groups.tp[feasible])])
+        return most_recall(candidates.groups, feasible)
 
     def select(self, y_true: ArrayLike, y_score: ArrayLike) -> ThresholdResult:
         """Return the accepted threshold with the most recall, then least FPR, then highest.

@@ -15,6 +15,7 @@ from eval_toolkit.errors import InfeasibleError, InvalidTypeError
 from eval_toolkit.metrics import ThresholdResult, metrics_at_threshold
 from eval_toolkit.thresholds._curve import (
     f1_scores,
+    most_recall,
     number_label,
     precisions,
     result_at,
@@ -63,6 +64,8 @@ class MaxF1Selector:
 class TargetRecallSelector:
     """The highest threshold whose recall reaches a target; there always is one.
 
+    It has the lowest false positive rate of all that reach the target and flags the fewest rows.
+
     Examples
     --------
     >>> selector = TargetRecallSelector(0.9)
@@ -100,9 +103,11 @@ class TargetRecallSelector:
 
 @dataclass(frozen=True, slots=True)
 class TargetPrecisionSelector:
-    """The lowest threshold whose precision reaches a target: the most recall it allows.
+    """The most recall among the thresholds whose precision reaches a target.
 
-    Precision is not monotone in the threshold, so every distinct score is looked at.
+    Among equal recall the lowest false positive rate wins, which is the highest precision and the
+    highest threshold. Precision is not monotone in the threshold, so every distinct score is
+    looked at.
 
     Examples
     --------
@@ -145,12 +150,15 @@ class TargetPrecisionSelector:
                 f"no threshold reaches precision {self.precision}; the highest is "
                 f"{precision[best]:.6g}, at threshold {groups.thresholds[best]:.6g}"
             )
-        return result_at(groups, int(reached[-1]), self.criterion)
+        return result_at(groups, most_recall(groups, reached), self.criterion)
 
 
 @dataclass(frozen=True, slots=True)
 class TargetFPRSelector:
-    """The lowest threshold whose false positive rate stays within a limit: the most recall.
+    """The most recall among the thresholds whose false positive rate stays within a limit.
+
+    Among equal recall the lowest false positive rate wins, and with it the highest threshold: a
+    lower one would spend the rest of the limit on false alarms that find nothing.
 
     Examples
     --------
@@ -192,7 +200,7 @@ class TargetFPRSelector:
                 f"score, {groups.thresholds[0]:.6g}, is shared by {groups.fp[0]:.0f} of "
                 f"{groups.n_negative:.0f} negatives"
             )
-        return result_at(groups, int(within[-1]), self.criterion)
+        return result_at(groups, most_recall(groups, within), self.criterion)
 
 
 @dataclass(frozen=True, slots=True)

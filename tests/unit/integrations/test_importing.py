@@ -30,7 +30,9 @@ from eval_toolkit.integrations.importing import imports as imports_module
 from eval_toolkit.integrations.importing.items import item_input
 from eval_toolkit.integrations.importing.recognising import readers
 from eval_toolkit.integrations.importing.stated import cell_names
+from eval_toolkit.metrics._wilson import wilson_bounds
 from eval_toolkit.runs import run_state, write_run
+from eval_toolkit.scorecards import MetricResult
 from eval_toolkit.tasks.identity import QUESTION_FIELDS
 
 
@@ -50,7 +52,7 @@ def log_of(values: list[Any], *, n_groups: int | None = None, **more: Any) -> Lo
 class TestRecognising:
     def test_every_reader_has_its_names(self) -> None:
         assert [reader.NAME for reader in readers()] == [
-            *("inspect", "lm-eval", "lighteval", "helm", "eval-framework", "astra-rl"),
+            *("garak", "inspect", "lm-eval", "lighteval", "helm", "eval-framework", "astra-rl"),
             "predictions",
         ]
 
@@ -241,7 +243,83 @@ class TestStatedAlone:
         assert cells["ppl"].ci is not None
         assert cells["ppl"].ci.ci_low == pytest.approx(3 - z / 2, rel=1e-12)
         assert cells["f1"].ci is None
-        assert "standard error of 0" in cells["f1"].reason
+        assert "a standard error of 0 and no number of samples" in cells["f1"].reason
+
+    def cell(self, column: str = "acc", *, binary: bool = True, **stated: Any) -> MetricResult:
+        known = frozenset({column} if binary else ())
+        told = [Stated(column=column, name=column, **stated)]
+        log = Log(tool="t", task="q", model="m", binary=known, stated=told)
+        return measure_log(log).cells[column]
+
+    @pytest.mark.parametrize(
+        ("value", "stderr", "successes", "n"),
+        [
+            (0.99, 0.99**0.5 / 100, 99, 100),  # p (1 − p) / SE² = 100; ± z SE is [0.970, 1.010]
+            (0.5, 0.1, 12.5, 25),
+            (0.02, 0.0198, 1, 50),  # 0.0196 / 0.000392 = 50
+        ],
+    )
+    @pytest.mark.parametrize("binary", [True, False])
+    def test_a_share_without_n_is_one_of_as_many_answers_as_its_error_says(
+        self, value: float, stderr: float, successes: float, n: int, binary: bool
+    ) -> None:
+        """Expected: Wilson's formula at the n of a binomial standard error."""
+        cell = self.cell(value=value, stderr=stderr, binary=binary)
+        assert cell.ci is not None
+        assert cell.ci.method == "wilson, from the stated standard error"
+        assert (cell.ci.ci_low, cell.ci.ci_high) == pytest.approx(
+            wilson_bounds(successes, n, 0.95), abs=1e-4
+        )
+        assert 0.0 < cell.ci.ci_low < value < cell.ci.ci_high < 1.0
+
+    def test_a_share_in_percent(self) -> None:
+        cell = self.cell(value=99.0, stderr=99**0.5 / 10, binary=False)
+        assert cell.ci is not None
+        low, high = wilson_bounds(99, 100, 0.95)
+        assert (cell.ci.ci_low, cell.ci.ci_high) == pytest.approx((100 * low, 100 * high))
+
+    def test_answers_in_groups_are_worth_fewer(self) -> None:
+        """Twice the standard error of 400 independent answers is that of 100."""
+        cell = self.cell(value=0.9, stderr=0.03, n=400)
+        assert cell.ci is not None
+        assert (cell.ci.ci_low, cell.ci.ci_high) == pytest.approx(wilson_bounds(90, 100, 0.95))
+        alone = self.cell(value=0.9, stderr=0.015, n=400)
+        assert alone.ci is not None
+        assert (alone.ci.ci_low, alone.ci.ci_high) == pytest.approx(wilson_bounds(360, 400, 0.95))
+
+    def test_values_between_0_and_1_without_a_standard_error_vary_at_most_as_answers(self) -> None:
+        cell = self.cell("f1", value=0.987, n=100, binary=False)
+        assert cell.ci is not None
+        assert (cell.ci.ci_low, cell.ci.ci_high) == pytest.approx(wilson_bounds(98.7, 100, 0.95))
+
+    @pytest.mark.parametrize(
+        ("stated", "why"),
+        [
+            ({"value": 1.0}, "the log states no standard error and no number of samples"),
+            ({"value": 1.0, "stderr": 0.0}, "a standard error of 0 and no number of samples"),
+            ({"value": 1.0, "stderr": 0.1}, "a share of 1 has no standard error of 0.1"),
+            ({"value": 0.9, "stderr": 2.0}, "larger than that of a single answer"),
+        ],
+    )
+    def test_where_too_little_is_stated_there_is_no_interval(
+        self, stated: dict[str, float], why: str
+    ) -> None:
+        cell = self.cell(**stated)
+        assert cell.ci is None
+        assert why in cell.reason
+
+    def test_what_may_be_a_share_under_another_name_does_not_leave_0_to_1(self) -> None:
+        cell = self.cell("helpfulness", value=0.99, stderr=0.0102, binary=False)
+        assert cell.ci is None
+        assert "'helpfulness' may be a share" in cell.reason
+        inside = self.cell("helpfulness", value=0.8, stderr=0.05, binary=False)
+        assert inside.ci is not None
+        assert inside.ci.method == "normal, from the stated standard error"
+
+    def test_an_error_rate_of_words_may_be_above_1(self) -> None:
+        cell = self.cell("word_error_rate", value=1.2, stderr=0.3, binary=False)
+        assert cell.ci is not None
+        assert cell.ci.ci_high > 1.7
 
     def test_a_rate_that_is_none_of_n(self) -> None:
         log = Log(
@@ -253,7 +331,7 @@ class TestStatedAlone:
         )
         cell = measure_log(log).cells["acc"]
         assert cell.ci is not None
-        assert cell.ci.method == "normal, from the stated standard error"
+        assert cell.ci.method == "wilson, from the stated standard error"
 
 
 class TestSeveralNumbersOfAColumn:

@@ -136,7 +136,7 @@ class TestResultsWithSamples:
         assert found.checked[1].verdict == "as stated: made by bleu, not a mean"
         cell = found.cells["bleu"]
         assert (cell.value, cell.ci) == (31.5, None)
-        assert cell.reason.endswith("it states no standard error")
+        assert cell.reason.endswith("the log states no standard error")
 
     @pytest.mark.parametrize("listed", [None, [{"metric": "perplexity"}]])
     def test_a_default_aggregation_is_no_mean(self, tmp_path: Path, listed: Any) -> None:
@@ -202,7 +202,7 @@ class TestResultsWithSamples:
         cell = found.cells["acc"]
         assert cell.n_units == 40
         assert cell.ci is not None
-        assert cell.ci.method == "normal, from the stated standard error"
+        assert cell.ci.method == "wilson, from the stated standard error"
         assert "acc,none is of 2 of its tasks; the others do not have it" in found.notes
         assert "acc,none is the mean over the 40 items of its tasks" in found.notes
 

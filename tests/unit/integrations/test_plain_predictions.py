@@ -162,7 +162,14 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("lines", "said"),
         [
-            (("id,a,b", "x,1,2"), r"which of 'a', 'b' is the outcome\? Name it with columns"),
+            (("id,a,b", "x,1,2"), r"numbers are 'a', 'b'. Name the outcome with --column a "),
+            (
+                ("id,n_options", "x,4", "y,4"),
+                r"are 'n_options'. .* by their names these are counts",
+            ),
+            (("id,seed,jailbroken", "x,7,1"), "Name the outcome with --column jailbroken"),
+            (("id,latency_ms", "x,40"), "no column is an outcome by its name"),
+            (("id,passed,total", "x,8,9"), "row 1: 'passed' is 8; a column of right and wrong"),
             (("id,name", "x,n"), "no column of numbers beside id"),
             (("a,correct", "x,1"), r"no column identifies a row; name it with id_field \(--id\)"),
             (("id,correct", "x,nan"), "row 1: 'correct' is 'nan'; it must be a finite number"),

@@ -111,7 +111,8 @@ class Log(Displayed):
     """
 
     tool: str
-    """"inspect", "lm-eval", "lighteval", "helm", "eval-framework", "astra-rl", "predictions"."""
+    """"inspect", "lm-eval", "lighteval", "helm", "eval-framework", "astra-rl", "garak",
+    "predictions"."""
     task: str
     """Becomes the slice."""
     model: str

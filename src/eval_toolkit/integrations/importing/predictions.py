@@ -11,6 +11,7 @@ from eval_toolkit._hashing import content_hash, unit_ids
 from eval_toolkit._tables.formats import media_type_of
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, MissingColumnError
 from eval_toolkit.graders import Grade
+from eval_toolkit.integrations.importing.column_names import is_beside
 from eval_toolkit.integrations.importing.logs import Log, LoggedSample, Value
 from eval_toolkit.integrations.importing.wanted import Wanted
 from eval_toolkit.tasks.identity import QUESTION_FIELDS
@@ -21,10 +22,23 @@ NAME = "predictions"
 LABELS = ("label", "y_true", "y", "target")
 SCORES = ("score", "y_score", "prob", "probability", "prob_positive")
 IDS = ("unit_id", "row_id", "id", "sample_id", "item_id", "doc_id", "example_id")
-OUTCOMES = ("correct", "is_correct", "acc", "accuracy", "exact_match", "passed", "success", "score")
+RIGHT_OR_WRONG = ("correct", "is_correct", "acc", "exact_match", "passed", "success")
+OUTCOMES = (*RIGHT_OR_WRONG, "accuracy", "score")
+"""Columns that are outcomes by their name; any other has to be named by the user."""
 TARGETS = ("target", "answer", "reference", "expected", "gold")
 ANSWERS = ("response", "completion", "output", "prediction", "generated")
 ATTEMPTS = ("attempt", "epoch", "repeat")
+_REFUSED = {
+    frozenset({"attempt_id", "detector", "generations_per_prompt"}): (
+        "a hit log of garak: it holds the failures alone, so no rate can be computed from it; "
+        "import the .report.jsonl beside it"
+    ),
+    frozenset({"entry_type"}): (
+        "its lines are entries of several types ('entry_type'), not rows of a table; name the "
+        "columns to read with --column"
+    ),
+}
+"""Files that are not tables of outcomes, by their columns."""
 WHOLE = "all"
 _EMPTY = Grade.skipped("the cell is empty")
 _TRUTHS = {"true": 1.0, "false": 0.0}
@@ -92,6 +106,9 @@ class _Table:
     @classmethod
     def of(cls, path: Path, wanted: Wanted) -> "_Table":
         names = _tables.column_names(path)
+        for marks, what in _REFUSED.items():
+            if marks <= set(names) and not wanted.columns:
+                raise InvalidInputError(f"{path}: {what}")
         asked = [wanted.id_field, wanted.target_field, wanted.input_field, wanted.group_field]
         for name in (*asked, *wanted.by, *wanted.columns):
             if name is not None and name not in names:
@@ -144,6 +161,16 @@ class _Table:
         """Return whether a column holds numbers and nothing else."""
         texts = [text for text in self.columns[name] if text is not None and text.strip()]
         return bool(texts) and all(_parsed(text) is not None for text in texts)
+
+    def refuse_counts(self, name: str) -> None:
+        """Raise if a column that is right or wrong by its name holds values outside [0, 1]."""
+        for row in range(len(self) if name in RIGHT_OR_WRONG else 0):
+            value = self.value(name, row)
+            if isinstance(value, float) and not 0.0 <= value <= 1.0:
+                raise InvalidInputError(
+                    f"{self.path}: row {row + 1}: {name!r} is {value:g}; a column of right and "
+                    f"wrong answers holds values from 0 to 1. To use it anyway: --column {name}"
+                )
 
     def filled(self, name: str, row: int) -> str:
         """Return a cell that may not be empty."""
@@ -292,20 +319,28 @@ def _outcome_logs(table: _Table, wanted: Wanted) -> Iterator[Log]:
 
 
 def _outcomes(table: _Table, roles: _Roles, wanted: Wanted) -> list[str]:
-    """Return the columns of outcomes: those asked for, the usual ones, or the only one it can be."""
+    """Return the columns of outcomes: those asked for, or those with a usual name."""
     if wanted.columns:
         return list(wanted.columns)
     left = [name for name in table.columns if name not in roles.taken]
     numeric = [name for name in left if name not in ("task", "model") and table.is_numeric(name)]
     usual = [name for name in OUTCOMES if name in numeric]
-    if usual or len(numeric) == 1:
-        return usual or numeric
+    for name in usual:
+        table.refuse_counts(name)
+    if usual:
+        return usual
     if not numeric:
         raise InvalidInputError(
             f"{table.path}: no column of numbers beside {', '.join(sorted(roles.taken))}; a table "
             "of predictions has a label and a score, or an id and an outcome"
         )
+    may_be = [name for name in numeric if not is_beside(name)]
+    if may_be:
+        hint = f"--column {may_be[0]} (in Python Wanted(columns=({may_be[0]!r},)))"
+    else:
+        hint = "--column NAME; by their names these are counts, ids or settings"
     raise InvalidInputError(
-        f"{table.path}: which of {', '.join(map(repr, numeric))} is the outcome? Name it with "
-        "columns (--column), or the label with target_field (--target-field)"
+        f"{table.path}: no column is an outcome by its name ({', '.join(OUTCOMES)}); the columns of "
+        f"numbers are {', '.join(map(repr, numeric))}. Name the outcome with {hint}, or the label "
+        "with --target-field"
     )

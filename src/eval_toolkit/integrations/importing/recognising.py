@@ -13,6 +13,7 @@ from eval_toolkit.integrations.importing.wanted import Wanted
 __all__ = ["TOOLS", "Reader", "read_logs", "readers"]
 
 _MODULES = (
+    "garak",
     "inspect_log",
     "lm_eval",
     "lighteval",
@@ -21,7 +22,7 @@ _MODULES = (
     "astra_rl",
     "predictions",
 )
-"""In this order; the last takes any table, so it comes last."""
+"""In this order: garak's entries may look like other logs, and the last takes any table."""
 TOOLS = (
     "Inspect .eval and .json",
     "lm-eval results_*.json and samples_*.jsonl",
@@ -29,6 +30,7 @@ TOOLS = (
     "HELM run folders",
     "eval-framework outputs",
     "astra-rl outputs",
+    "garak *.report.jsonl",
     "tables of predictions (CSV, TSV, JSONL, JSON, Parquet)",
 )
 """What can be read, in words."""

@@ -1,21 +1,35 @@
-"""Cells of what a log only states: its number, and an interval where it has a standard error."""
+"""Cells of what a log only states: its number, and an interval where enough is stated for one."""
 
+import re
 from collections.abc import Collection, Sequence
-from statistics import NormalDist
 from typing import Any
 
-from eval_toolkit.inference.proportions import wilson_interval
+from eval_toolkit.inference._distributions import critical_value
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 from eval_toolkit.integrations.importing.logs import Stated
+from eval_toolkit.metrics._wilson import wilson_bounds
 from eval_toolkit.scorecards import MetricResult
 
-__all__ = ["METHOD", "METHOD_OF_RATES", "cell_names", "stated_cells"]
+__all__ = ["METHOD", "METHOD_OF_RATES", "METHOD_OF_SHARES", "cell_names", "stated_cells"]
 
 METHOD = "normal, from the stated standard error"
 METHOD_OF_RATES = "wilson, from the stated rate and n"
+METHOD_OF_SHARES = "wilson, from the stated standard error"
 _MEANS = ("mean", "the mean")
 _WHOLE = 1e-6
 """By so much a rate times n may miss a whole number of right answers."""
+_SHARES = frozenset(
+    {
+        *("acc", "accuracy", "em", "match", "matches", "correct", "correctness", "pass", "solved"),
+        *("f1", "precision", "recall", "sensitivity", "specificity", "auc", "auroc", "auprc"),
+        *("mc1", "mc2", "anls", "share", "fraction", "proportion", "rate", "win", "success", "asr"),
+    }
+)
+"""Words in the names of metrics that lie between 0 and 1, or between 0 and 100 %."""
+_NO_SHARES = frozenset({"error", "errors", "wer", "cer", "ter", "diff", "difference", "per"})
+"""Words of those that may be more: a word error rate counts insertions."""
+_GROUPED = 0.9
+"""Below such a part of n − 1 answers a standard error is worth fewer: they came in groups."""
 
 
 def cell_names(stated: Sequence[Stated]) -> list[str]:
@@ -60,16 +74,30 @@ def stated_cells(
     Returns
     -------
     dict of str to MetricResult
-        A rate of a stated number of right or wrong answers has its Wilson interval; else it is ± z
-        standard errors where one is stated and is not 0, which would claim that the number is
-        certain. ``details["stated"]`` is True. A number that is no mean of its column says neither
-        of how many samples it is nor whether more is better.
+        ``details["stated"]`` is True. A number that is no mean of its column says neither of how
+        many samples it is nor whether more is better. Where there is no interval the reason says
+        why.
+
+    Notes
+    -----
+    The interval of a share stays inside [0, 1]. With n it is Wilson's, of right answers or of
+    values between 0 and 1, which vary no more. Without n, or where the stated standard error is
+    larger (answers in groups) or the values are no right or wrong answers, n is the number of
+    answers that has this standard error, p (1 − p) / SE²: the effective sample size of a survey
+    proportion [1]_. Another number has ± z standard errors, unless it lies in [0, 1] and this would
+    leave it: it may be a share under another name. A standard error of 0 would claim that the
+    number is certain and is not used.
+
+    References
+    ----------
+    .. [1] Korn and Graubard (1998), Confidence intervals for proportions with small expected
+       number of positive counts estimated from survey data, Survey Methodology 24(2):193-201.
 
     Examples
     --------
-    >>> cell = stated_cells([Stated(column="acc", name="acc", value=0.5, stderr=0.1)])["acc"]
+    >>> cell = stated_cells([Stated(column="acc", name="acc", value=0.99, stderr=0.01)])["acc"]
     >>> f"{cell.ci:.3f}", cell.ci.method
-    ('0.500 [0.304, 0.696]', 'normal, from the stated standard error')
+    ('0.990 [0.945, 0.998]', 'wilson, from the stated standard error')
     """
     cells: dict[str, MetricResult] = {}
     for name, one in zip(cell_names(stated), stated, strict=True):
@@ -80,34 +108,67 @@ def stated_cells(
             details["higher_is_better"] = one.column not in lower_is_better
         if one.stderr is not None:
             details["standard_error"] = one.stderr
-        rate = one.column in binary and one.aggregation == "mean"
-        ci = (_rate(one.value, n) if rate else None) or _normal(one)
-        reason = "as the log states it"
-        if ci is None:
-            why = "no standard error" if one.stderr is None else "a standard error of 0"
-            reason += f"; no interval, for it states {why}"
+        ci, why = _interval(one, n, one.column in binary and one.aggregation == "mean")
+        reason = "as the log states it" + (f"; no interval: {why}" if ci is None else "")
         cells[name] = MetricResult(
             one.value, "ok", reason, ci, details, n_units=n, n_groups=n if n is not None else None
         )
     return cells
 
 
-def _rate(value: float, n: int | None) -> BootstrapCI | None:
-    """Return the interval of a rate, if it is one of n right or wrong answers."""
-    if not n or not 0.0 <= value <= 1.0:
-        return None
-    right = round(value * n)
-    if abs(value * n - right) > _WHOLE:
-        return None
-    found = wilson_interval(right, n, confidence=DEFAULT_CONFIDENCE)
-    if found.low is None or found.high is None:
-        return None
-    return BootstrapCI(value, found.low, found.high, DEFAULT_CONFIDENCE, 0, METHOD_OF_RATES)
-
-
-def _normal(one: Stated) -> BootstrapCI | None:
+def _interval(one: Stated, n: int | None, binary: bool) -> tuple[BootstrapCI | None, str]:
+    """Return the interval of a stated number, or None and why there is none."""
+    if binary or _is_share(one.column):
+        scale = 100.0 if 1.0 < one.value <= 100.0 else 1.0  # in percent
+        share, error = one.value / scale, (one.stderr or 0.0) / scale
+        if 0.0 <= share <= 1.0:
+            return _of_share(one, share, error, n if one.aggregation == "mean" else None, binary)
     if not one.stderr:
-        return None
-    reach = NormalDist().inv_cdf((1 + DEFAULT_CONFIDENCE) / 2) * one.stderr
+        return None, _unsaid(one.stderr)
+    reach = critical_value(DEFAULT_CONFIDENCE) * one.stderr
     low, high = one.value - reach, one.value + reach
-    return BootstrapCI(one.value, low, high, DEFAULT_CONFIDENCE, 0, METHOD)
+    if 0.0 <= one.value <= 1.0 and (low < 0.0 or high > 1.0):
+        return None, (
+            f"{one.column!r} may be a share, and the stated standard error {one.stderr:.3g} around "
+            "it leaves [0, 1]"
+        )
+    return BootstrapCI(one.value, low, high, DEFAULT_CONFIDENCE, 0, METHOD), ""
+
+
+def _is_share(column: str) -> bool:
+    """Return whether a metric lies between 0 and 1 by what it is called.
+
+    Examples
+    --------
+    >>> _is_share("inst_level_strict_acc,none"), _is_share("pass@1"), _is_share("word_error_rate")
+    (True, True, False)
+    """
+    words = set(re.findall(r"[a-z]+\d*", column.lower()))
+    return bool(words & _SHARES) and not words & _NO_SHARES
+
+
+def _of_share(
+    one: Stated, share: float, error: float, n: int | None, binary: bool
+) -> tuple[BootstrapCI | None, str]:
+    """Return Wilson's interval of a share of n answers, or of as many as its error is worth."""
+    worth = share * (1.0 - share) / error**2 if error else 0.0
+    whole = n is not None and abs(share * n - round(share * n)) <= _WHOLE
+    counted = n and (not worth or (binary and whole and worth >= _GROUPED * (n - 1)))
+    if counted:
+        size, method = float(n or 0), METHOD_OF_RATES
+    elif worth:
+        size, method = worth, METHOD_OF_SHARES
+    elif error:
+        return None, f"a share of {one.value:g} has no standard error of {one.stderr:.3g}"
+    else:
+        return None, _unsaid(one.stderr) + " and no number of samples"
+    if size < 1.0:
+        return None, f"its standard error {one.stderr:.3g} is larger than that of a single answer"
+    hits = round(share * size) if counted and whole else share * size
+    scale = one.value / share if share else 1.0
+    low, high = (end * scale for end in wilson_bounds(hits, size, DEFAULT_CONFIDENCE))
+    return BootstrapCI(one.value, low, high, DEFAULT_CONFIDENCE, 0, method), ""
+
+
+def _unsaid(error: float | None) -> str:
+    return f"the log states {'no standard error' if error is None else 'a standard error of 0'}"

@@ -1,0 +1,161 @@
+"""Items that a data set marks as wrong: leave them out, or grade them by its corrections."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.tasks.answers import Choices, right_choices
+from eval_toolkit.tasks.types import Item
+
+__all__ = ["Flags"]
+
+_NO_FLAG = "no mark"
+
+
+@dataclasses.dataclass(slots=True)
+class Flags:
+    """The marks of a data set on its own errors, and the items they leave out or correct.
+
+    Parameters
+    ----------
+    field : str
+        Field with the mark.
+    ok : sequence of str
+        Marks of items without an error; case, ``_`` and ``-`` do not matter.
+    correction : str, optional
+        Field with the answer that the data set gives instead. Items that have exactly one are asked
+        by it; without this field every marked item is left out.
+
+    Examples
+    --------
+    >>> item = Item({"error_type": "Wrong Groundtruth"})
+    >>> Flags("error_type", ("ok",)).mark(item)
+    'wrong groundtruth'
+    """
+
+    field: str
+    ok: Sequence[str]
+    correction: str | None = None
+    n_items: int = 0
+    """Items of the sample split that were read."""
+    n_without: int = 0
+    """Those in files whose rows have no such field; they are asked as published."""
+    left_out: Counter[str] = dataclasses.field(default_factory=Counter)
+    """By mark, how many items of the sample split are not asked."""
+    corrected: dict[str, int] = dataclasses.field(default_factory=dict)
+    """By unit, the place of the right choice, counted from 0."""
+    n_corrected: int = 0
+    """Items of the sample split that are asked by a correction."""
+
+    def mark(self, item: Item) -> str:
+        """Return the mark of an item, as marks are compared."""
+        return _plain(item.get(self.field)) or _NO_FLAG
+
+    def kept(
+        self, items: Sequence[Item], choices: Callable[[Item], Choices], *, counted: bool
+    ) -> list[Item]:
+        """Return the items of one split and subject that can be asked.
+
+        Parameters
+        ----------
+        items : sequence of Item
+            As they were read.
+        choices : callable
+            Returns the choices of an item; called for marked items with a correction.
+        counted : bool
+            Whether they are of the sample split, which `describe` and `notes` are about.
+
+        Raises
+        ------
+        InvalidInputError
+            If every item is marked.
+        """
+        if not any(self.field in item for item in items):
+            self.n_items += counted * len(items)
+            self.n_without += counted * len(items)
+            return list(items)
+        fine = {_plain(mark) for mark in self.ok}
+        left: Counter[str] = Counter()
+        found, n_corrected = [], 0
+        for item in items:
+            mark = self.mark(item)
+            if mark in fine:
+                found.append(item)
+            elif self._correct(item, choices):
+                found.append(item)
+                n_corrected += 1
+            else:
+                left[mark] += 1
+        if not found:
+            raise InvalidInputError(
+                f"{items[0].place}: no item is left to ask: the field {self.field!r} marks them "
+                f"{_counts(left)}, and asked are those marked {', '.join(map(repr, self.ok))}"
+            )
+        if counted:
+            self.n_items += len(items)
+            self.left_out += left
+            self.n_corrected += n_corrected
+        return found
+
+    def _correct(self, item: Item, choices: Callable[[Item], Choices]) -> bool:
+        """Return whether a marked item has exactly one correction, and store it."""
+        given = None if self.correction is None else item.get(self.correction)
+        if given is None or str(given).strip() == "":
+            return False
+        found, places = choices(item), set()
+        for kind in ("text", "letter" if str(given).isalpha() else "index"):
+            try:
+                places.add(right_choices(given, found, kind, {}, item.place))
+            except InvalidInputError:  # "A,C" is neither a letter nor the text of a choice
+                continue
+        if len(places) != 1:
+            return False
+        self.corrected[item.unit_id] = places.pop()
+        return True
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a manifest says about the marks, in JSON types."""
+        return {
+            "field": self.field,
+            "asked": list(self.ok),
+            "correction": self.correction,
+            "n_items": self.n_items,
+            "n_without_field": self.n_without,
+            "n_corrected": self.n_corrected,
+            "n_left_out": dict(sorted(self.left_out.items())),
+        }
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know about the items that are asked."""
+        notes = []
+        if self.n_without:
+            notes.append(
+                f"{self.n_without} of {self.n_items} items have no field {self.field!r}, so nothing "
+                "says which of them are wrong; they are graded by their published answers"
+            )
+        if n := self.left_out.total():
+            notes.append(
+                f"{n} of {self.n_items} items are left out: the data mark them in {self.field!r} as "
+                f"{_counts(self.left_out)}"
+            )
+        if self.n_corrected:
+            notes.append(
+                f"{self.n_corrected} of {self.n_items} items are graded by {self.correction!r} "
+                "instead of their published answers"
+            )
+        return notes
+
+
+def _plain(mark: Any) -> str:
+    """Return a mark without case, and with blanks between its words."""
+    text = "" if mark is None else str(mark)
+    return " ".join(text.casefold().replace("_", " ").replace("-", " ").split())
+
+
+def _counts(left: Counter[str]) -> str:
+    return ", ".join(
+        f"{mark} ({n})" for mark, n in sorted(left.items(), key=lambda one: (-one[1], one[0]))
+    )
