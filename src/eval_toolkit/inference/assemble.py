@@ -273,6 +273,10 @@ class _Intervals:
                 )
                 return self._with_samples(found, samples)
             check_classes(statistic, problem.data[scorer], problem.plan)
+            if getattr(statistic, "independent_only", False) and not problem.plan.is_independent:
+                raise UndefinedMetricError(
+                    f"an interval of {statistic.name} is for independent rows, not for groups"
+                )
         except UndefinedMetricError as error:
             return error
         undefined = 0

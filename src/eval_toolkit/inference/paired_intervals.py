@@ -283,6 +283,6 @@ def _found(mean: PairedMeanResult) -> _Found:
 def _groups(problem: Problem) -> NDArray[np.int64] | None:
     """Return the group of each row, None where rows are independent."""
     plan = problem.plan
-    if plan.kind in ("rows", "label-stratified"):
+    if plan.is_independent:
         return None
     return plan.unit_of_row if plan.group_of_row is None else plan.group_of_row

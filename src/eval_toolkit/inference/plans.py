@@ -93,6 +93,11 @@ class Plan:
         place[np.argsort(first, kind="stable")] = np.arange(len(first))
         return replace(self, unit_of_row=place[inverse])
 
+    @property
+    def is_independent(self) -> bool:
+        """Whether rows are independent of each other, of each class or of all."""
+        return self.is_plain_rows or self.kind == "label-stratified"
+
     def draw(
         self,
         counts: NDArray[np.uint8],

@@ -81,8 +81,8 @@ def has_closed_form(statistic: Statistic, plan: Plan) -> bool:
     """Return whether the default interval of a metric needs no resampling."""
     if isinstance(statistic, ColumnMean):
         return plan.members is None  # rows, or whole groups of them
-    independent = plan.is_plain_rows or plan.kind == "label-stratified"
-    return independent and (type(statistic) in _CLOSED or hasattr(statistic, "closed_interval"))
+    closed = type(statistic) in _CLOSED or hasattr(statistic, "closed_interval")
+    return closed and plan.is_independent
 
 
 def closed_interval(statistic: Statistic, data: Ranked, plan: Plan, confidence: float) -> Bounds:
@@ -150,7 +150,7 @@ def _worth(share: float, variance: float, df: float, confidence: float) -> float
 
 def _mean_interval(statistic: ColumnMean, data: Ranked, plan: Plan, confidence: float) -> Bounds:
     groups = None
-    if plan.kind not in ("rows", "label-stratified"):
+    if not plan.is_independent:
         groups = plan.unit_of_row if plan.group_of_row is None else plan.group_of_row
     ci = mean_interval(
         statistic.column(data.labels, data.scores),

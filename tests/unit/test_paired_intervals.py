@@ -1,0 +1,211 @@
+"""One rule for differences: intervals that hold, p-values that agree with them."""
+
+import math
+
+import numpy as np
+import pytest
+
+from eval_toolkit import metric_specs as ms
+from eval_toolkit import op_metric_specs as op
+from eval_toolkit.errors import UndefinedMetricError
+from eval_toolkit.inference import (
+    compare_scorers,
+    delong_roc_variance,
+    equivalence_from_paired,
+    equivalence_test,
+    non_inferiority_from_paired,
+    non_inferiority_test,
+    paired_bootstrap_diff,
+    tango_interval,
+)
+from eval_toolkit.inference.paired_intervals import mover_interval, p_of_interval, paired_share
+from eval_toolkit.inference.results import BootstrapCI, PairedBootstrapCI
+
+
+def _pair(n_positive: int, n_negative: int, distance: float, seed: int = 0, shared: float = 0.5):
+    rng = np.random.default_rng(seed)
+    y = np.repeat([1, 0], [n_positive, n_negative])
+    common = math.sqrt(shared) * rng.normal(size=len(y))
+    a, b = (
+        distance * y + common + math.sqrt(1 - shared) * rng.normal(size=len(y)) for _ in range(2)
+    )
+    return y, a, b
+
+
+class TestShares:
+    def test_rows_and_columns_of_runs_agree(self) -> None:
+        """50 items, 5 discordant: rows said p 0.012, a run's column 0.0625."""
+        y = np.ones(50, dtype=int)
+        y[25:] = 0
+        a = np.where(y == 1, 0.9, 0.1)
+        a[:5] = 0.1  # A has five positives wrong that B has right
+        b = np.where(y == 1, 0.9, 0.1)
+        diff = paired_bootstrap_diff(y, a, b, op.op_accuracy(0.5))
+        tango = tango_interval(5, 0, 50)
+        assert (diff.ci_low, diff.ci_high) == (tango.ci_low, tango.ci_high)
+        right_a, right_b = (a >= 0.5) == y, (b >= 0.5) == y
+        assert diff.p_value == paired_share(right_a, right_b, 0.95)[2]
+        assert diff.p_value == pytest.approx(math.erfc(math.sqrt(5 / 2)))  # chi-squared of 5
+
+    @pytest.mark.parametrize(
+        ("make", "among"),
+        [
+            (op.op_recall, lambda y: y == 1),
+            (op.op_fnr, lambda y: y == 1),
+            (op.op_specificity, lambda y: y == 0),
+            (op.op_fpr, lambda y: y == 0),
+            (op.op_accuracy, lambda y: y >= 0),
+        ],
+    )
+    def test_every_share_of_fixed_rows_is_tangos(self, make, among) -> None:
+        y, a, b = _pair(40, 60, 1.0, seed=3)
+        diff = paired_bootstrap_diff(y, a, b, make(0.5))
+        rows = among(y)
+        sign = {"fnr": -1, "fpr": -1}.get(make.__name__.removeprefix("op_"), 1)
+        right_a, right_b = ((x[rows] >= 0.5) == y[rows] for x in (a, b))
+        gained, lost = (right_b & ~right_a).sum(), (right_a & ~right_b).sum()
+        if sign < 0:
+            gained, lost = lost, gained
+        expected = tango_interval(gained, lost, int(rows.sum()))
+        assert diff.method == "tango"
+        assert (diff.ci_low, diff.ci_high) == (expected.ci_low, expected.ci_high)
+
+    def test_none_discordant_still_has_width(self) -> None:
+        y = np.array([0, 1] * 10)
+        score = y.astype(float)
+        diff = paired_bootstrap_diff(y, score, score, op.op_accuracy(0.5))
+        # Tango 1998: ± z² / (n + z²) without discordant pairs
+        z2 = 1.959963984540054**2
+        assert diff.ci_high == pytest.approx(z2 / (20 + z2))
+        assert not non_inferiority_from_paired(diff, margin=0.001).non_inferior
+
+    def test_precision_is_no_share_of_fixed_rows(self) -> None:
+        y, a, b = _pair(40, 60, 1.0)
+        assert paired_bootstrap_diff(y, a, b, op.op_precision(0.5)).method == "mover"
+
+
+class TestAgreement:
+    @pytest.mark.parametrize("seed", range(6))
+    @pytest.mark.parametrize(
+        "spec", [ms.roc_auc, ms.pr_auc, op.op_f1(0.5), op.op_mcc(0.5), op.op_accuracy(0.5)]
+    )
+    def test_p_is_below_five_percent_exactly_where_zero_is_left_out(self, spec, seed) -> None:
+        y, a, b = _pair(30, 70, 1.0, seed=seed)
+        b = b + 0.35 * seed * y
+        diff = paired_bootstrap_diff(y, a, b, spec, n_resamples=200)
+        assert (diff.p_value <= 0.05) == (not diff.overlaps_zero)
+
+    def test_of_probabilities_too(self) -> None:
+        y, a, b = _pair(30, 70, 1.0)
+        p, q = (1 / (1 + np.exp(-x)) for x in (a, b))
+        diff = paired_bootstrap_diff(y, p, q, ms.brier)
+        assert (diff.p_value <= 0.05) == (not diff.overlaps_zero)
+
+    def test_p_of_an_interval(self) -> None:
+        assert p_of_interval(0.1, 0.0, 0.2, 0.95) == pytest.approx(0.05)
+        assert p_of_interval(-0.1, -0.2, 0.0, 0.95, df=4) == pytest.approx(0.05)
+        assert p_of_interval(0.0, -0.1, 0.1, 0.95) == 1.0
+        assert p_of_interval(0.1, 0.05, 0.2, 0.95) == pytest.approx(
+            math.erfc(2 * 1.959963984540054 / math.sqrt(2))
+        )
+
+
+class TestMover:
+    def test_equals_the_formula(self) -> None:
+        a = BootstrapCI(0.9, 0.8, 0.94, 0.95, 0, "score")
+        b = BootstrapCI(0.95, 0.85, 0.99, 0.95, 0, "score")
+        low, high = mover_interval(a, b, 0.4)
+        # Zou & Donner 2008, eq. 15, by hand
+        assert low == pytest.approx(0.05 - math.sqrt(0.1**2 + 0.04**2 - 2 * 0.4 * 0.1 * 0.04))
+        assert high == pytest.approx(0.05 + math.sqrt(0.04**2 + 0.1**2 - 2 * 0.4 * 0.04 * 0.1))
+
+    def test_two_perfect_scorers_are_not_certainly_equal(self) -> None:
+        y = np.repeat([1, 0], [6, 94])
+        a, b = y + 0.0, y * 2.0 + np.linspace(0, 0.1, 100)
+        diff = paired_bootstrap_diff(y, a, b, ms.roc_auc)
+        assert diff.delta == 0.0
+        assert diff.ci_low < -0.1
+        delong = delong_roc_variance(y, a, b)
+        assert delong.p_value is None
+        assert delong.ci_low < -0.1 < 0.1 < delong.ci_high
+
+    def test_large_samples_agree_with_delong(self) -> None:
+        y, a, b = _pair(1000, 2000, 1.0, seed=1)
+        b = b + 0.1 * y
+        diff, delong = paired_bootstrap_diff(y, a, b, ms.roc_auc), delong_roc_variance(y, a, b)
+        assert diff.ci_high - diff.ci_low == pytest.approx(
+            delong.ci_high - delong.ci_low, rel=0.08
+        )
+
+    @pytest.mark.parametrize("n_positive", [1, 2])
+    def test_few_positives_have_no_verdict(self, n_positive) -> None:
+        y, a, b = _pair(n_positive, 98, 2.0)
+        with pytest.raises(UndefinedMetricError, match="at least 3 of each class"):
+            paired_bootstrap_diff(y, a, b, ms.roc_auc)
+
+    def test_the_order_of_rows_does_not_matter(self) -> None:
+        y, a, b = _pair(20, 60, 1.0)
+        order = np.random.default_rng(1).permutation(80)
+        one = paired_bootstrap_diff(y, a, b, ms.pr_auc, n_resamples=200)
+        other = paired_bootstrap_diff(y[order], a[order], b[order], ms.pr_auc, n_resamples=200)
+        assert (one.ci_low, one.ci_high) == (other.ci_low, other.ci_high)
+
+    def test_several_scorers_have_the_differences_of_two(self) -> None:
+        y, a, b = _pair(20, 60, 1.0)
+        both = compare_scorers(y, {"a": a, "b": b}, ms.roc_auc, n_resamples=200)
+        alone = paired_bootstrap_diff(y, a, b, ms.roc_auc, n_resamples=200)
+        assert both.differences["b"].ci_low == pytest.approx(alone.ci_low)
+        assert both.differences["b"].p_value == pytest.approx(alone.p_value)
+
+    def test_percentiles_remain_on_request(self) -> None:
+        y, a, b = _pair(20, 60, 1.0)
+        diff = paired_bootstrap_diff(y, a, b, ms.roc_auc, method="percentile", n_resamples=400)
+        assert diff.method == "percentile"
+        low, high = np.quantile(diff.samples, [0.025, 0.975])
+        assert (diff.ci_low, diff.ci_high) == pytest.approx((low, high))
+
+
+class TestEquivalence:
+    def test_an_interval_without_width_decides_nothing(self) -> None:
+        diff = PairedBootstrapCI(0.0, 0.0, 0.0, True, 0.95, 1000)
+        found = non_inferiority_from_paired(diff, margin=0.01)
+        assert not found.non_inferior
+        assert "no spread was seen" in found.reason
+        assert not equivalence_from_paired(diff, margin=0.01).equivalent
+        assert not non_inferiority_test(0.0, 0.0, margin=0.01).non_inferior
+        assert not equivalence_test(0.0, 0.0, margin=0.01).equivalent
+
+    def test_each_side_has_its_own_reach(self) -> None:
+        diff = PairedBootstrapCI(0.0, -0.03, 0.01, True, 0.95, 1000)
+        assert not non_inferiority_from_paired(diff, margin=0.02).non_inferior
+        assert non_inferiority_from_paired(diff, margin=0.02, higher_is_better=False).non_inferior
+
+    def test_at_the_intervals_own_confidence_the_bound_is_its_end(self) -> None:
+        diff = PairedBootstrapCI(0.01, -0.02, 0.05, True, 0.95, 1000)
+        assert non_inferiority_from_paired(diff, margin=0.05, confidence=0.975).bound == (
+            pytest.approx(-0.02)
+        )
+
+
+def test_false_passes_of_a_gate_at_the_margin() -> None:
+    """Accuracy 0.97 against 0.99, margin 0.02, n = 50: 35 % passed in the first edition."""
+    rng = np.random.default_rng(5)
+    passes = 0
+    for _ in range(300):
+        y = np.ones(50, dtype=int)
+        y[25:] = 0
+        right_a, right_b = rng.random(50) < 0.99, rng.random(50) < 0.97
+        a, b = (np.where(right, y, 1 - y).astype(float) for right in (right_a, right_b))
+        diff = paired_bootstrap_diff(y, a, b, op.op_accuracy(0.5), n_resamples=50)
+        passes += diff.ci_low > -0.02
+    assert passes <= 0.05 * 300  # nominal 2.5 %; the standard error of 300 draws is 0.9 %
+
+
+def test_type_i_error_with_six_positives() -> None:
+    """Two scorers of one quality, 6 positives: 14 % were called different in the first edition."""
+    different = 0
+    for seed in range(200):
+        y, a, b = _pair(6, 94, 1.5, seed=seed)
+        diff = paired_bootstrap_diff(y, a, b, ms.roc_auc, n_resamples=100, seed=seed)
+        different += diff.p_value <= 0.05
+    assert different <= 0.085 * 200  # 5 % and two standard errors
