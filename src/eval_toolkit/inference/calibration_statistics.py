@@ -142,11 +142,10 @@ class _Cells:
     ) -> tuple[FloatArray, FloatArray]:
         """Return rows and positives of each cell and draw; ``masses``: rows are drawn, too."""
         if not masses:
+            # Draws of a cell one after the other: numpy sets a binomial up once for equal arguments.
             rows = np.repeat(self.rows[:, None], n_draws, axis=1)
-            positives = generator.binomial(
-                self.rows.astype(np.int64), frequency, size=(n_draws, len(frequency))
-            )
-            return rows, positives.T.astype(np.float64)
+            drawn = generator.binomial(rows.astype(np.int64), frequency[:, None])
+            return rows, drawn.astype(np.float64)
         n = self.rows.sum()
         shares = np.concatenate([self.rows * frequency, self.rows * (1.0 - frequency)]) / n
         counts = generator.multinomial(int(n), shares, size=n_draws).T.astype(np.float64)
@@ -354,7 +353,7 @@ def _pooled_frequency(cells: _Cells) -> FloatArray:
     """Return likely frequencies of small cells: the stated one plus the gap of its neighbourhood."""
     pool = np.minimum((cells.stated * _POOLS).astype(np.int64), _POOLS - 1)
     rows, positives, scores = (
-        np.bincount(pool, values, _POOLS)
+        np.bincount(pool, values, _POOLS).astype(np.float64)
         for values in (cells.rows, cells.positives, cells.rows * cells.stated)
     )
     stated = scores / np.maximum(rows, 1.0)

@@ -44,6 +44,7 @@ __all__ = [
     "paired_mde",
     "paired_result",
     "shared_draws",
+    "untested_difference",
 ]
 
 
@@ -262,6 +263,15 @@ def paired_bootstrap_ece_diff(
             for value in (value_a, value_b)
         )
         return calibration_difference(*ranges)
+    return untested_difference(
+        problem, n_resamples=n_resamples, confidence=confidence, executor=executor
+    )
+
+
+def untested_difference(
+    problem: Problem, *, n_resamples: int, confidence: float, executor: Executor | None
+) -> PairedBootstrapCI:
+    """Return B − A of the only statistic, a calibration error, under any plan; no p-value."""
     intervals = []
     for (cell,) in bootstrap_problem(
         problem, n_resamples=n_resamples, confidence=confidence, method="BCa", executor=executor
