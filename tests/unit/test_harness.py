@@ -724,6 +724,7 @@ class TestOneOnOne:
         )
         assert found["recall_at_fpr_0.1"]["value"] >= found["recall_at_fpr_0.01"]["value"]
         assert found["mce"]["status"] == "ok"
+        assert found["mce"]["ci"]["method"] == "norm-ball"
         assert found["attack_style"] == "jailbreak"
         assert "brier" not in found
         assert "brier" in self.one(compute_brier=True, metrics=[ms.pr_auc])

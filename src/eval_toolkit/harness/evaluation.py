@@ -18,7 +18,9 @@ from eval_toolkit.harness.result import RunResult, checked_run_id
 from eval_toolkit.harness.rows import Rows, chosen_slices, named_slices
 from eval_toolkit.harness.scoring import Scoring, named_scorers, score_rows, usable_scorer
 from eval_toolkit.harness.thresholding import checked_op_specs, checked_selectors
+from eval_toolkit.inference.calibration_statistics import EqualMassError
 from eval_toolkit.inference.engine import Executor
+from eval_toolkit.metric_specs.scores import ScoreSpec
 from eval_toolkit.operating_points import OperatingPointSpec
 from eval_toolkit.protocols import (
     EvalSliceLike,
@@ -341,7 +343,7 @@ def evaluate_scorer_on_slice(
     rows = Rows(slice_.name, slice_)
     rows.check()
     extra: list[MetricSpec] = [ms.recall_at_fpr(rate) for rate in fpr_ladder or ()]
-    extra += [_MaximumGap()] if compute_mce else []
+    extra += [_MAXIMUM_GAP] if compute_mce else []
     given = Measuring.of(
         metrics,
         n_resamples=n_resamples,
@@ -369,10 +371,9 @@ def evaluate_scorer_on_slice(
     return block | ({} if attack_style is None else {"attack_style": attack_style})
 
 
-class _MaximumGap:
-    """The maximum calibration error as a metric."""
-
-    name = "mce"
-
-    def compute(self, y_true: Any, y_score: Any) -> float:
-        return metric_functions.maximum_calibration_error(y_true, y_score)
+_MAXIMUM_GAP = ScoreSpec(
+    "mce",
+    metric_functions.maximum_calibration_error,
+    EqualMassError(10, "max"),
+    higher_is_better=False,
+)

@@ -137,20 +137,23 @@ class _Cells:
         above = np.cumsum(values, axis=0) - values
         return _steps(above[self.last] + self.share[:, None] * values[self.last])
 
-    def drawn_counts(
-        self, frequency: FloatArray, generator: np.random.Generator, n_draws: int, *, masses: bool
+    def drawn_positives(
+        self, frequency: FloatArray, generator: np.random.Generator, n_draws: int
     ) -> tuple[FloatArray, FloatArray]:
-        """Return rows and positives of each cell and draw; ``masses``: rows are drawn, too."""
-        if not masses:
-            rows = np.repeat(self.rows[:, None], n_draws, axis=1)
-            positives = generator.binomial(
-                self.rows.astype(np.int64), frequency, size=(n_draws, len(frequency))
-            )
-            return rows, positives.T.astype(np.float64)
-        n = self.rows.sum()
-        shares = np.concatenate([self.rows * frequency, self.rows * (1.0 - frequency)]) / n
-        counts = generator.multinomial(int(n), shares, size=n_draws).T.astype(np.float64)
-        positives, negatives = np.split(counts, 2)
+        """Return the rows of each cell, and positives drawn among them: (cells, draws) each."""
+        # Draws of a cell one after the other: numpy sets a binomial up once for equal arguments.
+        rows = np.repeat(self.rows[:, None], n_draws, axis=1)
+        positives = generator.binomial(rows.astype(np.int64), frequency[:, None])
+        return rows, positives.astype(np.float64)
+
+    def drawn_counts(
+        self, frequency: FloatArray, pseudo: float, generator: np.random.Generator, n_draws: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return drawn rows of each cell, and positives among them: (cells, draws) each."""
+        weight = (self.rows + pseudo) / (self.rows + pseudo).sum()
+        shares = np.concatenate([weight * frequency, weight * (1.0 - frequency)])
+        counts = generator.multinomial(int(self.rows.sum()), shares, size=n_draws)
+        positives, negatives = np.split(counts.T.astype(np.float64), 2)
         return positives + negatives, positives
 
 
@@ -192,9 +195,11 @@ class _BinnedError(ABC):
         assumed = self._field_of(cells, rows, rows * likely[:, None])
 
         def draw(generator: np.random.Generator, n_draws: int) -> DrawnFields:
-            # The weights of the bins vary, too; the maximum has no weights.
-            noisy = cells.drawn_counts(likely, generator, n_draws, masses=self.norm != "max")
-            calibrated = cells.drawn_counts(cells.stated, generator, n_draws, masses=False)
+            if self.norm == "max":  # which has no weights; elsewhere those of the bins vary, too
+                noisy = cells.drawn_positives(likely, generator, n_draws)
+            else:
+                noisy = cells.drawn_counts(likely, pseudo, generator, n_draws)
+            calibrated = cells.drawn_positives(cells.stated, generator, n_draws)
             return DrawnFields(
                 observed=observed,
                 assumed=assumed,
@@ -354,7 +359,7 @@ def _pooled_frequency(cells: _Cells) -> FloatArray:
     """Return likely frequencies of small cells: the stated one plus the gap of its neighbourhood."""
     pool = np.minimum((cells.stated * _POOLS).astype(np.int64), _POOLS - 1)
     rows, positives, scores = (
-        np.bincount(pool, values, _POOLS)
+        np.bincount(pool, values, _POOLS).astype(np.float64)
         for values in (cells.rows, cells.positives, cells.rows * cells.stated)
     )
     stated = scores / np.maximum(rows, 1.0)
@@ -423,8 +428,8 @@ class SmoothError:
         observed, assumed = nodes(cells.positives[:, None]), nodes(rows * likely[:, None])
 
         def draw(generator: np.random.Generator, n_draws: int) -> DrawnFields:
-            _, noisy = cells.drawn_counts(likely, generator, n_draws, masses=False)
-            _, calibrated = cells.drawn_counts(cells.stated, generator, n_draws, masses=False)
+            _, noisy = cells.drawn_positives(likely, generator, n_draws)
+            _, calibrated = cells.drawn_positives(cells.stated, generator, n_draws)
             return DrawnFields(
                 observed=observed,
                 assumed=assumed,

@@ -45,6 +45,7 @@ __all__ = [
     "paired_mde",
     "paired_result",
     "shared_draws",
+    "untested_difference",
 ]
 
 
@@ -190,7 +191,9 @@ def paired_bootstrap_diff(
     statistic = statistic_for(metric)
     problem = Problem(labels, (a, b), (statistic,), how, resolve_seed(seed, rng))
     if method is None and calibration_statistic(statistic) is not None:
-        return _calibration_errors(problem, n_resamples, confidence, executor)
+        return untested_difference(
+            problem, n_resamples=n_resamples, confidence=confidence, executor=executor
+        )
     value_a, value_b = (finite(statistic.point(data), statistic.name) for data in problem.data)
     problem, samples = shared_draws(problem, n_resamples, executor)
     if method is None:
@@ -287,13 +290,15 @@ def paired_bootstrap_ece_diff(
             for value in (value_a, value_b)
         )
         return calibration_difference(*ranges)
-    return _calibration_errors(problem, n_resamples, confidence, executor)
+    return untested_difference(
+        problem, n_resamples=n_resamples, confidence=confidence, executor=executor
+    )
 
 
-def _calibration_errors(
-    problem: Problem, n_resamples: int, confidence: float, executor: Executor | None
+def untested_difference(
+    problem: Problem, *, n_resamples: int, confidence: float, executor: Executor | None
 ) -> PairedBootstrapCI:
-    """Return the difference of two calibration errors, from the interval of each."""
+    """Return B − A of the only statistic, a calibration error, under any plan; no p-value."""
     intervals = []
     for (cell,) in bootstrap_problem(
         problem, n_resamples=n_resamples, confidence=confidence, method=None, executor=executor
