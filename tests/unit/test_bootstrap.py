@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 from numpy.random import PCG64, SeedSequence, default_rng
+from scipy import stats
 
 from eval_toolkit import metric_specs
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
@@ -548,7 +548,7 @@ def test_few_groups_of_a_label_are_too_few(n_groups):
 
 
 def test_percentiles_of_few_groups_are_expanded():
-    """Hesterberg (2015), section 5.2: the tail is that of √(n/(n−1)) t, 0.1 % of 2.5 % for 5 groups."""
+    """Hesterberg (2015): the tail is that of √(n/(n−1)) t, 0.1 % of 2.5 % for 5 groups."""
     y, groups = np.repeat([1, 0], [25, 75]), np.arange(100) // 5
     s = np.random.default_rng(3).random(100)
     ci = cluster_bootstrap_ci(y, s, groups, roc_auc, return_samples=True)

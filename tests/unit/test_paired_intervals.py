@@ -133,9 +133,7 @@ class TestMover:
         y, a, b = _pair(1000, 2000, 1.0, seed=1)
         b = b + 0.1 * y
         diff, delong = paired_bootstrap_diff(y, a, b, ms.roc_auc), delong_roc_variance(y, a, b)
-        assert diff.ci_high - diff.ci_low == pytest.approx(
-            delong.ci_high - delong.ci_low, rel=0.08
-        )
+        assert diff.ci_high - diff.ci_low == pytest.approx(delong.ci_high - delong.ci_low, rel=0.08)
 
     @pytest.mark.parametrize("n_positive", [1, 2])
     def test_few_positives_have_no_verdict(self, n_positive) -> None:

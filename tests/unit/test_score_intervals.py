@@ -11,7 +11,6 @@ from eval_toolkit import scorecard
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference import bootstrap_ci, cluster_bootstrap_ci, wilson_interval
 from eval_toolkit.inference.plans import groups_plan, label_stratified_plan, rows_plan
-from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.score_intervals import _auc_trials, bounded_interval
 from eval_toolkit.metrics import roc_auc
 
@@ -140,9 +139,7 @@ class TestAuc:
             # P(two positives above one negative) − auc², and the same with the classes exchanged.
             joint = multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]]).cdf([a, a])
             m, n = 200, 300
-            variance = (
-                auc * (1 - auc) + (m - 1 + n - 1) * (joint - auc**2)
-            ) / (m * n)
+            variance = (auc * (1 - auc) + (m - 1 + n - 1) * (joint - auc**2)) / (m * n)
             newcombe_is_not_asked = auc * (1 - auc) / variance
             assert _auc_trials(auc, m, n) == pytest.approx(newcombe_is_not_asked, rel=1e-5)
 

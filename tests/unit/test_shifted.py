@@ -50,9 +50,9 @@ def test_pr_auc_covers(n, prior) -> None:
     truth = ms.pr_auc.function(big, rng.normal(size=len(big)) + 2 * big, sample_weight=weights)
     held = 0
     for _ in range(60):
-        cell = scorecard(
-            y, rng.normal(size=n) + 2 * y, metrics=[ms.pr_auc], assumed_prior=prior
-        )["pr_auc"]
+        cell = scorecard(y, rng.normal(size=n) + 2 * y, metrics=[ms.pr_auc], assumed_prior=prior)[
+            "pr_auc"
+        ]
         held += cell.ci.ci_low <= truth <= cell.ci.ci_high
     assert held >= 54  # 0.95 less two standard errors of 60 draws
 

@@ -183,8 +183,8 @@ def cluster_bootstrap_ci(
     -----
     Percentiles of few groups are too close: with g groups of the rarer label they are taken at the
     normal probability of ``√(g/(g−1)) t_{g−1}``, the expanded percentile interval [1]_. The AUC of
-    correlated scores is then covered at 0.94 to 0.96 instead of 0.84 to 0.91 with 4 to 10 groups of
-    each label.
+    correlated scores with 5, 8 and 10 groups of each label is then covered at 0.95, 0.92 and 0.96
+    (± 0.015) instead of 0.87, 0.82 and 0.91.
 
     References
     ----------

@@ -128,7 +128,7 @@ def mean_variance(values: FloatArray, codes: IntArray | None, n_groups: int) -> 
         variance = squares / (n - 1) / n
         return MeanVariance(mean, values, np.ones(n), spread, variance, variance, float(n - 1))
     sizes = np.bincount(codes, minlength=n_groups).astype(np.float64)
-    residual = np.bincount(codes, values - mean, n_groups)
+    residual = np.bincount(codes, values - mean, n_groups).astype(np.float64)
     correlation = _intraclass(residual, sizes, squares)
     shares = sizes / n
     # Under the working model, with M the matrix of the quadratic form, tr M and tr M².

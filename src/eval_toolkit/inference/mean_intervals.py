@@ -376,7 +376,7 @@ def _skewed(
     def inverse(critical: float) -> float:
         if abs(a) < 1e-8:
             return critical
-        return (math.cbrt(1.0 + 6.0 * a * (critical - a)) - 1.0) / (2.0 * a)
+        return float(np.cbrt(1.0 + 6.0 * a * (critical - a)) - 1.0) / (2.0 * a)
 
     def ends(critical: float) -> tuple[float, float]:
         above = max(critical, inverse(critical))
@@ -444,8 +444,8 @@ def _atoms(found: MeanVariance) -> tuple[FloatArray, FloatArray, FloatArray]:
     bins = ((residual - low) / width * (_MAX_ATOMS - 1)).astype(np.int64)
     counts = np.bincount(bins)
     kept = counts > 0
-    merged = (np.bincount(bins, part)[kept] / counts[kept] for part in (totals, sizes))
-    return *merged, counts[kept].astype(np.float64)
+    n = counts[kept].astype(np.float64)
+    return np.bincount(bins, totals)[kept] / n, np.bincount(bins, sizes)[kept] / n, n
 
 
 def _root(function: _Pivot, inner: float, outer: float) -> float:
@@ -494,4 +494,4 @@ def _deviate(coefficients: FloatArray, shapes: FloatArray) -> float:
     root = math.copysign(math.sqrt(max(0.0, 2.0 * float(shapes @ np.log1p(-s * c)))), s)
     if abs(root) < 1e-4:
         return root + third / (6.0 * second**1.5)
-    return min(_CERTAIN, root + math.log(s * math.sqrt(second) / root) / root)
+    return float(min(_CERTAIN, root + math.log(s * math.sqrt(second) / root) / root))
