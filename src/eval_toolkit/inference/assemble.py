@@ -20,7 +20,13 @@ from eval_toolkit.inference.calibration_intervals import (
     widened_for_groups,
 )
 from eval_toolkit.inference.calibration_statistics import CalibrationError, SmoothError
-from eval_toolkit.inference.engine import Executor, Problem, delete_blocks, replicate
+from eval_toolkit.inference.engine import (
+    Executor,
+    Problem,
+    check_executor,
+    delete_blocks,
+    replicate,
+)
 from eval_toolkit.inference.intervals import (
     METHODS,
     basic_interval,
@@ -94,6 +100,7 @@ def bootstrap_problem(
     if method is not None:
         method = _validate.choice({"bca": "BCa"}.get(method, method), "method", METHODS)
     enough_units(problem.plan)
+    check_executor(executor)
     if points is None:
         points = [
             [_point(statistic, data) for statistic in problem.statistics] for data in problem.data
@@ -317,8 +324,7 @@ class _Intervals:
     def _with_samples(self, found: BootstrapCI, samples: FloatArray) -> BootstrapCI:
         if not self.return_samples:
             return found
-        defined = samples[~np.isnan(samples)]
-        return replace(found, samples=defined, n_resamples=len(defined))
+        return replace(found, samples=samples[~np.isnan(samples)])
 
     def _bounds(
         self, scorer: int, row: int, point: float, samples: FloatArray

@@ -10,6 +10,10 @@ from eval_toolkit import _validate
 from eval_toolkit._display import Displayed
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.assemble import bootstrap_problem, enough_units, finite
+from eval_toolkit.inference.calibration_intervals import (
+    calibration_difference,
+    calibration_statistic,
+)
 from eval_toolkit.inference.engine import Executor, Problem
 from eval_toolkit.inference.multiplicity import CorrectionMethod, correct_p_values
 from eval_toolkit.inference.paired import shared_draws
@@ -36,6 +40,7 @@ class ScorerComparison(Displayed):
     differences: dict[str, PairedBootstrapCI]
     """Scorer minus baseline; the baseline itself is not listed."""
     adjusted_p_values: dict[str, float]
+    """Of the differences that have a p-value: calibration errors have none."""
     correction: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -45,7 +50,7 @@ class ScorerComparison(Displayed):
             "correction": self.correction,
             "scorers": {name: ci.to_dict() for name, ci in self.scorers.items()},
             "differences": {
-                name: {**diff.to_dict(), "adjusted_p_value": self.adjusted_p_values[name]}
+                name: {**diff.to_dict(), "adjusted_p_value": self.adjusted_p_values.get(name)}
                 for name, diff in self.differences.items()
             },
         }
@@ -118,9 +123,11 @@ def compare_scorers(
     if first not in scorers:
         raise InvalidInputError(f"`baseline` is {first!r}; it must be one of {names}")
     labels = _validate.binary_labels(y_true)
+    # The baseline comes first: rows are ordered by its scores, whoever else is compared.
+    names = [first, *(name for name in names if name != first)]
     scores = tuple(
-        _validate.binary_pair(y_true, values, score_name=f"scorers[{name!r}]")[1]
-        for name, values in scorers.items()
+        _validate.binary_pair(y_true, scorers[name], score_name=f"scorers[{name!r}]")[1]
+        for name in names
     )
     n_resamples = _validate.integer(n_resamples, "n_resamples", low=1)
     confidence = _validate.fraction(confidence, "confidence")
@@ -144,24 +151,21 @@ def compare_scorers(
         if isinstance(cell, Exception):
             raise cell
         intervals[name] = cell
-    base = names.index(first)
-    differences = {
-        name: paired_difference(
-            Problem.of(
-                [problem.data[base], problem.data[row]], [statistic], problem.plan, problem.seed
-            ),
-            samples[[base, row]],
-            n_resamples,
-            confidence,
+    differences = {}
+    for row, name in enumerate(names[1:], 1):
+        pair = Problem.of(
+            [problem.data[0], problem.data[row]], [statistic], problem.plan, problem.seed
         )
-        for row, name in enumerate(names)
-        if name != first
-    }
-    adjusted = correct_p_values([d.p_value or 0.0 for d in differences.values()], method=correction)  # type: ignore[arg-type]
+        if calibration_statistic(statistic) is not None:
+            differences[name] = calibration_difference(intervals[first], intervals[name])
+        else:
+            differences[name] = paired_difference(pair, samples[[0, row]], n_resamples, confidence)
+    tested = {name: d.p_value for name, d in differences.items() if d.p_value is not None}
+    adjusted = correct_p_values(list(tested.values()), method=correction) if tested else []  # type: ignore[arg-type]
     return ScorerComparison(
         baseline=first,
-        scorers=intervals,
-        differences=differences,
-        adjusted_p_values=dict(zip(differences, [float(p) for p in adjusted], strict=True)),
+        scorers={name: intervals[name] for name in scorers},
+        differences={name: differences[name] for name in scorers if name != first},
+        adjusted_p_values=dict(zip(tested, [float(p) for p in adjusted], strict=True)),
         correction=correction,
     )

@@ -5,6 +5,7 @@ of its unit. Rows, label-stratified rows, groups, groups in strata are all of th
 two-level plan draws groups and then redraws the members of each drawn group.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -75,7 +76,10 @@ class Plan:
         groups = self.unit_of_row if self.group_of_row is None else self.group_of_row
         if groups is None or self.kind == "label-stratified":
             return float(np.count_nonzero(rows))
-        sizes = np.bincount(groups[rows & (groups >= 0)]).astype(np.float64)
+        drawn = groups[rows]
+        if self.n_fixed and len(drawn) and (drawn < 0).all():
+            return math.inf  # rows in every resample are no source of error
+        sizes = np.bincount(drawn[drawn >= 0]).astype(np.float64)
         return float(sizes.sum() ** 2 / (sizes**2).sum()) if sizes.any() else 0.0
 
     @property
