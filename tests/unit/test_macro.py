@@ -197,3 +197,12 @@ def test_compare_knows_directions_parts_and_attempts(tmp_path: Path) -> None:
     }
     assert cells["loss_macro"].delta == pytest.approx(cells["loss"].delta)  # parts of equal size
     assert cells["loss_macro"].n_units == 60
+
+
+def test_groups_that_span_parts_have_no_more_degrees_of_freedom_than_groups() -> None:
+    """Eight items in five languages: 8 groups, 7 degrees of freedom, not 35."""
+    rng = np.random.default_rng(0)
+    item = rng.normal(size=8)
+    parts = [item + 0.1 * rng.normal(size=8) for _ in range(5)]
+    found = macro_mean(parts, groups=[np.arange(8)] * 5)
+    assert found.df <= 7.0

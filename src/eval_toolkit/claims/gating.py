@@ -237,6 +237,9 @@ def _non_inferior(claim: Claim, cell: RunDifference, notes: Sequence[str]) -> Ve
         return False, f"{where} cannot be compared: {cell.reason}", evidence
     if cell.n_folds_failed:
         return False, f"{where} cannot be compared: {cell.reason}", evidence
+    if cell.ci_low == cell.ci_high:
+        unseen = "its interval has no width, so no spread was seen and nothing is shown"
+        return False, f"{where} cannot be compared: {unseen}", evidence
     if better_high is None:
         raise InvalidInputError(
             f"claim {claim.name!r}: whether {cell.metric!r} is better high or low is not known; "
