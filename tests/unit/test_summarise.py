@@ -212,7 +212,7 @@ class TestGroups:
     def test_one_group_says_so(self) -> None:
         cell = mean_cell(as_samples(BINARY, ["one"] * N))
         assert (cell.status, cell.ci) == ("ok", None)
-        assert cell.reason == "no interval: all units are in one group"
+        assert cell.reason == "no interval: 1 groups, at least 3 are needed"
 
 
 class TestKinds:
@@ -262,6 +262,15 @@ class TestKinds:
         cell = summarise(records, [ms.pass_at_k("correct", 5)])["correct_pass@5"]
         assert (cell.value, interval(cell).ci_high) == (1.0, 1.0)
         assert 0.86 < interval(cell).ci_low < 0.9  # 0.025^(1/30) is 0.884
+
+    def test_pass_at_k_of_k_attempts_is_a_share(self) -> None:
+        records = Records.from_columns(
+            {"correct": [1, 0] * 20 + [0] * 40}, unit_id=[str(i // 2) for i in range(80)]
+        )
+        cell = summarise(records, [ms.pass_at_k("correct", 2)])["correct_pass@2"]
+        expected = wilson_interval(20, 40)
+        assert interval(cell).method == "wilson"
+        assert (interval(cell).ci_low, interval(cell).ci_high) == (expected.low, expected.high)
 
     def test_a_share_has_the_bounds_of_one(self) -> None:
         assert ms.mean_of("hit", kind="share").bounds == (0.0, 1.0)
@@ -359,7 +368,7 @@ class TestMethods:
 
     def test_few_units(self) -> None:
         cell = mean_cell(Records.from_columns({"score": [0.5, 0.25]}))
-        assert cell.reason.startswith("no interval: 2 effective units; values whose bounds are not")
+        assert cell.reason.startswith("no interval: 2 values, at least 3 are needed")
         assert interval(mean_cell(Records.from_columns({"score": [1, 0]}))).method == "wilson"
 
 
