@@ -8,10 +8,8 @@ __all__ = ["ascii_numerals"]
 _DIGIT = re.compile(r"(?![0-9])\d")
 _VULGAR = re.compile(r"(?:(\d)[ \u00a0\u2009\u202f]?)?([¼-¾⅐-⅞])")
 _RAISED = re.compile(r"(?<=[\w)}\]])[⁻⁺]?[⁰¹²³⁴-⁹]{1,9}")
-_SIGNS = {
-    **{code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)},
-    **str.maketrans("−﹣⁄∕", "--//"),
-}
+_WIDE = "".join(map(chr, range(0xFF01, 0xFF5F)))
+_SIGNS = str.maketrans(f"{_WIDE}−﹣⁄∕", f"{unicodedata.normalize('NFKC', _WIDE)}--//")
 
 
 def ascii_numerals(text: str) -> str:
