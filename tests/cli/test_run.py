@@ -253,6 +253,30 @@ class TestAgain:
         assert "exact_match        0.000" in out
         assert run_state(tmp_path / "again") == "complete"
 
+    @pytest.mark.parametrize(
+        ("said", "options"),
+        [
+            ("<think>Or 5?</think>3", ()),
+            ("<scratch>Or 5?</scratch>3", ("--reasoning-tags", "<scratch>", "</scratch>")),
+        ],
+    )
+    def test_reasoning_is_not_graded(
+        self,
+        as_json: Callable[..., Any],
+        task: Path,
+        tmp_path: Path,
+        said: str,
+        options: tuple[str, ...],
+    ) -> None:
+        """The scripted answer 3 is right for one sum of twenty, 2 + 1."""
+        grader = ("--grader", "exact_match")
+        model = ("--model", f"scripted:{said}", "--out", tmp_path / "r")
+        found = as_json("run", task, *model, *grader, *options)
+        again = as_json("run", task, "--measure", tmp_path / "r", *grader, *options, "--no-store")
+        for page in (found, again):
+            cells = page["results"]["by_slice"]["sums"]["by_scorer"]["scripted"]
+            assert cells["exact_match"]["value"] == 0.05
+
     def test_replay_needs_no_model(self, command: Command, task: Path, tmp_path: Path) -> None:
         command("run", task, "--model", "scripted:3", "--out", tmp_path / "r")
         code, out, _ = command("run", task, "--replay", tmp_path / "r", "--limit", 3, "--no-store")

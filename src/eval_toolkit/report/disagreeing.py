@@ -15,6 +15,7 @@ from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.report.scored import stored_points
 from eval_toolkit.report.sections import Wanted
 from eval_toolkit.report.words import number
+from eval_toolkit.responses.reasoning import CUT_OFF, split_reasoning
 from eval_toolkit.runs import Run
 
 __all__ = ["disagreements"]
@@ -265,7 +266,8 @@ def _answered(row: Mapping[str, Any]) -> str:
     if not isinstance(response, Mapping):
         return ""
     if isinstance(response.get("text"), str):
-        return str(response["text"])
+        parts = split_reasoning(response["text"])
+        return f"({CUT_OFF})" if parts.cut_off else parts.answer
     likelihoods = response.get("loglikelihoods")
     choices = params.get("continuations") if isinstance(params, Mapping) else None
     if not (isinstance(likelihoods, list) and isinstance(choices, list)):
