@@ -114,8 +114,10 @@ def columns_of(grader: Any) -> Mapping[str, ColumnInfo]:
     More of that one is better, unless its name is known for the opposite.
     """
     told = getattr(grader, "columns", None)
-    up = known_direction(grader.name) is not False
-    return dict(told()) if callable(told) else {grader.name: ColumnInfo(higher_is_better=up)}
+    if callable(told):
+        return dict(told())
+    up = known_direction(str(grader.name)) is not False
+    return {grader.name: ColumnInfo(higher_is_better=up)}
 
 
 def answer_code(text: str) -> float:
