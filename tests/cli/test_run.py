@@ -449,18 +449,18 @@ class TestServers:
                 command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
             )
             journal = tmp_path / "r" / "journal.jsonl"
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 300
             while time.monotonic() < deadline:
                 if journal.exists() and journal.read_bytes().count(b"\n") >= 4:
                     break
                 time.sleep(0.02)
             os.kill(process.pid, signal.SIGINT)
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=300)
             assert process.returncode == 130
             assert "the same command goes on" in err
             assert "Traceback" not in err
             kept = journal.read_bytes().count(b"\n") - 1
-            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=900)
         assert f"{20 - kept} requests asked, {kept} answers were there" in done.stdout
         assert Run.open(tmp_path / "r").manifest["status"] == "complete"
 

@@ -288,8 +288,15 @@ def test_the_direction_of_a_column_is_said_by_claim_or_run(tmp_path):
     assert evaluate_gate(old, silent, new).claims[0].passed
     for run in (old, new):
         del run.results["by_slice"]["test"]["by_scorer"]["guard"]["toxicity"]
-    with pytest.raises(InvalidInputError, match="'toxicity' is better high or low is not known"):
+    assert not evaluate_gate(new, silent, old).claims[0].passed  # the name says: less is better
+    for run in (old, new):
+        block = run.results["by_slice"]["test"]["by_scorer"]["guard"]
+        block["toxicity"] = {"value": 0.5, "status": "ok", "details": {"higher_is_better": None}}
+    with pytest.raises(InvalidInputError, match="nothing says whether more or less is better"):
         evaluate_gate(new, silent, old)
+    said = {"toxicity": False}
+    assert not evaluate_gate(new, silent, old, higher_is_better=said).claims[0].passed
+    assert evaluate_gate(new, high, old, higher_is_better=said).claims[0].passed  # the claim wins
 
 
 def test_scorers_of_other_names_are_paired_when_said(tmp_path):

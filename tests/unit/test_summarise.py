@@ -388,9 +388,16 @@ class TestErrors:
         assert (cell.n_units, cell.n_errors, cell.n_skipped) == (2, 2, 1)
 
     def test_as_zero(self) -> None:
-        cell = mean_cell(FAILING, "x", on_error="as_zero")
+        up = ms.mean_of("x", higher_is_better=True)
+        cell = summarise(FAILING, [up], on_error="as_zero")["x"]
         assert cell.value == (0.5 + 1 + 0) / 3  # skipped is not an error
         assert (cell.n_units, cell.n_errors, cell.n_skipped) == (3, 2, 1)
+
+    def test_as_zero_needs_a_direction(self) -> None:
+        """Where 0 may be the best value there is, a failure is not counted as one."""
+        cell = mean_cell(FAILING, "x", on_error="as_zero")
+        assert (cell.value, cell.n_errors) == (1.0, 2)
+        assert "2 errors are left out" in cell.reason
 
     def test_fail_names_the_first_unit(self) -> None:
         message = r"unit 'a', attempt 2 failed \(timeout\) and on_error is 'fail'"

@@ -111,9 +111,7 @@ def log_columns(log: Log, records: Records) -> dict[str, ColumnInfo]:
     Examples
     --------
     >>> sample = LoggedSample(unit_id="1", values={"ppl": 3.5})
-    >>> log = Log(
-    ...     tool="t", task="a", model="m", samples=[sample], lower_is_better=frozenset({"ppl"})
-    ... )
+    >>> log = Log(tool="t", task="a", model="m", samples=[sample])
     >>> log_columns(log, log_records(log))["ppl"].higher_is_better
     False
     """
@@ -123,7 +121,7 @@ def log_columns(log: Log, records: Records) -> dict[str, ColumnInfo]:
         binary = bool(len(there)) and bool(((there == 0.0) | (there == 1.0)).all())
         share = name in log.binary and bool(((there >= 0.0) & (there <= 1.0)).all())
         columns[name] = ColumnInfo(
-            higher_is_better=name not in log.lower_is_better,
+            higher_is_better=log.direction(name),
             bounds=_RATE if binary or share else _ANY,
             binary=binary,
         )
