@@ -370,7 +370,7 @@ def _skewed(
             f"no interval: one of {n_groups} values or groups carries nearly all of the spread; "
             "declare the bounds of the column, or collect more"
         )
-    small = n_groups**0.5 * (n_groups - 1) ** 0.5 / (n_groups - 2)
+    small = math.sqrt(n_groups * (n_groups - 1)) / (n_groups - 2)
     a = _SKEW_FACTOR * skewness * small / 6.0
 
     def pivot(mean: float) -> float:
@@ -383,7 +383,8 @@ def _skewed(
     def inverse(critical: float) -> float:
         if abs(a) < 1e-8:
             return critical
-        return float(np.cbrt(1.0 + 6.0 * a * (critical - a)) - 1.0) / (2.0 * a)
+        root = float(np.cbrt(1.0 + 6.0 * a * (critical - a)))
+        return (root - 1.0) / (2.0 * a)
 
     def ends(critical: float) -> tuple[float, float]:
         above = max(critical, inverse(critical))
@@ -500,5 +501,5 @@ def _deviate(coefficients: FloatArray, shapes: FloatArray) -> float:
     second, third = float(shapes @ ratio**2), 2.0 * float(shapes @ ratio**3)
     root = math.copysign(math.sqrt(max(0.0, 2.0 * float(shapes @ np.log1p(-s * c)))), s)
     if abs(root) < 1e-4:
-        return root + third / (6.0 * second**1.5)
+        return root + third / (6.0 * second * math.sqrt(second))
     return float(min(_CERTAIN, root + math.log(s * math.sqrt(second) / root) / root))
