@@ -384,7 +384,7 @@ def _skewed(
         if abs(a) < 1e-8:
             return critical
         root = float(np.cbrt(1.0 + 6.0 * a * (critical - a)))
-        return (root - 1.0) / (2.0 * a)
+        return float((root - 1.0) / (2.0 * a))
 
     def ends(critical: float) -> tuple[float, float]:
         above = max(critical, inverse(critical))
