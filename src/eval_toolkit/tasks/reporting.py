@@ -68,12 +68,12 @@ def task_metrics(
             f"graders.with_answers. There are {', '.join(columns)}"
         )
     for name, info in columns.items():
-        up = info.higher_is_better
         if info.metric:
+            up = info.higher_is_better is not False
             specs.append(ms.mean_of(name, higher_is_better=up, bounds=info.bounds))
         if name in binary:
-            specs += [ms.pass_at_k(name, k, higher_is_better=up) for k in pass_at]
-            specs += [ms.pass_hat_k(name, k, higher_is_better=up) for k in pass_hat]
+            specs += [ms.pass_at_k(name, k) for k in pass_at]
+            specs += [ms.pass_hat_k(name, k) for k in pass_hat]
         if name in binary and (answer := f"{name}_answer") in columns:
             specs += [ms.maj_at_k(name, k, answer=answer) for k in maj_at]
     for grader in graders:

@@ -158,7 +158,13 @@ def log_card(log: Log, records: Records) -> Scorecard:
 
 
 def _metrics(log: Log, records: Records) -> list[MetricSpec]:
-    return task_metrics(log_columns(log, records))
+    """Return the mean of each column, in the direction that the log or its name says, or in none."""
+    return [
+        replace(spec, higher_is_better=log.direction(spec.column))
+        if isinstance(spec, ms.ColumnSpec)
+        else spec
+        for spec in task_metrics(log_columns(log, records))
+    ]
 
 
 def _of_scores(records: Records) -> Scorecard:
