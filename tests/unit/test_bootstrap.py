@@ -61,7 +61,7 @@ def average(values):
 
 
 CALLS = {
-    "bootstrap_ci": functools.partial(bootstrap_ci, Y, S, pr_auc),
+    "bootstrap_ci": functools.partial(bootstrap_ci, Y, S, pr_auc, method="BCa"),
     "cluster_bootstrap_ci": cluster,
     "stratified_cluster_bootstrap_ci": strata,
     "block_bootstrap_on_folds": functools.partial(block_bootstrap_on_folds, S[:12]),
@@ -81,7 +81,7 @@ def test_constants():
         (
             bootstrap_ci,
             ["y_true", "y_score", "metric"],
-            {"n_resamples": 1000, "confidence": 0.95, "method": "BCa"},
+            {"n_resamples": 1000, "confidence": 0.95, "method": None},
         ),
         (
             cluster_bootstrap_ci,
@@ -117,9 +117,19 @@ def test_what_an_interval_says():
     ci = bootstrap_ci(Y, S, pr_auc)
     assert ci.point_estimate == pr_auc(Y, S)
     assert ci.ci_low < ci.point_estimate < ci.ci_high
-    assert (ci.confidence, ci.n_resamples, ci.method) == (0.95, 1000, "BCa")
+    assert (ci.confidence, ci.n_resamples, ci.method) == (0.95, 0, "score")
     assert (ci.n_undefined, ci.reason, ci.n_units, ci.n_groups) == (0, "", N, N)
     assert ci.samples is None
+    assert "reason" not in ci.to_dict()
+
+
+def test_what_a_bootstrap_by_name_says():
+    ci = bootstrap_ci(Y, S, pr_auc, method="BCa")
+    assert ci.point_estimate == pr_auc(Y, S)
+    assert ci.ci_low < ci.point_estimate < ci.ci_high
+    assert (ci.confidence, ci.n_resamples, ci.method) == (0.95, 1000, "BCa")
+    assert (ci.n_undefined, ci.n_units, ci.n_groups) == (0, N, N)
+    assert ci.reason == "25 rows of one class: quantiles of a bootstrap cover less than they say"
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
@@ -134,7 +144,8 @@ def test_results_are_json_and_frozen(call):
     assert payload["n_resamples"] == 1000
     assert payload["method"] == ci.method
     assert "samples" not in payload
-    assert "reason" not in payload
+    assert payload.get("reason", "") == ci.reason
+    assert ("reason" in payload) is bool(ci.reason)
     with pytest.raises(dataclasses.FrozenInstanceError):
         ci.ci_low = 0.0
 
@@ -355,12 +366,25 @@ def test_a_standard_error_of_rounding_is_none():
 def test_groups_are_drawn_whole():
     """Five copies of every row are no evidence beyond one, if they are drawn together."""
     y, s, groups = np.repeat(Y, 5), np.repeat(S, 5), np.repeat(np.arange(N), 5)
-    once = bootstrap_ci(Y, S, roc_auc)
-    copies = bootstrap_ci(y, s, roc_auc)
-    grouped = bootstrap_ci(y, s, roc_auc, groups=groups)
+    once = bootstrap_ci(Y, S, roc_auc, method="BCa")
+    copies = bootstrap_ci(y, s, roc_auc, method="BCa")
+    grouped = bootstrap_ci(y, s, roc_auc, groups=groups, method="BCa")
     assert grouped.method == "BCa, groups"
     assert (grouped.n_units, grouped.n_groups) == (5 * N, N)
     assert (grouped.ci_low, grouped.ci_high) == pytest.approx((once.ci_low, once.ci_high))
+    assert copies.ci_high - copies.ci_low < 0.6 * (once.ci_high - once.ci_low)
+
+
+def test_the_default_counts_groups_not_rows():
+    """Five copies of 25 positives, drawn together, are at most 25 trials: Wilson's interval."""
+    y, s, groups = np.repeat(Y, 5), np.repeat(S, 5), np.repeat(np.arange(N), 5)
+    grouped = bootstrap_ci(y, s, roc_auc, groups=groups)
+    assert grouped.method == "score, groups"
+    z, n, p = stats.norm.ppf(0.975), 25, roc_auc(Y, S)
+    middle, reach = p + z**2 / (2 * n), z * np.sqrt(p * (1 - p) / n + (z / (2 * n)) ** 2)
+    ends = [(middle + sign * reach) / (1 + z**2 / n) for sign in (-1, 1)]
+    assert [grouped.ci_low, grouped.ci_high] == pytest.approx(ends)
+    once, copies = bootstrap_ci(Y, S, roc_auc), bootstrap_ci(y, s, roc_auc)
     assert copies.ci_high - copies.ci_low < 0.6 * (once.ci_high - once.ci_low)
 
 
@@ -372,9 +396,20 @@ def test_group_names_do_not_matter():
 
 
 def test_stratified_draws_keep_the_prevalence():
-    ci = bootstrap_ci(Y, S, lambda y, s: y.mean(), stratified=True, n_resamples=100)
-    assert ci.ci_low == ci.ci_high == 0.25
-    assert bootstrap_ci(Y, S, pr_auc, stratified=True).method == "BCa, label-stratified"
+    seen = []
+
+    def mean_score(y, s):
+        seen.append(y.mean())
+        return float(s.mean())
+
+    bootstrap_ci(Y, S, mean_score, stratified=True, n_resamples=100)
+    assert len(seen) > 100
+    assert set(seen) == {0.25}
+    with pytest.raises(UndefinedMetricError, match="every resample of <lambda> has the same value"):
+        bootstrap_ci(Y, S, lambda y, s: y.mean(), stratified=True, n_resamples=100)
+    assert bootstrap_ci(Y, S, pr_auc, stratified=True, method="BCa").method == (
+        "BCa, label-stratified"
+    )
     assert bootstrap_ci(Y, S, pr_auc, stratified=True, method="basic").method == (
         "basic, label-stratified"
     )
@@ -396,36 +431,61 @@ def test_perfect_separation_has_the_exact_interval(metric, method, confidence):
 
 
 def test_perfect_separation_the_wrong_way_round():
-    ci = bootstrap_ci(PERFECT_Y, -PERFECT_S, roc_auc)
+    ci = bootstrap_ci(PERFECT_Y, -PERFECT_S, roc_auc, method="BCa")
     assert (ci.ci_low, ci.point_estimate) == (0.0, 0.0)
     assert ci.ci_high == pytest.approx(1 - 0.025 ** (1 / 12))
+    by_default = bootstrap_ci(PERFECT_Y, -PERFECT_S, roc_auc)
+    assert (by_default.ci_low, by_default.point_estimate) == (0.0, 0.0)
+    mirrored = bootstrap_ci(PERFECT_Y, PERFECT_S, roc_auc)
+    assert by_default.ci_high == pytest.approx(1 - mirrored.ci_low)
+    assert 0.02 < by_default.ci_high < ci.ci_high
 
 
 def test_perfect_separation_rests_on_groups():
     """Three rows per group: 15 groups of positives and negatives are 15 independent facts."""
     groups = np.concatenate([np.arange(45) // 3, np.arange(45) // 3])
     y, s = np.repeat([0, 1], 45), np.arange(90.0)
-    assert bootstrap_ci(y, s, roc_auc).ci_low == pytest.approx(0.025 ** (1 / 45))
-    assert bootstrap_ci(y, s, roc_auc, groups=groups).ci_low == pytest.approx(0.025 ** (1 / 15))
+    rows = bootstrap_ci(y, s, roc_auc, method="BCa")
+    assert rows.ci_low == pytest.approx(0.025 ** (1 / 45))
+    grouped = bootstrap_ci(y, s, roc_auc, groups=groups, method="BCa")
+    assert grouped.ci_low == pytest.approx(0.025 ** (1 / 15))
+    by_default = bootstrap_ci(y, s, roc_auc, groups=groups)
+    z = stats.norm.ppf(0.975)
+    assert by_default.ci_low == pytest.approx(15 / (15 + z**2))  # Wilson's of 15 in 15
 
 
 def test_perfect_probabilities():
-    ci = bootstrap_ci(Y, Y.astype(float), brier_score)
+    ci = bootstrap_ci(Y, Y.astype(float), brier_score, method="BCa")
     assert (ci.method, ci.ci_low, ci.point_estimate) == ("exact-degenerate", 0.0, 0.0)
     assert ci.ci_high == pytest.approx(1 - 0.025 ** (1 / N))
+    by_default = bootstrap_ci(Y, Y.astype(float), brier_score)
+    assert (by_default.method, by_default.ci_low) == ("gaffke", 0.0)
+    # One pseudo-value at the bound: Clopper and Pearson's limit, by Student's t with N − 1.
+    tail = stats.t.sf(stats.t.ppf(0.975, N - 1), N - 1)
+    assert by_default.ci_high == pytest.approx(1 - tail ** (1 / N), rel=0.05)
 
 
 def test_zero_spread_inside_the_range():
-    """Equal scores: the ROC area is ½ on every resample, and there is nothing to infer from."""
+    """Equal scores: the ROC area is ½ on every resample, and none shows what others would do."""
+    message = "every resample of roc_auc has the same value: its spread cannot be seen"
+    for method in ("BCa", "percentile", "basic", "studentized"):
+        with pytest.raises(UndefinedMetricError, match=message):
+            bootstrap_ci(Y, np.full(N, 0.3), roc_auc, method=method)
     ci = bootstrap_ci(Y, np.full(N, 0.3), roc_auc)
-    assert ci.ci_low == ci.point_estimate == ci.ci_high == 0.5
-    assert (ci.method, ci.reason) == ("degenerate", "every resample has the same value")
-    assert ci.to_dict()["reason"] == ci.reason
+    assert ci.point_estimate == 0.5
+    assert ci.ci_high - 0.5 == pytest.approx(0.5 - ci.ci_low)
+    # Two normal classes with the area at the end of the interval: Φ₂ at correlation ½.
+    end, m, n = ci.ci_high, 25, 75
+    z = stats.norm.ppf(end)
+    joint = stats.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]]).cdf([z, z])
+    variance = (end * (1 - end) + (m + n - 2) * (joint - end**2)) / (m * n)
+    assert end - 0.5 == pytest.approx(stats.norm.ppf(0.975) * np.sqrt(variance), rel=1e-4)
 
 
-def test_unbounded_metric_at_its_end_is_only_degenerate():
-    ci = bootstrap_ci(Y, Y.astype(float), lambda y, s: float(np.abs(y - s).sum()))
-    assert (ci.ci_low, ci.ci_high, ci.method) == (0.0, 0.0, "degenerate")
+@pytest.mark.parametrize("method", [None, "BCa", "percentile"])
+def test_unbounded_metric_without_spread_has_no_interval(method):
+    with pytest.raises(UndefinedMetricError, match="every resample of <lambda> has the same value"):
+        bootstrap_ci(Y, Y.astype(float), lambda y, s: float(np.abs(y - s).sum()), method=method)
 
 
 def test_bca_that_does_not_exist_is_percentile_with_a_reason():
@@ -435,12 +495,16 @@ def test_bca_that_does_not_exist_is_percentile_with_a_reason():
     def n_distinct(y_true, y_score):
         return float(len(np.unique(y_score)))
 
-    ci = bootstrap_ci(y, s, n_distinct, n_resamples=200)
+    ci = bootstrap_ci(y, s, n_distinct, n_resamples=200, method="BCa")
     percentile = bootstrap_ci(y, s, n_distinct, n_resamples=200, method="percentile")
     assert ci.method == "percentile"
     assert ci.reason.startswith("BCa does not hold here: nearly all resamples lie on one side")
     assert (ci.ci_low, ci.ci_high) == (percentile.ci_low, percentile.ci_high)
-    assert percentile.reason == ""
+    assert percentile.reason == (
+        "10 rows of one class: quantiles of a bootstrap cover less than they say"
+    )
+    by_default = bootstrap_ci(y, s, n_distinct, n_resamples=200)
+    assert by_default.method == "bootstrap SE, t"  # of ten rows of a class
 
 
 def rare(n_positive, n=60):
@@ -453,7 +517,7 @@ def rare(n_positive, n=60):
 def test_few_undefined_draws_are_counted(metric):
     """4 positives of 60: (56/60)^60 = 1.6 % of the draws have none."""
     y, s = rare(4)
-    ci = bootstrap_ci(y, s, metric, return_samples=True)
+    ci = bootstrap_ci(y, s, metric, return_samples=True, method="BCa")
     assert ci.method == "BCa"
     assert 5 < ci.n_undefined < 30
     assert ci.n_resamples == 1000
@@ -461,40 +525,44 @@ def test_few_undefined_draws_are_counted(metric):
     assert ci.to_dict()["n_undefined"] == ci.n_undefined
 
 
-@pytest.mark.parametrize("method", ["BCa", "percentile", "basic"])
-@pytest.mark.parametrize("metric", [pr_auc, roc_auc])
-def test_many_undefined_draws_are_stratified(metric, method):
-    """2 positives of 60: 13 % of the draws have none, so positives and negatives are drawn apart."""
-    y, s = rare(2)
-    ci = bootstrap_ci(y, s, metric, method=method, n_resamples=300)
-    asked = bootstrap_ci(y, s, metric, method=method, n_resamples=300, stratified=True)
-    assert replace(ci, reason="") == asked
-    assert ci.method == f"{method}, label-stratified"
+def distance(y, s):
+    """Distance of the classes' means; it needs two positives."""
+    if np.count_nonzero(y) < 2:
+        raise UndefinedMetricError("fewer than two positives")
+    return float(s[y == 1].mean() - s[y == 0].mean())
+
+
+@pytest.mark.parametrize("method", [None, "BCa", "percentile", "basic", "studentized"])
+def test_many_undefined_draws_are_stratified(method):
+    """3 positives of 60: 20 % of the draws have fewer than two, so labels are drawn apart."""
+    y, s = rare(3)
+    ci = bootstrap_ci(y, s, distance, method=method, n_resamples=300)
+    asked = bootstrap_ci(y, s, distance, method=method, n_resamples=300, stratified=True)
+    note = r"\d+ of 300 draws had no value, so labels are drawn apart"
+    apart = re.match(note, ci.reason)
+    assert apart is not None
+    assert ci.reason[apart.end() :].removeprefix("; ") == asked.reason
+    assert replace(ci, reason=asked.reason) == asked
+    assert ci.method == f"{method or 'bootstrap SE, t'}, label-stratified"
     assert ci.n_undefined == 0
-    assert re.fullmatch(r"\d+ of 300 draws had no value, so labels are drawn apart", ci.reason)
 
 
-def test_many_undefined_draws_are_stratified_before_studentizing():
-    y = np.arange(60) < 2
-    s = np.where(y, [0.31, 0.72] * 30, np.arange(60) / 60)
-    ci = bootstrap_ci(y, s, roc_auc, method="studentized", n_resamples=300)
-    asked = bootstrap_ci(y, s, roc_auc, method="studentized", n_resamples=300, stratified=True)
-    assert replace(ci, reason="") == asked
-    assert ci.method == "studentized, label-stratified"
+@pytest.mark.parametrize("n_positive", [1, 2])
+@pytest.mark.parametrize("method", [None, "BCa", "percentile", "basic", "studentized"])
+@pytest.mark.parametrize("metric", [pr_auc, roc_auc, lambda y, s: float(s[y == 1].mean())])
+def test_fewer_than_three_positives_are_too_few(metric, method, n_positive):
+    """BCa covered 63 % at two positives."""
+    y, s = rare(n_positive)
+    message = f"{n_positive} positive rows; an interval of .* needs at least 3 of each class"
+    with pytest.raises(UndefinedMetricError, match=message):
+        bootstrap_ci(y, s, metric, method=method, n_resamples=64)
 
 
-def test_a_single_positive_is_enough():
-    y, s = rare(1)
-    ci = bootstrap_ci(y, s, roc_auc)
-    assert ci.method == "BCa, label-stratified"
-    assert ci.ci_low < ci.point_estimate < ci.ci_high
-
-
-def test_groups_are_not_broken_up_for_undefined_draws():
+def test_positives_of_one_group_have_no_interval():
     """Groups are the units; with the positives in one of 12 groups there is no interval."""
     y, groups = np.repeat([1, 0], [5, 55]), np.arange(60) // 5
     s = np.random.default_rng(3).random(60)
-    message = r"roc_auc is undefined on \d+ of 1000 resamples; an interval needs at least 95 %"
+    message = r"1 positive groups \(effective number\); an interval of roc_auc needs at least 3"
     with pytest.raises(UndefinedMetricError, match=message):
         bootstrap_ci(y, s, roc_auc, groups=groups)
 
@@ -504,7 +572,7 @@ def test_one_class_is_undefined():
     with pytest.raises(UndefinedMetricError, match=message):
         bootstrap_ci([0] * 20, np.arange(20) / 20, pr_auc)
     ci = bootstrap_ci([0] * 20, np.arange(20) / 20, brier_score)
-    assert ci.method == "BCa"
+    assert ci.method == "gaffke"
 
 
 def test_a_metric_that_is_not_finite_on_the_data_is_undefined():
@@ -530,6 +598,13 @@ def test_cluster_interval():
     assert ci.ci_low < ci.point_estimate < ci.ci_high
     assert ci.n_undefined == 0
     assert (ci.n_units, ci.n_groups) == (N, 20)  # every group has both labels, and is one group
+    assert ci.reason == ""
+    assert cluster(n_resamples=5).reason == "too few resamples to show the tails"
+
+
+def test_a_caution_about_few_groups_counts_groups():
+    ci = bootstrap_ci(Y, S, roc_auc, groups=GROUPS, method="percentile")
+    assert re.fullmatch(r"\d+\.?\d* groups of one class: quantiles of a bootstrap .*", ci.reason)
 
 
 def test_clusters_never_lose_a_class():
@@ -560,10 +635,14 @@ def test_percentiles_of_few_groups_are_expanded():
 
 
 def test_groups_that_lose_a_class_are_drawn_by_label():
-    """Two of 20 groups are positive: 12 % of the draws of groups have none of them."""
-    y, groups = np.repeat([1, 0], [6, 54]), np.arange(60) // 3
+    """Three of 20 groups are positive: 4 % of the draws have none of them, 14 % one alone."""
+    y, groups = np.repeat([1, 0], [9, 51]), np.arange(60) // 3
     s = np.random.default_rng(3).random(60)
-    ci = bootstrap_ci(y, s, roc_auc, groups=groups, method="percentile")
+
+    def needs_four_positives(y, s):
+        return distance(y, s) if np.count_nonzero(y) > 3 else float("nan")
+
+    ci = bootstrap_ci(y, s, needs_four_positives, groups=groups, method="percentile")
     assert ci.method == "percentile, groups by label"
     assert "labels are drawn apart" in ci.reason
 
@@ -572,9 +651,12 @@ def test_perfect_separation_of_groups_rests_on_the_rarer_groups():
     """Four of 60 groups are positive: 0.025^(1/4), however many rows they have."""
     groups = np.arange(600) // 10
     y = (groups < 4).astype(int)
-    ci = bootstrap_ci(y, y + 0.0, roc_auc, groups=groups)
+    ci = bootstrap_ci(y, y + 0.0, roc_auc, groups=groups, method="BCa")
     assert ci.method == "exact-degenerate"
     assert ci.ci_low == pytest.approx(0.025 ** (1 / 4), abs=1e-12)
+    by_default = bootstrap_ci(y, y + 0.0, roc_auc, groups=groups)
+    assert by_default.method == "score, groups"
+    assert by_default.ci_low == pytest.approx(4 / (4 + stats.norm.ppf(0.975) ** 2))
 
 
 @pytest.mark.parametrize(
@@ -583,8 +665,18 @@ def test_perfect_separation_of_groups_rests_on_the_rarer_groups():
 )
 def test_a_perfect_share_rests_on_its_own_trials(spec, n):
     y = np.repeat([1, 0], [1000, 12])
-    ci = bootstrap_ci(y, y + 0.0, spec)
+    ci = bootstrap_ci(y, y + 0.0, spec, method="BCa")
     assert ci.ci_low == pytest.approx(0.025 ** (1 / n), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("spec", "n"), [(op_recall(0.5), 1000), (op_specificity(0.5), 12), (op_accuracy(0.5), 1012)]
+)
+def test_a_perfect_share_has_wilsons_interval_by_default(spec, n):
+    y = np.repeat([1, 0], [1000, 12])
+    ci = bootstrap_ci(y, y + 0.0, spec)
+    assert ci.method == "wilson"
+    assert ci.ci_low == pytest.approx(n / (n + stats.norm.ppf(0.975) ** 2))
 
 
 @pytest.mark.parametrize("method", ["basic", "studentized"])
@@ -631,8 +723,8 @@ def test_held_labels_do_not_vary():
     def recall(y, s):
         return float((s[y == 1] > 0.5).mean())
 
-    fixed = cluster_bootstrap_ci(Y, S, GROUPS, false_positives, resample_labels=(1,))
-    assert fixed.ci_low == fixed.ci_high == false_positives(Y, S)
+    with pytest.raises(UndefinedMetricError, match="false_positives has the same value"):
+        cluster_bootstrap_ci(Y, S, GROUPS, false_positives, resample_labels=(1,))
     drawn = cluster_bootstrap_ci(Y, S, GROUPS, recall, resample_labels=[1])
     assert drawn.ci_low < drawn.ci_high
     both = cluster_bootstrap_ci(Y, S, GROUPS, roc_auc)
@@ -786,16 +878,21 @@ def test_bad_folds(folds, message):
 
 
 def test_any_plan_can_be_given():
-    by_name = bootstrap_ci(Y, S, roc_auc, groups=GROUPS)
-    assert bootstrap_ci(Y, S, roc_auc, plan=groups_plan(GROUPS)) == by_name
-    two_level = bootstrap_ci(Y, S, roc_auc, plan=two_level_plan(GROUPS))
+    by_name = bootstrap_ci(Y, S, roc_auc, groups=GROUPS, method="BCa")
+    assert bootstrap_ci(Y, S, roc_auc, plan=groups_plan(GROUPS), method="BCa") == by_name
+    two_level = bootstrap_ci(Y, S, roc_auc, plan=two_level_plan(GROUPS), method="BCa")
     assert two_level.method == "BCa, two-level"
     assert (two_level.n_units, two_level.n_groups) == (N, 20)
     assert two_level.ci_high - two_level.ci_low > by_name.ci_high - by_name.ci_low
-    in_strata = bootstrap_ci(Y, S, roc_auc, plan=groups_in_strata_plan(GROUPS, GROUPS // 10))
+    strata = groups_in_strata_plan(GROUPS, GROUPS // 10)
+    in_strata = bootstrap_ci(Y, S, roc_auc, plan=strata, method="BCa")
     assert in_strata.method == "BCa, groups in strata"
-    diff = paired_bootstrap_diff(Y, S, S[::-1], roc_auc, plan=two_level_plan(GROUPS))
-    assert diff.method == "percentile, two-level"
+    assert bootstrap_ci(Y, S, roc_auc, plan=strata).method == "score, groups in strata"
+    for method, name in (("percentile", "percentile, two-level"), (None, "mover, two-level")):
+        diff = paired_bootstrap_diff(
+            Y, S, S[::-1], roc_auc, plan=two_level_plan(GROUPS), method=method
+        )
+        assert diff.method == name
 
 
 def test_one_plan_of_the_right_size():

@@ -10,7 +10,12 @@ from eval_toolkit import op_metric_specs as op
 from eval_toolkit import scorecard
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference import bootstrap_ci, cluster_bootstrap_ci, wilson_interval
-from eval_toolkit.inference.plans import groups_plan, label_stratified_plan, rows_plan
+from eval_toolkit.inference.plans import (
+    groups_in_strata_plan,
+    groups_plan,
+    label_stratified_plan,
+    rows_plan,
+)
 from eval_toolkit.inference.score_intervals import _auc_trials, bounded_interval
 from eval_toolkit.metrics import roc_auc
 
@@ -195,6 +200,22 @@ class TestSharedRules:
         other = bootstrap_ci(y[order], scores[order], roc_auc, groups=names[order])
         assert (one.ci_low, one.ci_high) == (other.ci_low, other.ci_high)
 
+    @pytest.mark.parametrize("draws", ["stratified", "strata", "labels"])
+    def test_nor_does_it_with_strata(self, draws) -> None:
+        """Replicates drawn in strata: rows of a label, groups in strata, groups of a label."""
+        y, scores = _rows(20, 60, 1.0)
+        groups = np.array([f"g{g}" for g in np.arange(80) % 27])
+        order = np.random.default_rng(8).permutation(80)
+
+        def interval(rows):
+            if draws == "labels":
+                return cluster_bootstrap_ci(y[rows], scores[rows], groups[rows], roc_auc)
+            plan = groups_in_strata_plan(groups[rows], [name[-1] for name in groups[rows]])
+            how = {"stratified": True} if draws == "stratified" else {"plan": plan}
+            return bootstrap_ci(y[rows], scores[rows], roc_auc, method="percentile", **how)
+
+        assert interval(np.arange(80)) == interval(order)
+
     def test_stratified_draws_have_the_same_default(self) -> None:
         y, scores = _rows(20, 60, 1.0)
         one, other = (bootstrap_ci(y, scores, roc_auc, stratified=s) for s in (False, True))
@@ -246,6 +267,12 @@ class TestPlans:
     def test_reordering_numbers_groups_as_they_appear(self) -> None:
         plan = groups_plan(["b", "a", "b", "c"])
         assert plan.reordered(np.array([0, 2, 3, 1])).unit_of_row.tolist() == [0, 0, 1, 2]
+
+    def test_reordering_keeps_strata_apart(self) -> None:
+        """Two negatives, two positives: units 0 and 1 are negative, whatever comes first."""
+        plan = label_stratified_plan(np.array([False, True, False, True]))
+        assert plan.unit_of_row.tolist() == [0, 2, 1, 3]
+        assert plan.reordered(np.array([3, 2, 1, 0])).unit_of_row.tolist() == [2, 0, 3, 1]
 
 
 def test_cluster_bootstrap_needs_more_than_a_handful_of_groups() -> None:

@@ -50,6 +50,7 @@ from eval_toolkit.inference.studentized import studentized_interval
 
 __all__ = [
     "EXACT",
+    "FEW_RESAMPLES",
     "MAX_UNDEFINED",
     "MIN_UNITS",
     "PLAN_NOTES",
@@ -68,6 +69,7 @@ MAX_UNDEFINED = 0.05
 """Above this share of undefined resamples the draws are stratified by label."""
 
 EXACT = ("exact-degenerate",)
+FEW_RESAMPLES = "too few resamples to show the tails"
 PLAN_NOTES = {
     "rows": "",
     "label-stratified": ", label-stratified",
@@ -371,7 +373,7 @@ class _Intervals:
     def _caution(self, scorer: int, row: int) -> str:
         """Return why quantiles of the replicates are not to be trusted; empty where they are."""
         if self.n_resamples * (1.0 - self.confidence) < 1.0:
-            return "too few resamples to show the tails"
+            return FEW_RESAMPLES
         statistic = self.problem.statistics[row]
         effective = effective_rows(statistic, self.problem.data[scorer], self.problem.plan)
         if effective >= TRUSTED:
@@ -379,6 +381,8 @@ class _Intervals:
         what = (
             "rows of one class" if len(statistic.support(self.problem.data[scorer])) > 1 else "rows"
         )
+        if not self.problem.plan.is_independent:
+            what = what.replace("rows", "groups")
         return f"{effective:.3g} {what}: quantiles of a bootstrap cover less than they say"
 
     def _by_standard_error(

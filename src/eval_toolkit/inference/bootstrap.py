@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from eval_toolkit import _validate
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference._distributions import critical_value, upper_tail
-from eval_toolkit.inference.assemble import EXACT, bootstrap_problem
+from eval_toolkit.inference.assemble import EXACT, FEW_RESAMPLES, bootstrap_problem
 from eval_toolkit.inference.engine import Executor, Problem
 from eval_toolkit.inference.plans import Plan, chosen_plan, label_group_plan
 from eval_toolkit.inference.prepared import Ranked
@@ -219,7 +219,9 @@ def cluster_bootstrap_ci(
     result = _single(problem, confidence=_expanded(level, n_groups), **options)
     if result.method in EXACT:  # no percentiles: the interval is exact at the confidence itself
         return _single(problem, confidence=level, **options)
-    return replace(result, confidence=level, method="cluster_percentile")
+    # Expanded percentiles make up for few groups: no caution about them.
+    reason = result.reason if result.reason == FEW_RESAMPLES else ""
+    return replace(result, confidence=level, method="cluster_percentile", reason=reason)
 
 
 def _expanded(confidence: float, n_groups: int) -> float:

@@ -88,14 +88,21 @@ class Plan:
         return self.unit_of_row is None and len(self.strata) == 2 and self.members is None
 
     def reordered(self, order: IntArray) -> "Plan":
-        """Return the plan of the same rows in another order; groups numbered as they appear."""
+        """Return the plan of the same rows in another order.
+
+        Units are numbered as they appear, those of each stratum apart. Not for two-level plans,
+        whose units are places of rows.
+        """
         if self.unit_of_row is None:
             return self
-        units = self.unit_of_row[order]
-        _, first, inverse = np.unique(units, return_index=True, return_inverse=True)
-        place = np.empty(len(first), dtype=np.int64)
-        place[np.argsort(first, kind="stable")] = np.arange(len(first))
-        return replace(self, unit_of_row=place[inverse])
+        units, first, inverse = np.unique(
+            self.unit_of_row[order], return_index=True, return_inverse=True
+        )
+        stratum = np.searchsorted(self.strata[1:], units, side="right")
+        place = np.empty(len(units), dtype=np.int64)
+        place[np.lexsort((first, stratum))] = np.arange(len(units))
+        groups = None if self.group_of_row is None else self.group_of_row[order]
+        return replace(self, unit_of_row=place[inverse], group_of_row=groups)
 
     @property
     def is_independent(self) -> bool:
