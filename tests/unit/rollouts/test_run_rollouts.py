@@ -5,6 +5,7 @@ import json
 import threading
 
 import pytest
+from scipy.stats import chi2
 
 from eval_toolkit.analysis import compare_runs
 from eval_toolkit.cli._rollout_page import rollout_page
@@ -489,11 +490,16 @@ class TestOptions:
 def test_two_targets_are_compared_on_the_same_seeds(tmp_path):
     run_rollouts(system(), SEEDS, tmp_path / "a")
     run_rollouts(System(Static(), ["No."], grr), SEEDS, tmp_path / "b")
-    found = compare_runs(tmp_path / "a", tmp_path / "b")
-    cell = next(cell for cell in found.cells if cell.metric == "attack_success")
+    found = compare_runs(tmp_path / "a", tmp_path / "b", metrics=["attack_success"])
+    (cell,) = found.cells
     assert cell.delta == pytest.approx(-0.75)
     assert cell.n_units == 12
+    assert cell.p_value == pytest.approx(chi2.sf(9, 1))  # nine discordant seeds, all one way
     assert cell.verdict == "better"
+    every = compare_runs(tmp_path / "a", tmp_path / "b")
+    tested = [cell for cell in every.cells if cell.p_value is not None]
+    (again,) = (cell for cell in tested if cell.metric == "attack_success")
+    assert (again.p_value, again.p_adjusted) == (cell.p_value, len(tested) * cell.p_value)
 
 
 def test_a_reward_that_always_raises_is_a_column_of_errors():
