@@ -377,7 +377,8 @@ def _skewed(found: MeanVariance) -> tuple[_Pivot, Callable[[float], tuple[float,
     residual = found.totals - found.sizes * found.mean
     if negligible(se, float(np.abs(found.totals / found.sizes).max())):
         raise UndefinedMetricError("no interval: zero spread, all values are equal")
-    skewness = float((residual**3).sum()) / float((residual**2).sum()) ** 1.5
+    squares = float((residual**2).sum())
+    skewness = float((residual**3).sum()) / (squares * math.sqrt(squares))
     if abs(skewness) > MAX_SKEW:
         raise UndefinedMetricError(
             f"no interval: one of {len(residual)} values or groups carries nearly all of the spread; "
@@ -397,7 +398,7 @@ def _skewed(found: MeanVariance) -> tuple[_Pivot, Callable[[float], tuple[float,
     def inverse(critical: float) -> float:
         if abs(a) < 1e-8:
             return critical
-        return float(np.cbrt(1.0 + 6.0 * a * (critical - a)) - 1.0) / (2.0 * a)
+        return (math.cbrt(1.0 + 6.0 * a * (critical - a)) - 1.0) / (2.0 * a)
 
     def ends(critical: float) -> tuple[float, float]:
         above = max(critical, inverse(critical))
@@ -513,5 +514,5 @@ def _deviate(coefficients: FloatArray, shapes: FloatArray) -> float:
     second, third = float(shapes @ ratio**2), 2.0 * float(shapes @ ratio**3)
     root = math.copysign(math.sqrt(max(0.0, 2.0 * float(shapes @ np.log1p(-s * c)))), s)
     if abs(root) < 1e-4:
-        return root + third / (6.0 * second**1.5)
+        return root + third / (6.0 * second * math.sqrt(second))
     return float(min(_CERTAIN, root + math.log(s * math.sqrt(second) / root) / root))
