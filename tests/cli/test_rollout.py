@@ -97,10 +97,10 @@ class TestPage:
         assert found["refused_first"][1] == found["refusal_rate"][1] == "1.000"
         assert found["over_refusal"][1] == "1.000"
         # every turn has a line, though nobody failed and nobody left
-        assert "mean keywords  refused\n" in out
+        assert re.search(r"mean keywords +refused\n", out)
         for turn in "123":
             assert found[turn][1:4] == ["12", "0", "1.000"]
-            assert found[turn][-2:] == ["0.000", "1.000"]
+            assert (found[turn][6], found[turn][9]) == ("0.000", "1.000")
 
     def test_fits_a_hundred_columns(self, rollout: Command) -> None:
         fetched_toxicity_scorer()
