@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import UndefinedMetricError
+from eval_toolkit.inference import paired_bootstrap_diff
 from eval_toolkit.inference.assemble import (
     MAX_UNDEFINED,
     PLAN_NOTES,
@@ -16,7 +17,6 @@ from eval_toolkit.inference.assemble import (
     finite,
     undefined_error,
 )
-from eval_toolkit.inference import paired_bootstrap_diff
 from eval_toolkit.inference.engine import Executor, Problem, replicate
 from eval_toolkit.inference.paired_intervals import combined_difference
 from eval_toolkit.inference.plans import groups_plan, rows_plan

@@ -205,7 +205,7 @@ def widened_for_groups(
 
 
 def _sizes(
-    error: CalibrationError, data: Ranked, generator: np.random.Generator, n_draws: int
+    error: CalibrationError, data: Ranked, generator: "np.random.Generator", n_draws: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]:
     """Return errors of noise alone, around the data, around the assumed frequencies, by chance."""
     draw = error.label_draws(data)

@@ -73,7 +73,7 @@ class DrawnFields:
     """Gaps where labels are drawn from the stated probabilities."""
 
 
-Draw: TypeAlias = Callable[[np.random.Generator, int], DrawnFields]
+Draw: TypeAlias = Callable[["np.random.Generator", int], DrawnFields]
 """(generator, number of draws) → fields of gaps."""
 
 
@@ -138,7 +138,7 @@ class _Cells:
         return _steps(above[self.last] + self.share[:, None] * values[self.last])
 
     def drawn_positives(
-        self, frequency: FloatArray, generator: np.random.Generator, n_draws: int
+        self, frequency: FloatArray, generator: "np.random.Generator", n_draws: int
     ) -> tuple[FloatArray, FloatArray]:
         """Return the rows of each cell, and positives drawn among them: (cells, draws) each."""
         # Draws of a cell one after the other: numpy sets a binomial up once for equal arguments.
@@ -147,7 +147,7 @@ class _Cells:
         return rows, positives.astype(np.float64)
 
     def drawn_counts(
-        self, frequency: FloatArray, pseudo: float, generator: np.random.Generator, n_draws: int
+        self, frequency: FloatArray, pseudo: float, generator: "np.random.Generator", n_draws: int
     ) -> tuple[FloatArray, FloatArray]:
         """Return drawn rows of each cell, and positives among them: (cells, draws) each."""
         weight = (self.rows + pseudo) / (self.rows + pseudo).sum()
@@ -194,7 +194,7 @@ class _BinnedError(ABC):
         observed = self._field_of(cells, rows, cells.positives[:, None])
         assumed = self._field_of(cells, rows, rows * likely[:, None])
 
-        def draw(generator: np.random.Generator, n_draws: int) -> DrawnFields:
+        def draw(generator: "np.random.Generator", n_draws: int) -> DrawnFields:
             if self.norm == "max":  # which has no weights; elsewhere those of the bins vary, too
                 noisy = cells.drawn_positives(likely, generator, n_draws)
             else:
@@ -427,7 +427,7 @@ class SmoothError:
 
         observed, assumed = nodes(cells.positives[:, None]), nodes(rows * likely[:, None])
 
-        def draw(generator: np.random.Generator, n_draws: int) -> DrawnFields:
+        def draw(generator: "np.random.Generator", n_draws: int) -> DrawnFields:
             _, noisy = cells.drawn_positives(likely, generator, n_draws)
             _, calibrated = cells.drawn_positives(cells.stated, generator, n_draws)
             return DrawnFields(
