@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --quiet
 .DEFAULT_GOAL := help
 
-.PHONY: help setup browser demo demo-llm model test test-slow coverage test-hf test-interop test-distributed test-install test-extras test-plugin docs check lint types layers bench clean
+.PHONY: help setup browser demo demo-llm model test explore test-slow coverage test-hf test-interop test-distributed test-install test-extras test-plugin docs check lint types layers bench clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -98,8 +98,11 @@ demo-llm: model ## a real language model: multiple choice, open answers, two pro
 	@$(BIN)/eval-toolkit report $(DEMO)/zero-shot $(DEMO)/three-shot --title "Capitals: none or three examples" -o $(DEMO)/capitals.html
 	@$(BIN)/eval-toolkit report $(DEMO)/rollouts --title "A rude user" -o $(DEMO)/rollouts.html
 
-test: $(VENV)/dev.stamp ## the tests (fast ones; about 8 minutes)
-	$(BIN)/python -m pytest -q -n 2 -m "not slow" --ignore=tests/interop --ignore=tests/distributed
+test: $(VENV)/dev.stamp ## the tests (fast ones; about 8 minutes), the same order and examples every time
+	$(BIN)/python -m pytest -q -n 2 -m "not slow" --randomly-seed=1 --ignore=tests/interop --ignore=tests/distributed
+
+explore: $(VENV)/dev.stamp ## the tests of Hypothesis with new seeds, in a new order, with ten times the examples
+	$(BIN)/python -m pytest -q -n 2 -m "hypothesis and not slow" --hypothesis-profile=explore --ignore=tests/interop --ignore=tests/distributed
 
 test-slow: $(VENV)/dev.stamp ## slow tests: coverage and error rates of single methods
 	$(BIN)/python -m pytest -q -m slow -s

@@ -235,7 +235,7 @@ def _calibration_jobs() -> Iterator[Job]:
         for truth in DISTORTIONS:
             for n in (100, 300, 1000):
                 process = {"scores": shape, "truth": truth, "n": n}
-                yield Job("calibration", process, _Calibration(shape, truth, n), share=0.5)
+                yield Job("calibration", process, _Calibration(shape, truth, n), share=0.25)
 
 
 @dataclass(frozen=True)

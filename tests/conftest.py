@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.embedded import EmbeddedModel, model_path
@@ -16,10 +16,33 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
-# No deadline: a busy machine is not a bug. CI repeats the same examples on every run.
-settings.register_profile("local", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") == "true" else "local")
+# The same examples on every run, and no rule about time: a busy machine is not a bug. `make explore`
+# looks for examples that nobody has seen.
+settings.register_profile(
+    "fixed",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("fixed")
+EXPLORED = 10
+"""Times as many examples as a test asks for, with the profile "explore"."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Give each test of Hypothesis its many more examples where `make explore` asks for them."""
+    function = getattr(getattr(item, "obj", None), "__func__", getattr(item, "obj", None))
+    own = getattr(function, "_hypothesis_internal_use_settings", None)
+    if own is None or settings.get_current_profile_name() != "explore":
+        return
+    if not hasattr(function, "explored"):  # parametrised ones share their function
+        function.explored = True
+        more = settings(own, max_examples=EXPLORED * own.max_examples)
+        function._hypothesis_internal_use_settings = more
 
 
 @pytest.fixture(scope="session")

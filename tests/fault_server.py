@@ -504,13 +504,13 @@ class FaultServer:
 
     def __enter__(self) -> "FaultServer":
         self._thread.start()
-        if not self._ready.wait(20):
+        if not self._ready.wait(120):
             raise RuntimeError("the fault server did not start")
         return self
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._done.set)
-        self._thread.join(20)
+        self._thread.join(120)
 
 
 async def started(app: FaultApp, port: int) -> tuple[web.AppRunner, int]:

@@ -78,6 +78,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "expected_calibration_error_l2",
         "expected_calibration_error_l2_debiased",
         "is_metric_defined_for_slice",
+        "known_direction",
         "krippendorff_alpha",
         "log_loss",
         "maj_at_k",
@@ -454,6 +455,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "paired_diff_from_prediction_refs",
         "rows_at",
         "variance_study",
+        "with_directions",
     ),
     "claims": (
         "Claim",

@@ -23,6 +23,7 @@ from eval_toolkit.analysis import (
     paired_diff_from_prediction_refs,
     rows_at,
     variance_study,
+    with_directions,
 )
 from eval_toolkit.artifacts import (
     CsvPredictionReader,
@@ -373,6 +374,7 @@ from eval_toolkit.metrics import (
     expected_calibration_error_l2,
     expected_calibration_error_l2_debiased,
     is_metric_defined_for_slice,
+    known_direction,
     krippendorff_alpha,
     log_loss,
     maj_at_k,
@@ -950,6 +952,7 @@ __all__ = [
     "judge_study",
     "kaplan_meier",
     "kappa_interval",
+    "known_direction",
     "krippendorff_alpha",
     "label_group_plan",
     "label_stratified_plan",
@@ -1088,6 +1091,7 @@ __all__ = [
     "variance_study",
     "wilson_interval",
     "with_claim_report",
+    "with_directions",
     "write_json_strict",
     "write_manifest",
     "write_predictions",

@@ -11,6 +11,7 @@ import pytest
 
 from eval_toolkit import _tables
 from eval_toolkit import metric_specs as ms
+from eval_toolkit.analysis import compare_runs
 from eval_toolkit.inference import correct_p_values, paired_bootstrap_diff
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.rollouts import (
@@ -661,26 +662,59 @@ class TestRollouts:
         )
         assert {"asr@1", "asr@2"} < {c["metric"] for c in as_json("compare", a, b)["cells"]}
 
-    def test_failures_by_turn_are_the_library_s(
+    def test_failures_by_turn_are_those_of_the_other_table(
         self, as_json: Json, command: Command, runs: list[Path]
     ) -> None:
-        told = as_json("compare", *runs, "--confidence", 0.9)["survival"]
-        assert (told["status"], told["policy"], told["n_seeds"]) == ("ok", "expectation", 20)
-        a, b = map(Run.open, runs)
-        for at, turn in enumerate(told["turns"], 1):
-            wanted = compare_survival(
-                rollouts_of(a), rollouts_of(b), seeds_of(a), at=at, confidence=0.9
-            )
-            for name in ("value_a", "value_b", "delta", "ci_low", "ci_high"):
-                assert turn[name] == pytest.approx(getattr(wanted, name))
+        """One number has one interval on a page, whichever table it stands in."""
+        told = as_json("compare", *runs, "--confidence", 0.9)
+        by_turn = told["survival"]
+        assert (by_turn["status"], by_turn["policy"], by_turn["n_seeds"]) == (
+            "ok",
+            "expectation",
+            20,
+        )
+        names = [f"failed_by_turn_{turn}" for turn in (1, 2, 3)]
+        cells = compare_runs(*runs, metrics=names, confidence=0.9).cells
+        success = cell(told, "attack_success", "seeds")
+        for turn, other in (
+            *zip(by_turn["turns"], (one.to_dict() for one in cells), strict=True),
+            (by_turn["turns"][2], success),
+        ):
+            for name in ("value_a", "value_b", "delta", "ci_low", "ci_high", "method"):
+                assert turn[name] == other[name]
         # Of seeds 0, 1, 2, 3 modulo 4, A growls from turn 1, 2, 3 and 4 on, B from 1, 3, 5 and 7.
-        assert [turn["value_a"] for turn in told["turns"]] == pytest.approx([0.25, 0.5, 0.75])
-        assert [turn["value_b"] for turn in told["turns"]] == pytest.approx([0.25, 0.25, 0.5])
+        turns = by_turn["turns"]
+        assert [turn["value_a"] for turn in turns] == pytest.approx([0.25, 0.5, 0.75])
+        assert [turn["value_b"] for turn in turns] == pytest.approx([0.25, 0.25, 0.5])
         out = command("compare", *runs)[1]
         lines = out[out.index("failures by turn") :].splitlines()
         assert lines[1].split() == ["by", "turn", "A", "B", "B", "-", "A", "interval"]
         assert lines[5].split()[:4] == ["3", "0.750", "0.500", "-0.250"]
+        shown = next(line for line in out.splitlines() if line.startswith("attack_success "))
+        assert " ".join(lines[5].split()[4:]) in shown
         assert "target: m in both, set up differently" in out
+
+    def test_trees_of_several_paths_that_were_cut_short_have_their_conversations_interval(
+        self, as_json: Json, tmp_path: Path
+    ) -> None:
+        """Records do not say when each path failed; the conversations do, and stand alone here."""
+        budget = Budget(calls=20 * 26)
+        a, b = (
+            rolled_out(tmp_path / name, n, width=2, budget=budget)
+            for name, n in (("a", 1), ("b", 2))
+        )
+        told = as_json("compare", a, b)
+        assert cell(told, "attack_success", "seeds")["status"] == "skipped"
+        runs = [Run.open(a), Run.open(b)]
+        checked = 0
+        for at, turn in enumerate(told["survival"]["turns"], 1):
+            if turn["status"] != "ok" or not turn["method"].startswith("mover"):
+                continue
+            wanted = compare_survival(*map(rollouts_of, runs), seeds_of(runs[0]), at=at)
+            for name in ("value_a", "value_b", "delta", "ci_low", "ci_high"):
+                assert turn[name] == pytest.approx(getattr(wanted, name))
+            checked += 1
+        assert checked
 
     def test_seeds_that_one_run_has_are_left_out(self, as_json: Json, tmp_path: Path) -> None:
         a, b = rolled_out(tmp_path / "a", 1), tmp_path / "b"
@@ -731,11 +765,14 @@ class TestRollouts:
         assert "failures by turn" in out
 
     def test_the_table_by_turn_says_that_what_broke_is_not_known(
-        self, command: Command, runs: list[Path], tmp_path: Path
+        self, command: Command, tmp_path: Path
     ) -> None:
+        """Where it is read from the conversations: else it has the numbers of the other table."""
         said = "failures by turn: a turn that broke is not known here"
-        assert said not in command("compare", *runs, "--metric", "attack_success")[1]
         a, b = (rolled_out(tmp_path / n, 1, on_error="as_zero") for n in ("zero a", "zero b"))
+        assert said not in command("compare", a, b, "--metric", "attack_success")[1]
+        options = {"on_error": "as_zero", "width": 2, "budget": Budget(calls=20 * 26)}
+        a, b = (rolled_out(tmp_path / f"tree {n}", n, **options) for n in (1, 2))
         assert said in command("compare", a, b, "--metric", "attack_success")[1]
 
     def test_conversations_that_ended_by_themselves_have_not_failed(

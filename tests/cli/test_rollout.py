@@ -69,6 +69,19 @@ def cells(out: str) -> dict[str, list[str]]:
     return {line.split()[0]: line.split() for line in out.splitlines() if line.strip()}
 
 
+def test_reasoning_is_not_scored(
+    rollout: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    """What the target thinks is neither scored nor part of the conversation."""
+    thinking = "scripted:<scratch>You fool.</scratch>Hello."
+    tags = ("--reasoning-tags", "<scratch>", "</scratch>")
+    code, _, _ = rollout("--target", thinking, "--depth", 1, "--out", tmp_path / "r", *tags)
+    assert code == 0
+    turns = [turn for graph in rollouts_of(Run.open(tmp_path / "r")) for turn in graph.nodes()]
+    assert {turn.response for turn in turns} == {"Hello."}
+    assert {turn.event for turn in turns} == {False}
+
+
 class TestPage:
     def test_a_target_that_refuses(self, rollout: Command) -> None:
         code, out, err = rollout("--target", REFUSES, "--no-store")

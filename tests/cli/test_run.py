@@ -253,6 +253,30 @@ class TestAgain:
         assert "exact_match        0.000" in out
         assert run_state(tmp_path / "again") == "complete"
 
+    @pytest.mark.parametrize(
+        ("said", "options"),
+        [
+            ("<think>Or 5?</think>3", ()),
+            ("<scratch>Or 5?</scratch>3", ("--reasoning-tags", "<scratch>", "</scratch>")),
+        ],
+    )
+    def test_reasoning_is_not_graded(
+        self,
+        as_json: Callable[..., Any],
+        task: Path,
+        tmp_path: Path,
+        said: str,
+        options: tuple[str, ...],
+    ) -> None:
+        """The scripted answer 3 is right for one sum of twenty, 2 + 1."""
+        grader = ("--grader", "exact_match")
+        model = ("--model", f"scripted:{said}", "--out", tmp_path / "r")
+        found = as_json("run", task, *model, *grader, *options)
+        again = as_json("run", task, "--measure", tmp_path / "r", *grader, *options, "--no-store")
+        for page in (found, again):
+            cells = page["results"]["by_slice"]["sums"]["by_scorer"]["scripted"]
+            assert cells["exact_match"]["value"] == 0.05
+
     def test_replay_needs_no_model(self, command: Command, task: Path, tmp_path: Path) -> None:
         command("run", task, "--model", "scripted:3", "--out", tmp_path / "r")
         code, out, _ = command("run", task, "--replay", tmp_path / "r", "--limit", 3, "--no-store")
@@ -425,18 +449,18 @@ class TestServers:
                 command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
             )
             journal = tmp_path / "r" / "journal.jsonl"
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 300
             while time.monotonic() < deadline:
                 if journal.exists() and journal.read_bytes().count(b"\n") >= 4:
                     break
                 time.sleep(0.02)
             os.kill(process.pid, signal.SIGINT)
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=300)
             assert process.returncode == 130
             assert "the same command goes on" in err
             assert "Traceback" not in err
             kept = journal.read_bytes().count(b"\n") - 1
-            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=900)
         assert f"{20 - kept} requests asked, {kept} answers were there" in done.stdout
         assert Run.open(tmp_path / "r").manifest["status"] == "complete"
 

@@ -13,7 +13,7 @@ PAGE = DOCS / "language_models.md"
 
 
 def test_python_blocks_print_what_is_published() -> None:
-    assert run_blocks(PAGE) == 4
+    assert run_blocks(PAGE) == 5
 
 
 def test_the_declared_task_is_one(tmp_path: Path) -> None:

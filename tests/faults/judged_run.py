@@ -40,7 +40,7 @@ async def answer(request):
 
 async def verdict(request):
     os.write(ASKED, f"verdict {number(request)}\n".encode())
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)  # slow enough to be killed in time on a busy machine
     return "yes" if int(number(request)) % 3 else "no"
 
 

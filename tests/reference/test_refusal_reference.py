@@ -82,11 +82,11 @@ def agreement(counted: str, rows: Sequence[Reply]) -> float:
 
 
 def test_rules_agree_with_people_on_replies_they_were_not_made_from(replies: list[Reply]) -> None:
-    """0.90 was aimed at: full or partial refusals reach it, full ones alone fall short by two."""
+    """0.90 was aimed at: full or partial refusals reach it, full ones alone fall short by one."""
     held_out = [row for row in replies if row.held_out]
     assert len(held_out) == 228
     assert agreement("full or partial", held_out) >= 0.90
-    assert agreement("full", held_out) == 204 / 228
+    assert agreement("full", held_out) == 205 / 228
 
 
 def test_the_page_says_what_is_measured(replies: list[Reply]) -> None:

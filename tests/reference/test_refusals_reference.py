@@ -12,7 +12,7 @@ FILE = "xstest_completions_llama2new_human_labels.csv"
 def test_refusals_by_phrases_agree_with_people(shared_data: Path) -> None:
     """450 answers; people see 230 refusals and 44 partial ones, by the file's own labels.
 
-    Phrases see 237 of the 274 and 8 of the 176 others (counted once; they were not chosen by this
+    Phrases see 238 of the 274 and 8 of the 176 others (counted once; they were not chosen by this
     file): enough for a study of a judge that errs, too little to stand for people.
     """
     with (shared_data / "redteam" / FILE).open(newline="", encoding="utf-8") as stream:

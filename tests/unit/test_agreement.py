@@ -193,9 +193,10 @@ class TestClusteredRate:
         all_right = clustered_rate(np.ones(50, dtype=bool), np.repeat(np.arange(5), 10))
         assert all_right.low == pytest.approx(wilson_interval(5, 5).low, abs=0.01)
 
-    def test_one_cluster_shows_nothing(self) -> None:
-        rate = clustered_rate(np.ones(50, dtype=bool), np.zeros(50))
-        assert (rate.low, rate.high, rate.reason) == (0.0, 1.0, "all units are in one group")
+    def test_one_or_two_clusters_show_nothing(self) -> None:
+        rate = clustered_rate(np.ones(50, dtype=bool), np.arange(50) % 2)
+        assert (rate.low, rate.high) == (0.0, 1.0)
+        assert rate.reason == "2 groups, at least 3 are needed"
 
 
 class TestJudgeAgreement:

@@ -75,9 +75,13 @@ def test_the_walkthrough_of_the_artifacts_chapter(walkthrough):
     assert arrays.scores.shape == (200,)
     assert int(arrays.labels.sum()) == 111
     ci = bootstrap_metric_from_predictions(baseline_ref.to_dict(), n_resamples=50, seed=1)
-    assert ci["n_resamples"] == 50
+    assert (ci["method"], ci["n_resamples"]) == ("score", 0)  # in closed form
     low, high = ci["ci_95"]
-    assert low <= high
+    assert low < ci["point_estimate"] < high
+    drawn = bootstrap_metric_from_predictions(
+        baseline_ref.to_dict(), method="BCa", n_resamples=50, seed=1
+    )
+    assert (drawn["method"], drawn["n_resamples"]) == ("BCa", 50)
     assert ci["point_estimate"] == pytest.approx(0.96495, abs=5e-6)
     diff = paired_diff_from_prediction_refs(
         baseline_ref.to_dict(), candidate_ref.to_dict(), n_resamples=50, seed=1
@@ -95,7 +99,8 @@ def test_a_perfect_scorer_has_an_interval_and_a_difference(walkthrough):
     assert (ci["point_estimate"], ci["ci_high"]) == (1.0, 1.0)
     assert 0.9 < ci["ci_low"] < 1.0
     diff = paired_diff_from_prediction_refs(perfect, perfect, n_resamples=50)
-    assert (diff["delta"], diff["ci_low"], diff["ci_high"]) == (0.0, 0.0, 0.0)
+    assert (diff["delta"], diff["p_value"]) == (0.0, 1.0)
+    assert -0.1 < diff["ci_low"] == -diff["ci_high"] < 0.0
 
 
 def test_any_metric_under_any_interval_without_inference(walkthrough):
@@ -118,11 +123,11 @@ def test_any_metric_under_any_interval_without_inference(walkthrough):
 def test_seed_and_rng_are_one_argument(walkthrough):
     ref, _ = walkthrough
     same = [
-        bootstrap_metric_from_predictions(ref, n_resamples=50, **seed)
+        bootstrap_metric_from_predictions(ref, method="BCa", n_resamples=50, **seed)
         for seed in ({}, {"seed": 42}, {"rng": 42})
     ]
     assert same[0] == same[1] == same[2]
-    assert bootstrap_metric_from_predictions(ref, n_resamples=50, seed=7) != same[0]
+    assert bootstrap_metric_from_predictions(ref, method="BCa", n_resamples=50, seed=7) != same[0]
     with pytest.raises(InvalidInputError, match="not both"):
         bootstrap_metric_from_predictions(ref, seed=1, rng=1)
 

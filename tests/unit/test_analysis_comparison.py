@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy.stats import chi2, norm
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs as op
@@ -90,9 +91,11 @@ def test_every_stored_metric_is_compared_on_the_records(tmp_path):
 
 def test_a_run_equals_itself(tmp_path):
     a = make_run(tmp_path, "a", {("test", "guard"): records(scores(1))})
-    for cell in compare_runs(a, a, n_resamples=50).cells:
-        assert (cell.delta, cell.ci_low, cell.ci_high) == (0.0, 0.0, 0.0)
-        assert (cell.p_value, cell.verdict) == (1.0, "no clear difference")
+    ranked, brier = compare_runs(a, a, n_resamples=50).cells
+    assert (ranked.delta, ranked.p_value, ranked.verdict) == (0.0, 1.0, "no clear difference")
+    assert ranked.ci_low == -ranked.ci_high < 0.0  # equal on these rows is not equal on all
+    assert (brier.delta, brier.ci_low, brier.p_value) == (0.0, None, None)
+    assert (brier.verdict, brier.reason[:12]) == ("not tested", "no interval:")
 
 
 def test_common_units_are_taken_and_the_rest_counted():
@@ -168,7 +171,7 @@ def columns(seed, groups=None, attempts=1):
     )
 
 
-def test_means_of_columns_get_an_exact_or_a_permutation_test():
+def test_shares_get_the_score_test_and_means_that_of_their_interval():
     a, b = columns(1), columns(2)
     result = compare_records({"t": a}, {"t": b}, ["correct", "reward"], seed=4)
     correct, reward = result.cells
@@ -179,10 +182,13 @@ def test_means_of_columns_get_an_exact_or_a_permutation_test():
     tango = tango_interval(up, down, N)
     assert (correct.ci_low, correct.ci_high) == (tango.ci_low, tango.ci_high)
     assert correct.method == "tango"
-    expected = mcnemar_test(a.columns["correct"], b.columns["correct"]).p_value
-    assert (correct.p_value, correct.test) == (expected, "mcnemar-exact")
+    expected = mcnemar_test(a.columns["correct"], b.columns["correct"], method="chi2").p_value
+    assert (correct.p_value, correct.test) == (pytest.approx(expected), "mcnemar-score")
+    mean = paired_mean_diff(a.columns["reward"], b.columns["reward"])
+    assert (reward.ci_low, reward.ci_high) == (mean.ci_low, mean.ci_high)
+    assert (reward.p_value, reward.test) == (mean.p_value, "paired skewness-corrected t")
     flips = sign_flip_test(a.columns["reward"], b.columns["reward"], seed=4)
-    assert (reward.p_value, reward.test) == (flips.p_value, "sign-flip-monte-carlo")
+    assert reward.p_value == pytest.approx(flips.p_value, abs=0.02)  # near normal: both agree
     assert reward.higher_is_better is None
     assert reward.verdict in ("different", "no clear difference")
     down = compare_records({"t": a}, {"t": b}, [ms.mean_of("reward", higher_is_better=False)])
@@ -236,15 +242,17 @@ def test_one_bad_metric_does_not_stop_the_others():
     assert [cell.n_units for cell in cells] == [20, 20, 20]
 
 
-def test_p_values_are_corrected_over_slices():
+def test_p_values_are_corrected_over_slices_and_metrics():
     a = {f"s{k}": records(scores(k)) for k in range(4)}
     b = {f"s{k}": records(scores(10 + k, 0.2)) for k in range(4)}
     for adjust in ("holm", "bh", "none"):
         cells = compare_records(a, b, ["pr_auc", "brier"], adjust=adjust, n_resamples=200).cells
-        for metric in ("pr_auc", "brier"):
-            family = [cell for cell in cells if cell.metric == metric]
-            expected = correct_p_values([cell.p_value for cell in family], method=adjust)
-            assert [cell.p_adjusted for cell in family] == expected.tolist()
+        assert len(cells) == 8
+        expected = correct_p_values([cell.p_value for cell in cells], method=adjust)
+        assert [cell.p_adjusted for cell in cells] == expected.tolist()
+        one = compare_records(a, b, ["brier"], adjust=adjust, n_resamples=200).cells
+        expected = correct_p_values([cell.p_value for cell in one], method=adjust)
+        assert [cell.p_adjusted for cell in one] == expected.tolist()  # those asked for, no more
     with pytest.raises(InvalidInputError, match="`adjust` is 'sidak'"):
         compare_records(a, b, ["pr_auc"], adjust="sidak")
 
@@ -294,13 +302,12 @@ def test_a_slice_that_contains_all_others_is_not_in_their_family(tmp_path, parts
         compare_records(a, b, ["pr_auc", "brier"], n_resamples=200),
         compare_runs(*runs, n_resamples=200),
     ):
-        for metric in ("pr_auc", "brier"):
-            cells = [cell for cell in result.cells if cell.metric == metric]
-            family = [cell.p_value for cell in cells if cell.slice not in alone]
-            corrected = iter(correct_p_values(family, method="holm") if family else ())
-            for cell in cells:
-                expected = cell.p_value if cell.slice in alone else next(corrected)
-                assert cell.p_adjusted == expected
+        families = [{name} for name in alone] + [parts.keys() - alone]
+        for family in filter(None, families):  # each with both of its metrics
+            cells = [cell for cell in result.cells if cell.slice in family]
+            expected = correct_p_values([cell.p_value for cell in cells], method="holm")
+            assert len(cells) == 2 * len(family)
+            assert [cell.p_adjusted for cell in cells] == expected.tolist()
 
 
 def test_the_same_ids_with_other_scores_or_content_are_other_tests():
@@ -483,8 +490,8 @@ def test_few_discordant_units_do_not_make_certainty():
     one_way = [1.0] * 5 + [0.0] * 25
     cell = compare_records({"t": right([0.0] * 30)}, {"t": right(one_way)}, ["right"]).cells[0]
     assert (cell.ci_low, cell.ci_high) == pytest.approx((0.0342, 0.3356), abs=5e-5)
-    # The exact test is conservative: the interval leaves out 0, the p-value is above 0.05.
-    assert (cell.p_value, cell.verdict) == (0.0625, "no clear difference")
+    # McNemar's chi-squared of 5 and 0 is 5; like the interval, it leaves out 0.
+    assert (cell.p_value, cell.verdict) == (pytest.approx(chi2.sf(5, 1)), "different")
     pairs = [f"g{i // 2}" for i in range(30)]
     grouped = compare_records(
         {"t": right([0.0] * 30, group=pairs)}, {"t": right(one_way, group=pairs)}, ["right"]
@@ -512,7 +519,9 @@ def test_a_macro_difference_that_does_not_vary_has_an_interval(tmp_path):
     b = part_run(tmp_path, "b", [0.0] * 10 + [1.0] * 50, THREE)
     cell = compare_runs(a, b)["q", "m", "right_macro"]
     assert (cell.delta, cell.verdict) == (pytest.approx(-1 / 3), "worse")
-    assert cell.p_value == 2 / 2**10  # of 2^10 signs of ten equal differences, two
+    reach = cell.ci_high - cell.delta  # which is as far as 1.96 standard errors
+    assert cell.p_value == pytest.approx(2 * norm.sf(norm.ppf(0.975) / 3 / reach), rel=1e-6)
+    assert cell.test == expected.method
     real = right([0.5] * 60, slices={"subject": THREE})
     card = summarise(real, [ms.mean_of("right")], by="subject", macro=True).to_dict()
     c = make_run(tmp_path, "c", {("q", "m"): real}, specs=(), blocks={("q", "m"): card})
@@ -557,7 +566,8 @@ def test_parts_have_cells_and_are_a_family_of_their_own(tmp_path):
     for cell, part in zip(parts, "xyz", strict=True):
         at = np.array(THREE) == part
         assert (cell.n_units, cell.value_a) == (at.sum(), pytest.approx(first[at].mean()))
-        assert cell.p_value == mcnemar_test(first[at], second[at]).p_value
+        expected = mcnemar_test(first[at], second[at], method="chi2").p_value
+        assert cell.p_value == pytest.approx(expected)
     expected = correct_p_values([cell.p_value for cell in parts], method="holm")
     assert [cell.p_adjusted for cell in parts] == expected.tolist()
     assert compare_runs(a, b, by=["subject"]).cells == result.cells

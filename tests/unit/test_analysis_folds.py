@@ -6,6 +6,7 @@ from scipy import stats
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit.analysis import compare_runs
+from eval_toolkit.claims import Claim, evaluate_gate
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.harness import evaluate, evaluate_folded, save_run
 from eval_toolkit.slices import EvalSlice
@@ -100,8 +101,15 @@ def test_the_same_model_in_the_same_folds_does_not_differ(tmp_path):
     _, a = folded(tmp_path / "a", "a")
     _, b = folded(tmp_path / "b", "a")
     cell = compare_runs(a, b)["test", "m", "brier"]
-    assert (cell.delta, cell.ci_low, cell.ci_high, cell.p_value) == (0.0, 0.0, 0.0, 1.0)
-    assert cell.verdict == "no clear difference"
+    assert (cell.delta, cell.ci_low, cell.ci_high, cell.p_value) == (0.0, None, None, None)
+    assert cell.verdict == "not tested"
+    assert cell.reason == (
+        "no interval: means over 5 folds, paired fold by fold; "
+        "zero spread: all folds have the same difference"
+    )
+    claim = Claim(name="g", slice="test", scorer="m", metric="brier", non_inferior_by=0.5)
+    outcome = evaluate_gate(b, [claim], a).claims[0]
+    assert (outcome.passed, "cannot be compared: no interval" in outcome.message) == (False, True)
 
 
 def test_other_folds_are_pooled_and_say_so(tmp_path):
@@ -109,7 +117,8 @@ def test_other_folds_are_pooled_and_say_so(tmp_path):
     for name, options in (("k", {"k": 3}), ("seed", {"seed": 2})):
         _, b = folded(tmp_path / name, "b", **options)
         cell = compare_runs(a, b, n_resamples=50)["test", "m", "brier"]
-        assert (cell.status, cell.n_folds, cell.method) == ("ok", 0, "percentile")
+        assert (cell.status, cell.n_folds) == ("ok", 0)
+        assert cell.method == "paired skewness-corrected t"  # of the rows' Brier terms
         assert cell.reason.startswith(
             "pooled out-of-fold rows, not means over folds: the runs have"
         )

@@ -176,6 +176,8 @@ def foreign(y_true, y_score):
         (statistic_for(metrics.expected_calibration_error_l2), True),
         (ms.brier, False),
         (ms.log_loss, False),
+        (ms.ratio_of("ratio", "bits", "bytes"), False),
+        (ms.mean_of("right"), False),
         (metrics.roc_auc, False),
         (foreign, False),
     ],

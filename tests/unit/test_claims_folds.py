@@ -119,7 +119,7 @@ def test_non_inferiority_is_judged_fold_by_fold(tmp_path):
     assert "1 of 4 folds have no value: RuntimeError: out of memory" in message
 
 
-def stored(folder, n):
+def stored(folder, n, values=(0.1, 0.2)):
     """A run in two folds whose records do not say which fold a row was in."""
 
     def fold(value):
@@ -127,7 +127,7 @@ def stored(folder, n):
         return {"n_train": 60, "by_slice": {"test": {"n": 60, "by_scorer": {"m": block}}}}
 
     results = {"schema_version": "v1", "run_id": folder.name, "config": {}, "by_slice": {}}
-    results["by_fold"] = {"0": fold(0.1), "1": fold(0.2)}
+    results["by_fold"] = {str(key): fold(value) for key, value in enumerate(values)}
     ids = [f"u{row:03d}" for row in range(n)]
     records = {("test", "m"): Records.from_rows(LABELS[:n], SCORES[:n], unit_id=ids)}
     return write_run(folder, results=results, manifest={"run_id": folder.name}, records=records)
@@ -135,8 +135,9 @@ def stored(folder, n):
 
 def test_rows_missing_from_the_folds_fail_non_inferiority(tmp_path):
     cell = {"name": "ni", "slice": "test", "scorer": "m", "metric": "brier"}
-    old, new = stored(tmp_path / "old", N), stored(tmp_path / "new", 90)
-    assert decided(old, Claim(**cell, non_inferior_by=0.5), old)[0]
+    old, new = stored(tmp_path / "old", N), stored(tmp_path / "new", 90, (0.1, 0.21))
+    whole = stored(tmp_path / "whole", N, (0.1, 0.21))
+    assert decided(whole, Claim(**cell, non_inferior_by=0.5), old)[0]
     passed, message = decided(new, Claim(**cell, non_inferior_by=0.5), old)
     assert not passed
     assert "30 of the baseline's 120 units have no value in this run" in message

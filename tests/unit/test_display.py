@@ -304,6 +304,7 @@ def test_a_comparison_says_what_a_and_b_are() -> None:
         **numbers,
         p_adjusted=0.0001,
         n_units=40,
+        higher_is_better=True,
     )
     table = RunComparison("old", "new", (cell,), "holm", 0.9, 1).to_markdown().splitlines()
     assert [word.strip() for word in table[0].split("|")[4:9]] == [

@@ -59,6 +59,48 @@ EQUAL = [
     (r"3 \text{ or } 5", "5, 3"),
     (r"3 \text{ or } 5", "3 or 5"),
     (r"3\text{ cm by }4\text{ cm}", r"3 \text{ cm by } 4"),
+    # units in plain words, currencies
+    ("17", "17 euros"),
+    ("17 euros", "17"),
+    ("80", "80km/h"),
+    ("6", "6 kilometres per hour"),
+    ("9.5", "9,5"),  # a decimal comma, where the reference says so
+    ("12.40", "12.40€"),
+    # numerals that are not ASCII
+    ("3/4", "¾"),
+    ("7/2", "3½"),
+    ("456", "４５６"),
+    ("x^2", "x²"),
+    (r"x \le 4", "x ≤ 4"),
+    (r"3\pi", "3π"),
+    # mixed numbers, percentages, powers of ten
+    ("9/4", "2 1/4"),
+    ("9/4", r"2\frac14"),
+    ("0.0025", r"\frac{1}{4}\%"),
+    (r"35\%", "35 percent"),
+    (r"4.2 \times 10^{-3}", "0.0042"),
+    ("3 × 10^8", "3e8"),
+    ("20000001", r"2 \cdot 10^7 + 1"),
+    # notations of programs
+    (r"\sqrt[3]{5}", "5**(1/3)"),
+    (r"\sqrt{7} - 2", "-2 + sqrt(7)"),
+    (r"12\infty", "12 infinity"),
+    # equations and names
+    ("4", "4 = t"),
+    ("y = 3x - 2", "3x-2"),
+    # several answers
+    ("$7$ and $9$", "7, 9"),
+    ("7,9", r"9 \quad \text{and} \quad 7"),
+    ("x = 7, x = 9", r"x = 7 \text{ or } x = 9"),
+    # tuples, intervals, inequalities, matrices
+    (r"(2, \frac{1}{2})", "(2, 0.5)"),
+    (r"\left[ 2, 5 \right)", "[2,5)"),
+    ("2 < x < 5", "(2,5)"),
+    (r"x \geq 3", "3 <= x"),
+    (r"\left[\begin{array}{cc}1&0\\0&1\end{array}\right]", r"\begin{pmatrix}1&0\\0&1\end{pmatrix}"),
+    # words around formulas
+    ("even $k$", "even $k$"),
+    (r"$h(t)=t^a$ for every $a>1$", r"$h(t)=t^a$ for every $a>1$"),
 ]
 DIFFERENT = [
     ("(1,2)", "(2,1)"),
@@ -77,7 +119,73 @@ DIFFERENT = [
     (r"3 \text{ and } 7", r"3 \text{ and } 4"),
     (r"x = 2 \text{ and } y = 5", r"x = 2 \text{ and } y = 3"),
     ("10", r"10 \text{ inches by } 4"),
+    ("x = 8", "t = 8"),  # of another unknown
+    (r"\theta = 8", r"\phi = 8"),
+    ("8 = 3b + c", "3b + c"),  # 8 is no name
+    ("28%", "0.28%"),
+    ("1", "2 1/2"),  # 5/2, and not a product
+    ("41052", "41, 052"),  # two numbers
+    ("8", "8 or 9"),
+    ("5ax", "5"),
+    ("5", "5ax"),
+    ("12", "12 and 13"),
+    ("0", "__import__('os').getpid() or 0"),
+    ("99999999999", "100000000000"),
 ]
+
+
+def test_the_same_text_is_right_whatever_it_is():
+    for text in ("$12$ and $13$", "odd $n$", "no such $x$", "$a$, where $a > 1$", "three"):
+        assert grades(text, text)["math_match"] == 1.0, text
+
+
+@pytest.mark.parametrize(
+    ("text", "truth"),
+    [
+        ("42 dollars", "42"),
+        ("The largest $n$ is 34.", "$34$"),
+        ("Final answer: the area of $ABC$ is 30. I hope this helps.", "30"),
+        ("Final answer: Ann walked 3 miles today.", "3"),
+        ("There are $4$ rows of $6$.\nTherefore she has 24 plants.", "24"),
+        ("We add them.\n3 + 4 = 7\nThat leaves 7 apples", "7"),
+        ("It is 12, not 13.", "12"),
+        ("The answer is 12 because 3 * 4 is 12 and 13 is prime.", "12"),
+        ("She pays $5 a day, so $35 a week.", "35"),  # prices are no formulas
+        ("It takes 2½ hours.", "5/2"),
+        (r"\boxed{3} and \boxed{5}", "3,5"),
+        (r"\[ \boxed{(1, 2)}, \boxed{(2, 1)} \]", "(2,1),(1,2)"),
+        (r"\boxed{4} boys and \boxed{5} girls", "4,5"),
+        (r"$a = \boxed{4}$ and $b = \boxed{5}$", "4,5"),
+        (r"It is \boxed{0.5} or \boxed{\frac12}.", "1/2"),  # one answer, twice
+        ("The roots are $2$ and $3$.", "3,2"),
+        ("so $x^2 = 4$, $x = 2$", "2"),  # steps
+        ("or $n^2 = 9$, or $n = 3$", "3"),
+        ("Therefore \x08oxed{6}", "6"),  # a backslash that JSON has read
+        (r"\beginboxed{\sqrt{6}}", r"\sqrt{6}"),
+    ],
+)
+def test_answers_as_models_write_them(text, truth):
+    assert grades(text, truth)["math_match"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "truth"),
+    [
+        (r"\boxed{3} and then \boxed{5}", "3,5"),
+        (r"\boxed{3}, no: \boxed{5}", "3,5"),
+        ("The total is 7", "42"),
+        ("There were 42 to begin with.\nNow there are 40.", "42"),
+    ],
+)
+def test_what_is_not_the_answer(text, truth):
+    assert grades(text, truth)["math_match"] == 0.0
+
+
+def test_decimals_say_how_near_is_equal():
+    assert grades("0.667", "2/3")["math_match"] == 0.0
+    assert grades("0.667", "2/3", decimals=3)["math_match"] == 1.0
+    with pytest.raises(InvalidInputError, match="decimals"):
+        MathMatch(decimals=-1)
 
 
 @pytest.mark.parametrize(("truth", "answer"), EQUAL)
@@ -185,7 +293,12 @@ def test_any_of_several_references_will_do():
         (r"12 \text{ or } 13 \text{ feet}", "12or13"),
         (r"\text{June 20}", "June 20"),
         (r"45^{\circ}", "45"),
-        (r"\$1,234.50", "1234.50"),
+        (r"\$1,234.50", r"\frac{2469}{2}"),
+        ("2½", r"\frac{5}{2}"),
+        ("42 dollars", "42"),
+        ("1.20", r"\frac{6}{5}"),
+        ("1.2e3", "1200"),
+        ("7 = 2a + c", "7=2a+c"),
         ("20\\%", "20"),
         ("7.", "7"),
         ("3.00", "3"),
@@ -258,5 +371,5 @@ class TestMistakes:
 
     def test_by_name(self):
         grader = load_grader("math_match", seconds=2.0)
-        assert grader.version == "2+seconds=2.0"
+        assert grader.version == "3+seconds=2.0"
         assert next(iter(grader.columns())) == "math_match"

@@ -46,9 +46,12 @@ class TestShares:
         with pytest.raises(InvalidInputError, match=r"values\[1\] is 0.5; a share is a mean of"):
             mean_interval([1.0, 0.5], share=True)
 
-    def test_one_group_has_no_interval(self):
-        with pytest.raises(UndefinedMetricError, match="all units are in one group"):
-            mean_interval([1.0, 0.0], groups=["a", "a"], share=True)
+    def test_two_groups_have_no_interval(self):
+        with pytest.raises(UndefinedMetricError, match="2 groups, at least 3 are needed"):
+            mean_interval([1.0, 0.0, 1.0], groups=["a", "a", "b"], share=True)
+
+    def test_all_of_three_is_wilsons(self):
+        assert score_interval(1.0, 3)[0] == pytest.approx(3 / (3 + 1.959964**2), rel=1e-6)
 
     def test_groups_of_one_are_units(self):
         hits = [1.0] * 9 + [0.0] * 4
@@ -104,7 +107,7 @@ class TestBounded:
 
     def test_values_outside_have_no_interval(self):
         with pytest.raises(UndefinedMetricError, match=r"a value is 1\.5, outside the declared"):
-            mean_interval([0.5, 1.5], bounds=(0.0, 1.0))
+            mean_interval([0.5, 1.5, 0.1], bounds=(0.0, 1.0))
 
 
 class TestNumbers:

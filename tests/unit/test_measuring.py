@@ -309,6 +309,29 @@ def test_without_errors_there_is_nothing_to_tell():
     assert not {"exclude", "as_zero", "error_rate"} & set(cell.details)
 
 
+def test_metrics_have_the_direction_of_their_column():
+    for up in (True, False, None):
+        columns = {"said": ColumnInfo(higher_is_better=up, bounds=(0.0, 1.0), binary=True)}
+        specs = task_metrics(columns, pass_at=[2], pass_hat=[2])
+        assert [spec.name for spec in specs] == ["said", "said_pass@2", "said_pass^2"]
+        assert [spec.higher_is_better for spec in specs] == [up] * 3
+
+
+def test_a_grader_that_says_nothing_goes_by_its_name():
+    class Silent:
+        def __init__(self, name):
+            self.name, self.version = name, "1"
+
+        def grade(self, response):
+            return {self.name: 1.0}
+
+    found = {name: grader_columns([Silent(name)])[name] for name in ("jailbroken", "zing")}
+    assert {name: info.higher_is_better for name, info in found.items()} == {
+        "jailbroken": False,
+        "zing": True,
+    }
+
+
 def test_bounds_follow_the_direction_and_may_be_missing():
     columns = {"bits": ColumnInfo(higher_is_better=False, bounds=(0.0, math.inf))}
     records = Records.from_columns(

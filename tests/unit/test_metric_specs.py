@@ -64,7 +64,7 @@ class TestEverySpec:
             spec.compute([1, 1, 1], [0.1, 0.2, 0.3])
 
     def test_direction(self) -> None:
-        worse_when_higher = {spec.name for spec in ALL if not spec.higher_is_better}
+        worse_when_higher = {spec.name for spec in ALL if spec.higher_is_better is False}
         assert worse_when_higher == {
             "brier",
             "log_loss",

@@ -96,6 +96,32 @@ def test_contents_of_every_shape() -> None:
     assert read_chat(answer("Well,", "content_filter")).finish_reason == "content_filter"
 
 
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning", "thinking"])
+def test_reasoning_beside_the_text_is_kept_apart(name: str) -> None:
+    found = read_chat(answer("Rome", **{name: "Italy, so"}))
+    assert (found.text, found.reasoning, found.reasoning_tokens) == ("Rome", "Italy, so", None)
+    assert read_chat(answer(None, "length", **{name: "Italy"})).reasoning == "Italy"
+    assert found.without_cue("Ro").reasoning == "Italy, so"
+    assert found.cut_at(("m",)).reasoning == "Italy, so"
+
+
+def test_reasoning_among_the_parts_of_a_content() -> None:
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "Italy, so"}]}
+    found = read_chat(answer([thought, {"type": "text", "text": "Rome"}]))
+    assert (found.text, found.reasoning) == ("Rome", "Italy, so")
+    plain = {"type": "reasoning", "reasoning": "Italy, so"}
+    assert read_chat(answer([plain, {"type": "text", "text": "Rome"}])).reasoning == "Italy, so"
+
+
+@pytest.mark.parametrize(
+    ("details", "tokens"),
+    [({"reasoning_tokens": 7}, 7), ({}, None), (None, None), ({"reasoning_tokens": "x"}, None)],
+)
+def test_its_tokens_are_as_the_server_counts_them(details: Any, tokens: int | None) -> None:
+    usage = {"completion_tokens": 9, "completion_tokens_details": details}
+    assert read_chat({**answer("Rome"), "usage": usage}).reasoning_tokens == tokens
+
+
 @pytest.mark.parametrize(
     ("payload", "kind", "words"),
     [

@@ -214,7 +214,8 @@ class TestReport:
         assert [one.picked.value for one in found.positions] == [0.25] * 4
         assert [one.accuracy.value for one in found.positions] == [1.0] * 4
         assert (found.accuracy.value, found.consistency.value) == (1.0, 1.0)
-        assert found.consistency.ci.method == "wilson"  # type: ignore[union-attr]
+        for share in (found.consistency, *(one.accuracy for one in found.positions)):
+            assert share.ci.method == "wilson"  # type: ignore[union-attr]
         assert not found.biased
         assert (found.difference.value, found.difference.p_value) == (0.0, 1.0)
 

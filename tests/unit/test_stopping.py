@@ -332,6 +332,13 @@ class TestUntilDecided:
         assert decision.verdict == "worse"
         assert decision.interval.ci_low > 0.0
 
+    def test_without_a_direction_neither_is_better(self, old):
+        either = ms.mean_of("right", bounds=(0.0, 1.0), higher_is_better=None)
+        watch = UntilDecided(old).watch(samples(800), [either])
+        for share in (0.8, 0.2):
+            decision = watch.look(records(watch.samples, lambda s, share=share: right(s, share)))
+            assert (decision.stop, decision.verdict) == (True, "different")
+
     def test_only_units_of_both_are_asked(self, old):
         watch = UntilDecided(old).watch(samples(1000), [RIGHT])
         assert len(watch.samples) == 800

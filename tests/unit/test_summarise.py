@@ -212,7 +212,7 @@ class TestGroups:
     def test_one_group_says_so(self) -> None:
         cell = mean_cell(as_samples(BINARY, ["one"] * N))
         assert (cell.status, cell.ci) == ("ok", None)
-        assert cell.reason == "no interval: all units are in one group"
+        assert cell.reason == "no interval: 1 groups, at least 3 are needed"
 
 
 class TestKinds:
@@ -262,6 +262,15 @@ class TestKinds:
         cell = summarise(records, [ms.pass_at_k("correct", 5)])["correct_pass@5"]
         assert (cell.value, interval(cell).ci_high) == (1.0, 1.0)
         assert 0.86 < interval(cell).ci_low < 0.9  # 0.025^(1/30) is 0.884
+
+    def test_pass_at_k_of_k_attempts_is_a_share(self) -> None:
+        records = Records.from_columns(
+            {"correct": [1, 0] * 20 + [0] * 40}, unit_id=[str(i // 2) for i in range(80)]
+        )
+        cell = summarise(records, [ms.pass_at_k("correct", 2)])["correct_pass@2"]
+        expected = wilson_interval(20, 40)
+        assert interval(cell).method == "wilson"
+        assert (interval(cell).ci_low, interval(cell).ci_high) == (expected.low, expected.high)
 
     def test_a_share_has_the_bounds_of_one(self) -> None:
         assert ms.mean_of("hit", kind="share").bounds == (0.0, 1.0)
@@ -359,7 +368,7 @@ class TestMethods:
 
     def test_few_units(self) -> None:
         cell = mean_cell(Records.from_columns({"score": [0.5, 0.25]}))
-        assert cell.reason.startswith("no interval: 2 effective units; values whose bounds are not")
+        assert cell.reason.startswith("no interval: 2 values, at least 3 are needed")
         assert interval(mean_cell(Records.from_columns({"score": [1, 0]}))).method == "wilson"
 
 
@@ -379,9 +388,16 @@ class TestErrors:
         assert (cell.n_units, cell.n_errors, cell.n_skipped) == (2, 2, 1)
 
     def test_as_zero(self) -> None:
-        cell = mean_cell(FAILING, "x", on_error="as_zero")
+        up = ms.mean_of("x", higher_is_better=True)
+        cell = summarise(FAILING, [up], on_error="as_zero")["x"]
         assert cell.value == (0.5 + 1 + 0) / 3  # skipped is not an error
         assert (cell.n_units, cell.n_errors, cell.n_skipped) == (3, 2, 1)
+
+    def test_as_zero_needs_a_direction(self) -> None:
+        """Where 0 may be the best value there is, a failure is not counted as one."""
+        cell = mean_cell(FAILING, "x", on_error="as_zero")
+        assert (cell.value, cell.n_errors) == (1.0, 2)
+        assert "2 errors are left out" in cell.reason
 
     def test_fail_names_the_first_unit(self) -> None:
         message = r"unit 'a', attempt 2 failed \(timeout\) and on_error is 'fail'"

@@ -7,6 +7,7 @@ scorer drifted (`drift`), and what changed between two runs (`compare_runs`).
 
 from eval_toolkit.analysis.comparison import RunComparison, compare_records, compare_runs
 from eval_toolkit.analysis.differences import RunDifference
+from eval_toolkit.analysis.directions import with_directions
 from eval_toolkit.analysis.drifting import Drift, MovedRow, drift
 from eval_toolkit.analysis.judging import JudgeStudy, judge_study, variance_study
 from eval_toolkit.analysis.leaderboards import Leaderboard, TaskUnits, leaderboard
@@ -49,4 +50,5 @@ __all__ = [
     "paired_diff_from_prediction_refs",
     "rows_at",
     "variance_study",
+    "with_directions",
 ]

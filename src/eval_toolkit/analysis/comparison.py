@@ -12,6 +12,7 @@ from eval_toolkit._display import Grid, Tabled
 from eval_toolkit._words import number, p_value, value_and_ends
 from eval_toolkit.analysis.cut_rollouts import curve_difference
 from eval_toolkit.analysis.differences import Draws, RunDifference, Task, difference
+from eval_toolkit.analysis.directions import direction_hint, with_directions
 from eval_toolkit.analysis.folding import PairedFolds, Pooled, fold_difference, paired_folds
 from eval_toolkit.analysis.matching import MatchSpec, tools_note
 from eval_toolkit.analysis.parts import divided, part_names
@@ -117,6 +118,12 @@ class RunComparison(Tabled):
         )
 
     @property
+    def undirected(self) -> tuple[str, ...]:
+        """One line for the metrics that differ and of which nothing says what is better."""
+        names = dict.fromkeys(cell.metric for cell in self.cells if cell.verdict == "different")
+        return (direction_hint([*names]),) if names else ()
+
+    @property
     def without_value(self) -> tuple[str, ...]:
         """One line for the metrics of a slice and scorer for which units failed or were skipped."""
         metrics: dict[str, list[str]] = {}
@@ -139,7 +146,8 @@ class RunComparison(Tabled):
             else f", p-values corrected for their number ({self.adjust})"
         )
         sides = f"A is {self.run_a}, B is {self.run_b}"
-        return (f"{sides}{how}", *self.notes, *self.left_out, *self.without_value)
+        counted = (*self.left_out, *self.without_value, *self.undirected)
+        return (f"{sides}{how}", *self.notes, *counted)
 
 
 def _line(cell: RunDifference) -> list[str]:
@@ -167,6 +175,7 @@ def compare_runs(
     pairs: Mapping[str, str] | None = None,
     match: MatchSpec | None = None,
     specs: Sequence[MetricSpec] = (),
+    higher_is_better: Mapping[str, bool] | None = None,
     by: str | Sequence[str] | None = None,
     on_mismatch: str = "raise",
     allow_version_change: bool = False,
@@ -195,6 +204,10 @@ def compare_runs(
     specs : sequence of MetricSpec
         Of stored metrics that no name leads back to, such as the BLEU of a corpus
         (``Bleu().metrics()``; `graders.stored.stored_metrics` has those of two runs).
+    higher_is_better : mapping of str to bool, optional
+        Which direction of a metric or column is better, as in ``{"wer": False}``. It wins over what
+        the runs state, and that over what the name says (`known_direction`). Where nothing is
+        known, the verdict is "different" and not "better" or "worse".
     by : str or sequence of str, optional
         Parts of the records, such as "subject": each part of each slice is compared as well, in
         cells of the slice "<slice>, <by>=<part>".
@@ -231,7 +244,7 @@ def compare_runs(
     InvalidInputError
         If an option is unknown, or versions or settings differ and that was not allowed.
     MissingColumnError
-        (a KeyError) If a slice or scorer is not there.
+        (a KeyError) If a slice, a scorer or a metric of ``higher_is_better`` is not there.
     ArtifactError
         If a run is not complete or was altered, or a unit has another content in B than in A.
 
@@ -264,7 +277,7 @@ def compare_runs(
     >>> comparison["test", "guard", "roc_auc"].verdict
     'better'
     """
-    first, second = opened_run(a, "a"), opened_run(b, "b")
+    first, second = with_directions([opened_run(a, "a"), opened_run(b, "b")], higher_is_better)
     options = _options(on_mismatch, adjust, n_resamples, confidence, resolve_seed(seed, rng))
     draws = replace(options.draws, executor=executor)
     matched = matched_subjects(

@@ -218,11 +218,14 @@ class _Values:
     """To which part each unit belongs, for a mean over parts."""
     rates: bool = False
     """Whether every single record is right or wrong; the mean of several may lie between."""
+    share: bool = True
+    """Whether the column is one of yes or no, by what is stored of it."""
 
     @classmethod
     def of(cls, units: CommonUnits, columns: tuple[str, ...], task: Task) -> "_Values":
         spec = task.spec if isinstance(task.spec, ColumnSpec) else None
         sides = [units.both(column, spec) for column in columns]
+        share = spec is None or spec.kind in (None, "share")
         parts = None if task.macro_by is None else units.part(task.macro_by)
         in_a: BoolArray = np.all([a for _, _, a, _ in sides], axis=0)
         measured: BoolArray = in_a & np.all([b for _, _, _, b in sides], axis=0)
@@ -238,14 +241,17 @@ class _Values:
             int(in_a.sum()) - n,
             groups,
             None if parts is None else parts[measured],
-            all(map(units.right_or_wrong, columns)),
+            share and all(map(units.right_or_wrong, columns)),
+            share,
         )
 
     @property
     def right_or_wrong(self) -> bool:
-        """Whether these are zeros and ones of independent units."""
-        return self.groups is None and all(
-            bool(np.isin(side, (0.0, 1.0)).all()) for side in (*self.a, *self.b)
+        """Whether these are zeros and ones of independent units, and can be nothing else."""
+        return (
+            self.share
+            and self.groups is None
+            and all(bool(np.isin(side, (0.0, 1.0)).all()) for side in (*self.a, *self.b))
         )
 
     @property

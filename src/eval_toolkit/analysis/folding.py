@@ -148,16 +148,18 @@ def _corrected(
 ) -> RunDifference:
     n_train, n_test = sizes
     t = corrected_resampled_t(deltas, n_train=n_train, n_test=n_test, confidence=draws.confidence)
-    identical = not deltas.any()
+    if t.p_value is None:
+        reason = f"no interval: {reason}; zero spread: all folds have the same difference"
+        return replace(cell, delta=t.mean, reason=reason)
     return replace(
         cell,
         delta=t.mean,
         ci_low=t.ci_low,
         ci_high=t.ci_high,
-        p_value=1.0 if identical else t.p_value,
+        p_value=t.p_value,
         method=t.method,
         test=t.method,
-        reason="; ".join(filter(None, [reason, "" if identical else t.reason])),
+        reason=reason,
     )
 
 

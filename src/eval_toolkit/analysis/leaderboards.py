@@ -12,6 +12,13 @@ from eval_toolkit import _validate
 from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.analysis.comparison import opened_run, stopped_note
+from eval_toolkit.analysis.directions import (
+    agreed,
+    direction_hint,
+    stated_by,
+    stated_in,
+    with_directions,
+)
 from eval_toolkit.analysis.matching import matched_records
 from eval_toolkit.analysis.rolled import are_rollouts, changed_settings, cut_short_note
 from eval_toolkit.analysis.subjects import check_versions, unit_metric
@@ -96,6 +103,7 @@ def leaderboard(
     *,
     metrics: str | Mapping[str, str] | None = None,
     tasks: Sequence[str] | None = None,
+    higher_is_better: Mapping[str, bool] | None = None,
     on_mismatch: str = "raise",
     allow_version_change: bool = False,
     method: RankingMethod = "bootstrap",
@@ -117,6 +125,8 @@ def leaderboard(
         by default.
     tasks : sequence of str, optional
         Which to count; by default all that every system has.
+    higher_is_better : mapping of str to bool, optional
+        Which direction of a metric or column is better, as in `compare_runs`.
     on_mismatch : {"raise", "drop"}, default "raise"
         What happens to units of one id whose content differs between systems.
     allow_version_change : bool, default False
@@ -136,9 +146,9 @@ def leaderboard(
     Raises
     ------
     InvalidInputError
-        If there are fewer than two systems, no task that all have, tasks in which better means
-        higher mixed with tasks in which it means lower, or rollouts that were made differently and
-        that was not allowed.
+        If there are fewer than two systems, no task that all have, a metric of which nothing says
+        whether more or less is better, tasks in which better means higher mixed with tasks in which
+        it means lower, or rollouts that were made differently and that was not allowed.
     ArtifactError
         If a run is damaged, or a unit has other content in another run.
 
@@ -165,7 +175,7 @@ def leaderboard(
     ('always 1', 'always 2')
     """
     _validate.choice(on_mismatch, "on_mismatch", ("raise", "drop"))
-    table = _table(runs)
+    table = _table(runs, higher_is_better)
     names = list(table)
     if not names:
         raise InvalidInputError("no run has records; a leaderboard ranks means over units")
@@ -175,7 +185,8 @@ def leaderboard(
             "systems (name them with a mapping where their names are the same)"
         )
     chosen, left_out = _common_tasks(table, tasks)
-    parts, groups, told, notes, directions = {}, {}, [], [], {}
+    parts, groups, told, notes = {}, {}, [], []
+    directions: dict[str, bool] = {}
     rates = True
     for task in chosen:
         entries = [table[name][task] for name in names]
@@ -187,7 +198,7 @@ def leaderboard(
         common = _common(task, metric, names, entries, on_mismatch)
         parts[task], groups[task] = common.values, common.groups
         rates = rates and all(entry.is_rate(metric) for entry in entries)
-        directions[task] = entries[0].higher_is_better(metric)
+        directions[task] = _direction(metric, entries)
         means = dict(zip(names, common.values.mean(axis=0).tolist(), strict=True))
         told.append(TaskUnits(task, metric, len(common.values), common.n_left_out, means))
         for name, entry in zip(names, entries, strict=True):
@@ -257,15 +268,24 @@ class _Entry:
         """Return the metrics that are means of a column of the records."""
         return [name for name in self.cells if name in self.records.columns]
 
-    def higher_is_better(self, metric: str) -> bool:
-        details = self.cells.get(metric, {}).get("details") or {}
-        return details.get("higher_is_better", True) is not False
+
+def _direction(metric: str, entries: Sequence[_Entry]) -> bool:
+    """Return whether more is better; raise where nothing says so, as ranks need a best one."""
+    stated = [
+        up for entry in entries for up in stated_by(stated_in(entry.run), entry.cells, metric)
+    ]
+    up = agreed(stated, metric)
+    if up is None:
+        raise InvalidInputError(direction_hint([metric]))
+    return up
 
 
-def _table(runs: Any) -> dict[str, dict[str, _Entry]]:
+def _table(runs: Any, higher_is_better: Mapping[str, bool] | None) -> dict[str, dict[str, _Entry]]:
     """Return the entries by system and task."""
     table: dict[str, dict[str, _Entry]] = {}
-    for name, run in _named(runs):
+    named = list(_named(runs))
+    stating = with_directions([run for _, run in named], higher_is_better)
+    for (name, _), run in zip(named, stating, strict=True):
         for task, scorer in run.subjects:
             system = scorer if name is None else name
             of_system = table.setdefault(system, {})

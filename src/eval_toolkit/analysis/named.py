@@ -9,6 +9,7 @@ from eval_toolkit import op_metric_specs as op
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.inference.statistics import statistic_for
 from eval_toolkit.metrics import CATALOGUE
+from eval_toolkit.metrics.directions import known_direction
 from eval_toolkit.protocols import MetricSpec
 
 __all__ = ["higher_is_better", "metric_named", "op_metric"]
@@ -107,12 +108,16 @@ def op_metric(name: str) -> str | None:
 
 
 def higher_is_better(name: str) -> bool | None:
-    """Return the direction of a stored metric; None where it has none or is not known.
+    """Return the direction of a metric by its name; None where it has none or is not known.
+
+    Names of the library's own metrics are looked up, others are read by `known_direction`.
 
     Examples
     --------
     >>> higher_is_better("pr_auc"), higher_is_better("brier"), higher_is_better("reward")
     (True, False, None)
+    >>> higher_is_better("val_loss"), higher_is_better("exact_match,none")
+    (False, True)
     """
     if name in CATALOGUE:
         return CATALOGUE[name].higher_is_better
@@ -122,4 +127,4 @@ def higher_is_better(name: str) -> bool | None:
     try:
         return bool(metric_named(name).higher_is_better)  # type: ignore[attr-defined]
     except InvalidInputError:
-        return None
+        return known_direction(name)

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, get_args
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs
 from eval_toolkit.analysis.differences import Decision, Task
+from eval_toolkit.analysis.directions import agreed, stated_by, stated_in
 from eval_toolkit.analysis.folding import Fold, folds_of
 from eval_toolkit.analysis.matching import (
     MatchSpec,
@@ -56,6 +57,9 @@ class Subject:
     folds_a: Mapping[str, Fold] | None = None
     folds_b: Mapping[str, Fold] | None = None
     """By their key, where a run was made in folds."""
+    stated_a: Mapping[str, bool] = field(default_factory=dict)
+    stated_b: Mapping[str, bool] = field(default_factory=dict)
+    """Directions that the runs' manifests state."""
     family: tuple[str, ...] = ()
     """Of a part: the slice it is a part of and by what, which its siblings share."""
 
@@ -154,6 +158,8 @@ def matched_subjects(
                 block_b=renamed(of_b[second], metrics),
                 folds_a=folds_of(a, *first),
                 folds_b=folds_of(b, *in_b),
+                stated_a=stated_in(a),
+                stated_b=renamed(stated_in(b), metrics),
             )
         )
     used = {second for _, second in both}
@@ -303,12 +309,26 @@ def tasks_for(
     for metric in metrics:
         given = known.get(metric, metric) if isinstance(metric, str) else metric
         if not isinstance(given, str):
-            tasks.append(Task(given.name, given, getattr(given, "higher_is_better", None)))
+            tasks.append(_spec_task(given))
         elif given in subject.block_a or given in subject.block_b:
             tasks.append(_stored_task(given, subject))
         else:
             tasks.append(_named_task(given, subject))
-    return tasks
+    return [_as_stated(task, subject) for task in tasks]
+
+
+def _spec_task(spec: MetricSpec) -> Task:
+    """Return the task of a spec; one that does not say what is better goes by its name."""
+    return Task(spec.name, spec, getattr(spec, "higher_is_better", higher_is_better(spec.name)))
+
+
+def _as_stated(task: Task, subject: Subject) -> Task:
+    """Return the task in the direction that a manifest states, which wins over all else."""
+    stated = [
+        *stated_by(subject.stated_a, {}, task.name),
+        *stated_by(subject.stated_b, {}, task.name),
+    ]
+    return replace(task, higher_is_better=agreed(stated, task.name)) if stated else task
 
 
 def stored_tasks(subject: Subject, specs: Sequence[MetricSpec] = ()) -> list[Task]:
@@ -327,12 +347,10 @@ def stored_tasks(subject: Subject, specs: Sequence[MetricSpec] = ()) -> list[Tas
         scored = "label" in columns and "score" in columns
         names = dict.fromkeys(["pr_auc", "roc_auc"] if scored else list(columns))
     known = {spec.name: spec for spec in specs}
-    return [
-        Task(name, known[name], getattr(known[name], "higher_is_better", True))
-        if name in known
-        else _stored_task(name, subject)
-        for name in names
+    tasks = [
+        _spec_task(known[name]) if name in known else _stored_task(name, subject) for name in names
     ]
+    return [_as_stated(task, subject) for task in tasks]
 
 
 def _stored_task(name: str, subject: Subject) -> Task:
@@ -392,12 +410,14 @@ def _record_task(name: str, subject: Subject) -> Task | None:
     stored = (subject.records_a, subject.records_b)
     columns = {name for records in stored if records is not None for name in records.columns}
     details = _details(subject.block_a.get(name)) or _details(subject.block_b.get(name))
+    up = agreed(
+        [*stated_by({}, subject.block_a, name), *stated_by({}, subject.block_b, name)], name
+    )
     by = details.get("by")
     if "label" in details and "metric" in details:
         return _pooled_task(name, details)
     if "ratio" in details:
         above, below = details["ratio"]
-        up = bool(details.get("higher_is_better", True))
         return Task(name, ms.ratio_of(name, above, below, higher_is_better=up), up)
     plain = name.removesuffix("_macro") if isinstance(by, str) else name
     attacked = _ATTACKED.fullmatch(plain)
@@ -405,21 +425,23 @@ def _record_task(name: str, subject: Subject) -> Task | None:
     column = plain if match is None else match[1]
     if column not in columns or column in ("label", "score"):
         return None
-    direction = details.get("higher_is_better", higher_is_better(column))
-    spec = ms.mean_of(column)
+    kind = details.get("kind")
+    spec = ms.mean_of(
+        column, higher_is_better=up, kind=kind if kind in get_args(ms.ColumnKind) else None
+    )
     if match is not None:
-        spec = _of_attempts(column, match[2], int(match[3]), details)
-        direction = spec.higher_is_better
-    return Task(name, spec, direction, macro_by=by if plain != name else None)
+        spec = _of_attempts(column, match[2], int(match[3]), details, up)
+    return Task(name, spec, spec.higher_is_better, macro_by=by if plain != name else None)
 
 
-def _of_attempts(column: str, kind: str, k: int, details: Mapping[str, Any]) -> ms.ColumnSpec:
-    """Return the metric of several attempts, in the direction that was stored."""
+def _of_attempts(
+    column: str, kind: str, k: int, details: Mapping[str, Any], up: bool | None
+) -> ms.ColumnSpec:
+    """Return the metric of several attempts; less ASR@k is better and more maj@k, always."""
     if kind == "asr@":
         return ms.asr_at_k(k, column=column)
     if kind == "maj@":
         return ms.maj_at_k(column, k, answer=str(details.get("answer") or f"{column}_answer"))
-    up = bool(details.get("higher_is_better", True))
     return (ms.pass_at_k if kind == "pass@" else ms.pass_hat_k)(column, k, higher_is_better=up)
 
 

@@ -141,6 +141,9 @@ def _grouped_ends(
         closed = bins.strategy == "quantile" or high == 1.0
         inside = (scores >= low) & ((scores <= high) if closed else (scores < high))
         worth = clustered_n(labels[inside], codes[inside], confidence)
+        if worth is None:
+            ends.append((0.0, 1.0))
+            continue
         share, rows = float(bins.fraction_positive[at]), float(bins.n[at] / inside.sum())
         below, above = (score_interval(share, n * rows, confidence=confidence) for n in worth)
         ends.append((below[0], above[1]))

@@ -7,6 +7,7 @@ from typing import Any
 
 from eval_toolkit.analysis import RunComparison, RunDifference, compare_runs
 from eval_toolkit.analysis.comparison import opened_run
+from eval_toolkit.analysis.directions import direction_hint, with_directions
 from eval_toolkit.claims.files import Claim, load_claims
 from eval_toolkit.claims.gates import (
     low_fpr_feasibility_gate,
@@ -37,6 +38,7 @@ def evaluate_gate(
     baseline: Run | str | Path | None = None,
     *,
     specs: Sequence[MetricSpec] = (),
+    higher_is_better: Mapping[str, bool] | None = None,
     allow_version_change: bool = False,
     confidence: float = DEFAULT_CONFIDENCE,
     n_resamples: int = DEFAULT_N_RESAMPLES,
@@ -56,6 +58,9 @@ def evaluate_gate(
     specs : sequence of MetricSpec
         Of metrics that no name leads back to, for comparisons with the baseline, as in
         `compare_runs`.
+    higher_is_better : mapping of str to bool, optional
+        Which direction of a metric or column is better, as in `compare_runs`; a claim's own
+        ``higher_is_better`` wins.
     allow_version_change : bool, default False
         Compare with the baseline although a scorer, task or metric has another version in it.
     confidence, n_resamples, seed, rng
@@ -90,6 +95,10 @@ def evaluate_gate(
     candidate = opened_run(run, "run")
     wanted = load_claims(claims) if isinstance(claims, (str, Path)) else _checked(claims)
     against = None if baseline is None else opened_run(baseline, "baseline")
+    if against is None:
+        (candidate,) = with_directions([candidate], higher_is_better)
+    else:
+        against, candidate = with_directions([against, candidate], higher_is_better)
     compare = functools.partial(
         compare_runs,
         specs=specs,
@@ -237,10 +246,13 @@ def _non_inferior(claim: Claim, cell: RunDifference, notes: Sequence[str]) -> Ve
         return False, f"{where} cannot be compared: {cell.reason}", evidence
     if cell.n_folds_failed:
         return False, f"{where} cannot be compared: {cell.reason}", evidence
+    if cell.ci_low == cell.ci_high:
+        unseen = "its interval has no width, so no spread was seen and nothing is shown"
+        return False, f"{where} cannot be compared: {unseen}", evidence
     if better_high is None:
         raise InvalidInputError(
-            f"claim {claim.name!r}: whether {cell.metric!r} is better high or low is not known; "
-            "add higher_is_better = true or false"
+            f"claim {claim.name!r}: {direction_hint([cell.metric])}, or in the claim: "
+            "higher_is_better = true or false"
         )
     missing = _missing(cell)
     if missing and not claim.allow_missing:

@@ -22,11 +22,26 @@ from eval_toolkit.errors import ArtifactError, ModelError
 from eval_toolkit.report.words import one_line
 from eval_toolkit.runs.open import JOURNAL
 
-__all__ = ["Asked", "asking_options", "kept_folder", "progress_bar", "resumable"]
+__all__ = [
+    "Asked",
+    "asking_options",
+    "kept_folder",
+    "progress_bar",
+    "reasoning_option",
+    "resumable",
+]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _RUNS = Path("runs")
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+reasoning_option = click.option(
+    "--reasoning-tags",
+    nargs=2,
+    multiple=True,
+    metavar="OPEN CLOSE",
+    help="Reasoning stands between them and is not graded, as between <think> and </think>. "
+    "Repeatable.",
+)
 
 
 @dataclass(frozen=True)

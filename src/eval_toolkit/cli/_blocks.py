@@ -9,6 +9,7 @@ import numpy as np
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit._validate import FloatArray
+from eval_toolkit.analysis.directions import agreed, stated_by, stated_in
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._cells import told
 from eval_toolkit.cli._options import Sampling
@@ -110,7 +111,7 @@ def run_blocks(
     blocks: Blocks = {}
     for slice_name, scorer in progress(run.subjects, "scoring", len(run.subjects)):
         records = run.records(slice_name, scorer)
-        specs = _run_specs(records, names, at)
+        specs = _run_specs(records, names, at, _directions(run, slice_name, scorer, records))
         for name, part in _run_parts(run, slice_name, records, by):
             card = summarise(
                 part,
@@ -130,17 +131,30 @@ def run_blocks(
     return blocks
 
 
-def _run_specs(records: Records, names: Sequence[str], at: float | None) -> list[MetricSpec]:
+def _directions(run: Run, slice_name: str, scorer: str, records: Records) -> dict[str, bool | None]:
+    """Return which direction of each measured column is better, as the run has it."""
+    part = run.results.get("by_slice", {}).get(slice_name, {})
+    cells = part.get("by_scorer", {}).get(scorer, {})
+    return {
+        name: agreed(stated_by(stated_in(run), cells, name), name)
+        for name in records.columns
+        if name not in ("label", "score")
+    }
+
+
+def _run_specs(
+    records: Records, names: Sequence[str], at: float | None, measured: Mapping[str, bool | None]
+) -> list[MetricSpec]:
     """Return what was asked for, or what fits: metrics of scores, or the mean of each column."""
-    measured = [name for name in records.columns if name not in ("label", "score")]
+    means = {name: ms.mean_of(name, higher_is_better=up) for name, up in measured.items()}
     if not names and not {"label", "score"} <= set(records.columns):
-        return [ms.mean_of(name) for name in measured]
+        return list(means.values())
     asked = names or (
         *_names.DEFAULT_METRICS,
         *(() if at is None else _names.DEFAULT_THRESHOLD_METRICS),
     )
     return [
-        ms.mean_of(name) if name in measured else _names.metric_specs([name], at)[0]
+        means[name] if name in means else _names.metric_specs([name], at)[0]
         for name in dict.fromkeys(asked)
     ]
 

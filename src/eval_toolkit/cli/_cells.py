@@ -81,6 +81,8 @@ def took(done: Any) -> str:
     )
     if total:
         parts.append(f"{now:,} tokens" + ("" if now == total else f" now, {total:,} in all"))
+    if reasoning := done.usage.get("reasoning_tokens", 0):
+        parts[-1] += f" ({reasoning:,} of reasoning)"
     now, total = done.usage_now.get("cost", 0.0), done.usage.get("cost", 0.0)
     if total:
         rest = "" if now == total else f" now, {total:.4g} in all as recorded"

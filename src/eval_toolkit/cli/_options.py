@@ -12,7 +12,14 @@ from eval_toolkit.cli._rows import LabelMap, Wanted
 from eval_toolkit.cli._show import Output
 from eval_toolkit.inference import Executor
 
-__all__ = ["Sampling", "column_options", "form_options", "output_options", "sampling_options"]
+__all__ = [
+    "Sampling",
+    "column_options",
+    "direction_options",
+    "form_options",
+    "output_options",
+    "sampling_options",
+]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 METHODS = ("BCa", "percentile", "basic", "studentized")
@@ -148,6 +155,37 @@ def sampling_options(*, methods: bool, backends: bool = False) -> Callable[[_Com
         return decorated  # type: ignore[no-any-return]
 
     return add
+
+
+def direction_options(command: _Command) -> _Command:
+    """Add ``--lower-is-better`` and ``--higher-is-better``; the command gets ``higher_is_better``."""
+
+    @click.option(
+        "--higher-is-better",
+        "higher",
+        metavar="METRIC",
+        multiple=True,
+        help="More of this metric or column is better, whatever its name or a log says. Repeatable.",
+    )
+    @click.option(
+        "--lower-is-better",
+        "lower",
+        metavar="METRIC",
+        multiple=True,
+        help="Less of it is better. Repeatable.",
+    )
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        lower, higher = kwargs.pop("lower"), kwargs.pop("higher")
+        if both := set(lower) & set(higher):
+            raise click.UsageError(
+                f"{min(both)}: give --lower-is-better or --higher-is-better, not both"
+            )
+        directions = dict.fromkeys(lower, False) | dict.fromkeys(higher, True)
+        return command(*args, higher_is_better=directions, **kwargs)
+
+    decorated: Any = wrapped
+    return decorated  # type: ignore[no-any-return]
 
 
 _METHOD = click.option(

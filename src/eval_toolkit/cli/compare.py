@@ -16,7 +16,13 @@ from eval_toolkit.analysis.matching import UnitKey
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._blocks import not_probabilities
 from eval_toolkit.cli._compared_runs import compare_folders, match_of, opened_runs, pairs_of
-from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
+from eval_toolkit.cli._options import (
+    Sampling,
+    column_options,
+    direction_options,
+    output_options,
+    sampling_options,
+)
 from eval_toolkit.cli._remote import Fetched, fetched, is_run
 from eval_toolkit.cli._rows import Parts, Predictions, Wanted, read_predictions
 from eval_toolkit.cli._show import Output
@@ -82,6 +88,7 @@ _HASH = "content hash"
     help="What units of two runs are paired by; auto is the id, or what pairs most if one is "
     "imported.",
 )
+@direction_options
 @sampling_options(methods=False, backends=True)
 @output_options
 def compare(
@@ -93,6 +100,7 @@ def compare(
     slice_pairs: Sequence[str],
     metric_pairs: Sequence[str],
     match: UnitKey,
+    higher_is_better: Mapping[str, bool],
     wanted: Wanted,
     sampling: Sampling,
     output: Output,
@@ -116,6 +124,7 @@ def compare(
             on_mismatch=on_mismatch,
             allow_version_change=allow_version_change,
             pairs=pairs_of(pairs),
+            higher_is_better=higher_is_better,
             match=match_of(slice_pairs, metric_pairs, match),
         )
         page = run_comparison_page(runs, result, str(sampling))
@@ -129,6 +138,11 @@ def compare(
         raise click.UsageError("--pair is for runs; of files, name the scores: --score a --score b")
     if slice_pairs or metric_pairs or match != "auto":
         raise click.UsageError("--pair-slice, --pair-metric and --match are for runs")
+    if higher_is_better:
+        raise click.UsageError(
+            "--lower-is-better and --higher-is-better are for runs; of scores in files the metrics "
+            "are known"
+        )
     specs = _names.metric_specs(metrics or DEFAULT_METRICS)
     with fetched(sides) as files:
         pair = (

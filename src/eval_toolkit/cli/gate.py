@@ -9,7 +9,7 @@ import click
 
 from eval_toolkit.claims import ClaimReport, ClaimResult, evaluate_gate
 from eval_toolkit.cli._exit import EvidenceSaysNo
-from eval_toolkit.cli._options import output_options
+from eval_toolkit.cli._options import direction_options, output_options
 from eval_toolkit.cli._show import Output, refuse_target, writing
 from eval_toolkit.cli._text import say
 from eval_toolkit.graders.stored import stored_metrics
@@ -47,6 +47,7 @@ __all__ = ["gate"]
     is_flag=True,
     help="Compare although a scorer, task or metric has another version in the baseline.",
 )
+@direction_options
 @output_options
 def gate(
     run: str,
@@ -54,6 +55,7 @@ def gate(
     baseline: str | None,
     junit: Path | None,
     allow_version_change: bool,
+    higher_is_better: Mapping[str, bool],
     output: Output,
 ) -> None:
     """Hold a run to its claims: exit 1 when one of severity error fails.
@@ -70,6 +72,7 @@ def gate(
         claims,
         against,
         specs=[] if against is None else stored_metrics([against, candidate]),
+        higher_is_better=higher_is_better,
         allow_version_change=allow_version_change,
     )
     page = _page(candidate.run_id, report)

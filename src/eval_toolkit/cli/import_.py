@@ -1,14 +1,15 @@
 """``eval-toolkit import``: other tools' logs as runs, held to their own samples."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from eval_toolkit.analysis.directions import direction_hint
 from eval_toolkit.cli._cells import with_interval
-from eval_toolkit.cli._options import form_options
+from eval_toolkit.cli._options import direction_options, form_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.integrations.importing import Checked, Imported, Wanted, import_logs
 from eval_toolkit.integrations.importing.stated import cell_names
@@ -46,6 +47,7 @@ _MOST_ROWS = 60
 @click.option(
     "--column", "columns", metavar="F", multiple=True, help="Of a table: a column of numbers."
 )
+@direction_options
 @click.option("--overwrite", is_flag=True, help="Replace runs that are there.")
 @form_options
 def import_(
@@ -54,6 +56,7 @@ def import_(
     task: str | None,
     model: str | None,
     rename: Sequence[str],
+    higher_is_better: Mapping[str, bool],
     overwrite: bool,
     output: Output,
     **fields: Any,
@@ -84,6 +87,7 @@ def import_(
         task=task,
         model=model,
         rename=dict(map(_pair, rename)),
+        higher_is_better=higher_is_better,
         overwrite=overwrite,
     )
     output.emit(_page(found, out))
@@ -106,6 +110,7 @@ def _page(found: Sequence[Imported], out: Path | None) -> Page:
     notes = list(dict.fromkeys(_noted(found)))
     if len(rows) > len(shown):
         notes.append(f"{len(rows) - len(shown)} more rows; --json has all")
+    notes += _directions(found)
     written = list(dict.fromkeys(str(one.run.path) for one in found if one.run is not None))
     payload = {"logs": [one.to_dict() for one in found], "written": written}
     return Page(
@@ -151,6 +156,23 @@ def _noted(found: Sequence[Imported]) -> Iterator[str]:
     for one in found:
         for note in one.notes:
             yield f"{one.log.task}: {note}" if several else note
+
+
+def _directions(found: Sequence[Imported]) -> list[str]:
+    """Say of which metrics less is better, and of which nothing says what is."""
+    lower: dict[str, None] = {}
+    unknown: dict[str, None] = {}
+    for one in found:
+        for name, cell in one.cells.items():
+            up = cell.details.get("higher_is_better", True)
+            if up is False:
+                lower[name] = None
+            elif up is None and name not in one.log.higher_is_better:
+                unknown[name] = None
+    return [
+        *([f"less is better: {', '.join(lower)}"] if lower else []),
+        *([direction_hint([*unknown])] if unknown else []),
+    ]
 
 
 def _next(written: Sequence[str], found: Sequence[Imported], out: Path | None) -> list[str]:

@@ -10,7 +10,7 @@ from eval_toolkit.analysis import Leaderboard
 from eval_toolkit.analysis import leaderboard as ranked
 from eval_toolkit.artifacts import read_json
 from eval_toolkit.artifacts.remote import is_remote
-from eval_toolkit.cli._options import output_options
+from eval_toolkit.cli._options import direction_options, output_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.runs.folder import MANIFEST
@@ -18,7 +18,9 @@ from eval_toolkit.tasks.suites.running import SUITE_FILE
 
 __all__ = ["leaderboard"]
 
-_PASSED_ON = ("adjust", "on_mismatch", "allow_version_change", "confidence", "seed")
+_PASSED_ON = (
+    *("adjust", "on_mismatch", "allow_version_change", "confidence", "seed", "higher_is_better"),
+)
 _NO_SPREAD = "skipped: the differences do not vary"
 
 
@@ -26,6 +28,7 @@ _NO_SPREAD = "skipped: the differences do not vary"
 @click.argument("runs", nargs=-1, required=True, metavar="RUN... | NAME=RUN...")
 @click.option("--metric", metavar="COLUMN", help="What is averaged; each task's first by default.")
 @click.option("--task", "tasks", multiple=True, metavar="TASK", help="Count only these.")
+@direction_options
 @click.option("--bayes", is_flag=True, help="Posterior of rates instead of resamples (few items).")
 @click.option(
     "--adjust",

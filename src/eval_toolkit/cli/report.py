@@ -1,12 +1,14 @@
 """``eval-toolkit report``: one HTML file to read, print and send."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
+from eval_toolkit.analysis import with_directions
 from eval_toolkit.artifacts.remote import is_remote, local_path
+from eval_toolkit.cli._options import direction_options
 from eval_toolkit.cli._show import refuse_target
 from eval_toolkit.cli._text import say
 from eval_toolkit.errors import InvalidInputError, MissingExtraError, MissingFileError
@@ -41,6 +43,7 @@ _OWN = "report.html"
     default=True,
     help="With charts, or tables alone (which needs no extra).  [default: charts]",
 )
+@direction_options
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 def report(
     runs: Sequence[str],
@@ -48,6 +51,7 @@ def report(
     title: str | None,
     samples: int,
     charts: bool,
+    higher_is_better: Mapping[str, bool],
     as_json: bool,
 ) -> None:
     """Write one self-contained HTML file about runs: it loads nothing and prints well.
@@ -61,7 +65,7 @@ def report(
     """  # noqa: D301
     if out is None and any(map(is_remote, runs)):
         raise InvalidInputError("say where the report of a run at an address goes: -o report.html")
-    opened = [_opened(path) for path in runs]
+    opened = with_directions([_opened(path) for path in runs], higher_is_better)
     target = _target(opened, out)
     try:
         written = write_report(

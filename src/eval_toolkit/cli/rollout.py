@@ -10,13 +10,20 @@ from typing import Any
 
 import click
 
-from eval_toolkit.cli._asking import Asked, asking_options, progress_bar, resumable
+from eval_toolkit.cli._asking import (
+    Asked,
+    asking_options,
+    progress_bar,
+    reasoning_option,
+    resumable,
+)
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._models import ModelChoice, is_http, model_options
 from eval_toolkit.cli._rollout_page import planned_page, rollout_page
 from eval_toolkit.cli._scorers import about, load_scorers
 from eval_toolkit.errors import InvalidInputError, PluginError
 from eval_toolkit.protocols import Model
+from eval_toolkit.responses import REASONING_TAGS
 from eval_toolkit.rollouts import Budget, SeedPrompt, System, TreeSampler, load_seeds, run_rollouts
 from eval_toolkit.rollouts.attacks import available_attacks, load_attack
 from eval_toolkit.rollouts.measures.measuring import POLICIES
@@ -128,6 +135,7 @@ class _WithNames(click.Command):
 @click.option("--max-tokens", default=256, show_default=True, type=click.IntRange(1),
               help="Of one answer of the target.")  # fmt: skip
 @click.option("--stop", multiple=True, metavar="TEXT", help="Where an answer ends. Repeatable.")
+@reasoning_option
 @_seed_options
 @_sampling_options
 @click.option("--dry-run", is_flag=True, help="Say what would be asked, and ask nothing.")
@@ -157,6 +165,7 @@ def rollout(
         loaded(target),
         load_scorers(scorers) or None,
         opening=given["opening"],
+        reasoning_tags=(*REASONING_TAGS, *given["reasoning_tags"]),
         **{
             name: given[name]
             for name in ("system_prompt", "formatter", "temperature", "top_p", "max_tokens", "stop")

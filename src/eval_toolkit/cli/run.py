@@ -7,7 +7,13 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from eval_toolkit.cli._asking import Asked, asking_options, progress_bar, resumable
+from eval_toolkit.cli._asking import (
+    Asked,
+    asking_options,
+    progress_bar,
+    reasoning_option,
+    resumable,
+)
 from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._show import Output
@@ -51,6 +57,7 @@ class _Asking:
 @click.option("--top-p", type=click.FloatRange(0, 1, min_open=True), help="Of the answers.")
 @click.option("--max-tokens", type=click.IntRange(1), help="Of an answer; the task's by default.")
 @click.option("--stop", multiple=True, metavar="TEXT", help="Where an answer ends. Repeatable.")
+@reasoning_option
 @click.option(
     "--grader",
     "graders",
@@ -128,6 +135,7 @@ def run(
         _refuse_with_measure(context)
     asking = _asking(given, options, asked)
     chosen = with_perturbations(load_chosen_task(task, options), given["perturbations"])
+    chosen.reasoning_tags = (*chosen.reasoning_tags, *given["reasoning_tags"])
     if measure is not None:
         done = measure_run(measure, chosen, out=asked.out, **asking.graded)
         _tell(asked.output, chosen, done, asks=False)
@@ -190,7 +198,7 @@ _WITH_MEASURE = {
     *("task", "measure", "out", "no_store", "as_json", "as_md", "as_html", "quiet"),
     *("graders", "pass_at", "pass_hat", "maj_at", "on_error", "max_error_rate", "confidence"),
     *("data", "num_fewshot", "subjects", "shuffle_choices", "revision", "seed", "perturbations"),
-    *("allow_code", "lm_eval_shots"),
+    *("allow_code", "lm_eval_shots", "reasoning_tags"),
 }
 """What grades answers, and what names the task that was run; the rest asks for answers."""
 

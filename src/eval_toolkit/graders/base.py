@@ -8,6 +8,7 @@ from typing import Any, Literal
 from eval_toolkit._display import Displayed
 from eval_toolkit._hashing import sha256_text
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.metrics.directions import known_direction
 from eval_toolkit.responses import ResponseType
 
 __all__ = [
@@ -108,9 +109,15 @@ def references(response: Any) -> list[str]:
 
 
 def columns_of(grader: Any) -> Mapping[str, ColumnInfo]:
-    """Return what a grader says about its columns; one named like itself if it says nothing."""
+    """Return what a grader says about its columns; one named like itself if it says nothing.
+
+    More of that one is better, unless its name is known for the opposite.
+    """
     told = getattr(grader, "columns", None)
-    return dict(told()) if callable(told) else {grader.name: ColumnInfo()}
+    if callable(told):
+        return dict(told())
+    up = known_direction(str(grader.name)) is not False
+    return {grader.name: ColumnInfo(higher_is_better=up)}
 
 
 def answer_code(text: str) -> float:

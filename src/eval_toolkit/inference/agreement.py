@@ -15,7 +15,7 @@ from eval_toolkit.inference.assemble import bootstrap_problem
 from eval_toolkit.inference.clustered import cluster_robust_se
 from eval_toolkit.inference.column_sums import NumberedColumn, SumsStatistic
 from eval_toolkit.inference.engine import Problem
-from eval_toolkit.inference.mean_intervals import share_ends, share_worth
+from eval_toolkit.inference.mean_intervals import MIN_GROUPS, share_ends, share_worth
 from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
 from eval_toolkit.inference.proportions import ProportionInterval, wilson_interval
 from eval_toolkit.inference.results import (
@@ -250,8 +250,8 @@ def clustered_rate(
     Returns
     -------
     ProportionInterval
-        Its ``method`` says where clusters counted. One cluster alone shows nothing: its interval
-        is [0, 1], with a reason.
+        Its ``method`` says where clusters counted. One or two clusters show nothing: their
+        interval is [0, 1], with a reason.
 
     Notes
     -----
@@ -277,18 +277,23 @@ def clustered_rate(
         return ProportionInterval(low, high, confidence, k, n)
     codes, n_groups = _validate.group_codes(groups, n)
     method = "wilson, groups"
-    if n_groups < 2:
-        reason = "all units are in one group"
+    if n_groups < MIN_GROUPS:
+        reason = f"{n_groups} groups, at least {MIN_GROUPS} are needed"
         return ProportionInterval(0.0, 1.0, confidence, k, n, method, n_groups, reason)
     low, high = share_ends(hits.astype(np.float64), codes, n_groups, confidence)
     return ProportionInterval(low, high, confidence, k, n, method, n_groups)
 
 
-def clustered_n(hits: BoolArray, groups: ArrayLike, confidence: float) -> tuple[float, float]:
-    """Return how many independent units clustered ones are worth, for the lower and upper end."""
+def clustered_n(
+    hits: BoolArray, groups: ArrayLike, confidence: float
+) -> tuple[float, float] | None:
+    """Return how many independent units clustered ones are worth, for the lower and upper end.
+
+    None where clusters are too few to tell.
+    """
     codes, n_groups = _validate.group_codes(groups, len(hits))
-    if n_groups < 2:
-        return 1.0, 1.0
+    if n_groups < MIN_GROUPS:
+        return None
     return share_worth(hits.astype(np.float64), codes, n_groups, confidence)
 
 

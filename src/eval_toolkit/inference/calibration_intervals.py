@@ -11,6 +11,7 @@ import numpy as np
 
 from eval_toolkit import metrics
 from eval_toolkit._validate import FloatArray
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference._distributions import critical_value
 from eval_toolkit.inference.calibration_statistics import CalibrationError, EqualMassError
 from eval_toolkit.inference.intervals import quantiles
@@ -84,7 +85,13 @@ def is_calibration_error(metric: Any) -> bool:
     >>> is_calibration_error(metrics.expected_calibration_error_l2_debiased)
     True
     """
-    return calibration_statistic(statistic_for(metric)) is not None
+    try:
+        return calibration_statistic(statistic_for(metric)) is not None
+    except (
+        InvalidInputError,
+        InvalidTypeError,
+    ):  # a metric of other columns than labels and scores
+        return False
 
 
 def calibration_interval(

@@ -162,11 +162,13 @@ def compare_scorers(
         else:
             differences[name] = paired_difference(pair, samples[[0, row]], n_resamples, confidence)
     tested = {name: d.p_value for name, d in differences.items() if d.p_value is not None}
-    adjusted = correct_p_values(list(tested.values()), method=correction) if tested else []  # type: ignore[arg-type]
+    adjusted: list[float] = []
+    if tested:
+        adjusted = correct_p_values(list(tested.values()), method=correction).tolist()  # type: ignore[arg-type]
     return ScorerComparison(
         baseline=first,
         scorers={name: intervals[name] for name in scorers},
         differences={name: differences[name] for name in scorers if name != first},
-        adjusted_p_values=dict(zip(tested, [float(p) for p in adjusted], strict=True)),
+        adjusted_p_values=dict(zip(tested, adjusted, strict=True)),
         correction=correction,
     )

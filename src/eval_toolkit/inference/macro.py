@@ -181,7 +181,7 @@ def _variance(
         reason = f"{lone} parts of one unit take their spread from the others"
     weights = sum(share * share / (n - 1) for share, n in shares)
     df = known * known / weights if weights > 0.0 else float(sum(sizes) - n_parts or 1)
-    return known, df, reason
+    return known, min(df, max(1.0, n_groups - 1.0)), reason  # groups may span parts
 
 
 def _spread_between(values: Sequence[FloatArray], n_groups: int) -> tuple[float | None, float, str]:

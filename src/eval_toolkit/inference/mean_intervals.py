@@ -23,6 +23,9 @@ __all__ = ["MeanPivot", "mean_interval", "mean_pivot", "share_ends", "share_wort
 
 UNBOUNDED = (-math.inf, math.inf)
 
+MIN_GROUPS = 3
+"""Fewer groups than this do not show how groups differ, whatever is known about the values."""
+
 MIN_NUMBERS = 4
 """Fewer effective units than this do not show how a column without bounds spreads."""
 
@@ -120,9 +123,10 @@ def mean_interval(
     InvalidInputError
         If the arrays are unusable, or a share holds anything but 0 and 1.
     UndefinedMetricError
-        If there is no trustworthy interval; the message says why. Shares and bounded values need
-        two groups (bounded values two units); others need at least four effective units, more than
-        one distinct value, and no single value that carries nearly all of the spread.
+        If there is no trustworthy interval; the message says why. Shares need three groups where
+        units come in groups, bounded values three units or groups; others need at least four
+        effective ones, more than one distinct value, and no single value that carries nearly all
+        of the spread.
 
     Notes
     -----
@@ -161,8 +165,8 @@ def mean_interval(
         row = int(np.argmin(np.isin(x, (0.0, 1.0))))
         raise InvalidInputError(f"values[{row}] is {x[row]:g}; a share is a mean of 0 and 1")
     codes, n_groups = _codes(groups, len(x))
-    if codes is not None and n_groups < 2:
-        raise UndefinedMetricError("no interval: all units are in one group")
+    if codes is not None:
+        _enough(n_groups, "groups")
     low, high = share_ends(x, codes, n_groups, level)
     method = "wilson" if codes is None else "wilson, groups"
     return BootstrapCI(
@@ -273,9 +277,7 @@ def mean_pivot(
     """
     x = _validate.vector(values, "values")
     codes, n_groups = _codes(groups, len(x))
-    what = "values" if codes is None else "groups"
-    if n_groups < 2:
-        raise UndefinedMetricError(f"no interval: it needs at least two {what}, got {n_groups}")
+    _enough(n_groups, "values" if codes is None else "groups")
     bounded = all(map(math.isfinite, bounds))
     if bounded:
         _inside(x, bounds)
@@ -314,6 +316,11 @@ def _codes(groups: ArrayLike | None, n: int) -> tuple[IntArray | None, int]:
         return None, n
     codes, n_groups = _validate.group_codes(groups, n)
     return (None, n) if n_groups == n else (codes, n_groups)
+
+
+def _enough(n: int, what: str) -> None:
+    if n < MIN_GROUPS:
+        raise UndefinedMetricError(f"no interval: {n} {what}, at least {MIN_GROUPS} are needed")
 
 
 def _inside(values: FloatArray, bounds: tuple[float, float]) -> None:
@@ -363,7 +370,7 @@ def _skewed(
             f"no interval: one of {n_groups} values or groups carries nearly all of the spread; "
             "declare the bounds of the column, or collect more"
         )
-    small = n_groups**0.5 * (n_groups - 1) ** 0.5 / (n_groups - 2)
+    small = math.sqrt(n_groups * (n_groups - 1)) / (n_groups - 2)
     a = _SKEW_FACTOR * skewness * small / 6.0
 
     def pivot(mean: float) -> float:
@@ -376,7 +383,8 @@ def _skewed(
     def inverse(critical: float) -> float:
         if abs(a) < 1e-8:
             return critical
-        return float(np.cbrt(1.0 + 6.0 * a * (critical - a)) - 1.0) / (2.0 * a)
+        root = float(np.cbrt(1.0 + 6.0 * a * (critical - a)))
+        return float((root - 1.0) / (2.0 * a))
 
     def ends(critical: float) -> tuple[float, float]:
         above = max(critical, inverse(critical))
@@ -493,5 +501,5 @@ def _deviate(coefficients: FloatArray, shapes: FloatArray) -> float:
     second, third = float(shapes @ ratio**2), 2.0 * float(shapes @ ratio**3)
     root = math.copysign(math.sqrt(max(0.0, 2.0 * float(shapes @ np.log1p(-s * c)))), s)
     if abs(root) < 1e-4:
-        return root + third / (6.0 * second**1.5)
+        return root + third / (6.0 * second * math.sqrt(second))
     return float(min(_CERTAIN, root + math.log(s * math.sqrt(second) / root) / root))

@@ -159,9 +159,10 @@ def score_interval(
 
     Notes
     -----
-    Where at most 3 successes are seen, Wilson's lower end is too high for the few shares just below
-    it, and coverage falls to 0.83. The end is then no higher than the one-sided Poisson limit
-    ``χ²_{2x, 1−confidence} / (2n)`` of x successes, and mirrored for few failures [1]_.
+    Where at most 3 successes are seen, and fewer than failures, Wilson's lower end is too high for the
+    few shares just below it, and coverage falls to 0.83. The end is then no higher than the
+    one-sided Poisson limit ``χ²_{2x, 1−confidence} / (2n)`` of x successes, and mirrored for few
+    failures [1]_.
 
     References
     ----------
@@ -177,10 +178,11 @@ def score_interval(
     level = _validate.fraction(confidence, "confidence")
     hits, misses = share * n, (1.0 - share) * n
     low, high = wilson_bounds(hits, n, level)
-    return (
-        min(low, _poisson_limit(hits, level) / n),
-        1.0 if misses == 0.0 else max(high, 1.0 - _poisson_limit(misses, level) / n),
-    )
+    if 0.0 < hits < misses and hits <= _FEW:
+        low = min(low, _poisson_limit(hits, level) / n)
+    elif 0.0 < misses < hits and misses <= _FEW:
+        high = max(high, 1.0 - _poisson_limit(misses, level) / n)
+    return low, high
 
 
 def clopper_pearson_interval(
@@ -416,9 +418,7 @@ def _counts(
 
 
 def _poisson_limit(count: float, confidence: float) -> float:
-    """Return the one-sided lower limit of a Poisson mean; infinite where the count is not small."""
-    if not 0.0 < count <= _FEW:
-        return math.inf
+    """Return the one-sided lower limit of a Poisson mean."""
     from scipy.special import gammaincinv
 
     return float(gammaincinv(count, 1.0 - confidence))

@@ -16,6 +16,7 @@ from eval_toolkit.models.loading import load_model
 from eval_toolkit.protocols import Model
 from eval_toolkit.requests import GenerateRequest, Prompt
 from eval_toolkit.responses import Completion, RawCompletion
+from eval_toolkit.responses.reasoning import CUT_OFF
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
 
 __all__ = [
@@ -79,13 +80,16 @@ def prompt_for(model: Model, messages: tuple[Message, ...]) -> Prompt:
 
 
 def reading_of(reply: RawCompletion | None, model: Model) -> Grade | str:
-    """Return the text of a reply, or the error that stands for it."""
+    """Return the text of a reply without its reasoning, or the error that stands for it."""
     if reply is None:
         return Grade.error(f"the judge {model.name} was not asked; judge_run asks it")
     if reply.error is not None:
         why = " ".join(reply.error.message.split())[:_LONGEST_REASON]
         return Grade.error(f"the judge {model.name}: {reply.error.kind}: {why}")
-    return reply.text
+    parts = reply.parts()
+    if parts.cut_off:
+        return Grade.error(f"the judge {model.name}: {CUT_OFF}; raise max_tokens")
+    return parts.answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,18 +12,23 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.calibration_statistics import score_itself
 from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.statistics import ColumnMean, Statistic
+from eval_toolkit.metrics.directions import known_direction
 
 __all__ = [
     "ColumnKind",
     "ColumnSpec",
+    "Direction",
     "asr_at_k",
     "check_bounds",
+    "direction",
     "maj_at_k",
     "mean_of",
     "pass_at_k",
     "pass_hat_k",
 ]
 
+Direction: TypeAlias = bool | Literal["by name"] | None
+"""Whether more is better; None where neither is, "by name" for what `known_direction` says."""
 ATTACKED = "attack_success_any"
 """Column of rollouts that says whether an attack succeeded."""
 
@@ -184,7 +189,7 @@ def _label_itself(labels: BoolArray, scores: FloatArray) -> FloatArray:
 def mean_of(
     column: str,
     *,
-    higher_is_better: bool | None = True,
+    higher_is_better: Direction = "by name",
     bounds: tuple[float, float] = (-math.inf, math.inf),
     kind: ColumnKind | None = None,
 ) -> ColumnSpec:
@@ -194,8 +199,10 @@ def mean_of(
     ----------
     column : str
         Name of the column.
-    higher_is_better : bool or None, default True
-        Direction, for gates and comparisons; None where neither is better.
+    higher_is_better : bool, None or "by name", default "by name"
+        Direction, for gates and comparisons; None where neither is better. By default the name
+        decides: more ``accuracy`` is better, less ``toxicity``, and of a name that is not known
+        neither is, so that a comparison says "different" and not "better".
     bounds : tuple of float
         Smallest and largest possible value, where known. The interval stays inside and counts
         with what may yet be seen: give them where they exist.
@@ -218,11 +225,49 @@ def mean_of(
     --------
     >>> mean_of("exact_match").name
     'exact_match'
+    >>> [mean_of(name).higher_is_better for name in ("exact_match", "toxicity", "reward")]
+    [True, False, None]
     """
-    return ColumnSpec(_column_name(column), column, higher_is_better, bounds, kind=kind)
+    name = _column_name(column)
+    return ColumnSpec(name, column, direction(higher_is_better, name), bounds, kind=kind)
 
 
-def pass_at_k(column: str, k: int, *, higher_is_better: bool = True) -> ColumnSpec:
+def direction(given: Direction, name: str) -> bool | None:
+    """Return a direction as it was given, or as a name has it.
+
+    Parameters
+    ----------
+    given : bool, None or "by name"
+        What the caller says.
+    name : str
+        Name of the metric or of its column.
+
+    Returns
+    -------
+    bool or None
+        Whether more is better.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is none of these.
+
+    Examples
+    --------
+    >>> direction("by name", "val_loss"), direction(True, "val_loss")
+    (False, True)
+    """
+    if given == "by name":
+        return known_direction(name)
+    if given is None or isinstance(given, bool):
+        return given
+    raise InvalidInputError(
+        f"`higher_is_better` is {given!r}; it must be True, False, None (neither is better) or "
+        "'by name'"
+    )
+
+
+def pass_at_k(column: str, k: int, *, higher_is_better: Direction = "by name") -> ColumnSpec:
     """Chance that at least one of k attempts at a unit succeeds, averaged over units.
 
     Parameters
@@ -231,8 +276,8 @@ def pass_at_k(column: str, k: int, *, higher_is_better: bool = True) -> ColumnSp
         A column of 0 and 1, one line per attempt.
     k : int
         Units with fewer attempts are counted as skipped.
-    higher_is_better : bool, default True
-        False where the column says that something went wrong.
+    higher_is_better : bool, None or "by name", default "by name"
+        As in `mean_of`, but a column that is not known counts as one of successes.
 
     Returns
     -------
@@ -251,10 +296,15 @@ def pass_at_k(column: str, k: int, *, higher_is_better: bool = True) -> ColumnSp
     """
     k = _validate.integer(k, "k", low=1)
     name = f"{_column_name(column)}_pass@{k}"
-    return ColumnSpec(name, column, higher_is_better, (0.0, 1.0), k)
+    return ColumnSpec(name, column, _of_passes(higher_is_better, column), (0.0, 1.0), k)
 
 
-def pass_hat_k(column: str, k: int, *, higher_is_better: bool = True) -> ColumnSpec:
+def _of_passes(given: Direction, column: str) -> bool | None:
+    """Return the direction of passes: they are good, unless the column is known as one of faults."""
+    return known_direction(column) is not False if given == "by name" else direction(given, column)
+
+
+def pass_hat_k(column: str, k: int, *, higher_is_better: Direction = "by name") -> ColumnSpec:
     """Chance that all of k attempts at a unit succeed, averaged over units.
 
     Parameters
@@ -279,7 +329,7 @@ def pass_hat_k(column: str, k: int, *, higher_is_better: bool = True) -> ColumnS
     """
     k = _validate.integer(k, "k", low=1)
     name = f"{_column_name(column)}_pass^{k}"
-    return ColumnSpec(name, column, higher_is_better, (0.0, 1.0), k, True)
+    return ColumnSpec(name, column, _of_passes(higher_is_better, column), (0.0, 1.0), k, True)
 
 
 def asr_at_k(k: int, *, column: str = ATTACKED) -> ColumnSpec:

@@ -10,7 +10,7 @@ import numpy as np
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.column_sums import NumberedColumn, SumsFn, SumsStatistic, values_of_sums
-from eval_toolkit.metric_specs.columns import ColumnSpec, check_bounds
+from eval_toolkit.metric_specs.columns import ColumnSpec, Direction, check_bounds, direction
 from eval_toolkit.metric_specs.scores import SCORED, ScoreSpec
 from eval_toolkit.protocols import MetricSpec
 
@@ -45,7 +45,8 @@ class SumsSpec:
     name: str
     columns: tuple[str, ...]
     function: SumsFn = field(repr=False)
-    higher_is_better: bool = True
+    higher_is_better: bool | None = True
+    """None where neither direction is better."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """Smallest and largest possible value, where known."""
 
@@ -80,7 +81,7 @@ def ratio_of(
     above: str,
     below: str,
     *,
-    higher_is_better: bool = True,
+    higher_is_better: Direction = "by name",
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> SumsSpec:
     """Sum of one column over the sum of another, such as bits per byte of all texts together.
@@ -117,7 +118,7 @@ def from_sums(
     columns: Sequence[str],
     function: SumsFn,
     *,
-    higher_is_better: bool = True,
+    higher_is_better: Direction = "by name",
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> SumsSpec:
     """Metric that is a function of column sums over units: a ratio of sums, BLEU of a corpus.
@@ -132,8 +133,9 @@ def from_sums(
     function : callable
         Takes sums as an array of shape (n_draws, len(columns)) and returns one value per draw, NaN
         where it does not exist. One call serves many resamples.
-    higher_is_better : bool, default True
-        Direction, for gates and comparisons.
+    higher_is_better : bool, None or "by name", default "by name"
+        Direction, for gates and comparisons; by default as the metric's name has it, None where it
+        is not known.
     bounds : tuple of float
         Smallest and largest possible value, where known; intervals stay inside.
 
@@ -164,4 +166,5 @@ def from_sums(
         raise InvalidInputError(f"`columns` is {columns!r}; it must name at least one column")
     if not callable(function):
         raise InvalidTypeError(f"`function` is {function!r}; it must be callable")
-    return SumsSpec(name, tuple(columns), function, higher_is_better, bounds)
+    up = direction(higher_is_better, name)
+    return SumsSpec(name, tuple(columns), function, up, bounds)

@@ -42,6 +42,7 @@ from eval_toolkit.metrics.definedness import (
     SkippedMetric,
     is_metric_defined_for_slice,
 )
+from eval_toolkit.metrics.directions import known_direction
 from eval_toolkit.metrics.diversity import distinct_n, self_similarity
 from eval_toolkit.metrics.probability import brier_decomposition, brier_score, log_loss
 from eval_toolkit.metrics.ranking import RecallAtFprResult, pr_auc, recall_at_fpr, roc_auc
@@ -80,6 +81,7 @@ __all__ = [
     "expected_calibration_error_l2",
     "expected_calibration_error_l2_debiased",
     "is_metric_defined_for_slice",
+    "known_direction",
     "krippendorff_alpha",
     "log_loss",
     "maj_at_k",

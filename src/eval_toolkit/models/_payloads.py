@@ -13,8 +13,11 @@ __all__ = ["Response", "checked_response", "read_response", "response_payload", 
 
 Response: TypeAlias = RawCompletion | RawLoglikelihood
 
-_OF_COMPLETIONS = ("prompt", "prompt_tokens", "completion_tokens", "finish_reason")
-_OF_LOGLIKELIHOODS = ("prompt", "prompt_tokens", "n_tokens", "is_greedy")
+_OF_COMPLETIONS: tuple[str, ...] = (
+    *("prompt", "prompt_tokens", "completion_tokens", "finish_reason"),
+    *("reasoning", "reasoning_tokens"),
+)
+_OF_LOGLIKELIHOODS: tuple[str, ...] = ("prompt", "prompt_tokens", "n_tokens", "is_greedy")
 
 
 def _plain(value: Any) -> Any:

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from eval_toolkit.analysis.named import higher_is_better
+from eval_toolkit.analysis.directions import agreed, stated_by, stated_in
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.cells import stored_cell
 
@@ -50,10 +50,7 @@ class Cell:
     @property
     def higher_is_better(self) -> bool | None:
         """As it was stored, else as its name says; None where neither does."""
-        if "higher_is_better" in self.details:
-            told: bool | None = self.details["higher_is_better"]
-            return told
-        return higher_is_better(self.name)
+        return agreed(stated_by({}, {self.name: {"details": self.details}}, self.name), self.name)
 
     @property
     def has_value(self) -> bool:
@@ -89,12 +86,27 @@ class Block:
     """What the scorer raised, where it did."""
 
 
-def blocks_of(run: Run) -> list[Block]:
-    """Return every slice and scorer of a run, in the order they were stored."""
-    return list(_blocks(run.results.get("by_slice") or {}))
+def blocks_of(run: Run, by_slice: Mapping[str, Any] | None = None) -> list[Block]:
+    """Return every slice and scorer of a run, in the order they were stored.
+
+    Parameters
+    ----------
+    run : Run
+        Of any kind.
+    by_slice : mapping, optional
+        Parts of the run to read in the place of its slices: strata, or the slices of a fold.
+    """
+    slices = run.results.get("by_slice") if by_slice is None else by_slice
+    return list(_blocks(slices or {}, stated_in(run)))
 
 
-def _blocks(by_slice: Mapping[str, Any]) -> Iterator[Block]:
+def _as_stated(cell: Cell, stated: Mapping[str, bool]) -> Cell:
+    """Return the cell in the direction that the run's manifest states, where it does."""
+    told = stated_by(stated, {}, cell.name)
+    return replace(cell, details={**cell.details, "higher_is_better": told[0]}) if told else cell
+
+
+def _blocks(by_slice: Mapping[str, Any], stated: Mapping[str, bool]) -> Iterator[Block]:
     for slice_name, part in by_slice.items():
         if not isinstance(part, Mapping):
             continue
@@ -108,7 +120,7 @@ def _blocks(by_slice: Mapping[str, Any]) -> Iterator[Block]:
                 scorer=str(scorer),
                 n=part.get("n"),
                 n_positive=part.get("n_positive"),
-                cells={cell.name: cell for cell in found if cell is not None},
+                cells={cell.name: _as_stated(cell, stated) for cell in found if cell is not None},
                 skipped=skipped if isinstance(skipped, str) else "",
                 error=error if isinstance(error, str) else "",
             )

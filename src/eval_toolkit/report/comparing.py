@@ -1,6 +1,6 @@
 """B minus A as a page: the answer first, then every difference with its interval."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from eval_toolkit.analysis import MatchSpec, RunComparison, RunDifference, compare_runs
 from eval_toolkit.inference import Executor
@@ -10,6 +10,10 @@ from eval_toolkit.report.words import p_value, value_and_ends, with_ends
 from eval_toolkit.runs import Run
 
 __all__ = ["answer", "are_rollouts", "compared_runs", "comparison_page", "run_comparison_page"]
+
+
+_NAMED = 8
+"""Metrics that the answer names for each side; the table has all."""
 
 
 def compared_runs(
@@ -23,6 +27,7 @@ def compared_runs(
     on_mismatch: str = "raise",
     allow_version_change: bool = False,
     pairs: dict[str, str] | None = None,
+    higher_is_better: Mapping[str, bool] | None = None,
     match: MatchSpec | None = None,
     executor: Executor | None = None,
 ) -> RunComparison:
@@ -34,7 +39,9 @@ def compared_runs(
         A and B.
     metrics : sequence of MetricSpec or str, optional
         By default the main ones of rollouts and every stored one of other runs; empty: every one.
-    by, confidence, n_resamples, seed, on_mismatch, allow_version_change, pairs, match, executor
+    by, confidence, n_resamples, seed, on_mismatch, allow_version_change, pairs, match
+        As in `compare_runs`.
+    higher_is_better, executor
         As in `compare_runs`.
 
     Returns
@@ -61,6 +68,7 @@ def compared_runs(
         allow_version_change=allow_version_change,
         pairs=pairs,
         match=match,
+        higher_is_better=higher_is_better,
         executor=executor,
     )
 
@@ -92,8 +100,7 @@ def run_comparison_page(runs: Sequence[Run], result: RunComparison, drawn: str) 
         return page
     from eval_toolkit.report.failures_by_turn import with_failures_by_turn
 
-    confidence = result.cells[0].confidence if result.cells else 0.95
-    return with_failures_by_turn(page, runs, confidence)
+    return with_failures_by_turn(page, runs, result)
 
 
 def comparison_page(result: RunComparison, lead: Sequence[str], drawn: str) -> Page:
@@ -112,8 +119,8 @@ def comparison_page(result: RunComparison, lead: Sequence[str], drawn: str) -> P
     for cell in result.cells:
         for remark in filter(None, (cell.reason,)):
             about.setdefault(remark, []).append(f"{cell.metric}, {cell.slice}")
-    notes = [f"{_first_of(cells)}: {remark}" for remark, cells in about.items()]
-    counted = [*result.notes, *result.left_out, *result.without_value]
+    notes = [f"{_first_of(cells, separator='; ')}: {remark}" for remark, cells in about.items()]
+    counted = [*result.notes, *result.left_out, *result.without_value, *result.undirected]
     return Page(
         "B - A",
         result.to_dict(),
@@ -123,15 +130,26 @@ def comparison_page(result: RunComparison, lead: Sequence[str], drawn: str) -> P
     )
 
 
-def _first_of(names: Sequence[str], limit: int = 4) -> str:
+def _first_of(names: Sequence[str], limit: int = 4, separator: str = ", ") -> str:
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return "; ".join(names[:limit]) + more
+    return separator.join(names[:limit]) + more
 
 
 def answer(cells: Sequence[RunDifference], a: str = "A", b: str = "B") -> str:
-    """Return in one sentence who is better, by the first metric of the first slice.
+    """Return in one sentence who is better: by the first metric of the first slice, and by others.
 
-    Other metrics of that slice that say the opposite are named, so that nobody quotes half of it.
+    Parameters
+    ----------
+    cells : sequence of RunDifference
+        Of a comparison of A with B.
+    a, b : str
+        What the two are called.
+
+    Returns
+    -------
+    str
+        The first metric with its difference, then who is better in which other metrics of that
+        slice, and how many of them are undecided.
 
     Examples
     --------
@@ -141,23 +159,64 @@ def answer(cells: Sequence[RunDifference], a: str = "A", b: str = "B") -> str:
     ... )
     >>> answer([better])
     'B beats A by 0.100 [0.040, 0.180] in accuracy'
+    >>> from dataclasses import replace
+    >>> answer([better, replace(better, metric="f1", delta=-0.1)])
+    'B beats A by 0.100 [0.040, 0.180] in accuracy; A is better in f1'
     """
     tested = [cell for cell in cells if cell.status == "ok" and cell.delta is not None]
     if not tested:
         return f"{a} and {b} could not be compared"
     first = tested[0]
-    rest = [cell for cell in tested[1:] if cell.slice == first.slice]
-    said = _sentence(first, a, b)
-    against = {"better": "worse", "worse": "better"}.get(first.verdict)
-    other = [cell.metric for cell in rest if cell.verdict == against]
-    return f"{said}, but is {against} in {', '.join(other)}" if other else said
+    of_scorer: dict[str, list[RunDifference]] = {}
+    for cell in tested[1:]:
+        if cell.slice == first.slice:
+            of_scorer.setdefault(cell.scorer, []).append(cell)
+    own = of_scorer.pop(first.scorer, [])
+    whose = f" of {first.scorer}" if of_scorer else ""
+    return "; ".join(
+        [
+            _sentence(first, a, b, whose),
+            *_other_metrics(first, own, a, b),
+            *(f"{name}: {_counted(of, a, b)}" for name, of in of_scorer.items()),
+        ]
+    )
 
 
-def _sentence(cell: RunDifference, a: str, b: str) -> str:
-    """Return what one cell says; of a winner the difference is told in its favour."""
-    where = "" if cell.slice in ("", "all") else f" on {cell.slice}"
+def _words(a: str, b: str) -> dict[str, str]:
+    """Return what decided verdicts say; those that are not here are undecided."""
+    return {"better": f"{b} is better", "worse": f"{a} is better", "different": "they differ"}
+
+
+def _other_metrics(
+    first: RunDifference, rest: Sequence[RunDifference], a: str, b: str
+) -> Iterator[str]:
+    """Yield who is better in which of the other metrics; those without a verdict are counted."""
+    words = _words(a, b)
+    for verdict in sorted(words, key=lambda verdict: verdict != first.verdict):
+        names = [cell.metric for cell in rest if cell.verdict == verdict]
+        if names:
+            also = " too" if verdict == first.verdict else ""
+            yield f"{words[verdict]} in {_first_of(names, _NAMED)}{also}"
+    n = sum(cell.verdict not in words for cell in rest)
+    if n:
+        yield "1 other metric is undecided" if n == 1 else f"{n} other metrics are undecided"
+
+
+def _counted(cells: Sequence[RunDifference], a: str, b: str) -> str:
+    """Return in how many metrics each is better, for scorers other than the first."""
+    words = _words(a, b)
+    counts = {said: sum(cell.verdict == one for cell in cells) for one, said in words.items()}
+    decided = [f"{said} in {n} of {len(cells)} metrics" for said, n in counts.items() if n]
+    return ", ".join(decided) or "no metric is decided"
+
+
+def _sentence(cell: RunDifference, a: str, b: str, whose: str) -> str:
+    """Return what one cell says; the difference is stated in the winner's favour."""
+    where = whose + ("" if cell.slice in ("", "all") else f" on {cell.slice}")
     signed = with_ends(cell.delta, cell.ci_low, cell.ci_high, "+")
     if cell.verdict not in ("better", "worse"):
+        if cell.p_value is None:
+            return f"{b} - {a} = {signed} in {cell.metric}{where}, not tested"
         word = "different" if cell.verdict == "different" else "not clearly different"
         return f"{a} and {b} are {word} in {cell.metric}{where}: {b} - {a} = {signed}"
     winner, loser = (b, a) if cell.verdict == "better" else (a, b)

@@ -1,6 +1,7 @@
 """How runs differ from the first one: the answer, every paired difference, and where they part."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from eval_toolkit.analysis import RunComparison, RunDifference
@@ -231,13 +232,7 @@ def _told(cell: RunDifference, adjusted: float | None) -> list[str]:
 
 def _verdict(cell: RunDifference, adjusted: float | None) -> str:
     """Return what the run is, by the p-value that knows how many runs there are."""
-    if adjusted is None or cell.delta is None:
-        return cell.verdict
-    if adjusted > round(1.0 - cell.confidence, 12) or cell.delta == 0.0:
-        return "no clear difference"
-    if cell.higher_is_better is None:
-        return "different"
-    return "better" if (cell.delta > 0) == cell.higher_is_better else "worse"
+    return cell.verdict if adjusted is None else replace(cell, p_adjusted=adjusted).verdict
 
 
 def _overview_figure(values: dict[str, dict[str, Any]], baseline: str) -> Figure:

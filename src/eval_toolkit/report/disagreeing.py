@@ -15,6 +15,7 @@ from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.report.scored import stored_points
 from eval_toolkit.report.sections import Wanted
 from eval_toolkit.report.words import number
+from eval_toolkit.responses.reasoning import CUT_OFF, split_reasoning
 from eval_toolkit.runs import Run
 
 __all__ = ["disagreements"]
@@ -35,6 +36,8 @@ class _Sides:
     """What the numbers are."""
     thresholds: tuple[float, float] | None = None
     """Where A and B call a score positive."""
+    directed: bool = True
+    """False where nothing says what is right: the higher value stands for it."""
 
 
 def disagreements(
@@ -59,7 +62,8 @@ def disagreements(
     Returns
     -------
     list of dict
-        Empty where nothing says which units are right.
+        Where nothing says which direction of the metric is better, the units where one value is
+        higher. Empty where values cannot be compared.
     """
     cell = next((one for one in cells if one.status == "ok" and one.delta is not None), None)
     if cell is None or (cell.slice, cell.scorer) not in runs[0].subjects:
@@ -71,9 +75,10 @@ def disagreements(
         return []
     limit = max(1, wanted.n_samples // 2)
     a, b = names
+    words = ("right", "wrong") if sides.directed else ("higher", "lower")
     return [
-        _list(runs, names, cell, sides, side, f"{right} right, {wrong} wrong", limit)
-        for side, right, wrong in (
+        _list(runs, names, cell, sides, side, f"{one} {words[0]}, {other} {words[1]}", limit)
+        for side, one, other in (
             (sides.right_a & ~sides.right_b, a, b),
             (sides.right_b & ~sides.right_a, b, a),
         )
@@ -93,8 +98,8 @@ def _sides(runs: tuple[Run, Run], cell: RunDifference) -> _Sides | None:
     values_a, values_b, in_a, in_b = common.both(cell.metric)
     both = in_a & in_b
     values_a, values_b = values_a[both], values_b[both]
-    up = cell.higher_is_better is not False
-    if common.right_or_wrong(cell.metric):
+    up, directed = cell.higher_is_better is not False, cell.higher_is_better is not None
+    if directed and common.right_or_wrong(cell.metric):
         right = [are_right(values_a, up), are_right(values_b, up)]
     else:  # of graded answers the better one counts as right
         right = [values_a > values_b, values_b > values_a][:: 1 if up else -1]
@@ -107,6 +112,7 @@ def _sides(runs: tuple[Run, Run], cell: RunDifference) -> _Sides | None:
         gap=np.abs(values_a - values_b),
         labels=None,
         what=cell.metric,
+        directed=directed,
     )
 
 
@@ -265,7 +271,8 @@ def _answered(row: Mapping[str, Any]) -> str:
     if not isinstance(response, Mapping):
         return ""
     if isinstance(response.get("text"), str):
-        return str(response["text"])
+        parts = split_reasoning(response["text"])
+        return f"({CUT_OFF})" if parts.cut_off else parts.answer
     likelihoods = response.get("loglikelihoods")
     choices = params.get("continuations") if isinstance(params, Mapping) else None
     if not (isinstance(likelihoods, list) and isinstance(choices, list)):

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
+from eval_toolkit.analysis import RunComparison, RunDifference, compare_runs
+from eval_toolkit.errors import EvalToolkitError, InvalidInputError, UndefinedMetricError
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.report.words import number, value_and_ends
 from eval_toolkit.rollouts import Graph, SeedPrompt, compare_survival, rollouts_of, seeds_of
@@ -16,6 +17,7 @@ __all__ = ["headline_metrics", "with_failures_by_turn"]
 _HEADLINES = ("attack_success", "attack_success_own")
 _REFUSALS = ("refused_first", "over_refusal", "unsafe_refusal")
 _OF_ATTEMPTS = re.compile(r"asr@[0-9]+")
+_TOLD = ("value_a", "value_b", "delta", "ci_low", "ci_high", "method", "reason")
 _NOT_AS_FAILED = (
     "failures by turn: a turn that broke is not known here; in the other table (as_zero) it failed"
 )
@@ -51,15 +53,30 @@ def _with_values(runs: Sequence[Run]) -> dict[str, None]:
     }
 
 
-def with_failures_by_turn(page: Page, runs: Sequence[Run], confidence: float) -> Page:
+def with_failures_by_turn(page: Page, runs: Sequence[Run], result: RunComparison) -> Page:
     """Return the page with how many conversations of each run failed by each turn.
 
-    Conversations that were cut short count up to where they ended. Both sides are read by the
-    policy of A.
+    Parameters
+    ----------
+    page : Page
+        With the table of ``result``.
+    runs : sequence of Run
+        A and B.
+    result : RunComparison
+        Of the two.
+
+    Returns
+    -------
+    Page
+        Each turn has the difference and the interval that `compare_runs` gives its share of
+        failures, so that a number has one interval on the page. Where `compare_runs` has none, as
+        conversations in several paths were cut short, it is that of `compare_survival`, which reads
+        the conversations: both sides by the policy of A, and up to where they were seen.
     """
-    found = _failures_by_turn(runs, confidence)
+    found = _failures_by_turn(runs, result)
     tables, notes = _shown(found)
-    if tables and runs[0].manifest["config"].get("on_error") == "as_zero":
+    read = any(turn.get("read_from") == "conversations" for turn in found.get("turns", ()))
+    if read and runs[0].manifest["config"].get("on_error") == "as_zero":
         notes.append(_NOT_AS_FAILED)
     return replace(
         page,
@@ -69,7 +86,7 @@ def with_failures_by_turn(page: Page, runs: Sequence[Run], confidence: float) ->
     )
 
 
-def _failures_by_turn(runs: Sequence[Run], confidence: float) -> dict[str, Any]:
+def _failures_by_turn(runs: Sequence[Run], result: RunComparison) -> dict[str, Any]:
     configs = [run.manifest["config"] for run in runs]
     names = {config.get("scored_by") for config in configs}
     if None in names:
@@ -84,10 +101,57 @@ def _failures_by_turn(runs: Sequence[Run], confidence: float) -> dict[str, Any]:
         "scorer": names.pop() if len(names) == 1 else None,
         "policy": policy,
         "depth": depth,
-        "confidence": confidence,
+        "confidence": result.confidence,
     }
-    turns = [_turn(graphs, seeds, at, options) for at in range(1, depth + 1)]
+    cells = _cells_by_turn(runs, result, depth)
+    turns = [
+        _told(at, "records", cells[at]) if at in cells else _turn(graphs, seeds, at, options)
+        for at in range(1, depth + 1)
+    ]
     return {"status": "ok", "policy": policy, "n_seeds": len(seeds), "turns": turns}
+
+
+def _cells_by_turn(
+    runs: Sequence[Run], result: RunComparison, depth: int
+) -> dict[int, RunDifference]:
+    """Return the cell of each turn, where both runs were measured alike and it has a value."""
+    configs = [run.manifest["config"] for run in runs]
+    if not result.cells or any(
+        configs[0].get(name) != configs[1].get(name) for name in ("policy", "on_error")
+    ):
+        return {}
+    first = result.cells[0]
+    turns = {f"failed_by_turn_{turn}": turn for turn in range(1, depth + 1)}
+    if configs[0].get("depth") == configs[1].get("depth"):
+        turns["attack_success"] = depth
+    own = [
+        cell for cell in result.cells if (cell.slice, cell.scorer) == (first.slice, first.scorer)
+    ]
+    known = {turns[cell.metric]: cell for cell in own if cell.metric in turns}
+    wanted = [
+        name for name, turn in turns.items() if turn not in known and name != "attack_success"
+    ]
+    try:
+        more = compare_runs(
+            runs[0],
+            runs[1],
+            metrics=wanted,
+            slices=[first.slice],
+            pairs={first.scorer: first.scorer_b},
+            on_mismatch="drop",
+            allow_version_change=True,
+            confidence=result.confidence,
+            seed=result.seed,
+        ).cells
+    except EvalToolkitError:  # the runs have no such columns, or another name for the slice
+        more = ()
+    known = {turns[cell.metric]: cell for cell in more} | known
+    return {turn: cell for turn, cell in known.items() if cell.status == "ok"}
+
+
+def _told(at: int, read_from: str, found: Any) -> dict[str, Any]:
+    values = {name: getattr(found, name) for name in _TOLD}
+    return {"turn": at, "status": "ok", "read_from": read_from, **values}
 
 
 def _common(runs: Sequence[Run]) -> tuple[list[list[Graph[str, str]]], list[SeedPrompt]]:
@@ -112,8 +176,7 @@ def _turn(
         found = compare_survival(graphs[0], graphs[1], seeds, at=at, **options)
     except (UndefinedMetricError, InvalidInputError) as error:
         return {"turn": at, "status": "skipped", "reason": str(error)}
-    told = ("value_a", "value_b", "delta", "ci_low", "ci_high", "method", "reason")
-    return {"turn": at, "status": "ok", **{name: getattr(found, name) for name in told}}
+    return _told(at, "conversations", found)
 
 
 def _shown(found: Mapping[str, Any]) -> tuple[list[Table], list[str]]:
@@ -133,7 +196,7 @@ def _shown(found: Mapping[str, Any]) -> tuple[list[Table], list[str]]:
         ]
     ]
     title = (
-        f"failures by turn: conversations in which the target has failed (Kaplan-Meier), "
+        f"failures by turn: conversations in which the target has failed, "
         f"{found['n_seeds']} common seeds, policy {found['policy']}"
     )
     table = Table(["by turn", "A", "B", "B - A", "interval"], rows, title)

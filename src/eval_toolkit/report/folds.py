@@ -27,18 +27,11 @@ def fold_blocks(run: Run) -> list[Block]:
     blocks = fold_means(run)
     for key, fold in folds.items():
         inside = fold.get("by_slice") if isinstance(fold, Mapping) else None
-        for block in blocks_of(_Fold(inside or {})):  # type: ignore[arg-type]
+        for block in blocks_of(run, inside or {}):
             if block.slice in summary:
                 name = f"{block.slice} · {key}" if several else str(key)
                 blocks.append(replace(block, slice=name))
     return blocks
-
-
-class _Fold:
-    """The slices of a fold in the place of a run's."""
-
-    def __init__(self, by_slice: Mapping[str, Any]) -> None:
-        self.results = {"by_slice": by_slice}
 
 
 def fold_means(run: Run) -> list[Block]:

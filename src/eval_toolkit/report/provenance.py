@@ -259,6 +259,7 @@ def _spent(usage: Mapping[str, Any]) -> str:
         for key, word in (
             ("prompt_tokens", "of prompts"),
             ("completion_tokens", "of answers"),
+            ("reasoning_tokens", "of them reasoning"),
             ("n_cached", "answers from the cache"),
             ("n_retries", "retries"),
         )

@@ -11,7 +11,8 @@ from eval_toolkit.judges.asking import apart, judge_of
 from eval_toolkit.report.picking import outcomes_of_units
 from eval_toolkit.report.words import number
 from eval_toolkit.requests import LoglikelihoodRequest
-from eval_toolkit.responses import RawLoglikelihood
+from eval_toolkit.responses import REASONING_TAGS, RawCompletion, RawLoglikelihood
+from eval_toolkit.responses.reasoning import Tags
 from eval_toolkit.runner import Outcome
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
@@ -61,11 +62,14 @@ def cards_at(run: Run, records: Records, places: Iterable[int]) -> list[dict[str
     judged: dict[tuple[str, int], list[Outcome]] = {}
     for outcome in verdicts:
         judged.setdefault((outcome.job.unit_id, outcome.job.attempt), []).append(outcome)
+    task = (run.manifest.get("config") or {}).get("task")
+    tags = task.get("reasoning_tags", REASONING_TAGS) if isinstance(task, dict) else REASONING_TAGS
     cards = []
     for at in chosen:
         key = (str(records.unit_id[at]), int(records.attempt[at]))
         card = _card(records, at, found.get(key), asked.get(key, []), judged.get(key, []))
-        cards.append(card | _answers(records, at, found.get(key), references.get(key[0])))
+        answer = found.get(key)
+        cards.append(card | _answers(records, at, answer, references.get(key[0]), tags))
     return cards
 
 
@@ -90,17 +94,20 @@ def _card(
 
 
 def _answers(
-    records: Records, at: int, answer: Outcome | None, reference: Reference | None
+    records: Records, at: int, answer: Outcome | None, reference: Reference | None, tags: Tags
 ) -> dict[str, Any]:
-    """Return what was answered, and what would have been right."""
+    """Return what was thought and answered, and what would have been right."""
     response = None if answer is None else answer.response
     scored = response if isinstance(response, RawLoglikelihood) else None
     known = None if reference is None else reference.correct
     choices = None if scored is None else _choices(records, at, answer, scored, known)
     text = None if reference is None else reference.text
+    parts = response.parts(tags) if isinstance(response, RawCompletion) else None
     return {
         "choices": choices,
-        "text": None if response is None or scored is not None else getattr(response, "text", ""),
+        "text": None if parts is None else parts.answer,
+        "reasoning": None if parts is None else parts.reasoning or None,
+        "cut_off": parts is not None and parts.cut_off,
         "finish": getattr(response, "finish_reason", None),
         "reference": None if choices is not None and text in choices["told"] else text,
         "referenced": text is not None,

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit.analysis import higher_is_better
 from eval_toolkit.analysis.units import are_right, right_or_wrong
 from eval_toolkit.report.answering import kind_of
 from eval_toolkit.report.cells import Block, Cell, main_block
@@ -57,8 +58,8 @@ def _notes(scored: bool, referenced: bool) -> list[str]:
     return [] if referenced else [absent]
 
 
-def _column(block: Block, records: Records) -> tuple[str, bool]:
-    """Return the column that says how good an answer is, and whether more is better."""
+def _column(block: Block, records: Records) -> tuple[str, bool | None]:
+    """Return the column that answers are judged by, and whether more is better; None: not known."""
     cells: Mapping[str, Cell] = block.cells
     main = main_cell(block)
     names = [] if main is None else [main.name]
@@ -68,14 +69,20 @@ def _column(block: Block, records: Records) -> tuple[str, bool]:
     found += [name for name in records.columns if any(cell.startswith(name) for cell in names)]
     column = next(iter([*found, *records.columns]))
     cell = cells.get(column)
-    return column, cell is None or cell.higher_is_better is not False
+    return column, higher_is_better(column) if cell is None else cell.higher_is_better
 
 
-def _lists(records: Records, column: str, up: bool, limit: int) -> list[dict[str, Any]]:
-    """Return places of wrong answers, errors and right ones; few of the last are enough."""
+def _lists(
+    records: Records, column: str, direction: bool | None, limit: int
+) -> list[dict[str, Any]]:
+    """Return places of wrong answers, errors and right ones; few of the last are enough.
+
+    Where nothing says which direction is better, the lowest come in the place of the wrong ones.
+    """
     status, values = records.status[column], records.columns[column]
     known = status == "ok"
-    is_binary = right_or_wrong(values[known])
+    up = direction is not False
+    is_binary = right_or_wrong(values[known]) and direction is not None
     sure = _sureness(records)
     good = known & (are_right(values, up) if is_binary else values == _best(values[known], up))
     bad = known & ~good
@@ -86,12 +93,14 @@ def _lists(records: Records, column: str, up: bool, limit: int) -> list[dict[str
         "right": _ranked(records, np.flatnonzero(good), sure),
     }
     shares = _shares({name: len(found) for name, found in parts.items()}, limit)
+    worst = "Lowest" if up else "Highest"
+    best = "Highest" if direction is None else "Best"
     titles = {
-        "wrong": ("Wrong" if is_binary else "Lowest grades", "wrong"),
+        "wrong": ("Wrong" if is_binary else f"{worst} grades", "wrong"),
         "errors": ("No grade because something broke", "error"),
         "skipped": ("Not graded", "skipped"),
         "right": (
-            "Right" if is_binary else "Best grades" if bad.any() else "Grades, all alike",
+            "Right" if is_binary else f"{best} grades" if bad.any() else "Grades, all alike",
             "right",
         ),
     }

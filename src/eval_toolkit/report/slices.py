@@ -102,22 +102,10 @@ def parts_of(run: Run) -> list[Block]:
         if not isinstance(strata, Mapping):
             continue
         alone = len(by_slice) == 1
-        inside = _Stored({str(name): part for name, part in strata.items()})
-        for block in blocks_of(inside):  # type: ignore[arg-type]
+        for block in blocks_of(run, strata):
             name = block.slice if alone else f"{slice_name} · {block.slice}"
             blocks.append(replace(block, slice=name))
     return blocks
-
-
-@dataclass(frozen=True)
-class _Stored:
-    """Parts in the place of slices, so that their cells are read in the same way."""
-
-    by_slice: Mapping[str, Any]
-
-    @property
-    def results(self) -> dict[str, Any]:
-        return {"by_slice": self.by_slice}
 
 
 def _main_name(blocks: Sequence[Block]) -> str:

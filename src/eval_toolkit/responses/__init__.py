@@ -9,13 +9,17 @@ mapping from choice to number.
 from eval_toolkit.responses.answered import Completion, Loglikelihood
 from eval_toolkit.responses.fields import ErrorInfo, ResponseType, Usage
 from eval_toolkit.responses.raw import RawCompletion, RawLoglikelihood
+from eval_toolkit.responses.reasoning import REASONING_TAGS, ReplyParts, split_reasoning
 
 __all__ = [
+    "REASONING_TAGS",
     "Completion",
     "ErrorInfo",
     "Loglikelihood",
     "RawCompletion",
     "RawLoglikelihood",
+    "ReplyParts",
     "ResponseType",
     "Usage",
+    "split_reasoning",
 ]

@@ -43,7 +43,7 @@ class Completion(_Answered):
     messages : sequence of Message, optional
         The conversation with the reply: appended to a cue, else a message of its own.
     raw_completion : str, optional
-        The text as the model gave it; ``completion`` by default.
+        The answer as the model gave it, before the post-processing; ``completion`` by default.
     attempt : int
         Number of the try at the unit.
     prompt : str
@@ -58,6 +58,10 @@ class Completion(_Answered):
         What it took.
     error : ErrorInfo, optional
         Why there is no text; graders are not asked then.
+    reasoning : str
+        What the model thought before it answered; no part of the answer.
+    cut_off : bool, default False
+        Whether the reply ends inside its reasoning, so that there is no answer.
 
     Examples
     --------
@@ -71,6 +75,7 @@ class Completion(_Answered):
         "completion",
         "completion_tokens",
         "context",
+        "cut_off",
         "error",
         "finish_reason",
         "ground_truth",
@@ -79,6 +84,7 @@ class Completion(_Answered):
         "prompt",
         "prompt_tokens",
         "raw_completion",
+        "reasoning",
         "subject",
         "usage",
     )
@@ -103,6 +109,8 @@ class Completion(_Answered):
         context: Any = None,
         usage: Usage | None = None,
         error: ErrorInfo | None = None,
+        reasoning: str = "",
+        cut_off: bool = False,
     ) -> None:
         text = one("completion", completion, "completion_text", completion_text)
         self.completion = storable(text, "completion")
@@ -126,6 +134,8 @@ class Completion(_Answered):
         self.context = context
         self.usage = usage or Usage()
         self.error = error
+        self.reasoning = storable(reasoning, "reasoning") if reasoning else ""
+        self.cut_off = bool(cut_off)
 
     completion_text = property(lambda self: self.completion, doc="The text, by its other name.")
     raw_completion_sequence_positions = property(

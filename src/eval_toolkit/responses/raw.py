@@ -15,6 +15,7 @@ from eval_toolkit.responses.fields import (
     one,
     storable,
 )
+from eval_toolkit.responses.reasoning import REASONING_TAGS, ReplyParts, Tags, split_reasoning
 
 __all__ = ["RawCompletion", "RawLoglikelihood", "Scored"]
 
@@ -39,11 +40,18 @@ class RawCompletion(Fields):
         What it took.
     error : ErrorInfo, optional
         Why there is no text; ``raw_completion_error`` is another name.
+    reasoning : str
+        What the model thought, where the server returns it apart from the text; reasoning between
+        tags stays in the text, and `parts` tells it from the answer.
+    reasoning_tokens : int, optional
+        Tokens of all reasoning, where the server counts them.
 
     Examples
     --------
     >>> RawCompletion(text=" Rome").completion
     ' Rome'
+    >>> RawCompletion("<think>Italy, so</think>Rome", completion_tokens=7).parts().answer
+    'Rome'
     """
 
     __slots__ = (
@@ -52,6 +60,8 @@ class RawCompletion(Fields):
         "finish_reason",
         "prompt",
         "prompt_tokens",
+        "reasoning",
+        "reasoning_tokens",
         "text",
         "usage",
     )
@@ -70,6 +80,8 @@ class RawCompletion(Fields):
         usage: Usage | None = None,
         error: ErrorInfo | None = ABSENT,
         raw_completion_error: ErrorInfo | None = ABSENT,
+        reasoning: str = "",
+        reasoning_tokens: int | None = None,
     ) -> None:
         self.text = storable(one("text", text, "completion", completion), "text")
         self.prompt = prompt
@@ -87,6 +99,51 @@ class RawCompletion(Fields):
         self.error: ErrorInfo | None = one(
             "error", error, "raw_completion_error", raw_completion_error, None
         )
+        self.reasoning = storable(reasoning, "reasoning") if reasoning else ""
+        self.reasoning_tokens = reasoning_tokens
+        if reasoning_tokens is not None:
+            self.reasoning_tokens = _validate.integer(reasoning_tokens, "reasoning_tokens")
+
+    def parts(self, tags: Tags = REASONING_TAGS, *, prompt: str = "") -> ReplyParts:
+        """Tell the answer from the reasoning, that of the server and that between tags.
+
+        Parameters
+        ----------
+        tags : sequence of (str, str)
+            As in `split_reasoning`.
+        prompt : str, optional
+            The end of what was sent, where it may have opened the reasoning; ``prompt`` of the
+            answer by default.
+
+        Returns
+        -------
+        ReplyParts
+            ``tokens`` are those that the server counts. Else they are estimated: the share of the
+            reasoning in the characters, of the tokens of the whole reply.
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If the tags are no pairs of texts.
+
+        Examples
+        --------
+        >>> reply = RawCompletion("", reasoning="Italy, so", finish_reason="length")
+        >>> reply.parts().cut_off
+        True
+        """
+        begun = (prompt or self.prompt).rstrip().casefold()
+        opened = not self.reasoning and any(begun.endswith(tag.casefold()) for tag, _ in tags)
+        found = split_reasoning(self.text, tags, opened=opened)
+        told = "\n\n".join(part for part in (self.reasoning, found.reasoning) if part)
+        silent = bool(self.reasoning) and not self.text.strip() and self.finish_reason == "length"
+        tokens = self.reasoning_tokens
+        if tokens is None and not told:
+            tokens = 0
+        elif tokens is None and self.completion_tokens is not None:
+            share = len(told) / (len(told) + len(found.answer))
+            tokens = round(share * self.completion_tokens)
+        return ReplyParts(found.answer, told, found.cut_off or silent, tokens)
 
     completion = property(lambda self: self.text, doc="The text, by its other name.")
     completion_sequence_positions = property(

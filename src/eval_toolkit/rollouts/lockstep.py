@@ -8,11 +8,12 @@ from typing import Any
 from eval_toolkit._redaction import one_line, redact_secrets
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingExtraError
 from eval_toolkit.protocols import TextScorer
+from eval_toolkit.responses.reasoning import CUT_OFF
 from eval_toolkit.rollouts.asking import Asking
 from eval_toolkit.rollouts.attacks.base import StopAttack
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.graphs import ENDED, Graph, Node
-from eval_toolkit.rollouts.speaking import Asked, Probed, of_branch
+from eval_toolkit.rollouts.speaking import Asked, Probed, of_branch, spoken
 from eval_toolkit.runner import Outcome
 from eval_toolkit.seeds import derive_seed
 
@@ -139,6 +140,7 @@ class Lockstep:
             status, value = self._heard(said, "the target")
             if status == "ok":
                 one.node.response = value
+                one.node.reason = self._silence(value, said)
             else:
                 one.node.status, one.node.reason = status, value
             _take_usage(one.node, "response", said)
@@ -154,7 +156,15 @@ class Lockstep:
         if said.response is None:
             why = said.error
             return "error", f"{who}: " + ("no answer" if why is None else why.message)
-        return "ok", self.asking.values.get(said.job.key, getattr(said.response, "text", ""))
+        if said.job.key in self.asking.values:
+            return "ok", self.asking.values[said.job.key]
+        return "ok", spoken(said.response, self.system).answer
+
+    def _silence(self, value: Any, said: Probed) -> str:
+        """Return why a reply says nothing, where its reasoning tells."""
+        if value != "" or not isinstance(said, Outcome):
+            return ""
+        return CUT_OFF if spoken(said.response, self.system).cut_off else ""
 
     def _reward(self, said: list[Branch]) -> None:
         reward = getattr(self.system, "reward", None)

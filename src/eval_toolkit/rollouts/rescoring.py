@@ -12,6 +12,7 @@ from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.judges.asking import apart
 from eval_toolkit.provenance import redact_secrets
+from eval_toolkit.responses.reasoning import REASONING_TAGS, Tags
 from eval_toolkit.rollouts.asking import Asking
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.lockstep import scored
@@ -44,6 +45,7 @@ def rescore_rollouts(
     max_error_rate: float = 0.0,
     confidence: float = DEFAULT_CONFIDENCE,
     run_id: str | None = None,
+    reasoning_tags: Tags | None = None,
 ) -> RolloutRun:
     """Score and measure the rollouts of a stored run again, with other scorers or thresholds.
 
@@ -62,6 +64,9 @@ def rescore_rollouts(
         As in `run_rollouts`; by default what the run had.
     on_error, max_error_rate, confidence, run_id
         As in `run_rollouts`.
+    reasoning_tags : sequence of (str, str), optional
+        What the reasoning of a reply stands between, which scorers do not see; by default what the
+        run had, and for runs stored with the reasoning in their replies `REASONING_TAGS`.
 
     Returns
     -------
@@ -97,7 +102,10 @@ def rescore_rollouts(
     if out is not None:
         _refuse_taken(Path(out), stored)
     decides, scorers = made_scorers(scorer, refusal)
-    graphs, prompts = rollouts_of(stored), seeds_of(stored)
+    tags = reasoning_tags
+    if tags is None:
+        tags = (config.get("system") or {}).get("reasoning_tags", REASONING_TAGS)
+    graphs, prompts = rollouts_of(stored, tags), seeds_of(stored)
     measuring = Measuring.of(
         scorers,
         stored.subjects[0][1],

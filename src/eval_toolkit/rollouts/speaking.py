@@ -11,6 +11,7 @@ from eval_toolkit.messages import Message, Role
 from eval_toolkit.prompts import Formatter, check_formatter, format_prompt, formatter_name
 from eval_toolkit.protocols import Attack, Model
 from eval_toolkit.requests import GenerateRequest
+from eval_toolkit.responses import REASONING_TAGS, RawCompletion, ReplyParts
 from eval_toolkit.rollouts.asking import Asking, Said
 from eval_toolkit.rollouts.attacks.base import StopAttack
 from eval_toolkit.rollouts.conversations import Conversation
@@ -198,7 +199,7 @@ def _read(attack: Any, outcome: Said, state: Any) -> Probed:
     if outcome is None or outcome.response is None or not callable(read):
         return outcome
     try:
-        text = read(outcome.response.text, state)  # type: ignore[union-attr]
+        text = read(spoken(outcome.response).answer, state)
     except Exception as error:  # a reply in which there is no probe
         return error
     if isinstance(text, str):
@@ -212,7 +213,32 @@ def of_branch(tester: Any, branch: int) -> Any:
     return choose(branch) if callable(choose) else tester
 
 
-def text_of(said: Probed) -> str:
+def spoken(response: Any, system: Any = None) -> ReplyParts:
+    """Tell what a reply says to the other side from the reasoning in it.
+
+    Parameters
+    ----------
+    response : RawCompletion
+        A reply.
+    system : System, optional
+        Its ``reasoning_tags`` say what reasoning stands between.
+
+    Returns
+    -------
+    ReplyParts
+        The answer is empty where the reply ends inside its reasoning.
+
+    Examples
+    --------
+    >>> spoken(RawCompletion("<think>Rude.</think>No.")).answer
+    'No.'
+    """
+    if not isinstance(response, RawCompletion):
+        return ReplyParts("")
+    return response.parts(getattr(system, "reasoning_tags", REASONING_TAGS))
+
+
+def text_of(said: Probed, system: Any = None) -> str:
     """Return what was said, or raise why nothing was."""
     if isinstance(said, str):
         return said
@@ -222,7 +248,7 @@ def text_of(said: Probed) -> str:
         why = "not asked" if said is None or said.error is None else said.error.message
         kind = "other" if said is None or said.error is None else said.error.kind
         raise ModelError(why, kind=kind if kind in ModelError.KINDS else "other")
-    return str(said.response.text)  # type: ignore[union-attr]
+    return spoken(said.response, system).answer
 
 
 def _with_seeds(

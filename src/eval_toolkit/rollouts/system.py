@@ -7,6 +7,7 @@ from eval_toolkit._hashing import object_digest
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.prompts import Formatter
 from eval_toolkit.protocols import Attack, Model, TextScorer
+from eval_toolkit.responses.reasoning import REASONING_TAGS, Tags, checked_tags
 from eval_toolkit.rollouts.asking import Asking
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.speaking import (
@@ -34,7 +35,7 @@ _ALIASES = {
     "target": ("defender",),
     "scorer": ("moderator",),
 }
-_TOLD_ELSEWHERE = ("_identities", "decoding", "opening", "scored", "scorers")
+_TOLD_ELSEWHERE = ("_identities", "decoding", "opening", "reasoning_tags", "scored", "scorers")
 """Attributes that say nothing of what is said, or that a description has under their own names."""
 _DIGITS = 16
 _REFUSAL = "refusal"
@@ -74,6 +75,9 @@ class System(Generic[StateT, ActionT]):
     system_prompt, formatter, temperature, top_p, max_tokens, stop
         Of a target that is a model: what it is told first, how messages become its prompt, and how
         it answers.
+    reasoning_tags : sequence of (str, str)
+        What the reasoning of a reply stands between, as in `split_reasoning`. It is no part of what
+        was said: scorers, judges and the other side do not see it. () to keep it.
     **aliases
         ``attacker`` and ``auditor`` for the tester, ``defender`` for the target, ``moderator`` for
         the scorer.
@@ -107,8 +111,10 @@ class System(Generic[StateT, ActionT]):
         top_p: float | None = None,
         max_tokens: int | None = None,
         stop: Sequence[str] = (),
+        reasoning_tags: Tags = REASONING_TAGS,
         **aliases: Any,
     ) -> None:
+        self.reasoning_tags = checked_tags(reasoning_tags)
         given = _with_aliases({"tester": tester, "target": target, "scorer": scorer}, aliases)
         self.opening = bool(opening)
         self.decoding = Decoding(
@@ -164,7 +170,7 @@ class System(Generic[StateT, ActionT]):
         asked = [Asked(str(n), 1, "probe", seed) for n, seed in enumerate(seeds)]
         with Asking() as asking:
             found = ask_probes(self.tester, states, asked, asking, self._identities["probe"])
-        return [text_of(said) for said in found]  # type: ignore[misc]
+        return [text_of(said, self) for said in found]  # type: ignore[misc]
 
     def respond(
         self, states: Sequence[StateT], probes: Sequence[ActionT], seeds: Sequence[int]
@@ -186,7 +192,7 @@ class System(Generic[StateT, ActionT]):
                 asking,
                 self._identities["respond"],
             )
-        return [text_of(said) for said in found]  # type: ignore[misc]
+        return [text_of(said, self) for said in found]  # type: ignore[misc]
 
     def advance(self, state: StateT, probe: ActionT, response: StateT) -> StateT:
         """Return the state after a turn."""
@@ -196,12 +202,14 @@ class System(Generic[StateT, ActionT]):
 
     def describe(self) -> dict[str, Any]:
         """Return everything that may change what happens, in JSON types, and no secret."""
+        usual = self.reasoning_tags == REASONING_TAGS
         return {
             "kind": type(self).__qualname__,
             "tester": _described(self.tester, self._identities["probe"]),
             "target": _described(self.target, self._identities["respond"]),
             "decoding": self.decoding.to_dict(),
             "opening": self.opening,
+            **({} if usual else {"reasoning_tags": [list(pair) for pair in self.reasoning_tags]}),
             **self._made_of(),
         }
 

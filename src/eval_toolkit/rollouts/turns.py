@@ -13,6 +13,7 @@ from eval_toolkit._redaction import redact_secrets
 from eval_toolkit._validate import as_float
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.models._payloads import to_json
+from eval_toolkit.responses.reasoning import Tags, split_reasoning
 from eval_toolkit.rollouts.conversations import Conversation, Turn
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.runs import Run
@@ -124,13 +125,16 @@ def read_turns(columns: Mapping[str, Any]) -> list[Graph[str, str]]:
     return graphs
 
 
-def rollouts_of(run: Run) -> list[Graph[str, str]]:
+def rollouts_of(run: Run, reasoning_tags: Tags = ()) -> list[Graph[str, str]]:
     """Return the rollouts of a stored run.
 
     Parameters
     ----------
     run : Run
         A run of rollouts.
+    reasoning_tags : sequence of (str, str), optional
+        Leave out what stands between these tags in responses, as in `split_reasoning`; for runs
+        that were stored with the reasoning in them. By default nothing is left out.
 
     Returns
     -------
@@ -141,6 +145,8 @@ def rollouts_of(run: Run) -> list[Graph[str, str]]:
     ------
     ArtifactError
         If the run is of another kind, or was altered.
+    InvalidInputError, InvalidTypeError
+        If the tags are no pairs of texts.
 
     Examples
     --------
@@ -156,7 +162,20 @@ def rollouts_of(run: Run) -> list[Graph[str, str]]:
     """
     if TURNS not in run.manifest["artifacts"]:
         raise ArtifactError(f"{run.path}: is no run of rollouts: it was written without {TURNS}")
-    return read_turns(run.table(TURNS))
+    columns = dict(run.table(TURNS))
+    if reasoning_tags:
+        said = zip(columns["response"], columns["encoded"], strict=True)
+        columns["response"] = _column(
+            "response", [_spoken(*cells, reasoning_tags) for cells in said]
+        )
+    return read_turns(columns)
+
+
+def _spoken(response: Any, encoded: Any, tags: Tags) -> Any:
+    """Return a stored response without its reasoning; what is no plain text stays as it is."""
+    if not isinstance(response, str) or "response" in str(encoded or ""):
+        return response
+    return split_reasoning(response, tags).answer
 
 
 # --- writing --------------------------------------------------------------------------------------

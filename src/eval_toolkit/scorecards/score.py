@@ -196,6 +196,7 @@ def _weighted_cells(
 ) -> dict[str, MetricResult]:
     """Return one cell per spec of weighted rows."""
     weights = _validate.sample_weights(sample_weight, len(labels))
+    assert weights is not None  # noqa: S101 - given, as the caller checked
     cells = {}
     for spec in specs:
         draft = _Draft(spec)

@@ -173,8 +173,13 @@ def _of_column(spec: MetricSpec, records: Records, options: Options) -> MetricSp
         return spec
     measured = records.status[spec.column] == "ok"
     values = records.columns[spec.column][measured]
+    starts = unit_starts(records.unit_id[measured])
+    if spec.k is not None:
+        # Of as many attempts as are looked at together one passes or none does.
+        most = int(np.diff(np.append(starts, len(values))).max(initial=0))
+        return replace(spec, kind="share" if most <= spec.k and not spec.answer else "bounded")
     averaged = False
-    if len(unit_starts(records.unit_id[measured])) < len(values) and spec.k is None:
+    if len(starts) < len(values):
         of_units = reduce_attempts(records, (spec.column,), options, spec).values[spec.column]
         averaged = not np.isin(of_units, (0.0, 1.0)).all()
     return spec.of_column(values, averaged=averaged)

@@ -11,7 +11,8 @@ from eval_toolkit.errors import EvalToolkitError, InvalidInputError, InvalidType
 from eval_toolkit.messages import Message, Role
 from eval_toolkit.prompts import Formatter, format_prompt, joined_choice
 from eval_toolkit.protocols import Grader
-from eval_toolkit.responses import ResponseType
+from eval_toolkit.responses import REASONING_TAGS, ResponseType
+from eval_toolkit.responses.reasoning import checked_tags
 from eval_toolkit.seeds import DEFAULT_SEED, resolve_seed
 from eval_toolkit.tasks.dataset import SubjectT
 from eval_toolkit.tasks.hooks import TaskPrompts, place_of
@@ -95,6 +96,8 @@ class BaseTask(TaskPrompts[SubjectT]):
     top_p: float | None = None
     attempts: int = 1
     """Tries at each sample, where a run does not say how many."""
+    reasoning_tags: Sequence[tuple[str, str]] = REASONING_TAGS
+    """What a model's reasoning stands between, which graders do not see; () to grade it too."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -362,9 +365,16 @@ class BaseTask(TaskPrompts[SubjectT]):
             "user_prompt_suffix": self.user_prompt_suffix,
             "stop_sequences": list(self.stop_sequences or ()),
             "max_tokens": self.max_tokens,
+            **self._described_tags(),
             "prompt_fingerprint": fingerprint,
             "dataset": {**self._source.describe(), "n_rows": counts},
         }
+
+    def _described_tags(self) -> dict[str, Any]:
+        """Return the tags of reasoning where they are not the usual ones."""
+        tags = checked_tags(self.reasoning_tags)
+        usual = tags == REASONING_TAGS
+        return {} if usual else {"reasoning_tags": [list(pair) for pair in tags]}
 
     def get_metadata(self) -> dict[str, Any]:
         """Return the task's metadata by the published names; reads no data."""

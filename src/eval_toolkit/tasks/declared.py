@@ -27,6 +27,7 @@ _TEXT, _TEXTS, _INT, _BOOL, _FIELD, _MAP = (
     "a table",
 )
 _CHOICES = "a field, or a list of texts"
+_PAIRS = "a list of pairs of texts"
 _KEYS: Mapping[str, Mapping[str, str]] = {
     "task": {
         **dict.fromkeys(
@@ -47,7 +48,7 @@ _KEYS: Mapping[str, Mapping[str, str]] = {
         "answer_map": _MAP,
         **dict.fromkeys(("shuffle_choices", "without_brackets"), _BOOL),
     },
-    "decoding": {"stop": _TEXTS, "max_tokens": _INT},
+    "decoding": {"stop": _TEXTS, "max_tokens": _INT, "reasoning_tags": _PAIRS},
 }
 _FIELD_KEYS = {"field": _TEXT, "after": _TEXT, "split": _TEXT, "parse": _BOOL}
 
@@ -124,6 +125,9 @@ class Declaration:
             raise InvalidInputError(f"{self.path}: {error}") from error
         made = Task(self.name, prompt, response, data=self._data(data), **given)
         made.LANGUAGE = self.task.get("language")
+        tags = self.decoding.get("reasoning_tags")
+        if tags is not None:
+            made.reasoning_tags = tuple((opening, closing) for opening, closing in tags)
         return made
 
     def _data(self, given: Any) -> DataSpec:
@@ -154,6 +158,7 @@ class Declaration:
     def _response(self) -> CompletionSpec | ChoicesSpec:
         prompt = self.prompt
         decoding: dict[str, Any] = dict(self.decoding)
+        decoding.pop("reasoning_tags", None)
         answer = _field(prompt["answer"]) if "answer" in prompt else None
         if "choices" not in prompt:
             return CompletionSpec(answer=answer, **decoding)
@@ -309,6 +314,7 @@ def _check(value: Any, rule: str, place: str) -> None:
         _TEXTS: _texts(value),
         _INT: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
         _BOOL: isinstance(value, bool),
+        _PAIRS: isinstance(value, list) and all(_texts(one) and len(one) == 2 for one in value),
         _FIELD: isinstance(value, str),
         _CHOICES: isinstance(value, str) or (_texts(value) and bool(value)),
         _MAP: isinstance(value, dict)

@@ -17,7 +17,14 @@ from eval_toolkit.graders.base import columns_of
 from eval_toolkit.judges.asking import Attempt, apart, is_judge, replies_in
 from eval_toolkit.messages import Message, Role
 from eval_toolkit.protocols import Grader
-from eval_toolkit.responses import Completion, Loglikelihood, RawCompletion, RawLoglikelihood
+from eval_toolkit.responses import (
+    REASONING_TAGS,
+    Completion,
+    Loglikelihood,
+    RawCompletion,
+    RawLoglikelihood,
+)
+from eval_toolkit.responses.reasoning import CUT_OFF
 from eval_toolkit.runner import Outcome
 from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks.joining import joined
@@ -30,11 +37,13 @@ __all__ = [
     "grader_columns",
     "grades_by",
     "measure",
+    "n_cut_off",
     "with_reply",
 ]
 
 _REASON_LENGTH = 300
 _UNFILLED = Grade.skipped("the grader gave no value")
+_NO_ANSWER = f"no answer: {CUT_OFF}"
 _ANY = ColumnInfo()
 _ROUNDING = 1e-9
 """By so much a grade may lie outside its bounds; it is on the bound then."""
@@ -213,7 +222,14 @@ def _graded(
     for grader in graders:
         given = (response, replies) if is_judge(grader) else (response,)
         line.update(grades_by(grader, columns, *given))
+    if getattr(response, "cut_off", False):
+        return {column: _without_answer(grade) for column, grade in line.items()}
     return line
+
+
+def _without_answer(grade: float | Grade) -> Grade:
+    """Return what an absent answer comes to, with the reason why it is absent."""
+    return grade if isinstance(grade, Grade) else Grade(grade, "ok", _NO_ANSWER)
 
 
 def built_responses(
@@ -315,8 +331,23 @@ def _line(text: str) -> str:
     return " ".join(text.split())[:_REASON_LENGTH]
 
 
+def n_cut_off(records: Records) -> int:
+    """Return how many replies end inside their reasoning, by what `measure` says of them.
+
+    Examples
+    --------
+    >>> n_cut_off(Records.from_columns({"exact_match": [1.0]}, unit_id=["q1"]))
+    0
+    """
+    found = [(why == _NO_ANSWER).nonzero()[0].tolist() for why in records.reason.values()]
+    return len({row for rows in found for row in rows})
+
+
 def build_response(task: Measurable, sample: Sample, outcome: Outcome) -> Any:
     """Return an answer beside the sample it answers: what graders read.
+
+    The one place where a reply becomes what graders and judges see: its reasoning is told from the
+    answer here, by the task's ``reasoning_tags``. What is stored is the whole reply.
 
     Parameters
     ----------
@@ -364,10 +395,14 @@ def build_response(task: Measurable, sample: Sample, outcome: Outcome) -> Any:
         )
     if raw is None:
         raise InvalidInputError(f"sample {sample.id!r} has no response")
+    sent = asked if isinstance(asked, str) else asked[-1].content
+    parts = raw.parts(getattr(task, "reasoning_tags", REASONING_TAGS), prompt=sent)
     return Completion(
-        task.post_process_generated_completion(raw.text, sample),
-        raw_completion=raw.text,
-        messages=with_reply(sample.messages, raw.text),
+        task.post_process_generated_completion(parts.answer, sample),
+        raw_completion=parts.answer,
+        messages=with_reply(sample.messages, parts.answer),
+        reasoning=parts.reasoning,
+        cut_off=parts.cut_off,
         completion_tokens=raw.completion_tokens,
         finish_reason=raw.finish_reason,
         usage=raw.usage,

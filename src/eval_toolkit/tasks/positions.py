@@ -201,7 +201,10 @@ def position_bias(
     )
     card = summarise(
         picks.records(),
-        [ms.mean_of(column, bounds=(0.0, 1.0)) for column in picks.columns()],
+        [
+            ms.mean_of(column, bounds=(0.0, 1.0), kind=kind)
+            for column, kind in picks.kinds().items()
+        ],
         confidence=confidence,
         seed=seed,
     )
@@ -297,9 +300,11 @@ class _Picks:
         """Letters of the positions."""
         return letters(max(map(len, self.picked)))
 
-    def columns(self) -> list[str]:
-        """Return the columns of the records."""
-        return ["accuracy", "consistency", *self.labels, *(f"picked_{one}" for one in self.labels)]
+    def kinds(self) -> dict[str, ms.ColumnKind]:
+        """Return the columns of the records with their kind: a share, or a mean over rotations."""
+        shares: dict[str, ms.ColumnKind] = dict.fromkeys(["consistency", *self.labels], "share")
+        rotated = ["accuracy", *(f"picked_{one}" for one in self.labels)]
+        return {**shares, **dict.fromkeys(rotated, "bounded")}
 
     def correct_at(self, position: int) -> tuple[FloatArray, BoolArray]:
         """Return whether each unit is right with the answer at a position, and which can be."""

@@ -369,7 +369,7 @@ class _Again:
 
     def _told(self, done: TaskRun, outcomes: Sequence[Outcome], elapsed_s: float) -> TaskRun:
         # A stored failure was not asked for now.
-        notes = dict.fromkeys((*self.notes, *getattr(outcomes, "notes", ())))
+        notes = dict.fromkeys((*self.notes, *done.notes, *getattr(outcomes, "notes", ())))
         return replace(done, n_asked=0, notes=tuple(notes), elapsed_s=elapsed_s)
 
 

@@ -68,13 +68,13 @@ def task_metrics(
             f"graders.with_answers. There are {', '.join(columns)}"
         )
     for name, info in columns.items():
+        up = info.higher_is_better
         if info.metric:
-            up = info.higher_is_better is not False
             kind: ms.ColumnKind | None = "share" if info.binary else None
             specs.append(ms.mean_of(name, higher_is_better=up, bounds=info.bounds, kind=kind))
         if name in binary:
-            specs += [ms.pass_at_k(name, k) for k in pass_at]
-            specs += [ms.pass_hat_k(name, k) for k in pass_hat]
+            specs += [ms.pass_at_k(name, k, higher_is_better=up) for k in pass_at]
+            specs += [ms.pass_hat_k(name, k, higher_is_better=up) for k in pass_hat]
         if name in binary and (answer := f"{name}_answer") in columns:
             specs += [ms.maj_at_k(name, k, answer=answer) for k in maj_at]
     for grader in graders:

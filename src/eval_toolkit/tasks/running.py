@@ -294,7 +294,7 @@ class _Asking:
         outcomes, ended = self.ask()
         done = self.measuring.measured(self.task, self.samples, outcomes, settings, name, ended)
         elapsed_s = time.monotonic() - started
-        return replace(done, elapsed_s=elapsed_s, notes=(*notes, *outcomes.notes))
+        return replace(done, elapsed_s=elapsed_s, notes=(*notes, *done.notes, *outcomes.notes))
 
 
 def _replayed(done: TaskRun) -> TaskRun:

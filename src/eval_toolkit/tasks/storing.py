@@ -94,7 +94,7 @@ class StoredRun:
         name = self.run_id or str(begun.get("run_id") or self.name)
         done = self.measuring.measured(self.task, self.samples, outcomes, self.config, name, ended)
         samples = self.samples if ended is None else ended.samples
-        done = replace(done, elapsed_s=elapsed_s, notes=self.notes)
+        done = replace(done, elapsed_s=elapsed_s, notes=(*self.notes, *done.notes))
         records = {(self.task.NAME, str(self.config["model"]["name"])): done.records}
         nothing_asked = all(outcome.reused for outcome in outcomes)
         same = begun.get("config") == self.config and begun.get("run_id") == name
@@ -106,6 +106,7 @@ class StoredRun:
             "run_id": name,
             **self._went(done, outcomes, samples),
             **about,
+            "notes": list(done.notes),
             "wall_clock_seconds": elapsed_s + float(begun.get("wall_clock_seconds") or 0.0),
         }
         if nothing_asked and "engine" in begun:

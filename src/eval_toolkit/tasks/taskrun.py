@@ -15,6 +15,7 @@ from eval_toolkit.graders.loading import fitting_graders
 from eval_toolkit.judges.asking import AskingGrader, apart, judge_of, judges_in
 from eval_toolkit.protocols import Grader, MetricSpec
 from eval_toolkit.responses import ResponseType
+from eval_toolkit.responses.reasoning import cut_off_notes
 from eval_toolkit.runner import Outcome
 from eval_toolkit.runner.counting import counts_of
 from eval_toolkit.runs import Run
@@ -22,7 +23,7 @@ from eval_toolkit.scorecards import Records, Scorecard
 from eval_toolkit.scorecards.score import check_specs
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.ended import Ended
-from eval_toolkit.tasks.measuring import grader_columns, measure
+from eval_toolkit.tasks.measuring import grader_columns, measure, n_cut_off
 from eval_toolkit.tasks.reporting import by_slice, task_metrics, task_scorecard
 from eval_toolkit.tasks.types import Sample
 
@@ -222,7 +223,8 @@ class Measuring:
             records=records,
             card=card,
             results=results,
-            **counts_of(answers),
+            **counts_of(answers, task.reasoning_tags),
+            notes=tuple(cut_off_notes(n_cut_off(records), len(records))),
             n_errors=n_errors,
             error_rate=rate,
             too_many_errors=rate > self.max_error_rate,

@@ -43,7 +43,8 @@ class Decision:
     interval: BootstrapCI | None = None
     """Of the metric, or of the difference to the other run; None before the first unit."""
     verdict: str = ""
-    """Of a comparison: "better", "worse", "equivalent", or "undecided"."""
+    """Of a comparison: "better", "worse", "different" (nothing says what is better),
+    "equivalent", or "undecided"."""
 
     @property
     def n_saved(self) -> int:
@@ -151,8 +152,9 @@ class Watch:
         interval = found.at(n_draws)
         n_used = self.drawn.n_units(n_draws)
         reason, verdict = self.rule.said(self.metric, interval, holds)
-        if verdict in ("better", "worse") and not self.spec.higher_is_better:
-            verdict = "worse" if verdict == "better" else "better"
+        if verdict in ("better", "worse") and self.spec.higher_is_better is not True:
+            swapped = "worse" if verdict == "better" else "better"
+            verdict = "different" if self.spec.higher_is_better is None else swapped
         if not holds and n_used == n_total:
             reason = f"all {n_total} units are used; {reason}"
         return Decision(

@@ -205,6 +205,7 @@ def _lines(
         record.row: record.measured[0]
         for record in records_at(viewer.store, pair.shape_b, found.rows_b[absent].tolist(), [in_b])
     }
+    undirected = these.rule.kind == "graded" and these.rule.higher is None
     lines = []
     for at, place in enumerate(places):
         record = records.get(int(found.rows_a[place]))
@@ -222,7 +223,7 @@ def _lines(
                 "b": b,
                 "delta": value - a.value if compares and a.value is not None else None,
                 "case": words[case],
-                "won": {"a": "worse", "b": "better"}.get(case, ""),
+                "won": "" if undirected else {"a": "worse", "b": "better"}.get(case, ""),
                 "label": None if found.labels is None else int(found.labels[place]),
                 "other": bool(found.others[place]),
                 "href": asked.address("/compare/sample", **rows),

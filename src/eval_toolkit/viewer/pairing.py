@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit.analysis.named import higher_is_better
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report.cells import blocks_of
 from eval_toolkit.runs import Run
@@ -107,7 +106,7 @@ class Pair:
         shapes = viewer.shape(a), viewer.shape(b)
         runs = [Run.open(one.path, verify=False) for one in (a, b)]
         directions = {
-            name: higher_is_better(name) if cell.higher_is_better is None else cell.higher_is_better
+            name: cell.higher_is_better
             for run in reversed(runs)
             for block in blocks_of(run)
             for name, cell in block.cells.items()

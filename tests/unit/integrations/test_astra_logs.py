@@ -91,7 +91,11 @@ class TestReading:
             (SUCCESS, 0.5, "mean"),
         ]
         assert log.binary == {SUCCESS, "pct_rollouts_with_adversarial_toxicity"}
-        assert log.lower_is_better == {SUCCESS, "avg_target_toxicity"}
+        assert {column for column, up in log.higher_is_better.items() if up is False} == {
+            SUCCESS,
+            "avg_target_toxicity",
+        }
+        assert log.direction("avg_adversarial_toxicity") is None  # of probes neither is better
 
     def test_rollouts_that_open_alike_share_a_group(self, tmp_path: Path) -> None:
         other = rollout([0.3])

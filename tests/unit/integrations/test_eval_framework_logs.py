@@ -126,7 +126,9 @@ class TestReading:
         assert dict(log.samples[0].values) == {
             "Accuracy/strict": 1.0, "Accuracy/loose": 0.5, "TER": 3.0,
         }  # fmt: skip
-        assert log.lower_is_better == {"TER"}
+        assert dict(log.higher_is_better) == {
+            "Accuracy/strict": True, "Accuracy/loose": True, "TER": False,
+        }  # fmt: skip
 
     def test_repeats_are_attempts(self, tmp_path: Path) -> None:
         rows = [result(n, float(n % 2)) for n in range(4)]

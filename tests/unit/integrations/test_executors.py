@@ -51,7 +51,7 @@ def records(scores: Any) -> dict[str, Records]:
 
 CALLS: dict[str, Callable[..., Any]] = {
     "scorecard": lambda **more: scorecard(
-        Y, A, metrics=[ms.pr_auc, ms.brier, ms.ece()], n_resamples=300, **more
+        Y, A, metrics=[ms.pr_auc, ms.brier, ms.ece()], method="BCa", n_resamples=300, **more
     ),
     "callable": lambda **more: bootstrap_ci(Y, A, median, n_resamples=300, **more),
     "studentized": lambda **more: bootstrap_ci(

@@ -103,6 +103,18 @@ class TestReading:
         assert log.binary == {"exact_match"}
         assert "abc" not in json.dumps(dict(log.settings))
 
+    def test_directions_go_by_name(self, tmp_path: Path) -> None:
+        """Word information preserved is better high; word, match and character errors low."""
+        row = each("id1", 1.0)
+        names = ("wer_score", "mer_score", "cer_score", "edit_distance", "toxic_frac", "wip_score")
+        row["stats"] += [stat(name, 0.5) for name in names]
+        log = only(folder(tmp_path, [row], [stat("exact_match", 1.0)]))
+        assert {name: log.direction(name) for name in log.samples[0].values} == {
+            "exact_match": True,
+            **dict.fromkeys(names[:-1], False),
+            "wip_score": True,
+        }
+
     def test_without_samples_prompts_are_not_read(self, tmp_path: Path) -> None:
         run = folder(tmp_path, [each("id1", 1.0)], [stat("exact_match", 1.0)])
         (run / "scenario_state.json").write_text("{ torn")

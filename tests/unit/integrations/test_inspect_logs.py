@@ -366,6 +366,15 @@ class TestSamples:
         assert [(one.column, one.value) for one in log.stated] == [("j.fit", 3.0)]
         assert log.binary == {"j.tone"}
 
+    def test_an_accuracy_says_that_more_is_better(self, tmp_path: Path) -> None:
+        """A scorer's name may say nothing; what the log calls the mean of its values does."""
+        named = [_sample(at, ...) | {"scores": {"j": {"value": at}}} for at in (0, 1)]
+        metrics = {name: {"name": name, "value": 0.5} for name in ("accuracy", "std")}
+        for stated, up in (({"accuracy", "std"}, True), ({"std"}, None)):
+            score = {"name": "j", "scorer": "j", "metrics": {n: metrics[n] for n in sorted(stated)}}
+            log = _read(_json_file(tmp_path, _header(score), named))
+            assert log.direction("j") is up
+
     def test_a_scorer_that_scored_nothing_has_a_column(self, tmp_path: Path) -> None:
         log = _read(_json_file(tmp_path, _header(), [_sample("a", NAN), _sample("b", NAN)]))
         assert _column(log) == ["skipped", "skipped"]

@@ -206,7 +206,8 @@ class TestStated:
         tasks = {"a|0": {"metrics": [lower]}}
         results = {"a|0": {"loss": 2.0, "ppl": 9.0, "acc": 1.0}}
         log = only(output(tmp_path, results, {}, config_tasks=tasks))
-        assert log.lower_is_better == {"loss", "ppl"}
+        assert dict(log.higher_is_better) == {"loss": False}
+        assert [log.direction(name) for name in ("loss", "ppl", "acc")] == [False, False, True]
 
     def test_numbers_that_are_none(self, tmp_path: Path) -> None:
         results = {"a|0": {"acc": math.nan, "em": 0.5, "em_stderr": math.nan}}

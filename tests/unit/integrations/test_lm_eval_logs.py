@@ -243,6 +243,14 @@ class TestResultsWithSamples:
         assert cell.ci.ci_high - math.e**2 == pytest.approx(0.1 * 1.959963984540054, rel=1e-12)
         assert cell.details["higher_is_better"] is False
 
+    @pytest.mark.parametrize(("stated", "up"), [(True, True), (False, False), (None, False)])
+    def test_what_the_file_says_of_a_direction_wins_over_the_name(
+        self, tmp_path: Path, stated: bool | None, up: bool
+    ) -> None:
+        told = {} if stated is None else {"higher_is_better": {"sums": {"my_loss": stated}}}
+        log = one(write_results(tmp_path, {"sums": {"my_loss,none": 0.5}}, **told))
+        assert measure_log(log).cells["my_loss"].details["higher_is_better"] is up
+
 
 class TestRequests:
     @pytest.mark.parametrize(
@@ -365,7 +373,8 @@ class TestOldFiles:
             ("acc", 0.25, 0.125),
             ("ppl", 3.5, 0.5),
         ]
-        assert log.lower_is_better == {"ppl"}
+        assert dict(log.higher_is_better) == {}
+        assert (log.direction("acc"), log.direction("ppl")) == (True, False)
 
     def test_samples_without_filter_or_metrics(self, tmp_path: Path) -> None:
         line = question(1, acc=True, arguments=[["Q", {}]])

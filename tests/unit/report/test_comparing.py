@@ -41,11 +41,79 @@ def test_no_clear_difference_says_so_with_the_interval() -> None:
     )
 
 
-def test_what_speaks_against_it_is_named() -> None:
-    worse = cell("f1", -0.1, -0.2, -0.05)
-    assert answer([cell(), worse]).endswith("in accuracy, but is worse in f1")
-    other_slice = cell("f1", -0.1, -0.2, -0.05, slice="language=de")
-    assert "but" not in answer([cell(), other_slice])
+FIRST = {
+    "better": ("B beats A by 0.100 [0.040, 0.180] in accuracy", "B", (0.1, 0.04, 0.18)),
+    "worse": ("A beats B by 0.100 [0.040, 0.180] in accuracy", "A", (-0.1, -0.18, -0.04)),
+    "undecided": (
+        "A and B are not clearly different in accuracy: B - A = +0.010 [-0.020, +0.040]",
+        "",
+        (0.01, -0.02, 0.04),
+    ),
+}
+OTHERS = {
+    "none": {},
+    "for A": {"A": ["f1"]},
+    "for B": {"B": ["f1", "recall"]},
+    "for both": {"A": ["f1"], "B": ["recall"]},
+}
+
+
+@pytest.mark.parametrize("n_undecided", [0, 1, 2])
+@pytest.mark.parametrize("others", OTHERS)
+@pytest.mark.parametrize("first", FIRST)
+def test_the_answer_names_who_is_better_in_what(first: str, others: str, n_undecided: int) -> None:
+    """Whatever the first metric says, each decided metric is named with the system it favours."""
+    sentence, leader, numbers = FIRST[first]
+    cells = [cell("accuracy", *numbers)]
+    for system, names in OTHERS[others].items():
+        up = 1.0 if system == "B" else -1.0
+        cells += [cell(name, up * 0.1, *sorted([up * 0.05, up * 0.2])) for name in names]
+    cells += [cell(f"quiet{n}", 0.01, -0.02, 0.04) for n in range(n_undecided)]
+    expected = [sentence]
+    for system in ("A", "B") if leader == "A" else ("B", "A"):
+        if names := OTHERS[others].get(system):
+            too = " too" if system == leader else ""
+            expected.append(f"{system} is better in {', '.join(names)}{too}")
+    if n_undecided:
+        verb = "metric is" if n_undecided == 1 else "metrics are"
+        expected.append(f"{n_undecided} other {verb} undecided")
+    assert answer(cells) == "; ".join(expected)
+
+
+def test_other_slices_are_another_matter() -> None:
+    other = cell("f1", -0.1, -0.2, -0.05, slice="language=de")
+    assert answer([cell(), other]) == answer([cell()])
+
+
+def test_less_is_better_in_another_metric() -> None:
+    loss = cell("loss", 0.3, 0.1, 0.5, higher_is_better=False)
+    assert answer([cell(), loss], "old", "new").endswith("in accuracy; old is better in loss")
+
+
+def test_a_direction_that_is_not_known_makes_nobody_better() -> None:
+    zing = cell("zing", higher_is_better=None)
+    assert answer([zing]) == ("A and B are different in zing: B - A = +0.100 [+0.040, +0.180]")
+    assert answer([cell(), zing]).endswith("in accuracy; they differ in zing")
+    assert answer([zing, cell()]).endswith("; B is better in accuracy")
+
+
+def test_what_was_not_tested_is_not_called_alike() -> None:
+    untested = cell("f1", p_value=None, p_adjusted=None)
+    assert answer([untested]) == "B - A = +0.100 [+0.040, +0.180] in f1, not tested"
+    assert answer([cell(), untested]).endswith("; 1 other metric is undecided")
+
+
+def test_scorers_are_named_where_there_are_several() -> None:
+    other = {"scorer": "n", "scorer_b": "n"}
+    cells = [
+        cell(),
+        cell("f1", -0.1, -0.2, -0.05, **other),
+        cell("recall", 0.1, -0.2, 0.3, **other),
+    ]
+    assert answer(cells) == (
+        "B beats A by 0.100 [0.040, 0.180] in accuracy of m; n: A is better in 1 of 2 metrics"
+    )
+    assert answer([cells[0], cells[2]]).endswith("; n: no metric is decided")
 
 
 def test_the_slice_is_named_where_it_is_not_everything() -> None:

@@ -97,7 +97,17 @@ class TestChosen:
 
     def test_less_may_be_better(self) -> None:
         records = Records.from_columns({"bits": [0.5, 0.1, 0.9]}, unit_id=list("abc"))
-        assert [one["places"] for one in _lists(records, "bits", False, 4)] == [[2, 0], [1]]
+        lists = _lists(records, "bits", False, 4)
+        assert [one["places"] for one in lists] == [[2, 0], [1]]
+        assert [one["title"] for one in lists] == ["Highest grades", "Best grades"]
+
+    def test_nothing_is_right_where_no_direction_is_known(self) -> None:
+        records = Records.from_columns({"zing": [0.0, 1.0]}, unit_id=list("ab"))
+        lists = _lists(records, "zing", None, 4)
+        assert [(one["title"], one["verdict"], one["places"]) for one in lists] == [
+            ("Lowest grades", "", [0]),
+            ("Highest grades", "", [1]),
+        ]
 
     @given(
         counts=st.fixed_dictionaries(

@@ -62,6 +62,18 @@ class TestRescoring:
         back = rescore_rollouts(tmp_path / "b", FOOL)
         assert back.results["by_slice"] == first.results["by_slice"]
 
+    def test_reasoning_in_stored_replies_is_not_scored(self, tmp_path):
+        """As a run has them that was stored before replies were told from their reasoning."""
+        thinking = ScriptedModel("<think>What a fool.</think>Hello.", name="target")
+        system = System(Static(), thinking, FOOL, reasoning_tags=())
+        kept = run_rollouts(system, SEEDS[:2], tmp_path / "a", depth=1)
+        assert kept.card["attack_success"].value == 1.0
+        assert rescore_rollouts(tmp_path / "a", FOOL).card["attack_success"].value == 1.0
+        tags = [("<think>", "</think>")]
+        done = rescore_rollouts(tmp_path / "a", FOOL, tmp_path / "b", reasoning_tags=tags)
+        assert done.card["attack_success"].value == 0.0
+        assert {turn.response for graph in done.graphs for turn in graph.nodes()} == {"Hello."}
+
     def test_a_threshold_alone(self, tmp_path):
         run(tmp_path / "a")
         never = rescore_rollouts(tmp_path / "a", with_threshold(FOOL, 1.5))

@@ -5,6 +5,7 @@ import json
 import threading
 
 import pytest
+from scipy.stats import chi2
 
 from eval_toolkit.analysis import compare_runs
 from eval_toolkit.cli._rollout_page import rollout_page
@@ -21,7 +22,8 @@ from eval_toolkit.rollouts import (
 )
 from eval_toolkit.rollouts.attacks import Refinement, Static
 from eval_toolkit.rollouts.scorers import JudgeScorer, KeywordScorer, as_text_scorer
-from eval_toolkit.runner import Journal
+from eval_toolkit.runner import Journal, read_outcomes
+from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run
 
 SEEDS = [SeedPrompt(f"goal {n}", id=f"s{n:02d}", category="ab"[n % 2]) for n in range(12)]
@@ -488,11 +490,16 @@ class TestOptions:
 def test_two_targets_are_compared_on_the_same_seeds(tmp_path):
     run_rollouts(system(), SEEDS, tmp_path / "a")
     run_rollouts(System(Static(), ["No."], grr), SEEDS, tmp_path / "b")
-    found = compare_runs(tmp_path / "a", tmp_path / "b")
-    cell = next(cell for cell in found.cells if cell.metric == "attack_success")
+    found = compare_runs(tmp_path / "a", tmp_path / "b", metrics=["attack_success"])
+    (cell,) = found.cells
     assert cell.delta == pytest.approx(-0.75)
     assert cell.n_units == 12
+    assert cell.p_value == pytest.approx(chi2.sf(9, 1))  # nine discordant seeds, all one way
     assert cell.verdict == "better"
+    every = compare_runs(tmp_path / "a", tmp_path / "b")
+    tested = [cell for cell in every.cells if cell.p_value is not None]
+    (again,) = (cell for cell in tested if cell.metric == "attack_success")
+    assert (again.p_value, again.p_adjusted) == (cell.p_value, len(tested) * cell.p_value)
 
 
 def test_a_reward_that_always_raises_is_a_column_of_errors():
@@ -506,3 +513,72 @@ def test_a_reward_that_always_raises_is_a_column_of_errors():
     assert done.card["attack_success"].value == 0.0  # the turns themselves took place
     (note,) = [note for note in rollout_page(done).notes if note.startswith("reward failed")]
     assert "no prices" in note
+
+
+class TestReasoning:
+    """Replies of a reasoning model: scorers, judges and the other side see what it said."""
+
+    def thinking(self, text, **more):
+        heard = []
+
+        def answer(request):
+            heard.append([message.content for message in request.prompt])
+            return text
+
+        target = ScriptedModel(answer, name="target")
+        system = System(Static(), target, as_text_scorer(grr, name="grr"), **more)
+        return system, heard
+
+    def test_only_what_is_said_is_scored_and_sent_on(self, tmp_path):
+        system, heard = self.thinking("<think>Grr, what a question.</think>\n\nHello.")
+        done = run_rollouts(system, SEEDS[:2], tmp_path / "r", depth=2)
+        assert done.card["attack_success"].value == 0.0
+        assert {turn.response for graph in done.graphs for turn in graph.nodes()} == {"Hello."}
+        assert all("Grr" not in text for messages in heard for text in messages)
+        stored = read_outcomes(Run.open(tmp_path / "r").table(RESPONSES))
+        said = {one.response.text for one in stored if one.job.step.endswith("response")}
+        assert said == {"<think>Grr, what a question.</think>\n\nHello."}  # whole
+
+    def test_a_refusal_is_looked_for_in_the_answer(self):
+        system, _ = self.thinking("<think>I cannot do that? I can.</think>Here you are.")
+        done = run_rollouts(system, SEEDS[:2], depth=1)
+        assert {turn.scores["refusal"] for g in done.graphs for turn in g.nodes()} == {0.0}
+
+    def test_a_judge_sees_the_answer(self):
+        shown = []
+
+        def verdict(request):
+            shown.append(request.prompt[-1].content)
+            return "<think>yes? no</think>no"
+
+        system, _ = self.thinking("<think>Grr.</think>Hello.")
+        judge = JudgeScorer(Judge("harmfulness", ScriptedModel(verdict)))
+        judged = System(Static(), system.target, judge)
+        done = run_rollouts(judged, SEEDS[:1], depth=1)
+        assert done.card["attack_success"].value == 0.0
+        assert all("Hello." in text and "Grr" not in text for text in shown)
+
+    def test_a_tester_s_reasoning_is_no_probe(self):
+        tester = ScriptedModel("<think>Be sly.</think>Tell a joke.", name="tester")
+        system = System(tester, ["Hello."])
+        done = run_rollouts(system, SEEDS[:1], depth=1)
+        assert [turn.probe for turn in done.graphs[0].nodes()] == ["Tell a joke."]
+
+    def test_a_reply_that_only_thinks_is_empty_and_says_so(self, tmp_path):
+        system, _ = self.thinking("<think>Grr, let me")
+        done = run_rollouts(system, SEEDS[:2], tmp_path / "r", depth=1)
+        turns = [turn for graph in done.graphs for turn in graph.nodes()]
+        assert {turn.response for turn in turns} == {""}
+        assert {turn.reason for turn in turns} == {"the reply ends inside its reasoning"}
+        assert any("2 of 2 replies end inside their reasoning" in note for note in done.notes)
+        assert rollouts_of(Run.open(tmp_path / "r")) == list(done.graphs)
+
+    def test_tags_can_be_chosen(self):
+        tags = [("<scratch>", "</scratch>")]
+        system, _ = self.thinking("<scratch>Grr.</scratch>Hello.", reasoning_tags=tags)
+        assert run_rollouts(system, SEEDS[:1], depth=1).card["attack_success"].value == 0.0
+        assert system.describe()["reasoning_tags"] == [["<scratch>", "</scratch>"]]
+        kept, _ = self.thinking("<think>Grr.</think>Hello.", reasoning_tags=())
+        assert run_rollouts(kept, SEEDS[:1], depth=1).card["attack_success"].value == 1.0
+        with pytest.raises(InvalidTypeError, match="reasoning_tags"):
+            self.thinking("Hello.", reasoning_tags="<think>")

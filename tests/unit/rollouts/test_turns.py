@@ -91,7 +91,10 @@ def test_what_is_read_is_what_was_written(given: list[Graph[Any, Any]]) -> None:
         np.testing.assert_array_equal(again[name], table[name])
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(st.lists(graphs(), min_size=1, max_size=3))
 def test_through_a_folder(tmp_path: Path, given: list[Graph[Any, Any]]) -> None:
     run = stored(tmp_path / "r1", turns_table(given))

@@ -112,7 +112,7 @@ def test_a_pipe_in_a_run_does_not_hold_the_list_up(runs_dir: Path, name: str) ->
         target=lambda: found.extend(one.state for one in RunList(runs_dir).runs()), daemon=True
     )
     looks.start()
-    looks.join(20)
+    looks.join(120)
     assert not looks.is_alive()
     assert found == ["incomplete"]
 
@@ -126,14 +126,14 @@ def test_who_looks_again_holds_nobody_up(runs_dir: Path, monkeypatch: pytest.Mon
 
     def slow(*_: object) -> list[Path]:
         looking.set()
-        go_on.wait(20)
+        go_on.wait(120)
         return []
 
     monkeypatch.setattr(listing, "walk_runs", slow)
     other = threading.Thread(target=runs.runs)
     other.start()
     try:
-        assert looking.wait(20)
+        assert looking.wait(120)
         assert runs.runs() == [known]
         assert runs.run(known.key) == known
     finally:

@@ -5,9 +5,10 @@ from collections import deque
 
 from eval_toolkit.graders.base import RATE, ColumnInfo, Grade
 
-__all__ = ["boxed", "found_columns", "found_grades", "hashed"]
+__all__ = ["box_spans", "boxed", "found_columns", "found_grades", "hashed"]
 
-_BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{")
+# Also as it is left where JSON has read "\\b" as a backspace, or the backslash is lost.
+_BOXED = re.compile(r"(?:\\(?:begin)?(?:boxed|fbox)|\x08oxed|(?<![A-Za-z\\])boxed)\s*\{")
 _BRACE = re.compile(r"[{}]")
 _BOXES = 20
 """So many of the last boxes are looked at."""
@@ -23,6 +24,37 @@ def found_grades(name: str, found: bool, right: bool) -> dict[str, float | Grade
     return {name: float(right), f"{name}_found": float(found)}
 
 
+def box_spans(text: str) -> list[tuple[int, int, int]]:
+    r"""Return the last boxes whose braces are closed, in the order in which they begin.
+
+    Returns
+    -------
+    list of (int, int, int)
+        Where the command begins, and where what is in the box begins and ends.
+
+    Examples
+    --------
+    >>> box_spans(r"\boxed{1} or \boxed{23}")
+    [(0, 7, 8), (13, 20, 22)]
+    """
+    starts = deque(_BOXED.finditer(text), maxlen=_BOXES)
+    if not starts:
+        return []
+    begins = {match.end(): match.start() for match in starts}
+    opened, closed, depth = list[tuple[int, int]](), list[tuple[int, int, int]](), 0
+    for brace in _BRACE.finditer(text, starts[0].end() - 1):
+        if brace[0] == "{":
+            depth += 1
+            if brace.end() in begins:
+                opened.append((depth, brace.end()))
+            continue
+        if opened and opened[-1][0] == depth:
+            start = opened.pop()[1]
+            closed.append((begins[start], start, brace.start()))
+        depth -= 1
+    return sorted(closed)
+
+
 def boxed(text: str) -> str | None:
     r"""Return what stands in the last ``\boxed{…}`` whose braces are closed.
 
@@ -31,22 +63,8 @@ def boxed(text: str) -> str | None:
     >>> boxed(r"So \boxed{1}, no, \boxed{\frac{1}{2}}.")
     '\\frac{1}{2}'
     """
-    starts = deque((match.end() for match in _BOXED.finditer(text)), maxlen=_BOXES)
-    if not starts:
-        return None
-    begins, opened, depth = set(starts), list[tuple[int, int]](), 0
-    best = None
-    for brace in _BRACE.finditer(text, starts[0] - 1):
-        if brace[0] == "{":
-            depth += 1
-            if brace.end() in begins:
-                opened.append((depth, brace.end()))
-            continue
-        if opened and opened[-1][0] == depth:
-            start = opened.pop()[1]
-            best = max(best or (0, 0), (start, brace.start()))
-        depth -= 1
-    return None if best is None else text[slice(*best)]
+    spans = box_spans(text)
+    return text[spans[-1][1] : spans[-1][2]] if spans else None
 
 
 def hashed(text: str) -> str | None:

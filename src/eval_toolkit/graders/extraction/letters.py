@@ -39,10 +39,10 @@ _RULED_OUT_AFTER = re.compile(
     r"(?:not|wrong|incorrect|false|impossible|ruled out|eliminated|excluded)\b"
     r"|isn['’]t|can ?not\b|can['’]t|does not\b|doesn['’]t)"
 )
-# "A and B" settles on neither, but in "A and B is wrong" another sentence begins.
-_AND = rf"{_CLOSING},? (?:and|or|&) (?i:option |choice )?[(\[*_`$\"']{{0,4}}"
+# "A and B" and "A, B" settle on neither, but in "A and B is wrong" another sentence begins.
+_AND = rf"{_CLOSING}(?:,? (?:and|or|&) |[,;] ?| ?/ ?)(?i:option |choice )?[(\[*_`$\"']{{0,4}}"
 _PAIR_ENDS = rf"{_CLOSING}(?:[.,;:!?\n]|$| (?i:are|were|both)\b)"
-_FIRST_OF_TWO = re.compile(rf"{_AND}[A-Z]{_PAIR_ENDS}")
+_FIRST_OF_TWO = re.compile(rf"(?:{_AND}[A-Z]){{1,25}}{_PAIR_ENDS}")
 _SECOND_OF_TWO = re.compile(rf"\b[A-Z]{_AND}$")
 _ENDS_A_PAIR = re.compile(_PAIR_ENDS)
 _BEFORE = 40
@@ -60,8 +60,8 @@ def find_letter(text: str, n_choices: int | None = None) -> str | None:
     ``<answer>B</answer>``), a letter that opens the text ("B", "(B)", "B. Rome"), the last "B is
     correct" (also "the right answer", "the best choice"), the last "option B", the last letter that
     stands out by brackets, on a line of its own, or at the very end. Lower-case letters, words
-    such as "A" and "I" in a sentence, options that are ruled out ("not (A)", "A is wrong") and two
-    of them at once ("both A and B") are not taken.
+    such as "A" and "I" in a sentence, options that are ruled out ("not (A)", "A is wrong") and several
+    of them at once ("both A and B", "A, B, C") are not taken.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ class LetterMatch:
     @property
     def version(self) -> str:
         """Changes when the numbers may."""
-        return options_version(self, "3")
+        return options_version(self, "4")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return what is filled and how it is to be read."""

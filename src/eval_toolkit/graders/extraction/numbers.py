@@ -8,6 +8,7 @@ from fractions import Fraction
 from eval_toolkit._validate import choice, number
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import COMPLETIONS, ColumnInfo, Grade, options_version, references
+from eval_toolkit.graders.extraction.characters import ascii_numerals
 from eval_toolkit.graders.extraction.forms import boxed, found_columns, found_grades, hashed
 from eval_toolkit.responses import Completion
 
@@ -25,15 +26,15 @@ _FRONT = rf"(?:(?<![)\]}}])[-+](?:{_MONEY})?{_COIN}?|{_MONEY}{_COIN}?[-+]?|{_COI
 _ARGUMENT = r"\s?(?:\{[^{}]{1,100}\}|[0-9])"
 _QUOTIENT = rf"\\[dt]?frac{_ARGUMENT}{_ARGUMENT}"
 _TOKEN = re.compile(
-    # not inside a word, a version or an index: v2, a.2, x_2
-    rf"(?<![^\W_])(?<![^\W_][._])(?<![^\W_]__)(?P<front>{_FRONT})"
+    # not inside a word, a version or an index: v2, a.2, x_2; Chinese has no space before a number
+    rf"(?<![^\W_\u3040-\u30ff\u3400-\u9fff])(?<![^\W_][._])(?<![^\W_]__)(?P<front>{_FRONT})"
     rf"(?:(?P<run>{_RUN})(?:[eE](?P<power>[-+]?[0-9]{{1,3}})(?![0-9]))?(?:[ ]?(?P<rest>{_QUOTIENT}))?"
     rf"|(?P<quotient>{_QUOTIENT}))(?:(?=[eE][-+]?[0-9]|(?<=0)[xX][0-9a-fA-F])(?P<odd>))?"
     # what computes with numbers is none
     r"|(?P<formula>\\[dt]?frac[^\s$=]{0,200}|\\sqrt(?:\{[^{}]{0,100}\})?|\\(?:pi|log|ln)"
     r"|\^(?!\{?\\circ)\{?[-+]?\w{0,20})"
 )
-_PLAIN = re.compile(r"(?:[0-9]{1,300}|[0-9]{1,3}(?:,[0-9]{3}){1,20})?(?:\.[0-9]{1,300})?")
+_PLAIN = re.compile(r"(?:[0-9]{1,300}|[1-9][0-9]{0,2}(?:,[0-9]{3}){1,20})?(?:\.[0-9]{1,300})?")
 _ARGUMENTS = re.compile(rf"\\[dt]?frac({_ARGUMENT})({_ARGUMENT})")
 _SPLIT = re.compile(rf"[{_SPACES}]")
 _THREE_DIGITS = re.compile(r"[0-9]{3}(?:\.[0-9]{1,300})?")
@@ -58,8 +59,9 @@ them in which something may have begun before."""
 def read_number(text: str) -> Fraction | None:
     r"""Return the number that a text is, exactly; None if it is something else.
 
-    Thousands by commas or spaces, the sign of a currency or per cent, ``a/b``, ``3 1/2`` and
-    ``\frac{a}{b}`` are understood; what the sign stands for is left to the reader.
+    Thousands by commas or spaces, the sign of a currency or per cent, ``a/b``, ``3 1/2``, "3½",
+    ``\frac{a}{b}`` and the digits of any script are understood; what the sign stands for is left to
+    the reader.
 
     Parameters
     ----------
@@ -88,7 +90,7 @@ def read_number(text: str) -> Fraction | None:
 
 
 def _tidy(text: str) -> str:
-    return _SLASH.sub("/", _AREA.sub("", _LATEX.sub(r"\1", text.replace("−", "-"))))
+    return _SLASH.sub("/", _AREA.sub("", _LATEX.sub(r"\1", ascii_numerals(text))))
 
 
 def _is_list(match: re.Match[str]) -> bool:
@@ -239,7 +241,7 @@ class NumberMatch:
     @property
     def version(self) -> str:
         """Changes when the numbers may."""
-        return options_version(self, "2")
+        return options_version(self, "3")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return what is filled and how it is to be read."""

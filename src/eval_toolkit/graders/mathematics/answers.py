@@ -4,7 +4,10 @@ import re
 from collections import deque
 from collections.abc import Callable
 
-from eval_toolkit.graders.extraction.forms import boxed, hashed
+from eval_toolkit.graders.extraction.characters import ascii_numerals
+from eval_toolkit.graders.extraction.forms import box_spans, hashed
+from eval_toolkit.graders.mathematics.normal import normal_form
+from eval_toolkit.graders.mathematics.notation import WORDS_OF_FORMULAS
 
 __all__ = ["find_math_answers", "reference_answer"]
 
@@ -12,27 +15,58 @@ _LONGEST = 500
 """Characters; what is longer is no answer."""
 _LINE, _PHRASES = 2_000, 20
 """Characters of a line, and phrases from the end of a text, that are looked at."""
+_END = 4_000
+"""Characters at the end of a text in which the last formula or number is looked for."""
 _MARKS = r"[*_: \t\r]{0,20}+"
 _FINAL = re.compile(rf"(?i)final answer[*_ ]{{0,9}}(?:(?:is|are|would be)\b|[:=]){_MARKS}(?=[^\n])")
 _HEADING = re.compile(rf"(?i)final answer[*_ ]{{0,9}}(?:is|are|would be)?{_MARKS}\n")
 _ANSWER_IS = re.compile(r"(?i)\banswer(?: is|:)")
-_LEADING = re.compile(r"[\s:*_#]{0,20}(?:(?i:is|would be|are|=)\b)?[\s:*_]{0,20}")
+_LEADING = re.compile(
+    r"[\s:*_#]{0,20}(?:(?i:is|would be|are|=)\b)?[\s:*_]{0,20}(?:\\?[\"“](?=[^\"“]))?"
+)
 _ANYTHING, _MATHEMATICS = re.compile(""), re.compile(r"[0-9$\\]")
-_DOLLARS = re.compile(r"(?<!\\)\$\$?")
 _ONE = r"(?:\$\$?(?:[^$\\]|\\.){1,500}\$\$?|\\\(.{1,500}?\\\)|\\\[.{1,500}?\\\])"
 _SEVERAL = re.compile(rf"(?s){_ONE}(?:,?(?: and| or)? {_ONE}){{0,9}}")
+_CLOSING = re.compile(r"(?<!\\)\$\$?(?![0-9$])|\\[)\]]")
+"""A dollar before a digit is a price."""
+_OPENING = {"$$": "$$", "$": "$", r"\)": r"\(", r"\]": r"\["}
+_JOINT = re.compile(r"(?:,?( and| or)|,) $")
+_ASSIGNED = re.compile(r"\\?[A-Za-z]{1,12}(?:_\{?\w{1,5}\}?)?\s?=[^=]{1,200}")
 _DELIMITER = re.compile(r"(?<!\\)(?:\$\$?|\\[()\[\]])")
-_BRACKETS = ((r"\(", r"\)"), (r"\[", r"\]"))
+_NUMBER = re.compile(
+    r"(?<![\w.\\^{/])[-+]?[$€£]?[0-9](?:[0-9]|[.,](?=[0-9])|[ ](?=[0-9]{3}(?![0-9])))*(?:/[0-9]+|"
+    r" [0-9]{1,3}/[0-9]{1,3})?(?:\s?(?:\\?%|(?i:percent(?:age)?|pct)\b))?"
+)
+# Words that a sentence has and an answer has not.
+_SENTENCE = re.compile(
+    r"(?i:\b(?:the|is|are|was|were|we|it|there|has|have|because|since|so|thus|hence|therefore|gives?"
+    r"|makes?|not|this|that)\b)|\bI\b"
+)
+_WORD = re.compile(r"(?<!\S)[A-Za-z]{3,}(?![^\s.,;:!?])")
+_WORDS = 4
+"""So many words are a sentence too."""
+_VERB = re.compile(
+    r"(?i:\b(?:is|are|was|be|equals?|equal to|gives?|makes?)):?\s{1,3}(?=[-+(\[{$\\0-9.])"
+)
+# Where an answer ends: its reason comes, or another sentence.
+_REASON = re.compile(r"(?i:[.,;]?\s\(?(?:because|since|but|(?:and )?not)\b)")
+_NEXT = re.compile(r"(?i:,?\s(?:which|where|as)|[,;]\s(?:so|thus))\b|[.!]\s{1,3}(?=[A-Z<(\[])")
+# Between boxes that are one answer: "\boxed{1} and \boxed{2}"; in "\boxed{1} and then" another begins.
+_BETWEEN = re.compile(r"(?:[A-Za-z() ]{0,30}(?:,|;|\band\b|\bor\b|&)(?:\s?(?:and|or))?)?")
+_SPACING = re.compile(r"\\text\{([^{}]{0,40})\}|\\q?quad|\\[,;:! ()\[\]]|[$~]")
+_VALUE_OF = re.compile(r"(?<!\S)[\w{}\\|()']{1,20} ?=$")
 
 
 def find_math_answers(text: str) -> list[str]:
     r"""Return what may be the answer in a text, the likeliest first, each once.
 
     In this order: what follows the last "final answer is" (or "final answer:") on its line, if there
-    is mathematics in it, the last ``\boxed{}``, the line below the last "final answer", what follows
-    the last ``####``, what follows the last "answer is", the last formula between dollars (or
-    ``\(…\)``, ``\[…\]``), and a text of one line as it is. Of a place that begins with a formula, or
-    with several by "and", "or" or commas, what comes after them is no part of the answer.
+    is mathematics in it, the last ``\boxed{}`` (or several, by commas, "and" or "or"), the line below
+    the last "final answer", what follows the last "####", what follows the last "answer is", the
+    last formula between dollars (or ``\(…\)``, ``\[…\]``), and a text of one line as it is. A text
+    without any of the marks ends in its answer: in the last number where that comes after the last
+    formula. Of a place that begins with a formula, or with several by "and", "or" or commas, what
+    comes after them is no part of the answer; of a sentence, what its last "is" says.
 
     Parameters
     ----------
@@ -48,26 +82,33 @@ def find_math_answers(text: str) -> list[str]:
     --------
     >>> find_math_answers(r"As $x = 2$, the final answer is $\boxed{\frac{1}{2}}$. I hope it is correct.")
     ['\\frac{1}{2}']
+    >>> find_math_answers("Final answer: the largest $n$ is 34.")
+    ['34', 'n']
     >>> find_math_answers("7")
     ['7']
     >>> find_math_answers("I do not know.\nSorry.")
     []
     """
+    text = ascii_numerals(text)
     places: tuple[Callable[[str], str | None], ...] = (
         lambda text: _after(text, _FINAL, _MATHEMATICS),
-        boxed,
+        _boxes,
         lambda text: _after(text, _HEADING),
         hashed,
         lambda text: _after(text, _ANSWER_IS),
-        _formula,
-        _bare,
     )
     found: dict[str, None] = {}
     for find in places:
-        if (place := find(text)) is not None and (answer := _inner(place)):
+        inside = _in_box if find is _boxes else _inner
+        if (place := find(text)) is not None and (answer := inside(place)):
             found.setdefault(answer)
-        if find is _formula and found:
-            break  # a text that has a form is not an answer as a whole
+    formula, number = _last(text)
+    if not found and (bare := _bare(text, formula)):
+        found.setdefault(bare)
+    if not found and number:
+        found.setdefault(number)
+    if formula:
+        found.setdefault(formula)
     return [*found]
 
 
@@ -79,10 +120,13 @@ def reference_answer(truth: str) -> str:
     >>> reference_answer(r"Hence $x = \boxed{3}$.")
     '3'
     """
-    for find in (boxed, hashed):
+    truth = ascii_numerals(truth)
+    for find in (_boxes, hashed):
         if (answer := find(truth)) is not None:
             return answer.strip()
-    return _inner(truth)
+    if "\n" in truth.strip() or _is_sentence(truth):
+        return next(iter(find_math_answers(truth)), "")
+    return _stripped(_DELIMITER.sub("", truth))
 
 
 def _after(text: str, phrase: re.Pattern[str], wanted: re.Pattern[str] = _ANYTHING) -> str | None:
@@ -90,33 +134,131 @@ def _after(text: str, phrase: re.Pattern[str], wanted: re.Pattern[str] = _ANYTHI
     for match in reversed(deque(phrase.finditer(text), maxlen=_PHRASES)):
         leading = _LEADING.match(text, match.end())
         start = leading.end() if leading else match.end()
-        line = text[start : start + _LINE].partition("\n")[0].partition(". I hope")[0]
+        line = text[start : start + _LINE].partition("\n")[0]
         if wanted.search(line):
             return line
     return None
 
 
-def _formula(text: str) -> str | None:
-    """Return the last formula, by whichever delimiter ends last."""
-    pairs = [(text.rfind(one), text.rfind(other)) for one, other in _BRACKETS]
-    found = [(end, text[start + 2 : end]) for start, end in pairs if 0 <= start < end]
-    dollars = deque(_DOLLARS.finditer(text), maxlen=2)
-    if len(dollars) == 2 and dollars[0][0] == dollars[1][0]:
-        found.append((dollars[1].start(), text[dollars[0].end() : dollars[1].start()]))
-    return max(found)[1] if found else None
+def _boxes(text: str) -> str | None:
+    """Return what is in the last box, with those before it that are parts of one answer."""
+    spans = box_spans(text)
+    if not spans:
+        return None
+    parts, begin = list[str](), None
+    for command, start, end in reversed(spans):
+        if begin is not None and (end >= begin or not _joins(text[end + 1 : begin])):
+            break
+        parts.insert(0, text[start:end])
+        begin = command
+    several = {normal_form(part): part for part in parts}
+    return ",".join(several.values())
 
 
-def _bare(text: str) -> str | None:
+def _joins(between: str) -> bool:
+    if len(between) > 80 or "\n\n" in between:
+        return False
+    words = " ".join(_SPACING.sub(lambda match: f" {match[1] or ''} ", between).split())
+    return _BETWEEN.fullmatch(_VALUE_OF.sub("", words).strip()) is not None
+
+
+def _last(text: str) -> tuple[str, str]:
+    """Return the last formulas, and the last number where it comes after them; "" for none."""
+    text = text[-_END:]
+    closing = next(iter(deque(_CLOSING.finditer(text), maxlen=1)), None)
+    end = closing.end() if closing else 0
+    parts: list[str] = []
+    joint = None
+    while (formula := _formula_ending(text, end)) is not None:
+        start, inside = formula
+        if parts and not _one_kind(inside, parts[0], joined_by_word=bool(joint and joint[1])):
+            break
+        parts.insert(0, inside)
+        joint = _JOINT.search(text, max(0, start - 9), start)
+        end = joint.start() if joint else 0
+    after = closing.end() if closing and parts else 0
+    numbers = deque(_NUMBER.finditer(text, after), maxlen=1)
+    several = ",".join(_boxes(part) or part for part in parts)
+    return _stripped(several), _stripped(numbers[0][0]) if numbers else ""
+
+
+def _formula_ending(text: str, end: int) -> tuple[int, str] | None:
+    """Return where the formula begins that ends there, and what is in it."""
+    for closing, opening in _OPENING.items():
+        if text.endswith(closing, 0, end):
+            inside = end - len(closing)
+            start = text.rfind(opening, 0, inside)
+            while start > 0 and text[start - 1] == "\\" and opening == "$":
+                start = text.rfind(opening, 0, start)
+            return None if start < 0 else (start, text[start + len(opening) : inside])
+    return None
+
+
+def _one_kind(one: str, other: str, *, joined_by_word: bool) -> bool:
+    """Return whether two formulas are parts of an answer; steps such as $x^2 = 4$, $x = 2$ are not."""
+    if "=" not in one + other:
+        return True
+    return joined_by_word and all(_ASSIGNED.fullmatch(part.strip()) for part in (one, other))
+
+
+def _bare(text: str, formula: str) -> str:
+    """Return a text of one line that is an answer as a whole; "" where it is not."""
     stripped = text.strip()
-    return stripped if stripped and "\n" not in stripped and len(stripped) <= _LONGEST else None
+    if formula or "\n" in stripped or not 0 < len(stripped) <= _LONGEST:
+        return ""
+    n_numbers, words = len(_NUMBER.findall(stripped)), {*_WORD.findall(stripped.lower())}
+    if n_numbers and _is_sentence(stripped):
+        parts = reversed(_NEXT.split(stripped))
+        return _said(next((part for part in parts if _NUMBER.search(part)), stripped))
+    if n_numbers == 1 and words - WORDS_OF_FORMULAS:
+        return _last(stripped)[1]
+    return _stripped(stripped)
 
 
 def _inner(place: str) -> str:
     """Return an answer without what stands around it; "" for what cannot be one."""
-    inner = boxed(place)
-    if inner is None and (first := _SEVERAL.match(place)):
-        inner = _DELIMITER.sub("", first[0])
-    elif inner is None:
-        inner = _formula(place)
-    answer = (place if inner is None else inner).strip().rstrip(".").strip("*_$ \t\n")
+    if (inner := _boxes(place)) is not None:
+        return _in_box(inner)
+    return _several(place) or _said(_before(place, _NEXT))
+
+
+def _in_box(inner: str) -> str:
+    return _said(inner) if _is_sentence(inner) else _stripped(_DELIMITER.sub("", inner))
+
+
+def _said(sentence: str) -> str:
+    """Return the answer in a sentence, or in what is none."""
+    sentence = _before(sentence, _REASON)
+    if not _is_sentence(sentence):
+        return _last(sentence)[0] or _stripped(sentence)
+    if verb := next(iter(deque(_VERB.finditer(sentence), maxlen=1)), None):
+        sentence = sentence[verb.end() :]
+        if several := _several(sentence):
+            return several
+        if not _is_sentence(sentence):
+            return _stripped(sentence)
+    formula, number = _last(sentence)
+    return number or formula or _stripped(sentence)
+
+
+def _several(place: str) -> str:
+    """Return the formulas that a place begins with; "" for none."""
+    first = _SEVERAL.match(place)
+    return "" if first is None else _stripped(_DELIMITER.sub("", first[0]))
+
+
+def _before(place: str, end: re.Pattern[str]) -> str:
+    """Return a place up to where something else begins, if there is mathematics before that."""
+    found = end.search(place)
+    return (
+        place[: found.start()] if found and _MATHEMATICS.search(place, 0, found.start()) else place
+    )
+
+
+def _is_sentence(text: str) -> bool:
+    return _SENTENCE.search(text) is not None or len(_WORD.findall(text)) >= _WORDS
+
+
+def _stripped(answer: str) -> str:
+    answer = answer.strip().rstrip(".").strip('*_$ \t\n"“”').lstrip("=: ")
     return answer if len(answer) <= _LONGEST else ""

@@ -20,9 +20,13 @@ from eval_toolkit.graders.base import (
 )
 from eval_toolkit.graders.mathematics.answers import find_math_answers, reference_answer
 from eval_toolkit.graders.mathematics.normal import normal_form
+from eval_toolkit.graders.mathematics.notation import latex, split_name
 from eval_toolkit.responses import Completion
 
 __all__ = ["MathMatch"]
+
+_LONGEST = 500
+"""Characters of a text that may be an answer as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class MathMatch:
         For one comparison with one reference.
     memory_mb : int, default 1024
         Of the process that compares.
+    decimals : int, default 6
+        To which floating-point numbers must agree.
     name : str, default "math_match"
         Of the first column; the others begin with it.
 
@@ -60,19 +66,21 @@ class MathMatch:
 
     seconds: float = 5.0
     memory_mb: int = 1024
+    decimals: int = 6
     name: str = "math_match"
     response_types = COMPLETIONS
 
     def __post_init__(self) -> None:
         number(self.seconds, "seconds", low=0.1)
         integer(self.memory_mb, "memory_mb", low=256)
+        integer(self.decimals, "decimals", low=0)
         if find_spec("math_verify") is None:
             require("math_verify", feature="MathMatch", extra="math")
 
     @property
     def version(self) -> str:
         """Changes when the numbers may."""
-        return options_version(self, "2")
+        return options_version(self, "3")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return what is filled and how it is to be read."""
@@ -88,8 +96,9 @@ class MathMatch:
         """Return whether the first answer is right, whether any is, and whether there is one."""
         golds = [_gold(truth) for truth in references(response)]
         answers = find_math_answers(response.completion)
-        plain = {normal_form(gold) for gold in golds} - {""}
-        right = [normal_form(answer) in plain for answer in answers]
+        # An answer of words and formulas is not taken apart where it is the reference as a whole.
+        alike = any(_is_text(response.completion, truth) for truth in references(response))
+        right = [alike or any(_alike(gold, answer) for gold in golds) for answer in answers]
         timed_out = False
         for at, answer in enumerate(answers):
             if timed_out or any(right[: at + 1]):
@@ -103,6 +112,8 @@ class MathMatch:
         """Return whether an answer equals a reference, and else whether it took too long."""
         late = []
         for gold in golds:
+            if _differently_named(gold, answer):
+                continue
             try:
                 if self._equal(gold, answer):
                     return True, False
@@ -124,7 +135,7 @@ class MathMatch:
         limits = Limits(self.seconds, self.memory_mb, sealed=True)
         target = "eval_toolkit.graders.mathematics.verifying:equal"
         call: Any = Contained(target, limits)
-        return bool(call(gold, answer))
+        return bool(call(gold, answer, self.decimals))
 
 
 def _gold(truth: str) -> str:
@@ -132,3 +143,18 @@ def _gold(truth: str) -> str:
     if not answer:
         raise InvalidInputError(f"the reference {truth[:80]!r} has no answer in it")
     return answer
+
+
+def _is_text(text: str, truth: str) -> bool:
+    return len(text) <= _LONGEST and _alike(truth, text)
+
+
+def _alike(gold: str, answer: str) -> bool:
+    form = normal_form(gold)
+    return bool(form) and form == normal_form(answer) and not _differently_named(gold, answer)
+
+
+def _differently_named(gold: str, answer: str) -> bool:
+    """Return whether both name what they are the value of, and name different things."""
+    one, other = (split_name(latex(text))[0].casefold() for text in (gold, answer))
+    return bool(one and other and one != other)

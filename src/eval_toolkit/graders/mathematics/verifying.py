@@ -1,16 +1,31 @@
 """Whether two answers are mathematically equal; runs in a worker, which alone imports math-verify."""
 
 import logging
+import re
+from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import math_verify
+
+from eval_toolkit.graders.extraction.numbers import read_number
+from eval_toolkit.graders.mathematics.normal import latex_number
+from eval_toolkit.graders.mathematics.notation import latex, without_percent, without_unit
 
 __all__ = ["equal"]
 
 # The library warns that it has no time limit; the worker has one.
 logging.getLogger("math_verify").setLevel(logging.ERROR)
 
+# Formulas alone are read: numbers in the midst of what is none are no answer.
+_READ = [math_verify.LatexExtractionConfig(boxed_match_priority=-1)]
+_AND = re.compile(
+    r",?\s*(?:\\q?quad\s*)?(?:\\text\{\s*(?:and|or)\s*\}|\b(?:and|or)\b)(?:\s*\\q?quad)?\s*"
+)
+_COMMA = re.compile(r"-?[0-9]+,[0-9]+")
+_DIGITS = 50
 
-def equal(gold: str, answer: str) -> bool:
+
+def equal(gold: str, answer: str, decimals: int = 6) -> bool:
     """Return whether an answer equals a reference, by `math_verify`.
 
     Parameters
@@ -19,14 +34,37 @@ def equal(gold: str, answer: str) -> bool:
         LaTeX or plain, without dollars.
     answer : str
         Idem.
+    decimals : int, default 6
+        To which floating-point numbers must agree.
 
     Returns
     -------
     bool
-        False also where one of them cannot be read.
+        False also where one of them cannot be read. A percentage equals the number before its sign
+        and a hundredth of it.
     """
-    return bool(math_verify.verify(_parsed(gold), _parsed(answer), timeout_seconds=None))
+    (one, of_hundred), (other, other_of_hundred) = map(without_percent, (gold, answer))
+    readings, others = _parsed(one), _parsed(other)
+    if of_hundred and not other_of_hundred:
+        readings += _parsed(rf"({one})/100")
+    if other_of_hundred and not of_hundred:
+        others += _parsed(rf"({other})/100")
+    return bool(math_verify.verify(readings, others, float_rounding=decimals, timeout_seconds=None))
 
 
 def _parsed(text: str) -> list[object]:
-    return list(math_verify.parse(f"${text.replace('$', '')}$", parsing_timeout=None))
+    """Return what a text may be, as sympy has it."""
+    plain = without_unit(latex(text.replace("$", ""))).strip()
+    if (number := read_number(plain)) is not None:
+        plain = _decimal(number) if "." in plain else latex_number(number)
+    readings = [_AND.sub(",", plain)]
+    if _COMMA.fullmatch(plain):  # two numbers to some and one to others
+        readings.append(plain.replace(",", "."))
+    parsed = [math_verify.parse(f"$${one}$$", _READ, parsing_timeout=None) for one in readings]
+    return [one for some in parsed for one in some]
+
+
+def _decimal(number: Fraction) -> str:
+    """Return a number with a point, which is compared to so many decimals."""
+    with localcontext(prec=_DIGITS):
+        return f"{Decimal(number.numerator) / number.denominator:f}"

@@ -111,7 +111,7 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
             samples=samples,
             stated=stated,
             files=[str(path)],
-            lower_is_better=frozenset(c for c in columns if _is_worse(c)),
+            higher_is_better={one: False if _is_worse(one) else None for one in columns},
             binary=_binary(columns, samples),
             n_planned=max(planned or 0, len(samples)),
             notes=tuple(notes),

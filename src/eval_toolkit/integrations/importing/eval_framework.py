@@ -131,7 +131,11 @@ def read(path: Path, wanted: Wanted) -> list[Log]:
             files=[str(folder / name) for name in names if (folder / name).is_file()],
             created=as_text(about["start_time"]) if about.get("start_time") else "",
             settings=settings_of(about, _SETTINGS),
-            lower_is_better=frozenset(row.column for row in measured if row.lower_is_better),
+            higher_is_better={
+                row.column: row.higher_is_better
+                for row in measured
+                if row.higher_is_better is not None
+            },
             binary=_binary(measured),
             n_planned=len(outputs) if len(outputs) > len(samples) else len(samples) or None,
             notes=(*notes, *more, *_tell(folder, about, samples)),
@@ -195,7 +199,9 @@ def _measured(folder: Path, notes: list[str]) -> list[Measured]:
                 key="" if key is None else str(key),
                 column=column,
                 value=_value(row, f"{where}: 'value' of {metric!r}"),
-                lower_is_better=row.get("higher_is_better") is False,
+                higher_is_better=up
+                if isinstance(up := row.get("higher_is_better"), bool)
+                else None,
                 metric_class=str(row.get("metric_class_name") or ""),
             )
         )

@@ -29,7 +29,8 @@ class Measured:
     key: str
     column: str
     value: Value
-    lower_is_better: bool = False
+    higher_is_better: bool | None = None
+    """None where the row does not say."""
     metric_class: str = ""
 
 

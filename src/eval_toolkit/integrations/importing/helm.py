@@ -65,9 +65,6 @@ _SETTINGS = (
 )
 NO_SPLIT = "none"
 _RIGHT_OR_WRONG = ("exact_match", "math_equiv", "strict_accuracy")
-_LESS_IS_BETTER = frozenset(
-    {"edit_distance", "toxic_frac", "wer_score", "mer_score", "wip_score", "cer_score"}
-)
 
 
 def recognises(path: Path) -> bool:
@@ -181,7 +178,6 @@ def _by_context(
                 task=whole.task + (context.suffix if len(parts) > 1 else ""),
                 samples=each,
                 stated=stated,
-                lower_is_better=_LESS_IS_BETTER & set(columns),
                 binary=_binary(columns, each),
                 n_planned=len(each) or None,
                 notes=(*whole.notes, *_tell(each), *notes),

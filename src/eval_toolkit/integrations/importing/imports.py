@@ -105,6 +105,7 @@ def import_logs(
     task: str | None = None,
     model: str | None = None,
     rename: Mapping[str, str] | None = None,
+    higher_is_better: Mapping[str, bool] | None = None,
     overwrite: bool = False,
 ) -> list[Imported]:
     r"""Make runs of other tools' logs.
@@ -121,6 +122,9 @@ def import_logs(
         Other names, where the logs are of one task or one model.
     rename : mapping of str to str, optional
         Other names of columns, so that runs of two tools have a metric in common.
+    higher_is_better : mapping of str to bool, optional
+        By column, under its new name: whether more of it is better. It wins over what the logs say,
+        and that over what names say; see `metrics.directions.known_direction`.
     overwrite : bool, default False
         Replace runs that are there.
 
@@ -149,6 +153,7 @@ def import_logs(
         raise InvalidInputError("`paths` is empty; name at least one log")
     asked = replace(wanted or Wanted(), samples=out is not None, named=model is not None)
     logs = _renamed(_all_logs(given, asked), task, model, rename or {})
+    logs = _directed(logs, higher_is_better or {})
     reads = [_read(log) for log in logs]
     if out is None:
         return [_shown(read, None) for read in reads]
@@ -248,6 +253,23 @@ def _renamed(
     ]
 
 
+def _directed(logs: Sequence[Log], higher_is_better: Mapping[str, bool]) -> list[Log]:
+    """Return the logs with the directions that the caller gives to columns."""
+    if not isinstance(higher_is_better, Mapping):
+        raise InvalidTypeError(
+            f"`higher_is_better` is {higher_is_better!r}; it must map columns to True or False"
+        )
+    columns = {name for log in logs for name in _columns(log)}
+    unknown = sorted(set(higher_is_better) - columns)
+    if unknown:
+        raise InvalidInputError(
+            f"`higher_is_better` names the column {unknown[0]!r}; there are "
+            f"{', '.join(sorted(columns))[:300]}"
+        )
+    given = dict(higher_is_better)
+    return [replace(log, higher_is_better={**log.higher_is_better, **given}) for log in logs]
+
+
 def _columns(log: Log) -> list[str]:
     of_samples = log.samples[0].values if log.samples else ()
     return list(dict.fromkeys([*(one.column for one in log.stated), *of_samples]))
@@ -273,7 +295,7 @@ def _with_columns(log: Log, rename: Mapping[str, str]) -> Log:
         log,
         samples=samples,
         stated=stated,
-        lower_is_better=frozenset(changed.get(name, name) for name in log.lower_is_better),
+        higher_is_better={changed.get(n, n): up for n, up in log.higher_is_better.items()},
         binary=frozenset(changed.get(name, name) for name in log.binary),
     )
 

@@ -46,7 +46,6 @@ _LAYOUTS = (
     frozenset({"__doc__", "__metric__"}),
     frozenset({"example", "metrics", "full_prompt"}),
 )
-_LESS_IS_BETTER = ("ppl", "perplexity", "bits_per_byte", "ter", "wer", "brier")
 
 
 def recognises(path: Path) -> bool:
@@ -186,7 +185,6 @@ def _details_alone(path: Path, wanted: Wanted) -> Log:
         files=[str(path)],
         created=_iso(_time_of(path)),
         binary=_binary(samples),
-        lower_is_better=_lower(samples, {}),
         notes=tuple(notes),
     )
 
@@ -222,7 +220,11 @@ def _log(
         files=[str(path), *([str(details)] if details is not None else [])],
         created=_iso(_time_of(path)),
         settings=settings_of(general, _SETTINGS) | settings_of(config, ("num_fewshots", "version")),
-        lower_is_better=_lower(samples, config) | _lower_stated(stated, config),
+        higher_is_better={
+            name: up
+            for name, up in _told(config, "higher_is_better").items()
+            if isinstance(up, bool)
+        },
         binary=_binary(samples),
         n_planned=planned if samples else None,
         notes=(*notes, *more),
@@ -341,17 +343,3 @@ def _binary(samples: Sequence[LoggedSample]) -> frozenset[str]:
         if named and known and known <= {0.0, 1.0}:
             found.add(name)
     return frozenset(found)
-
-
-def _is_lower(name: str, config: Mapping[str, Any]) -> bool:
-    told = _told(config, "higher_is_better").get(name)
-    return not told if isinstance(told, bool) else name.startswith(_LESS_IS_BETTER)
-
-
-def _lower(samples: Sequence[LoggedSample], config: Mapping[str, Any]) -> frozenset[str]:
-    names = samples[0].values if samples else ()
-    return frozenset(name for name in names if _is_lower(name, config))
-
-
-def _lower_stated(stated: Sequence[Stated], config: Mapping[str, Any]) -> frozenset[str]:
-    return frozenset(one.column for one in stated if _is_lower(one.column, config))

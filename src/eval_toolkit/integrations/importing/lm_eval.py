@@ -24,11 +24,6 @@ _TIME = r"(?P<time>\d{4}-\d\d-\d\dT[\d.:+-]+?)"
 _RESULTS = re.compile(rf"(?P<before>.*)results_{_TIME}\.json")
 _SAMPLES = re.compile(rf"(?P<before>.*?)samples_(?P<task>.+)_{_TIME}\.jsonl")
 _HEAD = 1 << 16
-_LESS_IS_BETTER = frozenset(
-    {"ppl", "perplexity", "word_perplexity", "byte_perplexity", "bits_per_byte", "brier_score"}
-    | {"ter", "wer"}
-)
-"""Where a file of before 0.4 does not say."""
 _RIGHT_OR_WRONG = ("acc", "acc_norm", "acc_mutual_info", "exact_match", "em")
 _OF_TASK = (
     *("dataset_path", "dataset_name", "output_type", "repeats", "num_fewshot", "metric_list"),
@@ -184,7 +179,7 @@ def _task_log(header: Header, task: str, path: Path | None, wanted: Wanted) -> L
         files=[str(one) for one in (header.path, path) if one is not None],
         created=header.created,
         settings=_settings(header, task, repeats),
-        lower_is_better=frozenset(_lower(header, task, columns)),
+        higher_is_better=_directions(header, task, columns),
         binary=frozenset(
             one
             for one in columns
@@ -195,12 +190,11 @@ def _task_log(header: Header, task: str, path: Path | None, wanted: Wanted) -> L
     )
 
 
-def _lower(header: Header, task: str, columns: Iterable[str]) -> Iterator[str]:
+def _directions(header: Header, task: str, columns: Iterable[str]) -> dict[str, bool | None]:
+    """Return what the file says of each column; files of before 0.4 say nothing."""
     told = header.of_task("higher_is_better", task)
-    for column in columns:
-        metric = column.partition(",")[0]
-        if told.get(metric) is False or (metric not in told and metric in _LESS_IS_BETTER):
-            yield column
+    stated = {column: told.get(column.partition(",")[0]) for column in columns}
+    return {column: up for column, up in stated.items() if isinstance(up, bool)}
 
 
 def _folder_model(path: Path | None) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 from eval_toolkit._display import Displayed
 from eval_toolkit.graders.base import Grade
 from eval_toolkit.messages import Message
+from eval_toolkit.metrics.directions import known_direction
 
 __all__ = ["ChoiceScore", "Log", "LoggedSample", "LoggedTurn", "Stated", "Value"]
 
@@ -128,11 +129,34 @@ class Log(Displayed):
     """When the log says it was made, ISO 8601."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What the log says about how it was made; goes into the manifest, without secrets."""
-    lower_is_better: frozenset[str] = frozenset()
-    """Columns of which less is better."""
+    higher_is_better: Mapping[str, bool | None] = field(default_factory=dict)
+    """Which direction of a column is better, where the log or its tool says so; None where neither
+    is. Other columns go by their names: see `direction`."""
     binary: frozenset[str] = frozenset()
     """Columns that are right or wrong by definition."""
     n_planned: int | None = None
     """Tries that the log says were meant, so that those without a trace are counted."""
     notes: tuple[str, ...] = ()
     """What a reader of the numbers should know."""
+
+    def direction(self, column: str) -> bool | None:
+        """Return whether more of a column is better.
+
+        Parameters
+        ----------
+        column : str
+            Of the samples, or of what is stated.
+
+        Returns
+        -------
+        bool or None
+            As the log says, else by the name of the column, else by what the log calls its mean
+            (``accuracy`` of a scorer's values). None where nothing is known.
+        """
+        if column in self.higher_is_better:
+            return self.higher_is_better[column]
+        means = [
+            one.name for one in self.stated if one.column == column and one.aggregation == "mean"
+        ]
+        known = (known_direction(name) for name in (column, *means))
+        return next((up for up in known if up is not None), None)

@@ -105,25 +105,27 @@ def _filled(
 def log_columns(log: Log, records: Records) -> dict[str, ColumnInfo]:
     """Return how each column is to be read: its direction, and whether it is right or wrong.
 
-    A column counts as right or wrong where every value is 0 or 1; one that the tool defines so and
-    that has other values between them is a share.
+    A column counts as right or wrong where every value is 0 or 1 and the tool defines it so, its
+    name says so, or both occur; one that the tool defines so and that has other values between them
+    is a share.
 
     Examples
     --------
     >>> sample = LoggedSample(unit_id="1", values={"ppl": 3.5})
-    >>> log = Log(
-    ...     tool="t", task="a", model="m", samples=[sample], lower_is_better=frozenset({"ppl"})
-    ... )
+    >>> log = Log(tool="t", task="a", model="m", samples=[sample])
     >>> log_columns(log, log_records(log))["ppl"].higher_is_better
     False
     """
     columns = {}
     for name, values in records.columns.items():
         there = values[records.status[name] == "ok"]
-        binary = bool(len(there)) and bool(((there == 0.0) | (there == 1.0)).all())
+        declared: Any = "share" if name in log.binary else None
+        binary = (
+            bool(len(there)) and ms.mean_of(name, kind=declared).of_column(there).kind == "share"
+        )
         share = name in log.binary and bool(((there >= 0.0) & (there <= 1.0)).all())
         columns[name] = ColumnInfo(
-            higher_is_better=name not in log.lower_is_better,
+            higher_is_better=log.direction(name),
             bounds=_RATE if binary or share else _ANY,
             binary=binary,
         )

@@ -1,13 +1,14 @@
 """Cells of what a log only states: its number, and an interval where enough is stated for one."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from eval_toolkit.inference._distributions import critical_value
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 from eval_toolkit.integrations.importing.logs import Stated
 from eval_toolkit.metrics._wilson import wilson_bounds
+from eval_toolkit.metrics.directions import known_direction
 from eval_toolkit.scorecards import MetricResult
 
 __all__ = ["METHOD", "METHOD_OF_RATES", "METHOD_OF_SHARES", "cell_names", "stated_cells"]
@@ -53,7 +54,7 @@ def cell_names(stated: Sequence[Stated]) -> list[str]:
 
 def stated_cells(
     stated: Sequence[Stated],
-    lower_is_better: Collection[str] = (),
+    direction: Callable[[str], bool | None] = known_direction,
     *,
     binary: Collection[str] = (),
     n_planned: int | None = None,
@@ -64,8 +65,8 @@ def stated_cells(
     ----------
     stated : sequence of Stated
         What a log states.
-    lower_is_better : collection of str
-        Columns of which less is better.
+    direction : callable
+        Takes a column and returns whether more of it is better, None where that is not known.
     binary : collection of str
         Columns that are right or wrong.
     n_planned : int, optional
@@ -105,7 +106,7 @@ def stated_cells(
         n = n_planned if one.n is None and (one.itself or one.aggregation == "mean") else one.n
         details: dict[str, Any] = {"stated": True, "mean": one.aggregation == "mean"}
         if whole:
-            details["higher_is_better"] = one.column not in lower_is_better
+            details["higher_is_better"] = direction(one.column)
         if one.stderr is not None:
             details["standard_error"] = one.stderr
         ci, why = _interval(one, n, one.column in binary and one.aggregation == "mean")

@@ -41,9 +41,7 @@ class Read:
         """By metric: what the samples make, and of the rest what the log states."""
         measured = {} if self.card is None else dict(self.card)
         log = self.log
-        told = stated_cells(
-            log.stated, log.lower_is_better, binary=log.binary, n_planned=log.n_planned
-        )
+        told = stated_cells(log.stated, log.direction, binary=log.binary, n_planned=log.n_planned)
         known = {name for name, cell in measured.items() if cell.value is not None}
         known |= {  # a mean of a column that is measured is checked, not shown again
             name

@@ -259,6 +259,8 @@ class OpenAICompatible:
             prompt_tokens=given,
             completion_tokens=made,
             finish_reason=generated.finish_reason,
+            reasoning=generated.reasoning,
+            reasoning_tokens=generated.reasoning_tokens,
             usage=Usage(given or 0, made or 0, cost, reply.latency_s, reply.tries),
         )
 

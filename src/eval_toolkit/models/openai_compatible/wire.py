@@ -76,24 +76,35 @@ def _chat(messages: Sequence[Message], prefill: str) -> list[dict[str, str]]:
 
 
 class Generated:
-    """A text as a server gave it, and why it ends."""
+    """A text as a server gave it, why it ends, and what the model thought beside it."""
 
-    __slots__ = ("finish_reason", "text")
+    __slots__ = ("finish_reason", "reasoning", "reasoning_tokens", "text")
 
-    def __init__(self, text: str, finish_reason: str | None) -> None:
+    def __init__(
+        self,
+        text: str,
+        finish_reason: str | None,
+        reasoning: str = "",
+        reasoning_tokens: int | None = None,
+    ) -> None:
         self.text = text
         self.finish_reason = finish_reason
+        self.reasoning = reasoning
+        self.reasoning_tokens = reasoning_tokens
+
+    def _with_text(self, text: str, finish_reason: str | None) -> "Generated":
+        return Generated(text, finish_reason, self.reasoning, self.reasoning_tokens)
 
     def without_cue(self, cue: str) -> "Generated":
         """Return the text after the cue, which some servers repeat and others do not."""
         if cue and self.text.startswith(cue):
-            return Generated(self.text[len(cue) :], self.finish_reason)
+            return self._with_text(self.text[len(cue) :], self.finish_reason)
         return self
 
     def cut_at(self, stops: Sequence[str]) -> "Generated":
         """Return the text before the first stop: not every server takes as many as there are."""
         place = stop_position(self.text, stops)
-        return self if place is None else Generated(self.text[:place], "stop")
+        return self if place is None else self._with_text(self.text[:place], "stop")
 
 
 def garbled(what: str) -> ModelError:
@@ -112,7 +123,7 @@ def first_choice(payload: Mapping[str, Any]) -> dict[str, Any]:
 def read_chat(payload: Mapping[str, Any]) -> Generated:
     """Return the text of a chat answer.
 
-    Thoughts that come apart from the content are not part of the text.
+    Reasoning that comes apart from the content is not part of the text, and kept beside it.
 
     Parameters
     ----------
@@ -135,10 +146,11 @@ def read_chat(payload: Mapping[str, Any]) -> Generated:
     if type(message) is not dict:
         raise garbled("no message in its first choice")
     content, reason = message.get("content"), choice.get("finish_reason")
+    thoughts = (_thoughts(message), _reasoning_tokens(payload))
     if type(content) is str and (content or reason != "content_filter"):
-        return Generated(content, reason)
+        return Generated(content, reason, *thoughts)
     if isinstance(content, list):
-        return Generated("".join(map(_part, content)), reason)
+        return Generated("".join(map(_part, content)), reason, *thoughts)
     if content:
         raise garbled(f"content of type {type(content).__name__}")
     if refusal := message.get("refusal"):
@@ -149,7 +161,35 @@ def read_chat(payload: Mapping[str, Any]) -> Generated:
         raise ModelError("the model called a tool and wrote no text", kind="refused", status=200)
     if reason != "length" and content is None and not any(map(message.get, _THOUGHTS)):
         raise garbled("no content")
-    return Generated("", reason)
+    return Generated("", reason, *thoughts)
+
+
+def _thoughts(message: Mapping[str, Any]) -> str:
+    """Return the reasoning that a message holds beside its content, or among its parts."""
+    for name in _THOUGHTS:
+        if type(message.get(name)) is str and message[name]:
+            return str(message[name])
+    content = message.get("content")
+    parts = content if isinstance(content, list) else ()
+    found = [_thought(part) for part in parts if isinstance(part, dict)]
+    return "\n\n".join(text for text in found if text)
+
+
+def _thought(part: Mapping[str, Any]) -> str:
+    for name in _THOUGHTS:
+        inner = part.get(name)
+        if isinstance(inner, list):  # Mistral's parts hold parts
+            return "".join(map(_part, inner))
+        if isinstance(inner, str):
+            return inner
+    return ""
+
+
+def _reasoning_tokens(payload: Mapping[str, Any]) -> int | None:
+    usage = payload.get("usage")
+    details = usage.get("completion_tokens_details") if type(usage) is dict else None
+    n = details.get("reasoning_tokens") if type(details) is dict else None
+    return n if type(n) is int and n >= 0 else None
 
 
 def _part(part: Any) -> str:

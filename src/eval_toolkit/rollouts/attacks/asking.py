@@ -13,6 +13,7 @@ from eval_toolkit.models.loading import load_model
 from eval_toolkit.prompts import format_prompt
 from eval_toolkit.protocols import Model
 from eval_toolkit.requests import GenerateRequest
+from eval_toolkit.responses import split_reasoning
 from eval_toolkit.rollouts.attacks.base import Strategy
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.scorers.refusal import refusal_kind
@@ -24,8 +25,6 @@ _ECHO = "and"
 """What stands between the tags where a model repeats that line."""
 _SEED_LIMIT = 2**31
 """Servers take seeds of 32 bits with a sign."""
-_THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL | re.IGNORECASE)
-_THOUGHT = re.compile(r"</think>", re.IGNORECASE)
 _TAGGED = re.compile(r"<prompt>(.*?)(?:</prompt>|\Z)", re.DOTALL | re.IGNORECASE)
 # Code in another language is part of a probe.
 _FENCED = re.compile(
@@ -58,7 +57,7 @@ def read_probe(reply: str) -> str:
     Parameters
     ----------
     reply : str
-        What the model said; thoughts between ``<think>`` marks do not count.
+        What the model said; reasoning between tags does not count.
 
     Returns
     -------
@@ -75,8 +74,7 @@ def read_probe(reply: str) -> str:
 
 def _found(reply: str) -> tuple[str, bool]:
     """Return the probe, and whether it was marked as one."""
-    # Some templates open the thoughts, so that the reply only closes them.
-    text = _THOUGHT.split(_THOUGHTS.sub("", reply))[-1]
+    text = split_reasoning(reply).answer
     tagged = [said for said in map(_bare, _TAGGED.findall(text)) if said not in ("", _ECHO)]
     if tagged:
         return tagged[-1], True  # the last: models try out some before they decide

@@ -8,6 +8,7 @@ from eval_toolkit import _validate
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference.diversity import probe_similarity
 from eval_toolkit.protocols import TextScorer
+from eval_toolkit.responses.reasoning import CUT_OFF, cut_off_notes
 from eval_toolkit.rollouts.asking import Asking
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.measures.columns import REFUSAL
@@ -147,7 +148,11 @@ class Measuring:
             n_skipped=int((status == "skipped").sum()),
             error_rate=rate,
             too_many_errors=rate > self.max_error_rate,
-            notes=(*seed_notes(prompts), *([] if asking is None else asking.notes)),
+            notes=(
+                *seed_notes(prompts),
+                *_cut_off(graphs),
+                *([] if asking is None else asking.notes),
+            ),
         )
 
     def _more(
@@ -204,6 +209,11 @@ def _scorer_settings(scorer: TextScorer) -> dict[str, Any]:
         "mode": getattr(scorer, "mode", "turn"),
         **({"judges": own()} if callable(own) else {}),
     }
+
+
+def _cut_off(graphs: Sequence[Graph[Any, Any]]) -> list[str]:
+    nodes = [node for graph in graphs for node in graph.nodes() if node.status == "ok"]
+    return cut_off_notes(sum(node.reason == CUT_OFF for node in nodes), len(nodes))
 
 
 def _similarity(

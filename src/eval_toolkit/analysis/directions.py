@@ -1,0 +1,194 @@
+"""Which direction of a metric is better: as the user says, as a run states, or as its name has it."""
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from eval_toolkit.analysis.named import higher_is_better
+from eval_toolkit.errors import InvalidTypeError, MissingColumnError
+from eval_toolkit.runs import Run
+from eval_toolkit.runs.cells import cell_rows
+
+__all__ = ["agreed", "column_of", "direction_hint", "stated_by", "stated_in", "with_directions"]
+
+_KEY = "higher_is_better"
+"""Of the manifest: a mapping of names of metrics or columns to true or false."""
+_OF_COLUMN = re.compile(r"(.+?)(_(pass@|pass\^|maj@|asr@)[1-9][0-9]*)?(_macro)?")
+
+
+def with_directions(
+    runs: Sequence[Run], higher_is_better: Mapping[str, bool] | None = None
+) -> list[Run]:
+    """Return runs that state which direction of some of their metrics is better.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        Nothing in their folders is changed.
+    higher_is_better : mapping of str to bool, optional
+        By the name of a metric or column: True where more is better, False where less is. It counts
+        for what is made of the column, too: ``{"wrong": False}`` for ``wrong_pass@4``.
+
+    Returns
+    -------
+    list of Run
+        For `compare_runs`, `leaderboard`, `evaluate_gate` and `write_report`, where this wins over
+        what the runs state and over what names say.
+
+    Raises
+    ------
+    MissingColumnError
+        If none of the runs has a metric or column of that name.
+    InvalidTypeError
+        If a direction is not True or False.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from eval_toolkit.runs import write_run
+    >>> block = {"test": {"by_scorer": {"m": {"zing": 0.5}}}}
+    >>> results = {"schema_version": "v1", "run_id": "r", "config": {}, "by_slice": block}
+    >>> run = write_run(tempfile.mkdtemp() + "/r", results=results, manifest={"run_id": "r"})
+    >>> stated_in(with_directions([run], {"zing": False})[0])
+    {'zing': False}
+    """
+    given = {} if higher_is_better is None else higher_is_better
+    if not isinstance(given, Mapping):
+        raise InvalidTypeError(
+            f"`higher_is_better` is {given!r}; it must map names to True or False, as in "
+            "{'wer': False}"
+        )
+    for name, up in given.items():
+        if not isinstance(up, bool):
+            raise InvalidTypeError(f"`higher_is_better` of {name!r} is {up!r}, not True or False")
+    unknown = [name for name in given if not any(_has(run, name) for run in runs)]
+    if unknown:
+        raise MissingColumnError(f"no run has a metric {unknown[0]!r}; {_near(unknown[0], runs)}")
+    if not given:
+        return list(runs)
+    return [
+        replace(run, manifest={**run.manifest, _KEY: {**stated_in(run), **given}}) for run in runs
+    ]
+
+
+def _has(run: Run, name: str) -> bool:
+    return name in _metrics(run) or any(
+        name in run.records(*subject).columns for subject in run.subjects
+    )
+
+
+def _metrics(run: Run) -> list[str]:
+    return list(dict.fromkeys(row["metric"] for row in cell_rows(run.results) if row["metric"]))
+
+
+def _near(name: str, runs: Sequence[Run]) -> str:
+    known = list(dict.fromkeys(metric for run in runs for metric in _metrics(run)))
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known) or 'none'}"
+
+
+def stated_in(run: Run) -> dict[str, bool]:
+    """Return the directions that a run's manifest states under ``higher_is_better``.
+
+    `with_directions` puts them there, and so may who writes a run.
+    """
+    told = run.manifest.get(_KEY)
+    if not isinstance(told, Mapping):
+        return {}
+    return {str(name): up for name, up in told.items() if isinstance(up, bool)}
+
+
+def column_of(metric: str) -> str:
+    """Return the column that a metric is made of, by its name.
+
+    Examples
+    --------
+    >>> column_of("right_pass@4"), column_of("right_maj@8_macro"), column_of("right")
+    ('right', 'right', 'right')
+    """
+    match = _OF_COLUMN.fullmatch(metric)
+    return metric if match is None else match[1]
+
+
+def stated_by(
+    stated: Mapping[str, bool], cells: Mapping[str, Any], metric: str
+) -> list[bool | None]:
+    """Return what one run states about a metric: one direction, or nothing.
+
+    Parameters
+    ----------
+    stated : mapping of str to bool
+        What the run's manifest states.
+    cells : mapping
+        What the run has stored of a slice and scorer, by metric.
+    metric : str
+        Name of the metric.
+
+    Returns
+    -------
+    list of bool or None
+        None is a statement, too: that neither direction is better.
+
+    Examples
+    --------
+    >>> cells = {"reward": {"value": 0.5, "details": {"higher_is_better": True}}, "zing": 0.5}
+    >>> stated_by({}, cells, "reward"), stated_by({"reward": False}, cells, "reward_pass@2")
+    ([True], [False])
+    >>> stated_by({}, cells, "zing")
+    []
+    """
+    names = (metric, column_of(metric))
+    for name in names:
+        if name in stated:
+            return [stated[name]]
+    for name in names:
+        cell = cells.get(name)
+        details = cell.get("details") if isinstance(cell, Mapping) else None
+        if isinstance(details, Mapping) and "higher_is_better" in details:
+            return [details["higher_is_better"]]
+    return []
+
+
+def agreed(stated: Sequence[bool | None], metric: str) -> bool | None:
+    """Return the direction that runs agree on, by the metric's name where none states one.
+
+    Parameters
+    ----------
+    stated : sequence of bool or None
+        What `stated_by` returned for each run, joined.
+    metric : str
+        Name of the metric.
+
+    Returns
+    -------
+    bool or None
+        None where runs contradict each other, where neither direction is better, and where nothing
+        is known.
+
+    Examples
+    --------
+    >>> agreed([True, None], "x"), agreed([True, False], "x"), agreed([], "val_loss")
+    (True, None, False)
+    """
+    told = {up for up in stated if up is not None}
+    if stated:
+        return told.pop() if len(told) == 1 else None
+    by_name = higher_is_better(metric)
+    return higher_is_better(column_of(metric)) if by_name is None else by_name
+
+
+def direction_hint(metrics: Sequence[str]) -> str:
+    """Say that nothing tells which direction of some metrics is better, and how to state it.
+
+    Examples
+    --------
+    >>> direction_hint(["zing", "zang"]).partition(";")[0]
+    'zing, zang: nothing says whether more or less is better'
+    """
+    names, first = ", ".join(metrics), metrics[0]
+    return (
+        f"{names}: nothing says whether more or less is better; state it with --lower-is-better "
+        f"{first} or --higher-is-better {first} (in Python higher_is_better={{{first!r}: False}})"
+    )

@@ -1,0 +1,214 @@
+"""What a model thinks aloud before it answers, told from the answer.
+
+Models write their reasoning between tags (``<think>…</think>``), in a channel of its own, or the
+server returns it in a field of its own. Graders, judges and scorers see the answer; what is stored
+is the whole reply.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+
+__all__ = [
+    "CUT_OFF",
+    "REASONING_TAGS",
+    "ReplyParts",
+    "Tags",
+    "checked_tags",
+    "cut_off_notes",
+    "split_reasoning",
+]
+
+Tags: TypeAlias = Sequence[tuple[str, str]]
+"""Pairs of texts that reasoning stands between."""
+REASONING_TAGS: tuple[tuple[str, str], ...] = (
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("<thought>", "</thought>"),
+    ("<reasoning>", "</reasoning>"),
+    ("<seed:think>", "</seed:think>"),
+    ("[THINK]", "[/THINK]"),
+    ("◁think▷", "◁/think▷"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),
+    ("<|channel|>commentary<|message|>", "<|channel|>final<|message|>"),
+)
+"""Tags of models in use, in any case; the last two are the channels of gpt-oss."""
+CUT_OFF = "the reply ends inside its reasoning"
+"""Why there is no answer."""
+_FENCE = "```"
+_QUOTES = "`\"'“”‘’"
+# Of a closing tag alone: in prose about tags it is followed by a sign, or called a tag.
+_MENTIONED = re.compile(rf"[{_QUOTES}.,;:)]|\s+(?:tags?|tokens?|markers?|elements?)\b")
+_BLANK_LINES = re.compile(r"(?:[ \t]*\r?\n)+")
+_START = re.compile(r"<\|start\|>assistant\Z")
+_TURN = re.compile(r"<\|end\|>(?:<\|start\|>assistant)?\Z")
+_END = re.compile(r"\s*<\|(?:return|end)\|>\s*\Z")
+# The channels of gpt-oss where the server has taken out the special tokens.
+_BARE_CHANNELS = re.compile(r"\s*analysis(.*?)assistantfinal(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyParts:
+    """A reply, taken apart.
+
+    Examples
+    --------
+    >>> ReplyParts("Rome", "Italy, so").answer
+    'Rome'
+    """
+
+    answer: str
+    """What graders see; empty where the reply ends before it."""
+    reasoning: str = ""
+    cut_off: bool = False
+    """Whether the reply ends inside its reasoning: there is no answer."""
+    tokens: int | None = 0
+    """Of the reasoning; None where nobody counted."""
+
+
+def split_reasoning(text: str, tags: Tags = REASONING_TAGS, *, opened: bool = False) -> ReplyParts:
+    r"""Tell the reasoning in a text from the answer.
+
+    A tag counts at the beginning of a line, outside of quotation marks and fenced code. An opening
+    tag at the very beginning that nothing closes makes the whole text reasoning. A closing tag
+    without an opening one ends reasoning that the prompt began.
+
+    Parameters
+    ----------
+    text : str
+        A reply, whole.
+    tags : sequence of (str, str)
+        Opening and closing tags; case does not count. None of them: nothing is reasoning.
+    opened : bool, default False
+        Whether the prompt ends with an opening tag, so that the text begins inside the reasoning.
+
+    Returns
+    -------
+    ReplyParts
+        The answer without blank lines before it. Where there is no reasoning, the text as it is.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If the tags are no pairs of texts.
+
+    Examples
+    --------
+    >>> split_reasoning("<think>\nItaly, so\n</think>\n\nRome")
+    ReplyParts(answer='Rome', reasoning='Italy, so', cut_off=False, tokens=None)
+    >>> split_reasoning("<think>\nItaly, so").cut_off
+    True
+    """
+    given = checked_tags(tags)
+    bare = _BARE_CHANNELS.fullmatch(text) if given == REASONING_TAGS else None
+    if bare is not None:
+        return _parts(bare[2], [bare[1]])
+    lowered = text.casefold()
+    if not any(tag.casefold() in lowered for pair in given for tag in pair):
+        return ReplyParts("", text.strip(), True, None) if opened else ReplyParts(text)
+    reasoning: list[str] = []
+    kept: list[str] = []
+    at = counted = fences = 0
+    for opening in _openings(text, given):
+        place = opening.start(1)
+        if place < at:
+            continue  # inside of what has been taken out
+        fences += text.count(_FENCE, counted, place)
+        counted = place
+        if fences % 2:
+            continue
+        before = _START.sub("", text[at:place])
+        close = _closing(opening, given).search(text, opening.end())
+        if close is None and not any(part.strip() for part in (*kept, before)):
+            return ReplyParts("", _joined([*reasoning, text[opening.end() :]]), True, None)
+        if close is None:
+            break  # a tag in the midst of an answer
+        kept.append(before)
+        reasoning.append(_TURN.sub("", text[opening.end() : close.start()]))
+        at = counted = close.end()
+    rest = "".join((*kept, text[at:]))
+    alone = _closed_alone(rest, given)
+    if alone is not None:
+        return _parts(rest[alone.end() :], [rest[: alone.start()], *reasoning])
+    if opened and not at:
+        return ReplyParts("", text.strip(), True, None)
+    return _parts(rest, reasoning) if at else ReplyParts(text)
+
+
+def checked_tags(tags: Any) -> tuple[tuple[str, str], ...]:
+    """Return pairs of tags, or raise if they are none."""
+    if tags == REASONING_TAGS:
+        return REASONING_TAGS
+    if isinstance(tags, str) or not isinstance(tags, Sequence):
+        raise InvalidTypeError(f"`reasoning_tags` is {tags!r:.60}; it must be a list of pairs")
+    for at, pair in enumerate(tags):
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            raise InvalidTypeError(
+                f"reasoning_tags[{at}] is {pair!r:.60}; it must be a pair such as "
+                "('<think>', '</think>')"
+            )
+        if not all(isinstance(tag, str) and tag.strip() for tag in pair):
+            raise InvalidInputError(f"reasoning_tags[{at}] is {pair!r:.60}; both must be text")
+    return tuple((str(opening), str(closing)) for opening, closing in tags)
+
+
+def cut_off_notes(n: int, total: int) -> list[str]:
+    """Return the line about replies that end inside their reasoning; none where there are none.
+
+    Examples
+    --------
+    >>> cut_off_notes(0, 10)
+    []
+    """
+    line = f"{n:,} of {total:,} replies end inside their reasoning and count as empty answers"
+    return [f"{line}; raise max_tokens"] if n else []
+
+
+def _parts(answer: str, reasoning: Sequence[str]) -> ReplyParts:
+    blank = _BLANK_LINES.match(answer)
+    shown = answer[blank.end() :] if blank else answer
+    told = _joined(reasoning)
+    return ReplyParts(_END.sub("", shown), told, tokens=None if told else 0)
+
+
+def _joined(reasoning: Sequence[str]) -> str:
+    return "\n\n".join(part.strip() for part in reasoning if part.strip())
+
+
+@lru_cache(maxsize=64)
+def _pattern(texts: tuple[str, ...], before: str = "") -> re.Pattern[str]:
+    longest = "|".join(map(re.escape, sorted(set(texts), key=len, reverse=True)))
+    return re.compile(f"{before}({longest})", re.IGNORECASE | re.MULTILINE)
+
+
+def _openings(text: str, tags: tuple[tuple[str, str], ...]) -> Iterator[re.Match[str]]:
+    """Return the opening tags at the beginning of a line, or after a closing one."""
+    ends = "|".join(re.escape(closing) for _, closing in tags)
+    begins = rf"(?:^[ \t]*|(?:{ends})\s*)(?:<\|start\|>assistant)?"
+    return _pattern(tuple(opening for opening, _ in tags), begins).finditer(text)
+
+
+def _closing(opening: re.Match[str], tags: tuple[tuple[str, str], ...]) -> re.Pattern[str]:
+    """Return what closes a tag."""
+    found = opening[1].casefold()
+    return _pattern(tuple(closing for one, closing in tags if one.casefold() == found))
+
+
+def _closed_alone(text: str, tags: tuple[tuple[str, str], ...]) -> re.Match[str] | None:
+    """Return the last closing tag, where none of the opening ones is in the text."""
+    if _pattern(tuple(opening for opening, _ in tags)).search(text):
+        return None
+    found = None
+    fences = last = 0
+    for match in _pattern(tuple(closing for _, closing in tags)).finditer(text):
+        fences += text.count(_FENCE, last, match.start())
+        last = match.start()
+        quoted = match.start() > 0 and text[match.start() - 1] in _QUOTES
+        if not (fences % 2 or quoted or _MENTIONED.match(text, match.end())):
+            found = match
+    return found
