@@ -52,19 +52,35 @@ def test_every_public_name_together_loads_no_extra(at_start: set[str]) -> None:
     assert third_party(loaded - at_start) == {"eval_toolkit", "numpy"}
 
 
-def test_a_scorecard_of_six_metrics_needs_numpy_alone(at_start: set[str]) -> None:
-    loaded = modules_after(
-        """
+def scorecard_of_six(**options: object) -> set[str]:
+    """Names in sys.modules after a scorecard of six metrics was made and shown."""
+    return modules_after(
+        f"""
         from eval_toolkit import scorecard, metric_specs as ms
         y = [0, 1] * 50
         s = [0.1 + 0.007 * (37 * i % 100) + 0.1 * label for i, label in enumerate(y)]
-        six = [ms.pr_auc, ms.roc_auc, ms.recall_at_fpr(0.01), ms.brier, ms.log_loss, ms.ece()]
-        card = scorecard(y, s, metrics=six)
-        assert all(cell.ci is not None for cell in card.values()), card
+        six = [ms.pr_auc, ms.roc_auc, ms.recall_at_fpr(0.1), ms.brier, ms.log_loss, ms.ece()]
+        options = {options!r}
+        card = scorecard(y, s, metrics=six, **options)
+        with_intervals = options.get("bootstrap", True)
+        assert all((cell.ci is not None) == with_intervals for cell in card.values()), card
         card.to_dict(), card.to_markdown(), card.to_latex(), card._repr_html_()
         """
     )
+
+
+def test_a_scorecard_of_six_metrics_needs_numpy_alone(at_start: set[str]) -> None:
+    loaded = scorecard_of_six(bootstrap=False)
     assert third_party(loaded - at_start) == {"eval_toolkit", "numpy"}
+
+
+def test_its_intervals_need_special_functions_and_no_more(at_start: set[str]) -> None:
+    """Student's t and the binomial distribution are scipy.special's; scipy.stats is not needed."""
+    loaded = scorecard_of_six() - at_start
+    parts = {".".join(name.split(".")[:2]) for name in loaded if name.startswith("scipy.")}
+    assert "scipy.special" in parts
+    assert not parts & {"scipy.stats", "scipy.optimize", "scipy.linalg", "scipy.sparse"}
+    assert not (set(HEAVY) - {"scipy"}) & loaded
 
 
 def test_summarise_needs_numpy_alone(at_start: set[str]) -> None:

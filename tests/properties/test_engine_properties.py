@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from eval_toolkit import metrics
 from eval_toolkit._kernel import LANES, draw, native, rank_order, using
+from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference import bootstrap_ci, bootstrap_p_value, paired_bootstrap_diff
 from eval_toolkit.inference.engine import Problem, delete_blocks, replicate
 from eval_toolkit.inference.intervals import (
@@ -37,6 +38,7 @@ from eval_toolkit.inference.statistics import (
     EqualWidthError,
     RecallAtFpr,
     RocAuc,
+    statistic_for,
 )
 
 SEEDS = st.integers(0, 2**64 - 1)
@@ -219,18 +221,18 @@ def test_ties_count_as_in_exact_arithmetic(seed, n):
     """Of scores in tenths the Brier score is a whole number of hundredths over n, rounded once."""
     generator = np.random.default_rng(seed)
     labels, (a, b) = generator.integers(0, 2, n), generator.choice([0.1, 0.5, 0.9], (2, n))
-    labels[:2] = [0, 1]
+    labels[:6] = [0, 1] * 3
 
     def exact(y, s):
         return float(np.rint(100 * (s - y) ** 2).sum()) / (100 * len(y))
 
     fast, slow = (
-        bootstrap_ci(labels, a, metric, n_resamples=200, seed=seed)
+        bootstrap_ci(labels, a, metric, n_resamples=200, seed=seed, method="BCa")
         for metric in (metrics.brier_score, exact)
     )
     assert (fast.ci_low, fast.ci_high) == pytest.approx((slow.ci_low, slow.ci_high), abs=1e-9)
     fast, slow = (
-        paired_bootstrap_diff(labels, a, b, metric, n_resamples=200, seed=seed)
+        paired_bootstrap_diff(labels, a, b, metric, n_resamples=200, seed=seed, method="percentile")
         for metric in (metrics.brier_score, exact)
     )
     assert fast.p_value == slow.p_value
@@ -257,15 +259,39 @@ def test_p_value_is_symmetric_and_in_range(differences):
 
 @given(rows(min_size=12), SEEDS)
 @settings(max_examples=60, deadline=None)
-def test_both_classes_are_enough_for_an_interval(data, seed):
-    """However rare the rarer class and however tied the scores."""
+def test_three_rows_of_each_class_are_enough_for_an_interval(data, seed):
+    """However rare the rarer class and however tied the scores; never of zero width."""
     labels, scores = data
     for metric in (metrics.pr_auc, metrics.roc_auc, metrics.brier_score):
+        fewest = min(labels.sum(), (~labels).sum())
+        if metric is not metrics.brier_score and fewest < 3:
+            with pytest.raises(UndefinedMetricError, match=f"{fewest} (posi|nega)tive rows"):
+                bootstrap_ci(labels, scores, metric, n_resamples=100, seed=seed)
+            continue
         ci = bootstrap_ci(labels, scores, metric, n_resamples=100, seed=seed)
+        assert 0 <= ci.ci_low <= ci.point_estimate <= ci.ci_high <= 1
+        assert ci.ci_low < ci.ci_high
+        assert (ci.n_resamples, ci.reason) == (0, "")
+
+
+@given(rows(min_size=12), SEEDS, st.sampled_from(["BCa", "percentile", "basic"]))
+@settings(max_examples=60, deadline=None)
+def test_a_bootstrap_by_name_has_an_interval_or_says_why_not(data, seed, method):
+    labels, scores = data
+    for metric in (metrics.pr_auc, metrics.roc_auc, metrics.brier_score):
+        how = {"n_resamples": 100, "seed": seed, "method": method}
+        try:
+            ci = bootstrap_ci(labels, scores, metric, **how)
+        except UndefinedMetricError:
+            message = "needs at least 3 of each class|has the same value"
+            with pytest.raises(UndefinedMetricError, match=message):
+                bootstrap_ci(labels, scores, metric, **how)
+            continue
         assert 0 <= ci.ci_low <= ci.ci_high <= 1
-        if ci.method in ("exact-degenerate", "degenerate"):
+        if ci.method == "exact-degenerate":
             assert ci.reason
             assert ci.ci_low <= ci.point_estimate <= ci.ci_high
+            assert ci.ci_low < ci.ci_high
 
 
 @given(rows(min_size=12), SEEDS)
@@ -273,10 +299,31 @@ def test_both_classes_are_enough_for_an_interval(data, seed):
 def test_swapped_scorers_mirror_the_difference(data, seed):
     labels, scores = data
     other = np.round(1 - scores**2, 2)
+    pairs = ((scores, other), (other, scores))
     for metric in (metrics.roc_auc, metrics.brier_score):
-        there = paired_bootstrap_diff(labels, scores, other, metric, n_resamples=200, seed=seed)
-        back = paired_bootstrap_diff(labels, other, scores, metric, n_resamples=200, seed=seed)
+        there, back = (
+            paired_bootstrap_diff(
+                labels, a, b, metric, n_resamples=64, seed=seed, method="percentile"
+            )
+            for a, b in pairs
+        )
         assert back.delta == -there.delta
-        assert (back.ci_low, back.ci_high) == pytest.approx((-there.ci_high, -there.ci_low))
-        assert back.p_value == there.p_value
-        assert np.array_equal(back.samples, -there.samples)
+        # The same draws of the same rows; in another order, that of A's scores, they differ.
+        one, two = (
+            replicate(
+                Problem(labels, pair, (statistic_for(metric),), rows_plan(len(labels)), seed), 64
+            )
+            for pair in pairs
+        )
+        assert np.array_equal(one[::-1], two, equal_nan=True)
+    try:
+        there, back = (
+            paired_bootstrap_diff(labels, a, b, metrics.brier_score, n_resamples=64)
+            for a, b in pairs
+        )
+    except UndefinedMetricError:
+        with pytest.raises(UndefinedMetricError, match="zero spread"):
+            paired_bootstrap_diff(labels, other, scores, metrics.brier_score, n_resamples=64)
+        return
+    assert (back.ci_low, back.ci_high) == pytest.approx((-there.ci_high, -there.ci_low))
+    assert back.p_value == pytest.approx(there.p_value)

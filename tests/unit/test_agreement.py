@@ -155,6 +155,7 @@ class TestAlpha:
         # 40 units without agreement: 1 − 0.025^(1/40) of all may yet agree.
         assert ci.ci_high == pytest.approx(-0.975 + (1 - 0.025 ** (1 / 40)) * 1.975)
         assert ci.ci_low == -1.0
+        assert (ci.method, ci.n_units, ci.n_groups) == ("exact-degenerate", 40, 40)
 
     def test_perfect_agreement_is_bounded_from_below(self) -> None:
         ci = alpha_interval([[1, 2] * 10, [1, 2] * 10])

@@ -3,6 +3,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.equivalence import (
@@ -40,15 +41,19 @@ def test_margins_may_differ():
     assert not equivalence_test(-0.02, 0.01, margin=(-0.01, 0.05)).equivalent
 
 
-def test_zero_standard_error_is_decided_without_a_test():
-    result = equivalence_test(0.01, 0.0, margin=0.02)
-    assert result.equivalent
-    assert result.p_value is None
-    assert "standard error is zero" in result.reason
-    assert not equivalence_test(0.03, 0.0, margin=0.02).equivalent
-    assert non_inferiority_test(-0.01, 0.0, margin=0.02).non_inferior
-    assert not non_inferiority_test(-0.02, 0.0, margin=0.02).non_inferior
-    json.dumps(result.to_dict(), allow_nan=False)
+def test_zero_standard_error_shows_nothing():
+    """20 rows of which none is discordant do not show that a margin of 0.001 holds."""
+    for delta in (0.0, 0.01, 0.03):
+        result = equivalence_test(delta, 0.0, margin=0.02)
+        assert not result.equivalent
+        assert result.p_value is None
+        assert "standard error is zero: no spread was seen" in result.reason
+        json.dumps(result.to_dict(), allow_nan=False)
+    for delta in (0.01, -0.01, -0.02):
+        one_sided = non_inferiority_test(delta, 0.0, margin=0.02)
+        assert not one_sided.non_inferior
+        assert one_sided.p_value is None
+        assert "standard error is zero: no spread was seen" in one_sided.reason
 
 
 def test_non_inferiority_looks_at_the_bad_side_only():
@@ -69,46 +74,56 @@ def test_lower_is_better_mirrors():
 
 def test_paired_without_draws_uses_the_width():
     result = equivalence_from_paired(paired(0.0, -0.0196, 0.0196), margin=0.03)
-    assert result.method == "tost-normal"
+    assert result.method == "tost-interval"
     assert result.p_value == pytest.approx(
         equivalence_test(0.0, 0.01, margin=0.03).p_value, rel=1e-3
     )
     one_sided = non_inferiority_from_paired(paired(0.0, -0.0196, 0.0196), margin=0.03)
-    assert one_sided.method == "normal"
+    assert one_sided.method == "interval"
     assert one_sided.p_value == pytest.approx(result.p_lower)
 
 
-def test_paired_with_draws_counts_them():
+def test_the_interval_counts_and_not_the_draws():
+    """An end at −0.05 of a 95 % interval stands for a standard error of 0.05/1.96 below."""
     draws = np.linspace(-0.05, 0.05, 99)
     diff = paired(0.0, -0.05, 0.05, draws)
     result = equivalence_from_paired(diff, margin=(-0.049, 1.0))
-    # One draw is at or below −0.049; the smallest p-value that 99 draws allow is 1/100.
-    assert result.p_lower == pytest.approx(0.02)
-    assert result.p_upper == pytest.approx(0.01)
+    se = 0.05 / stats.norm.ppf(0.975)
+    assert result.p_lower == pytest.approx(stats.norm.sf(0.049 / se))
+    assert result.p_upper == pytest.approx(stats.norm.sf(1.0 / se), abs=1e-15)
     assert result.equivalent
-    assert result.method == "tost-bootstrap"
+    assert result.method == "tost-interval"
+    assert result == equivalence_from_paired(paired(0.0, -0.05, 0.05), margin=(-0.049, 1.0))
     one_sided = non_inferiority_from_paired(diff, margin=0.049)
-    assert one_sided.p_value == pytest.approx(0.02)
+    assert one_sided.p_value == pytest.approx(stats.norm.sf(0.049 / se))
     assert one_sided.bound == pytest.approx(result.ci_low)
     mirrored = non_inferiority_from_paired(diff, margin=0.049, higher_is_better=False)
     assert mirrored.bound == pytest.approx(-one_sided.bound)
 
 
-def test_draws_without_spread():
-    diff = paired(0.0, 0.0, 0.0, np.zeros(100))
-    result = equivalence_from_paired(diff, margin=0.01)
-    assert result.equivalent
-    assert result.p_value is None
-    assert non_inferiority_from_paired(diff, margin=0.01).p_value is None
+def test_an_interval_without_spread_passes_no_gate():
+    for delta in (0.0, 0.01):
+        diff = paired(delta, delta, delta, np.full(100, delta))
+        result = equivalence_from_paired(diff, margin=0.02)
+        assert not result.equivalent
+        assert result.p_value is None
+        one_sided = non_inferiority_from_paired(diff, margin=0.02)
+        assert not one_sided.non_inferior
+        assert one_sided.p_value is None
 
 
 def test_a_p_value_equal_to_the_level_rejects():
     """1 − 0.9 is a little less than 0.1 in floating point; that must not matter."""
-    draws = np.concatenate([np.full(1, -1.0), np.linspace(-0.1, 0.1, 18)])
-    diff = paired(0.0, -0.1, 0.1, draws)
-    result = equivalence_from_paired(diff, margin=0.5, confidence=0.9)
-    assert result.p_value == pytest.approx(0.1)
+    reach = stats.norm.ppf(0.9)
+    result = equivalence_test(0.0, 1.0, margin=reach, confidence=0.9)
+    assert result.p_value == pytest.approx(0.1, abs=1e-15)
     assert result.equivalent
+    # The 80 % interval of a difference ends where the one-sided 90 % test does.
+    diff = dataclasses.replace(paired(0.0, -reach, reach), confidence=0.8)
+    from_paired = equivalence_from_paired(diff, margin=reach, confidence=0.9)
+    assert from_paired.p_value == pytest.approx(0.1, abs=1e-15)
+    assert from_paired.equivalent
+    assert non_inferiority_from_paired(diff, margin=reach, confidence=0.9).non_inferior
 
 
 def test_a_difference_at_the_margin_is_beyond_it_whatever_its_rounding():
@@ -116,15 +131,18 @@ def test_a_difference_at_the_margin_is_beyond_it_whatever_its_rounding():
     ends = np.array([low / 100 - (low + 2) / 100 for low in range(99)])
     assert (ends < -0.02).any()
     assert (ends > -0.02).any()
-    draws = np.concatenate([ends, np.zeros(100)])
-    diff = dataclasses.replace(paired(0.0, -0.02, 0.0, draws), value_a=0.5, value_b=0.5)
-    for result in (diff, dataclasses.replace(diff, samples=-draws)):
-        assert equivalence_from_paired(result, margin=0.02).p_value == 0.5
-    assert non_inferiority_from_paired(diff, margin=0.02).p_value == 0.5
     for delta in (ends.min(), ends.max()):
-        always = dataclasses.replace(diff, delta=delta, samples=np.full(9, delta))
-        assert not equivalence_from_paired(always, margin=0.02).equivalent
-        assert not non_inferiority_from_paired(always, margin=0.02).non_inferior
+        at = paired(delta, delta - 0.01, delta + 0.01)
+        for sided in (at, paired(-delta, -delta - 0.01, -delta + 0.01)):
+            result = equivalence_from_paired(sided, margin=0.02)
+            assert result.p_value == pytest.approx(0.5)
+            assert not result.equivalent
+        one_sided = non_inferiority_from_paired(at, margin=0.02)
+        assert one_sided.p_value == pytest.approx(0.5)
+        assert not one_sided.non_inferior
+        rounding = paired(delta, delta, delta * (1 - 1e-16))
+        assert not equivalence_from_paired(rounding, margin=0.03).equivalent
+        assert not non_inferiority_from_paired(rounding, margin=0.03).non_inferior
 
 
 @pytest.mark.parametrize("margin", [0.0, -0.1, (0.1, 0.2), (-0.1, 0.0), (-0.1,), float("nan")])

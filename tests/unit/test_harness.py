@@ -1,5 +1,6 @@
 """`evaluate` and `evaluate_scorer_on_slice`: cells, policies, thresholds, skips and failures."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -130,9 +131,14 @@ class TestCells:
         assert found["is_single_class"]
 
     def test_few_rows_give_a_value_and_the_reason_for_no_interval(self) -> None:
-        cell = block(run(slices=[part(n=8)]))["pr_auc"]
+        cells = block(run(slices=[part(n=4)]))
+        cell = cells["pr_auc"]
         assert cell["status"] == "ok"
-        assert cell["reason"] == "bootstrap unavailable: 8 rows, at least 10 are needed"
+        assert "ci" not in cell
+        assert re.fullmatch(
+            r"no interval: 2 (posi|nega)tive rows; an interval of pr_auc needs at least 3 of each class",
+            cell["reason"],
+        )
 
     def test_an_empty_slice_has_its_row(self) -> None:
         result = run(slices=[part(n=0)])
@@ -460,7 +466,11 @@ class TestPaired:
             paired_diffs=[("a", "b")],
         )
         diff = result.by_slice["test"]["paired_diffs"]["b_minus_a"]
-        assert (diff["delta"], diff["mde_at_80_power"]) == (0.0, None)
+        assert diff["delta"] == 0.0
+        # Equal scores do not show equal scorers: 2.8 standard errors of the interval.
+        se = (diff["ci_high"] - diff["ci_low"]) / (2 * 1.959964)
+        assert diff["mde_at_80_power"] == pytest.approx((1.959964 + 0.841621) * se, rel=1e-5)
+        assert diff["ci_low"] < 0.0 < diff["ci_high"]
 
     def test_unknown_names_are_errors(self) -> None:
         with pytest.raises(MissingColumnError, match=r"paired_diffs\[0\] names the scorer 'x'"):

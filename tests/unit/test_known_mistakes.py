@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
+from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference import bootstrap_ci, paired_bootstrap_diff
 from eval_toolkit.inference.delong import delong_roc_variance
 from eval_toolkit.inference.folds import cross_validate_metric, cv_clt_ci
@@ -54,12 +55,15 @@ def test_21_2_11_one_class_draws_are_undefined_whatever_a_metric_answers(ours, f
     """scikit-learn's metrics do not raise on one class; the draws are counted all the same."""
     y = np.arange(60) < 4  # 1.6 % of the draws have no positive
     s = np.random.default_rng(2).random(60) + 0.3 * y
-    expected = bootstrap_ci(y, s, ours, n_resamples=300)
-    ci = bootstrap_ci(y, s, foreign, n_resamples=300)
+    expected = bootstrap_ci(y, s, ours, n_resamples=300, method="BCa")
+    ci = bootstrap_ci(y, s, foreign, n_resamples=300, method="BCa")
     assert ci.n_undefined == expected.n_undefined > 0
     assert (ci.ci_low, ci.ci_high) == pytest.approx((expected.ci_low, expected.ci_high))
-    rarer = np.arange(60) < 2  # 13 %: too many, so that the classes are drawn apart
-    assert bootstrap_ci(rarer, s, foreign, n_resamples=64).method == "BCa, label-stratified"
+    by_default = bootstrap_ci(y, s, foreign, n_resamples=300)
+    assert by_default.n_undefined == expected.n_undefined
+    rarer = np.arange(60) < 2  # 13 %: too many, and too few to say anything of
+    with pytest.raises(UndefinedMetricError, match="2 positive rows"):
+        bootstrap_ci(rarer, s, foreign, n_resamples=64)
     diff = paired_bootstrap_diff(y, s, s**2 + 0.1 * y, foreign, n_resamples=192)
     assert diff.n_undefined > 0
     assert not recwarn.list, "no one-class draw was shown to the metric"

@@ -88,14 +88,31 @@ def test_difference_is_b_minus_a():
     assert diff.ci_low < diff.delta < diff.ci_high
     assert diff.overlaps_zero == (diff.ci_low <= 0 <= diff.ci_high)
     assert (diff.confidence, diff.n_resamples, diff.n_undefined) == (0.95, 1000, 0)
-    assert (diff.method, diff.reason) == ("percentile", "")
+    assert (diff.method, diff.reason) == ("mover", "")
     assert diff.samples.shape == (1000,)
-    assert diff.p_value == bootstrap_p_value(diff.samples)
-    swapped = paired_bootstrap_diff(Y, B, A, pr_auc)
-    assert (swapped.delta, swapped.ci_low, swapped.ci_high) == pytest.approx(
-        (-diff.delta, -diff.ci_high, -diff.ci_low)
+    assert (diff.p_value <= 0.05) == (not diff.overlaps_zero)
+
+
+def test_percentiles_of_the_difference_by_name():
+    diff = paired_bootstrap_diff(Y, A, B, pr_auc, method="percentile")
+    assert (diff.method, diff.reason) == ("percentile", "")
+    assert diff.delta == pr_auc(Y, B) - pr_auc(Y, A)
+    assert (diff.ci_low, diff.ci_high) == pytest.approx(
+        tuple(np.quantile(diff.samples, [0.025, 0.975]))
     )
-    assert swapped.p_value == diff.p_value
+    assert diff.p_value == bootstrap_p_value(diff.samples)
+
+
+@pytest.mark.parametrize("method", [None, "percentile"])
+def test_swapped_scorers_mirror_the_difference(method):
+    """Rows are ordered by the scores of A first, so that other rows are drawn: up to that noise."""
+    diff = paired_bootstrap_diff(Y, A, B, pr_auc, method=method)
+    swapped = paired_bootstrap_diff(Y, B, A, pr_auc, method=method)
+    assert swapped.delta == -diff.delta
+    half = (diff.ci_high - diff.ci_low) / 2
+    assert (swapped.ci_low, swapped.ci_high) == pytest.approx(
+        (-diff.ci_high, -diff.ci_low), abs=0.1 * half
+    )
 
 
 def test_result_is_json():
@@ -150,16 +167,36 @@ def test_same_bits_with_any_executor():
 
 @pytest.mark.parametrize("metric", [pr_auc, roc_auc, brier_score, lambda y, s: float(s.mean())])
 def test_identical_scorers_do_not_differ(metric):
-    diff = paired_bootstrap_diff(Y, A, A.copy(), metric)
+    diff = paired_bootstrap_diff(Y, A, A.copy(), metric, method="percentile")
     assert (diff.delta, diff.ci_low, diff.ci_high, diff.p_value) == (0.0, 0.0, 0.0, 1.0)
     assert diff.overlaps_zero
     assert diff.reason == "every resample has the same difference"
     assert diff.to_dict()["reason"] == diff.reason
 
 
+@pytest.mark.parametrize("metric", [pr_auc, roc_auc, lambda y, s: float(s.mean())])
+def test_identical_scorers_are_not_certainly_equal(metric):
+    """Their intervals are known, and the correlation ρ = 1 of 40 positives counts as 1 − 2/40."""
+    diff = paired_bootstrap_diff(Y, A, A.copy(), metric)
+    assert (diff.delta, diff.p_value) == (0.0, 1.0)
+    one = bootstrap_ci(Y, A, metric)
+    down, up = one.point_estimate - one.ci_low, one.ci_high - one.point_estimate
+    reach = np.sqrt(down**2 + up**2 - 2 * 0.95 * down * up)
+    assert (diff.ci_low, diff.ci_high) == pytest.approx((-reach, reach))
+    assert diff.overlaps_zero
+
+
+def test_a_mean_of_equal_differences_has_no_interval():
+    for other in (A, np.nextafter(A, 1.0)):
+        with pytest.raises(UndefinedMetricError, match="zero spread: all differences are equal"):
+            paired_bootstrap_diff(Y, A, other, brier_score)
+
+
 def test_scorers_that_differ_by_rounding_do_not_differ():
     labels, tenths = np.arange(30) % 2, np.full(30, 0.3)
-    diff = paired_bootstrap_diff(labels, tenths, np.full(30, 0.1 + 0.2), brier_score)
+    diff = paired_bootstrap_diff(
+        labels, tenths, np.full(30, 0.1 + 0.2), brier_score, method="percentile"
+    )
     assert (diff.delta, diff.ci_low, diff.ci_high, diff.p_value) == (0.0, 0.0, 0.0, 1.0)
     assert diff.overlaps_zero
     assert diff.reason == "every resample has the same difference"
@@ -167,16 +204,25 @@ def test_scorers_that_differ_by_rounding_do_not_differ():
 
 def test_a_perfect_candidate_is_no_error():
     """Its own interval is degenerate; the difference is not."""
-    diff = paired_bootstrap_diff(Y, A, Y + 0.001 * A, pr_auc)
-    assert diff.value_b == 1.0
-    assert diff.delta == 1.0 - pr_auc(Y, A)
-    assert 0 < diff.ci_low < diff.delta < diff.ci_high < 1
-    assert diff.p_value == pytest.approx(2 / 1001)
+    for method in (None, "percentile"):
+        diff = paired_bootstrap_diff(Y, A, Y + 0.001 * A, pr_auc, method=method)
+        assert diff.value_b == 1.0
+        assert diff.delta == 1.0 - pr_auc(Y, A)
+        assert 0 < diff.ci_low < diff.delta < diff.ci_high < 1
+        assert diff.p_value <= 2 / 1001
+    assert diff.p_value == pytest.approx(2 / 1001)  # no more is shown by 1000 resamples
 
 
 def test_two_perfect_scorers():
-    diff = paired_bootstrap_diff(Y, Y + 0.001 * A, Y + 0.001 * B, roc_auc)
+    a, b = Y + 0.001 * A, Y + 0.001 * B
+    diff = paired_bootstrap_diff(Y, a, b, roc_auc, method="percentile")
     assert (diff.delta, diff.ci_low, diff.ci_high, diff.p_value) == (0.0, 0.0, 0.0, 1.0)
+    by_default = paired_bootstrap_diff(Y, a, b, roc_auc)
+    assert (by_default.delta, by_default.p_value) == (0.0, 1.0)
+    # Replicates without spread show no correlation: what one of them can be below 1.
+    reach = 1.0 - bootstrap_ci(Y, a, roc_auc).ci_low
+    assert (by_default.ci_low, by_default.ci_high) == pytest.approx((-reach, reach))
+    assert reach > 0.01
 
 
 def test_pairing_is_narrower_than_comparing_apart():
@@ -189,17 +235,28 @@ def test_pairing_is_narrower_than_comparing_apart():
 
 def test_groups_are_drawn_whole():
     y, a, b, groups = (np.repeat(x, 5) for x in (Y, A, B, np.arange(N)))
-    grouped = paired_bootstrap_diff(y, a, b, roc_auc, groups=groups)
-    once = paired_bootstrap_diff(Y, A, B, roc_auc)
+    grouped = paired_bootstrap_diff(y, a, b, roc_auc, groups=groups, method="percentile")
+    once = paired_bootstrap_diff(Y, A, B, roc_auc, method="percentile")
+    assert paired_bootstrap_diff(y, a, b, roc_auc, groups=groups).method == "mover, groups"
     assert grouped.method == "percentile, groups"
     assert (grouped.ci_low, grouped.ci_high) == pytest.approx((once.ci_low, once.ci_high))
+
+
+def distance(y, s):
+    """Distance of the classes' means; it needs two positives."""
+    return float(s[y == 1].mean() - s[y == 0].mean()) if np.count_nonzero(y) > 1 else np.nan
 
 
 def test_many_undefined_draws_are_stratified():
     y = np.arange(60) < 2
     a, b = np.arange(60) / 60, 0.3 + 0.4 * y
-    diff = paired_bootstrap_diff(y, a, b, roc_auc)
+    diff = paired_bootstrap_diff(y, a, b, roc_auc, method="percentile")
     assert (diff.method, diff.n_undefined) == ("percentile, label-stratified", 0)
+    with pytest.raises(UndefinedMetricError, match="2 positive rows; an interval of roc_auc needs"):
+        paired_bootstrap_diff(y, a, b, roc_auc)
+    three = np.arange(60) < 3
+    by_default = paired_bootstrap_diff(three, a, b, distance)
+    assert (by_default.method, by_default.n_undefined) == ("mover, label-stratified", 0)
     message = r"roc_auc is undefined on \d+ of 1000 resamples; an interval needs at least 95 %"
     with pytest.raises(UndefinedMetricError, match=message):
         paired_bootstrap_diff(y, a, b, roc_auc, groups=np.arange(60) // 5)
@@ -207,10 +264,11 @@ def test_many_undefined_draws_are_stratified():
 
 def test_few_undefined_draws_are_left_out():
     y = np.arange(60) < 4  # 1.6 % of the draws have no positive
-    diff = paired_bootstrap_diff(y, np.arange(60) / 60, 0.3 + 0.4 * y, roc_auc)
-    assert 0 < diff.n_undefined < 50
-    assert diff.n_resamples == 1000 - diff.n_undefined == len(diff.samples)
-    assert diff.method == "percentile"
+    for method in (None, "percentile"):
+        diff = paired_bootstrap_diff(y, np.arange(60) / 60, 0.3 + 0.4 * y, roc_auc, method=method)
+        assert 0 < diff.n_undefined < 50
+        assert diff.n_resamples == 1000 - diff.n_undefined == len(diff.samples)
+        assert diff.method == (method or "mover")
 
 
 @pytest.mark.parametrize(
@@ -263,9 +321,12 @@ def test_p_value_needs_numbers(differences):
 
 
 def test_p_value_agrees_with_the_interval():
-    """p ≤ 5 % and a 95 % interval that excludes zero are the same event, up to one draw."""
+    """p ≤ 5 % and a 95 % interval that excludes zero are the same event, for draws up to one."""
     for shift in np.linspace(0, 0.2, 9):
-        diff = paired_bootstrap_diff(Y, A, A + shift * Y * (np.arange(N) % 2), roc_auc)
+        b = A + shift * Y * (np.arange(N) % 2)
+        by_default = paired_bootstrap_diff(Y, A, b, roc_auc)
+        assert (by_default.p_value <= 0.05) == (not by_default.overlaps_zero)
+        diff = paired_bootstrap_diff(Y, A, b, roc_auc, method="percentile")
         if not 0.045 < diff.p_value < 0.055:
             assert (diff.p_value < 0.05) == (not diff.overlaps_zero)
 
@@ -472,8 +533,12 @@ def test_minimum_detectable_effect():
 
 
 def test_no_effect_can_be_planned_without_spread():
+    equal = paired_bootstrap_diff(Y, A, A, roc_auc, method="percentile")
     with pytest.raises(InfeasibleError, match="no minimum detectable effect"):
-        paired_mde(Y, A, A, roc_auc)
+        mde_from_ci(equal)
+    with pytest.raises(UndefinedMetricError, match="zero spread"):
+        paired_mde(Y, A, A, brier_score)
+    assert paired_mde(Y, A, A, roc_auc).mde > 0.01  # two equal scorers are not known to be equal
 
 
 # --- several scorers ---------------------------------------------------------------------------
@@ -527,19 +592,29 @@ def test_identical_scorer_has_p_value_one():
 def test_groups_and_methods():
     result = compare_scorers(Y, SCORERS, roc_auc, groups=GROUPS, method="percentile")
     assert {ci.method for ci in result.scorers.values()} == {"percentile, groups"}
-    assert {diff.method for diff in result.differences.values()} == {"percentile, groups"}
-    assert result.scorers["b"] == bootstrap_ci(Y, B, roc_auc, groups=GROUPS, method="percentile")
+    assert {diff.method for diff in result.differences.values()} == {"mover, groups"}
+    alone = {
+        name: bootstrap_ci(Y, SCORERS[name], roc_auc, groups=GROUPS, method="percentile")
+        for name in "abc"
+    }
+    assert result.scorers["a"] == alone["a"]
+    # The draws are those of the baseline, whose scores order the rows: noise of 1000 resamples.
+    for name in "bc":
+        ends = [(ci.ci_low, ci.ci_high) for ci in (result.scorers[name], alone[name])]
+        assert ends[0] == pytest.approx(ends[1], abs=0.1 * (ends[1][1] - ends[1][0]))
 
 
 def test_many_undefined_draws_are_stratified_for_all():
     """Intervals and differences come from the same, stratified draws."""
-    y = np.arange(60) < 2
+    y = np.arange(60) < 3
     a, b = np.sin(np.arange(60)), 0.3 + 0.4 * y * np.arange(60)
-    result = compare_scorers(y, {"a": a, "b": b}, roc_auc)
-    assert result.scorers["a"] == bootstrap_ci(y, a, roc_auc, stratified=True)
+    result = compare_scorers(y, {"a": a, "b": b}, distance, method="BCa")
+    assert result.scorers["a"] == bootstrap_ci(y, a, distance, stratified=True, method="BCa")
     assert result.scorers["a"].method == "BCa, label-stratified"
-    assert result.differences["b"] == paired_bootstrap_diff(y, a, b, roc_auc)
-    assert result.differences["b"].method == "percentile, label-stratified"
+    assert result.differences["b"] == paired_bootstrap_diff(y, a, b, distance)
+    assert result.differences["b"].method == "mover, label-stratified"
+    with pytest.raises(UndefinedMetricError, match="2 positive rows"):
+        compare_scorers(np.arange(60) < 2, {"a": a, "b": b}, roc_auc)
 
 
 def test_comparison_is_json():

@@ -50,7 +50,7 @@ def test_a_share_does_not_leave_its_range_under_t() -> None:
 def test_a_method_that_does_not_apply_is_said() -> None:
     cell = summarise(Records.from_rows(Y, S), [ms.pr_auc], method="wilson")["pr_auc"]
     assert cell.ci is not None
-    assert cell.ci.method == "BCa"
+    assert cell.ci.method == "score"
     assert cell.reason.startswith("wilson is for means of columns")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import chi2
 from sklearn import metrics as sk
 
 from eval_toolkit import bootstrap_ci, metrics
@@ -66,8 +67,11 @@ class TestContract:
         assert cell.reason == ""
         assert isinstance(cell.value, float)
         assert isinstance(cell.ci, BootstrapCI)
-        assert (cell.ci.n_resamples, cell.ci.confidence, cell.ci.method) == (1000, 0.95, "BCa")
+        assert (cell.ci.n_resamples, cell.ci.confidence, cell.ci.method) == (0, 0.95, "score")
         assert cell.ci.ci_low < cell.value < cell.ci.ci_high
+        asked = scorecard(Y, S, metrics=[ms.pr_auc], method="BCa")["pr_auc"].ci
+        assert asked is not None
+        assert (asked.n_resamples, asked.confidence, asked.method) == (1000, 0.95, "BCa")
         assert (cell.n_units, cell.n_groups, cell.n_errors, cell.n_skipped) == (150, 150, 0, 0)
 
     def test_wrong_name_is_a_key_error(self) -> None:
@@ -191,11 +195,20 @@ class TestContract:
 
     def test_few_rows_give_the_value_and_say_why_there_is_no_interval(self) -> None:
         card = scorecard(Y[:9], S[:9], metrics=[ms.pr_auc, ms.brier, Spec("mine", 0.5)])
-        for cell in card.values():
-            assert cell.status == "ok"
+        assert all(cell.status == "ok" for cell in card.values())
+        assert card["pr_auc"].value == metrics.pr_auc(Y[:9], S[:9])
+        assert np.count_nonzero(Y[:9]) == 2
+        assert card["pr_auc"].ci is None
+        assert card["pr_auc"].reason == (
+            "no interval: 2 positive rows; an interval of pr_auc needs at least 3 of each class"
+        )
+        assert card["mine"].ci is None
+        assert card["mine"].reason == "bootstrap unavailable: 9 rows, at least 10 are needed"
+        assert card["brier"].ci is not None  # a mean in a known range, in closed form
+        asked = scorecard(Y[:9], S[:9], metrics=[ms.pr_auc, ms.brier], method="BCa")
+        for cell in asked.values():
             assert cell.ci is None
             assert cell.reason == "bootstrap unavailable: 9 rows, at least 10 are needed"
-        assert card["pr_auc"].value == metrics.pr_auc(Y[:9], S[:9])
 
     def test_ten_rows_are_enough(self) -> None:
         y, s = [0, 1] * 5, [0.1, 0.4, 0.5, 0.3, 0.2, 0.9, 0.7, 0.8, 0.6, 0.45]
@@ -214,12 +227,16 @@ class TestContract:
 
         cell = scorecard(Y, S, metrics=[Spec("mine", only_whole)], n_resamples=100)["mine"]
         assert (cell.status, cell.value, cell.ci) == ("ok", 0.5, None)
-        assert cell.reason.startswith("bootstrap unavailable: ")
+        assert cell.reason.startswith("no interval: mine is undefined on ")
         assert "of 100 resamples" in cell.reason
 
     def test_perfect_separation_has_an_interval(self) -> None:
         y, s = [0] * 10 + [1] * 20, np.linspace(0.1, 0.9, 30)
-        cell = scorecard(y, s, metrics=[ms.roc_auc])["roc_auc"]
+        by_default = scorecard(y, s, metrics=[ms.roc_auc])["roc_auc"].ci
+        assert by_default is not None
+        assert (by_default.method, by_default.ci_high) == ("score", 1.0)
+        assert 0.025**0.1 < by_default.ci_low < 0.99
+        cell = scorecard(y, s, metrics=[ms.roc_auc], method="BCa")["roc_auc"]
         assert cell.value == 1.0
         assert cell.ci is not None
         assert cell.ci.method == "exact-degenerate"
@@ -238,8 +255,12 @@ class TestContract:
 
 
 class TestSeeds:
-    def test_default_seed_is_zero(self) -> None:
-        assert scorecard(Y, S, metrics=SIX) == scorecard(Y, S, metrics=SIX, rng=0)
+    def test_default_seed_is_that_of_every_function(self) -> None:
+        assert scorecard(Y, S, metrics=SIX) == scorecard(Y, S, metrics=SIX, rng=42)
+        assert scorecard(Y, S, metrics=SIX) != scorecard(Y, S, metrics=SIX, rng=0)
+        for spec in SIX:
+            cell = scorecard(Y, S, metrics=[spec], method="BCa")[spec.name]
+            assert cell.ci == bootstrap_ci(Y, S, spec, method="BCa")
 
     def test_seed_and_rng_are_one_argument(self) -> None:
         by_seed = scorecard(Y, S, metrics=SIX, seed=7)
@@ -248,9 +269,10 @@ class TestSeeds:
 
     def test_a_generator_moves_on(self) -> None:
         rng = np.random.default_rng(5)
-        first, second = (scorecard(Y, S, metrics=[ms.pr_auc], rng=rng) for _ in range(2))
+        options: dict[str, Any] = {"metrics": [ms.pr_auc], "method": "BCa"}
+        first, second = (scorecard(Y, S, **options, rng=rng) for _ in range(2))
         assert first != second
-        assert first == scorecard(Y, S, metrics=[ms.pr_auc], rng=np.random.default_rng(5))
+        assert first == scorecard(Y, S, **options, rng=np.random.default_rng(5))
 
 
 class TestValues:
@@ -295,9 +317,12 @@ class TestValues:
         cell = scorecard(Y, S, metrics=[*SIX[:2], Spec("other", np.var)], **options)
         assert cell["pr_auc"].ci == bootstrap_ci(Y, S, metrics.pr_auc, **options)
         assert cell["roc_auc"].ci == bootstrap_ci(Y, S, ms.roc_auc, **options)
-        assert scorecard(Y, S, metrics=[spec], **options)[spec.name].ci == bootstrap_ci(
-            Y, S, spec, **options
-        )
+        found = scorecard(Y, S, metrics=[spec], **options)[spec.name].ci
+        expected = bootstrap_ci(Y, S, spec, **options)
+        assert found is not None
+        ends = (found.ci_low, found.ci_high)  # means are summed in another order
+        assert ends == pytest.approx((expected.ci_low, expected.ci_high), rel=1e-14)
+        assert replace(found, ci_low=0.0, ci_high=1.0) == replace(expected, ci_low=0.0, ci_high=1.0)
 
     @pytest.mark.parametrize("method", ["BCa", "percentile", "basic", "studentized"])
     def test_every_bootstrap_method(self, method: str) -> None:
@@ -351,14 +376,17 @@ class TestValues:
 
         executor = Recording()
         scorecard(Y, S, metrics=[ms.pr_auc], executor=executor)
+        assert executor.tasks == 0, "a closed form draws nothing"
+        scorecard(Y, S, metrics=[ms.pr_auc], executor=executor, method="BCa")
         assert executor.tasks > 0
 
     def test_groups_are_drawn_whole(self) -> None:
         # Every row ten times: as rows that looks like ten times the data, as groups it does not.
         y, s, groups = np.repeat(Y, 10), np.repeat(S, 10), np.repeat(np.arange(150), 10)
-        once = scorecard(Y, S, metrics=[ms.roc_auc])["roc_auc"]
-        rows = scorecard(y, s, metrics=[ms.roc_auc])["roc_auc"]
-        grouped = scorecard(y, s, metrics=[ms.roc_auc], groups=groups)["roc_auc"]
+        options: dict[str, Any] = {"metrics": [ms.roc_auc], "method": "BCa"}
+        once = scorecard(Y, S, **options)["roc_auc"]
+        rows = scorecard(y, s, **options)["roc_auc"]
+        grouped = scorecard(y, s, **options, groups=groups)["roc_auc"]
         assert once.ci is not None
         assert rows.ci is not None
         assert grouped.ci is not None
@@ -453,20 +481,26 @@ class TestShares:
         ]
         assert cell.ci is not None
         assert cell.ci.method == "wilson"
-        assert cell.ci.ci_low == pytest.approx(wilson_interval(2, 2).low)
+        # Two successes: the Poisson limit in place of Wilson's (Brown, Cai & DasGupta 2001).
+        assert cell.ci.ci_low == pytest.approx(chi2.ppf(0.05, 2 * 2) / 2 / 2)
+        assert cell.ci.ci_low < wilson_interval(2, 2).low
         assert cell.reason == ""
 
-    def test_what_is_no_share_is_bootstrapped(self) -> None:
+    def test_what_is_no_share_is_made_of_shares(self) -> None:
         for spec in (op.op_f1(0.5), op.op_mcc(0.5), op.op_balanced_accuracy(0.5)):
-            ci = scorecard(Y, S, metrics=[spec])[spec.name].ci
-            assert ci is not None
-            assert ci.method == "BCa"
+            for method, name in ((None, "score, propagated"), ("BCa", "BCa")):
+                ci = scorecard(Y, S, metrics=[spec], method=method)[spec.name].ci
+                assert ci is not None
+                assert ci.method == name
 
     def test_grouped_rows_are_no_independent_trials(self) -> None:
         card = scorecard(Y, S, metrics=[op.op_recall(0.5)], groups=np.arange(150) % 30)
         ci = card["op_recall_at_0.5"].ci
         assert ci is not None
-        assert ci.method == "BCa, groups"
+        assert ci.method == "score, groups"
+        alone = scorecard(Y, S, metrics=[op.op_recall(0.5)])["op_recall_at_0.5"].ci
+        assert alone is not None
+        assert ci.ci_high - ci.ci_low > alone.ci_high - alone.ci_low
 
 
 class TestAssumedPrior:
@@ -509,7 +543,9 @@ class TestAssumedPrior:
         expected = oracle(Y, S >= 0.5, sample_weight=self.weights())
         assert cell.value == pytest.approx(expected, abs=1e-12)
         assert cell.ci is not None
-        assert cell.ci.method == "BCa"  # no share of rows any more: no Wilson
+        # Recall rests on positives alone; what mixes the classes is made of their rates.
+        at_any_prior = spec.name == "op_recall_at_0.5"
+        assert cell.ci.method == ("wilson" if at_any_prior else "score, propagated")
         assert cell.ci.ci_low < cell.value < cell.ci.ci_high
 
     def test_precision_is_precision_at_prior(self) -> None:

@@ -290,9 +290,10 @@ class TestCISafe:
             interval = point["bootstrap"][name]
             assert interval["point_estimate"] == point[name]
             assert (interval["confidence"], interval["n_resamples"]) == (0.9, 400)
-            # On 200 rows of a class both intervals are close to Wilson's.
+            # On 200 rows of a class both intervals are close to Wilson's, and none is Wilson's.
             assert interval["ci_low"] == pytest.approx(point[f"{name}_ci_low"], abs=0.02)
             assert interval["ci_high"] == pytest.approx(point[f"{name}_ci_high"], abs=0.02)
+            assert interval["method"] == "BCa"
         assert json.loads(json.dumps(point, allow_nan=False)) == point
         again = selector.selected_operating_point(
             y, s, bootstrap_selected=True, n_resamples=400, rng=7

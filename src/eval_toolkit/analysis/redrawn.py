@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import UndefinedMetricError
+from eval_toolkit.inference import paired_bootstrap_diff
 from eval_toolkit.inference.assemble import (
     MAX_UNDEFINED,
     PLAN_NOTES,
@@ -37,7 +38,7 @@ class Redrawn:
     units, whatever their order by score.
     """
 
-    name: str
+    spec: MetricSpec
     sides: tuple[tuple[Statistic, Ranked], tuple[Statistic, Ranked]]
 
     @classmethod
@@ -49,11 +50,11 @@ class Redrawn:
         UndefinedMetricError
             If the attempts at a unit differ in their label.
         """
-        return cls(spec.name, (_side(spec, a), _side(spec, b)))
+        return cls(spec, (_side(spec, a), _side(spec, b)))
 
     def values(self) -> tuple[float, float]:
         """Return the value of each side, or raise `UndefinedMetricError`."""
-        a, b = (finite(statistic.point(data), self.name) for statistic, data in self.sides)
+        a, b = (finite(statistic.point(data), self.spec.name) for statistic, data in self.sides)
         return a, b
 
     def difference(
@@ -65,7 +66,23 @@ class Redrawn:
         seed: int,
         executor: Executor | None,
     ) -> PairedBootstrapCI:
-        """Return B − A with its interval, whole groups drawn where there are any."""
+        """Return B − A with its interval, whole groups drawn where there are any.
+
+        Where both sides have the same labels, that is `paired_bootstrap_diff`.
+        """
+        (_, data_a), (_, data_b) = self.sides
+        if not isinstance(self.spec, SumsSpec) and np.array_equal(data_a.labels, data_b.labels):
+            return paired_bootstrap_diff(
+                data_a.labels,
+                data_a.scores,
+                data_b.scores,
+                self.spec,
+                n_resamples=n_resamples,
+                confidence=confidence,
+                seed=seed,
+                groups=groups,
+                executor=executor,
+            )
         value_a, value_b = self.values()
         plan = rows_plan(self.sides[0][1].n) if groups is None else groups_plan(groups)
         problems = [Problem.of([data], [of], plan, seed) for of, data in self.sides]

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -210,13 +209,27 @@ def alpha_interval(
         codes, _ = _validate.group_codes(groups, n_units)
         plan = groups_plan(codes[alpha.rated])
     statistic = SumsStatistic("krippendorff_alpha", _columns(alpha.parts), alpha.values, (0.0, 1.0))
-    found = _bootstrapped(statistic, plan, n_resamples, confidence, seed)
-    if found.ci_low < found.ci_high:
-        return found
-    unseen = 1.0 - ((1.0 - confidence) / 2.0) ** (1.0 / (found.n_groups or len(alpha.rated)))
-    reach = unseen * (1.0 - found.point_estimate)
-    return replace(
-        found, ci_low=max(-1.0, found.point_estimate - reach), ci_high=found.point_estimate + reach
+    try:
+        return _bootstrapped(statistic, plan, n_resamples, confidence, seed)
+    except UndefinedMetricError:
+        if np.ptp(alpha.parts, axis=0).any():
+            raise
+    return _alike(alpha.value(alpha.parts.sum(axis=0)), plan, confidence, n_resamples)
+
+
+def _alike(alpha: float, plan: Plan, confidence: float, n_resamples: int) -> BootstrapCI:
+    """Return the interval where raters disagree alike on every unit: no resample moves alpha."""
+    reach = (1.0 - ((1.0 - confidence) / 2.0) ** (1.0 / plan.n_groups)) * (1.0 - alpha)
+    return BootstrapCI(
+        alpha,
+        max(-1.0, alpha - reach),
+        alpha + reach,
+        confidence,
+        n_resamples,
+        "exact-degenerate",
+        reason="raters disagree alike on every unit",
+        n_units=plan.n_rows,
+        n_groups=plan.n_groups,
     )
 
 

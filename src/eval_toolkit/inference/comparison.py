@@ -86,7 +86,8 @@ def compare_scorers(
     correction : {"holm", "hochberg", "bonferroni", "bh", "by", "none"}, default "holm"
         Correction of the p-values for the number of comparisons.
     n_resamples, confidence, method, seed, rng, groups, executor
-        As in `bootstrap_ci`.
+        As in `bootstrap_ci`; ``method`` is that of each scorer's own interval. Differences have the
+        default interval of `paired_bootstrap_diff`.
 
     Returns
     -------

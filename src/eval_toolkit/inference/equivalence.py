@@ -374,8 +374,8 @@ def _non_inferiority(
 
 
 def _rejects(p_value: float, confidence: float) -> bool:
-    # Rounded, since 1 − 0.9 is a little less than 0.1 and p-values of a bootstrap are fractions.
-    return p_value <= round(1.0 - confidence, 12)
+    # Rounded, since 1 − 0.9 is a little less than 0.1, and a p-value at the level a little more.
+    return round(p_value, 12) <= round(1.0 - confidence, 12)
 
 
 def _estimate(

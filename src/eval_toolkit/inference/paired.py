@@ -163,8 +163,9 @@ def paired_bootstrap_diff(
     Accuracy, recall and other shares of rows that both scorers are judged on: Tango's interval and
     McNemar's score test. Brier score and log-loss: the mean of the rows' differences. Other
     metrics: the intervals of A and of B, combined with the correlation of their replicates (MOVER
-    [1]_). Calibration errors have no p-value: see `paired_bootstrap_ece_diff`. Quantiles of bootstrapped differences reject 27 % of true null hypotheses at 5 % with 2
-    positives, and let a model that is worse by the margin pass in 35 % of cases.
+    [1]_). Calibration errors have no p-value: see `paired_bootstrap_ece_diff`. Quantiles of
+    bootstrapped differences reject 27 % of true null hypotheses at 5 % with 2 positives, and let a
+    model that is worse by the margin pass in 35 % of cases.
 
     References
     ----------
@@ -355,6 +356,8 @@ def paired_mde(
     ------
     InfeasibleError
         If the interval has no width.
+    UndefinedMetricError
+        If there is no interval, as for a mean of differences that are all equal.
 
     Examples
     --------

@@ -70,7 +70,7 @@ def check_classes(statistic: Statistic, data: Ranked, plan: Plan) -> None:
     if counts[fewest] >= MIN_CLASS - 1e-9:
         return
     which = "positive" if support[fewest] is data.labels else "negative"
-    what = "rows" if plan.unit_of_row is None else "groups (effective number)"
+    what = "rows" if plan.is_independent else "groups (effective number)"
     raise UndefinedMetricError(
         f"{counts[fewest]:.3g} {which} {what}; an interval of {statistic.name} needs at least "
         f"{MIN_CLASS} of each class"

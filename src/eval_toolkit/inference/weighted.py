@@ -219,7 +219,7 @@ def _effective(labels: BoolArray, weights: FloatArray, units: IntArray, name: st
     return min(found)
 
 
-def _factors(generator: np.random.Generator, stratum: IntArray, n_resamples: int) -> Any:
+def _factors(generator: "np.random.Generator", stratum: IntArray, n_resamples: int) -> Any:
     """Yield the factor of each unit's weight, replicate by replicate."""
     members = [np.flatnonzero(stratum == code) for code in np.unique(stratum)]
     for _ in range(n_resamples):

@@ -11,6 +11,7 @@ from eval_toolkit import _validate
 from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.errors import InfeasibleError, InvalidInputError
 from eval_toolkit.inference.bootstrap import bootstrap_ci
+from eval_toolkit.inference.results import DEFAULT_METHOD
 from eval_toolkit.inference.statistics import AtThreshold
 from eval_toolkit.metrics import ThresholdResult, confusion
 from eval_toolkit.metrics._cumulative import ScoreGroups
@@ -255,4 +256,7 @@ def _bootstrap_rates(
         AtThreshold("recall", threshold, confusion.recall_of, trials="positive"),
         AtThreshold("fpr", threshold, confusion.fpr_of, trials="negative"),
     )
-    return {rate.name: bootstrap_ci(y_true, y_score, rate, **options).to_dict() for rate in rates}
+    return {
+        rate.name: bootstrap_ci(y_true, y_score, rate, method=DEFAULT_METHOD, **options).to_dict()
+        for rate in rates
+    }
