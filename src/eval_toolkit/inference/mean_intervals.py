@@ -357,7 +357,9 @@ def _skewed(
     residual = found.totals - found.sizes * found.mean
     if negligible(se, float(np.abs(found.totals / found.sizes).max())):
         raise UndefinedMetricError("no interval: zero spread, all groups have the same mean")
-    skewness = float((residual**3).sum()) / float((residual**2).sum()) ** 1.5
+    skewness = 0.0
+    if not negligible(float(np.abs(residual).max()), float(np.abs(found.totals).max())):
+        skewness = float((residual**3).sum()) / float((residual**2).sum()) ** 1.5
     if abs(skewness) > MAX_SKEW:
         raise UndefinedMetricError(
             f"no interval: one of {n_groups} values or groups carries nearly all of the spread; "
