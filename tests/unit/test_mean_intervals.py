@@ -139,6 +139,12 @@ class TestNumbers:
         with pytest.raises(UndefinedMetricError, match=why):
             mean_interval(values)
 
+    def test_groups_of_one_mean_have_the_spread_between_their_units(self):
+        # Six pairs of 0 and 2: no skewness to be had from group means that are all 1.
+        x = np.tile([0.0, 2.0], 6)
+        found = ends(mean_interval(x, groups=np.arange(12) // 2))
+        assert found == pytest.approx(stats.t.interval(0.95, 5, 1.0, stats.sem(x)))
+
     def test_two_surprises_are_enough(self):
         assert mean_interval([0.0] * 40 + [1.0] * 2).ci_high > 0.1
 

@@ -377,8 +377,10 @@ def _skewed(found: MeanVariance) -> tuple[_Pivot, Callable[[float], tuple[float,
     residual = found.totals - found.sizes * found.mean
     if negligible(se, float(np.abs(found.totals / found.sizes).max())):
         raise UndefinedMetricError("no interval: zero spread, all values are equal")
-    squares = float((residual**2).sum())
-    skewness = float((residual**3).sum()) / (squares * math.sqrt(squares))
+    skewness = 0.0
+    if not negligible(float(np.abs(residual).max()), float(np.abs(found.totals).max())):
+        squares = float((residual**2).sum())
+        skewness = float((residual**3).sum()) / (squares * math.sqrt(squares))
     if abs(skewness) > MAX_SKEW:
         raise UndefinedMetricError(
             f"no interval: one of {len(residual)} values or groups carries nearly all of the spread; "
