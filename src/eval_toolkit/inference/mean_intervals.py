@@ -448,9 +448,13 @@ def _gaffke(found: MeanVariance) -> tuple[_Pivot, Callable[[float], tuple[float,
         return min(0.0, above(mean))
 
     def ends(critical: float) -> tuple[float, float]:
-        low = _root(lambda mean: below(mean) - critical, found.mean, 0.0)
-        high = _root(lambda mean: -above(mean) - critical, found.mean, 1.0)
-        return low, high
+        # Two steps of the normal interval, and the pseudo-value: the end is hardly ever beyond.
+        step = 2.0 * (critical * math.sqrt(found.variance) + critical**2 / (critical**2 + n_groups))
+        low, high = found.mean - step, found.mean + step
+        return (
+            _root(lambda mean: below(mean) - critical, found.mean, 0.0, low),
+            _root(lambda mean: -above(mean) - critical, found.mean, 1.0, high),
+        )
 
     return pivot, ends
 
@@ -471,21 +475,35 @@ def _atoms(found: MeanVariance) -> tuple[FloatArray, FloatArray, FloatArray]:
     return np.bincount(bins, totals)[kept] / n, np.bincount(bins, sizes)[kept] / n, n
 
 
-def _root(function: _Pivot, inner: float, outer: float) -> float:
+def _root(function: _Pivot, inner: float, outer: float, near: float) -> float:
     """Return where a function changes sign from − at ``inner`` to + at ``outer``, by false position.
 
-    With Illinois' halving; scipy.optimize has the same, but takes half a second to import.
+    With Illinois' halving; scipy.optimize has the same, but takes half a second to import. The
+    change is looked for before ``near`` first, where the function is no steeper than need be.
     """
-    below, above = function(inner), min(function(outer), 100.0)
+    below = function(inner)
+    if min(inner, outer) < near < max(inner, outer):
+        value = function(near)
+        if value > 0.0:
+            outer, above = near, min(value, 100.0)
+        else:
+            inner, below, above = near, value, min(function(outer), 100.0)
+    else:
+        above = min(function(outer), 100.0)
+    side = 0  # which end moved last: the other counts half where it stays twice
     for _ in range(200):
         if abs(outer - inner) <= 1e-13:
             break
         middle = outer - above * (outer - inner) / (above - below)
         value = function(middle)
         if value > 0.0:
-            outer, above, below = middle, min(value, 100.0), below / 2.0
+            outer, above = middle, min(value, 100.0)
+            below /= 2.0 if side > 0 else 1.0
+            side = 1
         else:
-            inner, below, above = middle, value, above / 2.0
+            inner, below = middle, value
+            above /= 2.0 if side < 0 else 1.0
+            side = -1
         if abs(value) < 1e-10:
             return middle
     return outer
