@@ -28,10 +28,10 @@ SEPARATION = 1.5
 
 
 def rivals(rng, n, prevalence, n_scorers=2):
-    """Return labels (at least two of each) and calibrated scores of equally good scorers."""
+    """Return labels (at least three of each) and calibrated scores of equally good scorers."""
     while True:
         labels = rng.random(n) < prevalence
-        if 2 <= labels.sum() <= n - 2:
+        if 3 <= labels.sum() <= n - 3:
             break
     shared = rng.normal(size=n)
     noise = (shared + rng.normal(size=(n_scorers, n))) / np.sqrt(2)
@@ -39,16 +39,18 @@ def rivals(rng, n, prevalence, n_scorers=2):
     return labels, 1 / (1 + np.exp(-logit - np.log(prevalence / (1 - prevalence))))
 
 
-def paired(metric, n, prevalence=0.3):
+def paired(metric, n, prevalence=0.3, method="percentile"):
     def rejects(rng, run):
         labels, (a, b) = rivals(rng, n, prevalence)
-        diff = paired_bootstrap_diff(labels, a, b, metric, n_resamples=N_RESAMPLES, seed=run)
+        diff = paired_bootstrap_diff(
+            labels, a, b, metric, n_resamples=N_RESAMPLES, seed=run, method=method
+        )
         return diff.p_value <= LEVEL
 
     return rejects
 
 
-def paired_groups(ignored, n_groups=60, size=5):
+def paired_groups(ignored, n_groups=60, size=5, method="percentile"):
     """Rows of a group share label, and each scorer its noise within the group."""
 
     def rejects(rng, run):
@@ -57,7 +59,14 @@ def paired_groups(ignored, n_groups=60, size=5):
         a, b = scores[:, rows] + 0.05 * rng.normal(size=(2, len(rows)))
         groups = None if ignored else rows
         diff = paired_bootstrap_diff(
-            labels[rows], a, b, roc_auc, groups=groups, n_resamples=N_RESAMPLES, seed=run
+            labels[rows],
+            a,
+            b,
+            roc_auc,
+            groups=groups,
+            n_resamples=N_RESAMPLES,
+            seed=run,
+            method=method,
         )
         return diff.p_value <= LEVEL
 
@@ -107,7 +116,6 @@ def any_of_three(correction, n=300):
             dict(zip("abcd", scores, strict=True)),
             roc_auc,
             correction=correction,
-            method="percentile",
             n_resamples=N_RESAMPLES,
             seed=run,
         )
