@@ -12,7 +12,7 @@ import pytest
 from eval_toolkit import _tables
 from eval_toolkit import metric_specs as ms
 from eval_toolkit.analysis import compare_runs
-from eval_toolkit.inference import correct_p_values, paired_bootstrap_diff
+from eval_toolkit.inference import correct_p_values, paired_bootstrap_diff, tango_interval
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.rollouts import (
     Budget,
@@ -73,17 +73,19 @@ class TestNumbers:
     def test_the_difference_is_the_library_s(
         self, as_json: Json, a: Path, b: Path, columns: dict[str, Any]
     ) -> None:
-        payload = as_json("compare", a, b, "--seed", 7, "--resamples", 300, "--group", "author")
+        options = ("--seed", 7, "--resamples", 300, "--group", "author")
+        metrics = ("--metric", "pr_auc", "--metric", "brier")
+        payload = as_json("compare", a, b, *options, *metrics)
         diff = paired_bootstrap_diff(
             columns["label"],
             columns["score"],
             columns["better"],
-            ms.roc_auc,
+            ms.pr_auc,
             groups=columns["author"],
             n_resamples=300,
             seed=7,
         )
-        got = cell(payload, "roc_auc")
+        got = cell(payload, "pr_auc")
         for name in ("delta", "ci_low", "ci_high", "p_value", "value_a", "value_b"):
             assert got[name] == pytest.approx(getattr(diff, name), abs=1e-12)
         assert got["verdict"] == "better"
@@ -549,9 +551,7 @@ class TestGraders:
         stored = Run.open(two).results["by_slice"]["sums"]["by_scorer"]["m"]["chrf_corpus"]
         assert every["value_b"] == pytest.approx(stored["value"])
 
-    def test_interval_and_p_value_on_two_sides_have_a_footnote(
-        self, command: Command, tmp_path: Path
-    ) -> None:
+    def test_interval_and_p_value_are_on_one_side(self, command: Command, tmp_path: Path) -> None:
         def knows(*wrong: int) -> Callable[[Any], str]:
             def answer(request: Any) -> str:
                 n = int(request.prompt[-1].content)
@@ -562,13 +562,15 @@ class TestGraders:
         one = graded(tmp_path / "one", knows(1, 2, 3, 4, 5), "exact_match")
         two = graded(tmp_path / "two", knows(), "exact_match")
         code, out, _ = command("compare", one, two)
-        # 5 discordant pairs of 40, all one way: the exact p is 2 / 2**5, Tango's interval starts
-        # above 0.
+        # 5 discordant pairs of 40, all one way: McNemar's exact p is 2 / 2**5, above 0.05. The score
+        # test that Tango's interval inverts has chi-squared 5, p 0.025.
         assert code == 0
-        assert "the interval (tango) leaves 0 out and p (mcnemar-exact) is 0.062" in out
-        assert "the verdict goes by p" in out
-        three = graded(tmp_path / "three", knows(1, 2, 3, 4, 5, 6, 7, 8, 9), "exact_match")
-        assert "the verdict goes by p" not in command("compare", three, two)[1]
+        assert re.search(r"\[\+0\.026, \+0\.261\] +0\.025 +better$", out.strip())
+        four = graded(tmp_path / "four", knows(1, 2, 3), "exact_match")
+        line = command("compare", four, two)[1].splitlines()[-1]
+        assert f"{tango_interval(3, 0, 40).ci_low:+.3f}, " in line  # below 0
+        assert " 0.083 " in line  # chi-squared 3
+        assert line.endswith("no clear difference")
 
     def test_nothing_compared_is_not_fine(self, command: Command, tmp_path: Path) -> None:
         one = graded(tmp_path / "one", "1", "exact_match")

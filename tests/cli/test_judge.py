@@ -104,7 +104,8 @@ class TestRun:
         assert code == 0
         assert "task sums, model three: 20 samples" in out
         lines = [line.split() for line in out.splitlines()]
-        assert ["correctness", "0.050", "[0.009,", "0.236]", "0.050", "20", "0"] in lines
+        # The lower end of 1 in 20: -log(0.95) / 20 (Brown, Cai and DasGupta 2001).
+        assert ["correctness", "0.050", "[0.003,", "0.236]", "0.050", "20", "0"] in lines
         assert "0 requests asked, 20 answers were there" in out
         assert "judge correctness (oracle): 20 requests asked" in out
         assert len(set(judges.asked)) == len(judges.asked) == N

@@ -148,12 +148,21 @@ class TestPilot:
         assert "--out would overwrite" in err
         assert preds.read_bytes() == before
 
-    def test_no_width(self, command: Command, tmp_path: Path) -> None:
+    def test_scores_that_are_all_equal_have_a_width(self, command: Command, tmp_path: Path) -> None:
         path = tmp_path / "flat.csv"
         path.write_text("label,score\n" + "0,0.5\n1,0.5\n" * 10)
-        code, _, err = command("plan", "pilot", path, "--width", 0.1)
-        assert code == 2
-        assert err == "error: roc_auc has an interval without width on these rows\n"
+        code, out, _ = command("plan", "pilot", path, "--width", 0.1)
+        assert code == 0
+        assert "which give roc_auc 0.500 [0.274, 0.726]" in out
+        # Times the square of 4.52, and about z² more for Student's quantiles.
+        assert int(out.split()[0]) == pytest.approx(20 * 4.52**2 + 1.96**2, abs=2)
+
+    def test_too_few_of_a_class_to_plan_from(self, command: Command, tmp_path: Path) -> None:
+        path = tmp_path / "few.csv"
+        path.write_text("label,score\n" + "0,0.2\n" * 10 + "1,0.5\n1,0.7\n")
+        code, out, err = command("plan", "pilot", path, "--width", 0.1)
+        assert (code, out) == (2, "")
+        assert "an interval of roc_auc needs at least 3 of each class" in err
 
 
 class TestLabels:

@@ -97,10 +97,10 @@ class TestPage:
         assert found["refused_first"][1] == found["refusal_rate"][1] == "1.000"
         assert found["over_refusal"][1] == "1.000"
         # every turn has a line, though nobody failed and nobody left
-        assert "mean keywords  refused\n" in out
+        assert re.search(r"mean keywords +refused\n", out)
         for turn in "123":
             assert found[turn][1:4] == ["12", "0", "1.000"]
-            assert found[turn][-2:] == ["0.000", "1.000"]
+            assert (found[turn][6], found[turn][9]) == ("0.000", "1.000")
 
     def test_fits_a_hundred_columns(self, rollout: Command) -> None:
         fetched_toxicity_scorer()
@@ -354,17 +354,20 @@ class TestCompareAndGate:
         self, runs: tuple[Path, Path], as_json: Callable[..., Any], command: Command
     ) -> None:
         weak, safe = runs
-        out = command("compare", weak, safe, "--metric", "attack_success")[1]
-        line = next(line for line in out.splitlines() if line.startswith("attack_success"))
-        assert line.split()[1:5] == ["12", "1.000", "0.000", "-1.000"]
-        assert line.endswith("better")
+        for confidence, verdict in ((0.95, "no clear difference"), (0.9, "better")):
+            options = ("--metric", "attack_success", "--confidence", confidence)
+            out = command("compare", weak, safe, *options)[1]
+            line = next(line for line in out.splitlines() if line.startswith("attack_success"))
+            assert line.split()[1:5] == ["12", "1.000", "0.000", "-1.000"]
+            assert " 0.083 " in line  # six topics are few, even if all agree
+            assert line.endswith(verdict)
 
     def test_claims(self, runs: tuple[Path, Path], command: Command, tmp_path: Path) -> None:
         weak, safe = runs
         where = 'slice = "prompts"\nscorer = "scripted"\nmetric = "attack_success"\n'
         (tmp_path / "claims.toml").write_text(
             f'[[claim]]\nname = "few"\n{where}require = "value <= 0.2"\n'
-            f'[[claim]]\nname = "no more"\n{where}non_inferior_by = 0.05\n'
+            f'[[claim]]\nname = "no more"\n{where}non_inferior_by = 0.2\n'
             '[[claim]]\nname = "nothing broke"\nno_errors = true\n'
         )
         claims = ("--claims", tmp_path / "claims.toml")

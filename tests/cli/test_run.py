@@ -80,9 +80,10 @@ class TestPage:
         assert code == 0
         assert "task sums, model scripted: 20 samples, 2 subjects, 0 examples, format chat" in out
         lines = [line.split() for line in out.splitlines()]
-        assert ["number_match", "0.050", "[0.009,", "0.236]", "0.050", "20", "0"] in lines
+        # The lower end of 1 in 20: -log(0.95) / 20 (Brown, Cai and DasGupta 2001).
+        assert ["number_match", "0.050", "[0.003,", "0.236]", "0.050", "20", "0"] in lines
         assert any(line[:2] == ["number_match_macro", "0.050"] for line in lines)
-        assert any(line[:5] == ["odd", "10", "0", "0.100", "[0.018,"] for line in lines)
+        assert any(line[:5] == ["odd", "10", "0", "0.100", "[0.005,"] for line in lines)
         assert "20 requests asked, 0 answers were there" in out
 
     def test_json(self, as_json: Callable[..., Any], task: Path) -> None:

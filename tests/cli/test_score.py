@@ -396,7 +396,9 @@ class TestInput:
         path.write_text("label,score\n0,0.1\n1,0.9\n")
         cell = cells(as_json("score", path))["roc_auc"]
         assert (cell["value"], cell["status"]) == (1.0, "ok")
-        assert "bootstrap unavailable: 2 rows" in cell["reason"]
+        assert "ci" not in cell
+        assert cell["reason"].startswith("no interval: 1 positive row")
+        assert "an interval of roc_auc needs at least 3 of each class" in cell["reason"]
 
 
 class _Cells(HTMLParser):
@@ -603,7 +605,8 @@ class TestTerminal:
             assert cell["slice"] in shown
             for key in ("value", "value_a", "value_b", "delta", "p_adjusted"):
                 if cell.get(key) is not None:
-                    assert f"{cell[key]:.3f}" in shown
+                    small = key == "p_adjusted" and cell[key] < 0.001
+                    assert ("<0.001" if small else f"{cell[key]:.3f}") in shown
 
     def test_a_reader_that_has_gone_is_no_failure(
         self, unread: Callable[..., tuple[int, str]], preds: Path

@@ -139,6 +139,12 @@ class TestNumbers:
         with pytest.raises(UndefinedMetricError, match=why):
             mean_interval(values)
 
+    def test_groups_of_one_mean_have_the_spread_between_their_units(self):
+        # Six pairs of 0 and 2: no skewness to be had from group means that are all 1.
+        x = np.tile([0.0, 2.0], 6)
+        found = ends(mean_interval(x, groups=np.arange(12) // 2))
+        assert found == pytest.approx(stats.t.interval(0.95, 5, 1.0, stats.sem(x)))
+
     def test_two_surprises_are_enough(self):
         assert mean_interval([0.0] * 40 + [1.0] * 2).ci_high > 0.1
 
@@ -153,3 +159,14 @@ def test_p_values_at_the_ends_are_one_minus_the_confidence(bounds, groups, confi
     found = mean_pivot(SKEWED, groups=groups, bounds=bounds)
     for end in ends(found.interval(confidence)):
         assert found.p_value(end) == pytest.approx(1.0 - confidence, abs=1e-8)
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 1.0), (-np.inf, np.inf)])
+def test_groups_that_are_all_alike_count_as_units(bounds):
+    # Every pair holds 0.2 and 0.8: the means of the pairs do not vary, the values do.
+    values, groups = np.tile([0.2, 0.8], 12), np.arange(24) // 2
+    low, high = ends(mean_interval(values, groups=groups, bounds=bounds))
+    t = stats.t.interval(0.95, 11, 0.5, stats.sem(values))
+    assert low <= t[0] * (1 + 1e-9)
+    assert t[1] <= high * (1 + 1e-9)
+    assert high - low < 1.5 * (t[1] - t[0])

@@ -435,7 +435,7 @@ def test_measuring_again_asks_no_model(tmp_path):
 
     elsewhere = measure_run(done.run, sums(), graders=["number_match"], out=tmp_path / "s")
     assert elsewhere.run.run_id == "s"
-    assert elsewhere.run.manifest["versioned_objects"]["grader:number_match"] == "2"
+    assert elsewhere.run.manifest["versioned_objects"]["grader:number_match"] == "3"
     in_place = measure_run(done.run, sums(), graders=["number_match"], out=tmp_path / "r")
     assert "number_match" in in_place.run.results["by_slice"]["Sums"]["by_scorer"]["adder"]
     silent = model()

@@ -25,7 +25,7 @@ __all__ = ["demo"]
 SPECS = (
     ms.pr_auc,
     ms.roc_auc,
-    ms.recall_at_fpr(0.01),
+    ms.recall_at_fpr(0.05),
     ms.brier,
     ms.log_loss,
     ms.ece(n_bins=10),

@@ -272,8 +272,6 @@ def pilot(
         seed=sampling.seed,
     )
     now = ci.ci_high - ci.ci_low
-    if not now > 0.0:
-        raise InfeasibleError(f"{spec.name} has an interval without width on these rows")
     # Half the width is z sd / sqrt(units): what one unit contributes follows from the pilot.
     sd = now / (2.0 * critical_value(sampling.confidence)) * math.sqrt(units)
     size = n_for_width(width, sd=sd, confidence=sampling.confidence)

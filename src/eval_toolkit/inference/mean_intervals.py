@@ -6,7 +6,7 @@ it is shown. docs/adr/0018 states the formulas, their sources and what else was 
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -290,8 +290,8 @@ def mean_pivot(
                 f"no interval: all {len(x)} values are {origin:g} and their bounds are not known; "
                 "declare bounds, or kind='share' where they say yes or no"
             )
-    found = mean_variance((x - origin) / scale, codes, n_groups)
-    pivot, ends = (_gaffke if bounded else _skewed)(found, n_groups)
+    found = _spread((x - origin) / scale, codes, n_groups)
+    pivot, ends = (_gaffke if bounded else _skewed)(found)
 
     def scaled(critical: float) -> tuple[float, float]:
         low, high = (origin + scale * end for end in ends(critical))
@@ -316,6 +316,21 @@ def _codes(groups: ArrayLike | None, n: int) -> tuple[IntArray | None, int]:
         return None, n
     codes, n_groups = _validate.group_codes(groups, n)
     return (None, n) if n_groups == n else (codes, n_groups)
+
+
+def _spread(values: FloatArray, codes: IntArray | None, n_groups: int) -> MeanVariance:
+    """Return the variance of the mean; of single units where groups vary no more than units do.
+
+    Groups that are more alike than chance makes them say nothing about the shape of the mean's
+    distribution. Their degrees of freedom stay.
+    """
+    found = mean_variance(values, codes, n_groups)
+    if codes is None:
+        return found
+    alone = mean_variance(values, None, len(values))
+    if found.variance > alone.variance * (1.0 + 1e-9):
+        return found
+    return replace(alone, cr2=found.cr2, df=found.df)
 
 
 def _enough(n: int, what: str) -> None:
@@ -347,9 +362,7 @@ def _design_effect(found: MeanVariance, bound: float) -> float:
     return max(1.0, variance / spread) if spread > 0.0 else 1.0
 
 
-def _skewed(
-    found: MeanVariance, n_groups: int
-) -> tuple[_Pivot, Callable[[float], tuple[float, float]]]:
+def _skewed(found: MeanVariance) -> tuple[_Pivot, Callable[[float], tuple[float, float]]]:
     """Return Student's statistic corrected for skewness, and its inverse.
 
     Hall's cubic transformation with Willink's inverse. Of it and of Student's t the one that is
@@ -363,14 +376,18 @@ def _skewed(
     se = math.sqrt(found.variance)
     residual = found.totals - found.sizes * found.mean
     if negligible(se, float(np.abs(found.totals / found.sizes).max())):
-        raise UndefinedMetricError("no interval: zero spread, all groups have the same mean")
-    skewness = float((residual**3).sum()) / float((residual**2).sum()) ** 1.5
+        raise UndefinedMetricError("no interval: zero spread, all values are equal")
+    skewness = 0.0
+    if not negligible(float(np.abs(residual).max()), float(np.abs(found.totals).max())):
+        squares = float((residual**2).sum())
+        skewness = float((residual**3).sum()) / (squares * math.sqrt(squares))
     if abs(skewness) > MAX_SKEW:
         raise UndefinedMetricError(
-            f"no interval: one of {n_groups} values or groups carries nearly all of the spread; "
+            f"no interval: one of {len(residual)} values or groups carries nearly all of the spread; "
             "declare the bounds of the column, or collect more"
         )
-    small = math.sqrt(n_groups * (n_groups - 1)) / (n_groups - 2)
+    n = len(residual)
+    small = math.sqrt(n * (n - 1)) / (n - 2)
     a = _SKEW_FACTOR * skewness * small / 6.0
 
     def pivot(mean: float) -> float:
@@ -383,8 +400,7 @@ def _skewed(
     def inverse(critical: float) -> float:
         if abs(a) < 1e-8:
             return critical
-        root = float(np.cbrt(1.0 + 6.0 * a * (critical - a)))
-        return float((root - 1.0) / (2.0 * a))
+        return (math.cbrt(1.0 + 6.0 * a * (critical - a)) - 1.0) / (2.0 * a)
 
     def ends(critical: float) -> tuple[float, float]:
         above = max(critical, inverse(critical))
@@ -394,9 +410,7 @@ def _skewed(
     return pivot, ends
 
 
-def _gaffke(
-    found: MeanVariance, n_groups: int
-) -> tuple[_Pivot, Callable[[float], tuple[float, float]]]:
+def _gaffke(found: MeanVariance) -> tuple[_Pivot, Callable[[float], tuple[float, float]]]:
     """Return the statistic of values in [0, 1] that counts one pseudo-value at the bound.
 
     The mean of the groups and of a pseudo-group at the bound, each weighted by an exponential
@@ -407,9 +421,10 @@ def _gaffke(
     totals, sizes, counts = _atoms(found)
     squares = float((counts * (totals - sizes * found.mean) ** 2).sum())
     n = float(found.sizes.sum())
-    spread = squares > 0.0
-    scale = n * math.sqrt(found.variance / squares) if spread else 1.0
-    scale = scale or math.sqrt(n_groups / (n_groups - 1))
+    n_groups = len(found.totals)
+    scale = math.sqrt(n_groups / (n_groups - 1))
+    if squares > 0.0:
+        scale = n * math.sqrt(found.variance / squares)
 
     def side(bound: float) -> _Pivot:
         size = min(_design_effect(found, bound), float(found.sizes.mean()))
