@@ -195,6 +195,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "mean_interval",
         "mean_se",
         "missing_bounds",
+        "mover_interval",
         "n_for_power",
         "n_for_width",
         "non_inferiority_from_paired",
@@ -217,6 +218,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "rogan_gladen",
         "rotation_test",
         "rows_plan",
+        "score_interval",
         "sign_flip_test",
         "stratified_cluster_bootstrap_ci",
         "survival_difference",
@@ -224,6 +226,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "tango_interval",
         "two_level_plan",
         "variance_components",
+        "weighted_ci",
         "wilson_interval",
     ),
     "calibration": (

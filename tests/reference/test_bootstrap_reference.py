@@ -15,6 +15,7 @@ from eval_toolkit.inference import (
     cluster_bootstrap_ci,
     paired_bootstrap_diff,
 )
+from eval_toolkit.inference.engine import Problem
 from eval_toolkit.inference.intervals import basic_interval, bca_interval, percentile_interval
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.means import t_interval
@@ -99,7 +100,7 @@ def test_published_bca_interval_of_a_mean(shared_data):
     case = next(case for case in cases if case["id"] == "bca-mean16")
     values = [float(value) for value in case["input"].split()[-1].split(",")]
     assert len(values) == 16
-    ci = bootstrap_ci([0, 1] * 8, values, MEAN, n_resamples=200_000)
+    ci = bootstrap_ci([0, 1] * 8, values, MEAN, n_resamples=200_000, method="BCa")
     assert ci.method == "BCa"
     assert [ci.ci_low, ci.ci_high] == pytest.approx(case["expected"], abs=0.3)
     assert ci.point_estimate == np.mean(values)
@@ -108,32 +109,45 @@ def test_published_bca_interval_of_a_mean(shared_data):
 # --- the draws themselves ----------------------------------------------------------------------
 
 
-def drawn_rows(plan, seed):
-    """Return the rows of the plan's first 64 resamples."""
+def drawn_rows(plan, seed, *scorers):
+    """Return labels and scores of the plan's first 64 resamples, drawn from rows in order."""
+    ordered = Problem(Y.astype(bool), scorers or (A,), (MEAN,), plan, seed).in_canonical_order()
+    plan = ordered.plan
     counts = np.empty((plan.count_rows(), LANES), dtype=np.uint8)
     plan.draw(counts, seed=seed, first=0)
     of_row = counts if plan.unit_of_row is None else counts[plan.unit_of_row]
-    return [np.repeat(np.arange(N), of_row[:, lane]) for lane in range(LANES)]
+    drawn = [np.repeat(np.arange(N), of_row[:, lane]) for lane in range(LANES)]
+    return [(ordered.labels[rows], *(scores[rows] for scores in ordered.scorers)) for rows in drawn]
+
+
+def test_rows_are_drawn_by_label_and_scores_in_order():
+    """The order of rows in the input does not move a resample: tables sorted beforehand agree."""
+    table = sorted(zip(Y, A, B, strict=True))
+    counts = np.empty((N, LANES), dtype=np.uint8)
+    rows_plan(N).draw(counts, seed=5, first=0)
+    for lane, (y, a, b) in enumerate(drawn_rows(rows_plan(N), 5, A, B)):
+        rows = [
+            row for row, times in zip(table, counts[:, lane], strict=True) for _ in range(times)
+        ]
+        assert rows == list(zip(y, a, b, strict=True))
 
 
 @pytest.mark.parametrize(("ours", "theirs"), OURS_AND_THEIRS)
 def test_replicates_are_scikit_learns_values_on_the_drawn_rows(ours, theirs):
     ci = bootstrap_ci(Y, A, ours, n_resamples=LANES, seed=5, return_samples=True)
-    expected = [theirs(Y[rows], A[rows]) for rows in drawn_rows(rows_plan(N), 5)]
+    expected = [theirs(y, s) for y, s in drawn_rows(rows_plan(N), 5)]
     assert ci.samples == pytest.approx(expected, abs=1e-12)
     grouped = bootstrap_ci(
         Y, A, ours, n_resamples=LANES, seed=5, groups=GROUPS, return_samples=True
     )
-    expected = [theirs(Y[rows], A[rows]) for rows in drawn_rows(groups_plan(GROUPS), 5)]
+    expected = [theirs(y, s) for y, s in drawn_rows(groups_plan(GROUPS), 5)]
     assert grouped.samples == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(("ours", "theirs"), OURS_AND_THEIRS)
 def test_differences_are_scikit_learns_b_minus_a(ours, theirs):
     diff = paired_bootstrap_diff(Y, A, B, ours, n_resamples=LANES, seed=6)
-    expected = [
-        theirs(Y[rows], B[rows]) - theirs(Y[rows], A[rows]) for rows in drawn_rows(rows_plan(N), 6)
-    ]
+    expected = [theirs(y, b) - theirs(y, a) for y, a, b in drawn_rows(rows_plan(N), 6, A, B)]
     assert diff.samples == pytest.approx(expected, abs=1e-12)
     assert diff.delta == pytest.approx(theirs(Y, B) - theirs(Y, A), abs=1e-12)
 
@@ -148,7 +162,7 @@ def test_cluster_replicates_are_scikit_learns(labels):
         return_samples=True,
     )
     plan = label_group_plan(Y.astype(bool), GROUPS, resample_labels=labels)
-    expected = [roc_auc_score(Y[rows], A[rows]) for rows in drawn_rows(plan, 7)]
+    expected = [roc_auc_score(y, s) for y, s in drawn_rows(plan, 7)]
     assert ci.samples == pytest.approx(expected, abs=1e-12)
 
 
@@ -172,8 +186,7 @@ def test_studentized_interval_by_hand():
     """Pivots from the drawn rows with a brute-force jackknife inside each."""
     ci = bootstrap_ci(Y, A, metrics.roc_auc, n_resamples=LANES, method="studentized", seed=8)
     point, values, pivots = roc_auc_score(Y, A), [], []
-    for rows in drawn_rows(rows_plan(N), 8):
-        y, s = Y[rows], A[rows]
+    for y, s in drawn_rows(rows_plan(N), 8):
         left_out = [metrics.roc_auc(np.delete(y, i), np.delete(s, i)) for i in range(N)]
         values.append(roc_auc_score(y, s))
         pivots.append((values[-1] - point) / jackknife_se(left_out))

@@ -84,10 +84,10 @@ def true_average_precision(prevalence, separation=SEPARATION):
 
 
 def binormal(rng, n, prevalence):
-    """Return labels of both classes (at least two of each) and scores."""
+    """Return labels of both classes (at least three of each) and scores."""
     while True:
         labels = rng.random(n) < prevalence
-        if 2 <= labels.sum() <= n - 2:
+        if 3 <= labels.sum() <= n - 3:
             return labels, rng.normal(size=n) + SEPARATION * labels
 
 
@@ -172,7 +172,7 @@ def test_coverage_of_rank_metrics(table, prevalence, n):
         check(table, name, rate, documented, N_RUNS)
     if n >= 300:
         for metric in STATISTICS:
-            assert 0.92 <= measured[metric, "BCa"] <= 0.975, "the default interval"
+            assert 0.92 <= measured[metric, "BCa"] <= 0.975
 
 
 def test_true_average_precision_by_simulation():
@@ -213,7 +213,14 @@ def test_coverage_of_the_studentized_interval(table, metric, prevalence, n):
 
 # --- groups ------------------------------------------------------------------------------------
 
-GROUPED = {"groups, BCa": 0.944, "groups by label": 0.930, "(groups ignored, BCa)": 0.625}
+# Documented rate, and from how many data sets. The default counts at most 30 trials of about 30
+# groups of a class: wider than it must be for an AUC of 0.86.
+GROUPED = {
+    "groups": (0.999, 6000),
+    "groups, BCa": (0.944, LARGE_RUN),
+    "groups by label": (0.940, 6000),
+    "(groups ignored, BCa)": (0.625, LARGE_RUN),
+}
 
 
 def correlated_groups(rng, n_groups=60, size=8, correlation=0.6):
@@ -235,9 +242,12 @@ def grouped_coverage(n_runs, seed):
         labels, scores, groups = correlated_groups(rng)
         options = {"n_resamples": N_RESAMPLES, "seed": run}
         intervals = {
-            "groups, BCa": bootstrap_ci(labels, scores, roc_auc, groups=groups, **options),
+            "groups": bootstrap_ci(labels, scores, roc_auc, groups=groups, **options),
+            "groups, BCa": bootstrap_ci(
+                labels, scores, roc_auc, groups=groups, method="BCa", **options
+            ),
             "groups by label": cluster_bootstrap_ci(labels, scores, groups, roc_auc, **options),
-            "(groups ignored, BCa)": bootstrap_ci(labels, scores, roc_auc, **options),
+            "(groups ignored, BCa)": bootstrap_ci(labels, scores, roc_auc, method="BCa", **options),
         }
         for name, ci in intervals.items():
             hits[name] += covers(ci, TRUE_AUC)
@@ -248,7 +258,9 @@ def test_coverage_with_correlated_groups(table):
     """Sixty groups of eight: resampling rows instead of groups is visibly wrong."""
     measured = grouped_coverage(N_RUNS, SEED)
     for name, rate in measured.items():
-        check(table, f"AUC of 60 x 8 rows, {name}", rate, GROUPED[name], N_RUNS)
+        documented, n_runs = GROUPED[name]
+        check(table, f"AUC of 60 x 8 rows, {name}", rate, documented, N_RUNS, n_runs)
+    assert measured["groups"] > 0.93
     assert measured["groups, BCa"] > 0.92
     assert measured["(groups ignored, BCa)"] < 0.7
 

@@ -123,6 +123,23 @@ def test_what_an_interval_says():
     assert "reason" not in ci.to_dict()
 
 
+def test_bca_is_the_default_without_a_known_range():
+    """From 30 rows of the smaller class on; with fewer the standard error and Student's t."""
+    y, s = np.repeat(Y, 2), np.repeat(S, 2)
+
+    def distance(y, s):
+        return float(s[y == 1].mean() - s[y == 0].mean())
+
+    assert bootstrap_ci(y, s, distance) == bootstrap_ci(y, s, distance, method="BCa")
+    assert bootstrap_ci(y, s, distance).method == "BCa"
+    ci = bootstrap_ci(Y, S, distance, return_samples=True)
+    assert (ci.method, ci.reason) == ("bootstrap SE, t", "")
+    reach = stats.t.ppf(0.975, 25 - 1) * ci.samples.std(ddof=1)
+    assert (ci.ci_low, ci.ci_high) == pytest.approx(
+        (ci.point_estimate - reach, ci.point_estimate + reach)
+    )
+
+
 def test_what_a_bootstrap_by_name_says():
     ci = bootstrap_ci(Y, S, pr_auc, method="BCa")
     assert ci.point_estimate == pr_auc(Y, S)

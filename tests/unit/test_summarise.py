@@ -582,3 +582,21 @@ def test_seed_and_rng_are_one_argument_and_executors_change_nothing() -> None:
         parallel = summarise(records, spec, seed=7, executor=pool, method="BCa")
     assert parallel == summarise(records, spec, rng=7, method="BCa")
     assert parallel != summarise(records, spec, method="BCa")
+
+
+def test_a_slice_that_has_each_unit_once_averages_nothing() -> None:
+    """The same twelve items under two conditions: 0 and 1 in each, means of two in all."""
+    values = np.array([0, 1, 1] * 4 + [1, 1, 0] * 4)
+    records = Records.from_columns(
+        {"flagged": values},
+        unit_id=[f"i{i % 12:02d}" for i in range(24)],
+        slices={"condition": ["a"] * 12 + ["b"] * 12},
+    )
+    card = summarise(records, [ms.mean_of("flagged")], by="condition")
+    assert card["flagged"].ci.method == "gaffke"  # type: ignore[union-attr]
+    for part in card.slices.values():
+        ci = part["flagged"].ci
+        assert ci is not None
+        assert ci.method == "wilson"
+        expected = wilson_interval(8, 12)
+        assert (ci.ci_low, ci.ci_high) == pytest.approx((expected.low, expected.high))

@@ -35,6 +35,7 @@ from eval_toolkit.inference.proportions import (
     beta_binomial_interval,
     clopper_pearson_interval,
     jeffreys_interval,
+    score_interval,
     wilson_interval,
 )
 from eval_toolkit.inference.results import (
@@ -106,6 +107,7 @@ if TYPE_CHECKING:
         paired_bootstrap_ece_diff,
         paired_mde,
     )
+    from eval_toolkit.inference.paired_intervals import mover_interval
     from eval_toolkit.inference.paired_proportions import paired_macro_interval, tango_interval
     from eval_toolkit.inference.paired_tests import (
         McNemarResult,
@@ -142,6 +144,7 @@ if TYPE_CHECKING:
         VarianceComponents,
         variance_components,
     )
+    from eval_toolkit.inference.weighted import weighted_ci
 
 __all__ = [
     "DEFAULT_CONFIDENCE",
@@ -237,6 +240,7 @@ __all__ = [
     "mean_interval",
     "mean_se",
     "missing_bounds",
+    "mover_interval",
     "n_for_power",
     "n_for_width",
     "non_inferiority_from_paired",
@@ -259,6 +263,7 @@ __all__ = [
     "rogan_gladen",
     "rotation_test",
     "rows_plan",
+    "score_interval",
     "sign_flip_test",
     "stratified_cluster_bootstrap_ci",
     "survival_difference",
@@ -266,6 +271,7 @@ __all__ = [
     "tango_interval",
     "two_level_plan",
     "variance_components",
+    "weighted_ci",
     "wilson_interval",
 ]
 
@@ -347,6 +353,7 @@ __getattr__ = names_on_use(
             "paired_bootstrap_ece_diff",
             "paired_mde",
         ),
+        "paired_intervals": ("mover_interval",),
         "paired_proportions": ("paired_macro_interval", "tango_interval"),
         "paired_tests": (
             "McNemarResult",
@@ -367,5 +374,6 @@ __getattr__ = names_on_use(
         "survival": ("SurvivalCurve", "SurvivalMethod", "kaplan_meier"),
         "survival_arms": ("survival_difference",),
         "variance": ("Purchase", "VarianceComponents", "variance_components"),
+        "weighted": ("weighted_ci",),
     },
 )

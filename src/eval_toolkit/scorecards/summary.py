@@ -148,7 +148,7 @@ def summarise(
     )
     if macro and by is None:
         raise InvalidInputError("`macro` is the mean over the parts of `by`; pass `by` as well")
-    specs = [_of_column(spec, records, options) for spec in specs]
+    given, specs = specs, [_of_column(spec, records, options) for spec in specs]
     slices = {}
     parts: list[Records] = []
     if by is not None:
@@ -156,7 +156,11 @@ def summarise(
             raise InvalidInputError(f"`by` is {by!r}; the records have {sorted(records.slices)}")
         for name in np.unique(records.slices[by].astype(str)).tolist():
             parts.append(records.take(records.slices[by] == name))
-            slices[name] = Scorecard(_cells(parts[-1], specs, options))
+            own = [
+                _of_part(one, whole, records, parts[-1])
+                for one, whole in zip(given, specs, strict=True)
+            ]
+            slices[name] = Scorecard(_cells(parts[-1], own, options))
     cells = _cells(records, specs, options)
     for spec in specs if macro else ():
         if isinstance(spec, ColumnSpec):
@@ -183,6 +187,16 @@ def _of_column(spec: MetricSpec, records: Records, options: Options) -> MetricSp
         of_units = reduce_attempts(records, (spec.column,), options, spec).values[spec.column]
         averaged = not np.isin(of_units, (0.0, 1.0)).all()
     return spec.of_column(values, averaged=averaged)
+
+
+def _of_part(spec: MetricSpec, whole: MetricSpec, records: Records, part: Records) -> MetricSpec:
+    """Return the spec of the whole column; a part that has each unit once averages nothing."""
+    if not isinstance(spec, ColumnSpec) or spec.k is not None or spec.column not in part.columns:
+        return whole
+    there = part.unit_id[part.status[spec.column] == "ok"]
+    if len(unit_starts(there)) < len(there):
+        return whole
+    return spec.of_column(records.columns[spec.column][records.status[spec.column] == "ok"])
 
 
 def _cells(
