@@ -89,14 +89,14 @@ class TestFunctionalCore:
         assert value == pytest.approx(roc_auc_score(core["y"], core["s"]), abs=1e-12)
 
     def test_interval(self, core: dict[str, Any]) -> None:
-        # scipy.stats.bootstrap, BCa: about [0.900, 0.975]; percentile: about [0.907, 0.978]
         ci = core["ci"]
-        assert (ci.method, ci.n_resamples, ci.confidence) == ("BCa", 500, 0.95)
+        assert (ci.method, ci.n_resamples, ci.confidence) == ("score", 0, 0.95)
         assert (ci.ci_low, ci.ci_high) == pytest.approx((0.900, 0.975), abs=0.01)
-        percentile = bootstrap_ci(
-            core["y"], core["s"], core["pr_auc"], n_resamples=500, method="percentile"
-        )
-        assert (percentile.ci_low, percentile.ci_high) == pytest.approx((0.907, 0.978), abs=0.01)
+        # scipy.stats.bootstrap, BCa: about [0.900, 0.975]; percentile: about [0.907, 0.978]
+        for method, expected in (("BCa", (0.900, 0.975)), ("percentile", (0.907, 0.978))):
+            ci = bootstrap_ci(core["y"], core["s"], core["pr_auc"], n_resamples=500, method=method)
+            assert (ci.method, ci.n_resamples, ci.confidence) == (method, 500, 0.95)
+            assert (ci.ci_low, ci.ci_high) == pytest.approx(expected, abs=0.01)
 
     def test_what_it_prints(self, capsys: pytest.CaptureFixture[str]) -> None:
         run(SETUP, FUNCTIONAL_CORE)
@@ -121,7 +121,8 @@ class TestDecision:
         assert cell.value == pytest.approx(0.948, abs=5e-4)
         assert cell.status == "ok"
         assert isinstance(cell.ci, BootstrapCI)
-        assert (cell.ci.n_resamples, cell.ci.confidence) == (1000, 0.95)
+        assert (cell.ci.method, cell.ci.confidence) == ("score", 0.95)
+        assert decision["r"]["ece_n_bins_15_strategy_uniform"].ci.n_resamples == 1000
 
     def test_typos_raise_key_error(self, decision: dict[str, Any]) -> None:
         with pytest.raises(KeyError):

@@ -61,7 +61,7 @@ class RunComparison(Tabled):
     run_b: str
     cells: tuple[RunDifference, ...]
     adjust: str
-    """How p-values were corrected for the number of slices."""
+    """How p-values were corrected for the number of metrics and slices."""
     confidence: float
     seed: int
     only_in_a: tuple[tuple[str, str], ...] = ()

@@ -110,7 +110,7 @@ def compare(
     A and B are files of predictions, paired on --id (else unit_id, row_id or id, else the order
     of the rows), one file with two columns of scores (--score a --score b), or two folders of
     runs, where --by names parts of the records, such as subject. Runs imported from two tools'
-    logs are paired by what their items say. The p-values of slices are
+    logs are paired by what their items say. The p-values of metrics and slices are
     adjusted for their number by Holm's method. Of runs of rollouts the main metrics are compared,
     and how many conversations failed by each turn.
     """

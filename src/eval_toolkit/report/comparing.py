@@ -233,9 +233,10 @@ def _table(cells: Sequence[RunDifference]) -> Table:
     """One line per cell; columns that say the same everywhere are left out."""
     by_slice = len({cell.slice for cell in cells}) > 1
     by_scorer = len({(cell.scorer, cell.scorer_b) for cell in cells}) > 1
+    corrected = by_slice or any(cell.p_adjusted != cell.p_value for cell in cells)
     header = [*(["slice"] if by_slice else []), *(["scorer"] if by_scorer else [])]
     header += ["metric", "rows", "A", "B", "B - A", "interval", "p"]
-    header += [*(["p (Holm)"] if by_slice else []), "B is"]
+    header += [*(["p (Holm)"] if corrected else []), "B is"]
     rows = [
         [
             *([cell.slice] if by_slice else []),
@@ -246,7 +247,7 @@ def _table(cells: Sequence[RunDifference]) -> Table:
             with_ends(cell.value_b),
             *value_and_ends(cell.delta, cell.ci_low, cell.ci_high, "+"),
             p_value(cell.p_value),
-            *([p_value(cell.p_adjusted)] if by_slice else []),
+            *([p_value(cell.p_adjusted)] if corrected else []),
             cell.verdict,
         ]
         for cell in cells

@@ -207,7 +207,7 @@ def _overview(
             "tables": [Table(header, rows)],
             "figures": [_overview_figure(values, names[0])] if wanted.charts and values else [],
         },
-        notes=["the sections below correct for the number of slices, not for the number of runs"],
+        notes=["the sections below correct for metrics and slices, not for the number of runs"],
     )
 
 

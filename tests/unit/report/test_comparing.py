@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from eval_toolkit.analysis import RunDifference
-from eval_toolkit.report.comparing import answer
+from eval_toolkit.analysis import RunComparison, RunDifference
+from eval_toolkit.report.comparing import answer, comparison_page
 
 
 def cell(
@@ -118,6 +118,22 @@ def test_scorers_are_named_where_there_are_several() -> None:
 
 def test_the_slice_is_named_where_it_is_not_everything() -> None:
     assert answer([cell(slice="capitals")]).endswith("in accuracy on capitals")
+
+
+def test_p_values_that_the_verdicts_go_by_are_shown() -> None:
+    def table(*cells: RunDifference) -> list[list[str]]:
+        result = RunComparison("A", "B", cells, "holm", 0.95, 42)
+        (table,) = comparison_page(result, [], "").tables
+        return [table.header, *table.rows]
+
+    two = cell(p_value=0.03, p_adjusted=0.06), cell("f1", p_value=0.04, p_adjusted=0.06)
+    header, *rows = table(*two)
+    assert header[-3:] == ["p", "p (Holm)", "B is"]
+    assert [row[-3:] for row in rows] == [
+        ["0.030", "0.060", "no clear difference"],
+        ["0.040", "0.060", "no clear difference"],
+    ]
+    assert table(cell())[0][-2:] == ["p", "B is"]  # of one there is nothing to correct
 
 
 @pytest.mark.parametrize("cells", [[], [cell(status="skipped", reason="one class")]])
