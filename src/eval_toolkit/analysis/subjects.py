@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from typing import Any
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs
@@ -425,10 +425,11 @@ def _record_task(name: str, subject: Subject) -> Task | None:
     column = plain if match is None else match[1]
     if column not in columns or column in ("label", "score"):
         return None
-    kind = details.get("kind")
-    spec = ms.mean_of(
-        column, higher_is_better=up, kind=kind if kind in get_args(ms.ColumnKind) else None
-    )
+    declared = details.get("kind")  # of runs that do not say, the values decide
+    kind: ms.ColumnKind | None = None
+    if declared is not None:
+        kind = "share" if declared == "share" else "number"
+    spec = ms.mean_of(column, higher_is_better=up, kind=kind)
     if match is not None:
         spec = _of_attempts(column, match[2], int(match[3]), details, up)
     return Task(name, spec, spec.higher_is_better, macro_by=by if plain != name else None)
