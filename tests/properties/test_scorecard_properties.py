@@ -143,7 +143,7 @@ STATES = st.sampled_from(["ok", "ok", "ok", "error", "skipped"])
 def test_nothing_is_dropped_silently(lines: list[tuple[int, float, str]]) -> None:
     units, values, states = (list(part) for part in zip(*lines, strict=True))
     records = Records.from_columns({"x": values}, unit_id=units, status={"x": states})
-    spec = [ms.mean_of("x")]
+    spec = [ms.mean_of("x", higher_is_better=True)]
     cell = summarise(records, spec, n_resamples=64)["x"]
     assert (cell.n_errors, cell.n_skipped) == (states.count("error"), states.count("skipped"))
     measured = {unit for unit, _, state in lines if state == "ok"}
@@ -153,6 +153,10 @@ def test_nothing_is_dropped_silently(lines: list[tuple[int, float, str]]) -> Non
     assert zeroed.n_units == len({unit for unit, _, state in lines if state != "skipped"})
     if "error" not in states:
         assert zeroed == cell
+    # Where no direction is known, neither is the value of a failure: it is left out, and said.
+    unknown = summarise(records, [ms.mean_of("x")], on_error="as_zero", n_resamples=64)["x"]
+    assert (unknown.n_units, unknown.n_errors) == (cell.n_units, cell.n_errors)
+    assert ("errors are left out" in unknown.reason) == ("error" in states and bool(measured))
 
 
 class _Cells(HTMLParser):
