@@ -138,7 +138,7 @@ def paired_share(
     --------
     >>> a, b = np.zeros(50, dtype=bool), np.arange(50) < 5
     >>> [round(x, 3) for x in paired_share(a, b, 0.95)]
-    [0.014, 0.214, 0.025]
+    [0.022, 0.214, 0.025]
     """
     gained = int(np.count_nonzero(hits_b & ~hits_a))
     lost = int(np.count_nonzero(hits_a & ~hits_b))
