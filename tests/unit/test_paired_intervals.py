@@ -207,3 +207,14 @@ def test_type_i_error_with_six_positives() -> None:
         diff = paired_bootstrap_diff(y, a, b, ms.roc_auc, n_resamples=100, seed=seed)
         different += diff.p_value <= 0.05
     assert different <= 0.085 * 200  # 5 % and two standard errors
+
+
+def test_unanimous_groups_are_one_unit_each() -> None:
+    """12 of 12 units flip, in 6 groups: Tango's interval of 6 of 6."""
+    from eval_toolkit.inference.paired_intervals import paired_shares
+
+    groups = np.repeat(np.arange(6), 2)
+    found = paired_shares(np.ones(12), np.zeros(12), groups=groups, confidence=0.95)
+    tango = tango_interval(0, 6, 6)
+    assert found[:2] == (tango.ci_low, tango.ci_high)
+    assert found[3] == "tango, groups"

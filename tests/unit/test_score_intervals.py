@@ -36,7 +36,7 @@ class TestFewRowsOfAClass:
         cell = scorecard(y, scores, metrics=[spec])[spec.name]
         assert cell.status == "ok"
         assert cell.ci is None
-        assert cell.reason.startswith(f"no interval: {n_positive} positive rows; ")
+        assert cell.reason.startswith(f"no interval: {n_positive} positive row")
         assert "at least 3 of each class" in cell.reason
 
     def test_few_negatives_count_likewise(self) -> None:
@@ -280,3 +280,21 @@ def test_cluster_bootstrap_needs_more_than_a_handful_of_groups() -> None:
     scores = np.linspace(0.0, 1.0, 40)
     with pytest.raises((UndefinedMetricError, ValueError)):
         cluster_bootstrap_ci(y, scores, np.arange(40) // 10, roc_auc)
+
+
+class TestGroupsCountWhatTheyAreWorth:
+    def test_groups_without_correlation_cost_little(self) -> None:
+        """40 groups of 5 independent rows: nearly the interval of 200 rows."""
+        rng = np.random.default_rng(0)
+        y = np.tile([0, 0, 0, 1, 1], 40)
+        scores = rng.normal(size=200) + y
+        rows, groups = (
+            bootstrap_ci(y, scores, roc_auc, groups=g) for g in (None, np.arange(200) // 5)
+        )
+        assert groups.ci_high - groups.ci_low < 1.25 * (rows.ci_high - rows.ci_low)
+
+    def test_perfect_groups_count_as_groups(self) -> None:
+        y = np.tile([0, 0, 0, 1, 1], 12)
+        groups = np.arange(60) // 5
+        ci = bootstrap_ci(y, y.astype(float), ms.pr_auc, groups=groups)
+        assert ci.ci_low == pytest.approx(wilson_interval(12, 12).low)

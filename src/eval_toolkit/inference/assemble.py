@@ -39,11 +39,11 @@ from eval_toolkit.inference.prepared import Block, Needs, Ranked
 from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.inference.score_intervals import (
     TRUSTED,
-    bounded_interval,
     check_classes,
     closed_interval,
     effective_rows,
     has_closed_form,
+    resampled_interval,
 )
 from eval_toolkit.inference.statistics import CallableStatistic, Statistic
 from eval_toolkit.inference.studentized import studentized_interval
@@ -337,9 +337,14 @@ class _Intervals:
         if error is not None:
             return self._norm_ball(scorer, row, point, samples, error)
         if self.method is None and np.isfinite(statistic.bounds).all():
-            effective = effective_rows(statistic, self.problem.data[scorer], self.problem.plan)
-            variance = float(np.var(samples, ddof=1))
-            ends = bounded_interval(point, statistic.bounds, variance, effective, self.confidence)
+            ends = resampled_interval(
+                statistic,
+                self.problem.data[scorer],
+                self.problem.plan,
+                point,
+                float(np.var(samples, ddof=1)),
+                self.confidence,
+            )
             return *ends, "score", ""
         largest = max(abs(point), float(np.abs(samples).max()))
         if np.abs(samples - point).max() <= ROUNDING * largest:

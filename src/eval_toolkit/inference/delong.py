@@ -14,6 +14,7 @@ from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference._distributions import critical_value, logit_interval, upper_tail
 from eval_toolkit.inference.intervals import exact_at_bound
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
+from eval_toolkit.metrics._wilson import wilson_bounds
 
 __all__ = [
     "DeLongResult",
@@ -224,8 +225,9 @@ def delong_ci(
         return BootstrapCI(auc, *exact, level, 0, "exact-degenerate", n_units=len(labels))
     _two_of_each(n_positive, n_negative)
     se = math.sqrt(sum(variance_parts(labels, placed, n_positive, n_negative)))
-    if se == 0.0:
-        low = high = auc
+    if se == 0.0:  # all scores are equal: as many trials as the smaller class has rows
+        fewer = min(n_positive, n_negative)
+        low, high = wilson_bounds(auc * fewer, fewer, level)
     elif transform == "logit":
         low, high = logit_interval(auc, se, level)
     else:

@@ -271,6 +271,9 @@ def paired_shares(
     """
     if groups is None:
         return *paired_share(a == 1.0, b == 1.0, confidence), "tango"
+    if float(np.ptp(b - a)) == 0.0:  # no spread between groups: each group is one unit
+        first = np.unique(groups, return_index=True)[1]
+        return *paired_share(a[first] == 1.0, b[first] == 1.0, confidence), "tango, groups"
     return _found(paired_mean_diff(a, b, groups=groups, bounds=(0.0, 1.0), confidence=confidence))
 
 

@@ -40,6 +40,7 @@ __all__ = [
     "closed_interval",
     "effective_rows",
     "has_closed_form",
+    "resampled_interval",
 ]
 
 Bounds = tuple[float, float, str]
@@ -71,6 +72,8 @@ def check_classes(statistic: Statistic, data: Ranked, plan: Plan) -> None:
         return
     which = "positive" if support[fewest] is data.labels else "negative"
     what = "rows" if plan.is_independent else "groups (effective number)"
+    if counts[fewest] == 1.0 and plan.is_independent:
+        what = "row"
     raise UndefinedMetricError(
         f"{counts[fewest]:.3g} {which} {what}; an interval of {statistic.name} needs at least "
         f"{MIN_CLASS} of each class"
@@ -138,6 +141,36 @@ def bounded_interval(
     n = min(_worth(share, variance / width**2, df, confidence), limit)
     ends = score_interval(share, n, confidence=confidence)
     return low + width * ends[0], low + width * ends[1]
+
+
+def resampled_interval(
+    statistic: Statistic, data: Ranked, plan: Plan, value: float, variance: float, confidence: float
+) -> tuple[float, float]:
+    """Return the score interval of a metric in a finite range, with the variance of replicates.
+
+    Groups count as many rows as they are worth: rows over the inflation of the variance that the
+    draws of groups show, at most the size of a group.
+    """
+    groups = effective_rows(statistic, data, plan)
+    rows = float(min(np.count_nonzero(mask) for mask in statistic.support(data)))
+    inflation = max(1.0, rows / groups) if groups else 1.0
+    alone = _variance_of_rows(statistic, data)
+    if alone:
+        inflation = min(inflation, max(1.0, variance / alone))
+    df = max(1.0, groups - 1.0)
+    if isinstance(statistic, RocAuc):
+        m, n = data.n_positive, data.n - data.n_positive
+        worth = _worth(value, variance, df, confidence)
+        return _inverted(
+            value, lambda true: min(worth, _auc_trials(true, m, n) / inflation), confidence
+        )
+    return bounded_interval(value, statistic.bounds, variance, rows / inflation, confidence, df)
+
+
+def _variance_of_rows(statistic: Statistic, data: Ranked) -> float:
+    """Return the variance of a metric of independent rows; 0 where there is no closed form."""
+    left_out = statistic.leave_one_out(data)
+    return 0.0 if left_out is None else jackknife_se(left_out) ** 2
 
 
 def _worth(share: float, variance: float, df: float, confidence: float) -> float:
