@@ -89,9 +89,10 @@ def test_perfect_separation_has_the_exact_interval():
     assert mirrored.ci_high == pytest.approx(1 - 0.05 ** (1 / 12))
 
 
-def test_constant_scores_are_chance_without_doubt():
+def test_constant_scores_have_the_width_of_the_smaller_class():
     ci = delong_ci(Y, np.ones(8))
-    assert (ci.point_estimate, ci.ci_low, ci.ci_high) == (0.5, 0.5, 0.5)
+    half = wilson_interval(2, 4)  # four rows of each class, half of them above chance
+    assert (ci.point_estimate, ci.ci_low, ci.ci_high) == (0.5, half.low, half.high)
     assert ci.reason == "zero variance: all scores are equal"
 
 
