@@ -6,6 +6,7 @@ import pytest
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.delong import delong_ci, delong_roc_variance
 from eval_toolkit.inference.intervals import exact_at_bound
+from eval_toolkit.inference.proportions import wilson_interval
 
 Y = np.array([0, 0, 0, 0, 1, 1, 1, 1])
 WORSE = np.array([1, 2, 5, 6, 3, 4, 7, 8])
