@@ -102,7 +102,8 @@ def test_a_name_that_no_run_has_is_refused(
         assert "'jailbrokn'; did you mean 'jailbroken'?" in err
     both = ("--lower-is-better", "jailbroken", "--higher-is-better", "jailbroken")
     assert "not both" in command("compare", few, many, *both)[2]
-    code, _, err = command("import", few.parent.parent / "few.csv", "--lower-is-better", "x")
+    csv = few.parent.parent / "few.csv"
+    code, _, err = command("import", csv, "--column", "jailbroken", "--lower-is-better", "x")
     assert code == 2
     assert "'x'" in err
 

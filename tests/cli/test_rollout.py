@@ -354,12 +354,12 @@ class TestCompareAndGate:
         self, runs: tuple[Path, Path], as_json: Callable[..., Any], command: Command
     ) -> None:
         weak, safe = runs
-        for confidence, verdict in ((0.95, "no clear difference"), (0.9, "better")):
+        for confidence, verdict in ((0.99, "no clear difference"), (0.95, "better")):
             options = ("--metric", "attack_success", "--confidence", confidence)
             out = command("compare", weak, safe, *options)[1]
             line = next(line for line in out.splitlines() if line.startswith("attack_success"))
             assert line.split()[1:5] == ["12", "1.000", "0.000", "-1.000"]
-            assert " 0.083 " in line  # six topics are few, even if all agree
+            assert " 0.014 " in line  # McNemar's score test of six topics that all agree
             assert line.endswith(verdict)
 
     def test_claims(self, runs: tuple[Path, Path], command: Command, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from eval_toolkit.analysis import compare_runs, leaderboard
 from eval_toolkit.claims import evaluate_gate
@@ -493,12 +492,10 @@ class TestNoUnitDiffers:
             for name in "ab"
         )
         cell = compare_runs(a, b, metrics=["attack_success"])["seeds", "m", "attack_success"]
-        # Units by Tango; topics by the weight that one unseen topic, all to one side, may have.
-        tango = tango_interval(0, 0, n_topics)
-        reach = tango.ci_high if n_topics == N else unseen_weight(n_topics)
+        reach = tango_interval(0, 0, n_topics).ci_high  # each topic is one unit
         assert cell.delta == 0.0
-        assert (cell.ci_low, cell.ci_high) == pytest.approx((-reach, reach), abs=0.002)
-        assert cell.method == ("tango" if n_topics == N else "paired gaffke, groups")
+        assert (cell.ci_low, cell.ci_high) == pytest.approx((-reach, reach))
+        assert cell.method == ("tango" if n_topics == N else "tango, groups")
         assert (cell.p_value, cell.verdict) == (1.0, "no clear difference")
 
     def test_nor_where_all_differ_alike(self, tmp_path):
@@ -509,13 +506,7 @@ class TestNoUnitDiffers:
             runs.append(run_rollouts(system, seeds, tmp_path / reply, depth=1).run)
         cell = compare_runs(*runs, metrics=["attack_success"])["seeds", "m", "attack_success"]
         assert (cell.delta, cell.ci_low) == (-1.0, -1.0)
-        # A seventh topic may have got as much worse as these six have got better.
-        assert cell.ci_high == pytest.approx(2 * unseen_weight(6) - 1, abs=0.01)
-
-
-def unseen_weight(n):
-    """Return the largest weight of one of n + 1 groups: Beta, at the deviate of Student's t."""
-    return stats.beta.isf(stats.norm.sf(stats.t.ppf(0.975, n - 1)), 1, n)
+        assert cell.ci_high == pytest.approx(tango_interval(0, 6, 6).ci_high)
 
 
 def growling():

@@ -491,7 +491,7 @@ def test_few_discordant_units_do_not_make_certainty():
     cell = compare_records({"t": right([0.0] * 30)}, {"t": right(one_way)}, ["right"]).cells[0]
     assert (cell.ci_low, cell.ci_high) == pytest.approx((0.0342, 0.3356), abs=5e-5)
     # McNemar's chi-squared of 5 and 0 is 5; like the interval, it leaves out 0.
-    assert (cell.p_value, cell.verdict) == (pytest.approx(chi2.sf(5, 1)), "different")
+    assert (cell.p_value, cell.verdict) == (pytest.approx(chi2.sf(5, 1)), "better")
     pairs = [f"g{i // 2}" for i in range(30)]
     grouped = compare_records(
         {"t": right([0.0] * 30, group=pairs)}, {"t": right(one_way, group=pairs)}, ["right"]

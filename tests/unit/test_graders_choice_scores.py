@@ -231,7 +231,9 @@ class TestInARun:
             run_task(quiz(), model(sharpness), tmp_path / name, graders=graders)
         found = compare_runs(tmp_path / "mild", tmp_path / "sharp", pairs={"scripted": "scripted"})
         cells = {cell.metric: cell for cell in found.cells}
-        assert cells["choice_confidence_ece"].test == "bootstrap"
+        assert (
+            cells["choice_confidence_ece"].verdict == "not tested"
+        )  # its bias depends on sharpness
         assert cells["choice_confidence_ece"].higher_is_better is False
         # The sharp one is surprised where it is wrong: more bits, and fewer are better.
         assert cells["bits_per_byte_total"].delta > 0.0

@@ -172,7 +172,7 @@ class TestEffect:
         assert effect.gap.value == pytest.approx(0.4)
         assert effect.inflation.value == pytest.approx(0.1)
         assert effect.gap.ci is not None
-        assert effect.gap.ci.method == "BCa, groups"
+        assert effect.gap.ci.method == "bootstrap SE, t, groups"  # 16 groups are few
         assert effect.gap.n_groups == 16
 
     def test_nothing_flagged_is_skipped_and_not_zero(self) -> None:

@@ -354,8 +354,8 @@ def _mean_difference(cell: RunDifference, values: _Values, draws: Draws) -> RunD
     cell = replace(cell, value_a=value_a, value_b=value_b, delta=value_b - value_a)
     if cell.n_groups < 2:
         return replace(cell, reason="no interval: a standard error needs two units or groups")
-    if values.right_or_wrong:
-        return _shares(cell, a, b, None, draws)
+    if values.right_or_wrong or (values.rates and groups is not None):
+        return _shares(cell, a, b, groups, draws)
     bounds = (0.0, 1.0) if values.rates else (-math.inf, math.inf)
     mean = paired_mean_diff(a, b, groups=groups, bounds=bounds, confidence=draws.confidence)
     if mean.ci_low is None:

@@ -425,10 +425,9 @@ def _record_task(name: str, subject: Subject) -> Task | None:
     column = plain if match is None else match[1]
     if column not in columns or column in ("label", "score"):
         return None
-    declared = details.get("kind")  # of runs that do not say, the values decide
-    kind: ms.ColumnKind | None = None
-    if declared is not None:
-        kind = "share" if declared == "share" else "number"
+    # Of runs that do not say, and of means of attempts, the values decide.
+    declared = details.get("kind")
+    kind: ms.ColumnKind | None = declared if declared in ("share", "number") else None
     spec = ms.mean_of(column, higher_is_better=up, kind=kind)
     if match is not None:
         spec = _of_attempts(column, match[2], int(match[3]), details, up)

@@ -328,7 +328,8 @@ def _spread(values: FloatArray, codes: IntArray | None, n_groups: int) -> MeanVa
     if codes is None:
         return found
     alone = mean_variance(values, None, len(values))
-    if found.variance > alone.variance * (1.0 + 1e-9):
+    # Without any spread nothing shows how alike the units of a group are.
+    if alone.variance == 0.0 or found.variance > alone.variance * (1.0 + 1e-9):
         return found
     return replace(alone, cr2=found.cr2, df=found.df)
 

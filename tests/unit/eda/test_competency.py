@@ -122,7 +122,7 @@ def test_same_seed_same_numbers_in_either_spelling():
     )
     assert one == two
     assert one.bow.value == other.bow.value
-    assert one.bow.ci != other.bow.ci
+    assert one.bow.ci == other.bow.ci  # the default interval of the ROC-AUC draws nothing
 
 
 def test_labels_of_any_kind():

@@ -96,7 +96,7 @@ def cell_dict(cell: Cell) -> dict[str, Any]:
     >>> cell = Cell(name="acc", value=0.5, low=0.3, high=0.7, details={"standard_error": 0.1})
     >>> told = cell_dict(cell)
     >>> told["value"], told["ci_high"], told["standard_error"], told["higher_is_better"]
-    (0.5, 0.7, 0.1, None)
+    (0.5, 0.7, 0.1, True)
     """
     error = cell.details.get("standard_error")
     return {
