@@ -265,7 +265,7 @@ def test_three_rows_of_each_class_are_enough_for_an_interval(data, seed):
     for metric in (metrics.pr_auc, metrics.roc_auc, metrics.brier_score):
         fewest = min(labels.sum(), (~labels).sum())
         if metric is not metrics.brier_score and fewest < 3:
-            with pytest.raises(UndefinedMetricError, match=f"{fewest} (posi|nega)tive rows"):
+            with pytest.raises(UndefinedMetricError, match=f"{fewest} (posi|nega)tive row"):
                 bootstrap_ci(labels, scores, metric, n_resamples=100, seed=seed)
             continue
         ci = bootstrap_ci(labels, scores, metric, n_resamples=100, seed=seed)

@@ -393,15 +393,12 @@ def test_groups_are_drawn_whole():
 
 
 def test_the_default_counts_groups_not_rows():
-    """Five copies of 25 positives, drawn together, are at most 25 trials: Wilson's interval."""
+    """Five copies of each row, drawn together, are worth about one of them."""
     y, s, groups = np.repeat(Y, 5), np.repeat(S, 5), np.repeat(np.arange(N), 5)
     grouped = bootstrap_ci(y, s, roc_auc, groups=groups)
     assert grouped.method == "score, groups"
-    z, n, p = stats.norm.ppf(0.975), 25, roc_auc(Y, S)
-    middle, reach = p + z**2 / (2 * n), z * np.sqrt(p * (1 - p) / n + (z / (2 * n)) ** 2)
-    ends = [(middle + sign * reach) / (1 + z**2 / n) for sign in (-1, 1)]
-    assert [grouped.ci_low, grouped.ci_high] == pytest.approx(ends)
     once, copies = bootstrap_ci(Y, S, roc_auc), bootstrap_ci(y, s, roc_auc)
+    assert grouped.ci_high - grouped.ci_low == pytest.approx(once.ci_high - once.ci_low, rel=0.15)
     assert copies.ci_high - copies.ci_low < 0.6 * (once.ci_high - once.ci_low)
 
 
@@ -467,8 +464,9 @@ def test_perfect_separation_rests_on_groups():
     grouped = bootstrap_ci(y, s, roc_auc, groups=groups, method="BCa")
     assert grouped.ci_low == pytest.approx(0.025 ** (1 / 15))
     by_default = bootstrap_ci(y, s, roc_auc, groups=groups)
-    z = stats.norm.ppf(0.975)
-    assert by_default.ci_low == pytest.approx(15 / (15 + z**2))  # Wilson's of 15 in 15
+    # Fewer facts than 45 rows of each class, more than 15 trials (Wilson's interval).
+    at_least = 15 / (15 + stats.norm.ppf(0.975) ** 2)
+    assert at_least < by_default.ci_low < bootstrap_ci(y, s, roc_auc).ci_low
 
 
 def test_perfect_probabilities():
@@ -570,7 +568,7 @@ def test_many_undefined_draws_are_stratified(method):
 def test_fewer_than_three_positives_are_too_few(metric, method, n_positive):
     """BCa covered 63 % at two positives."""
     y, s = rare(n_positive)
-    message = f"{n_positive} positive rows; an interval of .* needs at least 3 of each class"
+    message = f"{n_positive} positive rows?; an interval of .* needs at least 3 of each class"
     with pytest.raises(UndefinedMetricError, match=message):
         bootstrap_ci(y, s, metric, method=method, n_resamples=64)
 
@@ -673,7 +671,8 @@ def test_perfect_separation_of_groups_rests_on_the_rarer_groups():
     assert ci.ci_low == pytest.approx(0.025 ** (1 / 4), abs=1e-12)
     by_default = bootstrap_ci(y, y + 0.0, roc_auc, groups=groups)
     assert by_default.method == "score, groups"
-    assert by_default.ci_low == pytest.approx(4 / (4 + stats.norm.ppf(0.975) ** 2))
+    at_least = 4 / (4 + stats.norm.ppf(0.975) ** 2)  # Wilson's interval of 4 in 4
+    assert at_least < by_default.ci_low < bootstrap_ci(y, y + 0.0, roc_auc).ci_low
 
 
 @pytest.mark.parametrize(
