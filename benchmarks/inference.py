@@ -56,7 +56,7 @@ def _bca_and_scipy(effort: Effort) -> Measurement:
             rng=np.random.default_rng(0),
         )
 
-    ours = partial(bootstrap_ci, y, scores, pr_auc, n_resamples=N_RESAMPLES)
+    ours = partial(bootstrap_ci, y, scores, pr_auc, n_resamples=N_RESAMPLES, method="BCa")
     require_agreement([ours().point_estimate], [average_precision_score(y, scores)], 1e-12)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few resamples may be degenerate; only their time counts
@@ -84,7 +84,9 @@ def _scorers(effort: Effort, *, n_scorers: int) -> Measurement:
         "all": partial(both_metrics, n_scorers),
     }
     if n_scorers == 2:
-        jobs["alone"] = partial(bootstrap_ci, y, scores[0], pr_auc, n_resamples=N_RESAMPLES)
+        jobs["alone"] = partial(
+            bootstrap_ci, y, scores[0], pr_auc, n_resamples=N_RESAMPLES, method="BCa"
+        )
         jobs["difference"] = partial(
             paired_bootstrap_diff, y, scores[0], scores[1], pr_auc, n_resamples=N_RESAMPLES
         )
@@ -99,7 +101,7 @@ def _scorers(effort: Effort, *, n_scorers: int) -> Measurement:
 def _groups_and_rows(effort: Effort) -> Measurement:
     y, scores = binormal(N)
     groups = clusters(N, average_size=5)
-    card = partial(scorecard, y, scores, metrics=BOTH, n_resamples=N_RESAMPLES)
+    card = partial(scorecard, y, scores, metrics=BOTH, n_resamples=N_RESAMPLES, method="BCa")
     times = race({"groups": partial(card, groups=groups), "rows": card}, rounds=effort.rounds)
     return Measurement(times["groups"], times["rows"])
 

@@ -78,8 +78,8 @@ def _by_rows(effort: Effort) -> list[tuple[str, ...]]:
         y, scores = binormal(n)
         times = race(
             {
-                "both": partial(scorecard, y, scores, metrics=BOTH),
-                "six": partial(scorecard, y, scores, metrics=SIX),
+                "both": partial(scorecard, y, scores, metrics=BOTH, method="BCa"),
+                "six": partial(scorecard, y, scores, metrics=SIX, method="BCa"),
             },
             rounds=2 if n == sizes[-1] else effort.heavy_rounds,
         )

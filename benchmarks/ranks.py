@@ -49,7 +49,7 @@ def _against_sklearn(
 
     def ours() -> Scorecard:
         with _chosen(backend):
-            return scorecard(y, scores, metrics=BOTH, n_resamples=N_RESAMPLES)
+            return scorecard(y, scores, metrics=BOTH, n_resamples=N_RESAMPLES, method="BCa")
 
     card = ours()
     require_agreement(
