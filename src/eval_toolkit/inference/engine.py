@@ -96,7 +96,7 @@ class Problem:
         A resample is drawn by place, so that the order in which rows happen to come would move an
         interval. Rows that agree in everything are interchangeable.
         """
-        if self.plan.members is not None:
+        if self.plan.members is not None or self.cells_suffice:  # confusion cells have no order
             return self
         keys = [*reversed(self.scorers), self.labels]
         groups = self.plan.unit_of_row
