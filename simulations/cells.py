@@ -1,15 +1,12 @@
 """One cell of a grid: how often the interval held the truth, was refused, and how wide it was."""
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 Interval = tuple[float, float] | None
-Draw = Callable[[np.random.Generator], Iterator[tuple[str, float, Interval, float | None]]]
-"""Yields (metric, truth, interval or None, width of the first edition's interval or None)."""
 
 
 @dataclass

@@ -183,10 +183,9 @@ def _page(found: Robustness, sampling: Sampling) -> Page:
         title = "the worst of all runs, item by item"
         tables.append(Table([*header[1:], "worst", "difference", "interval"], rows, title))
     reasons = {
-        f"{cell.perturbation}, {cell.difference.metric}: {remark}": None
+        f"{cell.perturbation}, {cell.difference.metric}: {cell.difference.reason}": None
         for cell in found.cells
-        for remark in (cell.difference.reason,)
-        if remark
+        if cell.difference.reason
     }
     notes = ["the worst is never better than the plain run; it is no test"] if worst else []
     lead = [

@@ -117,8 +117,8 @@ def comparison_page(result: RunComparison, lead: Sequence[str], drawn: str) -> P
     ]
     about: dict[str, list[str]] = {}
     for cell in result.cells:
-        for remark in filter(None, (cell.reason,)):
-            about.setdefault(remark, []).append(f"{cell.metric}, {cell.slice}")
+        if cell.reason:
+            about.setdefault(cell.reason, []).append(f"{cell.metric}, {cell.slice}")
     notes = [f"{_first_of(cells, separator='; ')}: {remark}" for remark, cells in about.items()]
     counted = [*result.notes, *result.left_out, *result.without_value, *result.undirected]
     return Page(
