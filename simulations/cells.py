@@ -4,8 +4,6 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-
 Interval = tuple[float, float] | None
 
 
