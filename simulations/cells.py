@@ -15,11 +15,13 @@ class Tally:
     refused: int = 0
     held: int = 0
     width: float = 0.0
+    first_n: int = 0
+    first_held: int = 0
     first_width: float = 0.0
     compared_width: float = 0.0
 
-    def add(self, truth: float, interval: Interval, first: float | None) -> None:
-        """Count one data set."""
+    def add(self, truth: float, interval: Interval, first: Interval = None) -> None:
+        """Count one data set; ``first`` is the first edition's interval, where it was asked for."""
         self.n += 1
         if interval is None:
             self.refused += 1
@@ -29,7 +31,9 @@ class Tally:
         self.held += low - slack <= truth <= high + slack
         self.width += high - low
         if first is not None:
-            self.first_width += first
+            self.first_n += 1
+            self.first_held += first[0] - slack <= truth <= first[1] + slack
+            self.first_width += first[1] - first[0]
             self.compared_width += high - low
 
 
@@ -50,6 +54,8 @@ class Cell:
     width: float | None = None
     width_ratio: float | None = None
     """Mean width over that of the first edition's default on the same data sets."""
+    first_rate: float | None = None
+    """Coverage of the first edition's default on these."""
 
     @classmethod
     def of(cls, grid: str, metric: str, process: dict[str, Any], tally: Tally) -> "Cell":
@@ -71,6 +77,7 @@ class Cell:
             error,
             tally.width / kept if kept else None,
             ratio,
+            tally.first_held / tally.first_n if tally.first_n else None,
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from simulations.processes import (
 
 SIZES = (30, 100, 300, 1000)
 PREVALENCES = (0.02, 0.1, 0.5)
-FIRST_EDITION_DRAWS = 60
+FIRST_EDITION_DRAWS = 200
 """Data sets on which the first edition's default (BCa) is computed for the widths."""
 
 
@@ -113,7 +113,7 @@ class _Rows:
         made = Binormal(SEPARATIONS[self.separation], 0.5 if self.ties else 0.0, self.spread)
         threshold = self.prevalence
         specs = _row_specs(threshold)
-        truths = self._truths(made, specs)
+        truths = _truths(made, specs, self.prevalence)
         tallies = {spec.name: Tally() for spec in specs}
         enough = self.n >= 300 and self.n * self.prevalence >= 30
         for number in range(n_draws):
@@ -127,10 +127,8 @@ class _Rows:
             for name, cell in card.items():
                 if cell.value is None:
                     continue
-                width = None
-                if first is not None and first[name].ci is not None:
-                    width = first[name].ci.ci_high - first[name].ci.ci_low
-                tallies[name].add(truths[name], _ends(cell.ci), width)
+                before = None if first is None else _ends(first[name].ci)
+                tallies[name].add(truths[name], _ends(cell.ci), before)
         process = {
             "n": self.n,
             "prevalence": self.prevalence,
@@ -140,27 +138,26 @@ class _Rows:
         }
         return [Cell.of("rows", name, process, tally) for name, tally in tallies.items() if tally.n]
 
-    def _truths(self, made: Binormal, specs: list[Any]) -> dict[str, float]:
-        y, score, weights = made.population(self.prevalence)
-        truths = {}
-        for spec in specs:
-            if hasattr(spec, "function"):
-                truths[spec.name] = float(spec.function(y, score, sample_weight=weights))
-            else:
-                above = score >= self.prevalence
-                cells = [
-                    float(weights[(y == label) & (above == flag)].sum())
-                    for label, flag in ((0, False), (0, True), (1, False), (1, True))
-                ]
-                if spec.metric == "net_benefit":
-                    odds = self.prevalence / (1.0 - self.prevalence)
-                    truths[spec.name] = float(
-                        confusion.net_benefit_of(*(c / sum(cells) for c in cells), odds)
-                    )
-                else:
-                    function = getattr(confusion, f"{spec.metric}_of")
-                    truths[spec.name] = float(function(*cells))
-        return truths
+
+def _truths(made: Binormal, specs: list[Any], threshold: float) -> dict[str, float]:
+    """Return the true metrics of a population whose prevalence is the threshold."""
+    y, score, weights = made.population(threshold)
+    above = score >= threshold
+    cells = [
+        float(weights[(y == label) & (above == flag)].sum())
+        for label, flag in ((0, False), (0, True), (1, False), (1, True))
+    ]
+    truths = {}
+    for spec in specs:
+        if hasattr(spec, "function"):
+            truth = spec.function(y, score, sample_weight=weights)
+        elif spec.metric == "net_benefit":
+            odds = threshold / (1.0 - threshold)
+            truth = confusion.net_benefit_of(*(c / sum(cells) for c in cells), odds)
+        else:
+            truth = getattr(confusion, f"{spec.metric}_of")(*cells)
+        truths[spec.name] = float(truth)
+    return truths
 
 
 # --- groups -------------------------------------------------------------------------------------
@@ -194,7 +191,7 @@ class _Groups:
                 records, [ms.mean_of("correct", bounds=(0.0, 1.0)), ms.mean_of("number")]
             )
             for name, column in (("share", "correct"), ("number", "number")):
-                tallies[name].add(self.made.rate, _ends(card[column].ci), None)
+                tallies[name].add(self.made.rate, _ends(card[column].ci))
         return [Cell.of("groups", name, self.process, tally) for name, tally in tallies.items()]
 
 
@@ -219,11 +216,12 @@ class _Means:
         for number in range(n_draws):
             records = Records.from_columns({"value": draw(rng, self.n)})
             spec = ms.mean_of("value", bounds=bounds)
-            width = None
+            before = None
             if self.n >= 300 and number < FIRST_EDITION_DRAWS:
-                first = summarise(records, [spec], method="BCa", n_resamples=400)["value"].ci
-                width = None if first is None else first.ci_high - first.ci_low
-            tally.add(truth, _ends(summarise(records, [spec])["value"].ci), width)
+                before = _ends(
+                    summarise(records, [spec], method="BCa", n_resamples=400)["value"].ci
+                )
+            tally.add(truth, _ends(summarise(records, [spec])["value"].ci), before)
         return [Cell.of("means", "mean", {"values": self.shape, "n": self.n}, tally)]
 
 
@@ -259,7 +257,7 @@ class _Calibration:
             card = scorecard(y, p, metrics=asked, seed=_seed(rng), n_resamples=400)
             for name, cell in card.items():
                 if cell.value is not None:
-                    tallies[name].add(truths[name], _ends(cell.ci), None)
+                    tallies[name].add(truths[name], _ends(cell.ci))
         process = {"scores": self.shape, "truth": self.truth, "n": self.n}
         return [
             Cell.of("calibration", name, process, tally)
@@ -307,21 +305,20 @@ def _pair(
     return y, a, b
 
 
-_PAIRED: dict[str, Any] = {
-    "roc_auc": ms.roc_auc,
-    "pr_auc": ms.pr_auc,
-    "accuracy": "op_accuracy",
-    "recall": "op_recall",
-    "f1": "op_f1",
-    "mcc": "op_mcc",
-}
+def _paired_specs(threshold: float) -> list[Any]:
+    at = (
+        op.op_accuracy,
+        op.op_precision,
+        op.op_recall,
+        op.op_f1,
+        op.op_mcc,
+        op.op_balanced_accuracy,
+    )
+    return [ms.roc_auc, ms.pr_auc, ms.brier, ms.log_loss, *(make(threshold) for make in at)]
 
 
-def _paired_specs(distance: float) -> dict[str, Any]:
-    return {
-        name: getattr(op, spec)(distance / 2.0) if isinstance(spec, str) else spec
-        for name, spec in _PAIRED.items()
-    }
+_BETTER = {"low": 1.2, "normal": 2.5, "near-perfect": 3.0}
+"""Distance of the classes of the other scorer, where the two are not of equal quality."""
 
 
 def _paired_jobs() -> Iterator[Job]:
@@ -333,7 +330,7 @@ def _paired_jobs() -> Iterator[Job]:
         (300, 0.1),
         (1000, 0.1),
     ):
-        for separation in SEPARATIONS:
+        for separation, distance in SEPARATIONS.items():
             for shared in (0.0, 0.8):
                 process = {
                     "n": n,
@@ -341,31 +338,49 @@ def _paired_jobs() -> Iterator[Job]:
                     "separation": separation,
                     "correlation": shared,
                 }
-                yield Job("paired null", process, _Null(process), share=0.5)
+                null = _Pair("paired null", process, distance, distance)
+                yield Job("paired null", process, null, share=0.5)
+                other = _Pair("paired alternative", process, distance, _BETTER[separation])
+                yield Job("paired alternative", process, other, share=0.3)
 
 
 @dataclass(frozen=True)
-class _Null:
-    """Two scorers of the same quality: a verdict is a type I error."""
+class _Pair:
+    """Two scorers on the same rows.
 
+    Of equal quality, a verdict is a type I error; otherwise the interval holds the difference.
+    """
+
+    grid: str
     process: dict[str, Any]
+    d_a: float
+    d_b: float
 
     def __call__(self, rng: np.random.Generator, n_draws: int) -> list[Cell]:
-        p = self.process
-        distance = SEPARATIONS[p["separation"]]
-        specs = _paired_specs(distance)
-        tallies = {name: Tally() for name in specs}
+        n, prevalence = self.process["n"], self.process["prevalence"]
+        made = [Binormal(d) for d in (self.d_a, self.d_b)]
+        specs = _paired_specs(prevalence)
+        truth_a, truth_b = (_truths(one, specs, prevalence) for one in made)
+        tallies = {spec.name: Tally() for spec in specs}
         for _ in range(n_draws):
-            y, a, b = _pair(rng, p["n"], p["prevalence"], distance, distance, p["correlation"])
-            for name, spec in specs.items():
+            y, *values = _pair(rng, n, prevalence, self.d_a, self.d_b, self.process["correlation"])
+            a, b = (one.scores(x, prevalence) for one, x in zip(made, values, strict=True))
+            for spec in specs:
                 try:
                     diff = paired_bootstrap_diff(y, a, b, spec, n_resamples=200, seed=_seed(rng))
                 except EvalToolkitError:
-                    tallies[name].add(0.0, None, None)
+                    tallies[spec.name].add(0.0, None)
                     continue
-                verdict = diff.p_value is not None and diff.p_value <= 0.05
-                tallies[name].add(0.0, (-1.0, 1.0) if verdict else (1.0, 2.0), None)
-        return [Cell.of("paired null", name, p, tally) for name, tally in tallies.items()]
+                truth = truth_b[spec.name] - truth_a[spec.name]
+                if self.grid == "paired alternative":
+                    tallies[spec.name].add(truth, _ends(diff))
+                else:
+                    verdict = diff.p_value is not None and diff.p_value <= 0.05
+                    tallies[spec.name].add(0.0, (-1.0, 1.0) if verdict else (1.0, 2.0))
+        return [Cell.of(self.grid, name, self.process, tally) for name, tally in tallies.items()]
+
+
+# --- gates --------------------------------------------------------------------------------------
 
 
 def _gate_jobs() -> Iterator[Job]:
@@ -413,8 +428,8 @@ class _Gate:
                     y, score_a, score_b, spec, n_resamples=200, seed=_seed(rng)
                 )
             except EvalToolkitError:
-                tally.add(0.0, None, None)
+                tally.add(0.0, None)
                 continue
             passed = diff.ci_low > -(a - b)
-            tally.add(0.0, (-1.0, 1.0) if passed else (1.0, 2.0), None)
+            tally.add(0.0, (-1.0, 1.0) if passed else (1.0, 2.0))
         return [Cell.of("gates", self.metric, p, tally)]

@@ -50,6 +50,7 @@ def _tables(cells: Cells, draws: int) -> str:
         _coverage("means", by_grid, ("n",), "values"),
         _coverage("calibration", by_grid, ("scores", "n"), "metric"),
         _rates("paired null", by_grid, ("n", "prevalence"), "type I error"),
+        _coverage("paired alternative", by_grid, ("n", "prevalence"), "metric"),
         _rates("gates", by_grid, ("n", "prevalence"), "false passes"),
         _widths(by_grid.get("rows", []) + by_grid.get("means", [])),
     ]
@@ -139,17 +140,32 @@ def _widths(cells: Cells) -> str:
     ratios = [c for c in cells if c["width_ratio"] is not None]
     if not ratios:
         return ""
-    rows = []
+    rows, wider = [], []
     for (name,), of_row in _grouped(ratios, ("metric",)).items():
         values = sorted(c["width_ratio"] for c in of_row)
-        above = [c for c in of_row if c["width_ratio"] > MAX_WIDTH_RATIO]
-        why = "; ".join(
-            f"{c['process'].get('separation', c['process'].get('values'))}, n {c['process']['n']}: "
-            f"{c['width_ratio']:.2f}"
-            for c in above[:4]
+        rows.append([_spelled(str(name)), f"{values[len(values) // 2]:.2f}", f"{values[-1]:.2f}"])
+        wider += [c for c in of_row if c["width_ratio"] > MAX_WIDTH_RATIO]
+    title = "Mean width over that of the first edition, n ≥ 300 with at least 30 of each class"
+    text = f"**{title}**\n\n{_table(['metric', 'median', 'largest'], rows)}"
+    if wider:
+        text += f"\n\n**Where it is more than {MAX_WIDTH_RATIO}**\n\n" + _table(
+            ["metric", "data", "width", "coverage", "first edition's coverage"],
+            (
+                [
+                    _spelled(c["metric"]),
+                    _process(c["process"]),
+                    f"{c['width_ratio']:.2f}",
+                    f"{c['rate']:.3f}",
+                    f"{c['first_rate']:.3f}",
+                ]
+                for c in wider
+            ),
         )
-        rows.append(
-            [_spelled(str(name)), f"{values[len(values) // 2]:.2f}", f"{values[-1]:.2f}", why]
-        )
-    header = ["metric", "median", "largest", f"above {MAX_WIDTH_RATIO}"]
-    return f"**Mean width over that of the first edition, n ≥ 300 with at least 30 of each class**\n\n{_table(header, rows)}"
+    return text
+
+
+def _process(process: dict[str, Any]) -> str:
+    """Return a process in words, without what is as usual."""
+    usual = {"ties": False, "spread": 1.0}
+    parts = [f"{name} {value}" for name, value in process.items() if usual.get(name) != value]
+    return ", ".join(parts).replace("ties True", "tied scores").replace("values ", "")

@@ -118,7 +118,7 @@ def test_other_folds_are_pooled_and_say_so(tmp_path):
         _, b = folded(tmp_path / name, "b", **options)
         cell = compare_runs(a, b, n_resamples=50)["test", "m", "brier"]
         assert (cell.status, cell.n_folds) == ("ok", 0)
-        assert cell.method == "paired skewness-corrected t"  # of the rows' Brier terms
+        assert cell.method == "paired gaffke"  # of the rows' Brier terms
         assert cell.reason.startswith(
             "pooled out-of-fold rows, not means over folds: the runs have"
         )

@@ -209,6 +209,73 @@ def test_type_i_error_with_six_positives() -> None:
     assert different <= 0.085 * 200  # 5 % and two standard errors
 
 
+def test_type_i_error_of_balanced_accuracy_with_six_positives() -> None:
+    """Normal quantiles call equals different in 10 % of cases here; Student's are taken."""
+    different = 0
+    for seed in range(300):
+        y, a, b = _pair(6, 294, 0.7, seed=seed, shared=0.0)
+        spec = op.op_balanced_accuracy(0.35)
+        different += paired_bootstrap_diff(y, a, b, spec, n_resamples=50, seed=seed).p_value <= 0.05
+    assert different <= 0.075 * 300  # 5 % and two standard errors
+
+
+class TestLosses:
+    """Differences of Brier scores and log-losses, of which a few positives carry most."""
+
+    @staticmethod
+    def rivals(rng: np.random.Generator, n: int, prevalence: float):
+        y = (rng.random(n) < prevalence).astype(int)
+        prior = math.log(prevalence / (1 - prevalence))
+        return y, *(
+            1 / (1 + np.exp(-prior - d * (d * y + rng.normal(size=n)) + d**2 / 2))
+            for d in (0.7, 1.2)
+        )
+
+    @pytest.mark.parametrize("spec", [ms.brier, ms.log_loss], ids=lambda spec: spec.name)
+    def test_coverage_with_six_positives_in_300(self, spec) -> None:
+        """A t interval covers 0.83 of the Brier differences; the truth is that of 2 million rows."""
+        y, a, b = self.rivals(np.random.default_rng(1), 2_000_000, 0.02)
+        truth = spec.function(y, b) - spec.function(y, a)
+        rng = np.random.default_rng(2)
+        held = given = 0
+        for _ in range(300):
+            y, a, b = self.rivals(rng, 300, 0.02)
+            if y.sum() < 3:
+                continue
+            diff = paired_bootstrap_diff(y, a, b, spec, n_resamples=20)
+            given += 1
+            held += diff.ci_low <= truth <= diff.ci_high
+        assert given > 250
+        assert held >= 0.92 * given
+
+    def test_fewer_than_three_of_a_class_have_no_interval(self) -> None:
+        y = np.zeros(100, dtype=int)
+        y[:2] = 1
+        rng = np.random.default_rng(0)
+        with pytest.raises(UndefinedMetricError, match="2 positive rows"):
+            paired_bootstrap_diff(y, rng.random(100), rng.random(100), ms.brier)
+
+    def test_one_class_alone_is_compared(self) -> None:
+        rng = np.random.default_rng(0)
+        a, b = 0.2 * rng.random(100), 0.1 * rng.random(100)
+        diff = paired_bootstrap_diff(np.zeros(100, dtype=int), a, b, ms.brier)
+        assert diff.ci_high < 0.0  # b is closer to 0 everywhere it matters
+
+    def test_large_samples_have_students_interval(self) -> None:
+        rng = np.random.default_rng(3)
+        y, a, b = self.rivals(rng, 20_000, 0.5)
+        diff = paired_bootstrap_diff(y, a, b, ms.brier)
+        terms = (b - y) ** 2 - (a - y) ** 2
+        reach = 1.96 * terms.std() / math.sqrt(len(y))
+        assert (diff.delta - diff.ci_low) / reach == pytest.approx(1.0, abs=0.03)
+        assert (diff.ci_high - diff.delta) / reach == pytest.approx(1.0, abs=0.03)
+
+    def test_equal_scorers_have_no_interval(self) -> None:
+        y, a, _ = self.rivals(np.random.default_rng(3), 200, 0.5)
+        with pytest.raises(UndefinedMetricError, match="zero spread"):
+            paired_bootstrap_diff(y, a, a, ms.brier)
+
+
 def test_unanimous_groups_are_one_unit_each() -> None:
     """12 of 12 units flip, in 6 groups: Tango's interval of 6 of 6."""
     from eval_toolkit.inference.paired_intervals import paired_shares

@@ -23,7 +23,7 @@ from eval_toolkit.inference.plans import groups_plan, rows_plan
 from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.results import PairedBootstrapCI
 from eval_toolkit.inference.score_intervals import effective_rows
-from eval_toolkit.inference.statistics import Statistic, statistic_for
+from eval_toolkit.inference.statistics import AtThreshold, Statistic, statistic_for
 from eval_toolkit.metric_specs import SumsSpec
 from eval_toolkit.protocols import MetricSpec
 
@@ -104,7 +104,8 @@ class Redrawn:
         )
         effective = min(effective_rows(of, data, plan) for of, data in self.sides)
         delta = value_b - value_a
-        low, high, p_value = combined_difference(a, b, samples, delta, effective)
+        rates = isinstance(self.sides[0][0], AtThreshold) and plan.is_independent
+        low, high, p_value = combined_difference(a, b, samples, delta, effective, rates=rates)
         return PairedBootstrapCI(
             delta,
             low,

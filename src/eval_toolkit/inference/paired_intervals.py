@@ -1,12 +1,13 @@
 """Intervals and p-values of a difference on the same rows: one rule for every kind of metric.
 
-A share is a paired share (Tango), a mean of row values the mean of their differences (Student), and
-anything else the difference of two estimates with an interval each, put together with their
-correlation (MOVER). The p-value belongs to the interval: it is below 1 − confidence exactly where
-the interval leaves out zero.
+A share is a paired share (Tango), a mean of row values the mean of their differences, and anything
+else the difference of two estimates with an interval each, put together with their correlation
+(MOVER). The p-value belongs to the interval: it is below 1 − confidence exactly where the interval
+leaves out zero.
 """
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference._distributions import ROUNDING, critical_value, negligible, upper_tail
 from eval_toolkit.inference.assemble import PLAN_NOTES, bootstrap_problem
 from eval_toolkit.inference.engine import Problem
+from eval_toolkit.inference.mean_intervals import mean_pivot
 from eval_toolkit.inference.means import PairedMeanResult, paired_mean_diff
 from eval_toolkit.inference.paired_proportions import tango_interval
 from eval_toolkit.inference.results import BootstrapCI, PairedBootstrapCI
-from eval_toolkit.inference.score_intervals import effective_rows
+from eval_toolkit.inference.score_intervals import TRUSTED, check_classes, effective_rows
 from eval_toolkit.inference.statistics import AtThreshold, ColumnMean
 
 __all__ = [
@@ -205,7 +207,8 @@ def _of_estimates(problem: Problem, samples: FloatArray, delta: float, confidenc
         effective_rows(problem.statistics[0], data, problem.plan) for data in problem.data
     )
     (a,), (b,) = cells
-    low, high, p_value = combined_difference(a, b, samples, delta, effective)
+    rates = isinstance(problem.statistics[0], AtThreshold) and problem.plan.is_independent
+    low, high, p_value = combined_difference(a, b, samples, delta, effective, rates=rates)
     return low, high, p_value, "mover" + PLAN_NOTES[problem.plan.kind]
 
 
@@ -215,8 +218,14 @@ def combined_difference(
     samples: FloatArray,
     delta: float,
     effective: float,
+    *,
+    rates: bool = False,
 ) -> tuple[float, float, float]:
     """Return interval and p-value of B − A from the intervals and shared replicates of both.
+
+    The difference of two functions of ``rates`` of few rows is more spread than its parts tell:
+    with normal quantiles balanced accuracies of six positives are called different in 8 to 11 % of
+    comparisons of equals, so that Student's are taken.
 
     Raises
     ------
@@ -232,7 +241,11 @@ def combined_difference(
     if shared > 0.0:  # of few rows it is too uncertain to be counted in full
         shared *= max(0.0, 1.0 - 2.0 / max(effective, 2.0))
     low, high = mover_interval(a, b, shared)
-    return low, high, p_of_interval(delta, low, high, a.confidence, max(1.0, effective - 1.0))
+    df = max(1.0, effective - 1.0)
+    if rates:
+        stretch = critical_value(a.confidence, df) / critical_value(a.confidence)
+        low, high = delta - stretch * (delta - low), delta + stretch * (high - delta)
+    return low, high, p_of_interval(delta, low, high, a.confidence, df)
 
 
 def _correlation(samples: FloatArray) -> float:
@@ -244,7 +257,50 @@ def _correlation(samples: FloatArray) -> float:
 
 def _of_means(problem: Problem, statistic: ColumnMean, confidence: float) -> _Found:
     a, b = (statistic.column(problem.labels, scores) for scores in problem.scorers)
+    if statistic.of_labels:
+        return _of_losses(problem, statistic, b - a, confidence)
     return _found(paired_mean_diff(a, b, groups=_groups(problem), confidence=confidence))
+
+
+def _of_losses(
+    problem: Problem, statistic: ColumnMean, differences: FloatArray, confidence: float
+) -> _Found:
+    """Return the interval of a mean difference of losses, most of which one class may carry.
+
+    The range of a difference is not known from a few rows of the smaller class: half as much again
+    as the largest seen is reckoned with, less from 30 such rows on. The degrees of freedom are
+    those of a mean of two classes whose shares are estimated (Satterthwaite).
+    """
+    labels, plan = problem.labels, problem.plan
+    classes = tuple(mask for mask in (labels, ~labels) if mask.any())
+    check_classes(statistic, problem.data[0], plan, support=classes)
+    counts = [plan.effective_among(mask) for mask in classes]
+    largest = float(np.abs(differences).max())
+    if largest <= ROUNDING * float(np.abs(statistic.column(labels, problem.scorers[0])).max()):
+        raise UndefinedMetricError("zero spread: all differences are equal")
+    reach = largest * (1.0 + 0.5 * min(1.0, TRUSTED / min(counts)))
+    reach = min(reach, statistic.bounds[1] - statistic.bounds[0])
+    pivot = mean_pivot(differences, groups=_groups(problem), bounds=(-reach, reach))
+    df = min(pivot.df, _df_of_classes([differences[mask] for mask in classes], counts))
+    pivot = replace(pivot, df=df)
+    ends = pivot.interval(confidence)
+    return ends.ci_low, ends.ci_high, pivot.p_value(), f"paired {pivot.method}"
+
+
+def _df_of_classes(values: list[FloatArray], counts: list[float]) -> float:
+    """Return Satterthwaite's degrees of freedom of a mean over classes with estimated shares."""
+    n = sum(map(len, values))
+    shares = [len(x) / n for x in values]
+    parts = [
+        (share**2 * float(x.var(ddof=1)) / count, max(1.0, count - 1.0))
+        for share, x, count in zip(shares, values, counts, strict=True)
+        if len(x) > 1
+    ]
+    if len(values) == 2:
+        between = float(values[0].mean() - values[1].mean()) ** 2
+        parts.append((between * shares[0] * shares[1] / sum(counts), min(counts)))
+    total = sum(part for part, _ in parts)
+    return total**2 / sum(part**2 / df for part, df in parts) if total > 0.0 else math.inf
 
 
 def _of_shares(problem: Problem, statistic: AtThreshold, confidence: float) -> _Found:

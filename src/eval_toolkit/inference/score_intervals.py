@@ -9,10 +9,11 @@ the score interval of each rate and propagate it (MOVER; Zou & Donner 2008, Newc
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference._distributions import ROUNDING, critical_value
 from eval_toolkit.inference.delong import placements, variance_parts
@@ -52,6 +53,9 @@ MIN_CLASS = 3
 TRUSTED = 30
 """From as many rows of the smaller class on the observed variance is taken at its word."""
 
+_ENOUGH = 8.0
+"""From as many rows that carry DeLong's variance on, the normal model counts less."""
+
 _HALVINGS = 60
 _ANGLES = np.linspace(0.0, math.pi / 2.0, 13)
 
@@ -61,16 +65,24 @@ def effective_rows(statistic: Statistic, data: Ranked, plan: Plan) -> float:
     return min((plan.effective_among(mask) for mask in statistic.support(data)), default=0.0)
 
 
-def check_classes(statistic: Statistic, data: Ranked, plan: Plan) -> None:
-    """Raise `UndefinedMetricError` where a metric of two classes has too few rows of one."""
-    support = statistic.support(data)
+def check_classes(
+    statistic: Statistic,
+    data: Ranked,
+    plan: Plan,
+    support: tuple[BoolArray, ...] | None = None,
+) -> None:
+    """Raise `UndefinedMetricError` where a metric of two classes has too few rows of one.
+
+    ``support`` are the rows of each part, where they are not those the metric itself names.
+    """
+    support = statistic.support(data) if support is None else support
     if len(support) < 2:
         return
     counts = [plan.effective_among(mask) for mask in support]
     fewest = int(np.argmin(counts))
     if counts[fewest] >= MIN_CLASS - 1e-9:
         return
-    which = "positive" if support[fewest] is data.labels else "negative"
+    which = "positive" if data.labels[support[fewest]].all() else "negative"
     what = "rows" if plan.is_independent else "groups (effective number)"
     if counts[fewest] == 1.0 and plan.is_independent:
         what = "row"
@@ -198,24 +210,43 @@ def _auc_interval(statistic: RocAuc, data: Ranked, confidence: float) -> Bounds:
     """Return the score interval of the ROC-AUC.
 
     The variance at a true value θ is the largest of three: DeLong's, by Student's quantile; that of
-    two normal distributions with this θ (Owen's T); and Newcombe's (2006, method 5) for up to 15
-    rows of the smaller class, which counts less with more.
+    two normal distributions with this θ (Owen's T), which counts less the more rows DeLong's rests
+    on; and Newcombe's (2006, method 5) for up to 15 rows of the smaller class, which counts less
+    with more.
     """
     m, n = data.n_positive, data.n - data.n_positive
-    above = placements(data.labels, data.scores)
-    auc = float(above[data.labels].sum()) / (m * n)
-    worth = math.inf
+    # In rank order, so that the order of the rows cannot move a bit of the sums below.
+    above = placements(data.labels, data.scores)[data.order]
+    positive = data.labels[data.order]
+    auc = float(above[positive].sum()) / (m * n)
+    worth, carriers = math.inf, 0.0
     if min(m, n) > 1:
-        parts = variance_parts(data.labels, above, m, n)
+        parts = variance_parts(positive, above, m, n)
         variance = sum(parts)
         if variance > 0.0:
-            df = variance**2 / (parts[0] ** 2 / (m - 1) + parts[1] ** 2 / (n - 1))
+            df = _pooled(parts, (m - 1, n - 1))
             worth = _worth(auc, variance, max(df, min(m, n) - 1.0), confidence)
-    low, high = _inverted(auc, lambda true: min(worth, _auc_trials(true, m, n)), confidence)
+            carriers = _pooled(parts, [_carriers(above[mask]) for mask in (positive, ~positive)])
+    low, high = _inverted(
+        auc, lambda true: min(worth, _auc_trials(true, m, n, carriers)), confidence
+    )
     return low, high, "score"
 
 
-def _auc_trials(auc: float, m: int, n: int) -> float:
+def _pooled(parts: Sequence[float], counts: Sequence[float]) -> float:
+    """Return the count that a sum of variances is worth (Satterthwaite)."""
+    total = sum(part**2 / count for part, count in zip(parts, counts, strict=True) if part > 0.0)
+    return sum(parts) ** 2 / total
+
+
+def _carriers(values: FloatArray) -> float:
+    """Return the effective number of values that carry a variance: n over the kurtosis."""
+    squares = (values - values.mean()) ** 2
+    fourth = float((squares**2).sum())
+    return float(squares.sum()) ** 2 / fourth if fourth > 0.0 else 1.0
+
+
+def _auc_trials(auc: float, m: int, n: int, carriers: float = 0.0) -> float:
     """Return how many trials an AUC is worth if the scores are normal, or as Newcombe has it."""
     from scipy.special import ndtri, owens_t
 
@@ -223,7 +254,7 @@ def _auc_trials(auc: float, m: int, n: int) -> float:
     if spread <= 0.0:
         return math.inf
     overlap = 1.0 - 2.0 * float(owens_t(ndtri(auc), 1.0 / math.sqrt(3.0))) / spread
-    normal = m * n / (1.0 + (m + n - 2) * max(0.0, overlap))
+    normal = m * n / (1.0 + (m + n - 2) * max(0.0, overlap)) * max(1.0, carriers / _ENOUGH)
     half = (m + n) / 2.0 - 1.0
     newcombe = m * n / (1.0 + half * ((1.0 - auc) / (2.0 - auc) + auc / (1.0 + auc)))
     return min(normal, newcombe * max(1.0, min(m, n) / 15.0))
