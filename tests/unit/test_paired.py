@@ -250,11 +250,11 @@ def distance(y, s):
 def test_many_undefined_draws_are_stratified():
     y = np.arange(60) < 2
     a, b = np.arange(60) / 60, 0.3 + 0.4 * y
-    diff = paired_bootstrap_diff(y, a, b, roc_auc, method="percentile")
-    assert (diff.method, diff.n_undefined) == ("percentile, label-stratified", 0)
     with pytest.raises(UndefinedMetricError, match="2 positive rows; an interval of roc_auc needs"):
         paired_bootstrap_diff(y, a, b, roc_auc)
     three = np.arange(60) < 3
+    diff = paired_bootstrap_diff(three, a, b, distance, method="percentile")
+    assert (diff.method, diff.n_undefined) == ("percentile, label-stratified", 0)
     by_default = paired_bootstrap_diff(three, a, b, distance)
     assert (by_default.method, by_default.n_undefined) == ("mover, label-stratified", 0)
     message = r"roc_auc is undefined on \d+ of 1000 resamples; an interval needs at least 95 %"

@@ -16,6 +16,7 @@ from eval_toolkit.inference import (
     non_inferiority_from_paired,
     non_inferiority_test,
     paired_bootstrap_diff,
+    paired_bootstrap_op_point_diff,
     tango_interval,
 )
 from eval_toolkit.inference.paired_intervals import mover_interval, p_of_interval, paired_share
@@ -140,6 +141,20 @@ class TestMover:
         y, a, b = _pair(n_positive, 98, 2.0)
         with pytest.raises(UndefinedMetricError, match="at least 3 of each class"):
             paired_bootstrap_diff(y, a, b, ms.roc_auc)
+
+    def test_nor_have_quantiles_of_a_bootstrap(self) -> None:
+        y, a, b = _pair(2, 98, 1.0)
+        with pytest.raises(UndefinedMetricError, match="2 positive rows"):
+            paired_bootstrap_diff(y, a, b, ms.roc_auc, method="percentile")
+
+    def test_nor_have_refitted_thresholds(self) -> None:
+        y, a, b = _pair(2, 98, 1.0)
+        other, *_ = _pair(20, 80, 1.0)
+        given = (lambda y_true, y_score: 0.5, lambda y_true, y_score, t: float(np.mean(y_score)))
+        with pytest.raises(UndefinedMetricError, match="`val_y` has 2 rows of one class"):
+            paired_bootstrap_op_point_diff(y, a, b, other, a, b, *given)
+        few = paired_bootstrap_op_point_diff(other, a, b, other.copy(), a, b, *given)
+        assert few.reason.startswith("20 rows of one class")
 
     def test_the_order_of_rows_does_not_matter(self) -> None:
         y, a, b = _pair(20, 60, 1.0)

@@ -119,16 +119,20 @@ class TestRunning:
         )
         assert value.n_units == 50
 
-    def test_metrics_that_are_no_column_use_their_standard_errors(self):
-        tasks = [words("a", 40, 30), words("b", 10, 2)]
+    @pytest.mark.parametrize("right", [(30, 2), (40, 10)])
+    def test_metrics_that_are_no_column_use_the_tasks_intervals(self, right):
+        tasks = [words("a", 40, right[0]), words("b", 10, right[1])]
         metric = "exact_match_pass@1"
         wanted = Aggregate("m", [("a", metric), ("b", metric)])
         suite = Suite("s", tasks, {"attempts": 2, "pass_at": [1], "temperature": 1.0}, [wanted])
         done = run_suite(suite, ScriptedModel("x"))
-        errors = [done.runs[name].card[metric].details["standard_error"] for name in "ab"]
+        cells = [done.runs[name].card[metric] for name in "ab"]
+        errors = [cell.details["standard_error"] for cell in cells]
         value = done.aggregates["m"]
         assert value.standard_error == pytest.approx(math.hypot(*errors) / 2)
-        assert value.ci_high - value.value == pytest.approx(1.959964 * value.standard_error)
+        below = [cell.value - cell.ci.ci_low for cell in cells]  # Zou & Donner's sum of squares
+        assert value.value - value.ci_low == pytest.approx(math.hypot(*below) / 2)
+        assert value.ci_low < value.value <= value.ci_high <= 1.0
 
     def test_the_median_says_that_it_has_no_interval(self):
         tasks = [words(name, 10, right) for name, right in (("a", 1), ("b", 5), ("c", 9))]

@@ -35,6 +35,7 @@ from eval_toolkit.inference.results import (
     BootstrapCI,
     PairedBootstrapCI,
 )
+from eval_toolkit.inference.score_intervals import check_classes
 from eval_toolkit.inference.statistics import MetricFn, statistic_for
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
@@ -199,6 +200,8 @@ def paired_bootstrap_diff(
     problem, samples = shared_draws(problem, n_resamples, executor)
     if method is None:
         return paired_difference(problem, samples, n_resamples, confidence)
+    for data in problem.data:
+        check_classes(statistic, data, problem.plan)
     name = f"percentile{PLAN_NOTES[problem.plan.kind]}"
     return paired_result(samples[1] - samples[0], value_a, value_b, confidence, name)
 

@@ -4,7 +4,7 @@ import functools
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from eval_toolkit import _validate
 from eval_toolkit._kernel import LANES
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
-from eval_toolkit.errors import InfeasibleError, InvalidInputError
+from eval_toolkit.errors import InfeasibleError, InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.assemble import finite
 from eval_toolkit.inference.engine import Executor, called, spread
 from eval_toolkit.inference.paired import paired_result
@@ -23,6 +23,7 @@ from eval_toolkit.inference.results import (
     DEFAULT_N_RESAMPLES,
     PairedBootstrapCI,
 )
+from eval_toolkit.inference.score_intervals import MIN_CLASS, TRUSTED
 from eval_toolkit.seeds import SeedLike, derive_seed, resolve_seed
 
 __all__ = ["ThresholdFn", "ThresholdedMetricFn", "paired_bootstrap_op_point_diff"]
@@ -69,7 +70,8 @@ def paired_bootstrap_op_point_diff(
     Returns
     -------
     PairedBootstrapCI
-        Of metric(B) − metric(A); ``n_resamples`` counts the usable draws.
+        Of metric(B) − metric(A); ``n_resamples`` counts the usable draws. Its ``reason`` warns of
+        fewer than 30 rows of a class, which quantiles of a bootstrap do not do justice to.
 
     Raises
     ------
@@ -77,6 +79,8 @@ def paired_bootstrap_op_point_diff(
         If a part has fewer than 10 rows, or the test labels are the validation labels themselves.
     InfeasibleError
         If fewer than half of the draws are usable.
+    UndefinedMetricError
+        If a part has fewer than 3 rows of a class.
 
     Examples
     --------
@@ -120,9 +124,14 @@ def paired_bootstrap_op_point_diff(
             f"only {usable} of {n_resamples} resamples gave both scorers a threshold and a value; "
             "at least half must"
         )
-    return paired_result(
+    found = paired_result(
         differences, values[0], values[1], confidence, "percentile, thresholds refitted"
     )
+    fewest = min(val.fewest, test.fewest)
+    if fewest >= TRUSTED or found.reason:
+        return found
+    reason = f"{fewest} rows of one class: quantiles of a bootstrap cover less than they say"
+    return replace(found, reason=reason)
 
 
 @dataclass(frozen=True)
@@ -142,7 +151,18 @@ class _TwoScorers:
             pair.append(scores)
         if len(labels) < 10:
             raise InvalidInputError(f"`{prefix}y` has {len(labels)} rows; at least 10 are needed")
-        return cls(labels.astype(np.int64), (pair[0], pair[1]))
+        made = cls(labels.astype(np.int64), (pair[0], pair[1]))
+        if made.fewest < MIN_CLASS:
+            raise UndefinedMetricError(
+                f"`{prefix}y` has {made.fewest} rows of one class; a comparison with refitted "
+                f"thresholds needs at least {MIN_CLASS} of each"
+            )
+        return made
+
+    @property
+    def fewest(self) -> int:
+        """Number of rows of the smaller class."""
+        return int(np.bincount(self.y, minlength=2).min())
 
     def rows(self, plan: Plan, seed: int, first: int) -> list[IntArray]:
         """Return the rows of 64 resamples."""

@@ -14,7 +14,6 @@ from eval_toolkit._display import Displayed
 from eval_toolkit.analysis.units import UnitValues
 from eval_toolkit.artifacts import write_json_strict
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError
-from eval_toolkit.inference._distributions import critical_value
 from eval_toolkit.inference.macro import macro_mean
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.models.cache import ResponseCache
@@ -290,7 +289,7 @@ def _mean(
     cells: Sequence[MetricResult],
     n_units: int,
 ) -> SuiteValue:
-    """Return the mean with its interval: from the units' values, else from standard errors."""
+    """Return the mean with its interval: from the units' values, else from the tasks' intervals."""
     value = float(np.mean([cell.value for cell in cells]))
     made = replace(blank, value=value, status="ok", n_units=n_units)
     columns = [
@@ -305,11 +304,19 @@ def _mean(
             return replace(made, reason=mean.reason)
         return replace(made, standard_error=mean.se, ci_low=mean.ci.ci_low, ci_high=mean.ci.ci_high)
     errors = [(cell.details or {}).get("standard_error") for cell in cells]
-    if any(error is None for error in errors):
-        return replace(made, reason="a task's metric has no standard error")
-    error = math.sqrt(sum(float(one) ** 2 for one in errors if one is not None)) / len(errors)
-    reach = critical_value(blank.confidence) * error
-    return replace(made, standard_error=error, ci_low=value - reach, ci_high=value + reach)
+    if not any(error is None for error in errors):
+        error = math.sqrt(sum(float(one) ** 2 for one in errors if one is not None)) / len(errors)
+        made = replace(made, standard_error=error)
+    if any(cell.ci is None for cell in cells):
+        return replace(made, reason="a task's metric has no interval")
+    # As far as the tasks' own intervals reach, which know their metric's range (MOVER).
+    below = [cell.ci.point_estimate - cell.ci.ci_low for cell in cells if cell.ci is not None]
+    above = [cell.ci.ci_high - cell.ci.point_estimate for cell in cells if cell.ci is not None]
+    return replace(
+        made,
+        ci_low=value - math.hypot(*below) / len(cells),
+        ci_high=value + math.hypot(*above) / len(cells),
+    )
 
 
 def _unit_values(run: TaskRun, metric: str, cell: MetricResult) -> tuple[Any, Any] | None:
