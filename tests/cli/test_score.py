@@ -241,6 +241,14 @@ class TestIdentity:
         _, out, _ = command("score", preds)
         assert "positive, told apart by id; 95 % intervals" in out
 
+    def test_unequal_groups_say_what_they_are_worth(self, command: Command, tmp_path: Path) -> None:
+        """Kish: (Σn)²/Σn² is 100²/(82² + 18) for one group of 82 rows and 18 of one."""
+        path = tmp_path / "p.csv"
+        rows = [f"{i % 2},{(i % 7) / 7 + (i % 2) / 5},{max(0, i - 81)}" for i in range(100)]
+        path.write_text("label,score,author\n" + "\n".join(rows) + "\n")
+        _, out, _ = command("score", path, "--group", "author", "--metric", "brier")
+        assert "100 rows in 19 groups (worth 1.48 of equal size), 50 positive" in out
+
     def test_no_id_takes_rows_as_they_come(
         self, command: Command, as_json: Json, preds: Path
     ) -> None:

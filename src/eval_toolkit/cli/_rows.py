@@ -293,6 +293,15 @@ class Slice:
         """Number of independent groups; the rows where there are none."""
         return len(self.y_true) if self.groups is None else len(np.unique(self.groups))
 
+    def told_groups(self) -> str:
+        """Say how many groups there are, and how many of equal size they are worth."""
+        if self.groups is None:
+            return ""
+        sizes = np.unique(self.groups, return_counts=True)[1]
+        worth = float(sizes.sum() ** 2 / (sizes**2).sum())
+        unequal = f" (worth {worth:.3g} of equal size)" if worth < 0.95 * len(sizes) else ""
+        return f" in {len(sizes)} groups{unequal}"
+
 
 @dataclass(frozen=True)
 class Predictions:

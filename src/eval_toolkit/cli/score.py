@@ -246,9 +246,8 @@ def _save(
 
 def _lead(found: Predictions, config: Mapping[str, Any], sampling: Sampling) -> list[str]:
     whole = found.at(None)
-    n_groups = "" if found.groups is None else f" in {whole.n_groups} groups"
     key = "" if found.id is None else f", told apart by {found.id}"
-    rows = f"{len(found)} rows{n_groups}, {whole.n_positive} positive{key}"
+    rows = f"{len(found)} rows{whole.told_groups()}, {whole.n_positive} positive{key}"
     lead = [f"{short_names(config['files'])}: {rows}; {sampling}"]
     for name, point in config["thresholds"].items():
         chosen = f", chosen on {_fitted_on(point)}" if "n_fit" in point else ""

@@ -69,7 +69,9 @@ def how(run: Run, cell: Cell | None, block: Block) -> str:
     if cell is not None and cell.n_units is not None:
         parts.append(f"{cell.n_units:,} {_UNITS.get(kind, 'rows')}")
         if cell.n_groups is not None and cell.n_groups != cell.n_units:
-            parts.append(f"{cell.n_groups:,} groups")
+            worth = cell.details.get("n_groups_effective", cell.n_groups)
+            unequal = f" (worth {worth:.3g} of equal size)" if worth < 0.95 * cell.n_groups else ""
+            parts.append(f"{cell.n_groups:,} groups{unequal}")
     if kind == "rows" and block.n_positive is not None:
         parts.append(f"{block.n_positive:,} positive")
     if kind == "task":
