@@ -33,7 +33,8 @@ static int ISA(fill)(int64_t start, int64_t stop, const int32_t *order, const ui
             memcpy(bits, hash, sizeof bits);
             for (int l = 0; l < LANES; l++) {
                 uint16_t b = bits[l], c = 0;
-                for (int k = 0; k < N_THRESHOLDS; k++) COUNT_UP(c, b >= t[k]);
+                for (int k = 0; k < N_COMPARED - 1; k++) COUNT_UP(c, 1, b >= t[k]);
+                COUNT_UP(c, N_THRESHOLDS - N_COMPARED + 1, b >= t[N_COMPARED - 1]);
                 count[l] = c;
             }
             for (int l = 0; l < LANES; l++) row[l] = (uint8_t)count[l];
@@ -41,7 +42,7 @@ static int ISA(fill)(int64_t start, int64_t stop, const int32_t *order, const ui
         }
         for (int l = 0; l < LANES; l++) any |= seen[l];
         if (RARELY(any & N_THRESHOLDS)) {
-            int top = resolve_escapes(rows, (end - block) * LANES, block, order, key, residual);
+            int top = resolve_escapes(rows, (end - block) * LANES, block, order, key, t, residual);
             largest = top > largest ? top : largest;
         }
         for (int64_t i = 0; i < (end - block) * LANES; i += LANES)
@@ -169,6 +170,25 @@ static void ISA(recall)(const uint8_t *counts, int64_t chunk, const int32_t *seg
     for (int l = 0; l < LANES; l++) out[l] = best[l] / n_positive[l];
 }
 
+/* Add m rows of counts, times the values of one or two columns, to their sums: last row first. A
+ * strip of lanes stays in registers. */
+ALWAYS_INLINE void ISA(add_products)(const uint8_t *const *rows, int64_t m, const double *x,
+                                     const double *y, double *sum_x, double *sum_y) {
+    for (int h = 0; h < LANES; h += STRIP) {
+        double part_x[STRIP], part_y[STRIP];
+        for (int l = 0; l < STRIP; l++) part_x[l] = sum_x[h + l];
+        for (int l = 0; y && l < STRIP; l++) part_y[l] = sum_y[h + l];
+        for (int64_t j = m - 1; j >= 0; j--) {
+            double wide[STRIP];
+            WIDEN(wide, rows[j] + h);
+            for (int l = 0; l < STRIP; l++) part_x[l] += wide[l] * x[j];
+            for (int l = 0; y && l < STRIP; l++) part_y[l] += wide[l] * y[j];
+        }
+        for (int l = 0; l < STRIP; l++) sum_x[h + l] = part_x[l];
+        for (int l = 0; y && l < STRIP; l++) sum_y[h + l] = part_y[l];
+    }
+}
+
 /* Weighted sums per bin of consecutive rows: positives, negatives and each real column (columns
  * lie one after the other). Walks from the last row to the first: the rank pass before it has left
  * the last rows in the cache, and the next draw starts at the first.
@@ -186,7 +206,7 @@ ALWAYS_INLINE void ISA(sums_body)(const uint8_t *counts, int64_t chunk, const ui
         while (i > begin) {
             int64_t m = i - begin < limit ? i - begin : limit;
             i -= m;
-            double tile[TILE][LANES];
+            const uint8_t *rows[TILE];
             uint8_t all[LANES] = {0}, positive[LANES] = {0}; /* `chunk` rows cannot overflow them */
             for (int64_t j = 0; j < m; j++) {
                 const uint8_t *row = counts + (gather ? (int64_t)index[i + j] : i + j) * LANES;
@@ -196,24 +216,19 @@ ALWAYS_INLINE void ISA(sums_body)(const uint8_t *counts, int64_t chunk, const ui
                 for (int l = 0; l < LANES; l++) all[l] += row[l];
                 if (labels[i + j])
                     for (int l = 0; l < LANES; l++) positive[l] += row[l];
-                if (n_columns) WIDEN(tile[j], row);
+                rows[j] = row;
             }
             for (int l = 0; l < LANES; l++) {
                 out[l] += (double)positive[l];
                 out[LANES + l] += (double)(all[l] - positive[l]);
             }
-            for (int64_t c = 0; c < n_columns; c++) {
-                const double *column = columns + c * n + i;
+            for (int64_t c = 0; c < n_columns; c += 2) {
+                const double *x = columns + c * n + i;
                 double *sum = out + (2 + c) * LANES;
-                for (int h = 0; h < LANES; h += STRIP) { /* as many lanes as stay in registers */
-                    double part[STRIP];
-                    for (int l = 0; l < STRIP; l++) part[l] = sum[h + l];
-                    for (int64_t j = m - 1; j >= 0; j--) {
-                        double x = column[j];
-                        for (int l = 0; l < STRIP; l++) part[l] += tile[j][h + l] * x;
-                    }
-                    for (int l = 0; l < STRIP; l++) sum[h + l] = part[l];
-                }
+                if (c + 1 < n_columns)
+                    ISA(add_products)(rows, m, x, x + n, sum, sum + LANES);
+                else
+                    ISA(add_products)(rows, m, x, NULL, sum, NULL);
             }
         }
     }
