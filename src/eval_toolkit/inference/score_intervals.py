@@ -13,8 +13,16 @@ from collections.abc import Callable
 
 import numpy as np
 
+from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.inference._distributions import ROUNDING, critical_value
+from eval_toolkit.inference._distributions import (
+    ROUNDING,
+    binomial_cdf,
+    critical_value,
+    normal_cdf,
+    normal_quantile,
+    owens_t,
+)
 from eval_toolkit.inference.delong import placements, variance_parts
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.mean_intervals import mean_interval
@@ -217,12 +225,10 @@ def _auc_interval(statistic: RocAuc, data: Ranked, confidence: float) -> Bounds:
 
 def _auc_trials(auc: float, m: int, n: int) -> float:
     """Return how many trials an AUC is worth if the scores are normal, or as Newcombe has it."""
-    from scipy.special import ndtri, owens_t
-
     spread = auc * (1.0 - auc)
     if spread <= 0.0:
         return math.inf
-    overlap = 1.0 - 2.0 * float(owens_t(ndtri(auc), 1.0 / math.sqrt(3.0))) / spread
+    overlap = 1.0 - 2.0 * owens_t(normal_quantile(auc), 1.0 / math.sqrt(3.0)) / spread
     normal = m * n / (1.0 + (m + n - 2) * max(0.0, overlap))
     half = (m + n) / 2.0 - 1.0
     newcombe = m * n / (1.0 + half * ((1.0 - auc) / (2.0 - auc) + auc / (1.0 + auc)))
@@ -281,9 +287,9 @@ def _recall_interval(statistic: RecallAtFpr, data: Ranked, confidence: float) ->
     allowed = math.floor(target * n + 1e-9)
     z = critical_value(confidence)
     low = high = statistic.point(data)
-    for angle in _ANGLES:
-        fewer, more = _binomial_range(n, target, z * math.sin(angle))
-        level = 2.0 * _normal_cdf(max(z * math.cos(angle), 1e-6)) - 1.0
+    ranges = _binomial_ranges(n, target, z * np.sin(_ANGLES))
+    for angle, (fewer, more) in zip(_ANGLES, ranges, strict=True):
+        level = 2.0 * normal_cdf(max(z * math.cos(angle), 1e-6)) - 1.0
         below = _recall_with(groups, min(fewer, allowed), m) if fewer else 0.0
         above = _recall_with(groups, max(more, allowed), m)
         low = min(low, score_interval(below, m, confidence=level)[0])
@@ -297,23 +303,14 @@ def _recall_with(groups: ScoreGroups, n_false: int, n_positive: int) -> float:
     return float(groups.tp[place - 1]) / n_positive if place else 0.0
 
 
-def _binomial_range(n: int, p: float, z: float) -> tuple[int, int]:
-    """Return the quantiles of Binomial(n, p) at Φ(−z) and Φ(z)."""
-    from scipy.special import bdtr
-
-    reach = math.ceil(6.0 * math.sqrt(n * p * (1.0 - p))) + 6
-    first = max(0, math.floor(n * p) - reach)
-    counts = np.arange(first, min(n, math.ceil(n * p) + reach) + 1)
-    cumulative = bdtr(counts, n, p)
-    low, high = (
-        int(counts[min(len(counts) - 1, int(np.searchsorted(cumulative, level)))])
-        for level in (_normal_cdf(-z), _normal_cdf(z))
-    )
-    return low, high
-
-
-def _normal_cdf(z: float) -> float:
-    return math.erfc(-z / math.sqrt(2.0)) / 2.0
+def _binomial_ranges(n: int, p: float, distances: FloatArray) -> list[tuple[int, int]]:
+    """Return the quantiles of Binomial(n, p) at Φ(−z) and Φ(z) for each distance z."""
+    if p >= 1.0:
+        return [(n, n)] * len(distances)
+    counts, cumulative = binomial_cdf(n, p)
+    levels = np.array([[normal_cdf(-z), normal_cdf(z)] for z in distances])
+    places = np.minimum(np.searchsorted(cumulative, levels), len(counts) - 1)
+    return [(int(low), int(high)) for low, high in counts[places]]
 
 
 def _threshold_interval(statistic: AtThreshold, data: Ranked, confidence: float) -> Bounds:
