@@ -24,8 +24,9 @@
 #define X86_DISPATCH 0
 #endif
 
-/* A code above the last threshold (probability about 1e-4) is resolved from the residual
- * probabilities with fresh bits, which makes the distribution exact to 2^-53. */
+/* A code above the thresholds compared so far is compared with the others. One above them all
+ * (probability about 1e-4) is resolved from the residual probabilities with fresh bits, which makes
+ * the distribution exact to 2^-53. */
 static int resolve_escapes(uint8_t *rows, int64_t size, int64_t block, const int32_t *order,
                            const uint64_t *key, const uint16_t *thresholds,
                            const double *residual) {
@@ -50,23 +51,48 @@ static int resolve_escapes(uint8_t *rows, int64_t size, int64_t block, const int
     return largest;
 }
 
-/* COUNT_UP: on AVX-512 a masked addition, elsewhere adding the comparison's own 0 or 1.
- * STRIP: lanes whose sums fit into the registers.
+/* INVERT: counts of 64 random codes, one for each threshold reached; the last one compared lifts
+ * a count to N_THRESHOLDS, for `resolve_escapes`. AVX-512 adds to bytes under a mask.
+ * STRIP: lanes whose sums fit into the registers; WIDE_REGISTERS hold those of two columns.
  * WIDEN: counts to doubles; compilers take a detour over 16 and 32 bits. */
+#define STEP(k) ((k) < N_COMPARED - 1 ? 1 : N_THRESHOLDS - N_COMPARED + 1)
+#define INVERT_PLAIN(row, bits, t)                                                        \
+    do {                                                                                  \
+        uint16_t count[LANES];                                                            \
+        for (int l = 0; l < LANES; l++) {                                                 \
+            uint16_t c = 0;                                                               \
+            for (int k = 0; k < N_COMPARED; k++)                                          \
+                c = (uint16_t)(c + STEP(k) * ((bits)[l] >= (t)[k]));                      \
+            count[l] = c;                                                                 \
+        }                                                                                 \
+        for (int l = 0; l < LANES; l++) (row)[l] = (uint8_t)count[l];                     \
+    } while (0)
+#define INVERT_AVX512(row, bits, t)                                                       \
+    do {                                                                                  \
+        __m512i low = _mm512_loadu_si512(bits), high = _mm512_loadu_si512((bits) + 32);   \
+        __m512i count = _mm512_setzero_si512();                                           \
+        for (int k = 0; k < N_COMPARED; k++) {                                            \
+            __m512i at = _mm512_set1_epi16((int16_t)(t)[k]);                              \
+            __mmask64 reached = _mm512_kunpackd(_mm512_cmpge_epu16_mask(high, at),        \
+                                                _mm512_cmpge_epu16_mask(low, at));        \
+            count = _mm512_mask_add_epi8(count, reached, count, _mm512_set1_epi8(STEP(k))); \
+        }                                                                                 \
+        _mm512_storeu_si512(row, count);                                                  \
+    } while (0)
 #define WIDEN_PLAIN(to, from) \
-    for (int l = 0; l < STRIP; l++) (to)[l] = (double)(from)[l]
+    for (int l = 0; l < LANES; l++) (to)[l] = (double)(from)[l]
 #define WIDEN_AVX512(to, from)                                                            \
-    for (int l = 0; l < STRIP; l += 8)                                                    \
+    for (int l = 0; l < LANES; l += 8)                                                    \
         _mm512_storeu_pd((to) + l, _mm512_cvtepu64_pd(_mm512_cvtepu8_epi64(               \
                                        _mm_loadl_epi64((const __m128i *)((from) + l)))))
 #define ISA(name) name##_base
-#define COUNT_UP(count, step, reached) ((count) = (uint16_t)((count) + (step) * (reached)))
+#define INVERT INVERT_PLAIN
 #define WIDEN WIDEN_PLAIN
 #define STRIP 16
 #include "lanes.h"
 #undef STRIP
 #undef WIDEN
-#undef COUNT_UP
+#undef INVERT
 #undef ISA
 
 #if X86_DISPATCH
@@ -77,13 +103,13 @@ static int resolve_escapes(uint8_t *rows, int64_t size, int64_t block, const int
 #pragma GCC target("avx2")
 #endif
 #define ISA(name) name##_avx2
-#define COUNT_UP(count, step, reached) ((count) = (uint16_t)((count) + (step) * (reached)))
+#define INVERT INVERT_PLAIN
 #define WIDEN WIDEN_PLAIN
 #define STRIP 16
 #include "lanes.h"
 #undef STRIP
 #undef WIDEN
-#undef COUNT_UP
+#undef INVERT
 #undef ISA
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -94,14 +120,13 @@ static int resolve_escapes(uint8_t *rows, int64_t size, int64_t block, const int
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
 #endif
 #define ISA(name) name##_avx512
-#define COUNT_UP(count, step, reached) \
-    ((count) = (uint16_t)((reached) ? (count) + (step) : (count)))
+#define INVERT INVERT_AVX512
 #define WIDEN WIDEN_AVX512
-#define STRIP 64
+#define WIDE_REGISTERS 1
 #include "lanes.h"
-#undef STRIP
+#undef WIDE_REGISTERS
 #undef WIDEN
-#undef COUNT_UP
+#undef INVERT
 #undef ISA
 #if defined(__clang__)
 #pragma clang attribute pop
