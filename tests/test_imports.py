@@ -52,13 +52,13 @@ def test_every_public_name_together_loads_no_extra(at_start: set[str]) -> None:
     assert third_party(loaded - at_start) == {"eval_toolkit", "numpy"}
 
 
-def scorecard_of_six(**options: object) -> set[str]:
+def scorecard_of_six(n: int = 100, **options: object) -> set[str]:
     """Names in sys.modules after a scorecard of six metrics was made and shown."""
     return modules_after(
         f"""
         from eval_toolkit import scorecard, metric_specs as ms
-        y = [0, 1] * 50
-        s = [0.1 + 0.007 * (37 * i % 100) + 0.1 * label for i, label in enumerate(y)]
+        y = [0, 1] * ({n} // 2)
+        s = [0.1 + 0.7 * (37 * i % {n}) / {n} + 0.1 * label for i, label in enumerate(y)]
         six = [ms.pr_auc, ms.roc_auc, ms.recall_at_fpr(0.1), ms.brier, ms.log_loss, ms.ece()]
         options = {options!r}
         card = scorecard(y, s, metrics=six, **options)
@@ -74,8 +74,13 @@ def test_a_scorecard_of_six_metrics_needs_numpy_alone(at_start: set[str]) -> Non
     assert third_party(loaded - at_start) == {"eval_toolkit", "numpy"}
 
 
-def test_its_intervals_need_special_functions_and_no_more(at_start: set[str]) -> None:
-    """Student's t and the binomial distribution are scipy.special's; scipy.stats is not needed."""
+def test_its_intervals_of_many_rows_need_numpy_alone(at_start: set[str]) -> None:
+    loaded = scorecard_of_six(n=4000) - at_start
+    assert third_party(loaded) == {"eval_toolkit", "numpy"}
+
+
+def test_its_intervals_of_few_rows_need_special_functions_and_no_more(at_start: set[str]) -> None:
+    """Student's t of few degrees of freedom is scipy.special's; scipy.stats is not needed."""
     loaded = scorecard_of_six() - at_start
     parts = {".".join(name.split(".")[:2]) for name in loaded if name.startswith("scipy.")}
     assert "scipy.special" in parts

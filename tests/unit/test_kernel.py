@@ -414,10 +414,32 @@ def test_every_instruction_set_gives_the_same_bits(instruction_sets, n):
 # --- layouts -----------------------------------------------------------------------------------
 
 
-def test_rank_order_puts_positives_first_within_ties_and_keeps_input_order():
+def test_rank_order_puts_positives_first_within_ties_and_keeps_input_order(each_backend):
     labels = np.array([False, True, True, False, True])
     scores = np.array([0.5, 0.5, 0.9, 0.9, 0.5])
     assert _kernel.rank_order(labels, scores).tolist() == [2, 3, 1, 4, 0]
+
+
+@pytest.mark.parametrize("n", [0, *SIZES])
+@pytest.mark.parametrize("digits", [0, 1, 17])
+def test_rank_order_is_that_of_python(each_backend, n, digits):
+    rng = np.random.default_rng(n)
+    labels = rng.random(n) < 0.4
+    scores = np.round(rng.normal(size=n) * 10.0 ** rng.integers(-9, 9, n), digits)
+    expected = sorted(range(n), key=lambda row: (-scores[row], not labels[row], row))
+    assert _kernel.rank_order(labels, scores).tolist() == expected
+
+
+def test_rank_order_of_unusual_scores(each_backend):
+    """Both zeros are one score; infinities and the smallest numbers have their places."""
+    scores = np.array([0.0, -np.inf, 5e-324, -0.0, np.inf, -5e-324, -1.0, 1e308])
+    labels = np.array([False, True, False, True, False, True, False, True])
+    assert _kernel.rank_order(labels, scores).tolist() == [4, 7, 2, 3, 0, 5, 6, 1]
+
+
+def test_rank_order_takes_views(each_backend):
+    scores = np.arange(10.0)[::-2]
+    assert _kernel.rank_order(np.ones(10, dtype=bool)[::2], scores).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_segments():
@@ -451,6 +473,7 @@ def _good_calls():
     return {
         "draw": [counts, 1, 0, 0, 8, thresholds, residual, order, order],
         "redraw": [counts, counts[:2].copy(), offsets, 1, 0],
+        "rank_order": [np.empty(8, dtype=np.int64), np.ones(8, dtype=np.uint8), np.ones(8)],
         "rank": [np.empty((4, LANES)), counts, 1, segments, 2, index],
         "recall": [np.empty(LANES), counts, 1, segments, index, totals, 0.1],
         "sums": [
@@ -492,6 +515,9 @@ SPOILT = [
     ("redraw", 2, np.array([0])),
     ("redraw", 2, np.array([0, 4, 9])),
     ("redraw", 2, np.zeros(0, dtype=np.int64)),
+    ("rank_order", 0, np.empty(7, dtype=np.int64)),
+    ("rank_order", 1, np.ones(9, dtype=np.uint8)),
+    ("rank_order", 2, np.ones(7)),
     ("rank", 0, np.empty((3, LANES))),
     ("rank", 1, np.ones((9, LANES), dtype=np.uint8)),
     ("rank", 3, np.array([[1, 2, 2], [1, 1, 0]], dtype=np.int32)),

@@ -290,6 +290,71 @@ def test_permuted_rows_give_another_sample_of_the_same_distribution():
     assert stats.ks_2samp(ours[0, 0], theirs[0, 0]).pvalue > 1e-3
 
 
+# --- the canonical order -----------------------------------------------------------------------
+
+UNTIED = (np.arange(N) * 37 % N + 0.5) / N  # 37 and 120 have no common factor
+COARSE = np.round(2.0 * OTHER) / 2.0  # three values: groups with the same rows, or the same total
+BUILD = {
+    "rows": lambda labels, groups: rows_plan(len(labels)),
+    "label-stratified": lambda labels, groups: label_stratified_plan(labels),
+    "groups": lambda labels, groups: groups_plan(groups),
+    "groups-in-strata": lambda labels, groups: groups_in_strata_plan(groups, groups % 3),
+    "label-groups": lambda labels, groups: label_group_plan(labels, groups),
+    "label-groups, 0 fixed": lambda labels, groups: label_group_plan(
+        labels, groups, resample_labels=(1,)
+    ),
+}
+SCORERS = {
+    "no ties": (UNTIED,),
+    "ties": (OTHER,),
+    "few values": (COARSE,),
+    "two, ties in B": (UNTIED, COARSE),
+    "two, ties in A": (COARSE, SCORES),
+}
+
+
+@pytest.mark.parametrize("plan", BUILD)
+@pytest.mark.parametrize("scorers", SCORERS.values(), ids=SCORERS)
+def test_no_bit_depends_on_the_order_of_the_rows(plan, scorers):
+    groups = GROUPS % 30  # of four rows on average
+    results = []
+    for number in range(4):
+        order = np.random.default_rng(number).permutation(N)
+        shuffled = Problem(
+            LABELS[order],
+            tuple(scores[order] for scores in scorers),
+            (AveragePrecision(), RocAuc(), BRIER, LOG_LOSS, EqualWidthError(7), OPAQUE[3]),
+            BUILD[plan](LABELS[order], groups[order]),
+            42,
+        ).in_canonical_order()
+        _ = shuffled.data[0].groups  # may be made before or after
+        results.append(replicate(shuffled, 128).tobytes() + delete_blocks(shuffled).tobytes())
+    assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize("scores", [UNTIED, OTHER], ids=["no ties", "ties"])
+def test_the_canonical_order_is_by_label_and_score(scores):
+    ordered = Problem(LABELS, (scores,), FAST, PLANS["rows"], 42).in_canonical_order()
+    expected = np.lexsort((scores, LABELS))
+    assert np.array_equal(ordered.labels, LABELS[expected])
+    assert np.array_equal(ordered.scorers[0], scores[expected])
+    again = ordered.in_canonical_order()
+    assert np.array_equal(replicate(again, 64), replicate(ordered, 64))
+
+
+@pytest.mark.parametrize("scores", [UNTIED, OTHER], ids=["no ties", "ties"])
+@pytest.mark.parametrize("sorted_before", [True, False])
+def test_reordered_rows_are_ranked_as_if_sorted_anew(scores, sorted_before):
+    order = np.random.default_rng(3).permutation(N)
+    ranked = Ranked(LABELS, scores)
+    if sorted_before:
+        _ = ranked.groups
+    again, anew = ranked.reordered(order), Ranked(LABELS[order], scores[order])
+    for name in ("labels", "scores", "order", "position", "sorted_labels", "sorted_scores"):
+        assert np.array_equal(getattr(again, name), getattr(anew, name)), name
+    assert np.array_equal(again.groups.tp, anew.groups.tp)
+
+
 # --- executors ---------------------------------------------------------------------------------
 
 

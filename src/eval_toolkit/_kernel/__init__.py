@@ -23,10 +23,9 @@ from eval_toolkit._kernel.layouts import (
     MassLayout,
     RankLayout,
     SumsLayout,
-    rank_order,
     spare,
 )
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 
 try:
     from eval_toolkit._kernel import _native  # type: ignore[attr-defined]
@@ -146,6 +145,23 @@ def redraw(
     kernel: Any = native if _use_native else _numpy
     bound: int = kernel.redraw(counts, group_counts, offsets, seed, first)
     return bound
+
+
+def rank_order(labels: BoolArray, scores: FloatArray) -> IntArray:
+    """Return the rows by descending score, positives before negatives within ties.
+
+    The order is unique up to rows that agree in score and label, and those keep their input
+    order, so that sums over it have the same bits on every machine.
+    """
+    if not _use_native:
+        return _numpy.rank_order(labels, scores)
+    order = np.empty(len(labels), dtype=np.int64)
+    native.rank_order(  # type: ignore[union-attr]
+        order,
+        np.ascontiguousarray(labels, dtype=np.bool_),
+        np.ascontiguousarray(scores, dtype=np.float64),
+    )
+    return order
 
 
 def rank(counts: Counts, largest: int, layout: RankLayout) -> FloatArray:

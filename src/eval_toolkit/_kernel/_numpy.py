@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit._kernel.layouts import LANES, MassLayout, RankLayout, SumsLayout
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 
-__all__ = ["draw", "masses", "rank", "recall", "redraw", "sums"]
+__all__ = ["draw", "masses", "rank", "rank_order", "recall", "redraw", "sums"]
 
 _TILE = 1024  # rows per tile: 64 KiB of counts
 
@@ -173,6 +173,18 @@ def redraw(counts: Counts, group_counts: Counts, offsets: IntArray, seed: int, f
         at = member.astype(np.int64) + np.repeat(offsets[:-1], draws)
         counts[:, lane] = np.bincount(at, minlength=len(counts))
     return int(counts.max())
+
+
+def rank_order(labels: BoolArray, scores: FloatArray) -> IntArray:
+    """Return the rows by descending score, positives before negatives within ties."""
+    order = np.argsort(-scores)  # the fast, unstable sort decides when there are no ties
+    descending = scores[order]
+    if not (descending[1:] == descending[:-1]).any():
+        return order
+    order = np.argsort(-scores, kind="stable")
+    descending = scores[order]
+    group = np.concatenate(([0], np.cumsum(descending[1:] != descending[:-1])))
+    return order[np.argsort(2 * group + ~labels[order], kind="stable")]
 
 
 def rank(counts: Counts, largest: int, layout: RankLayout) -> FloatArray:

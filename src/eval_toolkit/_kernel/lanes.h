@@ -1,16 +1,15 @@
 /* The hot loops, over 64 resamples ("lanes") at a time.
  *
  * native.c includes this file once per instruction set with a different ISA(name) and what else
- * differs between them (COUNT_UP, STRIP, WIDEN); the rest is plain loops over lanes that the
- * compiler turns into vectors. All sums of counts are
- * integers and each lane adds its doubles in the same order everywhere, so SSE2, AVX2 and AVX-512
- * give identical bits.
+ * differs between them (INVERT, WIDEN, STRIP or WIDE_REGISTERS); the rest is plain loops over lanes
+ * that the compiler turns into vectors. All sums of counts are integers and each lane adds its
+ * doubles in the same order everywhere, so SSE2, AVX2 and AVX-512 give identical bits.
  *
  * counts[unit][lane] is a uint8: how often the unit occurs in the resample.
  */
 
 /* Poisson counts of units [start, stop) for 64 lanes by inversion of 16 random bits. Codes above
- * the last threshold are resolved block by block. Returns a bound on the counts. */
+ * the last threshold compared are resolved block by block. Returns a bound on the counts. */
 static int ISA(fill)(int64_t start, int64_t stop, const int32_t *order, const uint64_t *keys,
                      const uint16_t *thresholds, const double *residual, uint8_t *counts,
                      uint32_t *totals) {
@@ -27,21 +26,16 @@ static int ISA(fill)(int64_t start, int64_t stop, const int32_t *order, const ui
         for (int64_t i = block; i < end; i++) {
             uint64_t counter = ((order ? (uint64_t)order[i] : (uint64_t)i) + 1) * GAMMA;
             uint64_t hash[GROUPS];
-            uint16_t bits[LANES], count[LANES];
+            uint16_t bits[LANES];
             uint8_t *row = counts + i * LANES;
             for (int g = 0; g < GROUPS; g++) hash[g] = mix64(key[g] + counter);
             memcpy(bits, hash, sizeof bits);
-            for (int l = 0; l < LANES; l++) {
-                uint16_t b = bits[l], c = 0;
-                for (int k = 0; k < N_THRESHOLDS; k++) COUNT_UP(c, b >= t[k]);
-                count[l] = c;
-            }
-            for (int l = 0; l < LANES; l++) row[l] = (uint8_t)count[l];
+            INVERT(row, bits, t);
             for (int l = 0; l < LANES; l++) seen[l] |= row[l];
         }
         for (int l = 0; l < LANES; l++) any |= seen[l];
         if (RARELY(any & N_THRESHOLDS)) {
-            int top = resolve_escapes(rows, (end - block) * LANES, block, order, key, residual);
+            int top = resolve_escapes(rows, (end - block) * LANES, block, order, key, t, residual);
             largest = top > largest ? top : largest;
         }
         for (int64_t i = 0; i < (end - block) * LANES; i += LANES)
@@ -169,6 +163,35 @@ static void ISA(recall)(const uint8_t *counts, int64_t chunk, const int32_t *seg
     for (int l = 0; l < LANES; l++) out[l] = best[l] / n_positive[l];
 }
 
+/* Add m rows of counts, times the values of one or two columns, to their sums: last row first. */
+#if WIDE_REGISTERS
+ALWAYS_INLINE void ISA(add_products)(const uint8_t *const *rows, int64_t m, const double *x,
+                                     const double *y, double *sum_x, double *sum_y) {
+    double part_x[LANES], part_y[LANES];
+    for (int l = 0; l < LANES; l++) part_x[l] = sum_x[l];
+    for (int l = 0; y && l < LANES; l++) part_y[l] = sum_y[l];
+    for (int64_t j = m - 1; j >= 0; j--) {
+        double wide[LANES];
+        WIDEN(wide, rows[j]);
+        for (int l = 0; l < LANES; l++) part_x[l] += wide[l] * x[j];
+        for (int l = 0; y && l < LANES; l++) part_y[l] += wide[l] * y[j];
+    }
+    for (int l = 0; l < LANES; l++) sum_x[l] = part_x[l];
+    for (int l = 0; y && l < LANES; l++) sum_y[l] = part_y[l];
+}
+#else
+ALWAYS_INLINE void ISA(add_products)(const double (*tile)[LANES], int64_t m, const double *x,
+                                     double *sum) {
+    for (int h = 0; h < LANES; h += STRIP) { /* as many lanes as stay in registers */
+        double part[STRIP];
+        for (int l = 0; l < STRIP; l++) part[l] = sum[h + l];
+        for (int64_t j = m - 1; j >= 0; j--)
+            for (int l = 0; l < STRIP; l++) part[l] += tile[j][h + l] * x[j];
+        for (int l = 0; l < STRIP; l++) sum[h + l] = part[l];
+    }
+}
+#endif
+
 /* Weighted sums per bin of consecutive rows: positives, negatives and each real column (columns
  * lie one after the other). Walks from the last row to the first: the rank pass before it has left
  * the last rows in the cache, and the next draw starts at the first.
@@ -186,7 +209,11 @@ ALWAYS_INLINE void ISA(sums_body)(const uint8_t *counts, int64_t chunk, const ui
         while (i > begin) {
             int64_t m = i - begin < limit ? i - begin : limit;
             i -= m;
+#if WIDE_REGISTERS
+            const uint8_t *rows[TILE];
+#else
             double tile[TILE][LANES];
+#endif
             uint8_t all[LANES] = {0}, positive[LANES] = {0}; /* `chunk` rows cannot overflow them */
             for (int64_t j = 0; j < m; j++) {
                 const uint8_t *row = counts + (gather ? (int64_t)index[i + j] : i + j) * LANES;
@@ -196,24 +223,27 @@ ALWAYS_INLINE void ISA(sums_body)(const uint8_t *counts, int64_t chunk, const ui
                 for (int l = 0; l < LANES; l++) all[l] += row[l];
                 if (labels[i + j])
                     for (int l = 0; l < LANES; l++) positive[l] += row[l];
+#if WIDE_REGISTERS
+                rows[j] = row;
+#else
                 if (n_columns) WIDEN(tile[j], row);
+#endif
             }
             for (int l = 0; l < LANES; l++) {
                 out[l] += (double)positive[l];
                 out[LANES + l] += (double)(all[l] - positive[l]);
             }
             for (int64_t c = 0; c < n_columns; c++) {
-                const double *column = columns + c * n + i;
+                const double *x = columns + c * n + i;
                 double *sum = out + (2 + c) * LANES;
-                for (int h = 0; h < LANES; h += STRIP) { /* as many lanes as stay in registers */
-                    double part[STRIP];
-                    for (int l = 0; l < STRIP; l++) part[l] = sum[h + l];
-                    for (int64_t j = m - 1; j >= 0; j--) {
-                        double x = column[j];
-                        for (int l = 0; l < STRIP; l++) part[l] += tile[j][h + l] * x;
-                    }
-                    for (int l = 0; l < STRIP; l++) sum[h + l] = part[l];
-                }
+#if WIDE_REGISTERS
+                if (++c < n_columns)
+                    ISA(add_products)(rows, m, x, x + n, sum, sum + LANES);
+                else
+                    ISA(add_products)(rows, m, x, NULL, sum, NULL);
+#else
+                ISA(add_products)(tile, m, x, sum);
+#endif
             }
         }
     }

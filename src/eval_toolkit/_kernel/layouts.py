@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 
-__all__ = ["LANES", "MassLayout", "RankLayout", "SumsLayout", "rank_order", "spare"]
+__all__ = ["LANES", "MassLayout", "RankLayout", "SumsLayout", "spare"]
 
 LANES = 64
 """Resamples per block; counts are arrays of shape (units, LANES)."""
@@ -24,22 +24,6 @@ Index = NDArray[np.int32]
 def spare(index: IntArray | Index) -> Index:
     """Return an index array with the spare entries at its end that the C loops may read."""
     return np.concatenate([index, np.zeros(_SPARE_ENTRIES)]).astype(np.int32)
-
-
-def rank_order(labels: BoolArray, scores: FloatArray) -> IntArray:
-    """Return the rows by descending score, positives before negatives within ties.
-
-    The order is unique up to rows that agree in score and label, and those keep their input
-    order, so that sums over it have the same bits on every machine.
-    """
-    order = np.argsort(-scores)  # the fast, unstable sort decides when there are no ties
-    descending = scores[order]
-    if not (descending[1:] == descending[:-1]).any():
-        return order
-    order = np.argsort(-scores, kind="stable")
-    descending = scores[order]
-    group = np.concatenate(([0], np.cumsum(descending[1:] != descending[:-1])))
-    return order[np.argsort(2 * group + ~labels[order], kind="stable")]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@
 #include "draws.h"
 
 #define PREFETCH_AHEAD 16 /* index arrays end with this many spare entries */
+#define N_COMPARED 6 /* thresholds that all codes are compared with; few reach the last of them */
 #define TOP_UP_BATCH 32   /* even: one hash serves two draws */
 #define PAGE 4096         /* hardware prefetching stops at page ends: reach over them */
 
@@ -23,29 +24,61 @@
 #define X86_DISPATCH 0
 #endif
 
-/* A code above the last threshold (probability about 1e-4) is resolved from the residual
- * probabilities with fresh bits, which makes the distribution exact to 2^-53. */
+/* A code above the thresholds compared so far is compared with the others. One above them all
+ * (probability about 1e-4) is resolved from the residual probabilities with fresh bits, which makes
+ * the distribution exact to 2^-53. */
 static int resolve_escapes(uint8_t *rows, int64_t size, int64_t block, const int32_t *order,
-                           const uint64_t *key, const double *residual) {
+                           const uint64_t *key, const uint16_t *thresholds,
+                           const double *residual) {
     int largest = 0;
     uint8_t *at = rows, *end = rows + size;
     while ((at = memchr(at, N_THRESHOLDS, (size_t)(end - at)))) {
         int64_t i = block + (at - rows) / LANES, l = (at - rows) % LANES;
         uint64_t counter = ((order ? (uint64_t)order[i] : (uint64_t)i) + 1) * GAMMA;
-        uint64_t h = mix64(key[l >> 2] ^
-                           (counter + ESCAPE_STREAM + ESCAPE_STEP * (uint64_t)(l & 3)));
-        double u = (double)(h >> 11) * 0x1p-53;
-        int k = 0;
-        while (k < N_RESIDUAL - 1 && u >= residual[k]) k++;
+        uint16_t codes[4];
+        uint64_t h = mix64(key[l >> 2] + counter);
+        int k = N_COMPARED;
+        memcpy(codes, &h, sizeof codes);
+        while (k < N_THRESHOLDS && codes[l & 3] >= thresholds[k]) k++;
+        if (k == N_THRESHOLDS) {
+            h = mix64(key[l >> 2] ^ (counter + ESCAPE_STREAM + ESCAPE_STEP * (uint64_t)(l & 3)));
+            double u = (double)(h >> 11) * 0x1p-53;
+            for (k = 0; k < N_RESIDUAL - 1 && u >= residual[k];) k++;
+        }
         *at++ = (uint8_t)k;
         largest = k > largest ? k : largest;
     }
     return largest;
 }
 
-/* COUNT_UP: on AVX-512 a masked addition, elsewhere adding the comparison's own 0 or 1.
- * STRIP: lanes whose sums fit into the registers.
+/* INVERT: counts of 64 random codes, one for each threshold reached; the last one compared lifts
+ * a count to N_THRESHOLDS, for `resolve_escapes`. AVX-512 adds to bytes under a mask.
+ * STRIP: lanes whose sums fit into the registers; WIDE_REGISTERS hold those of two columns.
  * WIDEN: counts to doubles; compilers take a detour over 16 and 32 bits. */
+#define STEP(k) ((k) < N_COMPARED - 1 ? 1 : N_THRESHOLDS - N_COMPARED + 1)
+#define INVERT_PLAIN(row, bits, t)                                                        \
+    do {                                                                                  \
+        uint16_t count[LANES];                                                            \
+        for (int l = 0; l < LANES; l++) {                                                 \
+            uint16_t c = 0;                                                               \
+            for (int k = 0; k < N_COMPARED; k++)                                          \
+                c = (uint16_t)(c + STEP(k) * ((bits)[l] >= (t)[k]));                      \
+            count[l] = c;                                                                 \
+        }                                                                                 \
+        for (int l = 0; l < LANES; l++) (row)[l] = (uint8_t)count[l];                     \
+    } while (0)
+#define INVERT_AVX512(row, bits, t)                                                       \
+    do {                                                                                  \
+        __m512i low = _mm512_loadu_si512(bits), high = _mm512_loadu_si512((bits) + 32);   \
+        __m512i count = _mm512_setzero_si512();                                           \
+        for (int k = 0; k < N_COMPARED; k++) {                                            \
+            __m512i at = _mm512_set1_epi16((int16_t)(t)[k]);                              \
+            __mmask64 reached = _mm512_kunpackd(_mm512_cmpge_epu16_mask(high, at),        \
+                                                _mm512_cmpge_epu16_mask(low, at));        \
+            count = _mm512_mask_add_epi8(count, reached, count, _mm512_set1_epi8(STEP(k))); \
+        }                                                                                 \
+        _mm512_storeu_si512(row, count);                                                  \
+    } while (0)
 #define WIDEN_PLAIN(to, from) \
     for (int l = 0; l < LANES; l++) (to)[l] = (double)(from)[l]
 #define WIDEN_AVX512(to, from)                                                            \
@@ -53,13 +86,13 @@ static int resolve_escapes(uint8_t *rows, int64_t size, int64_t block, const int
         _mm512_storeu_pd((to) + l, _mm512_cvtepu64_pd(_mm512_cvtepu8_epi64(               \
                                        _mm_loadl_epi64((const __m128i *)((from) + l)))))
 #define ISA(name) name##_base
-#define COUNT_UP(count, reached) ((count) = (uint16_t)((count) + (reached)))
+#define INVERT INVERT_PLAIN
 #define WIDEN WIDEN_PLAIN
 #define STRIP 16
 #include "lanes.h"
 #undef STRIP
 #undef WIDEN
-#undef COUNT_UP
+#undef INVERT
 #undef ISA
 
 #if X86_DISPATCH
@@ -70,13 +103,13 @@ static int resolve_escapes(uint8_t *rows, int64_t size, int64_t block, const int
 #pragma GCC target("avx2")
 #endif
 #define ISA(name) name##_avx2
-#define COUNT_UP(count, reached) ((count) = (uint16_t)((count) + (reached)))
+#define INVERT INVERT_PLAIN
 #define WIDEN WIDEN_PLAIN
 #define STRIP 16
 #include "lanes.h"
 #undef STRIP
 #undef WIDEN
-#undef COUNT_UP
+#undef INVERT
 #undef ISA
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -87,13 +120,13 @@ static int resolve_escapes(uint8_t *rows, int64_t size, int64_t block, const int
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
 #endif
 #define ISA(name) name##_avx512
-#define COUNT_UP(count, reached) ((count) = (uint16_t)((reached) ? (count) + 1 : (count)))
+#define INVERT INVERT_AVX512
 #define WIDEN WIDEN_AVX512
-#define STRIP 64
+#define WIDE_REGISTERS 1
 #include "lanes.h"
-#undef STRIP
+#undef WIDE_REGISTERS
 #undef WIDEN
-#undef COUNT_UP
+#undef INVERT
 #undef ISA
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -187,6 +220,44 @@ static int redraw(const uint8_t *group_counts, const int64_t *offsets, int64_t n
         }
     }
     return largest;
+}
+
+/* Digits of a key in a radix sort: 6 passes over 64 bits, counters that fit the first cache. */
+#define DIGIT_BITS 11
+#define N_DIGITS 6
+#define N_VALUES (1 << DIGIT_BITS)
+
+typedef struct {
+    uint64_t key;
+    int64_t row;
+} keyed;
+
+/* Bits whose order as a number is that of descending scores; 0.0 and -0.0 are one score. */
+static uint64_t descending_key(double score) {
+    uint64_t bits;
+    score += 0.0;
+    memcpy(&bits, &score, sizeof bits);
+    return bits >> 63 ? bits : ~bits & INT64_MAX;
+}
+
+/* Sort by key, stable; digits that all keys share are passed over. Returns a or b. */
+static keyed *sort_keyed(keyed *a, keyed *b, int64_t n) {
+    for (int d = 0; n && d < N_DIGITS; d++) {
+        int64_t place[N_VALUES] = {0}, next = 0;
+        int shift = d * DIGIT_BITS;
+        for (int64_t i = 0; i < n; i++) place[a[i].key >> shift & (N_VALUES - 1)]++;
+        if (place[a[0].key >> shift & (N_VALUES - 1)] == n) continue;
+        for (int v = 0; v < N_VALUES; v++) {
+            int64_t count = place[v];
+            place[v] = next;
+            next += count;
+        }
+        for (int64_t i = 0; i < n; i++) b[place[a[i].key >> shift & (N_VALUES - 1)]++] = a[i];
+        keyed *sorted = b;
+        b = a;
+        a = sorted;
+    }
+    return a;
 }
 
 static int64_t chunk_of(int largest) { return largest > 0 ? 255 / largest : 255; }
@@ -382,7 +453,40 @@ static PyObject *py_masses(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+static PyObject *py_rank_order(PyObject *self, PyObject *args) {
+    (void)self;
+    Py_buffer out, labels, scores;
+    int ok = 0;
+    if (!PyArg_ParseTuple(args, "w*y*y*", &out, &labels, &scores)) return NULL;
+    Py_ssize_t n = labels.len;
+    keyed *space = NULL;
+    if (scores.len != n * 8 || out.len != n * 8)
+        wrong_size("scores");
+    else if (!(space = PyMem_Malloc((size_t)n * 2 * sizeof *space)))
+        PyErr_NoMemory();
+    else {
+        const uint8_t *label = labels.buf;
+        const double *score = scores.buf;
+        int64_t *order = out.buf, filled = 0;
+        Py_BEGIN_ALLOW_THREADS
+        for (int positive = 1; positive >= 0; positive--) /* positives first within ties */
+            for (int64_t i = 0; i < n; i++)
+                if ((label[i] != 0) == positive) space[filled++] = (keyed){descending_key(score[i]), i};
+        const keyed *sorted = sort_keyed(space, space + n, n);
+        for (int64_t i = 0; i < n; i++) order[i] = sorted[i].row;
+        Py_END_ALLOW_THREADS
+        ok = 1;
+    }
+    PyMem_Free(space);
+    PyBuffer_Release(&out);
+    PyBuffer_Release(&labels);
+    PyBuffer_Release(&scores);
+    if (!ok) return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+    {"rank_order", py_rank_order, METH_VARARGS, "Rows by descending score, positives first."},
     {"draw", py_draw, METH_VARARGS, "Multinomial counts of one stratum for 64 resamples."},
     {"redraw", py_redraw, METH_VARARGS, "Counts of group members, given counts of groups."},
     {"rank", py_rank, METH_VARARGS, "Average precision, ROC-AUC and class totals."},

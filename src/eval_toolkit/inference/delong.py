@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
 from eval_toolkit._display import Displayed
+from eval_toolkit._kernel import rank_order
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference._distributions import critical_value, logit_interval, upper_tail
@@ -255,7 +256,7 @@ def _two_of_each(n_positive: int, n_negative: int) -> None:
 
 def placements(labels: BoolArray, scores: FloatArray) -> FloatArray:
     """Return for each row the number of rows of the other class below it, ties counted half."""
-    order = np.argsort(scores)
+    order = rank_order(labels, scores)[::-1]
     positive, ordered = labels[order], scores[order]
     positives_so_far = np.cumsum(positive, dtype=np.int64)
     is_start = np.empty(len(scores), dtype=np.bool_)

@@ -98,22 +98,25 @@ class Problem:
         """
         if self.plan.members is not None or self.cells_suffice:  # confusion cells have no order
             return self
-        keys = [*reversed(self.scorers), self.labels]
-        groups = self.plan.unit_of_row
-        if groups is not None:  # equal rows of different groups: by what their groups hold
-            sizes = np.bincount(groups)
-            totals = np.bincount(groups, weights=self.scorers[0])
-            keys = [sizes[groups], totals[groups], *keys]
-        order = np.lexsort(keys)
+        order = self._canonical_order()
         if (np.diff(order) == 1).all():
             return self
-        return Problem(
-            self.labels[order],
-            tuple(scores[order] for scores in self.scorers),
-            self.statistics,
-            self.plan.reordered(order),
-            self.seed,
-        )
+        data = [ranked.reordered(order) for ranked in self.data]
+        return Problem.of(data, self.statistics, self.plan.reordered(order), self.seed)
+
+    def _canonical_order(self) -> IntArray:
+        """Return the rows by label, then score, ascending; then by what else they differ in."""
+        first, groups = self.data[0], self.plan.unit_of_row
+        if not first.has_ties or (groups is None and len(self.scorers) == 1):  # nothing else does
+            ascending, positive = first.order[::-1], first.sorted_labels[::-1]
+            return np.concatenate([ascending[~positive], ascending[positive]])
+        keys = [*reversed(self.scorers), self.labels]
+        if groups is not None:  # equal rows of different groups: by what their groups hold
+            sizes = np.bincount(groups)
+            # Added up by rank: in the order of the rows a sum would be rounded otherwise.
+            totals = np.bincount(groups[first.order], weights=first.sorted_scores)
+            keys = [groups, sizes[groups], totals[groups], *keys]
+        return np.lexsort(keys)
 
     def with_statistics(self, statistics: Sequence[Statistic]) -> "Problem":
         """Return other statistics of the same data under the same draws."""

@@ -131,7 +131,8 @@ def bca_interval(
         return None
     z0 = _NORMAL.inv_cdf(share)
     squares, cubes = _moments(left_out.mean() - left_out)
-    flat = negligible(float(np.ptp(left_out)), float(np.abs(left_out).max()))
+    least, most = float(left_out.min()), float(left_out.max())
+    flat = negligible(most - least, max(abs(least), abs(most)))
     acceleration = 0.0 if flat else cubes / (6.0 * squares**1.5)
     tail = (1.0 - confidence) / 2.0
     levels = []

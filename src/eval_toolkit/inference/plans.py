@@ -95,14 +95,14 @@ class Plan:
         """
         if self.unit_of_row is None:
             return self
-        units, first, inverse = np.unique(
-            self.unit_of_row[order], return_index=True, return_inverse=True
-        )
-        stratum = np.searchsorted(self.strata[1:], units, side="right")
-        place = np.empty(len(units), dtype=np.int64)
-        place[np.lexsort((first, stratum))] = np.arange(len(units))
+        units = self.unit_of_row[order]
+        first = np.full(self.n_units, len(order))
+        first[units[::-1]] = np.arange(len(order))[::-1]  # of several places the last is kept
+        stratum = np.searchsorted(self.strata[1:], np.arange(self.n_units), side="right")
+        place = np.empty(self.n_units, dtype=np.int64)
+        place[np.argsort(stratum * (len(order) + 1) + first)] = np.arange(self.n_units)
         groups = None if self.group_of_row is None else self.group_of_row[order]
-        return replace(self, unit_of_row=place[inverse], group_of_row=groups)
+        return replace(self, unit_of_row=place[units], group_of_row=groups)
 
     @property
     def is_independent(self) -> bool:

@@ -96,6 +96,22 @@ class Ranked(_Once):
         """Cumulative counts at every distinct score."""
         return sorted_score_groups(self.sorted_labels, self.sorted_scores)
 
+    @functools.cached_property
+    def has_ties(self) -> bool:
+        """Whether two rows have the same score."""
+        return bool((self.sorted_scores[1:] == self.sorted_scores[:-1]).any())
+
+    def reordered(self, order: IntArray) -> "Ranked":
+        """Return the same rows in another order; what depends on the rank order alone is kept."""
+        new = Ranked(self.labels[order], self.scores[order])
+        kept = {"n_positive", "sorted_labels", "sorted_scores", "groups", "has_ties"}
+        new.__dict__.update({k: made for k, made in self.__dict__.items() if k in kept})
+        if not self.has_ties:
+            place = np.empty(self.n, dtype=np.int64)
+            place[order] = np.arange(self.n)
+            new.__dict__["order"] = place[self.order]
+        return new
+
     def leading(self, thresholds: FloatArray) -> IntArray:
         """Return how many rows score at or above each threshold."""
         ascending = self.sorted_scores[::-1]

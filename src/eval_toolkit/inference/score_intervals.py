@@ -15,7 +15,14 @@ import numpy as np
 
 from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.inference._distributions import ROUNDING, critical_value
+from eval_toolkit.inference._distributions import (
+    ROUNDING,
+    binomial_cdf,
+    critical_value,
+    normal_cdf,
+    normal_quantile,
+    owens_t,
+)
 from eval_toolkit.inference.delong import placements, variance_parts
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.mean_intervals import mean_interval
@@ -55,6 +62,12 @@ TRUSTED = 30
 
 _ENOUGH = 8.0
 """From as many rows that carry DeLong's variance on, the normal model counts less."""
+
+_FEWEST = 6.0
+"""Degrees of freedom of a variance that a single row carries; fewer are no use (ADR 0017)."""
+
+_LIMIT = 45.0
+"""Up to as many rows of the smaller class an estimate is worth no more trials than they are."""
 
 _HALVINGS = 60
 _ANGLES = np.linspace(0.0, math.pi / 2.0, 13)
@@ -134,7 +147,7 @@ def bounded_interval(
         Estimated variance of the estimate.
     effective : float
         Effective number of independent rows of the smaller class. It limits the number of trials
-        the estimate is worth: n up to 30, n²/30 above.
+        the estimate is worth: n up to 45, n²/45 above.
     confidence : float
         Two-sided confidence.
     df : float, optional
@@ -148,7 +161,7 @@ def bounded_interval(
     """
     low, width = bounds[0], bounds[1] - bounds[0]
     share = min(1.0, max(0.0, (value - low) / width))
-    limit = effective * max(1.0, effective / TRUSTED)
+    limit = effective * max(1.0, effective / _LIMIT)
     df = max(1.0, effective - 1.0) if df is None else df
     n = min(_worth(share, variance / width**2, df, confidence), limit)
     ends = score_interval(share, n, confidence=confidence)
@@ -224,9 +237,13 @@ def _auc_interval(statistic: RocAuc, data: Ranked, confidence: float) -> Bounds:
         parts = variance_parts(positive, above, m, n)
         variance = sum(parts)
         if variance > 0.0:
-            df = _pooled(parts, (m - 1, n - 1))
-            worth = _worth(auc, variance, max(df, min(m, n) - 1.0), confidence)
-            carriers = _pooled(parts, [_carriers(above[mask]) for mask in (positive, ~positive)])
+            counts = [_carriers(above[mask]) for mask in (positive, ~positive)]
+            carriers = _pooled(parts, counts)
+            df = min(
+                max(_pooled(parts, (m - 1, n - 1)), min(m, n) - 1.0),
+                _pooled(parts, [_df_of(k, of) for k, of in zip(counts, (m, n), strict=True)]),
+            )
+            worth = _worth(auc, variance, df, confidence)
     low, high = _inverted(
         auc, lambda true: min(worth, _auc_trials(true, m, n, carriers)), confidence
     )
@@ -246,14 +263,21 @@ def _carriers(values: FloatArray) -> float:
     return float(squares.sum()) ** 2 / fourth if fourth > 0.0 else 1.0
 
 
+def _df_of(carriers: float, n: int) -> float:
+    """Return the degrees of freedom of a variance of n values that so many carry, at least 6.
+
+    A variance has the relative variance (κ − 1)/n, that of a chi-squared one over its degrees of
+    freedom 2/df; κ is n over the carriers.
+    """
+    return max(_FEWEST, 2.0 / (1.0 / carriers - 1.0 / n)) if carriers < n - 1e-9 else 2.0 * n
+
+
 def _auc_trials(auc: float, m: int, n: int, carriers: float = 0.0) -> float:
     """Return how many trials an AUC is worth if the scores are normal, or as Newcombe has it."""
-    from scipy.special import ndtri, owens_t
-
     spread = auc * (1.0 - auc)
     if spread <= 0.0:
         return math.inf
-    overlap = 1.0 - 2.0 * float(owens_t(ndtri(auc), 1.0 / math.sqrt(3.0))) / spread
+    overlap = 1.0 - 2.0 * owens_t(normal_quantile(auc), 1.0 / math.sqrt(3.0)) / spread
     normal = m * n / (1.0 + (m + n - 2) * max(0.0, overlap)) * max(1.0, carriers / _ENOUGH)
     half = (m + n) / 2.0 - 1.0
     newcombe = m * n / (1.0 + half * ((1.0 - auc) / (2.0 - auc) + auc / (1.0 + auc)))
@@ -287,10 +311,13 @@ def _average_precision_interval(
 ) -> Bounds:
     """Return the interval with the jackknife's variance; Boyd, Eng & Page's (2013) with few rows."""
     left_out = statistic.leave_one_out(data)
-    variance = 0.0 if left_out is None else jackknife_se(left_out) ** 2
-    fewer = min(data.n_positive, data.n - data.n_positive)
+    fewer = float(min(data.n_positive, data.n - data.n_positive))
+    variance, df = 0.0, fewer - 1.0
+    if left_out is not None:
+        variance = jackknife_se(left_out) ** 2
+        df = min(df, _df_of(_carriers(left_out), data.n))
     ends = bounded_interval(
-        statistic.point(data), statistic.bounds, variance, float(fewer), confidence
+        statistic.point(data), statistic.bounds, variance, fewer, confidence, df
     )
     return *ends, "score"
 
@@ -312,9 +339,9 @@ def _recall_interval(statistic: RecallAtFpr, data: Ranked, confidence: float) ->
     allowed = math.floor(target * n + 1e-9)
     z = critical_value(confidence)
     low = high = statistic.point(data)
-    for angle in _ANGLES:
-        fewer, more = _binomial_range(n, target, z * math.sin(angle))
-        level = 2.0 * _normal_cdf(max(z * math.cos(angle), 1e-6)) - 1.0
+    ranges = _binomial_ranges(n, target, z * np.sin(_ANGLES))
+    for angle, (fewer, more) in zip(_ANGLES, ranges, strict=True):
+        level = 2.0 * normal_cdf(max(z * math.cos(angle), 1e-6)) - 1.0
         below = _recall_with(groups, min(fewer, allowed), m) if fewer else 0.0
         above = _recall_with(groups, max(more, allowed), m)
         low = min(low, score_interval(below, m, confidence=level)[0])
@@ -328,23 +355,14 @@ def _recall_with(groups: ScoreGroups, n_false: int, n_positive: int) -> float:
     return float(groups.tp[place - 1]) / n_positive if place else 0.0
 
 
-def _binomial_range(n: int, p: float, z: float) -> tuple[int, int]:
-    """Return the quantiles of Binomial(n, p) at Φ(−z) and Φ(z)."""
-    from scipy.special import bdtr
-
-    reach = math.ceil(6.0 * math.sqrt(n * p * (1.0 - p))) + 6
-    first = max(0, math.floor(n * p) - reach)
-    counts = np.arange(first, min(n, math.ceil(n * p) + reach) + 1)
-    cumulative = bdtr(counts, n, p)
-    low, high = (
-        int(counts[min(len(counts) - 1, int(np.searchsorted(cumulative, level)))])
-        for level in (_normal_cdf(-z), _normal_cdf(z))
-    )
-    return low, high
-
-
-def _normal_cdf(z: float) -> float:
-    return math.erfc(-z / math.sqrt(2.0)) / 2.0
+def _binomial_ranges(n: int, p: float, distances: FloatArray) -> list[tuple[int, int]]:
+    """Return the quantiles of Binomial(n, p) at Φ(−z) and Φ(z) for each distance z."""
+    if p >= 1.0:
+        return [(n, n)] * len(distances)
+    counts, cumulative = binomial_cdf(n, p)
+    levels = np.array([[normal_cdf(-z), normal_cdf(z)] for z in distances])
+    places = np.minimum(np.searchsorted(cumulative, levels), len(counts) - 1)
+    return [(int(low), int(high)) for low, high in counts[places]]
 
 
 def _threshold_interval(statistic: AtThreshold, data: Ranked, confidence: float) -> Bounds:

@@ -130,11 +130,12 @@ class AveragePrecision(_RankStatistic):
         """
         if _smaller_class(data) < 2:
             return None
-        p, _ = _per_group(data)
-        tp, total = data.groups.tp, data.groups.n_positive
-        seen = tp + data.groups.fp
+        every, _ = _per_group(data)
+        at = np.flatnonzero(every)  # groups without a positive add nothing
+        p, tp, total = every[at], data.groups.tp[at], data.groups.n_positive
+        seen = tp + data.groups.fp[at]
         term = p * tp / seen
-        above = np.cumsum(term) - term
+        down_to = np.cumsum(term)
         # Only the very first row can leave nothing behind, and then its terms below are 0 or unused.
         fewer = np.maximum(seen - 1.0, 1.0)
         after_negative = p * tp / fewer
@@ -142,8 +143,10 @@ class AveragePrecision(_RankStatistic):
         own = (p - 1.0) * (tp - 1.0) / fewer
         from_here = np.cumsum(after_negative[::-1])[::-1]
         below = np.cumsum(after_positive[::-1])[::-1] - after_positive
-        without_negative = (above + from_here) / total
-        without_positive = (above + own + below) / (total - 1)
+        between = (np.append(0.0, down_to) + np.append(from_here, 0.0)) / total
+        without_negative = np.repeat(between, np.diff(at, prepend=-1, append=len(every) - 1))
+        without_positive = without_negative.copy()
+        without_positive[at] = (down_to - term + own + below) / (total - 1)
         return _per_row(data, without_positive, without_negative)
 
 
