@@ -66,7 +66,7 @@ def test_pairing_is_free_of_order(table, grouped):
         ]
         assert difference(refs[0], refs[1]) == difference(refs[2], refs[3])
         straight = difference(refs[0], refs[1], method="percentile")
-        assert grouped or isinstance(straight, dict)
+        assert grouped or isinstance(straight, dict) or min(labels.sum(), (1 - labels).sum()) < 3
         assert straight == difference(refs[2], refs[3], method="percentile")
         assert drift(refs[0], refs[1]) == drift(refs[2], refs[3])
         assert drift(refs[0], refs[2]).same

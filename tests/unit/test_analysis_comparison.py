@@ -63,14 +63,14 @@ def make_run(folder, name, subjects, *, specs=(ms.pr_auc, ms.brier), versions=No
 
 def test_every_stored_metric_is_compared_on_the_records(tmp_path):
     a = make_run(tmp_path, "a", {("test", "guard"): records(scores(1))})
-    b = make_run(tmp_path, "b", {("test", "guard"): records(scores(2, 0.1))})
+    b = make_run(tmp_path, "b", {("test", "guard"): records(scores(2, 0.05))})
     result = compare_runs(a.path, b, n_resamples=200, seed=9)
     assert [(c.slice, c.scorer, c.metric) for c in result.cells] == [
         ("test", "guard", "pr_auc"),
         ("test", "guard", "brier"),
     ]
     expected = paired_bootstrap_diff(
-        LABELS, scores(1), scores(2, 0.1), pr_auc, n_resamples=200, seed=9
+        LABELS, scores(1), scores(2, 0.05), pr_auc, n_resamples=200, seed=9
     )
     cell = result["test", "guard", "pr_auc"]
     assert (cell.delta, cell.ci_low, cell.ci_high, cell.p_value) == (

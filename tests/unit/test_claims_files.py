@@ -241,9 +241,11 @@ def test_non_inferiority_in_the_direction_of_the_metric(tmp_path):
     same = make_run(tmp_path, "same", noise=0.2, seed=1)
     worse = make_run(tmp_path, "worse", noise=0.45, seed=2)
     better = make_run(tmp_path, "better", noise=0.05, seed=3)
-    for metric in ("pr_auc", "roc_auc", "brier"):
+    # What 200 rows on which nothing differs leave open: z²/(n + z²) of a class, near the top of the
+    # ranking more.
+    for metric, margin in (("pr_auc", 0.2), ("roc_auc", 0.05), ("brier", 0.02)):
         cell = CELL.replace("pr_auc", metric)
-        claim = load_claims_text(tmp_path, HEAD + cell + "non_inferior_by = 0.02\n")
+        claim = load_claims_text(tmp_path, HEAD + cell + f"non_inferior_by = {margin}\n")
         # Of a mean, 200 differences of 0 tell nothing about the next: no interval, no proof.
         for run, passed in ((same, metric != "brier"), (worse, False), (better, True)):
             report = evaluate_gate(run, claim, baseline=old)
@@ -308,7 +310,7 @@ def test_the_direction_of_a_column_is_said_by_claim_or_run(tmp_path):
 def test_scorers_of_other_names_are_paired_when_said(tmp_path):
     old = make_run(tmp_path, "old", noise=0.2, scorer="v1")
     new = make_run(tmp_path, "new", noise=0.2, scorer="v2")
-    cell = CELL.replace("guard", "v2") + "non_inferior_by = 0.05\n"
+    cell = CELL.replace("guard", "v2") + "non_inferior_by = 0.2\n"
     bare = evaluate_gate(new, load_claims_text(tmp_path, HEAD + cell), old)
     assert not bare.claims[0].passed
     assert "run 'old' has no scorer 'v2'; it has 'v1'" in bare.claims[0].message
@@ -319,7 +321,7 @@ def test_scorers_of_other_names_are_paired_when_said(tmp_path):
 def test_another_version_is_refused_unless_allowed(tmp_path):
     old = make_run(tmp_path, "old", noise=0.2, version="1")
     new = make_run(tmp_path, "new", noise=0.2, version="2")
-    claim = load_claims_text(tmp_path, HEAD + CELL + "non_inferior_by = 0.05\n")
+    claim = load_claims_text(tmp_path, HEAD + CELL + "non_inferior_by = 0.2\n")
     with pytest.raises(InvalidInputError, match=r"scorer:guard is 1 in A and 2 in B.*--allow"):
         evaluate_gate(new, claim, old)
     assert evaluate_gate(new, claim, old, allow_version_change=True).claims[0].passed
@@ -330,7 +332,7 @@ def test_another_version_is_refused_unless_allowed(tmp_path):
 def test_a_baseline_that_is_missing_or_of_other_content(tmp_path):
     old = make_run(tmp_path, "old", noise=0.2, change=3)
     new = make_run(tmp_path, "new", noise=0.2)
-    claim = load_claims_text(tmp_path, HEAD + CELL + "non_inferior_by = 0.05\n")
+    claim = load_claims_text(tmp_path, HEAD + CELL + "non_inferior_by = 0.2\n")
     with pytest.raises(InvalidInputError, match=r"claim 'a' is about a baseline.*--baseline"):
         evaluate_gate(new, claim)
     changed = evaluate_gate(new, claim, old).claims[0]
@@ -350,7 +352,7 @@ def test_a_run_that_lost_units_of_the_baseline_is_not_shown_to_be_no_worse(tmp_p
     less = make_run(tmp_path, "less", noise=0.3, keep=lambda y, s: ~hard(y, s))
     n_lost = 200 - len(less.records("test", "guard"))
     assert n_lost > 10
-    text = HEAD + CELL + "non_inferior_by = 0.05\n"
+    text = HEAD + CELL + "non_inferior_by = 0.2\n"
     outcome = evaluate_gate(less, load_claims_text(tmp_path, text), old).claims[0]
     said = (
         f"{n_lost} of the baseline's 200 units have no value in this run: {n_lost} are not in it, "
@@ -367,13 +369,13 @@ def test_a_run_that_lost_units_of_the_baseline_is_not_shown_to_be_no_worse(tmp_p
     allowed = load_claims_text(tmp_path, text + "allow_missing = true\n")
     outcome = evaluate_gate(less, allowed, old).claims[0]
     assert outcome.passed
-    assert outcome.message.endswith(f" must be above -0.05 ({said})")
+    assert outcome.message.endswith(f" must be above -0.2 ({said})")
 
 
 def test_units_that_failed_in_the_run_alone_are_missing_too(tmp_path):
     whole = make_run(tmp_path, "whole", noise=0.3)
     holes = make_run(tmp_path, "holes", noise=0.3, failed=(3, 5, 8))
-    claim = load_claims_text(tmp_path, HEAD + CELL + "non_inferior_by = 0.05\n")
+    claim = load_claims_text(tmp_path, HEAD + CELL + "non_inferior_by = 0.2\n")
     outcome = evaluate_gate(holes, claim, whole).claims[0]
     assert not outcome.passed
     assert "3 of the baseline's 200 units have no value in this run: 0 are not in it, 3 failed" in (
@@ -386,7 +388,7 @@ def test_units_that_failed_in_the_run_alone_are_missing_too(tmp_path):
 def test_units_that_are_new_in_the_run_are_counted(tmp_path):
     few = make_run(tmp_path, "few", noise=0.3, keep=lambda y, s: np.arange(len(y)) < 180)
     more = make_run(tmp_path, "more", noise=0.3)
-    claim = load_claims_text(tmp_path, HEAD + CELL + "non_inferior_by = 0.05\n")
+    claim = load_claims_text(tmp_path, HEAD + CELL + "non_inferior_by = 0.2\n")
     outcome = evaluate_gate(more, claim, few).claims[0]
     assert outcome.passed
     assert outcome.message.endswith(" (20 units are new in this run and not compared)")

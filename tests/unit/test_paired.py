@@ -174,14 +174,24 @@ def test_identical_scorers_do_not_differ(metric):
     assert diff.to_dict()["reason"] == diff.reason
 
 
-@pytest.mark.parametrize("metric", [pr_auc, roc_auc, lambda y, s: float(s.mean())])
-def test_identical_scorers_are_not_certainly_equal(metric):
+Z2 = 1.959963984540054**2
+
+
+@pytest.mark.parametrize(
+    ("metric", "unseen"),
+    [
+        (roc_auc, Z2 / (40 + Z2)),  # what none of 40 positives excludes, by Wilson
+        (pr_auc, Z2 / 40 * np.log1p(40 / Z2)),  # and the same number of negatives on top
+        (lambda y, s: float(s.mean()), 0.0),
+    ],
+)
+def test_identical_scorers_are_not_certainly_equal(metric, unseen):
     """Their intervals are known, and the correlation ρ = 1 of 40 positives counts as 1 − 2/40."""
     diff = paired_bootstrap_diff(Y, A, A.copy(), metric)
     assert (diff.delta, diff.p_value) == (0.0, 1.0)
     one = bootstrap_ci(Y, A, metric)
     down, up = one.point_estimate - one.ci_low, one.ci_high - one.point_estimate
-    reach = np.sqrt(down**2 + up**2 - 2 * 0.95 * down * up)
+    reach = max(unseen, np.sqrt(down**2 + up**2 - 2 * 0.95 * down * up))
     assert (diff.ci_low, diff.ci_high) == pytest.approx((-reach, reach))
     assert diff.overlaps_zero
 
@@ -219,10 +229,8 @@ def test_two_perfect_scorers():
     assert (diff.delta, diff.ci_low, diff.ci_high, diff.p_value) == (0.0, 0.0, 0.0, 1.0)
     by_default = paired_bootstrap_diff(Y, a, b, roc_auc)
     assert (by_default.delta, by_default.p_value) == (0.0, 1.0)
-    # Replicates without spread show no correlation: what one of them can be below 1.
-    reach = 1.0 - bootstrap_ci(Y, a, roc_auc).ci_low
+    reach = Z2 / (40 + Z2)
     assert (by_default.ci_low, by_default.ci_high) == pytest.approx((-reach, reach))
-    assert reach > 0.01
 
 
 def test_pairing_is_narrower_than_comparing_apart():

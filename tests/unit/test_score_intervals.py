@@ -260,7 +260,7 @@ class TestBoundedInterval:
         wilson = wilson_interval(320, 400)
         assert (low, high) == pytest.approx((2 * wilson.low - 1, 2 * wilson.high - 1), abs=1e-6)
 
-    @pytest.mark.parametrize(("effective", "trials"), [(6.0, 6.0), (30.0, 30.0), (60.0, 120.0)])
+    @pytest.mark.parametrize(("effective", "trials"), [(6.0, 6.0), (45.0, 45.0), (90.0, 180.0)])
     def test_the_smaller_class_limits_it(self, effective, trials) -> None:
         low, _ = bounded_interval(1.0, (0.0, 1.0), 0.0, effective, 0.95)
         z = 1.959963984540054

@@ -494,7 +494,7 @@ class TestShares:
         card = scorecard(Y, S, metrics=[op.op_recall(0.5)], groups=np.arange(150) % 30)
         ci = card["op_recall_at_0.5"].ci
         assert ci is not None
-        assert ci.method == "score, groups"
+        assert ci.method == "wilson, groups"
         alone = scorecard(Y, S, metrics=[op.op_recall(0.5)])["op_recall_at_0.5"].ci
         assert alone is not None
         assert ci.ci_high - ci.ci_low > alone.ci_high - alone.ci_low

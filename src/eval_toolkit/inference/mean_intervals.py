@@ -35,8 +35,8 @@ MAX_SKEW = 0.8
 _SKEW_FACTOR = 1.25
 """Samples show less skewness than their distribution has; found by simulation (ADR 0018)."""
 
-_PSEUDO_GROUP = 0.1
-"""Share of a group at the bound that the design effect is computed with."""
+_PSEUDO_GROUP = 0.3
+"""Share of a group at the bound that the design effect is computed with (ADR 0018)."""
 
 _MAX_ATOMS = 4096
 """More clusters than this are merged into bins; the variance is kept exactly."""
@@ -198,7 +198,7 @@ def share_ends(
     Notes
     -----
     Korn and Graubard's effective number of units, n over the design effect times (z/t)², but the
-    design effect counts a tenth of a group that is all wrong (for the lower end) or all right (for
+    design effect counts a part of a group that is all wrong (for the lower end) or all right (for
     the upper end): few failures in few groups do not show whether failures come in groups. Where
     all units are alike this makes every group one unit.
 
@@ -206,7 +206,7 @@ def share_ends(
     --------
     >>> low, high = share_ends(np.ones(40), np.arange(4).repeat(10), 4, 0.95)
     >>> round(low, 2), high  # four groups, all right: as four units
-    (0.52, 1.0)
+    (0.51, 1.0)
     """
     share = float(values.mean())
     worth = share_worth(values, codes, n_groups, confidence)
@@ -233,7 +233,7 @@ def share_worth(
     Examples
     --------
     >>> round(share_worth(np.ones(40), np.arange(4).repeat(10), 4, 0.95)[0], 1)
-    4.1
+    4.0
     """
     n = len(values)
     if codes is None or n_groups == n:
@@ -358,7 +358,8 @@ def _design_effect(found: MeanVariance, bound: float) -> float:
     extra = _PSEUDO_GROUP * size
     total = n + extra
     mean = (n * found.mean + extra * bound) / total
-    variance = n**2 * found.variance + extra * size * (bound - mean) ** 2
+    # So that units that are all alike make every group one unit.
+    variance = n**2 * found.variance + extra * (1.0 + extra / n) * size * (bound - mean) ** 2
     spread = n * (found.spread + (found.mean - mean) ** 2) + extra * (bound - mean) ** 2
     return max(1.0, variance / spread) if spread > 0.0 else 1.0
 

@@ -17,13 +17,26 @@ from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference._distributions import ROUNDING, critical_value, negligible, upper_tail
 from eval_toolkit.inference.assemble import PLAN_NOTES, bootstrap_problem
+from eval_toolkit.inference.delong import placements, variance_parts
 from eval_toolkit.inference.engine import Problem
 from eval_toolkit.inference.mean_intervals import mean_pivot
 from eval_toolkit.inference.means import PairedMeanResult, paired_mean_diff
 from eval_toolkit.inference.paired_proportions import tango_interval
 from eval_toolkit.inference.results import BootstrapCI, PairedBootstrapCI
-from eval_toolkit.inference.score_intervals import TRUSTED, check_classes, effective_rows
-from eval_toolkit.inference.statistics import AtThreshold, ColumnMean
+from eval_toolkit.inference.score_intervals import (
+    MIN_CLASS,
+    carriers_of,
+    check_classes,
+    effective_rows,
+    groups_of,
+    pooled_count,
+)
+from eval_toolkit.inference.statistics import (
+    AtThreshold,
+    AveragePrecision,
+    ColumnMean,
+    RocAuc,
+)
 
 __all__ = [
     "combined_difference",
@@ -33,6 +46,10 @@ __all__ = [
     "paired_share",
     "paired_shares",
 ]
+
+
+_CARRIERS = 5.0
+"""Rows that carry a difference of rank metrics, up to which any other row might too."""
 
 
 def mover_interval(a: BootstrapCI, b: BootstrapCI, correlation: float = 0.0) -> tuple[float, float]:
@@ -208,8 +225,41 @@ def _of_estimates(problem: Problem, samples: FloatArray, delta: float, confidenc
     )
     (a,), (b,) = cells
     rates = isinstance(problem.statistics[0], AtThreshold) and problem.plan.is_independent
-    low, high, p_value = combined_difference(a, b, samples, delta, effective, rates=rates)
+    unseen = _unseen(problem, confidence) if problem.plan.is_independent else 0.0
+    low, high, p_value = combined_difference(
+        a, b, samples, delta, effective, rates=rates, least=unseen
+    )
     return low, high, p_value, "mover" + PLAN_NOTES[problem.plan.kind]
+
+
+def _unseen(problem: Problem, confidence: float) -> float:
+    """Return how far rows of a kind that no draw shows may move a difference of rank metrics.
+
+    Where none of n rows fails, up to z²/(n + z²) of all rows may: the upper end of the score
+    interval at 0 of n. A positive that fails is below all negatives, a negative above all
+    positives. Where more than five rows carry the difference that is seen, others are less likely
+    to be of another kind, and n counts so many times as much.
+    """
+    if not isinstance(problem.statistics[0], (RocAuc, AveragePrecision)):
+        return 0.0
+    labels = problem.labels
+    m, n = int(np.count_nonzero(labels)), int(np.count_nonzero(~labels))
+    if min(m, n) < MIN_CLASS:  # there is no interval
+        return 0.0
+    a, b = (placements(labels, scores) for scores in problem.scorers)
+    order = np.lexsort((b, a, labels))  # so that the order of the rows cannot move a bit
+    moved, positive = (b - a)[order], labels[order]
+    parts = variance_parts(positive, moved, m, n)
+    seen = 1.0
+    if sum(parts) > 0.0:
+        counts = [carriers_of(moved[mask]) for mask in (positive, ~positive)]
+        seen = max(1.0, pooled_count(parts, counts) / _CARRIERS)
+    square = critical_value(confidence) ** 2
+    reach = square / (min(m, n) * seen + square)
+    if isinstance(problem.statistics[0], AveragePrecision):
+        on_top = square / seen  # negatives: the precision at the i-th positive is i / (i + on_top)
+        reach = max(reach, on_top / m * math.log1p(m / on_top))
+    return reach
 
 
 def combined_difference(
@@ -220,8 +270,11 @@ def combined_difference(
     effective: float,
     *,
     rates: bool = False,
+    least: float = 0.0,
 ) -> tuple[float, float, float]:
     """Return interval and p-value of B − A from the intervals and shared replicates of both.
+
+    It reaches at least ``least`` to both sides.
 
     The difference of two functions of ``rates`` of few rows is more spread than its parts tell:
     with normal quantiles balanced accuracies of six positives are called different in 8 to 11 % of
@@ -245,6 +298,7 @@ def combined_difference(
     if rates:
         stretch = critical_value(a.confidence, df) / critical_value(a.confidence)
         low, high = delta - stretch * (delta - low), delta + stretch * (high - delta)
+    low, high = min(low, delta - least), max(high, delta + least)
     return low, high, p_of_interval(delta, low, high, a.confidence, df)
 
 
@@ -259,28 +313,26 @@ def _of_means(problem: Problem, statistic: ColumnMean, confidence: float) -> _Fo
     a, b = (statistic.column(problem.labels, scores) for scores in problem.scorers)
     if statistic.of_labels:
         return _of_losses(problem, statistic, b - a, confidence)
-    return _found(paired_mean_diff(a, b, groups=_groups(problem), confidence=confidence))
+    return _found(paired_mean_diff(a, b, groups=groups_of(problem.plan), confidence=confidence))
 
 
 def _of_losses(
     problem: Problem, statistic: ColumnMean, differences: FloatArray, confidence: float
 ) -> _Found:
-    """Return the interval of a mean difference of losses, most of which one class may carry.
+    """Return the interval of a mean difference of losses, most of which a few rows may carry.
 
-    The range of a difference is not known from a few rows of the smaller class: half as much again
-    as the largest seen is reckoned with, less from 30 such rows on. The degrees of freedom are
-    those of a mean of two classes whose shares are estimated (Satterthwaite).
+    A difference may be as large as a loss that either scorer has, or would have with the other
+    label. The degrees of freedom are those of a mean over two classes whose shares are estimated
+    (Satterthwaite).
     """
     labels, plan = problem.labels, problem.plan
     classes = tuple(mask for mask in (labels, ~labels) if mask.any())
     check_classes(statistic, problem.data[0], plan, support=classes)
     counts = [plan.effective_among(mask) for mask in classes]
-    largest = float(np.abs(differences).max())
-    if largest <= ROUNDING * float(np.abs(statistic.column(labels, problem.scorers[0])).max()):
+    reach = max(statistic.range_on(data)[1] - statistic.bounds[0] for data in problem.data)
+    if float(np.ptp(differences)) <= ROUNDING * reach:
         raise UndefinedMetricError("zero spread: all differences are equal")
-    reach = largest * (1.0 + 0.5 * min(1.0, TRUSTED / min(counts)))
-    reach = min(reach, statistic.bounds[1] - statistic.bounds[0])
-    pivot = mean_pivot(differences, groups=_groups(problem), bounds=(-reach, reach))
+    pivot = mean_pivot(differences, groups=groups_of(problem.plan), bounds=(-reach, reach))
     df = min(pivot.df, _df_of_classes([differences[mask] for mask in classes], counts))
     pivot = replace(pivot, df=df)
     ends = pivot.interval(confidence)
@@ -306,7 +358,7 @@ def _df_of_classes(values: list[FloatArray], counts: list[float]) -> float:
 def _of_shares(problem: Problem, statistic: AtThreshold, confidence: float) -> _Found:
     hits = [statistic.hits(problem.labels, scores) for scores in problem.scorers]
     among = ~np.isnan(hits[0])
-    groups = _groups(problem)
+    groups = groups_of(problem.plan)
     return paired_shares(
         hits[0][among],
         hits[1][among],
@@ -337,11 +389,3 @@ def _found(mean: PairedMeanResult) -> _Found:
     if mean.ci_low is None or mean.ci_high is None or mean.p_value is None:
         raise UndefinedMetricError(mean.reason)
     return mean.ci_low, mean.ci_high, mean.p_value, mean.method
-
-
-def _groups(problem: Problem) -> NDArray[np.int64] | None:
-    """Return the group of each row, None where rows are independent."""
-    plan = problem.plan
-    if plan.is_independent:
-        return None
-    return plan.unit_of_row if plan.group_of_row is None else plan.group_of_row

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference._distributions import (
     ROUNDING,
@@ -44,10 +44,13 @@ __all__ = [
     "TRUSTED",
     "Bounds",
     "bounded_interval",
+    "carriers_of",
     "check_classes",
     "closed_interval",
     "effective_rows",
+    "groups_of",
     "has_closed_form",
+    "pooled_count",
     "resampled_interval",
 ]
 
@@ -107,7 +110,7 @@ def check_classes(
 
 def has_closed_form(statistic: Statistic, plan: Plan) -> bool:
     """Return whether the default interval of a metric needs no resampling."""
-    if isinstance(statistic, ColumnMean):
+    if isinstance(statistic, ColumnMean) or _is_share(statistic):
         return plan.members is None  # rows, or whole groups of them
     closed = type(statistic) in _CLOSED or hasattr(statistic, "closed_interval")
     return closed and plan.is_independent
@@ -123,6 +126,8 @@ def closed_interval(statistic: Statistic, data: Ranked, plan: Plan, confidence: 
     """
     if isinstance(statistic, ColumnMean):
         return _mean_interval(statistic, data, plan, confidence)
+    if isinstance(statistic, AtThreshold) and _is_share(statistic) and not plan.is_independent:
+        return _grouped_share(statistic, data, plan, confidence)
     if type(statistic) in _CLOSED:
         return _CLOSED[type(statistic)](statistic, data, confidence)
     own: Bounds = statistic.closed_interval(data, confidence)  # type: ignore[attr-defined]
@@ -136,6 +141,7 @@ def bounded_interval(
     effective: float,
     confidence: float,
     df: float | None = None,
+    most: float = math.inf,
 ) -> tuple[float, float]:
     """Return the score interval of a value in a finite range.
 
@@ -152,6 +158,8 @@ def bounded_interval(
         Two-sided confidence.
     df : float, optional
         Degrees of freedom of the variance; ``effective − 1`` by default.
+    most : float
+        Most trials the estimate can be worth: as many as there are rows, for a share of them.
 
     Examples
     --------
@@ -163,7 +171,7 @@ def bounded_interval(
     share = min(1.0, max(0.0, (value - low) / width))
     limit = effective * max(1.0, effective / _LIMIT)
     df = max(1.0, effective - 1.0) if df is None else df
-    n = min(_worth(share, variance / width**2, df, confidence), limit)
+    n = min(_worth(share, variance / width**2, df, confidence), limit, most)
     ends = score_interval(share, n, confidence=confidence)
     return low + width * ends[0], low + width * ends[1]
 
@@ -189,7 +197,10 @@ def resampled_interval(
         return _inverted(
             value, lambda true: min(worth, _auc_trials(true, m, n) / inflation), confidence
         )
-    return bounded_interval(value, statistic.bounds, variance, rows / inflation, confidence, df)
+    most = rows / inflation if isinstance(statistic, AtThreshold) else math.inf
+    return bounded_interval(
+        value, statistic.bounds, variance, rows / inflation, confidence, df, most
+    )
 
 
 def _variance_of_rows(statistic: Statistic, data: Ranked) -> float:
@@ -206,13 +217,34 @@ def _worth(share: float, variance: float, df: float, confidence: float) -> float
     return spread / variance * (critical_value(confidence) / critical_value(confidence, df)) ** 2
 
 
+def _is_share(statistic: Statistic) -> bool:
+    return isinstance(statistic, AtThreshold) and statistic.is_share_of_fixed_rows
+
+
+def groups_of(plan: Plan) -> IntArray | None:
+    """Return the group of each row, None where rows are independent."""
+    if plan.is_independent:
+        return None
+    return plan.unit_of_row if plan.group_of_row is None else plan.group_of_row
+
+
+def _grouped_share(statistic: AtThreshold, data: Ranked, plan: Plan, confidence: float) -> Bounds:
+    """Return the interval of a share of rows in groups: that of the same 0/1 column of a run."""
+    hits, groups = statistic.hits(data.labels, data.scores), groups_of(plan)
+    among = ~np.isnan(hits)
+    ci = mean_interval(
+        hits[among],
+        groups=None if groups is None else groups[among],
+        share=True,
+        confidence=confidence,
+    )
+    return ci.ci_low, ci.ci_high, ci.method
+
+
 def _mean_interval(statistic: ColumnMean, data: Ranked, plan: Plan, confidence: float) -> Bounds:
-    groups = None
-    if not plan.is_independent:
-        groups = plan.unit_of_row if plan.group_of_row is None else plan.group_of_row
     ci = mean_interval(
         statistic.column(data.labels, data.scores),
-        groups=groups,
+        groups=groups_of(plan),
         bounds=statistic.range_on(data),
         confidence=confidence,
     )
@@ -237,11 +269,11 @@ def _auc_interval(statistic: RocAuc, data: Ranked, confidence: float) -> Bounds:
         parts = variance_parts(positive, above, m, n)
         variance = sum(parts)
         if variance > 0.0:
-            counts = [_carriers(above[mask]) for mask in (positive, ~positive)]
-            carriers = _pooled(parts, counts)
+            counts = [carriers_of(above[mask]) for mask in (positive, ~positive)]
+            carriers = pooled_count(parts, counts)
             df = min(
-                max(_pooled(parts, (m - 1, n - 1)), min(m, n) - 1.0),
-                _pooled(parts, [_df_of(k, of) for k, of in zip(counts, (m, n), strict=True)]),
+                max(pooled_count(parts, (m - 1, n - 1)), min(m, n) - 1.0),
+                pooled_count(parts, [_df_of(k, of) for k, of in zip(counts, (m, n), strict=True)]),
             )
             worth = _worth(auc, variance, df, confidence)
     low, high = _inverted(
@@ -250,13 +282,13 @@ def _auc_interval(statistic: RocAuc, data: Ranked, confidence: float) -> Bounds:
     return low, high, "score"
 
 
-def _pooled(parts: Sequence[float], counts: Sequence[float]) -> float:
+def pooled_count(parts: Sequence[float], counts: Sequence[float]) -> float:
     """Return the count that a sum of variances is worth (Satterthwaite)."""
     total = sum(part**2 / count for part, count in zip(parts, counts, strict=True) if part > 0.0)
     return sum(parts) ** 2 / total
 
 
-def _carriers(values: FloatArray) -> float:
+def carriers_of(values: FloatArray) -> float:
     """Return the effective number of values that carry a variance: n over the kurtosis."""
     squares = (values - values.mean()) ** 2
     fourth = float((squares**2).sum())
@@ -315,7 +347,7 @@ def _average_precision_interval(
     variance, df = 0.0, fewer - 1.0
     if left_out is not None:
         variance = jackknife_se(left_out) ** 2
-        df = min(df, _df_of(_carriers(left_out), data.n))
+        df = min(df, _df_of(carriers_of(left_out), data.n))
     ends = bounded_interval(
         statistic.point(data), statistic.bounds, variance, fewer, confidence, df
     )

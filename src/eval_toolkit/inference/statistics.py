@@ -257,12 +257,12 @@ class ColumnMean:
         """Return the range that an interval of the mean reckons with.
 
         A loss may turn out as large as the largest seen, or as rows with these scores would lose
-        on average with the other label.
+        with the other label: their root mean square, as scores near 0 and 1 may lose without end.
         """
         if not self.of_labels:
             return self.bounds
         seen = float(self.column(data.labels, data.scores).max())
-        turned = float(self.column(~data.labels, data.scores).mean())
+        turned = math.sqrt(float((self.column(~data.labels, data.scores) ** 2).mean()))
         return self.bounds[0], min(self.bounds[1], max(seen, turned))
 
     @property
