@@ -4,7 +4,15 @@ import math
 import unicodedata
 from collections.abc import Iterator
 
-__all__ = ["number", "one_line", "p_value", "value_and_ends", "visible", "with_ends"]
+__all__ = [
+    "number",
+    "one_line",
+    "p_value",
+    "value_and_ends",
+    "visible",
+    "with_ends",
+    "without_interval",
+]
 
 _DIGITS = 3
 _MOST_DIGITS = 7
@@ -66,6 +74,17 @@ def with_ends(
     ('0.0004 [0.0001, 0.0017]', '+2.0e-09 [+1.0e-09, +3.0e-09]')
     """
     return " ".join(value_and_ends(value, low, high, sign)).strip()
+
+
+def without_interval(reason: object) -> str:
+    """Return why there is no interval, opened by these words once.
+
+    Examples
+    --------
+    >>> without_interval("2 groups"), without_interval("no interval: 2 groups")
+    ('no interval: 2 groups', 'no interval: 2 groups')
+    """
+    return "no interval: " + str(reason).removeprefix("no interval: ")
 
 
 def p_value(value: float | None) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit._words import without_interval
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._data import Data, Reading, data_options, read_data
 from eval_toolkit.cli._exit import EXIT_FAILED, EvidenceSaysNo
@@ -232,7 +233,7 @@ def _page(result: RunResult, data: Mapping[str, Data], sampling: Sampling) -> Pa
         if cell.status != "ok" and cell.reason
     ]
     reasons += [
-        f"{' '.join(row[0])}: no interval: {cell.reason}"
+        f"{' '.join(row[0])}: {without_interval(cell.reason)}"
         for row in rows
         for cell in row[2].values()
         if cell.has_value and cell.low is None and cell.reason
