@@ -212,6 +212,17 @@ def test_groups_are_kept_together_and_attempts_averaged():
     assert (cell.status, cell.n_groups) == ("ok", 20)
 
 
+@pytest.mark.parametrize("n_groups", [4, 5])
+def test_a_mean_loss_in_few_groups_is_compared(n_groups):
+    """`score` prints an interval of the Brier score in 4 groups, and so does a comparison."""
+    groups = [f"g{i % n_groups}" for i in range(N)]
+    a, b = (records(scores(seed), group=groups) for seed in (1, 2))
+    cell = compare_records({"t": a}, {"t": b}, ["brier"]).cells[0]
+    assert cell.ci_low < cell.delta < cell.ci_high
+    assert (cell.n_groups, cell.n_resamples) == (n_groups, 0)
+    assert (cell.p_value <= 0.05) == (not cell.ci_low <= 0.0 <= cell.ci_high)
+
+
 def test_few_units_have_values_but_no_interval():
     few = slice(0, 8)
     a, b = records(scores(1), few), records(scores(2), few)
@@ -220,6 +231,10 @@ def test_few_units_have_values_but_no_interval():
     assert cell.verdict == "not tested"
     assert cell.delta == cell.value_b - cell.value_a
     assert cell.reason == "no interval: 8 common units, at least 10 are needed"
+    cell = compare_records({"t": a}, {"t": b}, ["brier"]).cells[0]
+    direct = paired_bootstrap_diff(LABELS[few], scores(1)[few], scores(2)[few], brier_score)
+    assert (cell.ci_low, cell.p_value) == pytest.approx((direct.ci_low, direct.p_value))
+    assert cell.n_resamples == 0
     one = Records.from_columns({"x": [1.0]}, unit_id=["u"])
     cell = compare_records({"t": one}, {"t": one}, ["x"]).cells[0]
     assert (cell.delta, cell.ci_low) == (0.0, None)

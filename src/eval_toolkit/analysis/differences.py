@@ -17,6 +17,7 @@ from eval_toolkit.inference import paired_bootstrap_diff, paired_mean_diff
 from eval_toolkit.inference.assemble import MIN_UNITS
 from eval_toolkit.inference.calibration_intervals import NO_COMPARISON, is_calibration_error
 from eval_toolkit.inference.engine import Executor
+from eval_toolkit.inference.paired import is_made_of_draws
 from eval_toolkit.inference.paired_intervals import paired_shares
 from eval_toolkit.inference.paired_macro import paired_macro_diff
 from eval_toolkit.inference.results import PairedBootstrapCI
@@ -109,6 +110,7 @@ class RunDifference(Displayed):
     test: str = ""
     """Where the p-value comes from."""
     n_resamples: int = 0
+    """Resamples that the interval is made of; 0 for a closed form."""
     higher_is_better: bool | None = None
     n_units: int = 0
     """Common units with a value on both sides."""
@@ -274,7 +276,7 @@ def _scored_difference(
             among = ~np.isnan(hits_a)
             groups = None if values.groups is None else values.groups[among]
             return _shares(cell, hits_a[among], hits_b[among], groups, draws, reason)
-        if cell.n_groups < MIN_UNITS:
+        if cell.n_groups < MIN_UNITS and is_made_of_draws(statistic):
             raise UndefinedMetricError(_few(cell, values))
         diff = paired_bootstrap_diff(
             labels,
@@ -289,7 +291,7 @@ def _scored_difference(
         )
     except UndefinedMetricError as error:
         return _without_interval(cell, value_a, value_b, _joined(reason, without_interval(error)))
-    return _bootstrapped(cell, diff, reason)
+    return _bootstrapped(cell, diff, reason, made_of_draws=is_made_of_draws(statistic))
 
 
 def _redrawn_difference(
@@ -326,7 +328,9 @@ def _without_interval(
     return replace(cell, value_a=value_a, value_b=value_b, delta=delta, reason=reason)
 
 
-def _bootstrapped(cell: RunDifference, diff: PairedBootstrapCI, reason: str) -> RunDifference:
+def _bootstrapped(
+    cell: RunDifference, diff: PairedBootstrapCI, reason: str, *, made_of_draws: bool = True
+) -> RunDifference:
     return replace(
         cell,
         value_a=diff.value_a,
@@ -337,7 +341,7 @@ def _bootstrapped(cell: RunDifference, diff: PairedBootstrapCI, reason: str) -> 
         p_value=diff.p_value,
         method=diff.method,
         test=diff.method,
-        n_resamples=diff.n_resamples,
+        n_resamples=diff.n_resamples if made_of_draws else 0,
         reason=_joined(reason, diff.reason),
         samples=diff.samples,
     )
