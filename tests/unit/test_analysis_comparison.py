@@ -635,3 +635,31 @@ def test_parts_that_the_records_do_not_have_are_refused(tmp_path):
         compare_runs(a, a, by=["subject", "subject"])
     with pytest.raises(InvalidTypeError, match="`by` must be a name or a list of names"):
         compare_runs(a, a, by=3)
+
+
+def test_a_calibration_error_says_why_it_has_no_interval():
+    a, b = records(scores(1)), records(scores(2))
+    cell = compare_records({"t": a}, {"t": b}, [ms.ece()]).cells[0]
+    assert (cell.ci_low, cell.p_value, cell.verdict) == (None, None, "not tested")
+    assert "no interval is shown, as pairing does not narrow" in cell.reason
+
+
+def test_the_reason_for_no_interval_is_given_once():
+    """The interval of a mean of three numbers is refused in these words already."""
+    few = Records.from_columns({"reward": [0.2, 0.9, 3.0]}, unit_id=list("abc"))
+    other = Records.from_columns({"reward": [0.3, 0.1, 2.0]}, unit_id=list("abc"))
+    cell = compare_records({"t": few}, {"t": other}, ["reward"]).cells[0]
+    assert cell.reason.count("no interval: ") == 1
+
+
+@pytest.mark.parametrize("name", ["star_rating", "likert", "points"])
+def test_a_scale_that_holds_zeros_and_ones_is_no_share(name):
+    """Issue 16, 2.4: the kind follows the column's contract, not the values seen."""
+    a, b = (
+        Records.from_columns({name: (np.arange(50) < k).astype(float)}, unit_id=IDS[:50])
+        for k in (30, 35)
+    )
+    cell = compare_records({"t": a}, {"t": b}, [name]).cells[0]
+    assert cell.method == "paired skewness-corrected t"
+    card = summarise(a, [ms.mean_of(name)])
+    assert (card[name].details["kind"], card[name].ci.method) == ("number", "skewness-corrected t")

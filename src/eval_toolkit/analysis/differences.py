@@ -31,6 +31,12 @@ from eval_toolkit.scorecards.cells import Status
 __all__ = ["CurveOf", "Decision", "Draws", "RunDifference", "Task", "difference"]
 
 
+_UNTESTED = (
+    f"{NO_COMPARISON}; no interval is shown, as pairing does not narrow what the two errors' own "
+    "intervals allow (paired_bootstrap_ece_diff)"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Draws:
     """How intervals are made."""
@@ -268,7 +274,7 @@ def _scored_difference(
     statistic = statistic_for(spec)
     value_a, value_b = float(spec.compute(labels, a)), float(spec.compute(labels, b))
     if is_calibration_error(statistic):
-        return _without_interval(cell, value_a, value_b, _joined(reason, NO_COMPARISON))
+        return _without_interval(cell, value_a, value_b, _joined(reason, _UNTESTED))
     try:
         if isinstance(statistic, AtThreshold) and statistic.is_share_of_fixed_rows:
             hits_a, hits_b = (statistic.hits(labels == 1.0, scores) for scores in (a, b))
@@ -300,7 +306,7 @@ def _redrawn_difference(
     """Return the difference of a metric whose columns are all the run's own, labels included."""
     both = Redrawn.of(spec, values.a, values.b)
     if not isinstance(spec, SumsSpec) and is_calibration_error(statistic_for(spec)):
-        return _without_interval(cell, *both.values(), NO_COMPARISON)
+        return _without_interval(cell, *both.values(), _UNTESTED)
     try:
         if cell.n_groups < MIN_UNITS:
             raise UndefinedMetricError(_few(cell, values))

@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from eval_toolkit._hashing import canonical_json, sha256_text
-from eval_toolkit._words import without_interval
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._data import Data, Reading, data_options, read_data
 from eval_toolkit.cli._exit import EXIT_FAILED, EvidenceSaysNo
@@ -25,7 +24,7 @@ from eval_toolkit.harness.loading import load_scorer, load_splitter
 from eval_toolkit.plugins import known_name, name_and_options
 from eval_toolkit.report.cells import Cell
 from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import one_line, with_ends
+from eval_toolkit.report.words import one_line, with_ends, without_interval
 
 __all__ = ["evaluate"]
 
@@ -248,7 +247,10 @@ def _page(result: RunResult, data: Mapping[str, Data], sampling: Sampling) -> Pa
     leakage = [f"{one['check_name']}: {one['message']}" for one in found]
     notes = [*_failed(result), *declined, *leakage, *dict.fromkeys(reasons)]
     sizes = ", ".join(f"{name} {one.summary()}" for name, one in data.items())
-    lead = [sizes, str(sampling)]
+    lead = [
+        sizes,
+        sampling.made(cell.n_resamples or 0 for row in rows for cell in row[2].values()),
+    ]
     return Page("Evaluation", result.to_dict(), lead, [table], [one_line(note) for note in notes])
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from eval_toolkit._words import without_interval
 from eval_toolkit.analysis import Leaderboard
 from eval_toolkit.analysis import leaderboard as ranked
 from eval_toolkit.artifacts import read_json
@@ -15,6 +14,7 @@ from eval_toolkit.cli._options import direction_options, output_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.inference import Ranking, SystemPair
 from eval_toolkit.report.pages import Page, Table
+from eval_toolkit.report.words import without_interval
 from eval_toolkit.runs.folder import MANIFEST
 from eval_toolkit.tasks.suites.running import SUITE_FILE
 
