@@ -2,9 +2,18 @@
 
 import math
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-__all__ = ["number", "one_line", "p_value", "value_and_ends", "visible", "with_ends"]
+__all__ = [
+    "intervals_made",
+    "number",
+    "one_line",
+    "p_value",
+    "value_and_ends",
+    "visible",
+    "with_ends",
+    "without_interval",
+]
 
 _DIGITS = 3
 _MOST_DIGITS = 7
@@ -66,6 +75,29 @@ def with_ends(
     ('0.0004 [0.0001, 0.0017]', '+2.0e-09 [+1.0e-09, +3.0e-09]')
     """
     return " ".join(value_and_ends(value, low, high, sign)).strip()
+
+
+def intervals_made(confidence: float, n_resamples: int, seed: int, of_cells: Iterable[int]) -> str:
+    """Return how intervals were made; resamples count where the interval of a cell has any.
+
+    Examples
+    --------
+    >>> intervals_made(0.95, 1000, 42, of_cells=[0, 1000]), intervals_made(0.95, 1000, 42, [0])
+    ('95 % intervals, 1000 resamples, seed 42', '95 % intervals')
+    """
+    drawn = f", {n_resamples} resamples, seed {seed}" if any(of_cells) else ""
+    return f"{100 * confidence:g} % intervals{drawn}"
+
+
+def without_interval(reason: object) -> str:
+    """Return why there is no interval, opened by these words once.
+
+    Examples
+    --------
+    >>> without_interval("2 groups"), without_interval("no interval: 2 groups")
+    ('no interval: 2 groups', 'no interval: 2 groups')
+    """
+    return "no interval: " + str(reason).removeprefix("no interval: ")
 
 
 def p_value(value: float | None) -> str:

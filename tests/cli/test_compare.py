@@ -827,3 +827,12 @@ def test_plain_text(command: Command, a: Path, b: Path) -> None:
     assert re.match(r"B beats A by 0\.\d{3} \[0\.\d{3}, 0\.\d{3}\] in roc_auc\n", out)
     assert out.splitlines()[1] == "A is a.csv, B is b.parquet: 200 rows, paired on id"
     assert out.splitlines()[-1].split()[:2] == ["roc_auc", "200"]
+
+
+def test_resamples_are_named_where_a_difference_is_made_of_them(
+    command: Command, a: Path, b: Path
+) -> None:
+    """Brier scores differ by a mean in closed form, areas by the correlation of resamples."""
+    assert "B - A, 95 % intervals\n" in command("compare", a, b, "--metric", "brier")[1]
+    both = command("compare", a, b, "--metric", "brier", "--metric", "roc_auc")[1]
+    assert "B - A, 95 % intervals, 1000 resamples, seed 42\n" in both

@@ -132,6 +132,15 @@ def test_why_there_is_no_interval(command: Command) -> None:
     assert out.count(why) == 1
 
 
+def test_a_reason_for_no_interval_is_printed_once(command: Command, tmp_path: Path) -> None:
+    """The cell says "no interval" itself where one positive row is too few."""
+    lines = [f"{row},{text},{int(row == 3)}" for row, text in enumerate(texts())]
+    (tmp_path / "few.csv").write_text("id,text,label\n" + "\n".join(lines))
+    _, out, _ = command("evaluate", tmp_path / "few.csv", "--scorer", "mine:Length", *FAST)
+    assert "no interval: 1 positive row" in out
+    assert "no interval: no interval" not in out
+
+
 class Stubborn:
     """Is what it is made as: a selector, a splitter, a check and a scorer that do not work."""
 

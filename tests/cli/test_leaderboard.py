@@ -43,6 +43,27 @@ def test_prints_ranks_pairs_and_how_they_were_made(command: Command, runs: list[
     assert "no other is shown to beat: says x" in out
     assert "says x − says z" in out
     assert "share of 500 resamples" in out
+    assert "p-values corrected for the number of pairs (holm) decide which is better" in out
+
+
+def test_says_where_the_correction_decides_against_the_interval(
+    command: Command, tmp_path: Path
+) -> None:
+    """5 of 50 discordant have p 0.025, and three pairs are corrected for."""
+    declared = '[task]\nname = "t"\n[prompt]\ninstruction = "{q}"\nanswer = "a"\n'
+    (tmp_path / "t.toml").write_text(declared + "[graders.exact_match]\n")
+    task = load_task(str(tmp_path / "t.toml"), rows=[{"q": f"{n}", "a": "x"} for n in range(50)])
+    for right in (30, 32, 35):
+        model = ScriptedModel(
+            lambda request, right=right: "x" if int(request.prompt[-1].content) < right else "y",
+            name=f"m{right}",
+        )
+        run_task(task, model, tmp_path / f"m{right}")
+    code, out, _ = command("leaderboard", *(tmp_path / f"m{n}" for n in (30, 32, 35)))
+    assert code == 0
+    (line,) = [line for line in out.splitlines() if line.startswith("m35 − m30")]
+    assert "+0.0215 to" in line
+    assert line.endswith("no clear difference after correction")
 
 
 def test_names_tell_systems_apart(as_json: Json, runs: list[str]) -> None:
@@ -131,7 +152,7 @@ class TestRollouts:
     @pytest.mark.parametrize(
         "second", [{"breaks": True}, {"budget": Budget(calls=30)}, {}], ids=str
     )
-    def test_a_pair_without_an_interval_says_why(
+    def test_a_pair_that_never_differs_has_an_interval(
         self, command: Command, as_json: Json, tmp_path: Path, second: dict[str, Any]
     ) -> None:
         """Both are alike on the conversations that neither lost."""
@@ -139,10 +160,10 @@ class TestRollouts:
         options = ("--metric", "attack_success", "--draws", 200)
         code, out, err = command("leaderboard", f"a={a}", f"b={b}", *options)
         assert (code, err) == (0, "")
-        assert "skipped: the differences do not vary" in out
+        assert "no clear difference" in out
         assert ("cut short" in out) == bool(second)
         (pair,) = as_json("leaderboard", f"a={a}", f"b={b}", *options)["ranking"]["pairs"]
-        assert pair["ci_low"] is None
+        assert pair["ci_low"] < 0.0 < pair["ci_high"]  # Tango's, of seeds that are one unit each
 
     def test_other_settings_are_refused_unless_allowed(
         self, command: Command, tmp_path: Path

@@ -652,3 +652,14 @@ def test_published_area(as_json: Json, shared_data: Path) -> None:
     assert by_scorer["s100b"]["roc_auc"]["value"] == pytest.approx(0.731, abs=5e-4)
     assert by_scorer["ndka"]["roc_auc"]["value"] == pytest.approx(0.612, abs=5e-4)
     assert by_scorer["ndka"]["brier"]["status"] == "skipped"
+
+
+def test_resamples_are_named_where_a_cell_is_made_of_them(
+    command: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    rows = [f"{i},{i % 2},{(i * 7 % 40) / 40}" for i in range(40)]
+    (tmp_path / "p.csv").write_text("id,label,score\n" + "\n".join(rows))
+    _, closed, _ = command("score", tmp_path / "p.csv", "--metric", "roc_auc")
+    assert closed.splitlines()[0].endswith("told apart by id; 95 % intervals")
+    _, drawn, _ = command("score", tmp_path / "p.csv", "--metric", "roc_auc", "--metric", "ece")
+    assert drawn.splitlines()[0].endswith("95 % intervals, 1000 resamples, seed 42")

@@ -212,6 +212,17 @@ def test_groups_are_kept_together_and_attempts_averaged():
     assert (cell.status, cell.n_groups) == ("ok", 20)
 
 
+@pytest.mark.parametrize("n_groups", [4, 5])
+def test_a_mean_loss_in_few_groups_is_compared(n_groups):
+    """`score` prints an interval of the Brier score in 4 groups, and so does a comparison."""
+    groups = [f"g{i % n_groups}" for i in range(N)]
+    a, b = (records(scores(seed), group=groups) for seed in (1, 2))
+    cell = compare_records({"t": a}, {"t": b}, ["brier"]).cells[0]
+    assert cell.ci_low < cell.delta < cell.ci_high
+    assert (cell.n_groups, cell.n_resamples) == (n_groups, 0)
+    assert (cell.p_value <= 0.05) == (not cell.ci_low <= 0.0 <= cell.ci_high)
+
+
 def test_few_units_have_values_but_no_interval():
     few = slice(0, 8)
     a, b = records(scores(1), few), records(scores(2), few)
@@ -220,6 +231,10 @@ def test_few_units_have_values_but_no_interval():
     assert cell.verdict == "not tested"
     assert cell.delta == cell.value_b - cell.value_a
     assert cell.reason == "no interval: 8 common units, at least 10 are needed"
+    cell = compare_records({"t": a}, {"t": b}, ["brier"]).cells[0]
+    direct = paired_bootstrap_diff(LABELS[few], scores(1)[few], scores(2)[few], brier_score)
+    assert (cell.ci_low, cell.p_value) == pytest.approx((direct.ci_low, direct.p_value))
+    assert cell.n_resamples == 0
     one = Records.from_columns({"x": [1.0]}, unit_id=["u"])
     cell = compare_records({"t": one}, {"t": one}, ["x"]).cells[0]
     assert (cell.delta, cell.ci_low) == (0.0, None)
@@ -620,3 +635,31 @@ def test_parts_that_the_records_do_not_have_are_refused(tmp_path):
         compare_runs(a, a, by=["subject", "subject"])
     with pytest.raises(InvalidTypeError, match="`by` must be a name or a list of names"):
         compare_runs(a, a, by=3)
+
+
+def test_a_calibration_error_says_why_it_has_no_interval():
+    a, b = records(scores(1)), records(scores(2))
+    cell = compare_records({"t": a}, {"t": b}, [ms.ece()]).cells[0]
+    assert (cell.ci_low, cell.p_value, cell.verdict) == (None, None, "not tested")
+    assert "no interval is shown, as pairing does not narrow" in cell.reason
+
+
+def test_the_reason_for_no_interval_is_given_once():
+    """The interval of a mean of three numbers is refused in these words already."""
+    few = Records.from_columns({"reward": [0.2, 0.9, 3.0]}, unit_id=list("abc"))
+    other = Records.from_columns({"reward": [0.3, 0.1, 2.0]}, unit_id=list("abc"))
+    cell = compare_records({"t": few}, {"t": other}, ["reward"]).cells[0]
+    assert cell.reason.count("no interval: ") == 1
+
+
+@pytest.mark.parametrize("name", ["star_rating", "likert", "points"])
+def test_a_scale_that_holds_zeros_and_ones_is_no_share(name):
+    """Issue 16, 2.4: the kind follows the column's contract, not the values seen."""
+    a, b = (
+        Records.from_columns({name: (np.arange(50) < k).astype(float)}, unit_id=IDS[:50])
+        for k in (30, 35)
+    )
+    cell = compare_records({"t": a}, {"t": b}, [name]).cells[0]
+    assert cell.method == "paired skewness-corrected t"
+    card = summarise(a, [ms.mean_of(name)])
+    assert (card[name].details["kind"], card[name].ci.method) == ("number", "skewness-corrected t")

@@ -36,6 +36,7 @@ from eval_toolkit.inference.results import (
 )
 from eval_toolkit.metrics import brier_score, expected_calibration_error, log_loss, pr_auc, roc_auc
 from eval_toolkit.op_metric_specs import op_accuracy, op_f1, op_recall, op_specificity
+from eval_toolkit.scorecards import scorecard
 
 RNG = np.random.default_rng(77)
 N = 100
@@ -302,9 +303,28 @@ def test_metrics_check_their_own_input():
 
 def test_too_few_rows():
     assert MIN_UNITS == 10
-    assert bootstrap_ci([0, 1] * 5, np.arange(10) / 10, brier_score).n_units == 10
-    with pytest.raises(InvalidInputError, match="the bootstrap needs at least 10 rows, got 9"):
-        bootstrap_ci(([0, 1] * 5)[:9], np.arange(9) / 9, brier_score)
+    nine = ([0, 1] * 5)[:9], np.arange(9) / 9
+    assert bootstrap_ci([0, 1] * 5, np.arange(10) / 10, brier_score, method="BCa").n_units == 10
+    for options in ({"metric": brier_score, "method": "BCa"}, {"metric": metric_specs.ece()}):
+        with pytest.raises(InvalidInputError, match="the bootstrap needs at least 10 rows, got 9"):
+            bootstrap_ci(*nine, **options)
+
+
+@pytest.mark.parametrize("metric", [metric_specs.roc_auc, op_accuracy(0.5), metric_specs.brier])
+def test_closed_forms_need_no_minimum_of_rows(metric):
+    """The scorecard had an interval of these 8 rows, and `bootstrap_ci` refused."""
+    y, s = np.arange(8) % 2, np.array([0.1, 0.9, 0.3, 0.8, 0.6, 0.4, 0.2, 0.7])
+    cell = scorecard(y, s, metrics=[metric])[metric.name]
+    ci = bootstrap_ci(y, s, metric, return_samples=True)
+    assert (ci.ci_low, ci.ci_high) == pytest.approx((cell.ci.ci_low, cell.ci.ci_high), rel=1e-12)
+    assert (ci.method, ci.samples) == (cell.ci.method, None)
+
+
+def test_means_in_few_groups_need_no_draws():
+    groups = np.arange(N) % 5
+    cell = scorecard(Y, S, metrics=[metric_specs.brier], groups=groups)["brier"]
+    ci = bootstrap_ci(Y, S, brier_score, groups=groups)
+    assert (ci.ci_low, ci.ci_high, ci.n_groups) == (cell.ci.ci_low, cell.ci.ci_high, 5)
 
 
 def test_too_few_groups():

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from eval_toolkit.analysis import leaderboard
+from eval_toolkit.analysis import compare_runs, leaderboard
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
-from eval_toolkit.inference import macro_mean, mcnemar_test, paired_macro_interval
+from eval_toolkit.inference import macro_mean, mean_interval, paired_mean_diff
 from eval_toolkit.inference.leaderboards import rank_systems
+from eval_toolkit.inference.paired_intervals import paired_shares
 from eval_toolkit.runs import write_run
 from eval_toolkit.scorecards import Records
 
@@ -39,23 +40,74 @@ class TestRanks:
 
     def test_own_interval_is_that_of_the_system_alone(self):
         ranking = rank_systems([PATTERNS], names=["a", "b", "c"], n_draws=200)
-        alone = macro_mean([PATTERNS[:, 0]]).ci
+        alone = mean_interval(PATTERNS[:, 0], share=True)  # as `summarise` has it
         system = next(one for one in ranking.systems if one.name == "a")
         assert (system.ci.ci_low, system.ci.ci_high) == (alone.ci_low, alone.ci_high)
 
-    def test_two_systems_need_no_correction_of_the_pair(self):
-        ranking = rank_systems([PATTERNS[:, :2]], n_draws=20_000)
-        alone = paired_macro_interval([(20, 15, 80)])
+    @pytest.mark.parametrize("n_systems", [2, 3])
+    @pytest.mark.parametrize("groups", [None, np.arange(80) // 4], ids=["rows", "groups"])
+    def test_a_pair_of_shares_is_a_paired_share(self, groups, n_systems):
+        given = None if groups is None else [groups]
+        ranking = rank_systems([PATTERNS[:, :n_systems]], groups=given, n_draws=100)
+        low, high, p_value, _ = paired_shares(
+            *PATTERNS[:, [1, 0]].T.astype(float), groups=groups, confidence=0.95
+        )
         pair = ranking.pairs[0]
-        assert pair.ci_low == pytest.approx(alone.ci_low, abs=0.004)
-        assert pair.ci_high == pytest.approx(alone.ci_high, abs=0.004)
-        assert pair.p_value == pytest.approx(mcnemar_test(PATTERNS[:, 1], PATTERNS[:, 0]).p_value)
+        assert (pair.a, pair.b) == ("system 1", "system 2")
+        assert (pair.ci_low, pair.ci_high, pair.p_value) == (low, high, p_value)
+
+    @pytest.mark.parametrize("method", ["bootstrap", "bayes"])
+    @pytest.mark.parametrize("n_parts", [1, 2])
+    @pytest.mark.parametrize("discordant", range(1, 9))
+    def test_interval_p_value_and_verdict_of_two_systems_agree(self, discordant, n_parts, method):
+        """With 5 of 50 discordant p was 0.0625, and the interval called one system better."""
+        a = np.arange(50) < 30
+        b = np.arange(50) < 30 + discordant
+        part = np.stack([a, b], axis=1).astype(float)
+        pair = rank_systems([part] * n_parts, method=method, n_draws=2000).pairs[0]
+        left_out = not pair.ci_low <= 0.0 <= pair.ci_high
+        assert left_out == (pair.p_value <= 0.05) == (pair.better is not None)
+        assert pair.p_adjusted == pair.p_value
+
+    def test_the_correction_decides_and_not_the_interval(self):
+        """5 of 50 discordant have p 0.025: one pair of three needs at most 0.05 / 3."""
+        a, b, c = np.arange(50) < 30, np.arange(50) < 35, np.arange(50) < 32
+        ranking = rank_systems([np.stack([a, b, c], axis=1)], names=list("abc"), n_draws=100)
+        pair = next(pair for pair in ranking.pairs if {pair.a, pair.b} == {"a", "b"})
+        assert pair.ci_low > 0.0
+        assert pair.p_adjusted == pytest.approx(3 * pair.p_value)
+        assert pair.better is None
+        assert {system.rank_low for system in ranking.systems} == {1}
+        alone = rank_systems(
+            [np.stack([a, b, c], axis=1)], names=list("abc"), n_draws=100, adjust="none"
+        )
+        assert next(pair for pair in alone.pairs if pair.b == "a" and pair.a == "b").better == "b"
+
+    def test_numbers_are_compared_as_two_runs_are(self):
+        generator = np.random.default_rng(4)
+        values = generator.lognormal(size=(30, 2))
+        pair = rank_systems([values], names=["a", "b"], n_draws=100).pairs[0]
+        other = paired_mean_diff(values[:, int(pair.b == "b")], values[:, int(pair.a == "b")])
+        assert (pair.ci_low, pair.ci_high, pair.p_value) == (
+            other.ci_low,
+            other.ci_high,
+            other.p_value,
+        )
+
+    def test_a_scale_of_zeros_and_ones_is_no_share(self):
+        pair = rank_systems([PATTERNS[:, :2]], share=False, n_draws=100).pairs[0]
+        a, b = PATTERNS[:, [1, 0]].T
+        assert pair.p_value == paired_mean_diff(a, b, share=False).p_value
+        with pytest.raises(InvalidInputError, match="neither 0 nor 1"):
+            rank_systems([PATTERNS * 0.5], share=True)
 
     def test_systems_that_differ_by_rounding_do_not_differ(self):
         values = np.linspace(0.1, 0.9, 12)
         parts = [np.stack([values, values * 3 / 3 + 1e-16, values[::-1]], axis=1)]
         ranking = rank_systems(parts, names=["a", "b", "c"], n_draws=200)
-        assert {pair.p_value for pair in ranking.pairs} == {1.0}
+        equal, *others = sorted(ranking.pairs, key=lambda pair: (pair.a, pair.b))
+        assert (equal.p_value, equal.reason) == (None, "zero spread: all differences are equal")
+        assert all(pair.p_value > 0.999 and pair.better is None for pair in others)
         assert {system.rank for system in ranking.systems} == {1}
 
     def test_simultaneous_intervals_contain_single_ones(self):
@@ -119,31 +171,33 @@ class TestRanks:
             assert 1 <= system.rank_low <= system.rank <= system.rank_high <= len(ranking.systems)
         for pair in ranking.pairs:
             assert pair.difference >= 0.0
-            assert pair.p_adjusted >= pair.p_value
+            assert pair.p_adjusted >= pair.p_value  # shares always have an interval
         assert ranking.best
 
     @pytest.mark.parametrize(
-        ("parts", "groups", "p_value"),
+        ("parts", "groups", "reason"),
         [
-            ([np.array([[0.5, 0.25]] * 6)], None, 2.0**-5),
-            ([[[0.5, 0.4], [0.5, 0.4]]], None, 0.5),
-            ([[[1, 0], [1, 0], [1, 0]]], [["g", "g", "h"]], 0.5),
+            ([np.array([[0.5, 0.25]] * 6)], None, "all differences are equal"),
+            ([[[1, 0], [1, 0], [1, 0]]], [["g", "g", "g"]], "`groups` has one cluster only"),
             # differences of 0.1 that only rounding tells apart
-            ([[[0.9, 0.8], [0.8, 0.7], [0.7, 0.6]], [[0.9, 0.8], [0.8, 0.7]]], None, 2.0**-4),
+            ([[[0.9, 0.8], [0.8, 0.7], [0.7, 0.6]], [[0.9, 0.8], [0.8, 0.7]]], None, "do not vary"),
         ],
     )
-    def test_a_constant_difference_is_a_matter_of_signs(self, parts, groups, p_value):
+    def test_a_difference_without_spread_is_not_tested(self, parts, groups, reason):
         ranking = rank_systems(parts, groups=groups, n_draws=100)
         pair = ranking.pairs[0]
-        assert pair.p_value == p_value
+        assert reason in pair.reason
+        assert (pair.p_value, pair.p_adjusted) == (None, None)
         assert (pair.ci_low, pair.ci_high, pair.better) == (None, None, None)
         assert [(s.rank_low, s.rank_high) for s in ranking.systems] == [(1, 2), (1, 2)]
 
     def test_intervals_stay_inside_the_bounds(self):
-        values = [[[0.5, 0.4], [0.6, 0.5]]]
-        inside = rank_systems(values, bounds=(0.0, 1.0), n_draws=100).systems[0].ci
-        assert (inside.ci_low, inside.ci_high) == (0.0, 1.0)
-        assert (inside.n_units, inside.n_groups) == (2, 2)
+        part = [[0.9, 0.4], [1.0, 0.5], [1.0, 0.1]]
+        inside = rank_systems([part], bounds=(0.0, 1.0), n_draws=100).systems[0].ci
+        assert 0.0 < inside.ci_low < inside.ci_high <= 1.0
+        assert (inside.n_units, inside.n_groups) == (3, 3)
+        both = rank_systems([part, part[:2]], bounds=(0.0, 1.0), n_draws=100).systems[0].ci
+        assert both.ci_high == 1.0
 
     def test_rates_of_groups_that_agree_have_an_interval(self):
         right = np.repeat([[1, 0], [1, 0], [1, 1], [1, 0], [1, 1]], 4, axis=0)
@@ -203,14 +257,26 @@ class TestRefusals:
             rank_systems(parts, **options)
 
 
-def stored(folder, model, values, *, task="quiz", up=True, hashes=None, ids=None):
+def stored(
+    folder,
+    model,
+    values,
+    *,
+    task="quiz",
+    up=True,
+    hashes=None,
+    ids=None,
+    groups=None,
+    column="right",
+):
     ids = ids or [f"u{i}" for i in range(len(values))]
     missing = [value is None for value in values]
     records = Records.from_columns(
-        {"right": values},
+        {column: values},
         unit_id=ids,
+        group=groups,
         content_hash=hashes or [f"h{name}" for name in ids],
-        status={"right": ["error" if gone else "ok" for gone in missing]},
+        status={column: ["error" if gone else "ok" for gone in missing]},
     )
     known = [value for value in values if value is not None]
     cell = {
@@ -224,7 +290,7 @@ def stored(folder, model, values, *, task="quiz", up=True, hashes=None, ids=None
         "schema_version": "v1",
         "run_id": f"{model}-{task}",
         "config": {},
-        "by_slice": {task: {"n": len(values), "by_scorer": {model: {"right": cell}}}},
+        "by_slice": {task: {"n": len(values), "by_scorer": {model: {column: cell}}}},
     }
     path = folder / f"{model}-{task}"
     write_run(
@@ -247,6 +313,32 @@ class TestLeaderboard:
         assert board.left_out == ("quiz: 1 units that not every system measured",)
         assert board.rows()[0]["quiz"] == pytest.approx(0.8)
         assert board.to_dict()["tasks"][0]["metric"] == "right"
+
+    @pytest.mark.parametrize("column", ["right", "star_rating"])
+    @pytest.mark.parametrize("groups", [None, [f"g{i // 5}" for i in range(50)]])
+    def test_two_runs_differ_as_a_comparison_says(self, tmp_path, groups, column):
+        """5 of 50 discordant: p 0.025 in both, and the same interval."""
+        runs = [
+            stored(tmp_path, "a", [0] * 50, groups=groups, column=column),
+            stored(tmp_path, "b", [1] * 5 + [0] * 45, groups=groups, column=column),
+        ]
+        (pair,) = leaderboard(runs, n_draws=100).ranking.pairs
+        cell = compare_runs(*runs, pairs={"a": "b"})["quiz", "a", column]
+        for name in ("ci_low", "ci_high", "p_value"):  # None where one group carries the spread
+            assert getattr(pair, name) == pytest.approx(getattr(cell, name))
+        assert (pair.better == "b") == (cell.verdict == "better")
+        if groups is None:
+            assert cell.method == ("tango" if column == "right" else "paired skewness-corrected t")
+
+    def test_runs_must_agree_on_groups(self, tmp_path):
+        a = stored(tmp_path, "a", [1, 0] * 6, groups=[f"g{i // 2}" for i in range(12)])
+        b = stored(tmp_path, "b", [1, 1] * 6, groups=[f"h{i // 3}" for i in range(12)])
+        none = stored(tmp_path, "c", [0, 1] * 6)
+        with pytest.raises(InvalidInputError, match="'quiz': a and b put the same units into diff"):
+            leaderboard([a, b])
+        # groups that the first run does not have are taken from the other
+        ranking = leaderboard([none, b], n_draws=100).ranking
+        assert (ranking.n_units, ranking.n_groups) == (12, 4)
 
     def test_a_task_that_one_lacks_is_named(self, tmp_path):
         runs = [

@@ -2,10 +2,13 @@ import json
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.agreement import clustered_rate
 from eval_toolkit.inference.means import mean_se, paired_mean_diff, t_interval
+from eval_toolkit.inference.paired_intervals import paired_shares
+from eval_toolkit.inference.paired_proportions import tango_interval
 
 
 def test_mean_of_zeros_and_ones():
@@ -158,3 +161,34 @@ def test_bad_pairs_are_named():
         paired_mean_diff([1, 2], [1, np.nan])
     with pytest.raises(UndefinedMetricError, match="`a` has one value"):
         paired_mean_diff([1], [2])
+
+
+class TestSharesOfPairs:
+    """5 of 50 units are right under B alone: Tango's interval, McNemar's score test 5/√5."""
+
+    A, B = np.zeros(50), (np.arange(50) < 5).astype(float)
+
+    def test_independent_zeros_and_ones_are_paired_shares(self):
+        # Tango's interval is checked against published values in test_paired_proportions.py.
+        interval = tango_interval(5, 0, 50)
+        result = paired_mean_diff(self.A, self.B)
+        assert (result.ci_low, result.ci_high) == (interval.ci_low, interval.ci_high)
+        assert result.p_value == pytest.approx(2 * stats.norm.sf(np.sqrt(5)))
+        assert result.method == "tango"
+        assert paired_mean_diff(self.A, self.B, bounds=(0.0, 1.0)) == result
+
+    @pytest.mark.parametrize("groups", [None, np.arange(50) // 5, np.arange(50) // 2])
+    @pytest.mark.parametrize("gained", [0, 5, 50])
+    def test_is_what_comparisons_use(self, groups, gained):
+        b = (np.arange(50) < gained).astype(float)
+        result = paired_mean_diff(self.A, b, groups=groups, share=True)
+        found = paired_shares(self.A, b, groups=groups, confidence=0.95)
+        assert (result.ci_low, result.ci_high, result.p_value, result.method) == found
+
+    def test_a_scale_that_happens_to_hold_zeros_and_ones_is_no_share(self):
+        result = paired_mean_diff(self.A, self.B, share=False)
+        assert result.method == "paired skewness-corrected t"
+
+    def test_a_share_has_no_other_values(self):
+        with pytest.raises(InvalidInputError, match=r"`share` is True, but a value is 0\.5"):
+            paired_mean_diff([0.5, 1.0], [1.0, 1.0], share=True)

@@ -25,6 +25,7 @@ from eval_toolkit.inference import (
     paired_mde,
 )
 from eval_toolkit.inference.multiplicity import correct_p_values
+from eval_toolkit.inference.paired_proportions import paired_share
 from eval_toolkit.inference.planning import MDEEstimate, mde_from_ci
 from eval_toolkit.inference.results import PairedBootstrapCI
 from eval_toolkit.metrics import (
@@ -35,6 +36,7 @@ from eval_toolkit.metrics import (
     pr_auc,
     roc_auc,
 )
+from eval_toolkit.op_metric_specs import op_accuracy
 from eval_toolkit.thresholds import MaxF1Selector, TargetFPRSelector
 
 RNG = np.random.default_rng(5)
@@ -91,6 +93,13 @@ def test_difference_is_b_minus_a():
     assert (diff.method, diff.reason) == ("mover", "")
     assert diff.samples.shape == (1000,)
     assert (diff.p_value <= 0.05) == (not diff.overlaps_zero)
+
+
+def test_percentiles_give_calibration_errors_no_p_value():
+    diff = paired_bootstrap_diff(Y, A, B, expected_calibration_error, method="percentile")
+    assert diff.p_value is None
+    assert diff.reason.startswith("calibration errors are not tested against each other")
+    assert diff == paired_bootstrap_diff(Y, A, B, expected_calibration_error)
 
 
 def test_percentiles_of_the_difference_by_name():
@@ -301,6 +310,22 @@ def test_bad_input(change, error, message):
 def test_too_few_rows():
     with pytest.raises(InvalidInputError, match="the bootstrap needs at least 10 rows, got 9"):
         paired_bootstrap_diff(Y[:9], A[:9], B[:9], pr_auc)
+
+
+@pytest.mark.parametrize("groups", [None, np.arange(N) % 5], ids=["rows", "groups"])
+@pytest.mark.parametrize("metric", [brier_score, op_accuracy(0.5)])
+def test_paired_shares_and_means_need_no_minimum_of_units(metric, groups):
+    """Few rows or groups: the interval is that of the rows' differences, without draws."""
+    rows = slice(0, 9) if groups is None else slice(None)
+    diff = paired_bootstrap_diff(Y[rows], A[rows], B[rows], metric, groups=groups)
+    assert diff.ci_low < diff.delta < diff.ci_high
+    assert (diff.n_resamples, diff.n_undefined, diff.samples) == (0, 0, None)
+    both = compare_scorers(Y[:9], {"a": A[:9], "b": B[:9]}, metric)
+    if groups is None:
+        assert both.differences["b"].p_value == diff.p_value
+    if metric is not brier_score and groups is None:
+        right = [(s[rows] >= 0.5) == Y[rows] for s in (A, B)]
+        assert (diff.ci_low, diff.ci_high, diff.p_value) == paired_share(*right, 0.95)
 
 
 # --- the p-value -------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ from eval_toolkit.inference import (
     paired_bootstrap_op_point_diff,
     tango_interval,
 )
-from eval_toolkit.inference.paired_intervals import mover_interval, p_of_interval, paired_share
+from eval_toolkit.inference.paired_intervals import mover_interval, p_of_interval
+from eval_toolkit.inference.paired_proportions import paired_share
 from eval_toolkit.inference.results import BootstrapCI, PairedBootstrapCI
 
 

@@ -9,16 +9,17 @@ from numpy.typing import NDArray
 
 from eval_toolkit._display import Displayed
 from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit._words import without_interval
 from eval_toolkit.analysis.redrawn import Redrawn
-from eval_toolkit.analysis.units import CommonUnits
+from eval_toolkit.analysis.units import CommonUnits, right_or_wrong
 from eval_toolkit.errors import InfeasibleError, UndefinedMetricError
-from eval_toolkit.inference import macro_mean, paired_bootstrap_diff, paired_mean_diff
-from eval_toolkit.inference._distributions import critical_value, upper_tail
+from eval_toolkit.inference import paired_bootstrap_diff, paired_mean_diff
 from eval_toolkit.inference.assemble import MIN_UNITS
 from eval_toolkit.inference.calibration_intervals import NO_COMPARISON, is_calibration_error
 from eval_toolkit.inference.engine import Executor
-from eval_toolkit.inference.paired_intervals import p_of_interval, paired_shares
-from eval_toolkit.inference.paired_proportions import paired_macro_interval
+from eval_toolkit.inference.paired import is_made_of_draws
+from eval_toolkit.inference.paired_intervals import paired_shares
+from eval_toolkit.inference.paired_macro import paired_macro_diff
 from eval_toolkit.inference.results import PairedBootstrapCI
 from eval_toolkit.inference.statistics import AtThreshold, statistic_for
 from eval_toolkit.metric_specs import ColumnSpec, SumsSpec
@@ -28,6 +29,12 @@ from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.scorecards.cells import Status
 
 __all__ = ["CurveOf", "Decision", "Draws", "RunDifference", "Task", "difference"]
+
+
+_UNTESTED = (
+    f"{NO_COMPARISON}; no interval is shown, as pairing does not narrow what the two errors' own "
+    "intervals allow (paired_bootstrap_ece_diff)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +116,7 @@ class RunDifference(Displayed):
     test: str = ""
     """Where the p-value comes from."""
     n_resamples: int = 0
+    """Resamples that the interval is made of; 0 for a closed form."""
     higher_is_better: bool | None = None
     n_units: int = 0
     """Common units with a value on both sides."""
@@ -225,7 +233,7 @@ class _Values:
     def of(cls, units: CommonUnits, columns: tuple[str, ...], task: Task) -> "_Values":
         spec = task.spec if isinstance(task.spec, ColumnSpec) else None
         sides = [units.both(column, spec) for column in columns]
-        share = spec is None or spec.kind in (None, "share")
+        share = spec is None or spec.may_be_share
         parts = None if task.macro_by is None else units.part(task.macro_by)
         in_a: BoolArray = np.all([a for _, _, a, _ in sides], axis=0)
         measured: BoolArray = in_a & np.all([b for _, _, _, b in sides], axis=0)
@@ -247,12 +255,8 @@ class _Values:
 
     @property
     def right_or_wrong(self) -> bool:
-        """Whether these are zeros and ones of independent units, and can be nothing else."""
-        return (
-            self.share
-            and self.groups is None
-            and all(bool(np.isin(side, (0.0, 1.0)).all()) for side in (*self.a, *self.b))
-        )
+        """Whether these are zeros and ones, and can be nothing else."""
+        return self.share and all(map(right_or_wrong, (*self.a, *self.b)))
 
     @property
     def n_groups(self) -> int:
@@ -270,7 +274,7 @@ def _scored_difference(
     statistic = statistic_for(spec)
     value_a, value_b = float(spec.compute(labels, a)), float(spec.compute(labels, b))
     if is_calibration_error(statistic):
-        return _without_interval(cell, value_a, value_b, _joined(reason, NO_COMPARISON))
+        return _without_interval(cell, value_a, value_b, _joined(reason, _UNTESTED))
     try:
         if isinstance(statistic, AtThreshold) and statistic.is_share_of_fixed_rows:
             hits_a, hits_b = (statistic.hits(labels == 1.0, scores) for scores in (a, b))
@@ -278,7 +282,7 @@ def _scored_difference(
             among = ~np.isnan(hits_a)
             groups = None if values.groups is None else values.groups[among]
             return _shares(cell, hits_a[among], hits_b[among], groups, draws, reason)
-        if cell.n_groups < MIN_UNITS:
+        if cell.n_groups < MIN_UNITS and is_made_of_draws(statistic):
             raise UndefinedMetricError(_few(cell, values))
         diff = paired_bootstrap_diff(
             labels,
@@ -292,8 +296,8 @@ def _scored_difference(
             executor=draws.executor,
         )
     except UndefinedMetricError as error:
-        return _without_interval(cell, value_a, value_b, _joined(reason, f"no interval: {error}"))
-    return _bootstrapped(cell, diff, reason)
+        return _without_interval(cell, value_a, value_b, _joined(reason, without_interval(error)))
+    return _bootstrapped(cell, diff, reason, made_of_draws=is_made_of_draws(statistic))
 
 
 def _redrawn_difference(
@@ -302,7 +306,7 @@ def _redrawn_difference(
     """Return the difference of a metric whose columns are all the run's own, labels included."""
     both = Redrawn.of(spec, values.a, values.b)
     if not isinstance(spec, SumsSpec) and is_calibration_error(statistic_for(spec)):
-        return _without_interval(cell, *both.values(), NO_COMPARISON)
+        return _without_interval(cell, *both.values(), _UNTESTED)
     try:
         if cell.n_groups < MIN_UNITS:
             raise UndefinedMetricError(_few(cell, values))
@@ -314,7 +318,7 @@ def _redrawn_difference(
             executor=draws.executor,
         )
     except UndefinedMetricError as error:
-        return _without_interval(cell, *both.values(), f"no interval: {error}")
+        return _without_interval(cell, *both.values(), without_interval(error))
     return _bootstrapped(cell, diff, "")
 
 
@@ -330,7 +334,9 @@ def _without_interval(
     return replace(cell, value_a=value_a, value_b=value_b, delta=delta, reason=reason)
 
 
-def _bootstrapped(cell: RunDifference, diff: PairedBootstrapCI, reason: str) -> RunDifference:
+def _bootstrapped(
+    cell: RunDifference, diff: PairedBootstrapCI, reason: str, *, made_of_draws: bool = True
+) -> RunDifference:
     return replace(
         cell,
         value_a=diff.value_a,
@@ -341,7 +347,7 @@ def _bootstrapped(cell: RunDifference, diff: PairedBootstrapCI, reason: str) -> 
         p_value=diff.p_value,
         method=diff.method,
         test=diff.method,
-        n_resamples=diff.n_resamples,
+        n_resamples=diff.n_resamples if made_of_draws else 0,
         reason=_joined(reason, diff.reason),
         samples=diff.samples,
     )
@@ -354,12 +360,14 @@ def _mean_difference(cell: RunDifference, values: _Values, draws: Draws) -> RunD
     cell = replace(cell, value_a=value_a, value_b=value_b, delta=value_b - value_a)
     if cell.n_groups < 2:
         return replace(cell, reason="no interval: a standard error needs two units or groups")
-    if values.right_or_wrong or (values.rates and groups is not None):
+    if values.right_or_wrong:
         return _shares(cell, a, b, groups, draws)
     bounds = (0.0, 1.0) if values.rates else (-math.inf, math.inf)
-    mean = paired_mean_diff(a, b, groups=groups, bounds=bounds, confidence=draws.confidence)
+    mean = paired_mean_diff(
+        a, b, groups=groups, bounds=bounds, share=False, confidence=draws.confidence
+    )
     if mean.ci_low is None:
-        return replace(cell, reason=f"no interval: {mean.reason}")
+        return replace(cell, reason=without_interval(mean.reason))
     return replace(
         cell,
         ci_low=mean.ci_low,
@@ -383,7 +391,7 @@ def _shares(
     try:
         low, high, p_value, method = paired_shares(a, b, groups=groups, confidence=draws.confidence)
     except UndefinedMetricError as error:
-        return replace(cell, reason=_joined(reason, f"no interval: {error}"))
+        return replace(cell, reason=_joined(reason, without_interval(error)))
     return replace(
         cell,
         ci_low=low,
@@ -401,51 +409,27 @@ def _macro_difference(cell: RunDifference, values: _Values, draws: Draws) -> Run
     if values.parts is None:
         return replace(cell, status="skipped", reason="the records of A do not name the parts")
     of_part = [values.parts == name for name in np.unique(values.parts)]
-    groups = np.arange(values.n) if values.groups is None else values.groups
-    result = macro_mean(
-        [(b - a)[at] for at in of_part],
-        groups=[groups[at] for at in of_part],
+    groups = values.groups
+    found = paired_macro_diff(
+        [a[at] for at in of_part],
+        [b[at] for at in of_part],
+        groups=None if groups is None else [groups[at] for at in of_part],
+        share=values.right_or_wrong,
         confidence=draws.confidence,
     )
     value_a = float(np.mean([a[at].mean() for at in of_part]))
-    cell = replace(cell, value_a=value_a, value_b=value_a + result.mean, delta=result.mean)
-    if values.right_or_wrong:
-        return _macro_of_rates(cell, a, b, of_part, draws)
-    if not result.se:
-        return replace(cell, reason=result.reason or "the differences do not vary within parts")
-    reach = critical_value(draws.confidence, result.df) * result.se
     return replace(
         cell,
-        ci_low=result.mean - reach,
-        ci_high=result.mean + reach,
-        p_value=2.0 * upper_tail(abs(result.mean) / result.se, result.df),
-        method="paired-t, macro",
-        test="t, macro",
-        reason=result.reason,
+        value_a=value_a,
+        value_b=value_a + found.delta,
+        delta=found.delta,
+        ci_low=found.ci_low,
+        ci_high=found.ci_high,
+        p_value=found.p_value,
+        method=found.method,
+        test=found.method,
+        reason=found.reason,
     )
-
-
-def _macro_of_rates(
-    cell: RunDifference, a: FloatArray, b: FloatArray, of_part: list[BoolArray], draws: Draws
-) -> RunDifference:
-    """Return the interval that does not vanish in unanimous parts, and the p-value it gives."""
-    mean = paired_macro_interval(
-        [_discordant(a[at], b[at]) for at in of_part], confidence=draws.confidence
-    )
-    p_value = p_of_interval(mean.point_estimate, mean.ci_low, mean.ci_high, draws.confidence)
-    return replace(
-        cell,
-        ci_low=mean.ci_low,
-        ci_high=mean.ci_high,
-        p_value=p_value,
-        method=mean.method,
-        test=mean.method,
-    )
-
-
-def _discordant(a: FloatArray, b: FloatArray) -> tuple[int, int, int]:
-    """Return how many units only B has right, how many only A, and how many there are."""
-    return int((b > a).sum()), int((a > b).sum()), len(a)
 
 
 def _joined(*parts: str) -> str:

@@ -22,7 +22,7 @@ from eval_toolkit.analysis.directions import (
 from eval_toolkit.analysis.matching import matched_records
 from eval_toolkit.analysis.rolled import are_rollouts, changed_settings, cut_short_note
 from eval_toolkit.analysis.subjects import check_versions, unit_metric
-from eval_toolkit.analysis.units import UnitValues
+from eval_toolkit.analysis.units import UnitValues, right_or_wrong, shared_groups
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.leaderboards import RankedSystem, Ranking, RankingMethod, rank_systems
 from eval_toolkit.inference.multiplicity import CorrectionMethod
@@ -139,7 +139,8 @@ def leaderboard(
     -------
     Leaderboard
         Every task counts the same, on the units that all systems have measured. Attempts at a
-        unit are averaged first. Groups of units are resampled together. Intervals are those of a
+        unit are averaged first. Groups of units, which all systems that have any must agree on, are
+        resampled together. Intervals are those of a
         number of units that was fixed beforehand; ``notes`` name the runs that a rule stopped, and
         those of rollouts that were cut short or made differently.
 
@@ -148,7 +149,8 @@ def leaderboard(
     InvalidInputError
         If there are fewer than two systems, no task that all have, a metric of which nothing says
         whether more or less is better, tasks in which better means higher mixed with tasks in which
-        it means lower, or rollouts that were made differently and that was not allowed.
+        it means lower, systems that put the same units into different groups, or rollouts that were
+        made differently and that was not allowed.
     ArtifactError
         If a run is damaged, or a unit has other content in another run.
 
@@ -218,6 +220,7 @@ def leaderboard(
         groups=groups,
         higher_is_better=directions[chosen[0]],
         bounds=(0.0, 1.0) if rates else (-math.inf, math.inf),
+        share=None if rates else False,
         method=method,
         adjust=adjust,
         confidence=confidence,
@@ -260,9 +263,10 @@ class _Entry:
         """Whether the column holds right or wrong; means over attempts lie between."""
         if metric not in self.records.columns:  # pass@k and the like
             return True
+        spec = unit_metric(metric, self.records, self.cells)
         measured = self.records.status[metric] == "ok"
-        values = self.records.columns[metric][measured]
-        return bool(((values == 0.0) | (values == 1.0)).all())
+        declared = spec is None or spec.may_be_share
+        return declared and right_or_wrong(self.records.columns[metric][measured])
 
     def metrics(self) -> list[str]:
         """Return the metrics that are means of a column of the records."""
@@ -412,5 +416,12 @@ def _common(
     if not keep.any():
         raise InvalidInputError(f"{task!r}: no unit has {metric!r} in every system")
     everything = len(set().union(*(side.ids.tolist() for side in sides)))
-    first = sides[0].records.group[sides[0].starts].astype(str)[at[0]]
-    return _Common(values[keep], first[keep], everything - int(keep.sum()))
+    groups = {name: s.groups(rows)[keep] for name, s, rows in zip(names, sides, at, strict=True)}
+    try:
+        shared = shared_groups(groups)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{task!r}: {error}") from error
+    independent = np.arange(int(keep.sum()))
+    return _Common(
+        values[keep], independent if shared is None else shared, everything - int(keep.sum())
+    )

@@ -1,6 +1,6 @@
 """The units two sets of records have in common, known by id and content hash, in any order."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -14,7 +14,14 @@ from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.scorecards import Records, unit_starts
 from eval_toolkit.scorecards.reduction import voted
 
-__all__ = ["CommonUnits", "UnitValues", "are_right", "common_units", "right_or_wrong"]
+__all__ = [
+    "CommonUnits",
+    "UnitValues",
+    "are_right",
+    "common_units",
+    "right_or_wrong",
+    "shared_groups",
+]
 
 
 def right_or_wrong(values: FloatArray) -> bool:
@@ -87,6 +94,10 @@ class UnitValues:
             return spec.of_attempts(counts, sums.astype(np.int64))
         return sums / np.maximum(counts, 1), counts > 0
 
+    def groups(self, at: IntArray) -> NDArray[Any]:
+        """Return the group of some of the units."""
+        return np.asarray(self.records.group[self.starts].astype(str)[at])
+
     def failure(self, column: str, at: IntArray) -> str:
         """Return the first reason why units have no value, or nothing where none was stored."""
         rows = np.isin(self.records.unit_id.astype(str), self.ids[at])
@@ -130,16 +141,8 @@ class CommonUnits:
     @property
     def groups(self) -> NDArray[Any] | None:
         """Group of each unit, from the side that has groups; None when units are independent."""
-        sides = [
-            side.records.group[side.starts].astype(str)[at]
-            for side, at in ((self.a, self.in_a), (self.b, self.in_b))
-        ]
-        grouped = [part for part in sides if len(np.unique(part)) < len(part)]
-        if len(grouped) == 2 and not _same_partition(*grouped):
-            raise InvalidInputError(
-                "A and B put the same units into different groups; use one grouping for both"
-            )
-        return grouped[0] if grouped else None
+        sides = {"A": self.a.groups(self.in_a), "B": self.b.groups(self.in_b)}
+        return shared_groups(sides)
 
     def part(self, name: str) -> NDArray[Any] | None:
         """Return to which part of a named slice each unit belongs in A; None without the slice."""
@@ -192,6 +195,43 @@ class CommonUnits:
             and self.a.same(self.in_a[at], other.a, other.in_a)
             and self.b.same(self.in_b[at], other.b, other.in_b)
         )
+
+
+def shared_groups(sides: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
+    """Return the group of each unit, from the sides that have groups.
+
+    Parameters
+    ----------
+    sides : mapping of str to ndarray
+        Groups of the same units in the same order, by the name of the run or system.
+
+    Returns
+    -------
+    ndarray or None
+        None when units are independent.
+
+    Raises
+    ------
+    InvalidInputError
+        If two sides have groups and put the units into different ones.
+
+    Examples
+    --------
+    >>> sides = {"A": np.array(["x", "y", "z"]), "B": np.array(["g", "g", "h"])}
+    >>> shared_groups(sides).tolist()
+    ['g', 'g', 'h']
+    """
+    grouped = {name: part for name, part in sides.items() if len(np.unique(part)) < len(part)}
+    if not grouped:
+        return None
+    first, *others = grouped
+    for name in others:
+        if not _same_partition(grouped[first], grouped[name]):
+            raise InvalidInputError(
+                f"{first} and {name} put the same units into different groups; use one grouping "
+                "for both"
+            )
+    return grouped[first]
 
 
 def _same_partition(first: NDArray[Any], second: NDArray[Any]) -> bool:

@@ -186,6 +186,17 @@ def _run_block(records: Records, card: Scorecard) -> Block:
     return Block(n, n_positive, cells)
 
 
+def resamples_of(blocks: Blocks) -> list[int]:
+    """Return how many resamples the interval of each cell is made of."""
+    return [
+        cell.ci.n_resamples
+        for by_scorer in blocks.values()
+        for block in by_scorer.values()
+        for cell in block.card.values()
+        if cell.ci is not None
+    ]
+
+
 def blocks_page(
     blocks: Blocks, config: Mapping[str, Any], run_id: str, lead: Sequence[str], sampling: Sampling
 ) -> Page:

@@ -2,12 +2,13 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
 
+from eval_toolkit._words import intervals_made
 from eval_toolkit.cli._rows import LabelMap, Wanted
 from eval_toolkit.cli._show import Output
 from eval_toolkit.inference import Executor
@@ -38,10 +39,9 @@ class Sampling:
     executor: Executor | None = None
     """Where resamples are drawn; no number depends on it, so nothing stored names it."""
 
-    def __str__(self) -> str:
-        return (
-            f"{100 * self.confidence:g} % intervals, {self.n_resamples} resamples, seed {self.seed}"
-        )
+    def made(self, of_cells: Iterable[int]) -> str:
+        """Return how intervals were made, given how many resamples that of each cell has."""
+        return intervals_made(self.confidence, self.n_resamples, self.seed, of_cells)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""

@@ -127,7 +127,7 @@ def compare(
             higher_is_better=higher_is_better,
             match=match_of(slice_pairs, metric_pairs, match),
         )
-        page = run_comparison_page(runs, result, str(sampling))
+        page = run_comparison_page(runs, result, _made(result, sampling))
         page = _with_resamples(page, sampling)
         output.emit(page, summary=True)
         turns = page.payload.get("survival", {}).get("turns", ())
@@ -151,11 +151,17 @@ def compare(
             else _two_files(files, wanted, on_mismatch)
         )
         result = _compared(pair, specs, sampling)
-        page = _with_resamples(comparison_page(result, pair.lead(), str(sampling)), sampling)
+        page = _with_resamples(
+            comparison_page(result, pair.lead(), _made(result, sampling)), sampling
+        )
         page = replace(page, payload={**page.payload, "pairing": pair.to_dict()})
         inputs = [file for path in files.paths for file in _tables.expand_paths(path)]
         output.emit(page, inputs=inputs, summary=True)
     refuse_nothing(result.cells)
+
+
+def _made(result: RunComparison, sampling: Sampling) -> str:
+    return sampling.made(cell.n_resamples for cell in result.cells)
 
 
 def _with_resamples(page: Page, sampling: Sampling) -> Page:

@@ -24,7 +24,7 @@ from eval_toolkit.harness.loading import load_scorer, load_splitter
 from eval_toolkit.plugins import known_name, name_and_options
 from eval_toolkit.report.cells import Cell
 from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.report.words import one_line, with_ends
+from eval_toolkit.report.words import one_line, with_ends, without_interval
 
 __all__ = ["evaluate"]
 
@@ -232,7 +232,7 @@ def _page(result: RunResult, data: Mapping[str, Data], sampling: Sampling) -> Pa
         if cell.status != "ok" and cell.reason
     ]
     reasons += [
-        f"{' '.join(row[0])}: no interval: {cell.reason}"
+        f"{' '.join(row[0])}: {without_interval(cell.reason)}"
         for row in rows
         for cell in row[2].values()
         if cell.has_value and cell.low is None and cell.reason
@@ -247,7 +247,10 @@ def _page(result: RunResult, data: Mapping[str, Data], sampling: Sampling) -> Pa
     leakage = [f"{one['check_name']}: {one['message']}" for one in found]
     notes = [*_failed(result), *declined, *leakage, *dict.fromkeys(reasons)]
     sizes = ", ".join(f"{name} {one.summary()}" for name, one in data.items())
-    lead = [sizes, str(sampling)]
+    lead = [
+        sizes,
+        sampling.made(cell.n_resamples or 0 for row in rows for cell in row[2].values()),
+    ]
     return Page("Evaluation", result.to_dict(), lead, [table], [one_line(note) for note in notes])
 
 

@@ -12,7 +12,9 @@ from eval_toolkit.artifacts import read_json
 from eval_toolkit.artifacts.remote import is_remote
 from eval_toolkit.cli._options import direction_options, output_options
 from eval_toolkit.cli._show import Output
+from eval_toolkit.inference import Ranking, SystemPair
 from eval_toolkit.report.pages import Page, Table
+from eval_toolkit.report.words import without_interval
 from eval_toolkit.runs.folder import MANIFEST
 from eval_toolkit.tasks.suites.running import SUITE_FILE
 
@@ -21,7 +23,6 @@ __all__ = ["leaderboard"]
 _PASSED_ON = (
     *("adjust", "on_mismatch", "allow_version_change", "confidence", "seed", "higher_is_better"),
 )
-_NO_SPREAD = "skipped: the differences do not vary"
 
 
 @click.command()
@@ -139,9 +140,9 @@ def _page(board: Leaderboard) -> Page:
         [
             f"{pair.a} − {pair.b}",
             f"{pair.difference:+.4f}",
-            _between(pair.ci_low, pair.ci_high),
-            f"{pair.p_adjusted:.3g}",
-            f"{pair.better} is better" if pair.better else "not told apart",
+            _between(pair),
+            "" if pair.p_adjusted is None else f"{pair.p_adjusted:.3g}",
+            _verdict(pair),
         ]
         for pair in ranking.pairs
     ]
@@ -152,7 +153,7 @@ def _page(board: Leaderboard) -> Page:
         tables=[
             Table(header, rows),
             Table(
-                ["pair", "difference", f"{percent} %, all at once", "p, adjusted", ""],
+                ["pair", "difference", f"{percent} % interval", "p, adjusted", ""],
                 pairs,
                 "every pair",
             ),
@@ -161,19 +162,42 @@ def _page(board: Leaderboard) -> Page:
             *board.notes,
             *(f"left out: {line}" for line in board.left_out),
             f"metrics: {', '.join(f'{task.task} {task.metric}' for task in board.tasks)}",
-            (
-                f"ranks and pairs hold all at once at {percent} %; best: share of {ranking.n_draws} "
-                f"{how} in which it is; seed {ranking.seed}"
-            ),
+            _rule(ranking),
+            f"best: share of {ranking.n_draws} {how} in which it is; seed {ranking.seed}",
         ],
     )
 
 
-def _between(low: float | None, high: float | None) -> str:
+def _rule(ranking: Ranking) -> str:
+    """Say what decides which of two systems is better, and what the ranks are worth."""
+    if ranking.adjust == "none":
+        return (
+            "intervals and p-values are of each pair alone; they and the ranks do not hold at once"
+        )
+    rule = (
+        f"intervals are of each pair alone; p-values corrected for the number of pairs "
+        f"({ranking.adjust}) decide which is better, and so the ranks"
+    )
+    if ranking.adjust in ("bh", "by"):
+        return rule
+    return f"{rule}, which hold all at once at {100 * ranking.confidence:g} %"
+
+
+def _between(pair: SystemPair) -> str:
     """Return an interval of differences, or why there is none."""
-    if low is None or high is None:
-        return _NO_SPREAD
-    return f"{low:+.4f} to {high:+.4f}"
+    if pair.ci_low is None or pair.ci_high is None:
+        return without_interval(pair.reason)
+    return f"{pair.ci_low:+.4f} to {pair.ci_high:+.4f}"
+
+
+def _verdict(pair: SystemPair) -> str:
+    """Return which of two systems is better, or why that is not said."""
+    if pair.better is not None:
+        return f"{pair.better} is better"
+    if pair.ci_low is None or pair.ci_high is None:
+        return "not tested"
+    corrected = not pair.ci_low <= 0.0 <= pair.ci_high
+    return "no clear difference" + (" after correction" if corrected else "")
 
 
 def _range(low: int, high: int) -> str:

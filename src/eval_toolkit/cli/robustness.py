@@ -188,9 +188,10 @@ def _page(found: Robustness, sampling: Sampling) -> Page:
         if cell.difference.reason
     }
     notes = ["the worst is never better than the plain run; it is no test"] if worst else []
+    made = sampling.made(cell.difference.n_resamples for cell in found.cells)
     lead = [
         f"plain run {found.run} against {', '.join(found.perturbations)}",
-        f"perturbed − plain on the same items, {sampling}",
+        f"perturbed − plain on the same items, {made}",
     ]
     return Page("robustness", found.to_dict(), lead, tables, [*found.notes, *notes, *reasons])
 

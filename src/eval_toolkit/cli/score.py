@@ -12,7 +12,13 @@ import numpy as np
 from eval_toolkit import _tables
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.cli import _names
-from eval_toolkit.cli._blocks import blocks_page, file_blocks, run_blocks, short_names
+from eval_toolkit.cli._blocks import (
+    blocks_page,
+    file_blocks,
+    resamples_of,
+    run_blocks,
+    short_names,
+)
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
 from eval_toolkit.cli._remote import Fetched, fetched, is_run
 from eval_toolkit.cli._rows import HASHES, IDS, WHOLE, Predictions, Wanted, read_predictions
@@ -158,7 +164,8 @@ def _score_files(
         **sampling.to_dict(),
     }
     run_id = f"score-{sha256_text(canonical_json(config))[:12]}" if save is None else save.name
-    page = blocks_page(blocks, config, run_id, _lead(found, config, sampling), sampling)
+    lead = _lead(found, config, sampling.made(resamples_of(blocks)))
+    page = blocks_page(blocks, config, run_id, lead, sampling)
     inputs = [*found.rows.files, *(chosen.files if chosen else ())]
     data = {files.name(file): file for file in inputs}
     output.emit(
@@ -193,7 +200,7 @@ def _score_run(
         **sampling.to_dict(),
     }
     folds = "; pooled out-of-fold rows, not means over folds" if run.results.get("by_fold") else ""
-    lead = [f"run {run.run_id}{folds}; {sampling}"]
+    lead = [f"run {run.run_id}{folds}; {sampling.made(resamples_of(blocks))}"]
     output.emit(blocks_page(blocks, config, run.run_id, lead, sampling), summary=True)
 
 
@@ -244,11 +251,11 @@ def _save(
     )
 
 
-def _lead(found: Predictions, config: Mapping[str, Any], sampling: Sampling) -> list[str]:
+def _lead(found: Predictions, config: Mapping[str, Any], made: str) -> list[str]:
     whole = found.at(None)
     key = "" if found.id is None else f", told apart by {found.id}"
     rows = f"{len(found)} rows{whole.told_groups()}, {whole.n_positive} positive{key}"
-    lead = [f"{short_names(config['files'])}: {rows}; {sampling}"]
+    lead = [f"{short_names(config['files'])}: {rows}; {made}"]
     for name, point in config["thresholds"].items():
         chosen = f", chosen on {_fitted_on(point)}" if "n_fit" in point else ""
         lead.append(f"threshold of {name}: {point['threshold']:.6g} ({point['criterion']}{chosen})")

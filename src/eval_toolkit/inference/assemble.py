@@ -59,6 +59,7 @@ __all__ = [
     "drawn_by_label",
     "enough_units",
     "finite",
+    "has_enough_units",
     "undefined_error",
 ]
 
@@ -101,7 +102,8 @@ def bootstrap_problem(
     confidence = _validate.fraction(confidence, "confidence")
     if method is not None:
         method = _validate.choice({"bca": "BCa"}.get(method, method), "method", METHODS)
-    enough_units(problem.plan)
+    if any(method is not None or not has_closed_form(s, problem.plan) for s in problem.statistics):
+        enough_units(problem.plan)
     check_executor(executor)
     if points is None:
         points = [
@@ -114,7 +116,8 @@ def bootstrap_problem(
         drawn = [
             row
             for row, statistic in enumerate(problem.statistics)
-            if return_samples or _reads_draws(statistic, problem.plan, method)
+            if (return_samples and has_enough_units(problem.plan))
+            or _reads_draws(statistic, problem.plan, method)
         ]
         samples, distances = _replicate_some(problem, drawn, n_resamples, executor)
     interval = _Intervals(problem, n_resamples, confidence, method, executor, return_samples)
@@ -128,19 +131,25 @@ def bootstrap_problem(
     ]
 
 
+def has_enough_units(plan: Plan) -> bool:
+    """Return whether there are enough units to draw from; closed forms need none."""
+    if plan.kind == "label-groups":
+        return int(np.diff(plan.strata).min()) > 1
+    return int(plan.strata[-1]) >= MIN_UNITS
+
+
 def enough_units(plan: Plan) -> None:
     """Raise unless the plan draws enough: ten units, or two groups of each label drawn apart."""
-    if plan.kind == "label-groups":
-        if np.diff(plan.strata).min() < 2:
-            raise InvalidInputError(
-                "the bootstrap needs at least 2 groups of every label it draws; "
-                "one label has rows in a single group"
-            )
+    if has_enough_units(plan):
         return
+    if plan.kind == "label-groups":
+        raise InvalidInputError(
+            "the bootstrap needs at least 2 groups of every label it draws; "
+            "one label has rows in a single group"
+        )
     n_drawn = int(plan.strata[-1])
-    if n_drawn < MIN_UNITS:
-        what = "rows" if plan.unit_of_row is None else "groups"
-        raise InvalidInputError(f"the bootstrap needs at least {MIN_UNITS} {what}, got {n_drawn}")
+    what = "rows" if plan.unit_of_row is None else "groups"
+    raise InvalidInputError(f"the bootstrap needs at least {MIN_UNITS} {what}, got {n_drawn}")
 
 
 def _point(statistic: Statistic, data: Ranked) -> float | UndefinedMetricError:
@@ -324,7 +333,7 @@ class _Intervals:
         )
 
     def _with_samples(self, found: BootstrapCI, samples: FloatArray) -> BootstrapCI:
-        if not self.return_samples:
+        if not self.return_samples or np.isnan(samples).all():
             return found
         return replace(found, samples=samples[~np.isnan(samples)])
 

@@ -74,7 +74,7 @@ def bootstrap_ci(
     executor : Executor, optional
         Anything with ``concurrent.futures.Executor.map``; results are the same bits.
     return_samples : bool, default False
-        Keep the replicates in ``samples``.
+        Keep the replicates in ``samples``; fewer than 10 independent units have none.
 
     Returns
     -------
@@ -87,7 +87,8 @@ def bootstrap_ci(
     Raises
     ------
     InvalidInputError
-        If the input is unusable or has fewer than 10 independent units.
+        If the input is unusable, or has fewer than 10 independent units and the interval is made of
+        resamples.
     UndefinedMetricError
         If the metric does not exist for the data, or on more than 5 % of all draws; if a class has
         fewer than 3 rows; if no resample moves the metric.

@@ -16,7 +16,7 @@ from eval_toolkit.inference.calibration_intervals import (
 )
 from eval_toolkit.inference.engine import Executor, Problem
 from eval_toolkit.inference.multiplicity import CorrectionMethod, correct_p_values
-from eval_toolkit.inference.paired import shared_draws
+from eval_toolkit.inference.paired import is_made_of_draws, shared_draws
 from eval_toolkit.inference.paired_intervals import paired_difference
 from eval_toolkit.inference.plans import chosen_plan
 from eval_toolkit.inference.results import (
@@ -25,6 +25,7 @@ from eval_toolkit.inference.results import (
     BootstrapCI,
     PairedBootstrapCI,
 )
+from eval_toolkit.inference.score_intervals import has_closed_form
 from eval_toolkit.inference.statistics import MetricFn, statistic_for
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
@@ -133,8 +134,9 @@ def compare_scorers(
     n_resamples = _validate.integer(n_resamples, "n_resamples", low=1)
     confidence = _validate.fraction(confidence, "confidence")
     plan = chosen_plan(labels, groups=groups)
-    enough_units(plan)
     statistic = statistic_for(metric)
+    if method is not None or is_made_of_draws(statistic) or not has_closed_form(statistic, plan):
+        enough_units(plan)
     problem = Problem(labels, scores, (statistic,), plan, resolve_seed(seed, rng))
     points = [[finite(statistic.point(data), statistic.name)] for data in problem.data]
     problem, samples = shared_draws(problem, n_resamples, executor)
@@ -160,7 +162,9 @@ def compare_scorers(
         if calibration_statistic(statistic) is not None:
             differences[name] = calibration_difference(intervals[first], intervals[name])
         else:
-            differences[name] = paired_difference(pair, samples[[0, row]], n_resamples, confidence)
+            differences[name] = paired_difference(
+                pair, samples[[0, row]], samples.shape[1], confidence
+            )
     tested = {name: d.p_value for name, d in differences.items() if d.p_value is not None}
     adjusted: list[float] = []
     if tested:

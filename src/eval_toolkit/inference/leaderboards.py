@@ -18,13 +18,14 @@ from numpy.typing import ArrayLike, NDArray
 from eval_toolkit import _validate
 from eval_toolkit._kernel import LANES
 from eval_toolkit._validate import BoolArray, FloatArray
-from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.inference._distributions import ROUNDING, critical_value, negligible, upper_tail
-from eval_toolkit.inference.agreement import clustered_rate
-from eval_toolkit.inference.macro import MacroMean, macro_mean
+from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
+from eval_toolkit.inference._distributions import ROUNDING
+from eval_toolkit.inference.macro import macro_mean
+from eval_toolkit.inference.mean_intervals import mean_interval
+from eval_toolkit.inference.means import PairedMeanResult, paired_mean_diff
 from eval_toolkit.inference.multiplicity import CorrectionMethod, correct_p_values
-from eval_toolkit.inference.paired_proportions import paired_macro_interval
-from eval_toolkit.inference.paired_tests import mcnemar_from_table
+from eval_toolkit.inference.paired_intervals import p_of_interval
+from eval_toolkit.inference.paired_macro import PairedMacro, paired_macro_diff
 from eval_toolkit.inference.plans import groups_plan
 from eval_toolkit.inference.rankings import RankedSystem, Ranking, SystemPair
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
@@ -48,6 +49,7 @@ def rank_systems(
     groups: Sequence[ArrayLike] | Mapping[str, ArrayLike] | None = None,
     higher_is_better: bool = True,
     bounds: tuple[float, float] = (-math.inf, math.inf),
+    share: bool | None = None,
     method: RankingMethod = "bootstrap",
     adjust: CorrectionMethod = "holm",
     confidence: float = DEFAULT_CONFIDENCE,
@@ -68,14 +70,17 @@ def rank_systems(
     higher_is_better : bool, default True
         Whether rank 1 has the largest value.
     bounds : tuple of float
-        Smallest and largest possible value, where known; 0 and 1 where no other occurs. Intervals
-        of systems stay inside.
+        Smallest and largest possible value, where known. Intervals of systems stay inside.
+    share : bool, optional
+        Whether values are 1 for right and 0 for wrong; by default where no others occur.
     method : {"bootstrap", "bayes"}, default "bootstrap"
         See Notes; "bayes" is for right or wrong of independent units, and meant for few of them.
     adjust : {"holm", "bh", "by", "hochberg", "bonferroni", "none"}, default "holm"
-        Correction of the pairs' p-values for their number.
+        Correction of the pairs' p-values for their number; it decides which of two is better, and
+        so the ranks.
     confidence : float, default 0.95
-        Of every interval, and of all ranks together.
+        Of every interval, and of all ranks together where ``adjust`` is "holm", "hochberg" or
+        "bonferroni".
     n_draws : int, default 4000
         Resamples (at least 100), or draws from the posterior (at least 2000: their quantiles at
         the joint level are the intervals).
@@ -95,19 +100,24 @@ def rank_systems(
 
     Notes
     -----
+    Two systems are compared as `compare_runs` compares two runs: shares of independent units by
+    Tango's interval and McNemar's score test, other means by `paired_mean_diff`, means over parts
+    by `paired_macro_interval` or Student's t. A pair's p-value is at most ``1 − confidence`` exactly
+    where its interval leaves out 0. The p-values are then corrected for the number of pairs, and one
+    system is better than another where the corrected one is at most ``1 − confidence``: an interval
+    may leave out 0 and the correction still not call a winner. A system's true rank is at least 1
+    plus the number of systems that are better, and likewise from below [1]_. Where differences do
+    not vary nothing is said about them, whatever they are.
+
     Groups are resampled within parts, with the same draws for every system. The largest
-    standardised deviation over systems (over pairs) sets the level at which the intervals of
-    single systems (pairs) hold all at once. A system's true rank is at least 1 plus the number of
-    systems whose interval of the difference says they are better, and likewise from below [1]_.
-    Where differences do not vary nothing is said about them, whatever they are. The p-values are
-    of single tests (McNemar's exact one, or Student's), corrected by ``adjust``; at the border
-    they and the intervals may disagree. Draws of resamples depend on the order of the units.
+    standardised deviation over systems sets the level at which the intervals of single systems hold
+    all at once; the draws also tell how often each is best. They depend on the order of the units.
 
     "bayes" draws from the posterior of a Dirichlet process: each unit's pattern of right and wrong
     over the systems counts once, and all patterns together count as two units before any is seen.
     Each system's rate then has the posterior Beta(1 + right, 1 + wrong), recommended for few
     units by [2]_, and units that all systems share keep their correlation. Intervals are
-    posterior quantiles; simultaneous ones and ranks are made as above from the posterior draws.
+    posterior quantiles, and a pair's p-value is that of its interval.
 
     References
     ----------
@@ -127,21 +137,16 @@ def rank_systems(
     _validate.choice(method, "method", ("bootstrap", "bayes"))
     n_draws = _validate.integer(n_draws, "n_draws", low=2000 if method == "bayes" else 100)
     number = resolve_seed(seed, rng)
-    suite = _Suite.of(parts, groups, names, higher_is_better, bounds)
+    suite = _Suite.of(parts, groups, names, higher_is_better, bounds, share)
     draws = suite.posterior(n_draws, number) if method == "bayes" else suite.draws(n_draws, number)
     deviations = draws - (draws.mean(axis=0) if method == "bayes" else suite.values)
-    pairs = list(combinations(range(len(suite.names)), 2))
-    between = np.stack([deviations[:, i] - deviations[:, j] for i, j in pairs], axis=1)
-    size = float(np.abs(suite.values).max())
-    level_systems = _joint_level(deviations, level, size)
-    level_pairs = _joint_level(between, level, size)
+    level_systems = _joint_level(deviations, level, float(np.abs(suite.values).max()))
     ends_of = _Bounds(suite, draws if method == "bayes" else None)
-    compared = [ends_of.pair(i, j, level_pairs) for i, j in pairs]
-    p_values = np.array([ends_of.p_value(i, j) for i, j in pairs])
-    adjusted = correct_p_values(p_values, method=adjust)
+    pairs = list(combinations(range(len(suite.names)), 2))
+    made = _corrected([ends_of.pair(i, j, level) for i, j in pairs], adjust)
     beaten = np.zeros((len(suite.names), len(suite.names)), dtype=np.bool_)
-    for (i, j), (low, high) in zip(pairs, compared, strict=True):
-        beaten[j, i], beaten[i, j] = _above_zero(low, high, suite.sign)
+    for (i, j), pair in zip(pairs, made, strict=True):
+        beaten[j, i], beaten[i, j] = pair.decided(level, suite.sign)
     ranks = _ranks(suite, beaten)
     p_best = _shares(draws * suite.sign)
     systems = [
@@ -155,14 +160,13 @@ def rank_systems(
         )
         for at, name in enumerate(suite.names)
     ]
-    made = [
-        _pair(suite, draws, i, j, ends, float(p), float(q))
-        for (i, j), ends, p, q in zip(pairs, compared, p_values, adjusted, strict=True)
+    told = [
+        _told(suite, draws, i, j, pair, level) for (i, j), pair in zip(pairs, made, strict=True)
     ]
     order = {system.name: at for at, system in enumerate(sorted(systems, key=_standing))}
     return Ranking(
         systems=tuple(sorted(systems, key=_standing)),
-        pairs=tuple(sorted(made, key=lambda pair: (order[pair.a], order[pair.b]))),
+        pairs=tuple(sorted(told, key=lambda pair: (order[pair.a], order[pair.b]))),
         confidence=level,
         adjust=adjust,
         method=method,
@@ -189,6 +193,7 @@ class _Suite:
     groups: tuple[NDArray[Any], ...]
     sign: float
     bounds: tuple[float, float]
+    share: bool | None
 
     @classmethod
     def of(
@@ -198,6 +203,7 @@ class _Suite:
         names: Sequence[str] | None,
         up: bool,
         bounds: tuple[float, float],
+        share: bool | None,
     ) -> "_Suite":
         labels = list(parts) if isinstance(parts, Mapping) else [str(i) for i in range(len(parts))]
         given = [parts[label] for label in labels] if isinstance(parts, Mapping) else list(parts)
@@ -223,6 +229,7 @@ class _Suite:
             _groups(groups, arrays, labels),
             1.0 if up else -1.0,
             bounds,
+            share,
         )
 
     @functools.cached_property
@@ -231,7 +238,11 @@ class _Suite:
 
     @functools.cached_property
     def is_binary(self) -> bool:
-        return all(bool(((part == 0.0) | (part == 1.0)).all()) for part in self.parts)
+        """Whether every value is right or wrong."""
+        found = all(bool(((part == 0.0) | (part == 1.0)).all()) for part in self.parts)
+        if self.share and not found:
+            raise InvalidInputError("`share` is True, but a value is neither 0 nor 1")
+        return found and self.share is not False
 
     @functools.cached_property
     def is_independent(self) -> bool:
@@ -371,58 +382,52 @@ class _Bounds:
     def _closed_form(self, columns: list[FloatArray], level: float) -> BootstrapCI | None:
         """Return the interval of a mean over parts, inside the bounds of the values."""
         suite = self.suite
-        if suite.is_binary and not suite.is_independent and len(columns) == 1:
-            rate = clustered_rate(columns[0] == 1.0, suite.groups[0], level)
-            if rate.low is None or rate.high is None:
-                return None
-            point = float(columns[0].mean())
-            return BootstrapCI(point, rate.low, rate.high, level, 0, rate.method)
-        found = macro_mean(columns, groups=self._labels(), confidence=level).ci
-        if found is None:
-            return None
         low, high = (0.0, 1.0) if suite.is_binary else suite.bounds
-        return replace(found, ci_low=max(low, found.ci_low), ci_high=min(high, found.ci_high))
+        if len(columns) > 1:
+            found = macro_mean(columns, groups=self._labels(), confidence=level).ci
+            if found is None:
+                return None
+            return replace(found, ci_low=max(low, found.ci_low), ci_high=min(high, found.ci_high))
+        try:
+            return mean_interval(
+                columns[0],
+                groups=None if suite.is_independent else suite.groups[0],
+                bounds=(low, high),
+                share=suite.is_binary,
+                confidence=level,
+            )
+        except UndefinedMetricError:
+            return None
 
-    def pair(self, i: int, j: int, level: float) -> tuple[float, float]:
-        """Return the interval of a difference; without spread nothing is known."""
-        suite = self.suite
+    def pair(self, i: int, j: int, level: float) -> "_Pair":
+        """Return the difference of two systems, without what the number of pairs does to it."""
+        delta = float(self.suite.values[i] - self.suite.values[j])
+        if abs(delta) <= ROUNDING * float(np.abs(self.suite.values[[i, j]]).max()):
+            delta = 0.0
         if self.posterior is not None:
             between = self.posterior[:, i] - self.posterior[:, j]
             low, high = np.quantile(between, [(1 - level) / 2, (1 + level) / 2]).tolist()
-            return low, high
-        if suite.is_binary and suite.is_independent:
-            found = paired_macro_interval(self._discordant(i, j), confidence=level)
-            return found.ci_low, found.ci_high
-        mean = self._difference(i, j)
-        if mean.se is None or _is_flat(mean):
-            return -math.inf, math.inf
-        reach = critical_value(level, mean.df) * mean.se
-        return mean.mean - reach, mean.mean + reach
+            return _Pair(delta, low, high, p_of_interval(delta, low, high, level))
+        try:
+            found = self._difference(i, j, level)
+        except UndefinedMetricError as error:  # one unit, or one group
+            return _Pair(delta, reason=str(error))
+        return _Pair(delta, found.ci_low, found.ci_high, found.p_value, reason=found.reason)
 
-    def p_value(self, i: int, j: int) -> float:
-        """Return the p-value of no difference: McNemar's exact one, or Student's."""
+    def _difference(self, i: int, j: int, level: float) -> PairedMeanResult | PairedMacro:
         suite = self.suite
-        if suite.is_binary and suite.is_independent and len(suite.parts) == 1:
-            gained, lost, n = self._discordant(i, j)[0]
-            found = mcnemar_from_table([[n - gained - lost, gained], [lost, 0]]).p_value
-            return 1.0 if found is None else found
-        mean = self._difference(i, j)
-        size = float(np.abs(suite.values[[i, j]]).max())
-        if mean.se is None or abs(mean.mean) <= ROUNDING * size:
-            return 1.0
-        if _is_flat(mean):  # every unit differs by as much: a matter of signs alone
-            return float(min(1.0, 2.0 ** (1 - mean.n_groups)))
-        return float(min(1.0, 2.0 * upper_tail(abs(mean.mean) / mean.se, mean.df)))
-
-    def _discordant(self, i: int, j: int) -> list[tuple[int, int, int]]:
-        return [
-            (int((part[:, i] > part[:, j]).sum()), int((part[:, i] < part[:, j]).sum()), len(part))
-            for part in self.suite.parts
-        ]
-
-    def _difference(self, i: int, j: int) -> MacroMean:
-        return macro_mean(
-            [part[:, i] - part[:, j] for part in self.suite.parts], groups=self._labels()
+        a, b = ([part[:, at] for part in suite.parts] for at in (j, i))
+        if len(a) > 1:
+            return paired_macro_diff(
+                a, b, groups=self._labels(), share=suite.is_binary, confidence=level
+            )
+        return paired_mean_diff(
+            a[0],
+            b[0],
+            groups=None if suite.is_independent else suite.groups[0],
+            bounds=suite.bounds,
+            share=suite.is_binary,
+            confidence=level,
         )
 
     def _labels(self) -> list[NDArray[Any]] | None:
@@ -433,8 +438,31 @@ class _Bounds:
         ]
 
 
-def _is_flat(mean: MacroMean) -> bool:
-    return mean.se is not None and negligible(mean.se, max(1.0, abs(mean.mean)))
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A difference with interval and p-value, and what correction makes of the latter."""
+
+    delta: float
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    reason: str = ""
+
+    def decided(self, level: float, sign: float) -> tuple[bool, bool]:
+        """Return whether the first is better, and whether the second is."""
+        if self.p_adjusted is None or self.p_adjusted > round(1.0 - level, 12):
+            return False, False
+        return self.delta * sign > 0.0, self.delta * sign < 0.0
+
+
+def _corrected(pairs: list[_Pair], adjust: CorrectionMethod) -> list[_Pair]:
+    """Return pairs with p-values corrected for the number of those that were tested."""
+    tested = [pair.p_value for pair in pairs if pair.p_value is not None]
+    adjusted = iter(correct_p_values(np.array(tested), method=adjust).tolist() if tested else [])
+    return [
+        pair if pair.p_value is None else replace(pair, p_adjusted=next(adjusted)) for pair in pairs
+    ]
 
 
 def _joint_level(deviations: FloatArray, confidence: float, size: float) -> float:
@@ -446,11 +474,6 @@ def _joint_level(deviations: FloatArray, confidence: float, size: float) -> floa
     largest = np.abs(deviations[:, moving] / spread[moving]).max(axis=1)
     factor = float(np.quantile(largest, confidence))
     return max(confidence, 2.0 * _STANDARD.cdf(factor) - 1.0)
-
-
-def _above_zero(low: float, high: float, sign: float) -> tuple[bool, bool]:
-    """Return whether an interval of a difference says the first is better, and the second."""
-    return (low > 0.0, high < 0.0) if sign > 0 else (high < 0.0, low > 0.0)
 
 
 def _ranks(suite: _Suite, beaten: BoolArray) -> list[tuple[int, int, int]]:
@@ -473,32 +496,26 @@ def _shares(values: FloatArray) -> FloatArray:
     return np.asarray((top / top.sum(axis=1, keepdims=True)).mean(axis=0))
 
 
-def _pair(
-    suite: _Suite,
-    draws: FloatArray,
-    i: int,
-    j: int,
-    ends: tuple[float, float],
-    p_value: float,
-    p_adjusted: float,
+def _told(
+    suite: _Suite, draws: FloatArray, i: int, j: int, pair: _Pair, level: float
 ) -> SystemPair:
     """Return a pair with the better of the two first."""
-    low, high = ends
-    between = suite.values[i] - suite.values[j]
-    swap = between * suite.sign < 0.0
-    if swap:
-        i, j, low, high, between = j, i, -high, -low, -between
-    wins = _shares(draws[:, [i, j]] * suite.sign)
-    first, second = _above_zero(low, high, suite.sign)
+    first, second = pair.decided(level, suite.sign)
     better = suite.names[i] if first else suite.names[j] if second else None
+    low, high, delta = pair.low, pair.high, pair.delta
+    if delta * suite.sign < 0.0:
+        i, j, delta = j, i, -delta
+        low, high = (None, None) if low is None or high is None else (-high, -low)
+    wins = _shares(draws[:, [i, j]] * suite.sign)
     return SystemPair(
         suite.names[i],
         suite.names[j],
-        float(between) + 0.0,
-        low if math.isfinite(low) else None,
-        high if math.isfinite(high) else None,
-        p_value,
-        p_adjusted,
+        delta,
+        low,
+        high,
+        pair.p_value,
+        pair.p_adjusted,
         float(wins[0]),
         better,
+        pair.reason,
     )

@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike
 from eval_toolkit import _validate
 from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray
-from eval_toolkit.errors import UndefinedMetricError
+from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference._distributions import critical_value, negligible
 from eval_toolkit.inference.clustered import mean_variance
 from eval_toolkit.inference.mean_intervals import UNBOUNDED, mean_interval, mean_pivot
+from eval_toolkit.inference.paired_proportions import paired_share
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
 __all__ = ["MeanSE", "PairedMeanResult", "mean_se", "paired_mean_diff", "t_interval"]
@@ -73,7 +74,7 @@ class PairedMeanResult(Displayed):
     n_units: int
     n_groups: int | None
     method: str
-    """As in `mean_interval`, after "paired "."""
+    """As in `mean_interval`, after "paired "; of independent shares "tango"."""
     confidence: float
     df: float
     """Degrees of freedom; with groups one less than the effective number of groups."""
@@ -210,6 +211,7 @@ def paired_mean_diff(
     *,
     groups: ArrayLike | None = None,
     bounds: tuple[float, float] = UNBOUNDED,
+    share: bool | None = None,
     confidence: float = DEFAULT_CONFIDENCE,
 ) -> PairedMeanResult:
     """Compare two means on the same units, B − A, by the interval of their mean difference.
@@ -221,8 +223,10 @@ def paired_mean_diff(
     groups : array-like of shape (n,), optional
         Clusters of units that are not independent.
     bounds : tuple of float
-        Smallest and largest possible value of A and of B, where known. Values of 0 and 1 alone,
-        both of which occur, are taken for shares.
+        Smallest and largest possible value of A and of B, where known.
+    share : bool, optional
+        Whether values are 1 for yes and 0 for no. By default values of 0 and 1 alone, both of which
+        occur, are, unless the bounds are those of another scale.
     confidence : float, default 0.95
         Two-sided confidence of the interval of the difference.
 
@@ -230,12 +234,12 @@ def paired_mean_diff(
     -------
     PairedMeanResult
         Difference, standard error, interval, p-value, and the correlation between A and B. The
-        interval and the p-value agree: both follow from one statistic (`mean_pivot`).
+        p-value is at most ``1 − confidence`` exactly where the interval leaves out 0.
 
     Raises
     ------
     InvalidInputError
-        If the arrays are not 1-D, finite and equally long.
+        If the arrays are not 1-D, finite and equally long, or a share has other values than 0 and 1.
     UndefinedMetricError
         If there are fewer than two units, or fewer than two clusters.
 
@@ -244,7 +248,9 @@ def paired_mean_diff(
     The standard error of the unit differences, so that what A and B have in common cancels:
     ``var(b̄ − ā) = var(ā) + var(b̄) − 2 cov(ā, b̄)`` [1]_. With groups it is cluster-robust. The
     interval is `mean_interval` of the differences, which lie between minus and plus the range of
-    the bounds.
+    the bounds. Shares of independent units have Tango's interval and McNemar's score test
+    (`tango_interval`); so do shares in groups where every unit has the same difference, each group
+    counting as one unit.
 
     References
     ----------
@@ -261,38 +267,76 @@ def paired_mean_diff(
     _validate.same_length(first, second, ("a", "b"))
     level = _validate.fraction(confidence, "confidence")
     _at_least_two(first, "a")
-    differences = second - first
-    summary = mean_se(differences, groups=groups)
-    if bounds == UNBOUNDED and _yes_and_no(np.concatenate([first, second])):
-        bounds = (0.0, 1.0)
+    share, bounds = _as_share(np.concatenate([first, second]), share, bounds)
+    summary = mean_se(second - first, groups=groups)
     scale = float(max(np.abs(first).max(), np.abs(second).max()))
-    reason, found, ci = "", None, None
+    flat = negligible(summary.se, scale)
+    df, reason, found = (summary.n_groups or summary.n_units) - 1.0, "", None
     try:
-        if not all(map(math.isfinite, bounds)) and negligible(float(np.ptp(differences)), scale):
-            raise UndefinedMetricError("zero spread: all differences are equal")
-        reach = bounds[1] - bounds[0]
-        found = mean_pivot(differences, groups=groups, bounds=(-reach, reach))
-        ci = found.interval(level)
+        if share and (groups is None or np.ptp(second - first) == 0.0):
+            found = _tango(first, second, groups, level)
+        else:
+            found, df = _mean_difference(second - first, groups, bounds, scale, level)
     except UndefinedMetricError as error:
         reason = str(error)
-    flat = negligible(summary.se, scale)
+    low, high, p_value, method = found or (None, None, None, "")
     return PairedMeanResult(
         delta=summary.mean,
         se=0.0 if flat else summary.se,
-        ci_low=None if ci is None else ci.ci_low,
-        ci_high=None if ci is None else ci.ci_high,
+        ci_low=low,
+        ci_high=high,
         t=None if found is None or flat else summary.mean / summary.se,
-        p_value=None if found is None else found.p_value(),
+        p_value=p_value,
         correlation=_correlation(first, second),
         n_units=summary.n_units,
         n_groups=summary.n_groups,
-        method="" if found is None else f"paired {found.method}",
+        method=method,
         confidence=level,
-        df=(summary.n_groups or summary.n_units) - 1.0 if found is None else found.df,
+        df=df,
         mean_a=float(first.mean()),
         mean_b=float(second.mean()),
         reason=reason,
     )
+
+
+_Found = tuple[float, float, float, str]
+"""Lower end, upper end, p-value, method."""
+
+
+def _as_share(
+    values: FloatArray, share: bool | None, bounds: tuple[float, float]
+) -> tuple[bool, tuple[float, float]]:
+    """Return whether values are yes or no, and their bounds."""
+    if share is None:
+        share = bounds in (UNBOUNDED, (0.0, 1.0)) and _yes_and_no(values)
+    elif share and not np.isin(values, (0.0, 1.0)).all():
+        other = values[~np.isin(values, (0.0, 1.0))][0]
+        raise InvalidInputError(f"`share` is True, but a value is {other:g}; it must be 0 or 1")
+    return share, (0.0, 1.0) if share else bounds
+
+
+def _tango(a: FloatArray, b: FloatArray, groups: ArrayLike | None, confidence: float) -> _Found:
+    """Return Tango's interval; groups without any spread of the differences are one unit each."""
+    if groups is None:
+        return *paired_share(a == 1.0, b == 1.0, confidence), "tango"
+    first = np.unique(np.asarray(groups), return_index=True)[1]
+    return *paired_share(a[first] == 1.0, b[first] == 1.0, confidence), "tango, groups"
+
+
+def _mean_difference(
+    differences: FloatArray,
+    groups: ArrayLike | None,
+    bounds: tuple[float, float],
+    scale: float,
+    confidence: float,
+) -> tuple[_Found, float]:
+    """Return the interval of a mean of differences with its p-value, and degrees of freedom."""
+    if not all(map(math.isfinite, bounds)) and negligible(float(np.ptp(differences)), scale):
+        raise UndefinedMetricError("zero spread: all differences are equal")
+    reach = bounds[1] - bounds[0]
+    pivot = mean_pivot(differences, groups=groups, bounds=(-reach, reach))
+    ends = pivot.interval(confidence)
+    return (ends.ci_low, ends.ci_high, pivot.p_value(), f"paired {pivot.method}"), pivot.df
 
 
 def _at_least_two(values: FloatArray, name: str) -> FloatArray:

@@ -18,6 +18,7 @@ from eval_toolkit.inference.assemble import (
     drawn_by_label,
     enough_units,
     finite,
+    has_enough_units,
     undefined_error,
 )
 from eval_toolkit.inference.calibration_intervals import (
@@ -36,11 +37,18 @@ from eval_toolkit.inference.results import (
     PairedBootstrapCI,
 )
 from eval_toolkit.inference.score_intervals import check_classes
-from eval_toolkit.inference.statistics import MetricFn, statistic_for
+from eval_toolkit.inference.statistics import (
+    AtThreshold,
+    ColumnMean,
+    MetricFn,
+    Statistic,
+    statistic_for,
+)
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
 __all__ = [
     "bootstrap_p_value",
+    "is_made_of_draws",
     "paired_bootstrap_diff",
     "paired_bootstrap_ece_diff",
     "paired_mde",
@@ -140,7 +148,7 @@ def paired_bootstrap_diff(
     metric : callable or metric spec
         A function of (y_true, y_score).
     method : {"percentile"}, optional
-        Quantiles of the bootstrapped differences. By default the interval that holds with few rows
+        Quantiles of the bootstrapped differences, except of calibration errors. By default the interval that holds with few rows
         of a class and near the ends of the metric's range; see Notes.
     n_resamples, confidence, seed, rng, groups, plan, executor
         As in `bootstrap_ci`.
@@ -148,13 +156,15 @@ def paired_bootstrap_diff(
     Returns
     -------
     PairedBootstrapCI
-        Interval, two-sided p-value, and the replicates of the difference in ``samples``. The
+        Interval, two-sided p-value, and the replicates of the difference in ``samples``, of which
+        fewer than 10 independent units have none. The
         p-value is at most ``1 − confidence`` exactly where the interval leaves out zero.
 
     Raises
     ------
     InvalidInputError
-        If the input is unusable or has fewer than 10 independent units.
+        If the input is unusable, or has fewer than 10 independent units and the interval is made of
+        resamples.
     UndefinedMetricError
         If the metric does not exist for the data, or on more than 5 % of the draws even when
         they are stratified by label; if a class has fewer than 3 rows.
@@ -189,21 +199,33 @@ def paired_bootstrap_diff(
     if method is not None:
         _validate.choice(method, "method", ("percentile",))
     how = chosen_plan(labels, groups=groups, plan=plan)
-    enough_units(how)
     statistic = statistic_for(metric)
+    if method is not None or is_made_of_draws(statistic):
+        enough_units(how)
     problem = Problem(labels, (a, b), (statistic,), how, resolve_seed(seed, rng))
-    if method is None and calibration_statistic(statistic) is not None:
+    if calibration_statistic(statistic) is not None:
         return untested_difference(
             problem, n_resamples=n_resamples, confidence=confidence, executor=executor
         )
     value_a, value_b = (finite(statistic.point(data), statistic.name) for data in problem.data)
     problem, samples = shared_draws(problem, n_resamples, executor)
     if method is None:
-        return paired_difference(problem, samples, n_resamples, confidence)
+        found = paired_difference(problem, samples, samples.shape[1], confidence)
+        return found if samples.size else replace(found, samples=None)
     for data in problem.data:
         check_classes(statistic, data, problem.plan)
     name = f"percentile{PLAN_NOTES[problem.plan.kind]}"
     return paired_result(samples[1] - samples[0], value_a, value_b, confidence, name)
+
+
+def is_made_of_draws(statistic: Statistic) -> bool:
+    """Return whether the default interval of a difference needs resamples: MOVER's correlation does.
+
+    Shares of the same rows (Tango) and means of row values need none.
+    """
+    if isinstance(statistic, AtThreshold):
+        return not statistic.is_share_of_fixed_rows
+    return not isinstance(statistic, ColumnMean)
 
 
 def shared_draws(
@@ -211,9 +233,11 @@ def shared_draws(
 ) -> tuple[Problem, FloatArray]:
     """Return each scorer's replicates; stratified by label where too many lack a value.
 
-    Differences need resamples on which every scorer has a value.
+    Differences need resamples on which every scorer has a value. Of too few units there are none.
     """
     problem = problem.in_canonical_order()
+    if not has_enough_units(problem.plan):
+        return problem, np.empty((len(problem.scorers), 0))
     samples = replicate(problem, n_resamples, executor=executor)[:, 0]
     undefined = int(np.count_nonzero(np.isnan(samples).any(axis=0)))
     if undefined <= MAX_UNDEFINED * n_resamples:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference._distributions import ROUNDING, critical_value, negligible, upper_tail
 from eval_toolkit.inference.assemble import PLAN_NOTES, bootstrap_problem
@@ -21,7 +21,7 @@ from eval_toolkit.inference.delong import placements, variance_parts
 from eval_toolkit.inference.engine import Problem
 from eval_toolkit.inference.mean_intervals import mean_pivot
 from eval_toolkit.inference.means import PairedMeanResult, paired_mean_diff
-from eval_toolkit.inference.paired_proportions import tango_interval
+from eval_toolkit.inference.paired_proportions import paired_share
 from eval_toolkit.inference.results import BootstrapCI, PairedBootstrapCI
 from eval_toolkit.inference.score_intervals import (
     MIN_CLASS,
@@ -43,7 +43,6 @@ __all__ = [
     "mover_interval",
     "p_of_interval",
     "paired_difference",
-    "paired_share",
     "paired_shares",
 ]
 
@@ -129,43 +128,6 @@ def p_of_interval(
     if reach <= 0.0:  # an interval beyond its own estimate: the far end counts
         return 0.0 if not low <= 0.0 <= high else 1.0
     return 2.0 * upper_tail(critical_value(confidence, df) * abs(delta) / reach, df)
-
-
-def paired_share(
-    hits_a: BoolArray, hits_b: BoolArray, confidence: float
-) -> tuple[float, float, float]:
-    """Return Tango's interval of the difference of two paired shares, and its p-value.
-
-    Parameters
-    ----------
-    hits_a, hits_b : array of bool
-        Successes of A and B on the same independent units.
-    confidence : float
-        Two-sided confidence.
-
-    Returns
-    -------
-    tuple of float
-        Lower end, upper end, p-value: McNemar's score test, which rejects exactly where Tango's
-        interval leaves out zero. Its size is at most 5.4 % at a nominal 5 % [1]_.
-
-    References
-    ----------
-    .. [1] Fagerland, Lydersen & Laake (2013), BMC Medical Research Methodology 13:91.
-
-    Examples
-    --------
-    >>> a, b = np.zeros(50, dtype=bool), np.arange(50) < 5
-    >>> [round(x, 3) for x in paired_share(a, b, 0.95)]
-    [0.022, 0.214, 0.025]
-    """
-    gained = int(np.count_nonzero(hits_b & ~hits_a))
-    lost = int(np.count_nonzero(hits_a & ~hits_b))
-    interval = tango_interval(gained, lost, len(hits_a), confidence=confidence)
-    p_value = 1.0
-    if gained != lost:
-        p_value = 2.0 * upper_tail(abs(gained - lost) / math.sqrt(gained + lost))
-    return interval.ci_low, interval.ci_high, p_value
 
 
 def paired_difference(

@@ -12,13 +12,13 @@ from typing import SupportsIndex
 import numpy as np
 
 from eval_toolkit import _validate
-from eval_toolkit._validate import FloatArray
+from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.inference._distributions import critical_value
+from eval_toolkit.inference._distributions import critical_value, upper_tail
 from eval_toolkit.inference.macro import macro_mean
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
 
-__all__ = ["paired_macro_interval", "tango_interval"]
+__all__ = ["paired_macro_interval", "paired_share", "tango_interval"]
 
 _HALVINGS = 60
 """Of an interval no longer than 2: enough for the last digit."""
@@ -88,6 +88,43 @@ def tango_interval(
         "tango",
         n_units=total,
     )
+
+
+def paired_share(
+    hits_a: BoolArray, hits_b: BoolArray, confidence: float
+) -> tuple[float, float, float]:
+    """Return Tango's interval of the difference of two paired shares, and its p-value.
+
+    Parameters
+    ----------
+    hits_a, hits_b : array of bool
+        Successes of A and B on the same independent units.
+    confidence : float
+        Two-sided confidence.
+
+    Returns
+    -------
+    tuple of float
+        Lower end, upper end, p-value: McNemar's score test, which rejects exactly where Tango's
+        interval leaves out zero. Its size is at most 5.4 % at a nominal 5 % [1]_.
+
+    References
+    ----------
+    .. [1] Fagerland, Lydersen & Laake (2013), BMC Medical Research Methodology 13:91.
+
+    Examples
+    --------
+    >>> a, b = np.zeros(50, dtype=bool), np.arange(50) < 5
+    >>> [round(x, 3) for x in paired_share(a, b, 0.95)]
+    [0.022, 0.214, 0.025]
+    """
+    gained = int(np.count_nonzero(hits_b & ~hits_a))
+    lost = int(np.count_nonzero(hits_a & ~hits_b))
+    interval = tango_interval(gained, lost, len(hits_a), confidence=confidence)
+    p_value = 1.0
+    if gained != lost:
+        p_value = 2.0 * upper_tail(abs(gained - lost) / math.sqrt(gained + lost))
+    return interval.ci_low, interval.ci_high, p_value
 
 
 def paired_macro_interval(

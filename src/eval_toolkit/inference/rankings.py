@@ -24,7 +24,7 @@ class RankedSystem(Displayed):
     """1 is best; equal values have equal ranks."""
     rank_low: int
     rank_high: int
-    """All systems' true ranks lie within these bounds at once."""
+    """By the pairs; all systems' true ranks lie within at once (see `rank_systems`, ``adjust``)."""
     p_best: float
     """Share of the draws in which no other is better; ties are shared."""
 
@@ -46,13 +46,16 @@ class SystemPair(Displayed):
     """Value of A minus value of B."""
     ci_low: float | None
     ci_high: float | None
-    """All pairs' intervals hold at once; None where the differences do not vary."""
-    p_value: float
-    p_adjusted: float
+    """Of this pair alone; None where there is no interval, and ``reason`` says why."""
+    p_value: float | None
+    """At most 1 − confidence exactly where the interval leaves out 0; None without an interval."""
+    p_adjusted: float | None
+    """Corrected for the number of pairs."""
     p_a_better: float
     """Share of the draws in which A is the better one; ties are shared."""
     better: str | None
-    """Which is better by the interval; None where it does not say."""
+    """Which is better by the corrected p-value; None where it does not say."""
+    reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""

@@ -12,7 +12,7 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.calibration_statistics import score_itself
 from eval_toolkit.inference.prepared import Ranked
 from eval_toolkit.inference.statistics import ColumnMean, Statistic
-from eval_toolkit.metrics.directions import known_direction
+from eval_toolkit.metrics.directions import known_direction, words_of
 
 __all__ = [
     "ColumnKind",
@@ -43,6 +43,9 @@ SHARE_NAMES = frozenset(
     }
 )
 """Columns that say yes or no by their name, where nothing but 0 or nothing but 1 was seen."""
+
+SCALE_WORDS = frozenset({"likert", "points", "rating", "ratings", "star", "stars"})
+"""Words of a name that say that a column is a scale, even where only 0 and 1 were seen."""
 
 _UNIT = (0.0, 1.0)
 _ANY = (-math.inf, math.inf)
@@ -95,8 +98,8 @@ class ColumnSpec:
         -------
         ColumnSpec
             Its ``kind`` is the declared one. Undeclared values of 0 and 1 alone are a share where
-            both occur or the name says so (`SHARE_NAMES`), unless the bounds are those of another
-            scale. Where attempts are averaged, or other values occur, a share is "bounded".
+            both occur or the name says so (`SHARE_NAMES`), unless the bounds or the name
+            (`SCALE_WORDS`) are those of another scale. Where attempts are averaged, or other values occur, a share is "bounded".
 
         Examples
         --------
@@ -104,6 +107,8 @@ class ColumnSpec:
         'number'
         >>> mean_of("correct").of_column(np.ones(12)).kind
         'share'
+        >>> [mean_of(name).of_column(np.array([0.0, 1.0])).kind for name in ("flag", "star_rating")]
+        ['share', 'number']
         """
         kind = self.kind or self._inferred(values)
         if kind == "share" and (averaged or not _yes_or_no(values)):
@@ -113,8 +118,15 @@ class ColumnSpec:
             return replace(self, kind=kind, bounds=_ANY if finite else self.bounds)
         return replace(self, kind=kind, bounds=self.bounds if finite else _UNIT)
 
+    @property
+    def may_be_share(self) -> bool:
+        """Whether values of 0 and 1 would mean no and yes, by all that is known but the values."""
+        if self.kind is not None:
+            return self.kind == "share"
+        return self.bounds in (_UNIT, _ANY) and SCALE_WORDS.isdisjoint(words_of(self.column))
+
     def _inferred(self, values: FloatArray) -> ColumnKind:
-        if self.k is None and self.bounds in (_UNIT, _ANY) and _yes_or_no(values):
+        if self.k is None and self.may_be_share and _yes_or_no(values):
             both = len(values) > 0 and float(np.ptp(values)) == 1.0
             if both or self.column in SHARE_NAMES:
                 return "share"
@@ -208,7 +220,8 @@ def mean_of(
         with what may yet be seen: give them where they exist.
     kind : {"share", "bounded", "number"}, optional
         "share" says that values are 1 for yes and 0 for no. By default a column of 0 and 1, both of
-        which occur, is a share, and one with finite bounds is bounded.
+        which occur, is a share, unless its name says that it is a scale (``rating``, ``stars``), and
+        one with finite bounds is bounded.
 
     Returns
     -------

@@ -2,7 +2,7 @@
 
 import re
 
-__all__ = ["known_direction"]
+__all__ = ["known_direction", "words_of"]
 
 _LESS_IS_BETTER = """
     error errors err loss losses wrong incorrect mistake mistakes failed failure failures crash
@@ -45,6 +45,17 @@ _LONGEST = max(name.count("_") for name in _TABLE) + 1
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
+def words_of(name: str) -> list[str]:
+    """Return the words of a name, in lower case.
+
+    Examples
+    --------
+    >>> words_of("starRating_v2")
+    ['star', 'rating', 'v2']
+    """
+    return re.findall("[a-z0-9]+", _HUMP.sub("_", name).lower())
+
+
 def known_direction(name: str) -> bool | None:
     """Return whether more of a quantity is better, as far as its name says.
 
@@ -67,10 +78,7 @@ def known_direction(name: str) -> bool | None:
     >>> known_direction("toxicity_detection") is None
     True
     """
-    words = [
-        word if word in _TABLE else word.rstrip("0123456789")
-        for word in re.findall("[a-z0-9]+", _HUMP.sub("_", name).lower())
-    ]
+    words = [word if word in _TABLE else word.rstrip("0123456789") for word in words_of(name)]
     found: set[bool | None] = set()
     at = 0
     while at < len(words):

@@ -41,6 +41,8 @@ class Cell:
     high: float | None = None
     confidence: float | None = None
     method: str = ""
+    n_resamples: int | None = None
+    """Resamples that the interval is made of; 0 for a closed form."""
     n_units: int | None = None
     n_groups: int | None = None
     n_errors: int = 0
@@ -67,7 +69,6 @@ class Cell:
     def made(cls, name: str, cell: dict[str, Any]) -> "Cell":
         """Return the cell of what `runs.cells` read."""
         low, high = cell.pop("ci_low"), cell.pop("ci_high")
-        cell.pop("n_resamples")
         return cls(name=name, low=low, high=high, **{**cell, "method": str(cell["method"] or "")})
 
 

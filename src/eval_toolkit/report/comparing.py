@@ -149,7 +149,7 @@ def answer(cells: Sequence[RunDifference], a: str = "A", b: str = "B") -> str:
     -------
     str
         The first metric with its difference, then who is better in which other metrics of that
-        slice, and how many of them are undecided.
+        slice, and how many of them are undecided or not tested.
 
     Examples
     --------
@@ -190,16 +190,18 @@ def _words(a: str, b: str) -> dict[str, str]:
 def _other_metrics(
     first: RunDifference, rest: Sequence[RunDifference], a: str, b: str
 ) -> Iterator[str]:
-    """Yield who is better in which of the other metrics; those without a verdict are counted."""
+    """Yield who is better in which of the other metrics; undecided and untested are counted."""
     words = _words(a, b)
     for verdict in sorted(words, key=lambda verdict: verdict != first.verdict):
         names = [cell.metric for cell in rest if cell.verdict == verdict]
         if names:
             also = " too" if verdict == first.verdict else ""
             yield f"{words[verdict]} in {_first_of(names, _NAMED)}{also}"
-    n = sum(cell.verdict not in words for cell in rest)
-    if n:
-        yield "1 other metric is undecided" if n == 1 else f"{n} other metrics are undecided"
+    open_ones = [cell.verdict for cell in rest if cell.verdict not in words]
+    untested = open_ones.count("not tested")
+    for n, what in ((len(open_ones) - untested, "undecided"), (untested, "not tested")):
+        if n:
+            yield f"1 other metric is {what}" if n == 1 else f"{n} other metrics are {what}"
 
 
 def _counted(cells: Sequence[RunDifference], a: str, b: str) -> str:
@@ -218,7 +220,8 @@ def _sentence(cell: RunDifference, a: str, b: str, whose: str) -> str:
         if cell.p_value is None:
             return f"{b} - {a} = {signed} in {cell.metric}{where}, not tested"
         word = "different" if cell.verdict == "different" else "not clearly different"
-        return f"{a} and {b} are {word} in {cell.metric}{where}: {b} - {a} = {signed}"
+        told = f"{a} and {b} are {word} in {cell.metric}{where}: {b} - {a} = {signed}"
+        return told + _correction(cell)
     winner, loser = (b, a) if cell.verdict == "better" else (a, b)
     # The sign says which number is larger, the verdict who is better: a lower loss is a lead too.
     low, high = cell.ci_low, cell.ci_high
@@ -227,6 +230,16 @@ def _sentence(cell: RunDifference, a: str, b: str, whose: str) -> str:
     lower = " (lower is better)" if cell.higher_is_better is False else ""
     by = with_ends(abs(cell.delta or 0.0), low, high)
     return f"{winner} beats {loser} by {by} in {cell.metric}{lower}{where}"
+
+
+def _correction(cell: RunDifference) -> str:
+    """Say that a correction decided, where the interval alone says otherwise."""
+    if cell.ci_low is None or cell.ci_high is None or cell.verdict != "no clear difference":
+        return ""
+    if cell.ci_low <= 0.0 <= cell.ci_high:
+        return ""
+    corrected = "corrected for the number of metrics and slices"
+    return f"; the interval leaves out 0, but p is {p_value(cell.p_adjusted)} when {corrected}"
 
 
 def _table(cells: Sequence[RunDifference]) -> Table:

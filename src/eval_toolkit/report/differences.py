@@ -102,7 +102,9 @@ def _section(
     wanted: Wanted,
 ) -> Section:
     a, b = pair
-    drawn = f"{100 * wanted.confidence:g} % intervals, {wanted.n_resamples:,} resamples where drawn"
+    drawn = f"{100 * wanted.confidence:g} % intervals"
+    if any(cell.n_resamples for cell in result.cells):
+        drawn += f", {wanted.n_resamples:,} resamples where drawn"
     page = run_comparison_page(runs, result, drawn)
     return Section(
         id=anchor,

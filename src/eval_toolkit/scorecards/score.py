@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
 from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit._words import without_interval
 from eval_toolkit.errors import (
     InfeasibleError,
     InvalidInputError,
@@ -220,7 +221,7 @@ def _weighted_cells(
                     seed=how.seed,
                 )
             except (UndefinedMetricError, InvalidInputError) as error:
-                draft.reason = f"no interval: {error}"
+                draft.reason = without_interval(error)
         cells[spec.name] = draft.cell(plan)
     return cells
 
@@ -283,7 +284,7 @@ class _Draft:
             try:
                 self.ci = closed_ci(self.statistic, data, plan, self.value, confidence)
             except UndefinedMetricError as error:
-                self.reason = f"no interval: {error}"
+                self.reason = without_interval(error)
         else:
             return False
         return True
@@ -351,7 +352,7 @@ def _resample(drafts: list[_Draft], data: Ranked, plan: Plan, how: Intervals) ->
         if isinstance(result, BootstrapCI):
             draft.ci, draft.reason = result, result.reason
         else:
-            draft.reason = f"no interval: {result}"
+            draft.reason = without_interval(result)
 
 
 def _share_interval(proportion: tuple[float, float], confidence: float, plan: Plan) -> BootstrapCI:

@@ -99,7 +99,8 @@ def summarise(
         "clopper-pearson", "jeffreys", "agresti-coull", "beta-binomial" (the last also for groups
         of units). Closed forms are for means of columns; all other metrics take the bootstrap, and
         say so in their cell. By default means get `inference.mean_interval` for their kind
-        (`metric_specs.mean_of`), which is the same in every slice, and all else BCa.
+        (`metric_specs.mean_of`), which is the same in every slice, and all other metrics the
+        default of `inference.bootstrap_ci`: score intervals in closed form where there is one.
     n_resamples : int, default 1000
         Bootstrap resamples.
     seed, rng : int, Generator, …, default 42

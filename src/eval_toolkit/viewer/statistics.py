@@ -76,13 +76,15 @@ def compared(a: Path, b: Path) -> Told:
         The page, or why there is none.
     """
     from eval_toolkit.report.comparing import compared_runs, run_comparison_page
+    from eval_toolkit.report.words import intervals_made
     from eval_toolkit.runs import Run
 
-    drawn = f"{100 * CONFIDENCE:g} % intervals, {N_RESAMPLES} resamples, seed {SEED}"
     try:
         runs = [Run.open(a), Run.open(b)]
         result = compared_runs(runs, confidence=CONFIDENCE, n_resamples=N_RESAMPLES, seed=SEED)
-        page = run_comparison_page(runs, result, drawn)
+        drawn = [cell.n_resamples for cell in result.cells]
+        made = intervals_made(CONFIDENCE, N_RESAMPLES, SEED, drawn)
+        page = run_comparison_page(runs, result, made)
     except EvalToolkitError as error:
         # Where the runs lie is nothing for a page that may be shared.
         return Told(refused=_without(str(error), a, b))

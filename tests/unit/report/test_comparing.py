@@ -100,7 +100,20 @@ def test_a_direction_that_is_not_known_makes_nobody_better() -> None:
 def test_what_was_not_tested_is_not_called_alike() -> None:
     untested = cell("f1", p_value=None, p_adjusted=None)
     assert answer([untested]) == "B - A = +0.100 [+0.040, +0.180] in f1, not tested"
-    assert answer([cell(), untested]).endswith("; 1 other metric is undecided")
+    assert answer([cell(), untested]).endswith("in accuracy; 1 other metric is not tested")
+    quiet = cell("recall", 0.01, -0.02, 0.04)
+    assert answer([cell(), untested, quiet, untested]).endswith(
+        "; 1 other metric is undecided; 2 other metrics are not tested"
+    )
+
+
+def test_a_correction_that_decides_against_the_interval_is_said() -> None:
+    """5 of 50 discordant units: Tango's interval leaves out 0, and Holm's p-value is above 0.05."""
+    held_back = cell("accuracy", 0.1, 0.022, 0.214, p_value=0.025, p_adjusted=0.075)
+    assert answer([held_back]) == (
+        "A and B are not clearly different in accuracy: B - A = +0.100 [+0.022, +0.214]; the "
+        "interval leaves out 0, but p is 0.075 when corrected for the number of metrics and slices"
+    )
 
 
 def test_scorers_are_named_where_there_are_several() -> None:
