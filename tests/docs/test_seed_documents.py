@@ -91,7 +91,8 @@ class TestFunctionalCore:
     def test_interval(self, core: dict[str, Any]) -> None:
         ci = core["ci"]
         assert (ci.method, ci.n_resamples, ci.confidence) == ("score", 0, 0.95)
-        assert (ci.ci_low, ci.ci_high) == pytest.approx((0.900, 0.975), abs=0.01)
+        # Wider than BCa's: few rows carry the variance of this PR-AUC.
+        assert (ci.ci_low, ci.ci_high) == pytest.approx((0.873, 0.980), abs=0.002)
         # scipy.stats.bootstrap, BCa: about [0.900, 0.975]; percentile: about [0.907, 0.978]
         for method, expected in (("BCa", (0.900, 0.975)), ("percentile", (0.907, 0.978))):
             ci = bootstrap_ci(core["y"], core["s"], core["pr_auc"], n_resamples=500, method=method)

@@ -50,6 +50,9 @@ __all__ = [
 _CARRIERS = 5.0
 """Rows that carry a difference of rank metrics, up to which any other row might too."""
 
+_CARRIERS_ON_TOP = 4.0
+"""The same for negatives on top of the ranking, which move a PR-AUC most."""
+
 
 def mover_interval(a: BootstrapCI, b: BootstrapCI, correlation: float = 0.0) -> tuple[float, float]:
     """Interval of B − A from the interval of each, by the method of variance estimates recovery.
@@ -199,8 +202,8 @@ def _unseen(problem: Problem, confidence: float) -> float:
 
     Where none of n rows fails, up to z²/(n + z²) of all rows may: the upper end of the score
     interval at 0 of n. A positive that fails is below all negatives, a negative above all
-    positives. Where more than five rows carry the difference that is seen, others are less likely
-    to be of another kind, and n counts so many times as much.
+    positives. Where more rows carry the difference that is seen (k = n over the kurtosis), others
+    are less likely to be of another kind: n counts k/5 times, negatives on top (4/k)² times.
     """
     if not isinstance(problem.statistics[0], (RocAuc, AveragePrecision)):
         return 0.0
@@ -212,14 +215,15 @@ def _unseen(problem: Problem, confidence: float) -> float:
     order = np.lexsort((b, a, labels))  # so that the order of the rows cannot move a bit
     moved, positive = (b - a)[order], labels[order]
     parts = variance_parts(positive, moved, m, n)
-    seen = 1.0
+    carriers = 0.0
     if sum(parts) > 0.0:
         counts = [carriers_of(moved[mask]) for mask in (positive, ~positive)]
-        seen = max(1.0, pooled_count(parts, counts) / _CARRIERS)
+        carriers = pooled_count(parts, counts)
     square = critical_value(confidence) ** 2
-    reach = square / (min(m, n) * seen + square)
+    reach = square / (min(m, n) * max(1.0, carriers / _CARRIERS) + square)
     if isinstance(problem.statistics[0], AveragePrecision):
-        on_top = square / seen  # negatives: the precision at the i-th positive is i / (i + on_top)
+        # Negatives on top: the precision at the i-th positive is i / (i + on_top).
+        on_top = square / max(1.0, carriers / _CARRIERS_ON_TOP) ** 2
         reach = max(reach, on_top / m * math.log1p(m / on_top))
     return reach
 
