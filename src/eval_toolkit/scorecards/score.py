@@ -273,6 +273,13 @@ class _Draft:
             return
         self.value = float(value)
 
+    def refuses(self) -> bool:
+        """Say why there is no interval, if the statistic knows that before anything is drawn."""
+        why = getattr(self.statistic, "no_interval", "")
+        if why:
+            self.reason = f"no interval: {why}"
+        return bool(why)
+
     def give_closed(self, data: Ranked, plan: Plan, confidence: float) -> bool:
         """Give the draft its interval, or the reason it has none, if that takes no resampling."""
         if self.statistic is None or self.value is None:
@@ -305,6 +312,7 @@ class _Draft:
 
 def _bootstrap(drafts: list[_Draft], data: Ranked, plan: Plan, how: Intervals) -> None:
     """Give every draft its interval, or the reason it has none."""
+    drafts = [draft for draft in drafts if not draft.refuses()]
     resampled = [
         draft
         for draft in drafts
