@@ -28,7 +28,7 @@ from eval_toolkit.inference.results import (
 )
 from eval_toolkit.inference.score_intervals import has_closed_form
 from eval_toolkit.inference.statistics import AtThreshold, Statistic, statistic_for
-from eval_toolkit.inference.weighted import weighted_ci, weighted_metric
+from eval_toolkit.inference.weighted import are_equal, weighted_ci, weighted_metric
 from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.metrics import is_metric_defined_for_slice
 from eval_toolkit.protocols import MetricSpec
@@ -92,8 +92,8 @@ def scorecard(
         are reweighted, the scores stay as they are. Intervals are built from the rates of each
         class; a prevalence at which the data say nothing about a metric is a reason to skip it.
     sample_weight : array-like of shape (n,), optional
-        Survey or sample weights. Intervals are those of `weighted_ci`; neither ``method`` nor
-        ``assumed_prior`` goes with them.
+        Survey or sample weights. Intervals are those of `weighted_ci`; equal weights change
+        nothing. Neither ``method`` nor ``assumed_prior`` goes with them.
 
     Returns
     -------
@@ -139,8 +139,9 @@ def scorecard(
         resolve_seed(seed, rng),
         executor,
     )
-    if sample_weight is not None:
-        return Scorecard(_weighted_cells(labels, scores, sample_weight, groups, specs, plan, how))
+    weights = _validate.sample_weights(sample_weight, len(labels))
+    if weights is not None and not are_equal(weights):
+        return Scorecard(_weighted_cells(labels, scores, weights, groups, specs, plan, how))
     shift = None if assumed_prior is None else PriorShift.to(labels, assumed_prior)
     return Scorecard(metric_cells(labels, scores, specs, plan, how, shift))
 
@@ -188,15 +189,13 @@ def metric_cells(
 def _weighted_cells(
     labels: BoolArray,
     scores: FloatArray,
-    sample_weight: ArrayLike,
+    weights: FloatArray,
     groups: ArrayLike | None,
     specs: Sequence[MetricSpec],
     plan: Plan,
     how: Intervals,
 ) -> dict[str, MetricResult]:
     """Return one cell per spec of weighted rows."""
-    weights = _validate.sample_weights(sample_weight, len(labels))
-    assert weights is not None  # noqa: S101 - given, as the caller checked
     cells = {}
     for spec in specs:
         draft = _Draft(spec)
@@ -205,7 +204,7 @@ def _weighted_cells(
             draft.value = float(function(labels, scores, weights))
         except (UndefinedMetricError, InfeasibleError) as error:
             draft._stop("skipped", str(error))
-        except InvalidTypeError as error:
+        except InvalidInputError as error:
             draft._stop("error", str(error))
         if draft.value is not None and how.n_resamples:
             try:
