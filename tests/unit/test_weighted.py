@@ -180,6 +180,14 @@ def test_groups_of_a_share_count_as_without_weights() -> None:
         weighted_ci(Y, P, op.op_accuracy(0.6), sample_weight=weights, groups=groups // 25)
 
 
+def test_few_effective_negatives_place_no_threshold() -> None:
+    """As without weights: the negatives times the rate must be at least 3."""
+    weights = np.where(np.arange(300) % 10, 1.0, 50.0)
+    assert weights[Y == 0].sum() ** 2 / (weights[Y == 0] ** 2).sum() * 0.1 < 3
+    with pytest.raises(UndefinedMetricError, match="cannot place a threshold"):
+        weighted_ci(Y, P, ms.recall_at_fpr(0.1), sample_weight=weights)
+
+
 def test_a_selector_is_an_error_of_its_cell() -> None:
     spec = op.op_f1(MaxF1Selector(), ci_policy="fixed")
     cell = scorecard(Y, P, metrics=[spec, ms.brier], sample_weight=W)[spec.name]

@@ -34,6 +34,7 @@ from eval_toolkit.inference.statistics import (
     AveragePrecision,
     ColumnMean,
     MetricFn,
+    RecallAtFpr,
     Statistic,
     statistic_for,
 )
@@ -251,6 +252,13 @@ def _closed(
         raise UndefinedMetricError(WEIGHTED_REASON.format("with sample weights"))
     if isinstance(statistic, ColumnMean):
         return _mean_interval(statistic, sample, confidence)
+    if isinstance(statistic, RecallAtFpr):
+        negatives = _kish(np.where(sample.labels, 0.0, sample.weights))
+        if negatives * statistic.target < MIN_CLASS:
+            raise UndefinedMetricError(
+                f"{negatives:.3g} effective negative rows cannot place a threshold at a "
+                f"false-positive rate of {statistic.target:g}"
+            )
     if not isinstance(statistic, AtThreshold):
         return None
     if statistic.trials == "both":
