@@ -80,3 +80,28 @@ def test_groups_have_no_interval_of_pr_auc_at_a_prevalence() -> None:
     )
     assert card["pr_auc"].ci is None
     assert "independent rows" in card["pr_auc"].reason
+
+
+@pytest.mark.parametrize("spec", [ms.ece(), ms.ece(strategy="quantile"), ms.smooth_ece])
+@pytest.mark.parametrize("options", [{}, {"method": "BCa"}, {"groups": np.arange(100) // 2}])
+def test_calibration_errors_have_no_interval_at_a_prevalence(spec, options) -> None:
+    """A scorer that is exactly calibrated at the prevalence was hardly ever covered."""
+    rng = np.random.default_rng(4)
+    p = 1 / (1 + np.exp(-(rng.normal(size=100) + Y)))
+    cell = scorecard(Y, p, metrics=[spec], assumed_prior=0.2, n_resamples=100, **options)[spec.name]
+    weights = np.where(Y == 1, 0.2, 0.8)
+    assert cell.value == pytest.approx(spec.function(Y, p, sample_weight=weights))
+    assert (cell.status, cell.ci) == ("ok", None)
+    assert cell.reason.startswith("no interval: the bias of a calibration error is known")
+    assert "not at an assumed prevalence" in cell.reason
+
+
+def test_a_calibration_error_at_the_prevalence_of_the_data_has_its_own_interval() -> None:
+    rng = np.random.default_rng(4)
+    p = 1 / (1 + np.exp(-(rng.normal(size=100) + Y)))
+    here, there = (
+        scorecard(Y, p, metrics=[ms.ece()], assumed_prior=prior, n_resamples=100)
+        for prior in (None, 0.5)
+    )
+    name = ms.ece().name
+    assert there[name].ci == here[name].ci

@@ -25,6 +25,7 @@ __all__ = [
     "INTERVAL_REASON",
     "NO_COMPARISON",
     "SMOOTH_REASON",
+    "WEIGHTED_REASON",
     "calibration_difference",
     "calibration_interval",
     "calibration_statistic",
@@ -45,6 +46,12 @@ NO_COMPARISON = (
     "log_loss"
 )
 """Why a difference of calibration errors has no p-value and no verdict, and what to do instead."""
+
+WEIGHTED_REASON = (
+    "the bias of a calibration error is known for rows of equal weight only, not {}; brier and "
+    "log_loss have intervals there"
+)
+"""Why a calibration error has no interval under weights; where they come from is to be filled in."""
 
 _DEBIASED = {
     metrics.expected_calibration_error_debiased: "l1",

@@ -12,12 +12,13 @@ import numpy as np
 
 from eval_toolkit._validate import BoolArray, FloatArray, both_classes
 from eval_toolkit.errors import UndefinedMetricError
+from eval_toolkit.inference.calibration_intervals import WEIGHTED_REASON
 from eval_toolkit.inference.mean_intervals import mean_interval
 from eval_toolkit.inference.prepared import Block, Needs, Ranked
 from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.statistics import CallableStatistic, ColumnMean, MetricFn
 
-__all__ = ["ShiftedAveragePrecision", "ShiftedMean", "seen_at"]
+__all__ = ["ShiftedAveragePrecision", "ShiftedError", "ShiftedMean", "rates_interval", "seen_at"]
 
 
 def seen_at(prior: float, n_negative: int) -> float:
@@ -88,31 +89,70 @@ class ShiftedAveragePrecision(_Shifted):
 
         The first part is conservative: the rates at different thresholds err together.
         """
-        groups = data.groups
-        n_negative = data.n - data.n_positive
-        recall = groups.tp / data.n_positive
-        distinct, place = np.unique(groups.fp, return_inverse=True)
-        ends = np.array(
-            [
-                score_interval(count / n_negative, n_negative, confidence=confidence)
-                for count in distinct
-            ]
-        )[place]
-        value = self._area(recall, groups.fp / n_negative)
-        worst, best = self._area(recall, ends[:, 1]), self._area(recall, ends[:, 0])
-        low, high = score_interval(value, data.n_positive, confidence=confidence)
-        return (
-            max(0.0, value - math.hypot(value - low, value - worst)),
-            min(1.0, value + math.hypot(high - value, best - value)),
-            "score, propagated",
+        groups, n_negative = data.groups, data.n - data.n_positive
+        ends = rates_interval(
+            groups.tp / data.n_positive,
+            groups.fp / n_negative,
+            self.prior,
+            (data.n_positive, n_negative),
+            confidence,
         )
+        return *ends, "score, propagated"
 
-    def _area(self, recall: FloatArray, fpr: FloatArray) -> float:
-        """Return the average precision of a ROC curve at the prevalence."""
-        true, false = self.prior * recall, (1.0 - self.prior) * fpr
-        with np.errstate(invalid="ignore"):
-            precision = np.where(true + false > 0.0, true / (true + false), 0.0)
-        return float((np.diff(recall, prepend=0.0) * precision).sum())
+
+def rates_interval(
+    recall: FloatArray,
+    fpr: FloatArray,
+    prior: float,
+    effective: tuple[float, float],
+    confidence: float,
+) -> tuple[float, float]:
+    """Return the ends of an average precision from a ROC curve with its rates at their ends.
+
+    Parameters
+    ----------
+    recall, fpr : ndarray of shape (k,)
+        The curve, from the highest threshold.
+    prior : float
+        Prevalence.
+    effective : tuple of float
+        Effective numbers of positives and of negatives.
+    confidence : float
+        Two-sided confidence.
+
+    Examples
+    --------
+    >>> curve = np.array([0.5, 1.0, 1.0]), np.array([0.0, 0.0, 1.0])
+    >>> low, high = rates_interval(*curve, 0.5, (50, 50), 0.95)
+    >>> round(low, 3), high
+    (0.881, 1.0)
+    """
+    distinct, place = np.unique(fpr, return_inverse=True)
+    ends = np.array(
+        [score_interval(rate, effective[1], confidence=confidence) for rate in distinct]
+    )[place]
+    value = _area(recall, fpr, prior)
+    worst, best = _area(recall, ends[:, 1], prior), _area(recall, ends[:, 0], prior)
+    low, high = score_interval(min(1.0, value), effective[0], confidence=confidence)
+    return (
+        max(0.0, value - math.hypot(value - low, value - worst)),
+        min(1.0, value + math.hypot(high - value, best - value)),
+    )
+
+
+def _area(recall: FloatArray, fpr: FloatArray, prior: float) -> float:
+    """Return the average precision of a ROC curve at a prevalence."""
+    true, false = prior * recall, (1.0 - prior) * fpr
+    with np.errstate(invalid="ignore"):
+        precision = np.where(true + false > 0.0, true / (true + false), 0.0)
+    return float((np.diff(recall, prepend=0.0) * precision).sum())
+
+
+@dataclass(frozen=True)
+class ShiftedError(_Shifted):
+    """A calibration error at an assumed prevalence: a value without an interval."""
+
+    no_interval = WEIGHTED_REASON.format("at an assumed prevalence")
 
 
 @dataclass(frozen=True)

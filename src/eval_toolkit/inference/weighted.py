@@ -1,6 +1,11 @@
-"""Intervals of metrics with survey or sample weights: the rescaling bootstrap of Rao and Wu."""
+"""Intervals of metrics with survey or sample weights.
+
+Shares and means have closed forms from linearised values; other metrics the rescaling bootstrap of
+Rao and Wu.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,15 +14,38 @@ from numpy.typing import ArrayLike
 from eval_toolkit import _validate
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
-from eval_toolkit.inference._distributions import critical_value
+from eval_toolkit.inference._distributions import ROUNDING, critical_value
 from eval_toolkit.inference.assemble import MAX_UNDEFINED, MIN_UNITS, finite
+from eval_toolkit.inference.bootstrap import bootstrap_ci
+from eval_toolkit.inference.calibration_intervals import WEIGHTED_REASON, calibration_statistic
+from eval_toolkit.inference.mean_intervals import mean_interval, share_worth
+from eval_toolkit.inference.prepared import Ranked
+from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPLES, BootstrapCI
-from eval_toolkit.inference.score_intervals import MIN_CLASS, bounded_interval
-from eval_toolkit.inference.statistics import AtThreshold, MetricFn, statistic_for
+from eval_toolkit.inference.score_intervals import (
+    MIN_CLASS,
+    Bounds,
+    bounded_interval,
+    propagated,
+)
+from eval_toolkit.inference.shifted import rates_interval
+from eval_toolkit.inference.statistics import (
+    AtThreshold,
+    AveragePrecision,
+    ColumnMean,
+    MetricFn,
+    RecallAtFpr,
+    Statistic,
+    statistic_for,
+)
 from eval_toolkit.metrics import confusion_counts
+from eval_toolkit.metrics._cumulative import score_groups
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
-__all__ = ["weighted_ci", "weighted_metric"]
+__all__ = ["are_equal", "weighted_ci", "weighted_metric"]
+
+_HEAVIER = 2.0
+"""From this ratio of the classes' mean weights on, negatives count as heavy in a PR-AUC."""
 
 WeightedFn = Callable[[BoolArray, FloatArray, FloatArray], float]
 
@@ -57,28 +85,42 @@ def weighted_ci(
     Returns
     -------
     BootstrapCI
-        The score interval with the variance of the replicates; ``method`` is "score, Rao-Wu".
+        ``method`` is "wilson, weights" for shares at a threshold, "score, propagated, weights" for
+        functions of several of them, "gaffke, weights" for means of losses, and "score, Rao-Wu" or
+        "t, Rao-Wu" for others. With equal weights and no strata it is what `bootstrap_ci` returns.
 
     Raises
     ------
     InvalidInputError
-        If the input is unusable, there are fewer than 10 units, or a stratum has a single one.
+        If the input is unusable, a stratum has a single unit, or there are fewer than 10 units to
+        draw.
     InvalidTypeError
         If the metric takes no weights.
     UndefinedMetricError
-        If the metric does not exist for the data, or a class has fewer than 3 effective rows.
+        If the metric does not exist for the data, rests on fewer than 3 effective rows (of each
+        class, if it is of both), or is a calibration error and the weights differ.
 
     Notes
     -----
-    In each replicate n_h − 1 of the n_h units of a stratum are drawn with replacement, and the
-    weights of a unit drawn r times are multiplied by ``r n_h / (n_h − 1)`` [1]_. The effective number
-    of rows of a class is Kish's ``(Σw)² / Σw²`` over units [2]_; it limits the interval as the number
-    of rows does without weights.
+    A weighted share or mean varies as the plain mean of its linearised values
+    ``m + w_i (x_i − m) / w̄`` does. A share v with the variance s² is worth ``v (1 − v) / s²`` rows,
+    times (z/t)², and at most Kish's ``(Σw)² / Σw²`` of the rows it is taken of [1]_ [2]_; s² counts
+    one more row, of the largest weight, at the bound [3]_. A mean of losses gets `mean_interval` of
+    the linearised values, where an unseen loss has the largest weight. A precision, and a PR-AUC
+    with negatives at least twice as heavy as positives, also allows for what the intervals of
+    recall and false-positive rate allow. Rows of weight 0 count nowhere.
+
+    For other metrics, and for functions of several shares where rows come in groups, n_h − 1 of the
+    n_h units of a stratum are drawn with replacement in each replicate, and the weights of a unit
+    drawn r times are multiplied by ``r n_h / (n_h − 1)`` [4]_. Kish's number of units of the
+    smaller class limits the interval as the number of rows does without weights.
 
     References
     ----------
-    .. [1] Rao & Wu (1988), JASA 83(401):231-241.
+    .. [1] Korn & Graubard (1998), Survey Methodology 24(2):193-201.
     .. [2] Kish (1965), Survey Sampling, section 8.2.
+    .. [3] Fay & Feuer (1997), Statistics in Medicine 16(7):791-801.
+    .. [4] Rao & Wu (1988), JASA 83(401):231-241.
 
     Examples
     --------
@@ -98,54 +140,273 @@ def weighted_ci(
     units = (
         np.arange(len(labels)) if groups is None else _validate.group_codes(groups, len(labels))[0]
     )
+    if strata is None:
+        kept = weights > 0.0
+        labels, scores, weights, units = labels[kept], scores[kept], weights[kept], units[kept]
+        if are_equal(weights):
+            return bootstrap_ci(
+                labels,
+                scores,
+                metric,
+                groups=None if groups is None else units,
+                n_resamples=n_resamples,
+                confidence=level,
+                seed=resolve_seed(seed, rng),
+            )
+        units = np.unique(units, return_inverse=True)[1]
     stratum = _strata_of_units(units, strata, len(labels))
+    sample = _Sample(labels, scores, weights, units, stratum)
     name, bounds, function = weighted_metric(metric)
     value = finite(function(labels, scores, weights), name)
-    effective = _effective(labels, weights, units, name)
-    # Rows by what they hold, units as they appear: the order of the rows must not move the draws.
-    order = np.lexsort((weights, scores, labels))
-    labels, scores, weights = labels[order], scores[order], weights[order]
-    _, first, inverse = np.unique(units[order], return_index=True, return_inverse=True)
-    appearing = np.argsort(first, kind="stable")
-    place = np.empty(len(first), dtype=np.int64)
-    place[appearing] = np.arange(len(first))
-    units, stratum = place[inverse], stratum[appearing]
-    generator = np.random.default_rng(resolve_seed(seed, rng))
-    replicates = np.array(
-        [
-            _value(function, labels, scores, weights * factor[units])
-            for factor in _factors(generator, stratum, n_resamples)
-        ]
-    )
-    defined = replicates[~np.isnan(replicates)]
-    if len(defined) < (1.0 - MAX_UNDEFINED) * n_resamples:
-        raise UndefinedMetricError(
-            f"{name} is undefined on {n_resamples - len(defined)} of {n_resamples} replicates; "
-            "an interval needs at least 95 % of them"
-        )
-    variance = float(np.var(defined, ddof=1))
-    df = float(min(effective - 1.0, len(stratum) - len(np.unique(stratum))))
-    if np.isfinite(bounds).all():
-        low, high = bounded_interval(value, bounds, variance, effective, level, max(1.0, df))
-        method = "score, Rao-Wu"
-    else:
-        reach = critical_value(level, max(1.0, df)) * variance**0.5
-        low, high, method = (
-            max(bounds[0], value - reach),
-            min(bounds[1], value + reach),
-            "t, Rao-Wu",
-        )
+    undefined = 0
+    statistic = statistic_for(metric)
+    found = _closed(statistic, sample, value, level)
+    if found is None:
+        effective = _effective(sample, name)
+        generator = np.random.default_rng(resolve_seed(seed, rng))
+        replicates = _replicates(function, sample, generator, n_resamples, name)
+        undefined = n_resamples - len(replicates)
+        found = _drawn(value, bounds, replicates, sample, effective, level)
+        if isinstance(statistic, AveragePrecision):
+            found = _with_rates(found, sample, level)
+    low, high, method = found
     return BootstrapCI(
         value,
         low,
         high,
         level,
-        n_resamples,
+        n_resamples if method.endswith("Rao-Wu") else 0,
         method,
-        n_undefined=n_resamples - len(defined),
+        n_undefined=undefined,
         n_units=len(labels),
         n_groups=len(stratum),
     )
+
+
+def are_equal(weights: FloatArray) -> bool:
+    """Whether no row counts more than another, rounding aside.
+
+    Examples
+    --------
+    >>> are_equal(np.array([0.1 + 0.2, 0.3])), are_equal(np.array([1.0, 2.0]))
+    (True, False)
+    """
+    return float(np.ptp(weights)) <= ROUNDING * float(weights.max())
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Weighted rows, the unit each belongs to and the stratum of each unit."""
+
+    labels: BoolArray
+    scores: FloatArray
+    weights: FloatArray
+    units: IntArray
+    stratum: IntArray
+
+    @property
+    def codes(self) -> IntArray | None:
+        """Group of each row; None where every row is a unit."""
+        return None if len(self.stratum) == len(self.labels) else self.units
+
+    def in_canonical_order(self) -> "_Sample":
+        """Rows by what they hold, units as they appear: their order must not move the draws."""
+        order = np.lexsort((self.weights, self.scores, self.labels))
+        _, first, inverse = np.unique(self.units[order], return_index=True, return_inverse=True)
+        appearing = np.argsort(first, kind="stable")
+        place = np.empty(len(first), dtype=np.int64)
+        place[appearing] = np.arange(len(first))
+        return _Sample(
+            self.labels[order],
+            self.scores[order],
+            self.weights[order],
+            place[inverse],
+            self.stratum[appearing],
+        )
+
+    def effective(self, weights: FloatArray) -> float:
+        """Return Kish's effective number of units, with these weights of the rows."""
+        return _kish(np.bincount(self.units, weights).astype(np.float64))
+
+    def linearised(self, values: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return numbers whose plain mean is the weighted mean of the values, and varies as it does.
+
+        Units of a stratum vary about its mean, as n_h / (n_h − 1) times their squares show.
+        """
+        mean = float(np.average(values, weights=weights))
+        residual = weights / weights.mean() * (values - mean)
+        units, stratum = self.units, self.stratum
+        n_units, sizes = len(stratum), np.bincount(stratum).astype(np.float64)
+        centre = np.bincount(stratum, np.bincount(units, residual)) / sizes
+        stretch = np.sqrt(sizes / (sizes - 1.0) * (n_units - 1.0) / n_units)
+        of_row = stratum[units]
+        rows = np.bincount(units)[units]
+        return np.asarray(mean + stretch[of_row] * (residual - centre[of_row] / rows))
+
+
+def _closed(
+    statistic: Statistic, sample: _Sample, value: float, confidence: float
+) -> Bounds | None:
+    """Return the interval that takes no draws; None where there is none of that kind."""
+    if calibration_statistic(statistic) is not None:
+        raise UndefinedMetricError(WEIGHTED_REASON.format("with sample weights"))
+    if isinstance(statistic, ColumnMean):
+        return _mean_interval(statistic, sample, confidence)
+    if isinstance(statistic, RecallAtFpr):
+        negatives = _kish(np.where(sample.labels, 0.0, sample.weights))
+        if negatives * statistic.target < MIN_CLASS:
+            raise UndefinedMetricError(
+                f"{negatives:.3g} effective negative rows cannot place a threshold at a "
+                f"false-positive rate of {statistic.target:g}"
+            )
+    if not isinstance(statistic, AtThreshold):
+        return None
+    if statistic.trials == "both":
+        if sample.codes is not None:
+            return None
+        _effective(sample, statistic.name)
+        return *_from_rates(statistic, sample, value, confidence), "score, propagated, weights"
+    hits = statistic.hits(sample.labels, sample.scores)
+    _enough(_counted(hits, sample), sample, statistic.name)
+    below, above = _share_worth(hits, sample, confidence)
+    low, _ = score_interval(value, below, confidence=confidence)
+    _, high = score_interval(value, above, confidence=confidence)
+    if statistic.trials == "predicted" and 0 < np.count_nonzero(sample.labels) < len(hits):
+        # Rows of the other class may weigh more than those that were predicted.
+        ends = _from_rates(statistic, sample, value, confidence)
+        low, high = min(low, ends[0]), max(high, ends[1])
+    return low, high, "wilson, weights"
+
+
+def _from_rates(
+    statistic: AtThreshold, sample: _Sample, value: float, confidence: float
+) -> tuple[float, float]:
+    """Return the ends that the intervals of recall, false-positive rate and prevalence allow."""
+    decided = (sample.scores >= statistic.threshold).astype(np.float64)
+    rates = []
+    for hits in (
+        np.where(sample.labels, decided, np.nan),
+        np.where(sample.labels, np.nan, decided),
+        sample.labels.astype(np.float64),
+    ):
+        share = float(np.average(np.nan_to_num(hits), weights=_counted(hits, sample)))
+        trials = min(_share_worth(hits, sample, confidence))
+        rates.append((share * trials, trials))
+    return propagated(statistic, value, rates, confidence)
+
+
+def _counted(hits: FloatArray, sample: _Sample) -> FloatArray:
+    """Return the weights of the rows a share is taken of, 0 for the others."""
+    return np.where(np.isnan(hits), 0.0, sample.weights)
+
+
+def _share_worth(hits: FloatArray, sample: _Sample, confidence: float) -> tuple[float, float]:
+    """Return how many independent rows a weighted share is worth, for the lower and upper end.
+
+    The variance counts one more row of the largest weight at the bound (Fay & Feuer 1997): what has
+    not been seen may well be heavy. Without any spread the rows are worth their weight over that.
+    """
+    n, weights = len(hits), _counted(hits, sample)
+    values = sample.linearised(np.nan_to_num(hits), weights)
+    total, limit, extra = float(weights.sum()), _kish(weights), float(weights.max())
+    share, squares = float(values.mean()), float(np.var(values, ddof=1)) * total**2 / n
+    sure = 1.0
+    if squares > 0.0:
+        df = max(1.0, _kish(weights**2) - 1.0)  # of a sum of squares w² e², e alike
+        sure = (critical_value(confidence) / critical_value(confidence, df)) ** 2
+    worth = []
+    counted = ~np.isnan(hits)
+    rescaled = share + (values[counted] - share) * np.count_nonzero(counted) / n
+    units, codes = np.unique(sample.units[counted], return_inverse=True)
+    grouped = share_worth(rescaled, codes, len(units), confidence)
+    for bound, rows in zip((0.0, 1.0), grouped, strict=True):
+        mean = (total * share + extra * bound) / (total + extra)
+        variance = squares + (extra * (bound - mean)) ** 2
+        spread = mean * (1.0 - mean) * (total + extra) ** 2
+        trials = spread / variance * sure if variance > 0.0 else limit
+        worth.append(min(limit, trials) * rows / len(codes))
+    return worth[0], worth[1]
+
+
+def _mean_interval(statistic: ColumnMean, sample: _Sample, confidence: float) -> Bounds:
+    """Return the interval of the linearised losses; an unseen one has the largest weight."""
+    _enough(sample.weights, sample, statistic.name)
+    losses = statistic.column(sample.labels, sample.scores)
+    values = sample.linearised(losses, sample.weights)
+    least, most = statistic.range_on(Ranked(sample.labels, sample.scores))
+    mean, weight = float(values.mean()), float(sample.weights.max() / sample.weights.mean())
+    bounds = (
+        min(float(values.min()), mean - weight * (mean - least)),
+        max(float(values.max()), mean + weight * (most - mean)),
+    )
+    ci = mean_interval(values, groups=sample.codes, bounds=bounds, confidence=confidence)
+    method = ci.method.replace(", groups", "") + ", weights"
+    return max(least, ci.ci_low), min(most, ci.ci_high), method
+
+
+def _replicates(
+    function: WeightedFn,
+    sample: _Sample,
+    generator: "np.random.Generator",
+    n_resamples: int,
+    name: str,
+) -> FloatArray:
+    """Return the defined values of Rao and Wu's replicates."""
+    n_units = len(sample.stratum)
+    if n_units < MIN_UNITS:
+        raise InvalidInputError(f"the bootstrap needs at least {MIN_UNITS} units, got {n_units}")
+    sample = sample.in_canonical_order()
+    values = np.array(
+        [
+            _value(function, sample.labels, sample.scores, sample.weights * factor[sample.units])
+            for factor in _factors(generator, sample.stratum, n_resamples)
+        ]
+    )
+    defined: FloatArray = values[~np.isnan(values)]
+    if len(defined) < (1.0 - MAX_UNDEFINED) * n_resamples:
+        raise UndefinedMetricError(
+            f"{name} is undefined on {n_resamples - len(defined)} of {n_resamples} replicates; "
+            "an interval needs at least 95 % of them"
+        )
+    return defined
+
+
+def _drawn(
+    value: float,
+    bounds: tuple[float, float],
+    replicates: FloatArray,
+    sample: _Sample,
+    effective: float,
+    confidence: float,
+) -> Bounds:
+    """Return the interval with the variance of the replicates."""
+    variance = float(np.var(replicates, ddof=1))
+    df = max(1.0, min(effective - 1.0, len(sample.stratum) - len(np.unique(sample.stratum))))
+    if np.isfinite(bounds).all():
+        ends = bounded_interval(value, bounds, variance, effective, confidence, df)
+        return *ends, "score, Rao-Wu"
+    reach = critical_value(confidence, df) * variance**0.5
+    return max(bounds[0], value - reach), min(bounds[1], value + reach), "t, Rao-Wu"
+
+
+def _with_rates(found: Bounds, sample: _Sample, confidence: float) -> Bounds:
+    """Return the interval of an average precision, with what its rates allow if negatives are heavy.
+
+    A negative that was not seen among the positives may then weigh more than many of them.
+    """
+    labels, weights = sample.labels, sample.weights
+    if weights[~labels].mean() < _HEAVIER * weights[labels].mean():
+        return found
+    groups = score_groups(labels, sample.scores, weights)
+    positive, negative = float(groups.tp[-1]), float(groups.fp[-1])
+    low, high = rates_interval(
+        groups.tp / positive,
+        groups.fp / negative,
+        positive / (positive + negative),
+        (_kish(weights[labels]), _kish(weights[~labels])),
+        confidence,
+    )
+    return min(found[0], low), max(found[1], high), found[2]
 
 
 def _strata_of_units(units: IntArray, strata: ArrayLike | None, n: int) -> IntArray:
@@ -158,10 +419,8 @@ def _strata_of_units(units: IntArray, strata: ArrayLike | None, n: int) -> IntAr
         if (of_unit[units] != codes).any():
             row = int(np.argmax(of_unit[units] != codes))
             raise InvalidInputError(f"groups[{row}] lies in more than one stratum")
-    if n_units < MIN_UNITS:
-        raise InvalidInputError(f"the bootstrap needs at least {MIN_UNITS} units, got {n_units}")
     if np.bincount(of_unit).min() < 2:
-        raise InvalidInputError("a stratum has a single unit; Rao and Wu's bootstrap needs two")
+        raise InvalidInputError("a stratum has a single unit; the spread inside it needs two")
     return of_unit
 
 
@@ -202,15 +461,27 @@ class _AtThreshold:
         return self.statistic.of_counts(counts)
 
 
-def _effective(labels: BoolArray, weights: FloatArray, units: IntArray, name: str) -> float:
-    """Return Kish's effective number of units of the smaller class."""
+def _kish(weights: FloatArray) -> float:
+    """Return how many rows of equal weight these are worth."""
+    return float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else 0.0
+
+
+def _enough(weights: FloatArray, sample: _Sample, name: str) -> None:
+    effective = sample.effective(weights)
+    if effective < MIN_CLASS - 1e-9:
+        raise UndefinedMetricError(
+            f"{effective:.3g} effective rows; an interval of {name} needs at least {MIN_CLASS}"
+        )
+
+
+def _effective(sample: _Sample, name: str) -> float:
+    """Return Kish's effective number of units of the smaller class, or raise if they are few."""
     found = []
-    for which, mask in (("positive", labels), ("negative", ~labels)):
+    for which, mask in (("positive", sample.labels), ("negative", ~sample.labels)):
         if not mask.any():
             continue
-        totals = np.bincount(units[mask], weights=weights[mask])
-        effective = float(totals.sum() ** 2 / (totals**2).sum()) if totals.any() else 0.0
-        if effective < MIN_CLASS:
+        effective = sample.effective(np.where(mask, sample.weights, 0.0))
+        if effective < MIN_CLASS - 1e-9:
             raise UndefinedMetricError(
                 f"{effective:.3g} effective {which} rows; an interval of {name} needs at least "
                 f"{MIN_CLASS} of each class"

@@ -1,5 +1,6 @@
 """A whole scorecard at another prevalence: classes reweighted, scores left alone."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,8 +9,9 @@ import numpy as np
 from eval_toolkit import _validate
 from eval_toolkit._validate import BoolArray
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.inference.calibration_intervals import calibration_statistic
 from eval_toolkit.inference.prepared import Ranked
-from eval_toolkit.inference.shifted import ShiftedAveragePrecision, ShiftedMean
+from eval_toolkit.inference.shifted import ShiftedAveragePrecision, ShiftedError, ShiftedMean
 from eval_toolkit.inference.statistics import (
     AtThreshold,
     AveragePrecision,
@@ -67,11 +69,19 @@ class PriorShift:
         return AtThreshold(bound.name, bound.threshold, shifted, bound.bounds)
 
     def _scores(self, spec: ScoreSpec) -> Statistic:
-        """Return the weighted metric; ranks of positives among negatives need no weights."""
+        """Return the weighted metric.
+
+        Ranks of positives among negatives need no weights, nor do rows whose weights are all 1.
+        """
         own = spec.statistic
         if isinstance(own, (RocAuc, RecallAtFpr)):
             return own
+        is_error = calibration_statistic(own) is not None
+        if is_error and math.isclose(self.assumed_prior, self.eval_prior):
+            return own  # all weights are equal
         weighted = _WeightedMetric(spec.function, self.assumed_prior)
+        if is_error:
+            return ShiftedError(weighted, self.assumed_prior, own.bounds)
         if isinstance(own, AveragePrecision):
             return ShiftedAveragePrecision(weighted, self.assumed_prior)
         if isinstance(own, ColumnMean):

@@ -29,7 +29,7 @@ from eval_toolkit.inference.results import (
 )
 from eval_toolkit.inference.score_intervals import has_closed_form
 from eval_toolkit.inference.statistics import AtThreshold, Statistic, statistic_for
-from eval_toolkit.inference.weighted import weighted_ci, weighted_metric
+from eval_toolkit.inference.weighted import are_equal, weighted_ci, weighted_metric
 from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.metrics import is_metric_defined_for_slice
 from eval_toolkit.protocols import MetricSpec
@@ -93,8 +93,8 @@ def scorecard(
         are reweighted, the scores stay as they are. Intervals are built from the rates of each
         class; a prevalence at which the data say nothing about a metric is a reason to skip it.
     sample_weight : array-like of shape (n,), optional
-        Survey or sample weights. Intervals are those of `weighted_ci`; neither ``method`` nor
-        ``assumed_prior`` goes with them.
+        Survey or sample weights. Intervals are those of `weighted_ci`; equal weights change
+        nothing. Neither ``method`` nor ``assumed_prior`` goes with them.
 
     Returns
     -------
@@ -140,8 +140,9 @@ def scorecard(
         resolve_seed(seed, rng),
         executor,
     )
-    if sample_weight is not None:
-        return Scorecard(_weighted_cells(labels, scores, sample_weight, groups, specs, plan, how))
+    weights = _validate.sample_weights(sample_weight, len(labels))
+    if weights is not None and not are_equal(weights):
+        return Scorecard(_weighted_cells(labels, scores, weights, groups, specs, plan, how))
     shift = None if assumed_prior is None else PriorShift.to(labels, assumed_prior)
     return Scorecard(metric_cells(labels, scores, specs, plan, how, shift))
 
@@ -189,15 +190,13 @@ def metric_cells(
 def _weighted_cells(
     labels: BoolArray,
     scores: FloatArray,
-    sample_weight: ArrayLike,
+    weights: FloatArray,
     groups: ArrayLike | None,
     specs: Sequence[MetricSpec],
     plan: Plan,
     how: Intervals,
 ) -> dict[str, MetricResult]:
     """Return one cell per spec of weighted rows."""
-    weights = _validate.sample_weights(sample_weight, len(labels))
-    assert weights is not None  # noqa: S101 - given, as the caller checked
     cells = {}
     for spec in specs:
         draft = _Draft(spec)
@@ -206,7 +205,7 @@ def _weighted_cells(
             draft.value = float(function(labels, scores, weights))
         except (UndefinedMetricError, InfeasibleError) as error:
             draft._stop("skipped", str(error))
-        except InvalidTypeError as error:
+        except InvalidInputError as error:
             draft._stop("error", str(error))
         if draft.value is not None and how.n_resamples:
             try:
@@ -274,6 +273,13 @@ class _Draft:
             return
         self.value = float(value)
 
+    def refuses(self) -> bool:
+        """Say why there is no interval, if the statistic knows that before anything is drawn."""
+        why = getattr(self.statistic, "no_interval", "")
+        if why:
+            self.reason = f"no interval: {why}"
+        return bool(why)
+
     def give_closed(self, data: Ranked, plan: Plan, confidence: float) -> bool:
         """Give the draft its interval, or the reason it has none, if that takes no resampling."""
         if self.statistic is None or self.value is None:
@@ -306,6 +312,7 @@ class _Draft:
 
 def _bootstrap(drafts: list[_Draft], data: Ranked, plan: Plan, how: Intervals) -> None:
     """Give every draft its interval, or the reason it has none."""
+    drafts = [draft for draft in drafts if not draft.refuses()]
     resampled = [
         draft
         for draft in drafts
