@@ -34,10 +34,11 @@ def test_text_blocks_are_what_is_printed(ran: Page) -> None:
 
 
 def test_functional_core(ran: Page) -> None:
-    # Published: PR-AUC 0.948, BCa about [0.900, 0.975]; the score interval is a little wider.
+    # Published: PR-AUC 0.948, BCa about [0.900, 0.975]; few rows carry its variance, so that the
+    # score interval is wider.
     found = re.fullmatch(r"PR-AUC: 0\.948 CI \[(0\.\d{3}), (0\.\d{3})\]\n", ran.printed[1])
     assert found is not None
-    assert [float(bound) for bound in found.groups()] == pytest.approx([0.900, 0.975], abs=0.01)
+    assert [float(bound) for bound in found.groups()] == pytest.approx([0.873, 0.980], abs=0.002)
     assert (ran.names["ci"].method, ran.names["ci"].n_resamples) == ("score", 0)
 
 

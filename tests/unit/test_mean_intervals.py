@@ -65,6 +65,17 @@ class TestShares:
         ci = mean_interval(hits, groups=np.arange(400) // 20, share=True)
         assert 0.84 < ci.ci_low < 0.95  # 20 groups, all right, reach down to 0.84
 
+    def test_one_group_in_ten_is_bad(self):
+        """A tenth of a group in the design effect covered 0.85 to 0.90 of 20 such groups."""
+        rng = np.random.default_rng(5)
+        groups = np.repeat(np.arange(20), 10)
+        held = 0
+        for _ in range(200):
+            rates = np.where(rng.random(20) < 0.1, 0.1, 0.95)
+            ci = mean_interval(rng.random(200) < rates[groups], groups=groups, share=True)
+            held += ci.ci_low <= 0.865 <= ci.ci_high
+        assert held >= 0.92 * 200
+
 
 class TestBounded:
     @pytest.mark.parametrize(("k", "n", "mean"), [(0, 30, 0.1), (3, 20, 0.4), (10, 12, 0.6)])

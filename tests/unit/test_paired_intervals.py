@@ -235,6 +235,40 @@ def test_type_i_error_of_balanced_accuracy_with_six_positives() -> None:
     assert different <= 0.075 * 300  # 5 % and two standard errors
 
 
+class TestWhatWasNotSeen:
+    """Rare, complete failures of which a sample may show none."""
+
+    @pytest.mark.parametrize("spec", [ms.roc_auc, ms.brier], ids=lambda spec: spec.name)
+    def test_false_passes_where_b_misses_two_percent_of_the_positives(self, spec) -> None:
+        """37 % passed for the ROC-AUC of 50 positives in 1000 rows, where 36 % of samples show none."""
+
+        def rows(rng: np.random.Generator, n: int):
+            y = (rng.random(n) < 0.05).astype(int)
+            a = np.where(y == 1, rng.beta(8, 1.5, n), rng.beta(1.5, 8, n))
+            return y, a, np.where((y == 1) & (rng.random(n) < 0.02), 0.01, a)
+
+        y, a, b = rows(np.random.default_rng(1), 1_000_000)
+        truth = abs(spec.function(y, b) - spec.function(y, a))
+        rng = np.random.default_rng(2)
+        passes = 0
+        for seed in range(100):
+            try:
+                diff = paired_bootstrap_diff(*rows(rng, 1000), spec, n_resamples=50, seed=seed)
+            except UndefinedMetricError:  # no row differs: a gate fails
+                continue
+            worst = -diff.ci_low if spec is ms.roc_auc else diff.ci_high
+            passes += worst < truth
+        assert passes <= 6  # nominal 2.5 %; two standard errors of 100 draws are 3.1 %
+
+    def test_many_rows_that_differ_leave_nothing_open(self) -> None:
+        y, a, b = _pair(500, 500, 1.0, shared=0.5)
+        diff = paired_bootstrap_diff(y, a, b, ms.roc_auc)
+        delong = delong_roc_variance(y, a, b)
+        assert (diff.ci_high - diff.ci_low) / (delong.ci_high - delong.ci_low) == pytest.approx(
+            1.0, abs=0.05
+        )
+
+
 class TestLosses:
     """Differences of Brier scores and log-losses, of which a few positives carry most."""
 

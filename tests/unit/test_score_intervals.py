@@ -9,7 +9,12 @@ from eval_toolkit import metric_specs as ms
 from eval_toolkit import op_metric_specs as op
 from eval_toolkit import scorecard
 from eval_toolkit.errors import UndefinedMetricError
-from eval_toolkit.inference import bootstrap_ci, cluster_bootstrap_ci, wilson_interval
+from eval_toolkit.inference import (
+    bootstrap_ci,
+    cluster_bootstrap_ci,
+    mean_interval,
+    wilson_interval,
+)
 from eval_toolkit.inference.plans import (
     groups_in_strata_plan,
     groups_plan,
@@ -175,7 +180,48 @@ class TestAuc:
         assert flipped.ci_high == pytest.approx(1.0 - one.ci_low, abs=1e-9)
 
 
+class TestFewCarriers:
+    def test_pr_auc_with_label_noise(self) -> None:
+        """5 % of labels are wrong: with m − 1 degrees of freedom 0.918 were covered (2000 draws)."""
+
+        def rows(rng: np.random.Generator, n: int):
+            y = rng.random(n) < 0.5
+            score = np.where(y, rng.beta(8, 1, n), rng.beta(1, 8, n))
+            return (y ^ (rng.random(n) < 0.05)).astype(int), score
+
+        truth = ms.pr_auc.function(*rows(np.random.default_rng(1), 1_000_000))
+        rng = np.random.default_rng(2)
+        found = [bootstrap_ci(*rows(rng, 400), ms.pr_auc) for _ in range(300)]
+        held = np.mean([ci.ci_low <= truth <= ci.ci_high for ci in found])
+        assert held >= 0.93
+
+    def test_log_loss_of_scores_that_reach_zero(self) -> None:
+        """Ten levels, the lowest 0: the range of mean losses alone covered 0.73 to 0.79."""
+
+        def rows(rng: np.random.Generator, n: int):
+            y = rng.random(n) < 0.9
+            score = np.where(y, rng.beta(3, 1, n), rng.beta(1, 3, n))
+            return y.astype(int), np.floor(10 * score) / 10
+
+        truth = ms.log_loss.function(*rows(np.random.default_rng(1), 1_000_000))
+        rng = np.random.default_rng(2)
+        found = [bootstrap_ci(*rows(rng, 300), ms.log_loss) for _ in range(200)]
+        assert np.mean([ci.ci_low <= truth <= ci.ci_high for ci in found]) >= 0.88
+
+
 class TestSharedRules:
+    def test_a_share_of_rows_in_groups_is_that_of_a_column(self) -> None:
+        """Accuracy in 15 groups was [0.648, 0.854] of a scorecard, [0.642, 0.855] of a column."""
+        rng = np.random.default_rng(2)
+        groups = np.repeat(np.arange(15), 10)
+        right = rng.random(150) < rng.beta(4, 1, 15)[groups]
+        y = rng.integers(0, 2, 150)
+        score = np.where(right, y, 1 - y) * 0.8 + 0.1
+        spec = op.op_accuracy(0.5)
+        of_rows = scorecard(y, score, metrics=[spec], groups=groups)[spec.name].ci
+        of_column = mean_interval(right, groups=groups, share=True)
+        assert (of_rows.ci_low, of_rows.ci_high) == (of_column.ci_low, of_column.ci_high)
+
     def test_one_answer_through_every_door(self) -> None:
         from eval_toolkit.scorecards import Records, summarise
 
