@@ -21,7 +21,6 @@ from eval_toolkit.inference.delong import placements, variance_parts
 from eval_toolkit.inference.engine import Problem
 from eval_toolkit.inference.mean_intervals import mean_pivot
 from eval_toolkit.inference.means import PairedMeanResult, paired_mean_diff
-from eval_toolkit.inference.paired_proportions import paired_share
 from eval_toolkit.inference.results import BootstrapCI, PairedBootstrapCI
 from eval_toolkit.inference.score_intervals import (
     MIN_CLASS,
@@ -343,12 +342,8 @@ def paired_shares(
     UndefinedMetricError
         If the groups do not support an interval.
     """
-    if groups is None:
-        return *paired_share(a == 1.0, b == 1.0, confidence), "tango"
-    if float(np.ptp(b - a)) == 0.0:  # no spread between groups: each group is one unit
-        first = np.unique(groups, return_index=True)[1]
-        return *paired_share(a[first] == 1.0, b[first] == 1.0, confidence), "tango, groups"
-    return _found(paired_mean_diff(a, b, groups=groups, bounds=(0.0, 1.0), confidence=confidence))
+    mean = paired_mean_diff(a, b, groups=groups, share=True, confidence=confidence)
+    return _found(mean)
 
 
 def _found(mean: PairedMeanResult) -> _Found:
