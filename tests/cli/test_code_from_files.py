@@ -172,8 +172,8 @@ class TestTaskFiles:
         _, _, err = command("tasks", "show", path.name)
         assert err == (
             "error: evil.toml: [graders] names 'canary_module:thing', which would import the module "
-            "canary_module; a file may name built-ins and installed plugins only: add --allow-code "
-            "(in Python allow_code=True) if you trust the file\n"
+            "canary_module; a file may name built-ins and installed plugins only: say --allow-code "
+            "if you trust the file\n"
         )
 
     def test_the_user_may_allow_it(self, attack: Attack, command: Command) -> None:

@@ -28,7 +28,8 @@ __all__ = [
 _CONSENTS = ("allow_code", "trust_remote_code")
 """Options by which code is allowed to run: they are the user's to give."""
 _HOSTS_VARIABLE = "EVAL_TOOLKIT_HOSTS"
-_ALLOW = "add --allow-code (in Python allow_code=True) if you trust the file"
+_ALLOW = "pass allow_code=True if you trust the file"
+"""The command line says --allow-code instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,8 @@ class Origin:
         >>> read_from("task.toml", "[graders]").refuse_import("os:system", "the module os")
         Traceback (most recent call last):
         eval_toolkit.errors.InvalidInputError: task.toml: [graders] names 'os:system', which would
-        import the module os; a file may name built-ins and installed plugins only: add --allow-code
-        (in Python allow_code=True) if you trust the file
+        import the module os; a file may name built-ins and installed plugins only: pass
+        allow_code=True if you trust the file
         """
         strict = self.strictest()
         if not strict.trusted:
@@ -223,8 +224,8 @@ def refuse_address(host: str, secrets: Mapping[str, Any]) -> None:
     ...     refuse_address("example.org", {})
     Traceback (most recent call last):
     eval_toolkit.errors.InvalidInputError: task.toml: [graders] would send prompts to example.org,
-    a host that you did not name; put it into the environment variable EVAL_TOOLKIT_HOSTS, or add
-    --allow-code (in Python allow_code=True) if you trust the file
+    a host that you did not name; put it into the environment variable EVAL_TOOLKIT_HOSTS, or pass
+    allow_code=True if you trust the file
     """
     origin = origin_in_force()
     if origin.trusted:

@@ -162,7 +162,7 @@ def read_config(path: str | Path, *, allow_code: bool = False) -> dict[str, Any]
         (first, function), *_ = named.items()
         raise InvalidInputError(
             f"{file}: {first} names a !function, which would import {function.file.name} "
-            f"({listed}); add --allow-code (in Python allow_code=True) if you trust the file, or "
+            f"({listed}); pass allow_code=True if you trust the file, or "
             f"write {first} without !function"
         )
     loaded: dict[str, Any] = _with_code(config)
