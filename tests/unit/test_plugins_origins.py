@@ -93,7 +93,7 @@ class TestOrigins:
             ("theirs", {"url": "h"}),
             ("theirs{a=1}", {}),
         ):
-            with pytest.raises(InvalidInputError, match="may hold an address"):
+            with pytest.raises(InvalidInputError, match="which may hold an address"):
                 named_model(name, options, origin=FILE)
 
 

@@ -113,9 +113,9 @@ def named_model(name: str, options: Mapping[str, Any], *, origin: Origin) -> Mod
     if which == "":
         raise InvalidInputError(f"model {name!r}: say which after the colon")
     given = {**told, **options}
-    if kind not in _OURS and (which or given):
-        origin.refuse_import(name, "a plugin with options that may hold an address")
     made = load_plugin("models", kind, _OURS, origin=origin)
+    if kind not in _OURS and (which or given):
+        origin.refuse(f"gives options, which may hold an address, to the model {name!r:.120}")
     arguments = [which] if which else []
     try:
         model: Model = finish_plugin(

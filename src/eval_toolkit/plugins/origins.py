@@ -82,12 +82,10 @@ class Origin:
         import the module os; a file may name built-ins and installed plugins only: pass
         allow_code=True if you trust the file
         """
-        strict = self.strictest()
-        if not strict.trusted:
-            raise InvalidInputError(
-                f"{strict.place} names {name!r:.120}, which would import {imports:.120}; a file may "
-                f"name built-ins and installed plugins only: {_ALLOW}"
-            )
+        self.refuse(
+            f"names {name!r:.120}, which would import {imports:.120}; a file may name built-ins and "
+            "installed plugins only"
+        )
 
     def refuse_consent(self, options: Any) -> None:
         """Raise an `InvalidInputError` if options of a file allow code in the user's place.
@@ -102,15 +100,25 @@ class Origin:
         InvalidInputError
             If one of them is an option that lets code run.
         """
+        for consent in _consents(options):
+            self.refuse(f"sets {consent}, which lets code run; a file cannot allow that")
+
+    def refuse(self, what: str) -> None:
+        """Raise an `InvalidInputError` that says what a file does, unless the user allowed it.
+
+        Parameters
+        ----------
+        what : str
+            What the file does, after its name and key.
+
+        Raises
+        ------
+        InvalidInputError
+            If this origin, or that of the object that is being made, is not trusted.
+        """
         strict = self.strictest()
-        if strict.trusted:
-            return
-        consent = next(_consents(options), None)
-        if consent is not None:
-            raise InvalidInputError(
-                f"{strict.place} sets {consent}, which lets code run; a file cannot allow that: "
-                f"{_ALLOW}"
-            )
+        if not strict.trusted:
+            raise InvalidInputError(f"{strict.place} {what}: {_ALLOW}")
 
     def strictest(self) -> "Origin":
         """Return this origin, or that of the object that is being made if it may do less."""
