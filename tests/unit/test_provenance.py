@@ -88,6 +88,27 @@ def test_programs_of_a_repository_are_not_run(repository, name):
     assert not canary.exists()
 
 
+def test_a_missing_object_is_not_fetched(repository):
+    """A partial clone asks its remote for what is missing, by the program it names."""
+    canary = repository / "canary"
+    settings = {
+        "core.repositoryformatversion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.url": str(repository),
+        "remote.origin.promisor": "true",
+        "remote.origin.uploadpack": f"touch '{canary}'; git-upload-pack",
+    }
+    for key, value in settings.items():
+        subprocess.run(["git", "config", key, value], cwd=repository, check=True)
+    asked = subprocess.run(
+        ["git", "rev-parse", "HEAD^{tree}"], cwd=repository, check=True, capture_output=True
+    )
+    tree = asked.stdout.decode().strip()
+    (repository / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
+    capture_git_dirty(repository)
+    assert not canary.exists()
+
+
 def test_outside_git(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert capture_git_sha(tmp_path) is None
