@@ -39,6 +39,14 @@ __all__ = [
 ]
 
 _TIMEOUT_S = 10.0
+_GIT = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",  # a missing object is not asked for, by whatever program
+    "GIT_ALLOW_PROTOCOL": "none",
+}
+_GIT_PROGRAMS = r"^(core\.fsmonitor|filter\..*\.(clean|smudge|process|required))$"
+"""Settings of a repository that make ``git status`` run programs."""
+_OWN = ("local", "worktree")
 _PACKAGES = {
     "numpy": "numpy",
     "scipy": "scipy",
@@ -52,13 +60,15 @@ _PACKAGES = {
 """Import name → distribution of the packages whose version can change a result."""
 
 
-def _output(command: list[str], cwd: str | Path | None = None) -> str | None:
+def _output(
+    command: list[str], cwd: str | Path | None = None, variables: Mapping[str, str] | None = None
+) -> str | None:
     """Return what a command prints, or None when it is not there, fails or hangs."""
     try:
         done = subprocess.run(  # noqa: S603 - fixed programs, no shell
             command,
             cwd=cwd,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
+            env={**os.environ, **_GIT, **(variables or {}), "LC_ALL": "C"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_TIMEOUT_S,
@@ -97,7 +107,8 @@ def capture_git_sha(repo_root: str | Path | None = None) -> str | None:
 def capture_git_dirty(repo_root: str | Path | None = None) -> bool:
     """Return whether tracked files differ from HEAD; False outside git.
 
-    Untracked files do not count: a run folder inside the repository would always be one.
+    Untracked files do not count: a run folder inside the repository would always be one. Programs
+    that the repository's own configuration names (``core.fsmonitor``, filters) are not run.
 
     Examples
     --------
@@ -105,7 +116,29 @@ def capture_git_dirty(repo_root: str | Path | None = None) -> bool:
     >>> capture_git_dirty(tempfile.mkdtemp())
     False
     """
-    return bool(_output(["git", "status", "--porcelain", "--untracked-files=no"], repo_root))
+    what = ["--porcelain", "--untracked-files=no", "--ignore-submodules=dirty"]
+    return bool(_output(["git", "status", *what], repo_root, _without_programs(repo_root)))
+
+
+def _without_programs(repo_root: str | Path | None) -> dict[str, str]:
+    """Return variables that switch off the programs a repository's own configuration names.
+
+    A folder that came from somebody else may hold a ``.git`` too. What the user configured for all
+    repositories stays.
+    """
+    asked = ["git", "config", "--show-scope", "--name-only", "-z", "--get-regexp", _GIT_PROGRAMS]
+    parts = (_output(asked, repo_root) or "").split("\0")
+    named = {name for scope, name in zip(parts[::2], parts[1::2], strict=False) if scope in _OWN}
+    given = os.environ.get("GIT_CONFIG_COUNT", "")
+    first = int(given) if given.isdecimal() else 0
+    variables = {"GIT_CONFIG_COUNT": str(first + len(named))}
+    for at, name in enumerate(sorted(named), first):
+        flag = name.endswith((".fsmonitor", ".required"))
+        variables |= {
+            f"GIT_CONFIG_KEY_{at}": name,
+            f"GIT_CONFIG_VALUE_{at}": "false" if flag else "",
+        }
+    return variables
 
 
 def package_versions() -> dict[str, str]:

@@ -9,7 +9,7 @@ import pytest
 from eval_toolkit.graders import available_graders, load_grader
 from eval_toolkit.graders.base import columns_of
 from eval_toolkit.graders.stored import grader_of_version
-from eval_toolkit.plugins import load_plugin
+from eval_toolkit.plugins import TYPED, load_plugin
 
 Command = Callable[..., tuple[int, str, str]]
 Json = Callable[..., Any]
@@ -20,7 +20,7 @@ def test_every_grader_is_listed_with_its_options(as_json: Json) -> None:
     known = available_graders()
     assert list(listed) == list(known)
     for name, one in listed.items():
-        made = load_plugin("graders", name, known)
+        made = load_plugin("graders", name, known, origin=TYPED)
         told = [option["name"] for option in one["options"]]
         assert told == [item.name for item in fields(made) if item.init], name
         assert all(option["meaning"] for option in one["options"]), name

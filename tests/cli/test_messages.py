@@ -31,7 +31,7 @@ RUN = ("run", "capitals_open", "--model", "scripted:x", "--no-store", "--quiet")
         (["--grader", "judge"], "grader 'judge': needs rubric and model, as in judge{rubric=…"),
         (["--grader", "panel"], "grader 'panel': needs judges"),
         (["--grader", "f1", "--grader", "f1"], "as in bleu{name='other'}"),
-        (["--allow-code"], "--allow-code is for YAML files of lm-eval"),
+        (["--allow-code"], "--allow-code is for task files (TOML, YAML)"),
         (["--lm-eval-shots"], "--lm-eval-shots is for YAML files of lm-eval"),
     ],
 )  # fmt: skip
@@ -51,7 +51,7 @@ def test_code_of_a_file_is_allowed_by_an_option(command: Command, tmp_path: Path
     )
     code, _, err = command("run", file, "--model", "scripted:x", "--no-store")
     assert code == 2
-    assert "say --allow-code to run it" in err
+    assert "say --allow-code if you trust the file" in err
 
 
 @pytest.fixture

@@ -172,9 +172,7 @@ class TestCode:
         path = write(CHOICE + "process_docs: !function utils.process_docs\n")
         with pytest.raises(InvalidInputError) as caught:
             load_lm_eval_task(path)
-        assert "needs the Python of utils.py (process_docs: utils.process_docs)" in str(
-            caught.value
-        )
+        assert "process_docs names a !function, which would import utils.py" in str(caught.value)
         assert "allow_code=True" in str(caught.value)
 
     def test_allowed_code_changes_documents_and_results(self, write: Write) -> None:

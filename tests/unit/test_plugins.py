@@ -21,6 +21,7 @@ from eval_toolkit.models import available_models, load_model
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.plugins import (
     PLUGIN_KINDS,
+    TYPED,
     available_plugins,
     installed_plugins,
     load_plugin,
@@ -38,14 +39,14 @@ def test_names_are_read_whatever_their_case_and_dashes() -> None:
     import json
 
     for name in ("exact_match", "Exact-Match", "EXACTMATCH"):
-        assert load_plugin("graders", name, OURS) is json.loads
+        assert load_plugin("graders", name, OURS, origin=TYPED) is json.loads
 
 
 def test_the_nearest_name_is_suggested() -> None:
     with pytest.raises(PluginError, match=r"there is no grader 'exactmach'; did you mean 'exact_m"):
-        load_plugin("graders", "exactmach", OURS)
+        load_plugin("graders", "exactmach", OURS, origin=TYPED)
     with pytest.raises(PluginError, match="there are exact_match"):
-        load_plugin("graders", "zzz", OURS)
+        load_plugin("graders", "zzz", OURS, origin=TYPED)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_the_nearest_name_is_suggested() -> None:
 )
 def test_places_that_lead_nowhere(place: str, message: str) -> None:
     with pytest.raises(PluginError, match=message):
-        load_plugin("graders", place, {})
+        load_plugin("graders", place, {}, origin=TYPED)
 
 
 def test_a_plugin_that_fails_to_import_is_named(
@@ -67,7 +68,7 @@ def test_a_plugin_that_fails_to_import_is_named(
     (tmp_path / "broken_plugin.py").write_text("1 / 0\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(PluginError, match="importing it failed: ZeroDivisionError"):
-        load_plugin("tasks", "broken_plugin:x", {})
+        load_plugin("tasks", "broken_plugin:x", {}, origin=TYPED)
     sys.modules.pop("broken_plugin", None)
 
 
@@ -192,7 +193,7 @@ class TestMaking:
 
         vars(module).update(odd=Odd())
         with pytest.raises(PluginError, match=r"check 'somebodys_plugins:odd'.*(no name|lacks)"):
-            make_plugin("checks", "somebodys_plugins:odd", {}, protocol=LeakageCheck)
+            make_plugin("checks", "somebodys_plugins:odd", {}, protocol=LeakageCheck, origin=TYPED)
 
 
 LOADS: dict[str, Callable[[str], Any]] = {

@@ -66,6 +66,49 @@ def test_git_in_a_repository(repository):
     assert capture_git_sha(repository) == sha
 
 
+@pytest.mark.parametrize("name", ["x", "a=b", "a.b"])
+def test_programs_of_a_repository_are_not_run(repository, name):
+    """A folder of somebody else's may come with a .git whose configuration names programs."""
+    canary = repository / "canary"
+    runs = f"touch '{canary}'; cat"
+    settings = {
+        "core.fsmonitor": f"touch '{canary}'; false",
+        f"filter.{name}.clean": runs,
+        f"filter.{name}.process": runs,
+        f"filter.{name}.required": "true",
+    }
+    for key, value in settings.items():
+        subprocess.run(["git", "config", key, value], cwd=repository, check=True)
+    (repository / ".gitattributes").write_text(f"* filter={name}\n")
+    os.utime(repository / "file", (1, 1))  # its content has to be looked at
+    assert capture_git_sha(repository) is not None
+    assert not capture_git_dirty(repository)
+    (repository / "file").write_text("changed")
+    assert capture_git_dirty(repository)
+    assert not canary.exists()
+
+
+def test_a_missing_object_is_not_fetched(repository):
+    """A partial clone asks its remote for what is missing, by the program it names."""
+    canary = repository / "canary"
+    settings = {
+        "core.repositoryformatversion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.url": str(repository),
+        "remote.origin.promisor": "true",
+        "remote.origin.uploadpack": f"touch '{canary}'; git-upload-pack",
+    }
+    for key, value in settings.items():
+        subprocess.run(["git", "config", key, value], cwd=repository, check=True)
+    asked = subprocess.run(
+        ["git", "rev-parse", "HEAD^{tree}"], cwd=repository, check=True, capture_output=True
+    )
+    tree = asked.stdout.decode().strip()
+    (repository / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
+    capture_git_dirty(repository)
+    assert not canary.exists()
+
+
 def test_outside_git(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert capture_git_sha(tmp_path) is None

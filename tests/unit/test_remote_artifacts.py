@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eval_toolkit import PredictionArtifactRef, load_predictions, write_predictions
-from eval_toolkit.artifacts.remote import address_of, folder_of, joined, name_of
+from eval_toolkit.artifacts.remote import address_of, fetch, folder_of, joined, name_of
 from eval_toolkit.cli.main import cli, main
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingExtraError
 from eval_toolkit.runs import Run, remote
@@ -391,3 +391,13 @@ def test_nothing_is_written_to_a_folder_named_like_an_address(
     assert "is an address" in result.output
     assert "push_run" in result.output
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["reference://p.csv::file:///x.json", "simplecache::reference://p.csv", "Reference://p.csv"],
+)
+def test_addresses_that_fill_in_templates_are_refused(uri: str, tmp_path: Path) -> None:
+    """Older versions of fsspec run what stands in the braces of such a file."""
+    with pytest.raises(ArtifactError, match="fills in templates"):
+        fetch(uri, tmp_path / "p.csv")

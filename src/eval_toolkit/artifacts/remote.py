@@ -34,6 +34,8 @@ _GIVEN_USER = re.compile(r"://([^/?#\s]*)@")
 _USER_IN_TEXT = re.compile(rf"({_NAME}://?)[^/?#\s]*@")
 _REST_IN_TEXT = re.compile(rf"({_NAME}:/[^\s?#'\"<>]*[?#])(?!…)[^\s'\"<>]*?(?=:?(?:[\s'\"<>]|$))")
 _SHORTEST_SECRET = 4
+_TEMPLATED = re.compile(r"(?:^|::)reference:", re.IGNORECASE)
+"""Addresses whose files hold Jinja templates, which older versions of fsspec run without a sandbox."""
 
 
 def is_remote(uri: str) -> bool:
@@ -177,6 +179,10 @@ def _failing(uri: str, doing: str) -> Iterator[Any]:
     The errors stand alone: those they come from name the address with all that is in it.
     """
     shown = address_of(uri)
+    if _TEMPLATED.search(uri):
+        raise ArtifactError(
+            f"{shown}: cannot be {doing}: reference:// fills in templates; name a file"
+        )
     fsspec = require("fsspec", feature=shown, extra="remote")
     try:
         yield fsspec

@@ -12,6 +12,7 @@ import click
 
 from eval_toolkit.errors import InvalidInputError, PluginError
 from eval_toolkit.models.loading import available_models, load_model
+from eval_toolkit.plugins import user_hosts
 from eval_toolkit.protocols import Model
 
 __all__ = ["ModelChoice", "is_http", "model_options", "read_arguments"]
@@ -76,7 +77,8 @@ def model_options(command: _Command) -> _Command:
             apart = any(map(is_http, among)) and not is_http(name)
             return ModelChoice(name, {**more, **({} if apart else options), **arguments, **own})
 
-        return command(*args, choose=choose, **kwargs)
+        with user_hosts([options["base_url"]] if "base_url" in options else []):
+            return command(*args, choose=choose, **kwargs)
 
     decorated: Any = click.option(
         "--model-arg",

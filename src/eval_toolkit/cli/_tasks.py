@@ -28,12 +28,15 @@ _OPTIONS = {
     "seed": click.option("--seed", type=click.IntRange(0),
                          help="Of examples, order and draws; 42."),
     "allow_code": click.option("--allow-code", is_flag=True, default=None,
-                               help="Run the Python functions that an lm-eval file names."),
+                               help="Run the Python that a task file names: modules, !function."),
     "lm_eval_shots": click.option("--lm-eval-shots", is_flag=True, default=None,
                                   help="Draw the examples of an lm-eval file as lm-eval does."),
 }  # fmt: skip
 _OF_ITEMS = ("limit", "order")
-_OF_LM_EVAL = ("allow_code", "lm_eval_shots")
+_OF_FILES = {
+    "allow_code": ("task files (TOML, YAML)", (".toml", ".yaml", ".yml")),
+    "lm_eval_shots": ("YAML files of lm-eval", (".yaml", ".yml")),
+}
 
 
 def task_options(command: _Command) -> _Command:
@@ -61,10 +64,11 @@ def _with(command: _Command, names: Iterable[str]) -> _Command:
 
 def load_chosen_task(name: str, options: dict[str, Any]) -> BaseTask[Any]:
     """Return the task; ``limit`` and ``order`` are of its samples, not of itself."""
-    for option in _OF_LM_EVAL:
-        if options.get(option) and not name.lower().endswith((".yaml", ".yml")):
-            raise click.UsageError(f"--{option.replace('_', '-')} is for YAML files of lm-eval")
-    return load_task(name, **{k: v for k, v in options.items() if k not in _OF_ITEMS})
+    for option, (files, suffixes) in _OF_FILES.items():
+        if options.get(option) and not name.partition("{")[0].lower().endswith(suffixes):
+            raise click.UsageError(f"--{option.replace('_', '-')} is for {files}")
+    given = {k: v for k, v in options.items() if k not in _OF_ITEMS}
+    return load_task(name, allow_code=bool(given.pop("allow_code", None)), **given)
 
 
 def with_perturbations(task: BaseTask[Any], given: Sequence[str]) -> BaseTask[Any]:

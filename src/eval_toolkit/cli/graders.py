@@ -14,7 +14,7 @@ from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.graders import available_graders, load_grader
 from eval_toolkit.graders.base import columns_of
 from eval_toolkit.graders.loading import required_options
-from eval_toolkit.plugins import load_plugin, name_and_options
+from eval_toolkit.plugins import TYPED, load_plugin, name_and_options
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.responses import ResponseType
 
@@ -132,7 +132,7 @@ class _Grader:
         """Read the class that a name stands for, and the grader if the name is enough for one."""
         name, _ = name_and_options(text)
         try:
-            found = load_plugin("graders", name, available_graders())
+            found = load_plugin("graders", name, available_graders(), origin=TYPED)
         except EvalToolkitError as error:
             return cls(name, "", "", (), {}, {}, str(error))
         about, meanings = _read(inspect.getdoc(found) or "")

@@ -26,6 +26,7 @@ __all__ = ["suite"]
 @click.option("--model", required=True, metavar="MODEL", help="embedded, openai:NAME, …")
 @click.option("--limit", type=click.IntRange(1), help="Items per subject, whatever FILE says.")
 @click.option("--concurrency", type=click.IntRange(1), help="Requests at once.")
+@click.option("--allow-code", is_flag=True, help="Run the Python that FILE and its tasks name.")
 @model_options
 @click.option("--cache", type=click.Path(dir_okay=False), help="SQLite file of earlier answers.")
 @click.option(
@@ -42,6 +43,7 @@ def suite(
     choose: Callable[..., ModelChoice],
     limit: int | None,
     concurrency: int | None,
+    allow_code: bool,
     cache: str | None,
     out: str | None,
     quiet: bool,
@@ -53,7 +55,7 @@ def suite(
     where it was. A task whose model fails does not stop the others; exit code 3 says that one did,
     or that a mean over tasks could not be had.
     """
-    read = load_suite(file)
+    read = load_suite(file, allow_code=allow_code)
     told = {"concurrency": concurrency} if concurrency and model.startswith("openai:") else {}
     asked = choose(model, **told).load()
     folder = Path(out) if out else Path("runs") / f"{read.name}-{asked.name}".replace("/", "-")

@@ -8,6 +8,8 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders.choices import BitsPerByte, ChoiceAccuracy
 from eval_toolkit.graders.texts import ExactMatch, TokenF1
 from eval_toolkit.plugins import (
+    TYPED,
+    Origin,
     available_plugins,
     finish_plugin,
     known_name,
@@ -17,11 +19,11 @@ from eval_toolkit.plugins import (
 from eval_toolkit.protocols import Grader
 from eval_toolkit.responses import ResponseType
 
-__all__ = ["available_graders", "default_graders", "fitting_graders", "load_grader"]
+__all__ = ["available_graders", "default_graders", "fitting_graders", "load_grader", "named_grader"]
 
 _HERE = "eval_toolkit.graders"
 _JUDGES = "eval_toolkit.judges"
-_OURS = {
+PLAIN_GRADERS = {
     "accuracy": f"{_HERE}.choices:ChoiceAccuracy",
     "accuracy_norm_bytes": f"{_HERE}.choices:ChoiceAccuracy",
     "accuracy_norm_chars": f"{_HERE}.choices:ChoiceAccuracy",
@@ -32,7 +34,6 @@ _OURS = {
     "choice_confidence": f"{_HERE}.choice_calibration:ChoiceCalibration",
     "choice_position": f"{_HERE}.choices:ChoicePosition",
     "chrf": f"{_HERE}.translation:ChrF",
-    "code_pass": f"{_HERE}.code:CodeTests",
     "confidence_weighted_accuracy": f"{_HERE}.choice_scores:ConfidenceWeightedAccuracy",
     "csv_format": f"{_HERE}.formats:CsvFormat",
     "distributional_correctness_score": f"{_HERE}.choice_scores:DistributionalCorrectnessScore",
@@ -43,7 +44,6 @@ _OURS = {
     "f1_plain": f"{_HERE}.texts:TokenF1",
     "ifeval": f"{_HERE}.ifeval:IFEval",
     "json_format": f"{_HERE}.json_format:JsonFormat",
-    "judge": f"{_JUDGES}.judge:Judge",
     "keywords": f"{_JUDGES}.keywords:KeywordJudge",
     "language_consistency": f"{_HERE}.languages:LanguageConsistency",
     "language_match": f"{_HERE}.languages:LanguageMatch",
@@ -52,7 +52,6 @@ _OURS = {
     "letter_match": f"{_HERE}.extraction:LetterMatch",
     "math_match": f"{_HERE}.mathematics:MathMatch",
     "number_match": f"{_HERE}.extraction:NumberMatch",
-    "panel": f"{_JUDGES}.panel:Panel",
     "paragraph_count": f"{_HERE}.lengths:UnitCount",
     "placeholders": f"{_HERE}.formats:Placeholders",
     "postscript_format": f"{_HERE}.formats:PostscriptFormat",
@@ -69,6 +68,13 @@ _OURS = {
     "ter": f"{_HERE}.translation:Ter",
     "ternary_score": f"{_HERE}.choice_scores:TernaryScore",
     "word_count": f"{_HERE}.lengths:UnitCount",
+}
+"""Those that read an answer and nothing else: a stored run may name them (`graders.stored`)."""
+_OURS = {
+    **PLAIN_GRADERS,
+    "code_pass": f"{_HERE}.code:CodeTests",
+    "judge": f"{_JUDGES}.judge:Judge",
+    "panel": f"{_JUDGES}.panel:Panel",
 }
 _PRESET: dict[str, dict[str, Any]] = {
     "accuracy_norm_bytes": {"normalise": "bytes"},
@@ -158,7 +164,7 @@ def fitting_graders(response_type: ResponseType) -> list[str]:
     return [
         name
         for name in sorted(_OURS)
-        if response_type in load_plugin("graders", name, _OURS).response_types
+        if response_type in load_plugin("graders", name, _OURS, origin=TYPED).response_types
     ]
 
 
@@ -195,12 +201,43 @@ def load_grader(given: str | Mapping[str, Any] | Grader, **options: Any) -> Grad
     >>> load_grader("f1{normalise='plain'}").name
     'f1_plain'
     """
+    return named_grader(given, options, origin=TYPED)
+
+
+def named_grader(
+    given: str | Mapping[str, Any] | Grader, options: Mapping[str, Any], *, origin: Origin
+) -> Grader:
+    """Return the grader that a name or a table stands for, from wherever it was written.
+
+    Parameters
+    ----------
+    given, options
+        As in `load_grader`.
+    origin : Origin
+        Where they were written.
+
+    Returns
+    -------
+    Grader
+        Made.
+
+    Raises
+    ------
+    PluginError, InvalidInputError
+        As in `load_grader`; also if a file names what the user did not allow.
+
+    Examples
+    --------
+    >>> from eval_toolkit.plugins import read_from
+    >>> named_grader("exact_match", {"ignore_case": True}, origin=read_from("task.toml")).version
+    '1+ignore_case=True'
+    """
     if isinstance(given, Mapping):
         table = dict(given)
         name = table.pop("grader", None)
         if not isinstance(name, str):
             raise InvalidInputError(f"{dict(given)!r} names no grader; it needs 'grader'")
-        return load_grader(name, **table, **options)
+        return named_grader(name, {**table, **options}, origin=origin)
     if not isinstance(given, str):
         if options or not _is_grader(given):
             raise InvalidTypeError(
@@ -209,11 +246,38 @@ def load_grader(given: str | Mapping[str, Any] | Grader, **options: Any) -> Grad
         return given
     name, told = name_and_options(given)
     preset = _PRESET.get(known_name("graders", name, _OURS) or "", {})
-    found = load_plugin("graders", name, _OURS)
-    made: Grader = finish_plugin(
-        "graders", name, found, {**preset, **told, **options}, protocol=Grader
-    )
+    found = load_plugin("graders", name, _OURS, origin=origin)
+    every = {**preset, **told, **options}
+    made: Grader = finish_plugin("graders", name, found, every, protocol=Grader, origin=origin)
     return made
+
+
+def check_named(given: Any, *, origin: Origin) -> None:
+    """Raise if a file names a grader that would be imported; nothing is imported to find out.
+
+    Parameters
+    ----------
+    given : str, mapping or Grader
+        As in `load_grader`.
+    origin : Origin
+        Where it was written.
+
+    Raises
+    ------
+    InvalidInputError
+        If the name is ``package.module:object``, or an option lets code run, and the user did not
+        allow it.
+
+    Examples
+    --------
+    >>> from eval_toolkit.plugins import read_from
+    >>> check_named("f1{normalise='plain'}", origin=read_from("task.toml"))
+    """
+    table = given if isinstance(given, Mapping) else {"grader": given}
+    name, told = name_and_options(str(table.get("grader", "")))
+    if ":" in name:
+        origin.refuse_import(name, f"the module {name.partition(':')[0]}")
+    origin.refuse_consent([table, told])
 
 
 def required_options(grader: Any) -> list[str]:

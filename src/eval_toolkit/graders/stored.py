@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eval_toolkit.errors import EvalToolkitError
-from eval_toolkit.graders.loading import load_grader
+from eval_toolkit.graders.loading import PLAIN_GRADERS, named_grader
+from eval_toolkit.plugins import read_from
 from eval_toolkit.protocols import Grader, MetricSpec
 from eval_toolkit.runs import Run
 
@@ -21,14 +22,15 @@ def grader_of_version(name: str, version: str) -> Grader | None:
     Parameters
     ----------
     name : str
-        One of `available_graders`; a module is not imported on a file's word.
+        One of `loading.PLAIN_GRADERS`. Judges, panels, plugins, modules and graders that run
+        programs are not made again on a file's word.
     version : str
-        Its number and the options that are not as by default.
+        Its number and the options that are not as by default; plain data.
 
     Returns
     -------
     Grader or None
-        None if it cannot be made, or has another version today.
+        None if the name is another, it cannot be made, or has another version today.
 
     Examples
     --------
@@ -36,12 +38,14 @@ def grader_of_version(name: str, version: str) -> Grader | None:
     True
     >>> grader_of_version("exact_match", "0") is None
     True
+    >>> grader_of_version("judge", "1+rubric='refusal'+model='scripted:no'") is None
+    True
     """
-    if ":" in name:
+    if name not in PLAIN_GRADERS:
         return None
     try:
-        made = load_grader(name, **_options(version))
-    except (EvalToolkitError, ValueError, SyntaxError, RecursionError):
+        made = named_grader(name, _options(version), origin=read_from("manifest.json", "graders"))
+    except (EvalToolkitError, ValueError, SyntaxError, RecursionError, MemoryError):
         return None
     return made if (made.name, str(made.version)) == (name, version) else None
 

@@ -1,6 +1,6 @@
 """Names to scorers of rows, to splitters and to selectors, for the command line."""
 
-from eval_toolkit.plugins import available_plugins, make_plugin
+from eval_toolkit.plugins import TYPED, available_plugins, make_plugin
 from eval_toolkit.protocols import Scorer, Splitter, ThresholdSelector
 
 __all__ = [
@@ -76,7 +76,7 @@ def load_scorer(spec: str) -> Scorer:
     >>> load_scorer("sklearn.linear_model:LogisticRegression{C=0.5}")
     LogisticRegression(C=0.5)
     """
-    made: Scorer = make_plugin("scorers", spec, {}, protocol=Scorer)
+    made: Scorer = make_plugin("scorers", spec, {}, protocol=Scorer, origin=TYPED)
     return made
 
 
@@ -122,7 +122,7 @@ def load_splitter(spec: str) -> Splitter:
     >>> load_splitter("stratified_kfold{k=3}").k
     3
     """
-    made: Splitter = make_plugin("splitters", spec, SPLITTERS, protocol=Splitter)
+    made: Splitter = make_plugin("splitters", spec, SPLITTERS, protocol=Splitter, origin=TYPED)
     return made
 
 
@@ -167,5 +167,7 @@ def load_selector(spec: str) -> ThresholdSelector:
     >>> load_selector("max_f1").criterion
     'max_f1'
     """
-    made: ThresholdSelector = make_plugin("selectors", spec, SELECTORS, protocol=ThresholdSelector)
+    made: ThresholdSelector = make_plugin(
+        "selectors", spec, SELECTORS, protocol=ThresholdSelector, origin=TYPED
+    )
     return made

@@ -1,6 +1,6 @@
 """Names to leakage checks, for the command line."""
 
-from eval_toolkit.plugins import available_plugins, make_plugin
+from eval_toolkit.plugins import TYPED, available_plugins, make_plugin
 from eval_toolkit.protocols import LeakageCheck
 
 __all__ = ["available_checks", "load_check"]
@@ -62,5 +62,5 @@ def load_check(spec: str) -> LeakageCheck:
     >>> load_check("group{group_col='author'}").name
     'GroupLeakageCheck'
     """
-    made: LeakageCheck = make_plugin("checks", spec, OURS, protocol=LeakageCheck)
+    made: LeakageCheck = make_plugin("checks", spec, OURS, protocol=LeakageCheck, origin=TYPED)
     return made

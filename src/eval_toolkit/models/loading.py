@@ -4,10 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.plugins import available_plugins, finish_plugin, load_plugin, read_spec
+from eval_toolkit.plugins import (
+    TYPED,
+    Origin,
+    available_plugins,
+    finish_plugin,
+    load_plugin,
+    read_spec,
+)
 from eval_toolkit.protocols import Model
 
-__all__ = ["available_models", "load_model"]
+__all__ = ["available_models", "load_model", "named_model"]
 
 _OURS = {
     "embedded": "eval_toolkit.models.embedded:EmbeddedModel",
@@ -72,14 +79,47 @@ def load_model(name: str, options: Mapping[str, Any] | None = None) -> Model:
     >>> load_model("scripted:Paris").name
     'scripted'
     """
+    return named_model(name, options or {}, origin=TYPED)
+
+
+def named_model(name: str, options: Mapping[str, Any], *, origin: Origin) -> Model:
+    """Return the model that a name stands for, as `load_model` does, from wherever the name is.
+
+    Parameters
+    ----------
+    name, options
+        As in `load_model`.
+    origin : Origin
+        Where they were written. From a file, a model of another package takes no options: they may
+        hold an address.
+
+    Returns
+    -------
+    Model
+        Ready to be asked.
+
+    Raises
+    ------
+    PluginError, InvalidInputError
+        As in `load_model`; also if a file names what the user did not allow.
+
+    Examples
+    --------
+    >>> from eval_toolkit.plugins import read_from
+    >>> named_model("scripted:Paris", {}, origin=read_from("task.toml")).name
+    'scripted'
+    """
     kind, which, told = read_spec("models", name, _OURS)
     if which == "":
         raise InvalidInputError(f"model {name!r}: say which after the colon")
-    made = load_plugin("models", kind, _OURS)
-    given = {**told, **(options or {})}
+    given = {**told, **options}
+    made = load_plugin("models", kind, _OURS, origin=origin)
+    if kind not in _OURS and (which or given):
+        origin.refuse(f"gives options, which may hold an address, to the model {name!r:.120}")
+    arguments = [which] if which else []
     try:
         model: Model = finish_plugin(
-            "models", name, made, given, protocol=Model, arguments=[which] if which else []
+            "models", name, made, given, protocol=Model, origin=origin, arguments=arguments
         )
     except InvalidInputError as error:
         if kind not in _WHAT or which or given:

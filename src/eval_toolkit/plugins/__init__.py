@@ -1,7 +1,8 @@
 """Names to objects, for the command line and for configuration files.
 
 A name is one of ours, one that an installed package offers as an entry point of the group
-``eval_toolkit.<kind>``, or ``package.module:object``. Python callers pass objects instead.
+``eval_toolkit.<kind>``, or ``package.module:object``, which the user may type and a file may not
+say (`Origin`). Python callers pass objects instead.
 `PLUGIN_KINDS` lists the kinds there are.
 """
 
@@ -15,9 +16,20 @@ from eval_toolkit.plugins.making import (
     read_spec,
 )
 from eval_toolkit.plugins.names import available_plugins, known_name, load_plugin
+from eval_toolkit.plugins.origins import (
+    TYPED,
+    Origin,
+    making,
+    origin_in_force,
+    read_from,
+    refuse_address,
+    user_hosts,
+)
 
 __all__ = [
     "PLUGIN_KINDS",
+    "TYPED",
+    "Origin",
     "PluginInfo",
     "PluginKind",
     "available_plugins",
@@ -27,6 +39,11 @@ __all__ = [
     "known_name",
     "load_plugin",
     "make_plugin",
+    "making",
     "name_and_options",
+    "origin_in_force",
+    "read_from",
     "read_spec",
+    "refuse_address",
+    "user_hosts",
 ]

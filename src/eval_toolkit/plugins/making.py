@@ -11,6 +11,7 @@ from eval_toolkit import protocols
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, PluginError
 from eval_toolkit.plugins.kinds import described
 from eval_toolkit.plugins.names import known_name, load_plugin, quietly
+from eval_toolkit.plugins.origins import Origin, making
 
 __all__ = [
     "call_plugin",
@@ -30,13 +31,14 @@ def make_plugin(
     ours: Mapping[str, str],
     *,
     protocol: type,
+    origin: Origin,
     options: Mapping[str, Any] | None = None,
 ) -> Any:
     """Return the object that a name stands for, made where it is a class or a function.
 
     Parameters
     ----------
-    kind, ours
+    kind, ours, origin
         As in `load_plugin`.
     spec : str
         A name or ``package.module:object``; behind it may stand options as a TOML table:
@@ -60,15 +62,18 @@ def make_plugin(
 
     Examples
     --------
+    >>> from eval_toolkit.plugins import TYPED
     >>> from eval_toolkit.protocols import TextTransform
-    >>> make_plugin("examples", "json:JSONDecoder{strict=false}", {}, protocol=TextTransform)
+    >>> decoder = "json:JSONDecoder{strict=false}"
+    >>> make_plugin("examples", decoder, {}, protocol=TextTransform, origin=TYPED)
     Traceback (most recent call last):
     eval_toolkit.errors.PluginError: example 'json:JSONDecoder' is a JSONDecoder, which is no
     TextTransform: it lacks `name` and `transform`
     """
     name, told = name_and_options(spec)
-    found = load_plugin(kind, name, ours)
-    return finish_plugin(kind, name, found, {**told, **(options or {})}, protocol=protocol)
+    found = load_plugin(kind, name, ours, origin=origin)
+    given = {**told, **(options or {})}
+    return finish_plugin(kind, name, found, given, protocol=protocol, origin=origin)
 
 
 def finish_plugin(
@@ -78,6 +83,7 @@ def finish_plugin(
     options: Mapping[str, Any],
     *,
     protocol: type,
+    origin: Origin,
     arguments: Sequence[Any] = (),
 ) -> Any:
     """Return an object that was loaded, or what it makes where it is a class or a function.
@@ -92,6 +98,9 @@ def finish_plugin(
         Passed to what makes the object.
     protocol : type
         What the object must be.
+    origin : Origin
+        Where name and options were written, as in `load_plugin`; it holds for the names among the
+        options too.
     arguments : sequence
         Passed before the options.
 
@@ -109,7 +118,8 @@ def finish_plugin(
 
     Examples
     --------
-    >>> finish_plugin("examples", "five", int, {}, protocol=int, arguments=["5"])
+    >>> from eval_toolkit.plugins import TYPED
+    >>> finish_plugin("examples", "five", int, {}, protocol=int, arguments=["5"], origin=TYPED)
     5
     """
     if is_made(kind, name, found, protocol):
@@ -120,20 +130,26 @@ def finish_plugin(
         raise PluginError(
             f"{described(kind, name)} is {lacking_members(found, protocol)}, and makes none"
         )
-    made = call_plugin(kind, name, found, options, arguments=arguments)
+    made = call_plugin(kind, name, found, options, origin=origin, arguments=arguments)
     if not is_made(kind, name, made, protocol):
         raise PluginError(f"{described(kind, name)} is {lacking_members(made, protocol)}")
     return made
 
 
 def call_plugin(
-    kind: str, name: str, found: Any, options: Mapping[str, Any], *, arguments: Sequence[Any] = ()
+    kind: str,
+    name: str,
+    found: Any,
+    options: Mapping[str, Any],
+    *,
+    origin: Origin,
+    arguments: Sequence[Any] = (),
 ) -> Any:
     """Return what a class or a function makes, having checked what it can be called with.
 
     Parameters
     ----------
-    kind, name, found, options, arguments
+    kind, name, found, options, origin, arguments
         As in `finish_plugin`.
 
     Returns
@@ -146,16 +162,18 @@ def call_plugin(
     PluginError
         If making it fails, in whatever way.
     InvalidInputError
-        If an option is unknown or missing.
+        If an option is unknown or missing, or an option of a file lets code run.
 
     Examples
     --------
-    >>> call_plugin("examples", "decoder", dict, {"a": 1})
+    >>> from eval_toolkit.plugins import TYPED
+    >>> call_plugin("examples", "decoder", dict, {"a": 1}, origin=TYPED)
     {'a': 1}
     """
+    origin.refuse_consent(options)
     _check_options(kind, name, found, options, arguments)
     try:
-        with quietly():
+        with quietly(), making(origin):
             return found(*arguments, **options)
     except EvalToolkitError:
         raise

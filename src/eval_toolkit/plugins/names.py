@@ -11,6 +11,7 @@ from typing import Any
 
 from eval_toolkit.errors import MissingExtraError, PluginError
 from eval_toolkit.plugins.kinds import described, singular
+from eval_toolkit.plugins.origins import Origin
 
 __all__ = [
     "available_plugins",
@@ -78,7 +79,7 @@ def known_name(kind: str, text: str, ours: Iterable[str]) -> str | None:
     return _by_plain(point.name for point in points).get(plain)
 
 
-def load_plugin(kind: str, name: str, ours: Mapping[str, str]) -> Any:
+def load_plugin(kind: str, name: str, ours: Mapping[str, str], *, origin: Origin) -> Any:
     """Return the object a name stands for.
 
     Parameters
@@ -89,6 +90,8 @@ def load_plugin(kind: str, name: str, ours: Mapping[str, str]) -> Any:
         A known name, whatever its case, spaces, ``-`` and ``_``; or ``package.module:object``.
     ours : mapping of name to "module:object"
         What comes with the package.
+    origin : Origin
+        Where the name was written: `TYPED`, or a file, as `read_from` says.
 
     Returns
     -------
@@ -100,12 +103,15 @@ def load_plugin(kind: str, name: str, ours: Mapping[str, str]) -> Any:
     PluginError
         If the name is not known (the nearest is suggested), two packages offer it, or importing it
         fails.
+    InvalidInputError
+        If a file names ``package.module:object`` and the user did not allow its code.
     MissingExtraError
         If it needs an optional dependency.
 
     Examples
     --------
-    >>> load_plugin("examples", "json:loads", {})("[1]")
+    >>> from eval_toolkit.plugins import TYPED
+    >>> load_plugin("examples", "json:loads", {}, origin=TYPED)("[1]")
     [1]
     """
     plain = plain_name(name)
@@ -120,6 +126,7 @@ def load_plugin(kind: str, name: str, ours: Mapping[str, str]) -> Any:
         return imported(kind, name, meant[0].value)
     by_plain = _by_plain(sorted({*ours, *(point.name for point in points)}))
     if ":" in name:
+        origin.refuse_import(name, f"the module {name.partition(':')[0]}")
         try:
             return imported(kind, name, name)
         except PluginError as error:

@@ -9,6 +9,7 @@ from eval_toolkit import _validate
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, InvalidTypeError
 from eval_toolkit.messages import Message, Role
+from eval_toolkit.plugins import TYPED, Origin
 from eval_toolkit.prompts import Formatter, format_prompt, joined_choice
 from eval_toolkit.protocols import Grader
 from eval_toolkit.responses import REASONING_TAGS, ResponseType
@@ -89,6 +90,8 @@ class BaseTask(TaskPrompts[SubjectT]):
     PRIMARY_METRICS: Sequence[str] | None = None
     LANGUAGE: Any = None
     VERSION: str = "1"
+    _named_in: Origin = TYPED
+    """Where the names among ``METRICS`` were written: a class is code, a declaration is a file."""
 
     stop_sequences: Sequence[str] | None = None
     max_tokens: int | None = None
@@ -308,14 +311,15 @@ class BaseTask(TaskPrompts[SubjectT]):
 
     def graders(self) -> list[Grader]:
         """Return the graders: those of ``METRICS``, of the styler, or of the response type."""
-        from eval_toolkit.graders import default_graders, load_grader
+        from eval_toolkit.graders.loading import default_graders, named_grader
 
         given = self.METRICS
         if given is None and self.TASK_STYLER is not None:
             given = self.TASK_STYLER.metrics
         if given is None:
             return default_graders(self.RESPONSE_TYPE)
-        return [load_grader(one() if isinstance(one, type) else one) for one in given]
+        made = [one() if isinstance(one, type) else one for one in given]
+        return [named_grader(one, {}, origin=self._named_in) for one in made]
 
     def prompt_fingerprint(self) -> str:
         """Return a sha256 of the number of examples and of what the first units are asked.

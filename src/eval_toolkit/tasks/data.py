@@ -247,6 +247,10 @@ def _is_table(file: Path) -> bool:
         return False
 
 
+_BUILDERS = ("cache", "generator", "pandas", "spark", "sql")
+"""Names that stand for no dataset: readers of pickles, queries and what lies in the folder."""
+
+
 class HubSource:
     """A dataset that the ``datasets`` library loads: of the hub, or a folder it saved."""
 
@@ -291,6 +295,11 @@ class HubSource:
 def load_hub(path: str, name: str | None, revision: str | None) -> Any:
     """Return a mapping from split to rows, loaded by the ``datasets`` library."""
     datasets = require("datasets", feature=f"the dataset {path}", extra="hf")
+    if path in _BUILDERS:
+        raise InvalidInputError(
+            f"{path}: is a reader of the datasets library, not a dataset; name the file of rows in "
+            "`data`"
+        )
     folder, reached = Path(path), ""
     try:
         if folder.is_dir() and any((folder / saved).is_file() for saved in _SAVED):

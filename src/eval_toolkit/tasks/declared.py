@@ -9,6 +9,8 @@ from typing import Any
 
 from eval_toolkit._optional import require
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, MissingFileError
+from eval_toolkit.graders.loading import check_named
+from eval_toolkit.plugins import read_from
 from eval_toolkit.responses import ResponseType
 from eval_toolkit.tasks.composed import Task
 from eval_toolkit.tasks.specs import ChoicesSpec, CompletionSpec, DataSpec, Prompt
@@ -88,11 +90,13 @@ class Declaration:
         chosen = "choices" in self.prompt
         return ResponseType.LOGLIKELIHOODS if chosen else ResponseType.COMPLETION
 
-    def make(self, **options: Any) -> Task:
+    def make(self, *, allow_code: bool = False, **options: Any) -> Task:
         """Return the task.
 
         Parameters
         ----------
+        allow_code : bool, default False
+            Let the names of graders be ``package.module:object``.
         **options
             ``data`` or ``rows`` instead of the task's own, and what else `Task` takes.
 
@@ -104,7 +108,8 @@ class Declaration:
         Raises
         ------
         InvalidInputError
-            If the declaration or an option does not fit; the message names the file.
+            If the declaration or an option does not fit, or names code that is not allowed; the
+            message names the file.
         """
         unknown = sorted(set(options) - _OPTIONS)
         if unknown:
@@ -119,12 +124,18 @@ class Declaration:
             "shuffle_choices": self.prompt.get("shuffle_choices", False),
         }
         given.update({name: value for name, value in options.items() if value is not None})
+        origin = read_from(self.path, "[graders]", allow_code=allow_code)
+        own = given["graders"] is self.graders
+        for grader in (self.graders or ()) if own else ():
+            check_named(grader, origin=origin)
         try:
             prompt, response = self._prompt(), self._response()
         except EvalToolkitError as error:
             raise InvalidInputError(f"{self.path}: {error}") from error
         made = Task(self.name, prompt, response, data=self._data(data), **given)
         made.LANGUAGE = self.task.get("language")
+        if own:
+            made._named_in = origin
         tags = self.decoding.get("reasoning_tags")
         if tags is not None:
             made.reasoning_tags = tuple((opening, closing) for opening, closing in tags)
@@ -185,13 +196,15 @@ def _field(given: str | Mapping[str, Any]) -> FieldSpec:
     return FieldSpec(given) if isinstance(given, str) else FieldSpec(**given)
 
 
-def read_task_file(path: str | Path, **options: Any) -> Task:
+def read_task_file(path: str | Path, *, allow_code: bool = False, **options: Any) -> Task:
     """Return the task that a TOML or YAML file declares.
 
     Parameters
     ----------
     path : path
         A file with the tables ``task``, ``prompt``, ``graders`` and ``decoding``.
+    allow_code : bool, default False
+        Import the Python objects that the file names as ``package.module:object``.
     **options
         ``data`` (a path) or ``rows`` instead of the task's own, ``num_fewshot``, ``seed``,
         ``subjects``, ``revision``, ``user_prompt_suffix``, ``shuffle_choices``, ``corrected``,
@@ -207,7 +220,8 @@ def read_task_file(path: str | Path, **options: Any) -> Task:
     MissingFileError
         If the file is not there.
     InvalidInputError
-        If it is malformed, a key is unknown, or a value does not fit; the message names the key.
+        If it is malformed, a key is unknown, a value does not fit, or it names code that is not
+        allowed; the message names the key.
     MissingExtraError
         For YAML without pyyaml.
 
@@ -227,7 +241,7 @@ def read_task_file(path: str | Path, **options: Any) -> Task:
     >>> task.samples()[0].ground_truth
     ' Madrid'
     """
-    return read_declaration(path).make(**options)
+    return read_declaration(path).make(allow_code=allow_code, **options)
 
 
 def read_declaration(path: str | Path) -> Declaration:

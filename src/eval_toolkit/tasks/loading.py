@@ -14,6 +14,8 @@ from typing import Any
 
 from eval_toolkit.errors import InvalidInputError, MissingFileError, PluginError
 from eval_toolkit.plugins import (
+    TYPED,
+    Origin,
     available_plugins,
     finish_plugin,
     known_name,
@@ -23,7 +25,7 @@ from eval_toolkit.plugins import (
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.declared import Declaration, read_declaration, read_task_file
 
-__all__ = ["TaskInfo", "available_tasks", "load_task"]
+__all__ = ["TaskInfo", "available_tasks", "load_task", "named_task"]
 
 _FOLDERS = ("builtin", "definitions")
 _OUR_TABLES = {"prompt", "graders", "decoding"}
@@ -99,7 +101,7 @@ def available_tasks() -> list[TaskInfo]:
     return sorted(infos, key=lambda info: info.name)
 
 
-def load_task(name: str | Path, **options: Any) -> BaseTask[Any]:
+def load_task(name: str | Path, *, allow_code: bool = False, **options: Any) -> BaseTask[Any]:
     """Return the task that a name, a file or a class stands for.
 
     Parameters
@@ -109,6 +111,8 @@ def load_task(name: str | Path, **options: Any) -> BaseTask[Any]:
         ours, a YAML file of lm-eval (see `load_lm_eval_task`), a Python file (``tasks.py``, or ``tasks.py:MyTask`` where it holds several), or
         ``package.module:MyTask``. Behind it may stand options as a TOML table:
         ``boolq{num_fewshot=2}``.
+    allow_code : bool, default False
+        Run the Python that a file names: ``package.module:object`` and ``!function``.
     **options
         Of the task: ``data``, ``rows``, ``num_fewshot``, ``seed``, ``subjects`` …
 
@@ -122,7 +126,7 @@ def load_task(name: str | Path, **options: Any) -> BaseTask[Any]:
     PluginError
         If there is no such task (the nearest is suggested), or importing it fails.
     InvalidInputError
-        If an option does not fit.
+        If an option does not fit, or a file names code that is not allowed.
 
     Examples
     --------
@@ -130,28 +134,67 @@ def load_task(name: str | Path, **options: Any) -> BaseTask[Any]:
     >>> task.samples()[0].ground_truth
     ' yes'
     """
+    return named_task(name, {**options, "allow_code": allow_code}, origin=TYPED)
+
+
+def named_task(name: str | Path, options: Mapping[str, Any], *, origin: Origin) -> BaseTask[Any]:
+    """Return the task that a name stands for, as `load_task` does, from wherever the name is.
+
+    Parameters
+    ----------
+    name, options
+        As in `load_task`.
+    origin : Origin
+        Where they were written. From a file, a Python file and ``package.module:MyTask`` are
+        refused unless the user allowed them, and so is ``allow_code`` among the options.
+
+    Returns
+    -------
+    BaseTask
+        Made; its data are read when they are needed.
+
+    Raises
+    ------
+    PluginError, InvalidInputError
+        As in `load_task`.
+
+    Examples
+    --------
+    >>> from eval_toolkit.plugins import read_from
+    >>> named_task("capitals", {"num_fewshot": 2}, origin=read_from("suite.toml")).num_fewshot
+    2
+    """
     text = str(name)
     options = {key: value for key, value in options.items() if value is not None}
     if text.endswith("}") and not Path(text).exists():
         text, told = name_and_options(text)
-        options = {**told, **options}
+        options = {
+            **told,
+            **options,
+            "allow_code": options.get("allow_code") or told.get("allow_code"),
+        }
+    origin.refuse_consent(options)
+    allow_code = bool(options.pop("allow_code", None)) or origin.allow_code
     if text.lower().endswith(".toml"):
-        return read_task_file(text, **options)
+        return read_task_file(text, allow_code=allow_code, **options)
     if text.lower().endswith((".yaml", ".yml")):
-        return _from_yaml(Path(text), options)
+        return _from_yaml(Path(text), options, allow_code)
     path, is_python, attribute = text.rpartition(".py")
     if is_python and (not attribute or attribute[0] == ":"):
+        origin.refuse_import(text, f"the file {path}.py")
         found: Any = _task_class(Path(f"{path}.py"), attribute[1:])
     else:
         declared = known_name("tasks", text, _declared())
         if declared is not None and declared in _declared():
             return _declared()[declared][1].make(**options)
-        found = load_plugin("tasks", text, dict.fromkeys(_declared(), ""))
-    made: BaseTask[Any] = finish_plugin("tasks", text, found, options, protocol=BaseTask)
+        found = load_plugin("tasks", text, dict.fromkeys(_declared(), ""), origin=origin)
+    made: BaseTask[Any] = finish_plugin(
+        "tasks", text, found, options, protocol=BaseTask, origin=origin
+    )
     return made
 
 
-def _from_yaml(file: Path, options: Mapping[str, Any]) -> BaseTask[Any]:
+def _from_yaml(file: Path, options: Mapping[str, Any], allow_code: bool) -> BaseTask[Any]:
     """Return the task of a YAML file, whichever of the two formats it has."""
     from eval_toolkit.tasks.lm_eval.files import is_lm_eval, read_yaml
     from eval_toolkit.tasks.lm_eval.loading import load_lm_eval_task
@@ -163,12 +206,12 @@ def _from_yaml(file: Path, options: Mapping[str, Any]) -> BaseTask[Any]:
             f"task, dataset_path, doc_to_text …); it has {', '.join(map(str, payload)) or 'no key'}"
         )
     if not is_lm_eval(payload):
-        return read_task_file(file, **options)
+        return read_task_file(file, allow_code=allow_code, **options)
     known = inspect.signature(load_lm_eval_task).parameters
     for name in options:
         if name not in known or name == "path":
             raise InvalidInputError(f"{file}: a task of lm-eval has no option {name!r}")
-    return load_lm_eval_task(file, **options)
+    return load_lm_eval_task(file, allow_code=allow_code, **options)
 
 
 def _task_class(file: Path, wanted: str) -> type[BaseTask[Any]]:

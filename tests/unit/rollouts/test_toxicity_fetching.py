@@ -129,7 +129,7 @@ class TestFetching:
     def test_nothing_is_installed(self, pip: Pip) -> None:
         fetch_toxicity()
         command = pip.calls[0]
-        assert command[1:4] == ["-m", "pip", "download"]
+        assert command[1:5] == ["-P", "-m", "pip", "download"]
         assert {"--no-deps", "--only-binary", "toxic-comment-classifier==0.3.0"} < set(command)
 
     @pytest.mark.parametrize("name", ["model.weights.h5", "words.json"])

@@ -116,7 +116,7 @@ class LlamaCppServer:
             raise ModelError(f"{self.path} is not a file", kind="not_found")
         with tempfile.TemporaryFile("w+") as complaints:
             self._process = subprocess.Popen(  # noqa: S603 - our own code, nothing of the caller's
-                [sys.executable, "-c", _CHILD],
+                [sys.executable, "-P", "-c", _CHILD],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=complaints,

@@ -21,6 +21,7 @@ from eval_toolkit.models.openai_compatible.wire import (
     read_chat,
     read_text,
 )
+from eval_toolkit.plugins import refuse_address
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.responses import RawCompletion, RawLoglikelihood, Usage
 
@@ -90,7 +91,8 @@ class OpenAICompatible:
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If an argument is unusable.
+        If an argument is unusable, or a file names the model and the user did not name the host
+        (`plugins.refuse_address`).
 
     Notes
     -----
@@ -132,6 +134,7 @@ class OpenAICompatible:
         if not isinstance(model, str) or not model.strip():
             raise InvalidInputError(f"`model` is {model!r}; it must be the server's name for it")
         address = Address.read(base_url)
+        refuse_address(address.host, {"api_key_env": api_key_env, "headers_env": headers_env})
         self._name = name or model
         self._concurrency = _validate.integer(concurrency, "concurrency", low=1)
         self._ways = _ways(loglikelihood)

@@ -6,7 +6,13 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.plugins import available_plugins, finish_plugin, load_plugin, name_and_options
+from eval_toolkit.plugins import (
+    TYPED,
+    available_plugins,
+    finish_plugin,
+    load_plugin,
+    name_and_options,
+)
 from eval_toolkit.protocols import Attack, Model
 from eval_toolkit.rollouts.attacks.base import is_attack, is_wrapper
 
@@ -108,7 +114,7 @@ def load_attack(spec: str, **options: Any) -> Attack:
             raise InvalidInputError(f"attack {spec!r}: a name is missing beside '+'")
         names.append(name)
         tables.append(dict(told))
-        found.append(load_plugin("attacks", name, _OURS))
+        found.append(load_plugin("attacks", name, _OURS, origin=TYPED))
     _deal(spec, names, tables, found, options)
     made: Attack | None = None
     for name, table, one in zip(names[::-1], tables[::-1], found[::-1], strict=True):
@@ -118,7 +124,7 @@ def load_attack(spec: str, **options: Any) -> Attack:
                     f"attack {spec!r}: {name!r} cannot be put around {made.name!r}; write it last"
                 )
             table["inner"] = made
-        made = finish_plugin("attacks", name, one, table, protocol=Attack)
+        made = finish_plugin("attacks", name, one, table, protocol=Attack, origin=TYPED)
     if made is None:
         raise InvalidInputError("`spec` is empty; give the name of an attack")
     return made

@@ -6,6 +6,7 @@ from typing import Any
 
 from eval_toolkit.errors import InvalidInputError, PluginError
 from eval_toolkit.plugins import (
+    TYPED,
     available_plugins,
     call_plugin,
     known_name,
@@ -143,7 +144,7 @@ def _made(spec: str, options: dict[str, Any]) -> TextScorer:
         path, _, label = which.partition("#")
         arguments = (path,)
         options = {"label": label, **options} if label else options
-    return _plugin(spec, load_plugin(_KIND, name, _OURS), arguments, options)
+    return _plugin(spec, load_plugin(_KIND, name, _OURS, origin=TYPED), arguments, options)
 
 
 def _judge(spec: str, which: str, options: Mapping[str, Any]) -> TextScorer:
@@ -165,7 +166,9 @@ def _plugin(
         if arguments or options:
             raise InvalidInputError(f"scorer {spec!r:.60} is ready made; it takes no options")
         return _scorer(spec, found)
-    return _scorer(spec, call_plugin(_KIND, spec, found, options, arguments=arguments))
+    return _scorer(
+        spec, call_plugin(_KIND, spec, found, options, origin=TYPED, arguments=arguments)
+    )
 
 
 def _scorer(spec: str, given: Any) -> TextScorer:

@@ -161,8 +161,9 @@ def read_config(path: str | Path, *, allow_code: bool = False) -> dict[str, Any]
         listed = ", ".join(f"{key}: {function.name}" for key, function in named.items())
         (first, function), *_ = named.items()
         raise InvalidInputError(
-            f"{file}: needs the Python of {function.file.name} ({listed}); pass allow_code=True to "
-            f"run it, or write {first} without !function"
+            f"{file}: {first} names a !function, which would import {function.file.name} "
+            f"({listed}); pass allow_code=True if you trust the file, or "
+            f"write {first} without !function"
         )
     loaded: dict[str, Any] = _with_code(config)
     if named:

@@ -2,15 +2,17 @@
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from eval_toolkit._validate import choice
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.graders.loading import named_grader
+from eval_toolkit.plugins import TYPED, Origin, read_from
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.declared import read_tables
-from eval_toolkit.tasks.loading import load_task
+from eval_toolkit.tasks.loading import named_task
 
 __all__ = ["Aggregate", "Leaf", "Suite", "load_suite"]
 
@@ -40,6 +42,8 @@ class Leaf:
         What the suite calls it and where its run is stored; the task's name by default.
     settings : mapping
         Of this task alone: what it is made with and what it is run with.
+    origin : Origin, default TYPED
+        Where the names of task and graders were written; `load_suite` says the file.
 
     Raises
     ------
@@ -55,6 +59,7 @@ class Leaf:
     task: str | Path | BaseTask[Any]
     label: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    origin: Origin = TYPED
 
     def __post_init__(self) -> None:
         _check_settings(self.settings, f"task {self.name!r}")
@@ -158,7 +163,7 @@ class Suite:
                 yield from one.leaves(settings)
             else:
                 leaf = one if isinstance(one, Leaf) else Leaf(one)
-                yield Leaf(leaf.task, leaf.label, {**settings, **leaf.settings})
+                yield replace(leaf, settings={**settings, **leaf.settings})
 
     def all_aggregates(self) -> Iterator[Aggregate]:
         """Yield its own aggregates and those of the suites in it."""
@@ -177,10 +182,19 @@ def made_task(leaf: Leaf) -> BaseTask[Any]:
                 f"task {leaf.name!r} is made already; it takes no setting {next(iter(given))!r}"
             )
         return leaf.task
-    return load_task(leaf.task, **given)
+    return named_task(leaf.task, given, origin=leaf.origin)
 
 
-def load_suite(path: str | Path) -> Suite:
+def run_options(leaf: Leaf) -> dict[str, Any]:
+    """Return what the task of a leaf is run with; graders are made, by the leaf's origin."""
+    given = {name: leaf.settings[name] for name in OF_RUNS if name in leaf.settings}
+    graders = given.get("graders")
+    if isinstance(graders, Sequence) and not isinstance(graders, str):
+        given["graders"] = [named_grader(one, {}, origin=leaf.origin) for one in graders]
+    return given
+
+
+def load_suite(path: str | Path, *, allow_code: bool = False) -> Suite:
     r"""Return the suite of a TOML or YAML file.
 
     Parameters
@@ -190,6 +204,8 @@ def load_suite(path: str | Path) -> Suite:
         or ``tasks`` (a suite in the suite, with its ``name``), and settings of its own. Each table
         of ``aggregates`` has ``name``, ``sources`` (tables with ``task`` and ``metric``) and
         ``method``. Files of tasks and data are looked for beside the file first.
+    allow_code : bool, default False
+        Run the Python that the suite, and the files of its tasks, name.
 
     Returns
     -------
@@ -211,13 +227,13 @@ def load_suite(path: str | Path) -> Suite:
     """
     file = Path(path)
     try:
-        return _suite(read_tables(file), file, str(file.stem))
+        return _suite(read_tables(file), file, str(file.stem), allow_code)
     except InvalidInputError as error:
         text = str(error)
         raise type(error)(text if text.startswith(str(file)) else f"{file}: {text}") from None
 
 
-def _suite(table: Mapping[str, Any], file: Path, default: str | None) -> Suite:
+def _suite(table: Mapping[str, Any], file: Path, default: str | None, allow_code: bool) -> Suite:
     name = table.get("name", default)
     if not isinstance(name, str) or not name:
         raise InvalidInputError("a suite in the suite has no `name`")
@@ -227,23 +243,25 @@ def _suite(table: Mapping[str, Any], file: Path, default: str | None) -> Suite:
         raise InvalidInputError(f"suite {name!r}: `tasks` must be a list of tasks")
     return Suite(
         name,
-        [_entry(one, file) for one in tasks],
+        [_entry(one, file, allow_code) for one in tasks],
         _settings(table, file),
         [_aggregate(one) for one in table.get("aggregates", ())],
     )
 
 
-def _entry(given: Any, file: Path) -> Leaf | Suite:
+def _entry(given: Any, file: Path, allow_code: bool) -> Leaf | Suite:
+    origin = read_from(file, "tasks", allow_code=allow_code)
     if isinstance(given, str):
-        return Leaf(_beside(given, file))
+        return Leaf(_beside(given, file), origin=origin)
     if not isinstance(given, Mapping):
         raise InvalidInputError(f"`tasks` holds {given!r:.60}; it must be a name or a table")
     if "tasks" in given:
-        return _suite(given, file, None)
+        return _suite(given, file, None, allow_code)
     if not isinstance(given.get("task"), str):
         raise InvalidInputError(f"`tasks` holds {dict(given)!r:.60}, which names no `task`")
     _refuse_unknown(given, ("task", "label", *_SETTINGS), f"task {given['task']!r}")
-    return Leaf(_beside(given["task"], file), given.get("label"), _settings(given, file))
+    task, settings = _beside(given["task"], file), _settings(given, file)
+    return Leaf(task, given.get("label"), settings, origin)
 
 
 def _settings(table: Mapping[str, Any], file: Path) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from eval_toolkit.scorecards import MetricResult, Scorecard
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.planning import Decoding, estimate
 from eval_toolkit.tasks.running import run_task
-from eval_toolkit.tasks.suites.declared import OF_RUNS, Aggregate, Leaf, Suite, made_task
+from eval_toolkit.tasks.suites.declared import Aggregate, Leaf, Suite, made_task, run_options
 from eval_toolkit.tasks.taskrun import Measuring, TaskRun
 
 __all__ = ["SuiteRun", "SuiteValue", "run_suite"]
@@ -153,7 +153,7 @@ def run_suite(
     for leaf, task, place in zip(leaves, tasks, places, strict=True):
         if on_task is not None:
             on_task(leaf.name, task)
-        options = _run_options(leaf)
+        options = run_options(leaf)
         try:
             runs[leaf.name] = run_task(
                 task,
@@ -184,10 +184,6 @@ def run_suite(
     return done
 
 
-def _run_options(leaf: Leaf) -> dict[str, Any]:
-    return {name: leaf.settings[name] for name in OF_RUNS if name in leaf.settings}
-
-
 _ASKING = ("limit", "order", "attempts", "formatter", "max_tokens")
 _DECODING = ("temperature", "top_p", "max_tokens", "stop")
 _COUNTING = ("pass_at", "pass_hat", "maj_at", "on_error", "confidence", "max_error_rate")
@@ -195,7 +191,7 @@ _COUNTING = ("pass_at", "pass_hat", "maj_at", "on_error", "confidence", "max_err
 
 def _check(leaf: Leaf, task: BaseTask[Any], model: Model) -> None:
     """Raise what a run of the task would, before anything is asked."""
-    given = _run_options(leaf)
+    given = run_options(leaf)
     counting: dict[str, Any] = {
         **dict.fromkeys(("pass_at", "pass_hat", "maj_at"), ()),
         "on_error": "exclude",
