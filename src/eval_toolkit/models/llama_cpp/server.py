@@ -182,3 +182,4 @@ def _serve() -> None:
     sys.stdout.write(f"{server.listening_address}\n")
     sys.stdout.flush()
     sys.stdin.read()
+    os._exit(0)  # threads of the server that answer a request must not hold the process
