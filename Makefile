@@ -99,7 +99,7 @@ demo-llm: model ## a real language model: multiple choice, open answers, two pro
 	@$(BIN)/eval-toolkit report $(DEMO)/rollouts --title "A rude user" -o $(DEMO)/rollouts.html
 
 test: $(VENV)/dev.stamp ## the tests (fast ones; about 8 minutes), the same order and examples every time
-	$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "not slow" --randomly-seed=1 --ignore=tests/interop --ignore=tests/distributed
+	$(BIN)/python -m pytest -q -n 2 -m "not slow" --randomly-seed=1 --ignore=tests/interop --ignore=tests/distributed
 
 explore: $(VENV)/dev.stamp ## the tests of Hypothesis with new seeds, in a new order, with ten times the examples
 	$(BIN)/python -m pytest -q -n 2 -m "hypothesis and not slow" --hypothesis-profile=explore --ignore=tests/interop --ignore=tests/distributed
