@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eval_toolkit import _files
+from eval_toolkit._files import atomic
 from eval_toolkit.artifacts import validate_manifest, write_json_strict
 from eval_toolkit.errors import (
     ArtifactError,
@@ -488,7 +488,7 @@ def full_disk_at(monkeypatch, step):
             raise OSError(errno.ENOSPC, "No space left on device")
         real(handle)
 
-    monkeypatch.setattr(_files.os, "fsync", fsync)
+    monkeypatch.setattr(atomic.os, "fsync", fsync)
 
 
 @pytest.mark.parametrize("step", range(1, 9))
@@ -521,7 +521,7 @@ def test_a_full_disk_leaves_nothing_of_a_new_run(tmp_path, monkeypatch):
     def full(handle):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(_files.os, "fsync", full)
+    monkeypatch.setattr(atomic.os, "fsync", full)
     with pytest.raises(ArtifactError, match="No space left on device; nothing is left"):
         write_run(tmp_path / "new", results=payload(), manifest={})
     assert list(tmp_path.iterdir()) == []

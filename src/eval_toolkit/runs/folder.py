@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from eval_toolkit import _tables
 from eval_toolkit._display import Grid, Tabled
+from eval_toolkit._files import read_regular
 from eval_toolkit._hashing import sha256_file
 from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.artifacts.remote import is_remote, local_path
-from eval_toolkit.artifacts.strict_json import parse_json, read_bytes
+from eval_toolkit.artifacts.strict_json import parse_bytes
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.manifest import seal_manifest
 from eval_toolkit.runs.cells import cell_grid, cell_notes, cell_rows
@@ -133,10 +134,10 @@ class Run(Tabled):
         return Inputs(self.path / INPUTS, None if whole is None else str(whole))
 
     def _json(self, name: str) -> Any:
-        data = read_bytes(self.path / name)
+        data = read_regular(self.path / name)
         if self.verify:
             _same_hash(name, hashlib.sha256(data).hexdigest(), self.manifest["artifacts"][name])
-        return parse_json(data, self.path / name)
+        return parse_bytes(data, self.path / name)
 
     @property
     def subjects(self) -> list[tuple[str, str]]:
@@ -290,8 +291,8 @@ def _manifest(folder: Path) -> tuple[dict[str, Any], bytes]:
         if any((folder / name).exists() for name in ARTIFACTS):
             raise ArtifactError(f"{folder}: the run is incomplete: there is no {MANIFEST}")
         raise _NotARunError(f"{folder}: not a run: there is no {MANIFEST}")
-    data = read_bytes(path)
-    manifest = parse_json(data, path)
+    data = read_regular(path)
+    manifest = parse_bytes(data, path)
     if not isinstance(manifest, dict) or "run_id" not in manifest:
         raise _NotARunError(f"{folder}: not a run: {MANIFEST} has no run_id")
     if manifest.get("status") not in ("running", "complete"):

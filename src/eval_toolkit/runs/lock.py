@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit.artifacts.strict_json import read_bytes
+from eval_toolkit._files import read_regular
 from eval_toolkit.errors import ArtifactError
 
 __all__ = ["LOCK", "lock_holder", "run_lock"]
@@ -92,7 +92,7 @@ def lock_holder(folder: str | Path) -> str | None:
 
 def _content(path: Path) -> str | None:
     try:
-        return read_bytes(path).decode()
+        return read_regular(path).decode()
     except (ArtifactError, UnicodeDecodeError):
         return None
 

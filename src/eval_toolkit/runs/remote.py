@@ -6,6 +6,7 @@ from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
+from eval_toolkit._files import read_regular
 from eval_toolkit.artifacts.remote import (
     address_of,
     exists,
@@ -17,7 +18,7 @@ from eval_toolkit.artifacts.remote import (
     remove,
     send,
 )
-from eval_toolkit.artifacts.strict_json import parse_json, read_bytes
+from eval_toolkit.artifacts.strict_json import parse_bytes
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.runs.folder import MANIFEST, Run
 
@@ -149,7 +150,7 @@ def _fetch_run(uri: str, copy: Path, *, verify: bool = True) -> None:
     copy.mkdir()
     fetch(joined(uri, MANIFEST), copy / MANIFEST)
     try:
-        for name in _names(parse_json(read_bytes(copy / MANIFEST), copy / MANIFEST)):
+        for name in _names(parse_bytes(read_regular(copy / MANIFEST), copy / MANIFEST)):
             fetch(joined(uri, name), copy / name)
         Run.open(copy, verify=verify)
     except ArtifactError as error:
