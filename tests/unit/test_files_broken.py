@@ -8,7 +8,8 @@ import zipfile
 import pytest
 
 from eval_toolkit._files import pieces_of, read_unpacked
-from eval_toolkit._tables import read_table, read_text
+from eval_toolkit._tables import read_table, read_text, write_table
+from eval_toolkit._tables.sources import connection
 from eval_toolkit.errors import ArtifactError, EvalToolkitError
 from eval_toolkit.integrations.importing.plain_files import load_json
 from eval_toolkit.integrations.importing.zipped import Zipped
@@ -159,3 +160,48 @@ def test_a_small_zip_that_unpacks_to_gigabytes(tmp_path):
             file.writestr(f"samples/{n}.json", b" " * (1 << 20))
     with pytest.raises(ArtifactError, match="its members are 73400320 bytes unpacked"):
         Zipped(path)
+
+
+@pytest.mark.parametrize(("compression", "version"), [("none", "1.0"), ("zstd", "2.0")])
+def test_every_flipped_bit_of_a_page_with_a_checksum_is_refused(tmp_path, compression, version):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "a.parquet"
+    table = arrow.table({"id": [f"u{i}" for i in range(9)], "score": [i / 7 for i in range(9)]})
+    parquet.write_table(
+        table,
+        path,
+        write_page_checksum=True,
+        compression=compression,
+        data_page_version=version,
+        write_statistics=False,
+    )
+    data, expected = path.read_bytes(), columns(path)
+    assert expected["score"] == [i / 7 for i in range(9)]
+    pages = (
+        len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    )  # the footer's length precedes PAR1
+    wrong = []
+    for at, changed in enumerate(flips(data[:pages])):
+        path.write_bytes(changed + data[pages:])
+        if columns(path) not in (None, expected):
+            wrong.append(at)
+    assert wrong == []
+
+
+def test_parquet_without_checksums_is_read(tmp_path):
+    path = write_table({"id": ["a", "b"], "score": [0.5, 0.25]}, tmp_path / "a.parquet")
+    assert columns(path) == {"id": ["a", "b"], "score": [0.5, 0.25]}
+
+
+def test_a_small_parquet_that_stands_for_a_hundred_million_values(tmp_path):
+    path = tmp_path / "a.parquet"
+    with connection() as con:
+        con.execute(
+            "COPY (SELECT 1 AS x FROM range(100_000_000)) TO ? "
+            "(FORMAT parquet, ROW_GROUP_SIZE 100_000_000)",
+            [str(path)],
+        )
+    assert path.stat().st_size < 400_000
+    with pytest.raises(ArtifactError, match="holds 100000000 values in"):
+        read_table(path)

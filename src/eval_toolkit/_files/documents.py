@@ -273,7 +273,7 @@ def parse_yaml(
     return value
 
 
-_NUMERAL = re.compile(r"[-+0-9A-Fa-f_:.xob]*+").fullmatch
+_NUMERAL = re.compile(r"[-+]?[0-9][0-9A-Fa-f_:.xob]*+").fullmatch
 """Numbers to the base 60 take quadratic time."""
 
 

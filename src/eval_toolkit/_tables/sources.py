@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from eval_toolkit._files import check_gzip, pieces_of
 from eval_toolkit._tables.formats import CSV, JSON, JSONL, PARQUET, TSV
+from eval_toolkit._tables.pages import check_pages
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -263,6 +264,7 @@ def _parquet_source(con: "duckdb.DuckDBPyConnection", path: Path) -> Source:
     described = con.execute(
         "DESCRIBE SELECT * FROM read_parquet(?, hive_partitioning = false)", parameters
     ).fetchall()
+    check_pages(con, path)
     stored = con.execute("SELECT name FROM parquet_schema(?)", parameters).fetchall()
     own = {row[0] for row in stored}
     for name in (row[0] for row in described if row[0] not in own):
