@@ -1,6 +1,7 @@
 """How much of a file is read: one number for each way a small file can ask for too much."""
 
 __all__ = [
+    "ANSWER_BYTES",
     "DEPTH",
     "DOCUMENT_BYTES",
     "EXPANDED",
@@ -13,6 +14,8 @@ __all__ = [
     "UNPACKED_BYTES",
 ]
 
+ANSWER_BYTES = 1 << 26
+"""Bytes of one answer of an endpoint, unpacked."""
 DEPTH = 100
 """Levels of lists and tables inside each other."""
 DOCUMENT_BYTES = 1 << 21
