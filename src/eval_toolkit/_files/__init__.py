@@ -8,6 +8,7 @@ breaks a rule is refused in one line that names the file, the place, the rule an
 from eval_toolkit._files import limits
 from eval_toolkit._files.atomic import replace_atomic, sync_folder, write_atomic
 from eval_toolkit._files.documents import parse_json, parse_toml, parse_yaml, read_document
+from eval_toolkit._files.private import file_mode, make_private, private_folder
 from eval_toolkit._files.regular import (
     check_gzip,
     is_gzip,
@@ -19,13 +20,16 @@ from eval_toolkit._files.regular import (
 
 __all__ = [
     "check_gzip",
+    "file_mode",
     "is_gzip",
     "limits",
+    "make_private",
     "open_regular",
     "parse_json",
     "parse_toml",
     "parse_yaml",
     "pieces_of",
+    "private_folder",
     "read_document",
     "read_regular",
     "read_unpacked",

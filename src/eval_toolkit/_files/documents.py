@@ -138,16 +138,25 @@ def _finite(digits: str) -> float:
     return number if math.isfinite(number) else _refused(f"{digits:.40}")
 
 
+def _integer(digits: str) -> int:
+    if len(digits) > limits.DIGITS:
+        raise ValueError(f"an integer of {len(digits)} digits; {limits.DIGITS} are the most")
+    return int(digits)
+
+
 # Made once, since `json.loads` with options makes one for every call. Few texts have a number that
 # could be too large; only for them is every number looked at.
 _LENIENT = json.JSONDecoder()
+_LENIENT_LARGE = json.JSONDecoder(parse_int=_integer)
 _STRICT = json.JSONDecoder(parse_constant=_refused)
-_LARGE = json.JSONDecoder(parse_constant=_refused, parse_float=_finite)
+_STRICT_LARGE = json.JSONDecoder(parse_constant=_refused, parse_float=_finite, parse_int=_integer)
 _MAY_BE_LARGE = re.compile(r"[eE]\+?[0-9]{3}|[0-9]{300}").search
 
 
 def _decoder(text: str, strict: bool) -> json.JSONDecoder:
-    return (_LARGE if _MAY_BE_LARGE(text) else _STRICT) if strict else _LENIENT
+    if _MAY_BE_LARGE(text):
+        return _STRICT_LARGE if strict else _LENIENT_LARGE
+    return _STRICT if strict else _LENIENT
 
 
 def _deeper_than(value: Any, most: int) -> bool:

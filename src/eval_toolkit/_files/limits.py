@@ -3,6 +3,7 @@
 __all__ = [
     "ANSWER_BYTES",
     "DEPTH",
+    "DIGITS",
     "DOCUMENT_BYTES",
     "EXPANDED",
     "INCLUDES",
@@ -18,6 +19,8 @@ ANSWER_BYTES = 1 << 26
 """Bytes of one answer of an endpoint, unpacked."""
 DEPTH = 100
 """Levels of lists and tables inside each other."""
+DIGITS = 308
+"""Digits of an integer in JSON: as many as a float can hold."""
 DOCUMENT_BYTES = 1 << 21
 """Bytes of a TOML or YAML file, which people write by hand."""
 EXPANDED = 10_000_000

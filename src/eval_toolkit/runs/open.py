@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._files import read_regular, sync_folder
+from eval_toolkit._files import private_folder, read_regular, sync_folder
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.artifacts.strict_json import parse_bytes
 from eval_toolkit.errors import ArtifactError
@@ -115,7 +115,7 @@ def open_run(run_dir: str | Path, *, manifest: Mapping[str, Any]) -> Iterator[Op
     made = not folder.exists()
     try:
         with _refusals(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            private_folder(folder)
         with run_lock(folder):
             with _refusals(folder):
                 opened = _opened(folder, manifest)

@@ -6,7 +6,7 @@ from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._files import read_regular
+from eval_toolkit._files import private_folder, read_regular
 from eval_toolkit.artifacts.remote import (
     address_of,
     exists,
@@ -147,7 +147,7 @@ def private_copy(uri: str, *, verify: bool = True) -> Path:
 def _fetch_run(uri: str, copy: Path, *, verify: bool = True) -> None:
     """Copy the files that the manifest names, and check what came."""
     uri = _folder(uri)
-    copy.mkdir()
+    private_folder(copy)
     fetch(joined(uri, MANIFEST), copy / MANIFEST)
     try:
         for name in _names(parse_bytes(read_regular(copy / MANIFEST), copy / MANIFEST)):
