@@ -116,7 +116,7 @@ def parse_json(
     except UnicodeDecodeError as wrong:
         raise error(f"{place}: not UTF-8 at byte {wrong.start}") from None
     except json.JSONDecodeError as wrong:
-        line = f": line {wrong.lineno}" if "\n" in text else ""  # type: ignore[operator]
+        line = f": line {wrong.lineno}" if "\n" in text else ""
         raise error(f"{place}{line}: malformed JSON: {wrong.msg} (column {wrong.colno})") from None
     except _NotFiniteError as wrong:
         raise error(f"{place}: {wrong} is not JSON; store absence as a skipped cell") from None
@@ -302,7 +302,7 @@ def _yaml_problem(yaml: Any, text: str, loader: Any) -> str:
                 return f"{line}: {_TOO_DEEP}"
             continue
         if isinstance(event, yaml.AliasEvent):
-            found = sizes.get(anchor, 1)
+            found = sizes.get(str(anchor), 1)
             if found is None:
                 return f"{line}: *{anchor} stands inside itself"
             size = found

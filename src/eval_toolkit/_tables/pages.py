@@ -79,8 +79,8 @@ def _check_chunk(file: BinaryIO, path: Path, name: str, begin: int, end: int) ->
         if crc is None and at == begin:
             return  # the writer stored none
         file.seek(at_data)
-        fits = type(n_bytes) is int and 0 <= n_bytes <= end - at_data and type(crc) is int
-        if not fits or zlib.crc32(file.read(n_bytes)) != crc & 0xFFFFFFFF:
+        fits = isinstance(n_bytes, int) and 0 <= n_bytes <= end - at_data
+        if not fits or not isinstance(crc, int) or zlib.crc32(file.read(n_bytes)) != crc % 2**32:
             raise ArtifactError(
                 f"{path}: byte {at}: a page of {name!r} is damaged: its checksum is not the one "
                 "that was stored"

@@ -11,6 +11,7 @@ from eval_toolkit.errors import ArtifactError
 from eval_toolkit.integrations.importing.lm_eval_samples import BYPASS
 from eval_toolkit.integrations.importing.logs import LoggedSample, Stated, Value
 from eval_toolkit.integrations.importing.plain_files import (
+    list_or_empty,
     load_json,
     number_or_none,
     ok_values,
@@ -119,7 +120,7 @@ class Header:
     def aggregations(self, task: str) -> dict[str, str]:
         """Return how each metric is made of its column, as the task's configuration says."""
         listed = self.of_task("configs", task).get("metric_list")
-        named = [entry for entry in listed if isinstance(entry, dict)] if listed else []
+        named = [entry for entry in list_or_empty(listed) if isinstance(entry, dict)]
         told = {str(entry.get("metric")): entry.get("aggregation") for entry in named}
         said = {name: " ".join(str(how).split())[:60] for name, how in told.items() if how}
         return _MADE_BY | said

@@ -152,7 +152,7 @@ def _of_share(
     one: Stated, share: float, error: float, n: int | None, binary: bool
 ) -> tuple[BootstrapCI | None, str]:
     """Return Wilson's interval of a share of n answers, or of as many as its error is worth."""
-    worth = share * (1.0 - share) / error**2 if error else 0.0
+    worth = share * (1.0 - share) / error / error if error else 0.0
     whole = n is not None and abs(share * n - round(share * n)) <= _WHOLE
     counted = n and (not worth or (binary and whole and worth >= _GROUPED * (n - 1)))
     if counted:
