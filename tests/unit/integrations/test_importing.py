@@ -602,6 +602,7 @@ def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
         yield from places(below, (*place, name))
 
 
+@pytest.mark.filterwarnings("ignore:overflow")  # of numpy, for scores of 1.5e308
 @pytest.mark.parametrize(
     ("name", "log"), [("log.json", INSPECT), ("results_2024.json", LM_EVAL)], ids=["inspect", "lm"]
 )
