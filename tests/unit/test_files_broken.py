@@ -192,6 +192,11 @@ def test_every_flipped_bit_of_a_page_with_a_checksum_is_refused(tmp_path, compre
 def test_parquet_without_checksums_is_read(tmp_path):
     path = write_table({"id": ["a", "b"], "score": [0.5, 0.25]}, tmp_path / "a.parquet")
     assert columns(path) == {"id": ["a", "b"], "score": [0.5, 0.25]}
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for checksum in (False, True):  # without rows there are no pages
+        table = arrow.table({"id": arrow.array([], arrow.string())})
+        parquet.write_table(table, path, write_page_checksum=checksum)
+        assert columns(path) == {"id": []}
 
 
 def test_a_small_parquet_that_stands_for_a_hundred_million_values(tmp_path):

@@ -147,16 +147,15 @@ def _integer(digits: str) -> int:
 # Made once, since `json.loads` with options makes one for every call. Few texts have a number that
 # could be too large; only for them is every number looked at.
 _LENIENT = json.JSONDecoder()
-_LENIENT_LARGE = json.JSONDecoder(parse_int=_integer)
 _STRICT = json.JSONDecoder(parse_constant=_refused)
 _STRICT_LARGE = json.JSONDecoder(parse_constant=_refused, parse_float=_finite, parse_int=_integer)
 _MAY_BE_LARGE = re.compile(r"[eE]\+?[0-9]{3}|[0-9]{300}").search
 
 
 def _decoder(text: str, strict: bool) -> json.JSONDecoder:
-    if _MAY_BE_LARGE(text):
-        return _STRICT_LARGE if strict else _LENIENT_LARGE
-    return _STRICT if strict else _LENIENT
+    if not strict:
+        return _LENIENT
+    return _STRICT_LARGE if _MAY_BE_LARGE(text) else _STRICT
 
 
 def _deeper_than(value: Any, most: int) -> bool:

@@ -20,7 +20,7 @@ ANSWER_BYTES = 1 << 26
 DEPTH = 100
 """Levels of lists and tables inside each other."""
 DIGITS = 308
-"""Digits of an integer in JSON: as many as a float can hold."""
+"""Digits of an integer in strict JSON: as many as a float can hold."""
 DOCUMENT_BYTES = 1 << 21
 """Bytes of a TOML or YAML file, which people write by hand."""
 EXPANDED = 10_000_000
