@@ -229,9 +229,22 @@ class FaultApp:
         if fault == "reset" and request.transport is not None:
             request.transport.abort()
             return web.Response()
+        if fault in ("endless", "bomb"):
+            return await self.write_on(request, packed=fault == "bomb")
         if fault in ("cut", "drip"):
             return await self.write_slowly(request, payload, prompt, whole=fault == "drip")
         return self.odd(fault, payload, prompt)
+
+    async def write_on(self, request: web.Request, *, packed: bool) -> web.StreamResponse:
+        """Write blanks until the client is gone: as they are, or a megabyte in a kilobyte of gzip."""
+        response = web.StreamResponse(headers={"Content-Encoding": "gzip"} if packed else None)
+        response.content_type = "application/json"
+        await response.prepare(request)
+        packing = zlib.compressobj(9, wbits=31)
+        while not self._stopping.is_set():
+            piece = b" " * (1 << 20)
+            await response.write(packing.compress(piece) if packed else piece)
+        return response
 
     async def write_slowly(
         self, request: web.Request, payload: dict[str, Any], prompt: str, *, whole: bool

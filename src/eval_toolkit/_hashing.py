@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from eval_toolkit._files import open_regular
+
 __all__ = [
     "canonical_json",
     "canonical_value",
@@ -35,7 +37,7 @@ def sha256_text(text: str) -> str:
 def sha256_file(path: str | Path) -> str:
     """Return the sha256 of a file, read in pieces."""
     digest = hashlib.sha256()
-    with Path(path).open("rb") as stream:
+    with open_regular(path) as stream:
         while piece := stream.read(_CHUNK):
             digest.update(piece)
     return digest.hexdigest()

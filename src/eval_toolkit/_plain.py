@@ -12,7 +12,7 @@ import numpy as np
 from eval_toolkit import _validate
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["plain", "where", "whole_text"]
+__all__ = ["csv_text", "plain", "where", "whole_text"]
 
 Place = tuple[str, ...]
 """Keys from the top down."""
@@ -128,3 +128,19 @@ def whole_text(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""What a spreadsheet takes for the beginning of a formula, also in wide letters."""
+
+
+def csv_text(text: str) -> str:
+    """Return a text for a cell of CSV: what a spreadsheet would run has an apostrophe before it.
+
+    Examples
+    --------
+    >>> csv_text("=1+1"), csv_text("1+1")
+    ("'=1+1", '1+1')
+    """
+    shown = whole_text(text).replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return f"'{shown}" if shown.lstrip(" ").startswith(_FORMULA) else shown

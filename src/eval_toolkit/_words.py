@@ -131,8 +131,8 @@ _MARKS = frozenset(("Mn", "Me"))
 def visible(text: object, limit: int = 2000) -> str:
     """Return a text that cannot hide anything: controls have signs, and its length is bounded.
 
-    Signs that reorder text, lone surrogates and private control characters are written as their
-    code; stacks of combining marks are cut. Line ends stay.
+    Signs that reorder text, lone surrogates, noncharacters and private control characters are
+    written as their code; stacks of combining marks are cut. Line ends stay.
 
     Parameters
     ----------
@@ -157,6 +157,11 @@ def visible(text: object, limit: int = 2000) -> str:
     return shown
 
 
+def _no_character(code: int) -> bool:
+    """Return whether a code is half of a pair, or stands for nothing for ever, as U+FFFE."""
+    return 0xD800 <= code < 0xE000 or 0xFDD0 <= code < 0xFDF0 or code & 0xFFFE == 0xFFFE
+
+
 def _signs(text: str) -> Iterator[str]:
     stack = 0
     for sign in text:
@@ -166,7 +171,7 @@ def _signs(text: str) -> Iterator[str]:
             continue
         if code in _PICTURES:
             yield chr(_PICTURES[code])
-        elif code in _REORDERING or 0x80 <= code < 0xA0 or 0xD800 <= code < 0xE000:
+        elif code in _REORDERING or 0x80 <= code < 0xA0 or _no_character(code):
             yield f"⟨U+{code:04X}⟩"
         else:
             yield sign

@@ -6,7 +6,6 @@ that the task did not write, and a cue is never closed, so that the answer conti
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 from eval_toolkit._hashing import object_digest
@@ -303,43 +302,22 @@ class JinjaTemplate:
         return written[:end]
 
     def _run(self, turns: list[dict[str, str]], *, add_generation_prompt: bool) -> str:
-        from jinja2 import TemplateError
+        from eval_toolkit._contained.templates import TemplateFailed, render
 
+        given = {
+            "messages": turns,
+            "add_generation_prompt": add_generation_prompt,
+            "bos_token": self.bos_token,
+            "eos_token": self.eos_token,
+            **dict(self.variables),
+        }
         try:
-            written: str = _compiled(self.text).render(
-                messages=turns,
-                add_generation_prompt=add_generation_prompt,
-                bos_token=self.bos_token,
-                eos_token=self.eos_token,
-                **dict(self.variables),
-            )
-            return written
-        except TemplateError as error:
-            raise InvalidInputError(f"the chat template refuses the messages: {error}") from error
-        except (TypeError, ValueError, ArithmeticError, LookupError) as error:
+            return render(self.text, given, "chat")
+        except TemplateFailed as error:
+            said = {"template": "refuses the messages", "syntax": "is not Jinja"}
             raise InvalidInputError(
-                f"the chat template fails: {type(error).__name__}: {error}"
+                f"the chat template {said.get(error.kind, 'fails')}: {error}"
             ) from error
-
-
-@lru_cache(maxsize=16)
-def _compiled(text: str) -> Any:
-    from jinja2 import TemplateError, TemplateSyntaxError
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    def raise_exception(reason: str) -> None:
-        raise TemplateError(reason)
-
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-    )
-    environment.globals["raise_exception"] = raise_exception
-    try:
-        return environment.from_string(text)
-    except TemplateSyntaxError as error:
-        raise InvalidInputError(
-            f"the chat template is not Jinja: line {error.lineno}: {error.message}"
-        ) from error
 
 
 Formatter: TypeAlias = str | ChatTemplate | JinjaTemplate | Callable[[Sequence[Message]], str]

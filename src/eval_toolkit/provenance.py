@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 from eval_toolkit import _validate
 from eval_toolkit._command_line import capture_command
 from eval_toolkit._display import Displayed
+from eval_toolkit._files import private_folder
 from eval_toolkit._hashing import sha256_file
 from eval_toolkit._redaction import REDACTED, redact_secrets
 from eval_toolkit.errors import InvalidInputError
@@ -271,7 +272,7 @@ def make_run_dir(base: str | Path, prefix: str = "run") -> Path:
     while True:
         folder = Path(base) / (stem if number == 1 else f"{stem}_{number}")
         try:
-            folder.mkdir()
+            private_folder(folder, exist_ok=False)
         except FileExistsError:
             number += 1
         else:

@@ -196,3 +196,24 @@ class TestCheck:
         code, out, err = command("tasks", "check", quiz)
         assert (code, out) == (2, "")
         assert "give --corpus to look in, or --fewshot as in the run" in err
+
+
+def test_a_hostile_task_file_writes_no_raw_escape(command: Command, tmp_path: Path) -> None:
+    """A name, a prompt, a choice and an id with an escape, a C1 control and a bidi override."""
+    odd = "\x1b]0;x\x07\x9b31m\u202e"
+    rows = [{"q": f"a{odd}", "a": f"b{odd}", "id": f"i{odd}"}]
+    (tmp_path / "data").mkdir()
+    for split in ("test", "train"):
+        (tmp_path / "data" / f"{split}.jsonl").write_text(json.dumps(rows[0]) + "\n")
+    quoted = json.dumps(f"quiz{odd}").replace("\\u001b", "\\u001B")
+    path = tmp_path / "quiz.toml"
+    path.write_text(
+        QUIZ.replace('"quiz"', quoted).replace("fewshot_split", 'id = "id"\nfewshot_split')
+    )
+    for form in ("plain", "chat"):
+        code, out, err = command("tasks", "preview", path, "--format", form)
+        assert code == 0, err
+        assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(out + err)
+    for args in (["show", path], ["check", path]):
+        code, out, err = command("tasks", *args)
+        assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(out + err), args

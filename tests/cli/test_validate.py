@@ -75,7 +75,7 @@ def test_the_output_is_no_input(command: Command, tmp_path: Path) -> None:
     assert path.read_text() == before
 
 
-def test_aliases_are_not_read(command: Command, tmp_path: Path) -> None:
+def test_aliases_that_stand_for_gigabytes(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "bomb.yaml"
     names = "abcdefghijklmnopqrstuvwxyz"
     lines = ["slices: &a [x, x, x, x, x, x, x, x, x]"]
@@ -86,14 +86,19 @@ def test_aliases_are_not_read(command: Command, tmp_path: Path) -> None:
     path.write_text("\n".join(lines) + "\n")
     code, out, err = command("validate", path)
     assert (code, out) == (2, "")
-    assert err == f"error: {path}: line 2: *a is an alias, which is not read; write the value out\n"
+    assert err == (
+        f"error: {path}: not YAML: line 7: aliases stand for more than 10000000 characters\n"
+    )
 
 
 def test_deep_yaml(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "deep.yaml"
     path.write_text("[" * 1500 + "]" * 1500)
     code, _, err = command("validate", path)
-    assert (code, err) == (2, f"error: {path}: is nested too deeply\n")
+    assert (code, err) == (
+        2,
+        f"error: {path}: not YAML: line 1: nested too deeply (more than 100 levels)\n",
+    )
 
 
 def test_a_long_version_is_shortened(command: Command, tmp_path: Path) -> None:
@@ -136,7 +141,7 @@ def test_bad_yaml(command: Command, tmp_path: Path) -> None:
     path.write_text("a: [1\nb")
     code, _, err = command("validate", path)
     assert code == 2
-    assert "m.yaml: is not YAML" in err
+    assert "m.yaml: not YAML" in err
     assert err.count("\n") == 1
 
 

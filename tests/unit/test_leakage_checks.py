@@ -753,7 +753,7 @@ class TestContamination:
         with pytest.raises(ArtifactError, match="no such file"):
             self.check(tmp_path / "none.txt")
         (tmp_path / "bad.txt").write_bytes(b"\xff\xfe\xff")
-        with pytest.raises(ArtifactError, match=r"bad.txt: cannot read it as UTF-8 text"):
+        with pytest.raises(ArtifactError, match=r"bad.txt: byte .* is not UTF-8"):
             self.check(tmp_path / "bad.txt")
         with pytest.raises(InvalidInputError, match="`n` is 0; it must be at least 1"):
             lk.NgramContaminationCheck([CORPUS], n=0)

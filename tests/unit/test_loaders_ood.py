@@ -255,11 +255,11 @@ def test_manifests_are_checked_before_anything_is_fetched(manifest, entry, messa
 
 def test_manifests_that_cannot_be_read(tmp_path):
     pytest.importorskip("yaml")
-    with pytest.raises(ArtifactError, match="cannot read the manifest: No such file"):
+    with pytest.raises(ArtifactError, match="cannot be read: No such file"):
         ood_dataset_from_manifest(tmp_path / "none.json")
     for name, text in [("a.json", "{"), ("a.toml", "x ="), ("a.yaml", "a: [")]:
         (tmp_path / name).write_text(text, encoding="utf-8")
-        with pytest.raises(ArtifactError, match=f"{name}: the manifest cannot be parsed"):
+        with pytest.raises(ArtifactError, match=f"{name}: (not|malformed)"):
             ood_dataset_from_manifest(tmp_path / name)
     (tmp_path / "b.json").write_text("[]", encoding="utf-8")
     with pytest.raises(InvalidInputError, match="needs a mapping `slices`"):
@@ -280,7 +280,7 @@ def test_yaml_without_pyyaml_names_the_extra(tmp_path):
         check=True,
     )
     assert done.stdout.strip() == (
-        "a YAML manifest requires yaml. Install with: pip install 'eval-toolkit[yaml]'"
+        "the file m.yaml requires yaml. Install with: pip install 'eval-toolkit[yaml]'"
     )
 
 

@@ -267,3 +267,18 @@ def test_background_work_is_done_once_for_many_calls_and_again_after_a_rest():
     background.wake()
     background.close()
     assert len(done) == n + 1
+
+
+@pytest.mark.parametrize("odd", ["1e999", "NaN", "9" * 400, "[" * 200 + "]" * 200])
+def test_a_line_with_a_number_that_is_none_is_counted_and_asked_again(tmp_path, odd):
+    """1e999 is JSON by its letters, and infinity once it is read."""
+    path = tmp_path / "journal.jsonl"
+    with Journal(path) as journal:
+        for name in ("q1", "q2"):
+            outcome = Outcome(Job(name, 1, GenerateRequest("?")), RawCompletion("!"))
+            journal.append(Entry.of(outcome))
+    head, first, second = path.read_text().splitlines()
+    path.write_text("\n".join([head, f'{first[:-1]}, "odd": {odd}}}', second]) + "\n")
+    entries = Journal(path).read()
+    assert [key[0] for key in entries] == ["q2"]
+    assert entries.n_garbled == 1

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eval_toolkit import _files
+from eval_toolkit._files import atomic
 from eval_toolkit.artifacts import validate_manifest, write_json_strict
 from eval_toolkit.errors import (
     ArtifactError,
@@ -20,7 +21,12 @@ from eval_toolkit.errors import (
     MissingColumnError,
 )
 from eval_toolkit.manifest import build_manifest, seal_manifest, write_manifest
-from eval_toolkit.runs import Run, find_runs, run_lock, run_state, write_run
+from eval_toolkit.report import write_report
+from eval_toolkit.requests import GenerateRequest
+from eval_toolkit.responses import RawCompletion
+from eval_toolkit.runner import Job, Journal, Outcome
+from eval_toolkit.runner.journal import Entry
+from eval_toolkit.runs import Run, find_runs, open_run, run_lock, run_state, write_run
 from eval_toolkit.scorecards import Records
 
 
@@ -488,7 +494,7 @@ def full_disk_at(monkeypatch, step):
             raise OSError(errno.ENOSPC, "No space left on device")
         real(handle)
 
-    monkeypatch.setattr(_files.os, "fsync", fsync)
+    monkeypatch.setattr(atomic.os, "fsync", fsync)
 
 
 @pytest.mark.parametrize("step", range(1, 9))
@@ -521,7 +527,7 @@ def test_a_full_disk_leaves_nothing_of_a_new_run(tmp_path, monkeypatch):
     def full(handle):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(_files.os, "fsync", full)
+    monkeypatch.setattr(atomic.os, "fsync", full)
     with pytest.raises(ArtifactError, match="No space left on device; nothing is left"):
         write_run(tmp_path / "new", results=payload(), manifest={})
     assert list(tmp_path.iterdir()) == []
@@ -559,3 +565,43 @@ def test_a_folder_that_may_not_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ArtifactError, match="the run could not be written: Not a directory"):
         write_run(tmp_path / "file" / "run", results=payload(), manifest={})
+
+
+def modes(folder):
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in [folder, *folder.iterdir()]}
+
+
+def test_a_run_is_for_its_owner_alone(tmp_path, monkeypatch):
+    monkeypatch.delenv("EVAL_TOOLKIT_RUN_MODE", raising=False)
+    before = os.umask(0o022)
+    try:
+        for _ in range(2):  # written, and replaced
+            run = write_run(
+                tmp_path / "deep" / "r1",
+                results=payload(),
+                manifest={"run_id": "r1"},
+                results_full=payload(),
+                records=some_records(),
+                overwrite=True,
+            )
+        write_report(run, run.path / "report.html")
+        found = modes(run.path)
+        assert found.pop("r1") == 0o700
+        assert set(found) >= {"manifest.json", "results.json", "records.parquet", "report.html"}
+        assert set(found.values()) == {0o600}
+        with open_run(tmp_path / "r2", manifest={"run_id": "r2"}) as opened:
+            with Journal(opened.path / "journal.jsonl") as journal:
+                asked = Job("q1", 1, GenerateRequest("?"))
+                journal.append(Entry.of(Outcome(asked, RawCompletion("!"))))
+            unfinished = modes(opened.path)
+        assert unfinished.pop("r2") == 0o700
+        assert set(unfinished.values()) == {0o600}
+        monkeypatch.setenv("EVAL_TOOLKIT_RUN_MODE", "750")
+        shared = modes(write_run(tmp_path / "r3", results=payload("r3"), manifest={}).path)
+        assert shared.pop("r3") == 0o750
+        assert set(shared.values()) == {0o640}
+        monkeypatch.setenv("EVAL_TOOLKIT_RUN_MODE", "rwx")
+        with pytest.raises(InvalidInputError, match="EVAL_TOOLKIT_RUN_MODE is 'rwx'; it must be"):
+            write_run(tmp_path / "r4", results=payload("r4"), manifest={})
+    finally:
+        os.umask(before)

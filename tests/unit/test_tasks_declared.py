@@ -106,7 +106,7 @@ class TestFiles:
             assert task.samples()[0].ground_truth == " 2"
         with pytest.raises(InvalidInputError, match="not YAML: "):
             read_task_file(written(tmp_path, "a: [", "t.yaml"))
-        with pytest.raises(InvalidInputError, match=r"holds \[1\]; it must hold tables"):
+        with pytest.raises(InvalidInputError, match="holds list; it must hold tables"):
             read_task_file(written(tmp_path, "[1]", "t.yaml"))
 
     def test_graders_as_a_list(self, tmp_path: Path) -> None:

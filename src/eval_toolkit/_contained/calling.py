@@ -94,16 +94,28 @@ class _Worker:
         kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
         # One seed of hashes: what iterates over a set is graded the same way every time.
         given = {"EVAL_TOOLKIT_PATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
-        self.process = subprocess.Popen(  # noqa: S603 - our own file
-            [sys.executable, "-s", "-S", "-P", "-B", str(Path(__file__).with_name("worker.py"))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._printed,
-            bufsize=0,
-            env={**kept, **given, "LC_ALL": "C.UTF-8"},
-            cwd=self.folder,
-            start_new_session=True,
-        )
+        try:
+            self.process = subprocess.Popen(  # noqa: S603 - our own file
+                [
+                    sys.executable,
+                    "-s",
+                    "-S",
+                    "-P",
+                    "-B",
+                    str(Path(__file__).with_name("worker.py")),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._printed,
+                bufsize=0,
+                env={**kept, **given, "LC_ALL": "C.UTF-8"},
+                cwd=self.folder,
+                start_new_session=True,
+            )
+        except OSError:  # no such interpreter, or no process more
+            self._printed.close()
+            remove_folder(self.folder)
+            raise
         with _LOCK:
             _ALIVE.add(self)
         assert self.process.stdin is not None  # noqa: S101 - for the types

@@ -11,7 +11,15 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-__all__ = ["PATTERN_LIMIT", "SECONDS", "find_in", "is_simple", "take_out"]
+__all__ = [
+    "PATTERN_LIMIT",
+    "SECONDS",
+    "find_in",
+    "groups_in",
+    "is_simple",
+    "replace_in",
+    "take_out",
+]
 
 PATTERN_LIMIT = 20_000
 """A caller's pattern sees at most so many characters of a text, its last ones."""
@@ -67,8 +75,32 @@ def take_out(text: str, patterns: tuple[re.Pattern[str], ...]) -> str:
     return text
 
 
-def _runner(pattern: re.Pattern[str], function: Callable[..., Any]) -> Callable[..., Any]:
-    if is_simple(pattern.pattern, pattern.flags):
+def groups_in(text: str, pattern: re.Pattern[str]) -> dict[str, str | None] | None:
+    r"""Return the named groups of a pattern's first match in a whole text, None without a match.
+
+    Raises
+    ------
+    Overrun
+        If the search takes too long.
+
+    Examples
+    --------
+    >>> groups_in("7 apples", re.compile(r"(?P<n>\d+) (?P<what>\w+)"))
+    {'n': '7', 'what': 'apples'}
+    """
+    found = _runner(pattern, _groups, text)(pattern.pattern, pattern.flags, text)
+    return None if found is None else dict(found)
+
+
+def replace_in(text: str, pattern: str, repl: str, count: int = 0) -> str:
+    """Return a text with a pattern's matches replaced; for templates, which a worker runs."""
+    return re.sub(pattern, repl, text, count=count)
+
+
+def _runner(
+    pattern: re.Pattern[str], function: Callable[..., Any], text: str = ""
+) -> Callable[..., Any]:
+    if len(text) <= PATTERN_LIMIT and is_simple(pattern.pattern, pattern.flags):
         return function
     # Most patterns are simple, and most graders have none: they need none of this.
     from eval_toolkit._contained.calling import Contained
@@ -84,6 +116,11 @@ def _found(pattern: str, flags: int, text: str, which: str) -> str | None:
         if which == "first":
             break
     return found
+
+
+def _groups(pattern: str, flags: int, text: str) -> dict[str, str | None] | None:
+    found = re.compile(pattern, flags).search(text)
+    return None if found is None else found.groupdict()
 
 
 def _without(pattern: str, flags: int, text: str) -> str:

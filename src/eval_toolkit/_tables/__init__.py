@@ -24,7 +24,7 @@ from eval_toolkit._tables.reading import (
     distinct_values,
     read_table,
 )
-from eval_toolkit._tables.texts import parsed_json, read_text
+from eval_toolkit._tables.texts import read_text
 from eval_toolkit._tables.writing import write_table, write_tables
 
 __all__ = [
@@ -43,7 +43,6 @@ __all__ = [
     "guessed",
     "joined",
     "media_type_of",
-    "parsed_json",
     "read_table",
     "read_text",
     "write_table",

@@ -1,6 +1,7 @@
 """A file as a duckdb source: a FROM clause with its parameters, and the columns it has."""
 
 import atexit
+import codecs
 import contextlib
 import csv
 import glob
@@ -12,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eval_toolkit._tables.formats import CSV, JSONL, PARQUET, TSV
+from eval_toolkit._files import check_gzip, pieces_of
+from eval_toolkit._tables.formats import CSV, JSON, JSONL, PARQUET, TSV
+from eval_toolkit._tables.pages import check_pages
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -132,12 +135,8 @@ _OTHER_FORMATS = {
 
 def _refuse_other_formats(path: Path) -> None:
     """Raise if a file begins like one of another format than its name says."""
-    opener = gzip.open if path.suffix.lower() == ".gz" else open
-    try:
-        with opener(path, "rb") as file:
-            begin = file.read(4)
-    except (OSError, EOFError) as error:
-        raise ArtifactError(f"{path}: cannot read the first line: {error}") from error
+    check_gzip(path)  # duckdb unpacks without a look at lengths and checksums
+    begin = next(pieces_of(path), b"")[:4]
     for magic, what in _OTHER_FORMATS.items():
         if begin.startswith(magic):
             raise ArtifactError(f"{path}: is {what}")
@@ -206,7 +205,32 @@ def _csv_source(path: Path, delimiter: str, quoting: bool, header: Sequence[str]
     return Source(path, sql, [glob.escape(str(path))], names)
 
 
+_BLANKS = b" \t\r\n"
+
+
+def _refuse_open_array(path: Path) -> None:
+    """Raise if a file begins an array and does not end it: duckdb takes a comma for the end."""
+    first, last, n, after = b"", b"", 0, 0
+    for piece in pieces_of(path):
+        first = first or piece.removeprefix(codecs.BOM_UTF8 if n == 0 else b"").lstrip(_BLANKS)[:1]
+        if first not in (b"", b"["):
+            return
+        kept = piece.rstrip(_BLANKS)
+        if kept:
+            last, after = kept[-1:], n + len(kept)
+        n += len(piece)
+    if not first:
+        raise ArtifactError(f"{path}: the file holds no JSON value")
+    if last != b"]":
+        raise ArtifactError(
+            f"{path}: the JSON array is cut short: it ends at byte {after} with "
+            f"{last.decode('latin-1')!r} and no ']'; get the whole file"
+        )
+
+
 def _json_source(con: "duckdb.DuckDBPyConnection", path: Path, media: str) -> Source:
+    if media == JSON:
+        _refuse_open_array(path)
     style = "newline_delimited" if media == JSONL else "auto"
     options = f"format='{style}', maximum_object_size={_MAX_LINE}"
     parameters = [glob.escape(str(path))]
@@ -240,6 +264,7 @@ def _parquet_source(con: "duckdb.DuckDBPyConnection", path: Path) -> Source:
     described = con.execute(
         "DESCRIBE SELECT * FROM read_parquet(?, hive_partitioning = false)", parameters
     ).fetchall()
+    check_pages(con, path)
     stored = con.execute("SELECT name FROM parquet_schema(?)", parameters).fetchall()
     own = {row[0] for row in stored}
     for name in (row[0] for row in described if row[0] not in own):

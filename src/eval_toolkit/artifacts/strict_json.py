@@ -1,13 +1,12 @@
 """Strict JSON: any payload made of plain types, written whole, read back without surprises."""
 
 import json
-import os
-import stat
 from pathlib import Path
 from typing import Any
 
 from eval_toolkit import _validate
-from eval_toolkit._files import write_atomic
+from eval_toolkit._files import parse_json, write_atomic
+from eval_toolkit._files.limits import TEXT_BYTES
 from eval_toolkit._plain import plain, where
 from eval_toolkit.artifacts.states import skipped_metric
 from eval_toolkit.errors import ArtifactError, InvalidInputError
@@ -137,47 +136,17 @@ def read_json(path: str | Path) -> Any:
     [1, 2]
     """
     try:  # also from a pipe: a person may hand one over, and can end the wait
-        data = Path(path).read_bytes()
+        with Path(path).open("rb") as stream:
+            data = stream.read(TEXT_BYTES + 1)
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read: {error.strerror}") from error
-    return parse_json(data, path)
+    if len(data) > TEXT_BYTES:
+        raise ArtifactError(f"{path}: is longer than {TEXT_BYTES} bytes, which is the most")
+    return parse_bytes(data, path)
 
 
-def read_bytes(path: str | Path) -> bytes:
-    """Return the bytes of a run's file, or raise one line; what is no plain file is refused."""
-    try:
-        # A pipe without a writer would block for ever, already when it is opened.
-        with open(path, "rb", opener=_open_at_once) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ArtifactError(f"{path}: cannot be read: not a regular file")
-            return file.read()
-    except OSError as error:
-        raise ArtifactError(f"{path}: cannot be read: {error.strerror}") from error
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-
-def parse_json(data: bytes, name: str | Path) -> Any:
-    """Return what strict JSON bytes hold; ``name`` is for the error message."""
-
-    def refuse(constant: str) -> Any:
-        raise ArtifactError(f"{name}: {constant} is not JSON; store absence as a skipped cell")
-
+def parse_bytes(data: bytes, name: str | Path) -> Any:
+    """Return what the strict JSON of a file holds; ``name`` is for the error message."""
     if not data:
         raise ArtifactError(f"{name}: the file is empty (0 bytes)")
-    try:
-        return json.loads(data.decode("utf-8-sig"), parse_constant=refuse)
-    except json.JSONDecodeError as error:
-        raise ArtifactError(
-            f"{name}: line {error.lineno}: malformed JSON: {error.msg} (column {error.colno})"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise ArtifactError(f"{name}: not UTF-8 at byte {error.start}") from error
-    except ArtifactError:
-        raise
-    except ValueError as error:  # a number of thousands of digits
-        raise ArtifactError(f"{name}: malformed JSON: {error}") from None
-    except RecursionError:
-        raise ArtifactError(f"{name}: malformed JSON: nested too deeply") from None
+    return parse_json(data, name)

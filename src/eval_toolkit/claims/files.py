@@ -3,12 +3,12 @@
 import difflib
 import math
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eval_toolkit._files import read_document
 from eval_toolkit.claims.paths import MetricPath
 from eval_toolkit.claims.reports import Severity
 from eval_toolkit.errors import InvalidInputError
@@ -197,16 +197,9 @@ def load_claims(path: str | Path) -> list[Claim]:
 
 
 def _tables(file: Path) -> list[Any]:
-    try:
-        payload = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InvalidInputError(f"{file}: there is no such file") from None
-    except OSError as error:
-        raise InvalidInputError(f"{file}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise InvalidInputError(f"{file}: is not UTF-8 text: byte {error.start}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInputError(f"{file}: is not valid TOML: {error}") from None
+    if not file.exists():
+        raise InvalidInputError(f"{file}: there is no such file")
+    payload = read_document(file, suffix=".toml")
     unknown = [key for key in payload if key != "claim"]
     if unknown:
         raise InvalidInputError(

@@ -2,15 +2,14 @@
 
 import difflib
 import functools
-import json
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import click
 
-from eval_toolkit.errors import InvalidInputError, PluginError
+from eval_toolkit._files import parse_json, parse_toml
+from eval_toolkit.errors import ArtifactError, InvalidInputError, PluginError
 from eval_toolkit.models.loading import available_models, load_model
 from eval_toolkit.plugins import user_hosts
 from eval_toolkit.protocols import Model
@@ -102,12 +101,8 @@ def _with_options(text: str) -> tuple[str, dict[str, Any]]:
     name, brace, rest = text.partition("{")
     if not brace or not is_http(name):  # a scripted answer may hold braces of its own
         return text, {}
-    try:
-        return name, tomllib.loads(f"options = {{{rest}")["options"]
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInputError(
-            f"{text}: the options are no TOML table such as {{base_url='URL'}}: {error}"
-        ) from None
+    place = f"{text}: the options are no TOML table such as {{base_url='URL'}}"
+    return name, parse_toml(f"options = {{{rest}", place)["options"]
 
 
 def _prices(text: str) -> tuple[float, float]:
@@ -130,9 +125,9 @@ def read_arguments(given: Sequence[str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    for read in (json.loads, lambda raw: tomllib.loads(f"x = {raw}")["x"]):
+    for read in (parse_json, lambda raw, place: parse_toml(f"x = {raw}", place)["x"]):
         try:
-            return read(text)
-        except ValueError:
+            return read(text, "a value")
+        except (ArtifactError, InvalidInputError):
             continue
     return text

@@ -115,7 +115,7 @@ def _shown(task: BaseTask[Any], sample: Sample, form: str) -> str:
         body = _bar("prompt", made)
     else:
         body = "\n".join(_bar(message.role.value, message.content) for message in made)
-    lines = [f"# {task.NAME} {one_line(sample.id)}, format {form}", body]
+    lines = [f"# {one_line(task.NAME)} {one_line(sample.id)}, format {form}", body]
     if sample.possible_completions is not None:
         lines += [f"choice {i}: {text!r}" for i, text in enumerate(sample.possible_completions)]
     lines.append(f"reference: {sample.ground_truth!r}")

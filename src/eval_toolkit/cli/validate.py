@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from eval_toolkit._optional import require
+from eval_toolkit._files import read_document
 from eval_toolkit.artifacts import load_schema, read_json, schema_names, schema_problems
 from eval_toolkit.artifacts.remote import is_remote
 from eval_toolkit.claims import load_claims
@@ -109,22 +109,7 @@ def _payload(file: Path) -> Any:
         )
     if file.suffix.lower() not in (".yaml", ".yml"):
         return read_json(file)
-    yaml = require("yaml", feature="a YAML file", extra="yaml")
-    try:
-        text = file.read_text(encoding="utf-8")
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.AliasEvent):  # a few lines of them stand for gigabytes
-                raise ArtifactError(
-                    f"{file}: line {event.start_mark.line + 1}: *{event.anchor} is an alias, which "
-                    "is not read; write the value out"
-                )
-        return yaml.safe_load(text)
-    except OSError as error:
-        raise ArtifactError(f"{file}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ArtifactError(f"{file}: is not YAML: {error}") from error
-    except RecursionError as error:
-        raise ArtifactError(f"{file}: is nested too deeply") from error
+    return read_document(file, error=ArtifactError)
 
 
 def _guessed(file: Path, payload: Any) -> str:

@@ -39,8 +39,10 @@ def compiled(pattern: Any, name: str, flags: int = 0) -> re.Pattern[str]:
     """Return a caller's pattern, or raise a line that says what is wrong with it."""
     try:
         return re.compile(pattern, flags)
-    except (re.error, TypeError) as error:
-        raise InvalidInputError(f"`{name}` is {pattern!r}; it is no pattern: {error}") from None
+    except (re.error, TypeError, OverflowError, RecursionError, MemoryError) as error:
+        raise InvalidInputError(
+            f"`{name}` is {pattern!r:.200}; it is no pattern: {error}"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)

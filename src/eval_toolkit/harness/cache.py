@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from eval_toolkit._files import parse_json
 from eval_toolkit._hashing import sha256_text
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 
@@ -43,8 +44,8 @@ class ScoreCache(Mapping[str, float]):
     def _read(self) -> None:
         for line in self.path.read_bytes().splitlines():
             try:
-                key, score = json.loads(line)
-            except (ValueError, TypeError):
+                key, score = parse_json(line, self.path)
+            except (ValueError, TypeError):  # a line that is cut short, or no pair
                 continue
             if isinstance(key, str) and isinstance(score, float):
                 self._scores[key] = score

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from eval_toolkit._words import visible
 from eval_toolkit.claims import ClaimReport
-from eval_toolkit.integrations.junit import printable
 
 __all__ = ["SUMMARY_LIMIT", "annotations", "append_summary"]
 
@@ -40,7 +40,7 @@ def annotations(report: ClaimReport) -> str:
 
 
 def _data(text: str) -> str:
-    return printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return visible(text, len(text)).replace("%", "%25").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

@@ -1,6 +1,5 @@
 """Contamination: evaluation texts whose word runs occur in a reference corpus."""
 
-import gzip
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from eval_toolkit import _tables, _validate
+from eval_toolkit._files import read_unpacked
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.leakage._parts import (
     EVIDENCE_CAP,
@@ -246,12 +246,10 @@ class NgramContaminationCheck(BuiltInCheck):
 
 
 def _whole_text(path: Path) -> str:
-    opener = gzip.open if path.suffix.lower() == ".gz" else open
     try:
-        with opener(path, "rt", encoding="utf-8-sig") as stream:
-            return str(stream.read())
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise ArtifactError(f"{path}: cannot read it as UTF-8 text: {error}") from error
+        return str(read_unpacked(path), "utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ArtifactError(f"{path}: byte {error.start} is not UTF-8") from None
 
 
 def _ngrams(text: str, n: int, analyzer: str) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """Out-of-distribution data, pinned by hash in a manifest."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -11,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit import _frames, _tables, _validate
+from eval_toolkit._files import read_document
 from eval_toolkit._hashing import sha256_text
-from eval_toolkit._optional import require
 from eval_toolkit._tables import RowPick
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnError
 from eval_toolkit.loaders._croissant import description, field_of, file_object, record_set
@@ -187,7 +186,7 @@ def _objects(values: list[str]) -> NDArray[Any]:
 
 def _entries(path: Path, slices: Sequence[str] | None) -> list[_Entry]:
     """Return the wanted slices of a manifest, checked before anything is fetched."""
-    payload = _parsed(path)
+    payload = read_document(path, error=ArtifactError)
     listed = payload.get("slices") if isinstance(payload, Mapping) else None
     if not isinstance(listed, Mapping) or not listed:
         raise InvalidInputError(f"{path}: a manifest needs a mapping `slices` of id to slice")
@@ -256,29 +255,6 @@ def _media_type(where: str, fields: Mapping[str, Any]) -> str:
             f"{where}: format is {named!r}; it must be one of {', '.join(_FORMATS)}"
         )
     return _FORMATS[named]
-
-
-def _parsed(path: Path) -> Any:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ArtifactError(f"{path}: cannot read the manifest: {reason}") from error
-    suffix = path.suffix.lower()
-    errors: tuple[type[Exception], ...] = (ValueError,)
-    try:
-        if suffix == ".json":
-            return json.loads(text)
-        if suffix == ".toml":
-            import tomllib
-
-            return tomllib.loads(text)
-        yaml = require("yaml", feature="a YAML manifest", extra="yaml")
-        errors = (ValueError, yaml.YAMLError)
-        return yaml.safe_load(text)
-    except errors as error:
-        first = " ".join(str(error).split())
-        raise ArtifactError(f"{path}: the manifest cannot be parsed: {first}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,11 @@ from typing import Any
 from eval_toolkit import _validate
 from eval_toolkit._files import write_atomic
 from eval_toolkit._optional import require
+from eval_toolkit._plain import plain
 from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingFileError
 from eval_toolkit.plots._charts import altair
+from eval_toolkit.plots.pictures import picture
 from eval_toolkit.plots.style import PLOT_STYLE
 from eval_toolkit.provenance import redact_secrets, utc_now
 
@@ -123,12 +125,9 @@ def _rendered(chart: Any, suffix: str, dpi: int) -> bytes:
     spec = chart.to_dict()
     spec["config"] = _merged(dict(PLOT_STYLE), spec.get("config", {}))
     options: dict[str, Any] = {"vl_version": _vega_lite_version(converter), "allowed_base_urls": []}
-    if suffix == ".svg":
-        text: str = converter.vegalite_to_svg(spec, **options)
-        return text.encode("utf-8")
-    if suffix == ".pdf":
-        return bytes(converter.vegalite_to_pdf(spec, **options))
-    return bytes(converter.vegalite_to_png(spec, ppi=dpi, **options))
+    if suffix == ".png":
+        options["ppi"] = dpi
+    return picture(plain(spec), suffix.removeprefix("."), **options)
 
 
 def _vega_lite_version(converter: Any) -> str:

@@ -3,11 +3,11 @@
 import difflib
 import inspect
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from eval_toolkit import protocols
+from eval_toolkit._files import parse_toml
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, PluginError
 from eval_toolkit.plugins.kinds import described
 from eval_toolkit.plugins.names import known_name, load_plugin, quietly
@@ -247,12 +247,8 @@ def name_and_options(text: str) -> tuple[str, dict[str, Any]]:
     name, brace, rest = text.partition("{")
     if not brace:
         return text, {}
-    try:
-        return name.strip(), tomllib.loads(f"options = {{{rest}")["options"]
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInputError(
-            f"{text!r}: the options are no TOML table such as {{ignore_case=true}}: {error}"
-        ) from None
+    place = f"{text!r:.200}: the options are no TOML table such as {{ignore_case=true}}"
+    return name.strip(), parse_toml(f"options = {{{rest}", place)["options"]
 
 
 def _check_options(

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eval_toolkit._files import parse_json
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.analysis import RunDifference
 from eval_toolkit.analysis.units import CommonUnits, are_right, common_units
-from eval_toolkit.artifacts.strict_json import parse_json
 from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.report.scored import stored_points
 from eval_toolkit.report.sections import Wanted
@@ -238,7 +238,7 @@ def _asked(run: Run, units: Sequence[str]) -> dict[str, tuple[str, str]]:
 
 def _json(text: Any) -> Any:
     try:
-        return parse_json(str(text).encode("utf-8", "replace"), "a stored text")
+        return parse_json(str(text), "a stored text")
     except EvalToolkitError:
         return None
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from eval_toolkit import _optional
+from eval_toolkit._plain import plain
+from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report.pages import Table
 from eval_toolkit.report.sections import Figure
 
@@ -124,19 +126,25 @@ def drawn(
     """
     from markupsafe import Markup
 
-    convert = _optional.require("vl_convert", feature="charts in reports", extra="report")
-    given = chart.to_dict(validate=False)  # our own chart: checking it takes longer than drawing it
+    from eval_toolkit.plots.pictures import picture, shown_spec
+
+    _optional.require("vl_convert", feature="charts in reports", extra="report")
+    # Our own chart: checking it takes longer than drawing it.
+    given = shown_spec(plain(chart.to_dict(validate=False)))
     spec = themed(given)
     spec.pop("title", None)  # the page has it
     still = {**_seen(spec), "$schema": given.get("$schema", ""), "width": STILL_WIDTH}
-    svg = _own_ids(convert.vegalite_to_svg(still))
+    try:
+        svg = Markup(_own_ids(picture(still, "svg").decode("utf-8")))  # noqa: S704 - vl-convert escapes
+    except ArtifactError as error:  # one picture less; the numbers below it are there
+        svg = Markup("<p>{}</p>").format(str(error))
     wide = "hconcat" in spec or "facet" in spec or "vconcat" in spec
     live = spec if wide else {**spec, "width": "container"}
     return Figure(
         id=anchor,
         title=title,
         spec=live,
-        svg=Markup(svg),  # noqa: S704 - made by vl-convert, which escapes every text
+        svg=svg,
         caption=caption,
         table=table,
     )

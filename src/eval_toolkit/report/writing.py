@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from eval_toolkit._files import replace_atomic
+from eval_toolkit._files import make_private, replace_atomic
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.provenance import utc_now
 from eval_toolkit.report import rendering
@@ -75,6 +75,8 @@ def write_report(
     try:
         with replace_atomic(target) as temporary:
             temporary.write_bytes(text.encode("utf-8", "backslashreplace"))
+            if (target.parent / "manifest.json").is_file():  # a part of the run
+                make_private(temporary)
     except OSError as error:
         raise InvalidInputError(f"{target}: cannot write: {error.strerror or error}") from error
     return target

@@ -11,7 +11,7 @@ from typing import Any
 
 from eval_toolkit import _validate
 from eval_toolkit._files import replace_atomic
-from eval_toolkit._plain import plain, whole_text
+from eval_toolkit._plain import csv_text, plain, whole_text
 from eval_toolkit._redaction import redact_secrets
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.messages import Message
@@ -53,8 +53,8 @@ def transcripts(
         JSONL: an object per conversation, that is per path from the seed prompt to a last turn.
         Markdown: the same to read. What was said stands in fences that it cannot close, and is
         neither markup nor link there; characters that do not print are escapes. CSV: a row per
-        turn, each once, with a column ``score:NAME`` per scorer; texts are as they were said, so
-        a spreadsheet must be told to take them as texts. Reasons are without secrets.
+        turn, each once, with a column ``score:NAME`` per scorer; a text that a
+        spreadsheet would take for a formula has an apostrophe before it. Reasons are without secrets.
     failed_only : bool, default False
         Only conversations in which the target failed.
     unit : str, optional
@@ -274,7 +274,7 @@ def _csv_row(graph: _Graph, node: _Node | None, scorers: Iterable[str]) -> list[
 
 def _csv_line(cells: Iterable[Any]) -> str:
     stream = io.StringIO(newline="")
-    written = [whole_text(str(c)) if isinstance(c, str) else c for c in cells]
+    written = [csv_text(str(c)) if isinstance(c, str) else c for c in cells]
     # only what ends a line is quoted: with "\n" alone, a "\r" in a text would break its row
     csv.writer(stream, lineterminator="\r\n").writerow(written)
     return stream.getvalue().removesuffix("\r\n") + "\n"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eval_toolkit._files import file_mode
 from eval_toolkit._redaction import redact_secrets
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.models._background import Background
@@ -229,7 +230,7 @@ class Journal:
     def _opened(self) -> int:
         """Open the file where the next line starts, after the last whole one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, file_mode())
         try:
             if _mend_last_line(file) == 0:
                 _write_whole(file, f"{to_json(self._head)}\n".encode("ascii"))

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from eval_toolkit import _tables
 from eval_toolkit._display import Grid, Tabled
+from eval_toolkit._files import read_regular
 from eval_toolkit._hashing import sha256_file
 from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.artifacts.remote import is_remote, local_path
-from eval_toolkit.artifacts.strict_json import parse_json, read_bytes
+from eval_toolkit.artifacts.shapes import shape_problem
+from eval_toolkit.artifacts.strict_json import parse_bytes
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.manifest import seal_manifest
 from eval_toolkit.runs.cells import cell_grid, cell_notes, cell_rows
@@ -113,6 +115,9 @@ class Run(Tabled):
     def results(self) -> dict[str, Any]:
         """What ``results.json`` holds."""
         payload: dict[str, Any] = self._json(RESULTS)
+        problem = shape_problem(payload, "results.v1")
+        if problem:  # whoever sealed it
+            raise ArtifactError(f"{self.path / RESULTS}: {problem} (schema results.v1)")
         return payload
 
     @cached_property
@@ -133,10 +138,10 @@ class Run(Tabled):
         return Inputs(self.path / INPUTS, None if whole is None else str(whole))
 
     def _json(self, name: str) -> Any:
-        data = read_bytes(self.path / name)
+        data = read_regular(self.path / name)
         if self.verify:
             _same_hash(name, hashlib.sha256(data).hexdigest(), self.manifest["artifacts"][name])
-        return parse_json(data, self.path / name)
+        return parse_bytes(data, self.path / name)
 
     @property
     def subjects(self) -> list[tuple[str, str]]:
@@ -152,7 +157,7 @@ class Run(Tabled):
         described = self.manifest["artifacts"].get(RECORDS)
         if described is None:
             return None
-        return Layout(described["subjects"], described["columns"], described["parts"])
+        return Layout.from_dict(described, self.path / MANIFEST)
 
     @cached_property
     def _table(self) -> dict[str, NDArray[Any]]:
@@ -220,7 +225,7 @@ class Run(Tabled):
             If the run has no such table, or it was altered since.
         """
         described = self.manifest["artifacts"].get(name, {})
-        if "texts" not in described:
+        if "texts" not in described or "numbers" not in described:
             raise ArtifactError(f"{self.path}: the run was written without {name}")
         if self.verify:
             _check_artifact(self.path, name, described)
@@ -247,6 +252,11 @@ def _checked_manifest(
     artifacts = manifest.get("artifacts")
     if not isinstance(artifacts, Mapping) or RESULTS not in artifacts:
         raise ArtifactError(f"{folder}: {MANIFEST} does not list {RESULTS}")
+    for name in _TABLES:
+        if not isinstance(manifest.get(name) or {}, Mapping):
+            raise ArtifactError(f"{folder}: {MANIFEST}: {name!r} must be an object")
+    for name, described in artifacts.items():
+        _check_described(folder, name, described)
     if verify:
         for name, described in artifacts.items():
             if names is None or name in names:
@@ -290,8 +300,8 @@ def _manifest(folder: Path) -> tuple[dict[str, Any], bytes]:
         if any((folder / name).exists() for name in ARTIFACTS):
             raise ArtifactError(f"{folder}: the run is incomplete: there is no {MANIFEST}")
         raise _NotARunError(f"{folder}: not a run: there is no {MANIFEST}")
-    data = read_bytes(path)
-    manifest = parse_json(data, path)
+    data = read_regular(path)
+    manifest = parse_bytes(data, path)
     if not isinstance(manifest, dict) or "run_id" not in manifest:
         raise _NotARunError(f"{folder}: not a run: {MANIFEST} has no run_id")
     if manifest.get("status") not in ("running", "complete"):
@@ -313,9 +323,19 @@ def run_head(path: str | Path) -> tuple[Path, dict[str, Any]]:
         return folder, {}
 
 
-def _check_artifact(folder: Path, name: str, described: Mapping[str, Any]) -> None:
+_TABLES = ("config", "versioned_objects", "inputs")
+"""Parts of a manifest that readers look into; of the others any shape is shown."""
+
+
+def _check_described(folder: Path, name: str, described: Any) -> None:
     if Path(name).name != name or not isinstance(described, Mapping):
         raise ArtifactError(f"{folder}: {MANIFEST} lists {name!r}, which is no file of a run")
+    for columns in (described.get("texts", []), described.get("numbers", [])):
+        if not isinstance(columns, list) or not all(isinstance(one, str) for one in columns):
+            raise ArtifactError(f"{folder}: {MANIFEST}: the columns of {name} must be texts")
+
+
+def _check_artifact(folder: Path, name: str, described: Mapping[str, Any]) -> None:
     path = folder / name
     if not path.is_file():
         raise ArtifactError(f"{folder}: {name} is missing")

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit import _validate
+from eval_toolkit._files import open_regular
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit._plain import plain, whole_text
 from eval_toolkit._redaction import redact_secrets
@@ -192,6 +193,7 @@ class Inputs:
         return {key: found[key] for key in wanted if key in found}
 
     def _query(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        open_regular(self.path).close()  # a pipe would block the database
         with connection() as con, plain_errors(self.path):
             given = [glob.escape(str(self.path)), *parameters]
             rows: list[tuple[Any, ...]] = con.execute(sql, given).fetchall()

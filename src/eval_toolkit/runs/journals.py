@@ -1,6 +1,5 @@
 """What a journal says, read as it grows: forward from where it was left, or back from its end."""
 
-import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 from eval_toolkit._display import Displayed
+from eval_toolkit._files import parse_json
 from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import ArtifactError
 
@@ -252,13 +252,6 @@ def _lines_from_the_end(stream: BinaryIO) -> Iterator[bytes]:
         yield b"".join(reversed(pieces))
 
 
-def _refused(constant: str) -> Any:
-    raise ValueError(f"{constant} is not JSON")
-
-
-_DECODER = json.JSONDecoder(parse_constant=_refused)
-
-
 def parsed_line(line: bytes) -> Any:
     """Return what a line says, or None where it is no JSON.
 
@@ -268,8 +261,8 @@ def parsed_line(line: bytes) -> Any:
     ({'a': 1}, None, None)
     """
     try:
-        return _DECODER.decode(line.decode("utf-8"))
-    except (ValueError, RecursionError):
+        return parse_json(line, "line")
+    except ArtifactError:
         return None
 
 

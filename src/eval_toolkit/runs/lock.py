@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit.artifacts.strict_json import read_bytes
+from eval_toolkit._files import file_mode, read_regular
 from eval_toolkit.errors import ArtifactError
 
 __all__ = ["LOCK", "lock_holder", "run_lock"]
@@ -63,7 +63,7 @@ def run_lock(folder: str | Path) -> Iterator[None]:
 
 def _taken(path: Path, mine: str) -> bool:
     try:
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, file_mode())
     except FileExistsError:
         return False
     try:
@@ -92,7 +92,7 @@ def lock_holder(folder: str | Path) -> str | None:
 
 def _content(path: Path) -> str | None:
     try:
-        return read_bytes(path).decode()
+        return read_regular(path).decode()
     except (ArtifactError, UnicodeDecodeError):
         return None
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._files import sync_folder
+from eval_toolkit._files import private_folder, read_regular, sync_folder
 from eval_toolkit.artifacts import sanitize_for_json
-from eval_toolkit.artifacts.strict_json import parse_json, read_bytes
+from eval_toolkit.artifacts.strict_json import parse_bytes
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.runs.folder import ARTIFACTS, MANIFEST, Run
 from eval_toolkit.runs.lock import run_lock
@@ -115,7 +115,7 @@ def open_run(run_dir: str | Path, *, manifest: Mapping[str, Any]) -> Iterator[Op
     made = not folder.exists()
     try:
         with _refusals(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            private_folder(folder)
         with run_lock(folder):
             with _refusals(folder):
                 opened = _opened(folder, manifest)
@@ -160,7 +160,7 @@ def _begun(folder: Path) -> dict[str, Any] | None:
     path = folder / MANIFEST
     if not path.is_file():
         return None
-    found = parse_json(read_bytes(path), path)
+    found = parse_bytes(read_regular(path), path)
     if not isinstance(found, dict) or found.get("status") not in ("running", "complete"):
         raise ArtifactError(f"{folder}: {MANIFEST} is not of a run; choose another folder")
     return found

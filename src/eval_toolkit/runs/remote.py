@@ -6,6 +6,7 @@ from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
+from eval_toolkit._files import private_folder, read_regular
 from eval_toolkit.artifacts.remote import (
     address_of,
     exists,
@@ -17,7 +18,7 @@ from eval_toolkit.artifacts.remote import (
     remove,
     send,
 )
-from eval_toolkit.artifacts.strict_json import parse_json, read_bytes
+from eval_toolkit.artifacts.strict_json import parse_bytes
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.runs.folder import MANIFEST, Run
 
@@ -146,10 +147,10 @@ def private_copy(uri: str, *, verify: bool = True) -> Path:
 def _fetch_run(uri: str, copy: Path, *, verify: bool = True) -> None:
     """Copy the files that the manifest names, and check what came."""
     uri = _folder(uri)
-    copy.mkdir()
+    private_folder(copy)
     fetch(joined(uri, MANIFEST), copy / MANIFEST)
     try:
-        for name in _names(parse_json(read_bytes(copy / MANIFEST), copy / MANIFEST)):
+        for name in _names(parse_bytes(read_regular(copy / MANIFEST), copy / MANIFEST)):
             fetch(joined(uri, name), copy / name)
         Run.open(copy, verify=verify)
     except ArtifactError as error:

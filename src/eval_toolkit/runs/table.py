@@ -2,13 +2,19 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit._redaction import redact_secrets
-from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.errors import (
+    ArtifactError,
+    InvalidInputError,
+    InvalidTypeError,
+    MissingColumnError,
+)
 from eval_toolkit.scorecards import Records
 
 __all__ = ["Layout", "from_table", "to_table"]
@@ -28,6 +34,21 @@ class Layout:
     """Measured column → name in the table; its status and reason stand beside it."""
     parts: dict[str, str]
 
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any], place: str | Path) -> "Layout":
+        """Return the layout that a manifest stores, or raise a line that names the place."""
+        subjects, columns, parts = map(stored.get, ("subjects", "columns", "parts"))
+        names_fit = all(
+            isinstance(names, dict) and all(isinstance(name, str) for name in names.values())
+            for names in (columns, parts)
+        )
+        if not names_fit or not isinstance(subjects, list):
+            raise ArtifactError(f"{place}: the layout of the records is malformed")
+        for at, subject in enumerate(subjects):
+            if not _is_subject(subject, columns or {}, parts or {}):
+                raise ArtifactError(f"{place}: subject {at} of the records is malformed")
+        return cls(subjects, columns or {}, parts or {})
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types, as the manifest stores them."""
         return {"subjects": self.subjects, "columns": self.columns, "parts": self.parts}
@@ -42,6 +63,26 @@ class Layout:
     def numbers(self) -> list[str]:
         """Stored names of the columns of numbers."""
         return ["attempt", *self.columns.values()]
+
+
+def _is_subject(subject: Any, columns: Mapping[str, str], parts: Mapping[str, str]) -> bool:
+    if not isinstance(subject, dict):
+        return False
+    texts = (subject.get("slice"), subject.get("scorer"))
+    n_rows = subject.get("n_rows")
+    return (
+        all(isinstance(text, str) for text in texts)
+        and type(n_rows) is int
+        and n_rows >= 0
+        and _are_names(subject.get("columns"), columns)
+        and _are_names(subject.get("parts"), parts)
+    )
+
+
+def _are_names(given: Any, known: Mapping[str, str]) -> bool:
+    return isinstance(given, list) and all(
+        isinstance(name, str) and name in known for name in given
+    )
 
 
 def to_table(

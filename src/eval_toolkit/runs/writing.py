@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from eval_toolkit import _tables
-from eval_toolkit._files import sync_folder, write_atomic
+from eval_toolkit._files import make_private, private_folder, sync_folder, write_atomic
 from eval_toolkit._hashing import sha256_file
 from eval_toolkit._redaction import redact_results
 from eval_toolkit.artifacts import json_bytes, read_json, sanitize_for_json
@@ -98,7 +98,7 @@ def write_run(
     _refuse(folder, overwrite)
     created = not folder.exists()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         with run_lock(folder):
             _refuse(folder, overwrite)
             Writing(folder, head).write(content)
@@ -237,13 +237,14 @@ class Writing:
 
     def begin(self) -> None:
         """Write the manifest that says "running"."""
-        write_atomic(self.folder / MANIFEST, self._manifest("running"))
+        make_private(write_atomic(self.folder / MANIFEST, self._manifest("running")))
 
     def _manifest(self, status: str, **more: Any) -> bytes:
         return json_bytes(seal_manifest({**self.head, "status": status, **more}))
 
     def _stage(self, content: Content) -> dict[str, dict[str, Any]]:
         """Write every file, synced, out of sight; return their hashes."""
+        private_folder(self.staging)
         artifacts: dict[str, dict[str, Any]] = {}
         for name, data in content.files.items():
             artifacts[name] = {"sha256": sha256_file(write_atomic(self.staging / name, data))}
@@ -256,6 +257,8 @@ class Writing:
             artifacts[name] = {"sha256": digest, "n_rows": n_rows, **about}
         write_atomic(self.staging / _RUNNING, self._manifest("running"))
         write_atomic(self.staging / MANIFEST, self._manifest("complete", artifacts=artifacts))
+        for file in self.staging.iterdir():
+            make_private(file)
         return artifacts
 
     def _commit(self, artifacts: Mapping[str, Any], stale: set[str]) -> None:

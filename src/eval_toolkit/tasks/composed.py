@@ -5,7 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from eval_toolkit._contained import Overrun
+from eval_toolkit._contained.patterns import groups_in
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.graders.texts import compiled
 from eval_toolkit.messages import Message, Role
 from eval_toolkit.prompts import joined_choice
 from eval_toolkit.responses import ResponseType
@@ -104,7 +107,9 @@ class Task(BaseTask[str]):
         self._prompt, self._response = prompt, response
         self._context_fields = tuple(spec.context_fields)
         self._flags = spec.flags(corrected, response)
-        self._apart = (spec.pattern_field, re.compile(spec.pattern)) if spec.pattern else None
+        self._apart = (
+            (spec.pattern_field, compiled(spec.pattern, "pattern")) if spec.pattern else None
+        )
         if styler is not None and isinstance(response, ChoicesSpec) and response.blank:
             raise InvalidInputError(f"task {name!r}: choices in a blank take no style")
         self._last_right: tuple[Any, tuple[list[str], list[int]]] = (None, ([], []))
@@ -121,15 +126,10 @@ class Task(BaseTask[str]):
 
     def _identified(self, rows: Sequence[Any], subject: Any, split: str) -> list[Item]:
         items = super()._identified(rows, subject, split)
-        name, pattern = self._apart or ("", re.compile(""))
+        name, pattern = self._apart or ("", compiled("", "pattern"))
         for item in items:  # known by what was published, not by what is read from it
             if name and name in item:
-                found = pattern.search(str(item[name]))
-                if found is None:
-                    raise InvalidInputError(
-                        f"{item.place}: the pattern finds nothing in the field {name!r}"
-                    )
-                item.update(found.groupdict())
+                item.update(_groups(pattern, item, name))
         if self._flags is None:
             return items
         return self._flags.kept(items, self._read_choices, counted=split == self.SAMPLE_SPLIT)
@@ -281,3 +281,16 @@ class Task(BaseTask[str]):
             if isinstance(value, list)
             else text_of(value, what)
         )
+
+
+def _groups(pattern: re.Pattern[str], item: Item, name: str) -> dict[str, str | None]:
+    """Return what a task's pattern reads from a field of an item."""
+    try:
+        found = groups_in(str(item[name]), pattern)
+    except Overrun as error:
+        raise InvalidInputError(
+            f"{item.place}: the pattern takes too long in the field {name!r}: {error}"
+        ) from None
+    if found is None:
+        raise InvalidInputError(f"{item.place}: the pattern finds nothing in the field {name!r}")
+    return found

@@ -1,13 +1,12 @@
 """Tasks declared in a file: TOML, or YAML with the extra ``yaml``. Strict: no key is ignored."""
 
 import difflib
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._optional import require
+from eval_toolkit._files import read_document
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, MissingFileError
 from eval_toolkit.graders.loading import check_named
 from eval_toolkit.plugins import read_from
@@ -267,29 +266,14 @@ def read_declaration(path: str | Path) -> Declaration:
 
 def read_tables(file: Path) -> Mapping[str, Any]:
     """Return what a TOML or YAML file holds, or raise a line that names the file."""
-    if not file.is_file():
+    if not file.exists():
         raise MissingFileError(f"{file}: no such file")
-    try:
-        text = file.read_text("utf-8")
-        if file.suffix.lower() == ".toml":
-            return tomllib.loads(text)
-        yaml = require("yaml", feature=f"the task file {file.name}", extra="yaml")
-        payload = _parsed_yaml(yaml, text, file)
-    except UnicodeDecodeError as error:
-        raise InvalidInputError(f"{file}: byte {error.start} is not UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInputError(f"{file}: not TOML: {error}") from None
+    payload = read_document(file)
     if not isinstance(payload, dict):
-        raise InvalidInputError(f"{file}: holds {payload!r:.60}; it must hold tables")
+        raise InvalidInputError(
+            f"{file}: holds {type(payload).__name__}; it must hold tables such as [task]"
+        )
     return payload
-
-
-def _parsed_yaml(yaml: Any, text: str, file: Path) -> Any:
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        reason = " ".join(str(error).split())
-        raise InvalidInputError(f"{file}: not YAML: {reason}") from None
 
 
 def _unknown(name: str, known: Any, what: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from eval_toolkit import _tables
+from eval_toolkit._files import parse_json
 from eval_toolkit.errors import (
     ArtifactError,
     InvalidInputError,
@@ -67,8 +68,7 @@ def _lines(path: Path) -> list[Row]:
         (n, line) for n, line in enumerate(_tables.read_text(path).split("\n"), 1) if line.strip()
     ]
     return [
-        _object(_tables.parsed_json(line, f"{path}: line {n}"), f"{path}: line {n}")
-        for n, line in numbered
+        _object(parse_json(line, f"{path}: line {n}"), f"{path}: line {n}") for n, line in numbered
     ]
 
 
@@ -79,7 +79,7 @@ def _object(value: Any, place: str) -> Row:
 
 
 def _of_document(path: Path, split: str, only_named: bool) -> list[Row]:
-    payload = _tables.parsed_json(_tables.read_text(path), str(path))
+    payload = parse_json(_tables.read_text(path), str(path))
     if isinstance(payload, dict) and isinstance(payload.get(split), list):
         payload = payload[split]
     elif only_named:

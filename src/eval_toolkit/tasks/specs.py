@@ -1,6 +1,5 @@
 """The parts of a composed task: where its data are, its prompt, what is asked for."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from eval_toolkit._validate import choice as one_of
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.graders.texts import compiled
 from eval_toolkit.tasks.answers import ANSWER_KINDS, Choices, read_choices, right_choices
 from eval_toolkit.tasks.flags import Flags
 from eval_toolkit.tasks.hooks import place_of
@@ -81,12 +81,7 @@ class DataSpec:
     revision: str | None = None
 
     def __post_init__(self) -> None:
-        try:
-            re.compile(self.pattern)
-        except re.error as error:
-            raise InvalidInputError(
-                f"`pattern` is {self.pattern!r}; it is no pattern: {error}"
-            ) from None
+        compiled(self.pattern, "pattern")
 
     def flags(self, corrected: bool, response: "CompletionSpec | ChoicesSpec") -> Flags | None:
         """Return what is done about marked items; None where the data mark none."""

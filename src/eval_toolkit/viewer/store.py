@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eval_toolkit._files import open_regular
 from eval_toolkit._tables.sources import literal, plain_errors
 from eval_toolkit.errors import ArtifactError
 
@@ -160,11 +161,21 @@ def _opened(folder: Path) -> "duckdb.DuckDBPyConnection":
 
 
 def pattern(path: Path) -> str:
-    """Return a path as duckdb takes it: no sign in it stands for several files."""
+    """Return a path as duckdb takes it: no sign in it stands for several files.
+
+    A link is refused, since it may show a file of another place; so is what would block whoever
+    reads it, as a pipe does.
+    """
     try:
         str(path).encode()
     except UnicodeEncodeError:
         raise ArtifactError(
             f"{path}: the folder's name is not UTF-8, so its tables cannot be read; rename it"
         ) from None
+    if path.is_symlink():
+        raise ArtifactError(f"{path}: is a link; the viewer reads files of a run where they are")
+    try:
+        open_regular(path).close()
+    except OSError as error:
+        raise ArtifactError(f"{path}: cannot be read: {error.strerror}") from error
     return glob.escape(str(path))

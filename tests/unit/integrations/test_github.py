@@ -93,3 +93,10 @@ def test_commands_write_their_page_to_the_summary(
     text = summary.read_text()
     assert text.startswith("## ")
     assert "|---" in text
+
+
+def test_no_character_of_an_annotation_controls_a_terminal_or_reorders_it() -> None:
+    codes = [*range(0x20), *range(0x7F, 0xA0), 0x061C, 0x200E, *range(0x202A, 0x202F), 0xFFFE]
+    codes += [0x2028, 0x2029, *range(0x2066, 0x206A), 0xFEFF, 0xD800, 0xFDD0]
+    written = annotations(report("".join(map(chr, codes)))).removesuffix("\n")
+    assert [hex(code) for code in codes if code != 0x09 and chr(code) in written] == []

@@ -1,8 +1,10 @@
 """Recognising logs, reading folders of them, and holding them to their own samples."""
 
+import copy
 import errno
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,13 @@ from tests.unit.integrations.lm_eval_files import (
     write_samples,
 )
 
-from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError, MissingFileError
+from eval_toolkit.errors import (
+    ArtifactError,
+    EvalToolkitError,
+    InvalidInputError,
+    InvalidTypeError,
+    MissingFileError,
+)
 from eval_toolkit.graders import Grade
 from eval_toolkit.integrations.importing import (
     Log,
@@ -549,3 +557,84 @@ class TestRealLogs:
 def test_logs_are_values() -> None:
     log = log_of([1.0])
     assert replace(log, task="other").samples is log.samples
+
+
+INSPECT = {
+    "version": 2,
+    "status": "success",
+    "eval": {"task": "sums", "model": "mock/m", "dataset": {"samples": 2}, "config": {"epochs": 1}},
+    "results": {
+        "total_samples": 2,
+        "scores": [
+            {
+                "name": "match",
+                "scorer": "match",
+                "metrics": {
+                    "accuracy": {"name": "accuracy", "value": 0.5},
+                    "stderr": {"name": "stderr", "value": 0.1},
+                },
+            }
+        ],
+    },
+    "samples": [
+        {"id": 1, "epoch": 1, "input": "?", "target": "2", "scores": {"match": {"value": "C"}}},
+        {"id": 2, "epoch": 1, "input": "!", "target": "3", "scores": {"match": {"value": "I"}}},
+    ],
+}
+LM_EVAL = {
+    "results": {"arc": {"alias": "arc", "acc,none": 0.5, "acc_stderr,none": 0.1}},
+    "group_subtasks": {"arc": []},
+    "configs": {"arc": {"num_fewshot": 0, "metric_list": [{"metric": "acc"}]}},
+    "versions": {"arc": 1.0},
+    "n-shot": {"arc": 0},
+    "higher_is_better": {"arc": {"acc": True}},
+    "n-samples": {"arc": {"original": 2, "effective": 2}},
+    "config": {"model": "hf", "model_args": "pretrained=x", "limit": None},
+}
+
+
+def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if place:
+        yield place
+    inner: Any = value.items() if isinstance(value, dict) else ()
+    inner = enumerate(value) if isinstance(value, list) else inner
+    for name, below in inner:
+        yield from places(below, (*place, name))
+
+
+@pytest.mark.filterwarnings("ignore:overflow")  # of numpy, for scores of 1.5e308
+@pytest.mark.parametrize(
+    ("name", "log"), [("log.json", INSPECT), ("results_2024.json", LM_EVAL)], ids=["inspect", "lm"]
+)
+def test_every_place_of_a_log_with_another_value_is_read_or_one_line(
+    tmp_path: Path, name: str, log: Any
+) -> None:
+    values = [
+        None,
+        True,
+        -1,
+        1.5e308,
+        float("inf"),
+        10**400,
+        "x",
+        [],
+        {},
+        [1],
+        {"a": 1},
+        ["x", None],
+    ]
+    path, read, lines = tmp_path / name, 0, []
+    for place in places(log):
+        for value in values:
+            changed = copy.deepcopy(log)
+            inside = changed
+            for one in place[:-1]:
+                inside = inside[one]
+            inside[place[-1]] = value
+            path.write_text(json.dumps(changed))
+            try:
+                read += len(import_logs(path))
+            except EvalToolkitError as error:
+                lines.append(str(error))
+    assert read > 100
+    assert not [line for line in lines if "\n" in line]

@@ -210,7 +210,10 @@ class TestZipped:
         [
             ({"flags": 1}, "'h' is encrypted"),
             ({"method": STORED, "told": {"method": 12}}, "packed by method 12"),
-            ({"told": {"size": 3 << 30}, "zip64": True}, "3221225472 bytes unpacked; at most"),
+            (
+                {"told": {"size": 3 << 30}, "zip64": True},
+                "3221225472 bytes unpacked, more than 200",
+            ),
             ({"told": {"size": 10}}, "'h' is damaged"),
             ({"told": {"size": 10}, "method": DEFLATE}, "'h' is damaged"),
             ({"told": {"size": 99_999}}, "'h' is damaged"),
@@ -312,7 +315,7 @@ class TestSamples:
         path = tmp_path / "log.eval"
         path.write_bytes(_zip(spoilt))
         assert _column(_read(path, samples=False)) == [1.0, 0.0, 1.0, 1.0]
-        with pytest.raises(ArtifactError, match=r"samples/a_epoch_1\.json: line 1: malformed JSON"):
+        with pytest.raises(ArtifactError, match=r"samples/a_epoch_1\.json: malformed JSON"):
             inspect_log.read(path, Wanted())
 
     @pytest.mark.parametrize("kept", ["...", "Key removed from summary (> 1k)", None])

@@ -1,12 +1,16 @@
 """Charts of a page: small, and with a still picture of what is seen."""
 
+import json
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from tests.report_runs import written_rows
 
-from eval_toolkit.plots import plot_threshold_curves
+from eval_toolkit._contained import Contained, Limits, Overrun, close_workers
+from eval_toolkit.plots import pictures, plot_metric_bars, plot_threshold_curves
 from eval_toolkit.report.figures import drawn
 from eval_toolkit.report.rendering import chart_library, stylesheet
 from eval_toolkit.report.sections import Wanted
@@ -43,3 +47,41 @@ def test_six_scorers_are_a_small_page(tmp_path: Path) -> None:
     assert page.count("<figure") >= 4
     shared = len(chart_library()) + len(stylesheet())
     assert shared + 6 * (len(page.encode()) - shared) < 3_000_000
+
+
+def test_names_that_the_chart_library_cannot_draw() -> None:
+    """Each of these ended the process: C0 controls, noncharacters, halves of pairs."""
+    codes = [*range(0x20), 0x7F, 0x85, 0xD800, 0xDFFF, 0xFDD0, 0xFFFE, 0xFFFF, 0x1FFFE, 0x10FFFF]
+    chart = plot_metric_bars({f"{code:x} {chr(code)}": 0.5 for code in codes})
+    figure = drawn(chart, anchor="a", title="")
+    assert figure.svg.startswith("<svg")
+    for code in (0xFDD0, 0xFFFE, 0x10FFFF):
+        assert f"⟨U+{code:04X}⟩" in figure.svg
+    shown = json.dumps(figure.spec, ensure_ascii=False)
+    assert not [code for code in codes if code not in (9, 10) and chr(code) in shown]
+
+
+def test_a_chart_that_takes_too_long_is_one_picture_less(monkeypatch) -> None:
+    chart = plot_metric_bars({"a": 0.5})
+    with monkeypatch.context() as short:
+        short.setattr(pictures, "_LIMITS", Limits(seconds=0.001, memory_mb=None))
+        figure = drawn(chart, anchor="a", title="")
+    assert str(figure.svg) == "<p>a chart could not be drawn: it took too long</p>"
+    assert drawn(chart, anchor="a", title="").svg.startswith("<svg")
+
+
+def test_the_death_of_the_process_that_draws_is_survived() -> None:
+    convert = Contained("eval_toolkit._contained.charts:convert", pictures._LIMITS)
+    spec = plot_metric_bars({"a": 0.5}).to_dict()
+    for _ in range(2):
+        with pytest.raises(Overrun) as raised:
+            convert({**spec, "title": "a\ufffe"}, "png", {})
+        assert raised.value.kind == "crash"
+    assert drawn(plot_metric_bars({"a": 0.5}), anchor="a", title="").svg.startswith("<svg")
+
+
+def test_without_a_process_the_page_says_so(monkeypatch) -> None:
+    close_workers()
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    figure = drawn(plot_metric_bars({"a": 0.5}), anchor="a", title="")
+    assert "charts are drawn in a process of their own, and none could be started" in figure.svg

@@ -146,7 +146,8 @@ class TestCsv:
     def test_any_text_comes_back(self, text: str) -> None:
         graph: Graph[Any, Any] = Graph("s", [Node("s", text, f"x{text}")], "u")
         (row,) = rows([graph])
-        assert (row["probe"], row["response"]) == (text, f"x{text}")
+        formula = text.lstrip(" ").startswith(tuple("=+-@\t\r\n＝＋－＠"))
+        assert (row["probe"], row["response"]) == (f"'{text}" if formula else text, f"x{text}")
 
     def test_half_a_surrogate_pair_is_replaced(self) -> None:
         (row,) = rows([Graph("s", [Node("s", "half \ud83d", "r")], "u")])
@@ -283,3 +284,13 @@ class TestFiles:
             write_transcripts([chain(), broken], path)
         assert path.read_text() == "old"
         assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t", "\r", "\n", "＝", " ="])
+def test_no_cell_of_csv_is_a_formula(sign: str) -> None:
+    text = f"{sign}cmd|' /C calc'!A0"
+    node = Node(text, text, text, status="error", reason=text, scores={text: 0.5})
+    (row,) = rows([Graph(text, [node], text)])
+    for name, cell in row.items():
+        assert not cell.lstrip(" ").startswith(tuple("=+@-\t\r\n＝")), name
+    assert list(row.values()).count(f"'{text}") >= 4

@@ -342,3 +342,39 @@ def test_a_comparison_that_failed_unexpectedly_is_tried_again(
 def test_a_comparison_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "_TIMEOUT_S", 0.001)
     assert "took longer than" in statistics._apart(tmp_path, tmp_path).refused
+
+
+# --- files that are none ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
+def test_what_stands_in_the_place_of_a_table_blocks_nothing_and_shows_nothing(
+    ask: Asking, runs_dir: Path, tmp_path: Path, kind: str
+) -> None:
+    odd, plain = scored(runs_dir / "odd", [0.1, 0.9]), scored(runs_dir / "plain", [0.2, 0.8])
+    table = odd.path / "records.parquet"
+    elsewhere = table.rename(tmp_path / "elsewhere.parquet")
+    if kind == "pipe":
+        os.mkfifo(table)
+    elif kind == "link":
+        table.symlink_to(elsewhere)
+    else:
+        table.mkdir()
+    reason = {"pipe": "a pipe, not a reg", "link": "is a link", "folder": "a folder, not a reg"}
+    for _ in range(6):  # more often than the viewer has connections
+        words = ask(f"/runs/{key_of(ask, 'odd')}/samples").words
+        assert reason[kind] in words
+        assert "u0" not in words
+    assert "u0" in ask(f"/runs/{key_of(ask, 'plain')}/samples").words
+    assert plain.path.name == "plain"
+    with pytest.raises(ArtifactError, match=reason[kind]):
+        pattern(table)
+
+
+def test_a_slice_with_a_name_that_no_chart_can_hold(ask: Asking, runs_dir: Path) -> None:
+    for name in ("a", "b"):
+        scored(runs_dir / name, [0.1, 0.9] * 6, odd=["x\ufffe", "y\x00\uffff"] * 6)
+    a, b = key_of(ask, "a"), key_of(ask, "b")
+    for address in (f"/runs/{a}", f"/runs/{a}/samples", f"/compare?a={a}&b={b}"):
+        assert ask(address).status == 200
+    assert "⟨U+FFFE⟩" in ask(f"/runs/{a}").words + ask(f"/runs/{a}/samples").words

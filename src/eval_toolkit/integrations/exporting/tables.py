@@ -7,15 +7,12 @@ from typing import Any
 
 from eval_toolkit import _display
 from eval_toolkit._display import markdown_text
-from eval_toolkit._plain import whole_text
+from eval_toolkit._plain import csv_text
 from eval_toolkit.integrations.exporting.cells import ROW_FIELDS, cell_rows
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.cells import cell_grid, cell_notes
 
 __all__ = ["csv_table", "latex_table", "markdown_table"]
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""What a spreadsheet takes for the beginning of a formula, also in wide letters."""
 
 
 def csv_table(runs: Run | Sequence[Run]) -> str:
@@ -56,8 +53,7 @@ def csv_table(runs: Run | Sequence[Run]) -> str:
 def _csv_cell(value: Any) -> Any:
     if not isinstance(value, str):
         return "" if value is None else repr(value)
-    text = whole_text(value).replace("\0", "\N{REPLACEMENT CHARACTER}")
-    return f"'{text}" if text.lstrip(" ").startswith(_FORMULA) else text
+    return csv_text(value)
 
 
 def markdown_table(runs: Run | Sequence[Run]) -> str:

@@ -1,6 +1,5 @@
 """What an Inspect log holds, from either kind of file: header, samples, reductions."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eval_toolkit._files import parse_json, read_regular
 from eval_toolkit._plain import whole_text
-from eval_toolkit.artifacts.strict_json import read_bytes
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.integrations.importing.inspect_results import first_scorer
 from eval_toolkit.integrations.importing.inspect_samples import Found, read_sample, shortened
@@ -78,9 +77,9 @@ def json_parts(path: Path, wanted: Wanted) -> Parts:
     size = path.stat().st_size
     if size > LARGEST_MEMBER:
         raise ArtifactError(f"{path}: {size} bytes; at most {LARGEST_MEMBER} are read")
-    data = read_bytes(path)
+    data = read_regular(path)
     try:
-        header = _object(_parsed(data, f"{path}"), f"{path}: the log")
+        header = _object(parse_json(data, path, strict=False), f"{path}: the log")
     except ArtifactError:
         start = data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
         if path.suffix == ".json" or start.isdigit() or start in b"{[":
@@ -109,7 +108,7 @@ def zip_parts(path: Path, wanted: Wanted) -> Parts:
         raise ArtifactError(
             f"{path}: has neither {_HEADER!r} nor {_START!r}; it is no log of Inspect"
         )
-    header = _object(_parsed(zipped.read(name), f"{path}: {name}"), f"{path}: {name}")
+    header = _object(_member(zipped, name), f"{path}: {name}")
     parts = Parts(path, header, [], unfinished=name == _START)
     _check_version(parts)
     summaries = list(_summaries(zipped))
@@ -117,7 +116,7 @@ def zip_parts(path: Path, wanted: Wanted) -> Parts:
     members = [one for one in zipped.names if one.startswith("samples/") and one[-5:] == ".json"]
     model, scorer = parts.model, first_scorer(parts.results)
     if whole or (members and not summaries):
-        read = ((f"{path}: {one}", _parsed(zipped.read(one), f"{path}: {one}")) for one in members)
+        read = ((f"{path}: {one}", _member(zipped, one)) for one in members)
         parts.found = [read_sample(raw, place, wanted, model, scorer) for place, raw in read]
         _check_complete(parts, [one for _, one in summaries])
     else:
@@ -126,7 +125,7 @@ def zip_parts(path: Path, wanted: Wanted) -> Parts:
         parts.found = list({_key(one): one for one in parts.found}.values())
     _check_unique(parts)
     if not parts.found and _REDUCTIONS in zipped:
-        parts.reductions = _parsed(zipped.read(_REDUCTIONS), f"{path}: {_REDUCTIONS}")
+        parts.reductions = _member(zipped, _REDUCTIONS)
     return parts
 
 
@@ -139,7 +138,7 @@ def _summaries(zipped: Zipped) -> Iterator[tuple[str, Mapping[str, Any]]]:
         names = [name for _, name in of_journal]
     for name in names:
         place = f"{zipped.path}: {name}"
-        listed = _parsed(zipped.read(name), place)
+        listed = _member(zipped, name)
         if not isinstance(listed, list):
             raise ArtifactError(f"{place} is a {type(listed).__name__}; it must be a list")
         for at, one in enumerate(listed):
@@ -182,20 +181,9 @@ def _key(found: Found) -> tuple[str, int]:
     return found.fields["unit_id"], found.fields["attempt"]
 
 
-def _parsed(data: bytes, where: str) -> Any:
-    """Return what JSON bytes hold; Inspect writes bare NaN and Infinity, which are no JSON."""
-    try:
-        return json.loads(data.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise ArtifactError(f"{where}: not UTF-8 at byte {error.start}") from None
-    except json.JSONDecodeError as error:
-        raise ArtifactError(
-            f"{where}: line {error.lineno}: malformed JSON: {error.msg} (column {error.colno})"
-        ) from None
-    except ValueError as error:  # a number of thousands of digits
-        raise ArtifactError(f"{where}: malformed JSON: {error}") from None
-    except RecursionError:
-        raise ArtifactError(f"{where}: malformed JSON: nested too deeply") from None
+def _member(zipped: Zipped, name: str) -> Any:
+    """Return what a member holds; Inspect writes bare NaN and Infinity, which are no JSON."""
+    return parse_json(zipped.read(name), f"{zipped.path}: {name}", strict=False)
 
 
 def _object(value: Any, where: str) -> Mapping[str, Any]:

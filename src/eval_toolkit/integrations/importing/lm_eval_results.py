@@ -1,6 +1,5 @@
 """What an lm-eval file of results states, and how its numbers are made of the samples."""
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,11 +7,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from eval_toolkit.artifacts.strict_json import read_bytes
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.integrations.importing.lm_eval_samples import BYPASS
 from eval_toolkit.integrations.importing.logs import LoggedSample, Stated, Value
-from eval_toolkit.integrations.importing.plain_files import number_or_none, ok_values, shown
+from eval_toolkit.integrations.importing.plain_files import (
+    list_or_empty,
+    load_json,
+    number_or_none,
+    ok_values,
+    shown,
+)
 
 __all__ = ["Header", "as_made", "column_of", "group_notes", "stated_numbers"]
 
@@ -45,7 +49,7 @@ class Header:
     @classmethod
     def of(cls, path: Path) -> "Header":
         """Read a file of results, or raise one line."""
-        content = _parsed(path)
+        content = load_json(path)
         if not isinstance(content, dict) or not isinstance(content.get("results"), dict):
             raise ArtifactError(f"{path}: no results of lm-eval: there is no object 'results'")
         if not content["results"]:
@@ -116,27 +120,10 @@ class Header:
     def aggregations(self, task: str) -> dict[str, str]:
         """Return how each metric is made of its column, as the task's configuration says."""
         listed = self.of_task("configs", task).get("metric_list")
-        named = [entry for entry in listed if isinstance(entry, dict)] if listed else []
+        named = [entry for entry in list_or_empty(listed) if isinstance(entry, dict)]
         told = {str(entry.get("metric")): entry.get("aggregation") for entry in named}
         said = {name: " ".join(str(how).split())[:60] for name, how in told.items() if how}
         return _MADE_BY | said
-
-
-def _parsed(path: Path) -> Any:
-    """Return what a file holds; lm-eval writes NaN, and where a number counts it is refused."""
-    data = read_bytes(path)
-    if not data:
-        raise ArtifactError(f"{path}: the file is empty (0 bytes)")
-    try:
-        return json.loads(data.decode("utf-8-sig"))
-    except json.JSONDecodeError as error:
-        raise ArtifactError(
-            f"{path}: line {error.lineno}: malformed JSON: {error.msg} (column {error.colno})"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise ArtifactError(f"{path}: not UTF-8 at byte {error.start}") from error
-    except (ValueError, RecursionError) as error:
-        raise ArtifactError(f"{path}: malformed JSON: {error}") from None
 
 
 def group_notes(header: Header, task: str, stated: Iterable[Stated]) -> Iterator[str]:

@@ -1,12 +1,12 @@
 """lm-eval's ``samples_*.jsonl``: a line per document and filter, put together by document."""
 
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eval_toolkit._files import open_regular, parse_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.graders.base import Grade
 from eval_toolkit.integrations.importing.items import (
@@ -140,27 +140,17 @@ def _notes(corpus: set[str], n_repeats: int) -> Iterator[str]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    loads = json.JSONDecoder().decode
-    number = 0
     try:
-        with path.open(encoding="utf-8-sig", newline="\n") as file:
+        with open_regular(path) as file:
             for number, text in enumerate(file, 1):
                 if text.isspace():
                     continue
-                line = loads(text)
+                line = parse_json(text.rstrip(b"\n"), f"{path}: line {number}", strict=False)
                 if not isinstance(line, dict):
                     raise ArtifactError(f"{path}: line {number}: is no object; not a sample")
                 yield number, line
-    except json.JSONDecodeError as error:
-        raise ArtifactError(
-            f"{path}: line {number}: malformed JSON: {error.msg} (column {error.colno})"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise ArtifactError(f"{path}: line {number + 1}: not UTF-8") from error
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read: {error.strerror}") from error
-    except RecursionError:
-        raise ArtifactError(f"{path}: line {number}: malformed JSON: nested too deeply") from None
 
 
 def _metrics(line: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
@@ -336,8 +326,8 @@ def _prompt(given: Any) -> str | Sequence[Message]:
         given = given[0]
     if isinstance(given, str) and given.startswith("[{"):
         try:
-            given = json.loads(given)
-        except ValueError:
+            given = parse_json(given, "prompt", strict=False)
+        except ArtifactError:
             return str(given)
     if not isinstance(given, list):
         return as_text(given)

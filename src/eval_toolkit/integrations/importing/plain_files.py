@@ -4,16 +4,15 @@ Their JSON may hold ``NaN``, which strict JSON does not know. It is let through 
 numbers that a log states about itself it is a note, as the value of a sample it is refused.
 """
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from eval_toolkit._files import parse_json, read_regular
 from eval_toolkit._plain import plain
 from eval_toolkit._redaction import redact_secrets
-from eval_toolkit.artifacts.strict_json import read_bytes
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.integrations.importing.logs import LoggedSample
 from eval_toolkit.messages import Message
@@ -67,25 +66,10 @@ def load_json(path: Path) -> Any:
     >>> load_json(path)
     {'mean': nan}
     """
-    data = read_bytes(path)
+    data = read_regular(path)
     if not data:
         raise ArtifactError(f"{path}: the file is empty (0 bytes)")
-    return _parsed(data, str(path))
-
-
-def _parsed(data: bytes, where: str) -> Any:
-    try:
-        return json.loads(data.decode("utf-8-sig"))
-    except json.JSONDecodeError as error:
-        raise ArtifactError(
-            f"{where}: malformed JSON: {error.msg} (line {error.lineno}, column {error.colno})"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise ArtifactError(f"{where}: not UTF-8 at byte {error.start}") from error
-    except ValueError as error:  # a number of thousands of digits
-        raise ArtifactError(f"{where}: malformed JSON: {error}") from None
-    except RecursionError:
-        raise ArtifactError(f"{where}: malformed JSON: nested too deeply") from None
+    return parse_json(data, path, strict=False)
 
 
 def load_lines(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], str]:
@@ -109,14 +93,14 @@ def load_lines(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], str]:
     ([(1, {'id': 0})], 'output.jsonl: line 2, the last, is torn and was left out')
     """
     rows: list[tuple[int, dict[str, Any]]] = []
-    lines = read_bytes(path).split(b"\n")
+    lines = read_regular(path).split(b"\n")
     last = max((at for at, line in enumerate(lines, 1) if line.strip()), default=0)
     for at, line in enumerate(lines, 1):
         if not line.strip():
             continue
         where = f"{path}: line {at}"
         try:
-            rows.append((at, dict(as_mapping(_parsed(line, where), where))))
+            rows.append((at, dict(as_mapping(parse_json(line, where, strict=False), where))))
         except (ArtifactError, InvalidInputError):
             # Only what was still being written: a line that ends is one that was meant so.
             if at != last or at != len(lines):

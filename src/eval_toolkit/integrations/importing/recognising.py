@@ -6,7 +6,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
-from eval_toolkit.errors import InvalidInputError, MissingFileError
+from eval_toolkit._words import one_line
+from eval_toolkit.errors import (
+    ArtifactError,
+    EvalToolkitError,
+    InvalidInputError,
+    MissingFileError,
+)
 from eval_toolkit.integrations.importing.logs import Log
 from eval_toolkit.integrations.importing.wanted import Wanted
 
@@ -97,7 +103,7 @@ def read_logs(path: str | Path, wanted: Wanted | None = None) -> list[Log]:
     known = readers()
     reader = _reader_of(place, known)
     if reader is not None:
-        return reader.read(place, asked)
+        return _read(reader, place, asked)
     if not place.is_dir():
         raise InvalidInputError(
             f"{place}: not a log of a tool that is known; can be read: {'; '.join(TOOLS)}"
@@ -122,9 +128,22 @@ def _logs_in(folder: Path, known: tuple[Reader, ...], wanted: Wanted) -> Iterato
             continue
         reader = _reader_of(path, known)
         if reader is not None:
-            for log in reader.read(path, wanted):
+            for log in _read(reader, path, wanted):
                 taken.update(str(Path(name).resolve()) for name in log.files)
                 yield log
+
+
+def _read(reader: Reader, path: Path, wanted: Wanted) -> list[Log]:
+    """Return a file's logs; what a reader does not expect in it is one line as well."""
+    try:
+        return list(reader.read(path, wanted))
+    except EvalToolkitError:
+        raise
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        # Of another tool's file any part may be of any type; no list of checks names them all.
+        raise ArtifactError(
+            f"{path}: the log is malformed: {type(error).__name__}: {one_line(error):.200}"
+        ) from error
 
 
 def _places(folder: Path, known: tuple[Reader, ...]) -> Iterator[Path]:

@@ -17,6 +17,8 @@ METHOD = "normal, from the stated standard error"
 METHOD_OF_RATES = "wilson, from the stated rate and n"
 METHOD_OF_SHARES = "wilson, from the stated standard error"
 _MEANS = ("mean", "the mean")
+_MOST_SAMPLES = 2**53
+"""A log that states more states nothing: no float can count them."""
 _WHOLE = 1e-6
 """By so much a rate times n may miss a whole number of right answers."""
 _SHARES = frozenset(
@@ -152,7 +154,8 @@ def _of_share(
     one: Stated, share: float, error: float, n: int | None, binary: bool
 ) -> tuple[BootstrapCI | None, str]:
     """Return Wilson's interval of a share of n answers, or of as many as its error is worth."""
-    worth = share * (1.0 - share) / error**2 if error else 0.0
+    n = n if n is not None and n < _MOST_SAMPLES else None
+    worth = share * (1.0 - share) / error / error if error else 0.0
     whole = n is not None and abs(share * n - round(share * n)) <= _WHOLE
     counted = n and (not worth or (binary and whole and worth >= _GROUPED * (n - 1)))
     if counted:

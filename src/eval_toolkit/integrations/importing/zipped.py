@@ -11,12 +11,13 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from eval_toolkit._files import limits, open_regular
 from eval_toolkit._optional import require
 from eval_toolkit.errors import ArtifactError
 
 __all__ = ["LARGEST_MEMBER", "Zipped", "is_zip"]
 
-LARGEST_MEMBER = 2 << 30
+LARGEST_MEMBER = limits.TEXT_BYTES
 """Bytes, unpacked; what is larger is refused."""
 _STORED, _DEFLATED, _ZSTANDARD = 0, 8, 93
 _ENCRYPTED = 0x1
@@ -66,7 +67,7 @@ class Zipped:
         self.path = path
         self.hint = hint
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 start = file.read(4)
                 if not is_zip(start):
                     raise ArtifactError(f"{path}: not a zip file")
@@ -79,6 +80,18 @@ class Zipped:
             if isinstance(error, ArtifactError):
                 raise
             raise self._cut_short() from None
+        self._check_size()
+
+    def _check_size(self) -> None:
+        """Refuse members that are far larger together than the file can hold."""
+        packed = self.path.stat().st_size
+        most = max(limits.RATIO_FROM, limits.RATIO * packed)
+        stated = sum(info.file_size for info in self._members.values())
+        if stated > most:
+            raise ArtifactError(
+                f"{self.path}: its members are {stated} bytes unpacked, more than {limits.RATIO} "
+                f"for each of its {packed} bytes; if this is meant, unpack and pack it anew"
+            )
 
     @property
     def names(self) -> list[str]:
@@ -153,7 +166,7 @@ class Zipped:
 
     def _packed(self, info: zipfile.ZipInfo) -> bytes:
         try:
-            with self.path.open("rb") as file:
+            with open_regular(self.path) as file:
                 file.seek(info.header_offset)
                 header = file.read(_LOCAL_HEADER.size)
                 if len(header) < _LOCAL_HEADER.size:

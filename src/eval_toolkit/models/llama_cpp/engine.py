@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from eval_toolkit._files.limits import ANSWER_BYTES
 from eval_toolkit._optional import require
 from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import ModelError
@@ -168,7 +169,7 @@ class Engine:
         try:
             body = None if payload is None else json.dumps(payload).encode()
             connection.request("GET" if body is None else "POST", path, body, headers)
-            return _checked(json.loads(connection.getresponse().read()))
+            return _checked(json.loads(connection.getresponse().read(ANSWER_BYTES)))
         finally:
             connection.close()
 

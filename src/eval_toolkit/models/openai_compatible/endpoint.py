@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
+from eval_toolkit._files.limits import ANSWER_BYTES
 from eval_toolkit._optional import require
 from eval_toolkit._redaction import redact_secrets
 from eval_toolkit.errors import InvalidInputError, ModelError
@@ -329,7 +330,7 @@ class Endpoint:
             async with line.session.request(
                 method, self._url(path), data=data, allow_redirects=False
             ) as response:
-                raw = await response.read()
+                raw = await self._body(path, response)
         except TimeoutError:
             raise EndpointError(
                 f"{self._where(path)} gave no answer within {self._timeout_s:g} s", kind="timeout"
@@ -354,6 +355,21 @@ class Endpoint:
                 hint=self._key_hint(),
             )
         return self._decoded(path, raw, line.secrets)
+
+    async def _body(self, path: str, response: Any) -> bytes:
+        """Return the whole of an answer, unpacked as it comes and only so far as the limit."""
+        parts, n = [], 0
+        async for part in response.content.iter_any():
+            parts.append(part)
+            n += len(part)
+            if n > ANSWER_BYTES:
+                raise EndpointError(
+                    f"{self._where(path)} answered more than {ANSWER_BYTES} bytes, which is the most "
+                    "that is read",
+                    kind="garbled",
+                    status=response.status,
+                )
+        return b"".join(parts)
 
     def _decoded(self, path: str, raw: bytes, secrets: tuple[str, ...]) -> Mapping[str, Any]:
         # The body decides, not the content type: some proxies label JSON as text.

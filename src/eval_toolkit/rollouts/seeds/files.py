@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from eval_toolkit import _tables
+from eval_toolkit._files import parse_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError
 
 __all__ = ["Item", "read_items"]
@@ -27,9 +28,9 @@ def read_items(path: Path) -> list[Item]:
             ".csv, .tsv or .parquet"
         ) from None
     if media == _tables.JSONL:
-        return [_checked(place, _tables.parsed_json(line, place)) for place, line in _lines(path)]
+        return [_checked(place, parse_json(line, place)) for place, line in _lines(path)]
     if media == _tables.JSON:
-        payload = _tables.parsed_json(_tables.read_text(path), str(path))
+        payload = parse_json(_tables.read_text(path), str(path))
         if not isinstance(payload, list):
             raise ArtifactError(
                 f"{path}: holds {type(payload).__name__}; it must hold a list of texts or objects"

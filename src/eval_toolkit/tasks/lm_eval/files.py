@@ -2,11 +2,13 @@
 
 import functools
 import importlib.util
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eval_toolkit._files import limits, read_document
 from eval_toolkit._hashing import sha256_file
 from eval_toolkit._optional import require
 from eval_toolkit.errors import InvalidInputError, MissingFileError, PluginError
@@ -108,15 +110,10 @@ def read_yaml(file: Path) -> Any:
     MissingExtraError
         Without pyyaml.
     """
-    if not file.is_file():
+    if not file.exists():
         raise MissingFileError(f"{file}: no such file")
-    yaml = require("yaml", feature=f"the task file {file.name}", extra="yaml")
-    try:
-        return yaml.load(file.read_text("utf-8"), Loader=_loader(file.parent))
-    except UnicodeDecodeError as error:
-        raise InvalidInputError(f"{file}: byte {error.start} is not UTF-8") from None
-    except yaml.YAMLError as error:
-        raise InvalidInputError(f"{file}: not YAML: {' '.join(str(error).split())}") from None
+    require("yaml", feature=f"the task file {file.name}", extra="yaml")
+    return read_document(file, loader=_loader(file.parent))
 
 
 @functools.lru_cache(maxsize=64)
@@ -171,24 +168,47 @@ def read_config(path: str | Path, *, allow_code: bool = False) -> dict[str, Any]
     return loaded
 
 
-def merged(file: Path, chain: tuple[Path, ...] = ()) -> dict[str, Any]:
+def merged(file: Path) -> dict[str, Any]:
     """Return the keys of a file and of all that it includes, with functions as `Function`."""
+    return _merged(file, (), iter(range(limits.INCLUDES)))
+
+
+def _merged(file: Path, chain: tuple[Path, ...], left: Iterator[int]) -> dict[str, Any]:
     here = file.resolve()
     if here in chain:
         names = " includes ".join(one.name for one in (*chain[chain.index(here) :], here))
         raise InvalidInputError(f"{chain[0]}: {names}")
-    payload = read_yaml(file)
-    if not isinstance(payload, dict):
-        raise InvalidInputError(f"{file}: holds {payload!r:.60}; it must hold keys")
-    own = {str(key): value for key, value in payload.items()}
+    if len(chain) > limits.DEPTH or next(left, None) is None:
+        raise InvalidInputError(
+            f"{chain[0]}: includes more than {limits.INCLUDES} files, or files more than "
+            f"{limits.DEPTH} deep; write their keys into fewer files"
+        )
+    own = _keys(file, chain)
     included = own.pop("include", [])
     config: dict[str, Any] = {}
     for one in included if isinstance(included, list) else [included]:
         if not isinstance(one, str):
             raise InvalidInputError(f"{file}: include is {one!r:.60}; it must name a file")
-        part = merged(file.parent / one, (*chain, here))
+        part = _merged(file.parent / one, (*chain, here), left)
         config.update({key: value for key, value in part.items() if key not in _NOT_INCLUDED})
     return {**config, **own}
+
+
+def _keys(file: Path, chain: tuple[Path, ...]) -> dict[str, Any]:
+    """Return a file's own keys; what an included file holds instead is not repeated."""
+    try:
+        payload = read_yaml(file)
+    except InvalidInputError as error:
+        if not chain:
+            raise
+        place = re.search(r"line \d+", str(error))
+        raise InvalidInputError(
+            f"{file}: cannot be included by {chain[-1].name}: it is not readable as YAML"
+            + (f" ({place[0]})" if place else "")
+        ) from None
+    if not isinstance(payload, dict):
+        raise InvalidInputError(f"{file}: holds {type(payload).__name__}; it must hold keys")
+    return {str(key): value for key, value in payload.items()}
 
 
 def _functions(value: Any, place: str) -> Iterator[tuple[str, Function]]:

@@ -123,7 +123,9 @@ class _ChoiceRegex:
 
     def _bare(self, text: str) -> str:
         if self.regexes_to_ignore:
-            text = take_out(text, tuple(map(re.compile, self.regexes_to_ignore)))
+            text = take_out(
+                text, tuple(compiled(one, "regexes_to_ignore") for one in self.regexes_to_ignore)
+            )
         if self.ignore_case:
             text = text.lower()
         return _without_punctuation(text) if self.ignore_punctuation else text

@@ -5,7 +5,6 @@ the columns whose sums it is made of, so that it has an interval like any other.
 """
 
 import math
-import re
 import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from eval_toolkit._contained.patterns import take_out
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import KEPT, RATE, ColumnInfo, Grade
+from eval_toolkit.graders.texts import compiled
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.responses import Completion
 from eval_toolkit.tasks.lm_eval.metrics import MetricConfig
@@ -270,7 +270,9 @@ def _text_score(metric: MetricConfig, suffix: str, votes: int) -> Score:
 
 def _rules(options: Mapping[str, Any]) -> Callable[[Any], Any]:
     """Return what makes two texts comparable; anything else is compared as it is."""
-    patterns = tuple(map(re.compile, options.get("regexes_to_ignore") or ()))
+    patterns = tuple(
+        compiled(one, "regexes_to_ignore") for one in options.get("regexes_to_ignore") or ()
+    )
 
     def apply(text: Any) -> Any:
         if not isinstance(text, str):

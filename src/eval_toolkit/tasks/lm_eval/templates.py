@@ -1,11 +1,10 @@
 """What of a document is meant: a column, a Jinja template, a constant, or a function."""
 
 import ast
-import functools
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from eval_toolkit._contained.templates import TemplateFailed, render
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.tasks.hooks import place_of
 
@@ -40,37 +39,14 @@ def rendered(template: str, row: Mapping[str, Any], what: str) -> str:
     >>> rendered("Q: {{question|trim}}\nA:", {"question": " Why? "}, "doc_to_text")
     'Q: Why?\nA:'
     """
-    from jinja2 import TemplateError
-
-    place = f"{place_of(row)}: {what}"
     try:
-        text: str = _compiled(template).render(dict(row))
-    except TemplateError as error:
-        raise InvalidInputError(
-            f"{place}: {error}; the columns are {', '.join(map(repr, row))}"
-        ) from error
-    except Exception as error:  # a template calls methods of the values, which fail in any way
-        raise InvalidInputError(f"{place} fails: {type(error).__name__}: {error}") from error
-    return text
-
-
-@functools.lru_cache(maxsize=512)
-def _compiled(text: str) -> Any:
-    return _environment().from_string(text)
-
-
-@functools.cache
-def _environment() -> Any:
-    from jinja2 import StrictUndefined
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    made = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
-    made.filters["regex_replace"] = _regex_replace
-    return made
-
-
-def _regex_replace(text: str, pattern: str, repl: str, count: int = 0) -> str:
-    return re.sub(pattern, repl, text, count=count)
+        return render(template, row, "columns")
+    except TemplateFailed as error:
+        place, says = f"{place_of(row)}: {what}", "" if error.kind == "template" else "fails: "
+        fields = (
+            f"; the columns are {', '.join(map(repr, row))}" if error.kind == "template" else ""
+        )
+        raise InvalidInputError(f"{place}: {says}{error}{fields}") from error
 
 
 def resolved(given: str | None, row: Mapping[str, Any], what: str) -> str:

@@ -1,0 +1,59 @@
+"""Who may read runs: their owner alone, unless the environment says otherwise.
+
+Runs hold prompts, answers and rows of data. A folder is made with mode 700 and its files with 600;
+``EVAL_TOOLKIT_RUN_MODE=750`` is the mode of folders instead, and without its execute bits that of
+files. A folder that is there keeps its mode.
+"""
+
+import os
+from pathlib import Path
+
+from eval_toolkit.errors import InvalidInputError
+
+__all__ = ["file_mode", "make_private", "private_folder"]
+
+_VARIABLE = "EVAL_TOOLKIT_RUN_MODE"
+
+
+def _folder_mode() -> int:
+    given = os.environ.get(_VARIABLE, "").strip() or "700"
+    try:
+        mode = int(given, 8)
+    except ValueError:
+        mode = -1
+    if mode & ~0o777 or mode & 0o700 != 0o700:
+        raise InvalidInputError(
+            f"{_VARIABLE} is {given!r}; it must be the mode of a folder that its owner can use, such "
+            "as 700, 750 or 755"
+        )
+    return mode
+
+
+def file_mode() -> int:
+    """Return the mode of a run's files.
+
+    Examples
+    --------
+    >>> oct(file_mode())
+    '0o600'
+    """
+    return _folder_mode() & 0o666
+
+
+def private_folder(folder: Path, *, exist_ok: bool = True) -> None:
+    """Make a run's folder, with the folders above it as usual; one that is there is left alone."""
+    if not folder.parent.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    mode = _folder_mode()
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        if not exist_ok or not folder.is_dir():
+            raise
+    else:
+        folder.chmod(mode)  # the mask of the process takes nothing away that was asked for
+
+
+def make_private(file: Path) -> None:
+    """Give a run's file its mode."""
+    file.chmod(file_mode())
