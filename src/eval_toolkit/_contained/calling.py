@@ -18,7 +18,9 @@ from typing import Any
 from eval_toolkit._contained import wire
 from eval_toolkit._contained.errors import Failed, Overrun
 from eval_toolkit._contained.folders import remove_folder
+from eval_toolkit._contained.jail import bubblewrap_command
 from eval_toolkit._contained.limits import Limits
+from eval_toolkit._contained.view import BUBBLEWRAP, Sandbox
 
 __all__ = ["Contained", "close_workers"]
 
@@ -44,6 +46,8 @@ class Contained:
         ``package.module:function``. Arguments and result must be JSON.
     limits : Limits
         Of each worker; ``seconds`` of each call. Importing the module is not part of a call.
+    sandbox : Sandbox, optional
+        What else it is kept from.
 
     Raises
     ------
@@ -65,6 +69,7 @@ class Contained:
 
     target: str
     limits: Limits = field(default_factory=Limits)
+    sandbox: Sandbox | None = None
 
     def __call__(self, *arguments: Any) -> Any:
         """Return what the function returns."""
@@ -89,26 +94,14 @@ class _Worker:
         self._late = False
         self.folder = tempfile.mkdtemp(prefix="eval-toolkit-")
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the worker
-        # Ours last, should it have been found in another way than by the path.
-        paths = [path or os.getcwd() for path in [*sys.path, _OURS]]  # noqa: PTH109
-        kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-        # One seed of hashes: what iterates over a set is graded the same way every time.
-        given = {"EVAL_TOOLKIT_PATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
         try:
             self.process = subprocess.Popen(  # noqa: S603 - our own file
-                [
-                    sys.executable,
-                    "-s",
-                    "-S",
-                    "-P",
-                    "-B",
-                    str(Path(__file__).with_name("worker.py")),
-                ],
+                _command(contained.sandbox),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._printed,
                 bufsize=0,
-                env={**kept, **given, "LC_ALL": "C.UTF-8"},
+                env=_environment(contained.sandbox),
                 cwd=self.folder,
                 start_new_session=True,
             )
@@ -122,7 +115,8 @@ class _Worker:
         assert self.process.stdout is not None  # noqa: S101
         self._to, self._from = self.process.stdin.fileno(), self.process.stdout.fileno()
         try:
-            self._asked([contained.target, contained.limits.to_dict()], _START_SECONDS)
+            sandbox = contained.sandbox and contained.sandbox.to_dict()
+            self._asked([contained.target, contained.limits.to_dict(), sandbox], _START_SECONDS)
         except Overrun as overrun:  # not the work's doing: there was none yet
             self.kill()
             raise Failed(f"no worker could be started: {overrun}") from None
@@ -187,6 +181,29 @@ class _Worker:
         remove_folder(self.folder)
         with _LOCK:
             _ALIVE.discard(self)
+
+
+def _command(sandbox: Sandbox | None) -> list[str]:
+    """Return how a worker is started: with nothing of the user's, and in bubblewrap where it is to be."""
+    options = ["-s", "-S", "-P", "-B", str(Path(__file__).with_name("worker.py"))]
+    if sandbox is None or sandbox.way != BUBBLEWRAP:
+        return [sys.executable, *options]
+    around = bubblewrap_command(sandbox.view)
+    if around is None:
+        raise FileNotFoundError("bubblewrap is not installed")
+    return [*around, os.path.realpath(sys.executable), *options]
+
+
+def _environment(sandbox: Sandbox | None) -> dict[str, str]:
+    if sandbox is None:
+        # Ours last, should it have been found in another way than by the path.
+        paths = [path or os.getcwd() for path in [*sys.path, _OURS]]  # noqa: PTH109
+    else:
+        paths = [*sandbox.view.modules, _OURS]
+    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    # One seed of hashes: what iterates over a set is graded the same way every time.
+    given = {"EVAL_TOOLKIT_PATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"}
+    return {**kept, **given, "LC_ALL": "C.UTF-8"}
 
 
 @contextlib.contextmanager

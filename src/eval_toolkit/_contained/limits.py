@@ -30,9 +30,6 @@ class Limits:
         The longest file it may write.
     open_files : int, default 64
         At most so many at once.
-    sealed : bool, default False
-        Whether it also goes without network, without new processes and without writing files
-        outside its folder, as far as the system offers this without privileges.
 
     Examples
     --------
@@ -46,14 +43,12 @@ class Limits:
     memory_mb: int | None = 1024
     file_mb: int = 16
     open_files: int = 64
-    sealed: bool = False
 
     @property
     def applied(self) -> tuple[str, ...]:
         """The limits that this platform can hold a process to; time is one everywhere.
 
-        macOS accepts a limit of memory and does not keep to it. What seals a process is Linux's;
-        whether this one could be sealed is known once it runs.
+        macOS accepts a limit of memory and does not keep to it.
         """
         if resource is None:
             return ("time",)
@@ -65,7 +60,7 @@ class Limits:
         return asdict(self)
 
 
-def hold(limits: Limits, *, cpu_seconds: float | None = None, processes: int | None = None) -> None:
+def hold(limits: Limits, *, cpu_seconds: float | None = None) -> None:
     """Set the limits of this process, where the platform has them; there is no way back.
 
     Parameters
@@ -74,8 +69,6 @@ def hold(limits: Limits, *, cpu_seconds: float | None = None, processes: int | N
         All but the time, which whoever waits keeps.
     cpu_seconds : float, optional
         Time of the processor over the whole life of the process.
-    processes : int, optional
-        How many its user may have, threads counted; none more where that is 0. Root may have any.
     """
     if resource is None:
         return
@@ -88,8 +81,6 @@ def hold(limits: Limits, *, cpu_seconds: float | None = None, processes: int | N
         wanted[resource.RLIMIT_AS] = limits.memory_mb * _MB
     if cpu_seconds is not None:
         wanted[resource.RLIMIT_CPU] = math.ceil(cpu_seconds)
-    if processes is not None:
-        wanted[resource.RLIMIT_NPROC] = processes
     for what, most in wanted.items():
         _, hard = resource.getrlimit(what)
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)

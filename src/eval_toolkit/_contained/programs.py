@@ -1,169 +1,263 @@
-"""Programs that nobody has read, run to their end or to their limit: what a worker does for a grader.
+"""Programs that nobody has read, run against their tests: what a worker does for a grader.
 
-Each runs in a fork of the worker, with a folder, a process group and limits of its own. It has
-passed if the last line of it was reached: only then is a token sent that was drawn for it. Leaving
-early, printing, or closing what is open sends none. Its parts, such as code and the tests of it, are
-compiled one by one before any of them runs, so that none can take in the text of the next.
-
-A program that wants to cheat still can: it finds the token in a variable of the frame that called
-it, or makes objects that are equal to everything. Nothing that runs tests and tested code in one
-interpreter can prevent that. This holds what goes wrong by itself, not a model that knows how it is
-graded.
+Two forks of the worker, with limits and a folder of their own: one runs the program, the other its
+tests. The program is asked over a pair of sockets, which is all it has. The tests alone hold the
+pipe on which a pass is reported, so that whatever a program does, it cannot say that it passed.
 """
 
+import contextlib
+import json
 import os
 import select
 import signal
+import socket
 import sys
-import sysconfig
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+from eval_toolkit._contained import program_side, tests_side
+from eval_toolkit._contained.filters import filter_calls
 from eval_toolkit._contained.folders import remove_folder
-from eval_toolkit._contained.isolation import drop_privileges, end_with_parent, forbid, leave
+from eval_toolkit._contained.jail import drop_privileges, end_with_parent
+from eval_toolkit._contained.landlock import restrict_files
 from eval_toolkit._contained.limits import Limits, hold
+from eval_toolkit._contained.probing import probed
+from eval_toolkit._contained.view import DEVICES, LANDLOCK, View
 
-__all__ = ["run_program"]
+__all__ = ["measure", "run_program"]
 
-_OFFLINE, _ONLINE = b"-", b"+"
-"""What a child says before it runs its program; anything else is why it could not."""
+_READY, _PASSED = b"-", b"+"
+"""What a child reports before it begins, and tests at their end; anything else is why they could not."""
 _NAME = "program"
-_HOME = Path.cwd()
-_LEFT: list[bool] = []
-"""Whether this worker could leave network and files behind; tried once."""
+_LOOK = 0.1
+"""Seconds between two looks at how much a program has written …"""
+_MOST_WRITTEN = 64 * 1024 * 1024
+"""… which in a jail is a property of the folder."""
+_LONGEST = 4096
 
 
-def run_program(sources: list[str], told: dict[str, Any], packages: bool = False) -> dict[str, Any]:
-    """Run a program in a fork of this process; for workers alone.
+def run_program(
+    code: str, tests: str, told: dict[str, Any], way: str, view: dict[str, Any]
+) -> dict[str, bool]:
+    """Run a program and its tests in two forks of this process; for workers alone.
 
     Parameters
     ----------
-    sources : list of str
-        Python code: parts that run one after the other in one module.
+    code : str
+        Python code.
+    tests : str
+        Python code that sees what `code` defines; the program passes if its last line is reached.
     told : dict
-        Limits, as `Limits.to_dict` returns them.
-    packages : bool
-        Whether it may import more than the standard library.
+        Limits of each of the two, as `Limits.to_dict` returns them.
+    way : str
+        How this worker is kept apart: see `levels`.
+    view : dict
+        What it is shown, as `View.to_dict` returns it.
 
     Returns
     -------
     dict
-        ``passed`` and ``timed_out``; ``offline``: whether it had no network.
+        ``passed`` and ``timed_out``.
 
     Raises
     ------
     RuntimeError
         If the program could not be started, which says nothing about it.
     """
-    if not _LEFT:
-        _LEFT.append(leave(str(_HOME)))
-    limits, token, label = Limits(**told), os.urandom(16), os.urandom(8).hex()
-    folder = _HOME / label
-    folder.mkdir()
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _run(sources, limits, packages, folder, writing, token)
-    os.close(writing)
-    try:
-        heard, timed_out = _heard(reading, limits.seconds, len(token))
-    finally:
-        os.close(reading)
-        status = _ended(child)
-        remove_folder(folder)
-    if heard[:1] not in (_OFFLINE, _ONLINE):
-        raise RuntimeError(f"the program could not be started: {heard.decode('utf-8', 'replace')}")
-    timed_out = timed_out or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU)
-    passed = heard[1:] == token and not timed_out
-    return {"passed": passed, "timed_out": timed_out, "offline": heard[:1] == _OFFLINE}
+    ours, theirs = socket.socketpair()
+
+    def program(module: ModuleType) -> bytes:
+        compiled = compile(code, f"{_NAME}.py", "exec", dont_inherit=True)
+        program_side.serve(module, compiled, ours.fileno())
+
+    def testing(module: ModuleType) -> bytes:
+        tests_side.run_tests(tests, module, theirs.fileno())
+        return _PASSED
+
+    with _Place(Limits(**told), way, View(**view)) as place:
+        with ours, theirs:
+            begun = place.start(program, ours.fileno(), reports=False)
+            ended = place.start(testing, theirs.fileno())
+        reports = [place.heard(begun, 1), place.heard(ended, 2)]
+        statuses = place.end()
+    for report in reports:
+        if report[:1] != _READY and not place.late:
+            raise RuntimeError(f"the program could not be started: {_text(report)}")
+    timed_out = place.late or any(_used_up(status) for status in statuses)
+    return {"passed": reports[1] == _READY + _PASSED and not timed_out, "timed_out": timed_out}
 
 
-def _heard(reading: int, seconds: float, n: int) -> tuple[bytes, bool]:
-    """Return what the child reports, and whether the time ran out."""
-    heard, end = b"", time.monotonic() + seconds
-    while True:
-        left = end - time.monotonic()
-        if left <= 0 or not select.select([reading], [], [], left)[0]:
-            return heard, True
-        part = os.read(reading, 1000)
-        heard += part
-        # Whoever keeps the pipe open, or says more than can be true, is not listened to.
-        if not part or (heard[:1] in (_OFFLINE, _ONLINE) and len(heard) > n):
-            return heard, False
+def measure(outside: dict[str, Any], told: dict[str, Any], way: str, view: dict[str, Any]) -> Any:
+    """Try from inside what a program must not be able to do; for workers alone.
+
+    Parameters
+    ----------
+    outside : dict
+        What there is to be reached, see `probing.probed`.
+    told, way, view
+        As in `run_program`.
+
+    Returns
+    -------
+    dict
+        Name of each attempt and whether it was prevented.
+    """
+    with _Place(Limits(**told), way, View(**view)) as place:
+        alone = os.getpid() == 1
+        child = place.start(lambda _: json.dumps(probed(outside, alone=alone)).encode("ascii"))
+        heard = place.heard(child, _LONGEST)
+    if heard[:1] != _READY:
+        raise RuntimeError(f"the probe could not be started: {_text(heard)}")
+    return json.loads(heard[1:])
 
 
-def _ended(child: int) -> int:
-    """Kill the child with all its group, and return how it ended."""
-    for kill in (os.killpg, os.kill):
+def _text(report: bytes) -> str:
+    return report.decode("utf-8", "replace") or "it has ended without a word"
+
+
+def _used_up(status: int) -> bool:
+    return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU
+
+
+class _Place:
+    """A folder, a time to be done, and the processes that work in the one until the other."""
+
+    def __init__(self, limits: Limits, way: str, view: View) -> None:
+        self._limits, self._way, self._view = limits, way, view
+        self._end = time.monotonic() + limits.seconds
+        self._home = Path.cwd()
+        self._folder = self._home / _NAME
+        self._children: list[int] = []
+        self._reports: list[int] = []
+        self.late = False
+
+    def __enter__(self) -> "_Place":
+        self._folder.mkdir()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        for report in self._reports:
+            os.close(report)
+        for left in self._home.iterdir():  # jailed, it may write beside its folder
+            remove_folder(left)
+
+    def start(self, work: Callable[[ModuleType], bytes], *kept: int, reports: bool = True) -> int:
+        """Start a process that keeps these files open; return where its reports are read."""
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            self._run(work, writing, kept, reports)
+        os.close(writing)
+        self._children.append(child)
+        self._reports.append(reading)
+        return reading
+
+    def heard(self, reading: int, n: int) -> bytes:
+        """Return what a process reports: so much, or until it has ended or the time has run out."""
+        heard = b""
+        while len(heard) < n and not self.late:
+            left = self._end - time.monotonic()
+            if select.select([reading], [], [], max(0.0, min(left, _LOOK)))[0]:
+                part = os.read(reading, n)
+                heard += part
+                if not part or heard[:1] != _READY:
+                    return heard + os.read(reading, _LONGEST) if part else heard
+            else:
+                self.late = left <= 0
+                if self._way == LANDLOCK and _size(self._folder) > _MOST_WRITTEN:
+                    return heard
+        return heard
+
+    def end(self) -> list[int]:
+        """Kill what is left, and return how each process ended."""
+        if self._children and os.getpid() == 1:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+        statuses = []
+        for child in self._children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+            statuses.append(os.waitpid(child, 0)[1])
+        self._children.clear()
+        return statuses
+
+    # --- in the child ---------------------------------------------------------------------------
+
+    def _run(
+        self, work: Callable[[ModuleType], bytes], writing: int, kept: Iterable[int], reports: bool
+    ) -> NoReturn:
+        # Taken before the program can put its own in their place.
+        tell, stop = os.write, os._exit
         try:
-            kill(child, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):  # no group yet, or none any more
-            continue
-    return os.waitpid(child, 0)[1]
+            module = self._prepared({writing, *kept})
+            self._restrain()
+            tell(writing, _READY)
+        except BaseException as error:
+            tell(writing, f"{type(error).__name__}: {error}".encode()[:_LONGEST])
+            stop(2)
+        if not reports:
+            os.close(writing)
+        try:
+            tell(writing, work(module))
+        except BaseException:
+            stop(1)
+        stop(0)
+
+    def _prepared(self, kept: set[int]) -> ModuleType:
+        """Leave what belongs to the worker; return the module the program runs in."""
+        os.setsid()
+        os.chdir(self._folder)
+        _close_all_but(kept)
+        folder = str(self._folder)
+        os.environ.clear()
+        os.environ.update(HOME=folder, TMPDIR=folder, LC_ALL="C.UTF-8")
+        module = ModuleType(_NAME)
+        for name in [*sys.modules]:
+            if name.partition(".")[0] not in sys.stdlib_module_names and name != "__main__":
+                del sys.modules[name]
+        sys.modules[_NAME] = module
+        sys.argv[:] = [f"{_NAME}.py"]
+        sys.path[:] = self._view.modules
+        return module
+
+    def _restrain(self) -> None:
+        """Give up what a program must not have."""
+        limits = self._limits
+        signal.setitimer(
+            signal.ITIMER_REAL, limits.seconds + 1
+        )  # should the worker be gone by then
+        end_with_parent()
+        drop_privileges()
+        hold(limits, cpu_seconds=limits.seconds + 1)
+        outside = self._way == LANDLOCK
+        if outside and not restrict_files(self._view.readable, DEVICES, str(self._folder)):
+            raise RuntimeError("Landlock refuses")
+        if not filter_calls(paths=not outside):
+            raise RuntimeError("the kernel refuses a filter of system calls")
 
 
-# --- in the child -------------------------------------------------------------------------------
-
-
-def _run(
-    sources: list[str], limits: Limits, packages: bool, folder: Path, writing: int, token: bytes
-) -> NoReturn:
-    # Taken before the program can put its own in their place.
-    tell, stop, run = os.write, os._exit, exec
-    try:
-        module = _prepared(packages, folder, writing)
-        tell(writing, _OFFLINE if _restrained(limits) or _LEFT[0] else _ONLINE)
-    except BaseException as error:
-        tell(writing, f"{type(error).__name__}: {error}".encode()[:500])
-        stop(2)
-    try:
-        parts = [compile(one, f"{_NAME}.py", "exec", dont_inherit=True) for one in sources]
-        for part in parts:
-            run(part, module.__dict__)
-    except BaseException:
-        stop(1)
-    tell(writing, token)
-    stop(0)
-
-
-def _prepared(packages: bool, folder: Path, writing: int) -> ModuleType:
-    """Leave what belongs to the worker; return the module the program runs in."""
-    os.setsid()
-    os.chdir(folder)
-    _without_files(writing)
-    os.environ.clear()
-    os.environ.update(HOME=str(folder), TMPDIR=str(folder), LC_ALL="C.UTF-8")
-    module = ModuleType(_NAME)
-    for name in [*sys.modules]:
-        if name.partition(".")[0] not in sys.stdlib_module_names and name != _NAME:
-            del sys.modules[name]
-    sys.modules[_NAME] = module
-    sys.argv[:] = [f"{_NAME}.py"]
-    if not packages:
-        library = sysconfig.get_path("stdlib")
-        sys.path[:] = [library, str(Path(sysconfig.get_path("platstdlib")) / "lib-dynload")]
-    return module
-
-
-def _restrained(limits: Limits) -> bool:
-    """Give up what a program must not have; return whether sockets are among it."""
-    signal.setitimer(signal.ITIMER_REAL, limits.seconds + 1)  # should the worker be gone by then
-    end_with_parent()
-    drop_privileges()
-    hold(limits, cpu_seconds=limits.seconds + 1)
-    if forbid():
-        return True
-    hold(limits, processes=0)
-    return False
-
-
-def _without_files(writing: int) -> None:
-    """Close whatever is open but the way to report, and read and write nothing."""
+def _close_all_but(kept: set[int]) -> None:
+    """Close whatever is open but these, and read and write nothing."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
-    os.closerange(3, writing)
-    os.closerange(writing + 1, 1024)
+    first = 3
+    for number in sorted(kept):
+        os.closerange(first, number)
+        first = number + 1
+    os.closerange(first, 1024)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
+
+
+def _size(folder: Path) -> int:
+    """Return how many bytes lie in a folder, as far as they can be seen."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += (Path(place) / name).lstat().st_blocks * 512
+    return total

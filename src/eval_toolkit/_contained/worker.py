@@ -24,10 +24,10 @@ def main() -> None:
     sys.path[:] = os.environ.pop("EVAL_TOOLKIT_PATH").split(os.pathsep)
     from eval_toolkit._contained import wire
 
-    target, told = wire.read(inbox)
+    target, told, sandbox = wire.read(inbox)
     reply: dict[str, Any]
     try:
-        function = _ready(target, told)
+        function = _ready(target, told, sandbox)
         reply = {"result": None}
     except BaseException as error:
         reply = {"failed": [type(error).__name__, str(error)]}
@@ -48,20 +48,40 @@ def main() -> None:
             return
 
 
-def _ready(target: str, told: dict[str, Any]) -> Callable[..., Any]:
+def _ready(target: str, told: dict[str, Any], sandbox: dict[str, Any] | None) -> Callable[..., Any]:
     """Return the function, after what it needs is imported and the limits hold."""
-    from eval_toolkit._contained.isolation import drop_privileges, forbid, leave
     from eval_toolkit._contained.limits import Limits, hold
 
     limits = Limits(**told)
     module, _, name = target.partition(":")
     function = getattr(import_module(module), name)
+    if sandbox:
+        _enter(sandbox)
     hold(limits)
-    if limits.sealed:
-        leave(os.getcwd())  # noqa: PTH109 - as it was given
-        drop_privileges()
-        forbid()
+    if sandbox and not sandbox["forks"]:
+        _restrain(sandbox)
     return function  # type: ignore[no-any-return]
+
+
+def _enter(sandbox: dict[str, Any]) -> None:
+    from eval_toolkit._contained.jail import drop_privileges, enter_jail
+    from eval_toolkit._contained.view import NAMESPACES, View
+
+    if sandbox["way"] == NAMESPACES:
+        enter_jail(os.getcwd(), View(**sandbox["view"]))  # noqa: PTH109 - as it was given
+    drop_privileges()
+
+
+def _restrain(sandbox: dict[str, Any]) -> None:
+    from eval_toolkit._contained.filters import filter_calls
+    from eval_toolkit._contained.landlock import restrict_files
+    from eval_toolkit._contained.view import DEVICES, LANDLOCK
+
+    outside = sandbox["way"] == LANDLOCK
+    if outside and not restrict_files(sandbox["view"]["readable"], DEVICES, os.getcwd()):  # noqa: PTH109
+        raise OSError("Landlock refuses")
+    if not filter_calls(paths=not outside):
+        raise OSError("the kernel refuses a filter of system calls")
 
 
 def _called(function: Callable[..., Any], arguments: list[Any], seconds: float) -> dict[str, Any]:

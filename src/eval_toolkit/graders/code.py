@@ -1,15 +1,13 @@
-"""`CodeTests`: whether a program that a model wrote passes its tests. Runs it, contained.
+"""`CodeTests`: whether a program that a model wrote passes its tests. Runs it, in a sandbox.
 
-The program runs in a process that may use so much time and memory, has a folder and an environment
-of its own, starts no other process, and has no network and nowhere else to write where the system
-offers that to an ordinary user. Linux mostly does; the column ``code_pass_offline`` says whether a
-program was without network. This is containment, not a jail: a program can read what its user can
-read. Run models that you do not trust at all on a machine that has nothing to lose. Nor is a pass
-proof against a program that sets out to cheat: it shares an interpreter with its tests, and can
-reach whatever calls them.
+The program runs in a process that may use so much time and memory, sees no other process, no network
+and no file but those of the interpreter, and starts no other program. Its tests run in another
+process, and ask it over a pair of sockets for what its functions return: a program cannot say that
+it has passed. Where a system offers less, programs run only if the user allows it, and the column
+``code_pass_jailed`` says so of each. docs/security.md has the levels, and what each of them protects.
 """
 
-import os
+import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ from typing import Any
 
 from eval_toolkit._contained.errors import Overrun
 from eval_toolkit._validate import integer, number
-from eval_toolkit.errors import EvalToolkitError, InvalidInputError
+from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import COMPLETIONS, KEPT, RATE, ColumnInfo, Grade, options_version
 from eval_toolkit.graders.context import told
 from eval_toolkit.responses import Completion
@@ -73,7 +71,7 @@ def find_code(text: str, function: str = "") -> str:
 
 
 def _defines(code: str, function: str) -> bool:
-    return re.search(rf"^(?:async )?def {re.escape(function)}\b", code, re.MULTILINE) is not None
+    return _stub(code, function) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +84,13 @@ class CodeTests:
     ``prompt``, the text either continues it or defines the function anew. A text that continues it
     ends at the first line that is not indented.
 
-    Prompt and code are one program and the tests another, which runs after it in the same module. An
-    answer passes if the last line of the tests is reached. Whatever else happens is a wrong answer;
-    where its time ran out ``code_pass_timed_out`` is 1. What a program prints goes nowhere. The
-    module says what it is kept from.
+    Prompt and code are one program and the tests another, which runs in a process of its own and
+    calls what the first one defines. What stands before the function in the prompt is part of both.
+    Arguments and results are copied where they are plain values (numbers, texts, collections, dates,
+    arrays); of other objects the tests have stand-ins, which equal no plain value. An answer passes if
+    the last line of the tests is reached. Whatever else happens is a wrong answer; where its time ran
+    out ``code_pass_timed_out`` is 1. ``code_pass_jailed`` is 0 where the user has allowed a weaker
+    sandbox.
 
     Parameters
     ----------
@@ -130,11 +131,11 @@ class CodeTests:
     @property
     def version(self) -> str:
         """Changes when the numbers may."""
-        return options_version(self, "2")
+        return options_version(self, "3")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return what is filled and how it is to be read."""
-        return {self.name: RATE, f"{self.name}_timed_out": KEPT, f"{self.name}_offline": KEPT}
+        return {self.name: RATE, f"{self.name}_timed_out": KEPT, f"{self.name}_jailed": KEPT}
 
     def programs(self, response: Completion) -> tuple[str, str]:
         """Return what is run: prompt and code, then the tests.
@@ -160,32 +161,46 @@ class CodeTests:
         prompt = str(told(response, "prompt") or "")
         code = _continued(prompt, response.completion, str(function), self.indented)
         call = f"\ncheck({function})" if function else ""
-        return code, _tests(response) + call
+        return code, _before(prompt, str(function)) + _tests(response) + call
+
+    def sandbox(self) -> str:
+        """Return the level of the sandbox that programs will run in.
+
+        Raises
+        ------
+        EvalToolkitError
+            If this system offers less than a jail, and the user has not allowed that.
+        """
+        from eval_toolkit._contained.levels import required_level
+
+        return required_level().level.value
 
     def grade(self, response: Completion) -> Mapping[str, float | Grade]:
-        """Return whether the program passes, whether its time ran out, and whether it was offline."""
-        programs = self.programs(response)
+        """Return whether the program passes, whether its time ran out, and whether it was jailed."""
+        # Starting processes is left to those who grade code.
+        from eval_toolkit._contained.levels import Level, required_level
+
+        found = required_level()
+        code, tests = self.programs(response)
         try:
-            ended = self._run(programs)
+            ended = self._run(code, tests, found.way)
         except Overrun as overrun:  # it has ended its worker, or made it wait
             ended = {"passed": False, "timed_out": overrun.kind == "time"}
-        offline = ended.get("offline", Grade.skipped("the program ended the process that ran it"))
         return {
             self.name: float(ended["passed"]),
             f"{self.name}_timed_out": float(ended["timed_out"]),
-            f"{self.name}_offline": offline if isinstance(offline, Grade) else float(offline),
+            f"{self.name}_jailed": float(found.level == Level.JAILED),
         }
 
-    def _run(self, programs: tuple[str, str]) -> dict[str, Any]:
-        # Starting processes is left to those who grade code.
+    def _run(self, code: str, tests: str, way: str) -> dict[str, Any]:
         from eval_toolkit._contained import Contained, Limits
+        from eval_toolkit._contained.levels import program_sandbox
 
-        if not hasattr(os, "fork"):
-            raise EvalToolkitError("code is run on Linux and macOS alone; this system has no fork")
         limits = Limits(self.seconds, self.memory_mb)
         worker = Limits(self.seconds + _GRACE, None, limits.file_mb, limits.open_files)
-        run = Contained("eval_toolkit._contained.programs:run_program", worker)
-        return dict(run(programs, limits.to_dict(), self.packages))
+        sandbox = program_sandbox(way, packages=self.packages)
+        run = Contained("eval_toolkit._contained.programs:run_program", worker, sandbox)
+        return dict(run(code, tests, limits.to_dict(), way, sandbox.view.to_dict()))
 
 
 def _continued(prompt: str, text: str, function: str, indented: bool) -> str:
@@ -195,13 +210,31 @@ def _continued(prompt: str, text: str, function: str, indented: bool) -> str:
     if not prompt:
         return code
     if function and _defines(code, function):
-        # What stands before the function in the prompt, imports and helpers, is part of it.
-        stub = re.search(rf"^(?:async )?def {re.escape(function)}\b", prompt, re.MULTILINE)
+        stub = _stub(prompt, function)
         return f"{prompt[: stub.start()] if stub else prompt}\n{code}"
     if indented and code[:1].strip():
         last = prompt.rstrip().rpartition("\n")[2]
         code = f"{_INDENT.match(last)[0]}{code}"  # type: ignore[index]
     return prompt + _body(code) if whole else f"{prompt}\n{code}"
+
+
+def _before(prompt: str, function: str) -> str:
+    """Return what stands before the function in the prompt: imports and helpers, for tests too."""
+    stub = _stub(prompt, function) if function else None
+    before = prompt[: stub.start()] if stub else ""
+    return f"{before}\n" if before.strip() and _is_program(before) else ""
+
+
+def _stub(prompt: str, function: str) -> re.Match[str] | None:
+    return re.search(rf"^(?:async )?def {re.escape(function)}\b", prompt, re.MULTILINE)
+
+
+def _is_program(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 def _body(code: str) -> str:

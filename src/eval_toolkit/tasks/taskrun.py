@@ -11,6 +11,7 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders import ColumnInfo, load_grader
 from eval_toolkit.graders.answers import with_answers
 from eval_toolkit.graders.base import columns_of
+from eval_toolkit.graders.code import CodeTests
 from eval_toolkit.graders.loading import fitting_graders
 from eval_toolkit.judges.asking import AskingGrader, apart, judge_of, judges_in
 from eval_toolkit.protocols import Grader, MetricSpec
@@ -110,6 +111,8 @@ class Measuring:
     max_error_rate: float
     judges: tuple[AskingGrader, ...] = ()
     """Those among the graders that ask a model."""
+    sandbox: str = ""
+    """The level at which programs of the model run, where some do."""
 
     @classmethod
     def of(
@@ -132,6 +135,7 @@ class Measuring:
         made = tuple(load_grader(one) for one in (task.graders() if graders is None else graders))
         for grader in made:
             _refuse_unfit(grader, task)
+        levels = [grader.sandbox() for grader in made if isinstance(grader, CodeTests)]
         given: dict[str, Any] = {"pass_at": pass_at, "pass_hat": pass_hat, "maj_at": maj_at}
         for name, ks in given.items():
             if isinstance(ks, str) or not isinstance(ks, Iterable):
@@ -154,6 +158,7 @@ class Measuring:
             confidence=_validate.fraction(confidence, "confidence"),
             max_error_rate=_validate.number(max_error_rate, "max_error_rate", low=0.0, high=1.0),
             judges=tuple(judges_in(made)),
+            sandbox=levels[0] if levels else "",
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -167,6 +172,7 @@ class Measuring:
             "on_error": self.on_error,
             "confidence": self.confidence,
             **({"judges": judges} if judges else {}),
+            **({"sandbox": self.sandbox} if self.sandbox else {}),
         }
 
     def metrics(self, records: Records | None = None) -> list[MetricSpec]:

@@ -131,10 +131,10 @@ class MathMatch:
     def _equal(self, gold: str, answer: str) -> bool:
         # Starting processes is left to those who grade mathematics.
         from eval_toolkit._contained import Contained, Limits
+        from eval_toolkit._contained.levels import best_sandbox
 
-        limits = Limits(self.seconds, self.memory_mb, sealed=True)
         target = "eval_toolkit.graders.mathematics.verifying:equal"
-        call: Any = Contained(target, limits)
+        call: Any = Contained(target, Limits(self.seconds, self.memory_mb), best_sandbox())
         return bool(call(gold, answer, self.decimals))
 
 
