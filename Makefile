@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --quiet
 .DEFAULT_GOAL := help
 
-.PHONY: help setup browser demo demo-llm model test explore test-slow coverage test-hf test-interop test-distributed test-install test-extras test-plugin docs check lint types layers bench clean
+.PHONY: help setup browser demo demo-llm model test explore escapes test-slow coverage test-hf test-interop test-distributed test-install test-extras test-plugin docs check lint types layers bench clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -103,6 +103,9 @@ test: $(VENV)/dev.stamp ## the tests (fast ones; about 8 minutes), the same orde
 
 explore: $(VENV)/dev.stamp ## the tests of Hypothesis with new seeds, in a new order, with ten times the examples
 	$(BIN)/python -m pytest -q -n 2 -m "hypothesis and not slow" --hypothesis-profile=explore --ignore=tests/interop --ignore=tests/distributed
+
+escapes: $(VENV)/dev.stamp ## hostile programs at every level of the sandbox, as root and as an ordinary user: a table
+	PYTHONPATH=src:. $(BIN)/python -m tests.faults.escape_table
 
 test-slow: $(VENV)/dev.stamp ## slow tests: coverage and error rates of single methods
 	$(BIN)/python -m pytest -q -m slow -s

@@ -8,7 +8,7 @@ from typing import Any
 from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import ModelError
 
-__all__ = ["REDACTED", "one_line", "redact_results", "redact_secrets"]
+__all__ = ["REDACTED", "names_a_secret", "one_line", "redact_results", "redact_secrets"]
 
 REDACTED = "[redacted]"
 _LONGEST_MESSAGE = 2_000
@@ -158,7 +158,7 @@ def _redacted_mapping(payload: Mapping[Any, Any], keys: bool) -> dict[Any, Any]:
     safe: dict[Any, Any] = {}
     for key, value in payload.items():
         name = _new_name(_redacted_text(key), safe) if keys and isinstance(key, str) else key
-        if keys and isinstance(key, str) and _names_a_secret(key):
+        if keys and isinstance(key, str) and names_a_secret(key):
             safe[name] = _blank(value)
         elif key == "unit_ids" and isinstance(value, (list, tuple)):
             safe[name] = list(value)
@@ -205,7 +205,7 @@ def _announces_a_secret(match: re.Match[str]) -> bool:
         return False
     words = _words(match["name"])
     in_address = match.string[match.start() - 1 : match.start()] in ("?", "&")
-    return _names_a_secret(match["name"]) or (
+    return names_a_secret(match["name"]) or (
         in_address and bool(words) and words[-1] in _IN_AN_ADDRESS
     )
 
@@ -241,7 +241,8 @@ def _words(name: str) -> list[str]:
     return words
 
 
-def _names_a_secret(key: str) -> bool:
+def names_a_secret(key: str) -> bool:
+    """Return whether a name is that of a key, a token or a password."""
     owner, last = ["", "", *_words(key)][-2:]
     if last == "token" and owner in _OF_TEXT:
         return False
@@ -249,7 +250,7 @@ def _names_a_secret(key: str) -> bool:
 
 
 def _is_secret_flag(item: Any) -> bool:
-    return isinstance(item, str) and item.startswith("--") and _names_a_secret(item)
+    return isinstance(item, str) and item.startswith("--") and names_a_secret(item)
 
 
 def _blank(value: Any) -> Any:

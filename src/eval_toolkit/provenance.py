@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 from eval_toolkit import _validate
 from eval_toolkit._command_line import capture_command
 from eval_toolkit._display import Displayed
+from eval_toolkit._environment import child_environment
 from eval_toolkit._files import private_folder
 from eval_toolkit._hashing import sha256_file
 from eval_toolkit._redaction import REDACTED, redact_secrets
@@ -69,7 +70,7 @@ def _output(
         done = subprocess.run(  # noqa: S603 - fixed programs, no shell
             command,
             cwd=cwd,
-            env={**os.environ, **_GIT, **(variables or {}), "LC_ALL": "C"},
+            env=child_environment({**_GIT, **(variables or {}), "LC_ALL": "C"}),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_TIMEOUT_S,

@@ -148,7 +148,8 @@ _PROCESSES = {
     "shared memory": "call(29, 194, 0, 4096, 0o1600)",
     "a queue of messages": "call(68, 186, 0, 0o1600)",
     "another personality": "call(135, 92, 0x0400000)",
-    "the other numbering": "call(0x40000000 + 39, 172)" " if os.uname().machine == 'x86_64' else 1 / 0",
+    "the other numbering": "call(0x40000000 + 39, 172)"
+    " if os.uname().machine == 'x86_64' else 1 / 0",
     "the older kernel's door": (
         "import mmap\n"
         "m = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)\n"
@@ -209,9 +210,7 @@ CHEATS = {
     "ends early": "sys.exit(0)",
     "ends at once": "os._exit(0)",
     "writes wherever it can": (
-        "for i in range(3, 60):\n"
-        "    try: os.write(i, b'-+' * 8)\n"
-        "    except OSError: pass"
+        "for i in range(3, 60):\n    try: os.write(i, b'-+' * 8)\n    except OSError: pass"
     ),
     "equals everything": "class E:\n    def __eq__(self, _): return True\ndef f(*_): return E()",
     "a number that equals everything": (
@@ -345,7 +344,10 @@ class Outside:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
     ) -> None:
         self.sentinel.kill()
         self.sentinel.wait()
@@ -395,5 +397,8 @@ class Outside:
 
     def touched(self) -> list[str]:
         """Return what is no longer as it was."""
-        now = self._state()
+        try:
+            now = self._state()
+        except OSError as gone:
+            return [str(gone)]
         return [name for name, before in self._before.items() if now[name] != before]

@@ -1,57 +1,45 @@
-"""Hostile programs: each ends within its limit as a wrong answer and leaves nothing behind.
-
-Every program here would come to an end by itself, and do little harm before: should containment
-fail, the test fails, and not the machine.
-"""
+"""Hostile programs against every level of the sandbox: nothing is reached, nothing stays behind."""
 
 import os
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 import pytest
+from tests.faults.escapes import CHEATED, CHEATS, ESCAPES, EXHAUSTION, HARMLESS, TOOLS, Outside
 
-from eval_toolkit._contained import Contained, Limits, Overrun, calling, close_workers
-from eval_toolkit._contained.isolation import _CALLS
+from eval_toolkit._contained import (
+    ALLOW_WEAKER,
+    Contained,
+    Limits,
+    Overrun,
+    calling,
+    close_workers,
+    levels,
+)
+from eval_toolkit._contained.filters import has_filter
+from eval_toolkit._contained.levels import Level
+from eval_toolkit._contained.view import BUBBLEWRAP, LANDLOCK, NAMESPACES
+from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.graders import CodeTests
 from eval_toolkit.responses import Completion
 
-pytestmark = pytest.mark.skipif(
-    not sys.platform.startswith("linux") or os.uname().machine not in _CALLS,
-    reason="what contains these programs is Linux's",
-)
+pytestmark = pytest.mark.skipif(not has_filter(), reason="the sandbox is Linux's")
+WAYS = (BUBBLEWRAP, NAMESPACES, LANDLOCK)
 SECONDS = 0.5
 PATIENCE = 20.0
 """Seconds for programs that are to pass, on a machine that is busy with other things."""
-
-HOSTILE = {
-    "fork bomb": "import os\nfor _ in range(6): os.fork()\ntime.sleep(2)",
-    "processes": "import subprocess\nsubprocess.run(['sleep', '5'])",
-    "multiprocessing": "import multiprocessing as m\np = m.Process(target=print)\np.start()",
-    "loop": "end = time.time() + 60\nwhile time.time() < end: pass",
-    "ten gigabytes": "x = bytearray(10**10)",
-    "long file": "open('big', 'wb').write(bytes(10**9))",
-    "closes all": "import os\nos.closerange(0, 1000)",
-    "kills its parent": "import os\nos.kill(os.getppid(), 9)",
-    "kills its group": "import os\nos.killpg(0, 9)",
-    "limits its parent": "import os, resource as r\nr.prlimit(os.getppid(), r.RLIMIT_CPU, (0, 0))",
-    "lifts its limits": "import resource as r\nr.setrlimit(r.RLIMIT_AS, (-1, -1))",
-    "socket": "import socket\nsocket.socket()",
-    "deep recursion": "import sys\nsys.setrecursionlimit(10**9)\ndef f(): f()\nf()",
-    "deep nesting": "(" * 100_000 + ")" * 100_000,
-    "segmentation fault": "import ctypes\nctypes.string_at(0)",
-    "reads the keyboard": "input()",
-    "another program": "import os\nos.execv('/bin/sleep', ['sleep', '60'])",
-    "ignores the alarm": "import signal\nsignal.signal(signal.SIGALRM, print)\ntime.sleep(60)",
-    "a power": "9**9**9",
-    "a null": "x = 1\x00",
-}
+REFUSING = Path(__file__).with_name("refusing.py")
 MISCHIEF = {
     "locks its folder": "import os\nos.makedirs('a/b')\nos.chmod('a', 0)\nos.chmod('.', 0)",
     "removes its folder": "import os\nos.rmdir(os.getcwd())",
     "links out": "import os\nos.symlink('/', 'root')",
-    "leaves a thread": "import threading\nthreading.Thread(target=time.sleep, args=(60,)).start()",
+    "writes beside its folder": "import os\ntry: open('../x', 'w').close()\nexcept OSError: pass",
+    "leaves a thread": (
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()"
+    ),
 }
 
 
@@ -67,22 +55,31 @@ def _folder(tmp_path_factory):
     assert list(place.iterdir()) == []
 
 
+@pytest.fixture(scope="module", params=WAYS)
+def way(request):
+    """Each way that this system has; the others are skipped, by name."""
+    missing = levels._missing(request.param)
+    if not missing:
+        try:
+            levels._tried(request.param)
+        except EvalToolkitError as error:
+            missing = str(error)
+    if missing:
+        pytest.skip(f"{request.param}: {missing}")
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def namespaces(tmp_path_factory):
-    """Of an ordinary process, where the system gives it some."""
-    leave = Contained("eval_toolkit._contained.isolation:leave")
-    if not leave(str(tmp_path_factory.mktemp("left"))):
-        pytest.skip("this system gives an ordinary process no namespaces")
+def outside(tmp_path_factory):
+    with Outside(tmp_path_factory.mktemp("user")) as there:
+        yield there
 
 
-@pytest.fixture(autouse=True)
-def _no_process_stays():
-    yield
-    assert children(*worker_pids()) == []
-
-
-def worker_pids():
-    return [worker.process.pid for worker in calling._ALIVE]
+def run(way, code, tests="assert done", seconds=PATIENCE):
+    sandbox = levels.program_sandbox(way)
+    worker = Limits(seconds + 20.0, None)
+    call = Contained("eval_toolkit._contained.programs:run_program", worker, sandbox)
+    return call(code, tests, Limits(seconds, 512).to_dict(), way, sandbox.view.to_dict())
 
 
 def children(*parents):
@@ -98,113 +95,175 @@ def children(*parents):
     return found
 
 
-def grade(code, seconds=PATIENCE):
-    tests = {"test": "assert done"}
-    text = f"import time\n{code}\ndone = True"
-    return CodeTests(seconds=seconds).grade(Completion(text, context=tests))
+class TestLevels:
+    def test_what_each_way_amounts_to(self, way):
+        held = levels._tried(way)
+        broken = [name for name, holds in held.items() if not holds]
+        assert broken == (["be among other processes"] if way == LANDLOCK else [])
+
+    @pytest.mark.parametrize("code", ESCAPES.values(), ids=list(ESCAPES))
+    def test_there_is_no_way_out(self, way, outside, code):
+        whole = f"{TOOLS}\n{outside.names}\n{code}\ndone = True"
+        ended = run(way, whole, seconds=5.0)
+        assert ended["passed"] is False
+        assert outside.touched() == []
+
+    @pytest.mark.parametrize("code", EXHAUSTION.values(), ids=list(EXHAUSTION))
+    def test_what_uses_up_the_machine_is_ended(self, way, outside, code):
+        if way == BUBBLEWRAP:
+            pytest.skip("the limits inside are those of namespaces")
+        run(way, "done = 1")  # a worker is there
+        start = time.monotonic()
+        ended = run(way, f"{TOOLS}\n{code}\ndone = True", seconds=SECONDS)
+        assert ended["passed"] is False
+        assert time.monotonic() - start < 30.0  # the longest would take a minute
+        assert outside.touched() == []
+
+    @pytest.mark.parametrize("code", HARMLESS.values(), ids=list(HARMLESS))
+    def test_what_programs_do_works(self, way, code):
+        ended = run(way, f"{TOOLS}\nPATHS = {way != LANDLOCK}\n{code}\ndone = True")
+        assert ended == {"passed": True, "timed_out": False}
+
+    @pytest.mark.parametrize("code", MISCHIEF.values(), ids=list(MISCHIEF))
+    def test_mischief_leaves_nothing_behind(self, way, code):
+        run(way, "done = 1")
+        before = [descendants(worker.process.pid) for worker in calling._ALIVE]
+        run(way, f"{code}\ndone = True")
+        seen = "import os\nassert os.listdir() == []\nassert os.getcwd() == os.environ['HOME']"
+        assert run(way, f"{seen}\ndone = True")["passed"]
+        assert [descendants(worker.process.pid) for worker in calling._ALIVE] == before
+
+    def test_one_worker_outlives_them(self, way):
+        close_workers()
+        run(way, "done = 1")
+        before = [worker.process.pid for worker in calling._ALIVE]
+        for code in ("import os\nos.kill(os.getppid(), 9)", "x = bytearray(10**10)", "0/0"):
+            run(way, code)
+        run(way, "done = 1")
+        assert [worker.process.pid for worker in calling._ALIVE] == before
+
+    def test_the_time_that_ran_out_is_told(self, way):
+        assert run(way, "while True: pass", seconds=SECONDS)["timed_out"]
+        assert not run(way, "1 / 0")["timed_out"]
 
 
-@pytest.mark.parametrize("code", HOSTILE.values(), ids=list(HOSTILE))
-def test_hostile_programs_are_wrong_within_their_limit(code):
-    grade("x = 1", seconds=SECONDS)  # a worker is there
-    start = time.monotonic()
-    grades = grade(code, seconds=SECONDS)
-    assert grades["code_pass"] == 0.0
-    assert time.monotonic() - start < 30.0  # the longest would take a minute
-    assert grade("x = 1")["code_pass"] == 1.0  # the next one runs as ever
+@pytest.mark.parametrize("code", CHEATS.values(), ids=list(CHEATS))
+def test_nothing_passes_without_right(code):
+    way = levels.measured_level().way
+    assert run(way, f"{TOOLS}\n{code}", CHEATED, seconds=2.0)["passed"] is False
 
 
-@pytest.mark.parametrize("code", MISCHIEF.values(), ids=list(MISCHIEF))
-def test_mischief_leaves_nothing_behind(code):
-    assert grade(code)["code_pass"] == 1.0
-    assert grade("import os\nassert os.listdir() == []")["code_pass"] == 1.0
-
-
-def test_one_worker_outlives_them():
-    close_workers()
-    grade("x = 1")
-    before = worker_pids()
-    for code in ("import os\nos.kill(os.getppid(), 9)", "x = bytearray(10**10)", "0/0"):
-        grade(code)
-    assert worker_pids() == before
-
-
-@pytest.mark.usefixtures("namespaces")
-def test_nothing_is_written_elsewhere(tmp_path):
-    target = tmp_path / "evil"
-    grades = grade(f"open({str(target)!r}, 'w').write('x')")
-    assert grades["code_pass"] == 0.0
-    assert not target.exists()
-
-
-@pytest.mark.usefixtures("namespaces")
-def test_files_may_take_so_much_together():
-    code = "for i in range(20): open(f'f{i}', 'wb').write(bytes(10**7))"
-    assert grade(code)["code_pass"] == 0.0
-    assert grade("open('f', 'wb').write(bytes(10**7))")["code_pass"] == 1.0
-
-
-def test_it_is_without_network_and_says_so():
-    assert grade("x = 1")["code_pass_offline"] == 1.0
+def test_whoever_is_right_passes_what_cheats_do_not():
+    way = levels.measured_level().way
+    code = "import math\ndef f(*_):\n    return 42"
+    assert run(way, code, CHEATED)["passed"] is True
 
 
 def test_no_secret_is_in_its_environment(monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", "hush")
-    code = "import os\nassert set(os.environ) <= {'HOME', 'TMPDIR', 'LC_ALL'}, os.environ\n"
-    home = "assert os.getcwd() == os.environ['HOME'] == os.environ['TMPDIR']"
-    assert grade(code + home)["code_pass"] == 1.0
+    way = levels.measured_level().way
+    code = "import os\nassert set(os.environ) <= {'HOME', 'TMPDIR', 'LC_ALL'}\ndone = 1"
+    assert run(way, code)["passed"]
 
 
-@pytest.mark.usefixtures("namespaces")
-def test_the_environment_of_the_grader_cannot_be_read():
-    assert grade(f"open('/proc/{os.getpid()}/environ').read()")["code_pass"] == 0.0
+class TestConsent:
+    """What each level lets a grader do, on systems that really refuse the rest."""
 
-
-class TestWithoutNamespaces:
-    """As in most containers: the filter of system calls is all there is."""
-
-    @staticmethod
-    def run(code, how="without_namespaces"):
-        path = str(Path(__file__).parent)
-        if path not in sys.path:
-            sys.path.append(path)
-        run = Contained(f"unisolated:{how}", Limits(SECONDS + 2, None))
-        return run(f"import time\n{code}", Limits(SECONDS, 512).to_dict())
-
-    @pytest.mark.parametrize(
-        "name", ["fork bomb", "processes", "kills its parent", "socket", "loop", "ten gigabytes"]
+    CODE = (
+        "from eval_toolkit.graders import CodeTests\n"
+        "from eval_toolkit.responses import Completion\n"
+        "answer = Completion('x = 1', context={'test': 'assert x'})\n"
+        "print(dict(CodeTests(seconds=20.0).grade(answer)))"
     )
-    def test_hostile_programs_are_wrong(self, name):
-        ended = self.run(HOSTILE[name])
-        assert ended["passed"] is False
-        assert ended["offline"] is True
-        assert ended["timed_out"] is (name == "loop")
 
-    @pytest.mark.parametrize("code", MISCHIEF.values(), ids=list(MISCHIEF))
-    def test_mischief_leaves_nothing_behind(self, code):
-        assert self.run(code)["passed"] is True
-        assert self.run("import os\nassert os.listdir() == []")["passed"] is True
+    def grade(self, what, **variables):
+        command = [sys.executable, "-c", self.CODE]
+        if what:
+            command = [sys.executable, str(REFUSING), what, *command]
+        environment = {**os.environ, **variables}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    def test_where_nothing_is_refused(self):
+        if levels.measured_level().level != Level.JAILED:
+            pytest.skip("this system refuses namespaces")
+        done = self.grade("")
+        assert "'code_pass': 1.0" in done.stdout
+        assert "'code_pass_jailed': 1.0" in done.stdout
+
+    def test_without_namespaces_the_user_is_asked(self):
+        done = self.grade("namespaces")
+        assert "EvalToolkitError: programs of models run jailed" in done.stderr
+        assert "--allow-weaker-sandbox" in done.stderr
+        assert done.stdout == ""
+
+    def test_with_consent_programs_run_contained_and_the_row_says_so(self):
+        done = self.grade("namespaces", **{ALLOW_WEAKER: "1"})
+        assert "'code_pass': 1.0" in done.stdout, done.stderr
+        assert "'code_pass_jailed': 0.0" in done.stdout
+
+    @pytest.mark.parametrize("what", ["landlock", "filters"])
+    def test_with_less_nothing_runs_whoever_consents(self, what):
+        done = self.grade(what, **{ALLOW_WEAKER: "1"})
+        assert "programs of models are not run here: nothing keeps them apart" in done.stderr
+        assert done.stdout == ""
+
+    def test_a_level_is_measured_once(self, monkeypatch):
+        levels.measured_level()
+        monkeypatch.setattr(levels, "_measured", None)
+        assert levels.measured_level().level in set(Level)
+
+    def test_the_grader_tells_its_level(self):
+        assert CodeTests().sandbox() == levels.measured_level().level
+        grades = CodeTests().grade(Completion("x = 1", context={"test": "assert x"}))
+        assert grades["code_pass_jailed"] == (levels.measured_level().level == Level.JAILED)
 
 
-class TestWithoutFilter:
-    """As on other processors and systems: groups of processes, and limits."""
+def descendants(pid):
+    """All processes below one."""
+    found, waiting = [], [pid]
+    while waiting:
+        below = [int(one) for one, _ in children(*waiting)]
+        found += below
+        waiting = below
+    return found
 
-    def run(self, code):
-        return TestWithoutNamespaces.run(code, "without_anything")
 
-    def test_it_says_that_there_may_be_a_network(self):
-        assert self.run("x = 1") == {"passed": True, "timed_out": False, "offline": False}
+def test_a_worker_that_overruns_is_gone_with_all_its_processes(way):
+    """Also where its own process is busy, and the alarm of a first process does nothing."""
+    sandbox = levels.program_sandbox(way, packages=True, forks=False)
+    with pytest.raises(Overrun):
+        Contained("time:sleep", Limits(1.0), sandbox)(60.0)
+    busy = Contained("builtins:sum", Limits(2.0), sandbox)
+    busy([1])
+    (worker,) = [one for one in calling._ALIVE if one.contained == busy]
+    below = descendants(worker.process.pid)
+    worker.kill()
+    end = time.monotonic() + 30
+    while any(Path(f"/proc/{pid}").exists() for pid in below):
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
-    def test_a_child_goes_with_its_group(self):
-        if os.getuid() != 0:
-            pytest.skip("who is not root can start no process there")
-        ended = self.run("import os\nif os.fork() == 0: time.sleep(5)\n")
-        assert ended["passed"] is True
 
-    def test_whoever_kills_its_parent_ends_the_worker_and_itself(self):
-        with pytest.raises(Overrun) as ended:
-            self.run("import os\nos.kill(os.getppid(), 9)\ntime.sleep(30)")
-        assert ended.value.kind == "crash"
-        time.sleep(0.2)
-        assert not [name for _, name in children(1) if "worker" in name]
-        assert self.run("x = 1")["passed"] is True
+def test_everything_ends_when_the_caller_was_killed(way, tmp_path):
+    code = (
+        "from tests.faults.test_contained_programs import calling, run\n"
+        f"run({way!r}, 'done = 1', seconds=1.5)\n"
+        "print(*[worker.process.pid for worker in calling._ALIVE], flush=True)\n"
+        f"run({way!r}, 'while True: pass', seconds=1.5)"
+    )
+    root = str(Path(__file__).parents[2])
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": root}
+    caller = subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True
+    )
+    with caller:
+        worker = int(caller.stdout.readline())
+        inner = 0 if way == LANDLOCK else 2  # the first process of its own, and the worker there
+        while len(working := descendants(worker)) < inner + 2:  # the program and its tests
+            assert caller.poll() is None
+            time.sleep(0.01)
+        caller.kill()
+    end = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}").exists() for pid in (worker, *working)):
+        assert time.monotonic() < end
+        time.sleep(0.05)

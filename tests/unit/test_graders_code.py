@@ -5,7 +5,7 @@ import time
 import pytest
 
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.graders import CodeTests, Grade, find_code, load_grader
+from eval_toolkit.graders import CodeTests, find_code, load_grader
 from eval_toolkit.responses import Completion
 
 ADD = "def add(a, b):\n    return a + b\n"
@@ -105,10 +105,21 @@ class TestPrograms:
         assert code == CHECK["prompt"] + "    return x / 2"
         assert tests.endswith("\ncheck(half)")
 
-    def test_functions_of_code_and_tests_see_each_other(self):
+    def test_tests_see_the_program_and_not_the_other_way_round(self):
         context = {"test": "def three():\n    return add(1, 2)\nassert three() == 3"}
         assert passed(ADD, context) == 1.0
-        assert passed("def add(a, b):\n    return three.__code__ and a + b", context) == 1.0
+        assert passed("def add(a, b):\n    return three.__code__ and a + b", context) == 0.0
+
+    def test_what_stands_before_the_function_belongs_to_the_tests(self):
+        """HumanEval/32 checks with a function of its prompt, which an answer may define anew."""
+        context = {
+            "prompt": "def helper(x):\n    return 2 * x\n\ndef half(x):\n",
+            "test": "def check(candidate):\n    assert helper(candidate(3)) == 3",
+            "entry_point": "half",
+        }
+        assert passed("    return x / 2\n", context) == 1.0
+        cheat = "def helper(x):\n    return 3\ndef half(x):\n    return 0\n"
+        assert passed(cheat, context) == 0.0
 
     def test_a_list_of_tests(self):
         context = {
@@ -174,24 +185,23 @@ class TestColumns:
     def test_all_are_filled_and_told(self):
         grader = CodeTests(name="runs")
         grades = grader.grade(Completion(ADD, context=TESTS))
-        assert list(grades) == [*grader.columns()] == ["runs", "runs_timed_out", "runs_offline"]
+        assert list(grades) == [*grader.columns()] == ["runs", "runs_timed_out", "runs_jailed"]
         assert grader.columns()["runs"].binary
-        assert not grader.columns()["runs_offline"].metric
+        assert not grader.columns()["runs_jailed"].metric
 
     def test_a_program_that_takes_its_worker_along_is_wrong(self, monkeypatch):
         from eval_toolkit._contained import Overrun
 
-        def lost(self, programs):
+        def lost(*_):
             raise Overrun("crash", "ended with code -9")
 
         monkeypatch.setattr(CodeTests, "_run", lost)
         grades = CodeTests().grade(Completion(ADD, context=TESTS))
         assert grades["code_pass"] == 0.0
-        assert isinstance(grades["code_pass_offline"], Grade)
 
     def test_the_version_names_the_options(self):
-        assert CodeTests().version == "2"
-        assert CodeTests(seconds=3.0).version == "2+seconds=3.0"
+        assert CodeTests().version == "3"
+        assert CodeTests(seconds=3.0).version == "3+seconds=3.0"
         assert load_grader("code_pass{packages=true}").packages
 
 

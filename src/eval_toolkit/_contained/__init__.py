@@ -1,8 +1,9 @@
-"""Work that may not end: done in a process of its own with limits of time and memory.
+"""The sandbox: work that may not end or is not trusted, done in processes of its own.
 
 `Contained` names a function; calling it runs the function in a worker process that lives on for
-the next call, and is killed and replaced when it overruns. Arguments and results are JSON. This is
-containment, not a jail: it holds what goes wrong, and makes it hard, not impossible, to do harm.
+the next call, and is killed and replaced when it overruns. Arguments and results are JSON. Workers
+of functions of ours have limits of time and memory; those that run a model's programs are kept
+apart as `levels` says, as well as this system can do it.
 """
 
 from typing import TYPE_CHECKING
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
     from eval_toolkit._contained.errors import Failed, Overrun
     from eval_toolkit._contained.limits import Limits
 
-__all__ = ["Contained", "Failed", "Limits", "Overrun", "close_workers"]
+__all__ = ["ALLOW_WEAKER", "Contained", "Failed", "Limits", "Overrun", "close_workers"]
+
+ALLOW_WEAKER = "EVAL_TOOLKIT_ALLOW_WEAKER_SANDBOX"
+"""Set to 1: programs run contained where they cannot be jailed. The option --allow-weaker-sandbox."""
 
 # The worker imports this package too, and needs none of the caller's side.
 __getattr__ = names_on_use(

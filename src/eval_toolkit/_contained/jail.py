@@ -11,12 +11,20 @@ import shutil
 import signal
 import struct
 import sys
+from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
 from eval_toolkit._contained.view import DEVICES, View
 
-__all__ = ["HOME", "bubblewrap_command", "drop_privileges", "end_with_parent", "enter_jail"]
+__all__ = [
+    "HOME",
+    "bubblewrap_command",
+    "drop_privileges",
+    "end_with_parent",
+    "enter_jail",
+    "go_on_in_a_child",
+]
 
 HOME = "/eval-toolkit"
 _NAME = "jail"
@@ -35,6 +43,7 @@ _ORDINARY = 1000
 """User and group inside."""
 
 
+@cache
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
@@ -46,10 +55,10 @@ def _checked(result: int, call: str) -> None:
 
 
 def enter_jail(folder: str, view: View) -> None:
-    """Move into namespaces of its own; the caller goes on as their first process.
+    """Move into namespaces of its own; the caller goes on inside, as a child of their first process.
 
-    The process must have one thread. It stays outside, waiting for the one inside, which ends with
-    it.
+    The process must have one thread. It stays outside and waits, and so does the first one inside:
+    a first process is spared by most signals, its own alarm among them. Each ends with its parent.
 
     Parameters
     ----------
@@ -72,10 +81,8 @@ def enter_jail(folder: str, view: View) -> None:
     (own / "gid_map").write_text(f"{_ORDINARY} {group} 1")
     libc.sethostname(_NAME.encode(), len(_NAME))
     _build_root(libc, folder, view)
-    inside = os.fork()
-    if inside:
-        _wait_outside(inside)
-    end_with_parent()
+    go_on_in_a_child()  # the first process of the namespace …
+    go_on_in_a_child()  # … and one that its own alarm can end
 
 
 def _build_root(libc: ctypes.CDLL, root: str, view: View) -> None:
@@ -120,16 +127,21 @@ def _set_read_only(libc: ctypes.CDLL, path: str, *, below: bool) -> None:
     _checked(changed, "mount_setattr")
 
 
-def _wait_outside(inside: int) -> NoReturn:
-    """Hold nothing open, and end as the process inside does."""
+def go_on_in_a_child() -> None:
+    """Return in a child, which ends with this process; this one waits for it and ends as it does."""
+    child = os.fork()
+    if child:
+        _wait_for(child)
+    end_with_parent()
+
+
+def _wait_for(child: int) -> NoReturn:
+    """Hold nothing open, and end as the child does."""
     nothing = os.open("/dev/null", os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
     os.closerange(3, 1024)
-    _, status = os.waitpid(inside, 0)
-    if os.WIFSIGNALED(status):
-        signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
-        os.kill(os.getpid(), os.WTERMSIG(status))
+    _, status = os.waitpid(child, 0)
     os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 

@@ -5,6 +5,7 @@ import os
 import struct
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 __all__ = ["landlock_version", "restrict_files"]
@@ -25,6 +26,7 @@ _TCP_SINCE, _TCP = 4, 3
 _SCOPES_SINCE, _SCOPES = 6, 3
 
 
+@cache
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 

@@ -13,6 +13,8 @@ refused
 """
 
 import os
+import re
+import shutil
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -22,6 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from eval_toolkit._contained import ALLOW_WEAKER
 from eval_toolkit._contained.calling import Contained
 from eval_toolkit._contained.errors import Failed, Overrun
 from eval_toolkit._contained.jail import bubblewrap_command
@@ -39,10 +42,13 @@ __all__ = [
     "required_level",
 ]
 
-ALLOW_WEAKER = "EVAL_TOOLKIT_ALLOW_WEAKER_SANDBOX"
-"""Set to 1: programs run contained where they cannot be jailed. The option --allow-weaker-sandbox."""
 _OURS = str(Path(__file__).parents[1])
 _WAYS = (BUBBLEWRAP, NAMESPACES, LANDLOCK)
+_SETTINGS = {
+    "/proc/sys/kernel/unprivileged_userns_clone": "0",
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1",
+}
+"""What forbids an ordinary user namespaces, and to which value."""
 _LOCK = threading.Lock()
 _PATIENCE = 20.0
 
@@ -144,17 +150,24 @@ def _measured() -> Measured:
         try:
             held = _tried(way)
         except (Failed, Overrun, OSError) as error:
-            reasons[way] = str(error).rpartition(": no worker could be started: ")[2][-300:]
+            reasons[way] = _reason(error)
             continue
         broken = [name for name, holds in held.items() if not holds]
         if not broken:
             return Measured(Level.JAILED, way, reasons)
-        if broken == ["see a process"]:
+        if broken == ["be among other processes"]:
             contained = contained or way
         reasons[way] = f"a program can {', '.join(broken)}"
     if contained:
         return Measured(Level.CONTAINED, contained, reasons)
     return Measured(Level.REFUSED, "", reasons)
+
+
+def _reason(error: Exception) -> str:
+    """Return what a system says, without who was told: "unshare: Operation not permitted"."""
+    said = " ".join(str(error).split())
+    said = re.sub(r"^.*?(?:ended with code -?\d+: |Error: (?:\[Errno \d+\] )?)", "", said)
+    return re.split(r", likely|\. See|; see", said)[0][:200]
 
 
 def _missing(way: str) -> str:
@@ -180,24 +193,16 @@ def _tried(way: str) -> dict[str, bool]:
 
 
 def _advice() -> str:
-    settings = {
-        "/proc/sys/user/max_user_namespaces": ("0", "sysctl user.max_user_namespaces=10000"),
-        "/proc/sys/kernel/unprivileged_userns_clone": (
-            "0",
-            "sysctl kernel.unprivileged_userns_clone=1",
-        ),
-        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": (
-            "1",
-            "sysctl kernel.apparmor_restrict_unprivileged_userns=0, or install bubblewrap",
-        ),
-    }
-    for file, (bad, todo) in settings.items():
+    install = "" if shutil.which("bwrap") else "install bubblewrap, or "
+    for file, bad in _SETTINGS.items():
         try:
-            if Path(file).read_text("ascii").strip() == bad:
-                return f"to have programs jailed: {todo}"
+            value = Path(file).read_text("ascii").strip()
         except OSError:
             continue
+        if value == bad:
+            name, good = file.removeprefix("/proc/sys/").replace("/", "."), 1 - int(bad)
+            return f"to have programs jailed, {install}set sysctl {name}={good}"
     return (
-        "to have programs jailed: install bubblewrap; in a container, start it with "
-        "--security-opt seccomp=unconfined --security-opt apparmor=unconfined"
+        f"to have programs jailed, {install}start the container with --security-opt "
+        "seccomp=unconfined --security-opt apparmor=unconfined"
     )

@@ -43,7 +43,7 @@ def probed(outside: Mapping[str, Any], *, alone: bool) -> dict[str, bool]:
     held["see a device"] = _devices() <= {Path(device).name for device in DEVICES}
     held["have a variable"] = set(os.environ) <= _GIVEN
     held["go without limits"] = _is_limited()
-    held["see a process"] = alone
+    held["be among other processes"] = alone
     return held
 
 

@@ -10,13 +10,14 @@ import operator
 import os
 import sys
 from collections.abc import Callable
-from types import ModuleType
+from types import CoroutineType, ModuleType
 from typing import Any
 
 from eval_toolkit._contained import values, wire
 
 __all__ = ["serve"]
 
+PLAIN: tuple[Any, ...] = (int, float, str, bytes, tuple, list, dict, set, frozenset)
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "call": lambda function, *args, **kwargs: function(*args, **kwargs),
     "getattr": getattr,
@@ -50,8 +51,10 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "await": lambda awaitable: _awaited(awaitable),
 }
 """What can be done with an object whatever else is there …"""
-TWO = ("eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
-TWO += ("matmul", "and_", "or_", "xor", "lshift", "rshift")
+TWO = (
+    *("eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "truediv", "floordiv", "mod", "pow"),
+    *("matmul", "and_", "or_", "xor", "lshift", "rshift"),
+)
 """… and what with two objects of the program."""
 OPERATIONS.update({name: getattr(operator, name) for name in TWO})
 
@@ -90,7 +93,9 @@ class _Objects:
             return ["yours", value.number]
         if isinstance(value, type):
             return values.named(value) or self.of_class(value)
-        for base in (int, float, str, bytes, tuple, list, dict, set, frozenset):
+        if isinstance(value, CoroutineType):
+            return ["coroutine", self.number(value)]
+        for base in PLAIN:
             if isinstance(value, base):
                 plain = base(value) if base is not str else str.__str__(value)
                 return ["kind", self.number(value), self.of_class(type(value)), self.write(plain)]

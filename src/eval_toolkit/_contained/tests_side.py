@@ -14,11 +14,10 @@ from types import ModuleType
 from typing import Any
 
 from eval_toolkit._contained import values, wire
-from eval_toolkit._contained.program_side import OPERATIONS, TWO
+from eval_toolkit._contained.program_side import OPERATIONS, PLAIN, TWO
 
 __all__ = ["run_tests"]
 
-_PLAIN = (int, float, str, bytes, tuple, list, dict, set, frozenset)
 _WRONG = (ValueError, TypeError, KeyError, IndexError, AttributeError, ImportError, OverflowError)
 
 
@@ -66,8 +65,15 @@ class _Link:
             return {"raised": [next(kinds), str(error)]}
 
     def _error(self, kind: Any, arguments: list[Any]) -> BaseException:
-        error = self.read(kind)(*(self.read(one) for one in arguments))
-        return error if isinstance(error, BaseException) else RuntimeError(str(error))
+        found, told = self.read(kind), [self.read(one) for one in arguments]
+        if not (isinstance(found, type) and issubclass(found, BaseException)):
+            return RuntimeError(*told)
+        try:
+            return found(*told)
+        except TypeError:  # it takes other arguments than it keeps
+            error = found.__new__(found)
+            error.args = tuple(told)
+            return error
 
     def write(self, value: Any) -> Any:
         return values.encoded(value, self._other)
@@ -84,7 +90,7 @@ class _Link:
             return ["mine", object.__getattribute__(value, "_number_")]
         if (known := values.named(value)) is not None:
             return known
-        for base in _PLAIN:
+        for base in PLAIN:
             if isinstance(value, base):
                 plain: Any = base(value)
                 return self.write(plain)  # type: ignore[no-any-return]
@@ -102,28 +108,33 @@ class _Link:
             return self._given[number]
         if what in ("name", "module"):
             return values.resolved(told, types=True)
+        if what == "coroutine":
+            return self._waited(number)
         if number not in self._stand_ins:
             self._stand_ins[number] = self._class(told) if what == "class" else self._made(*told)
         return self._stand_ins[number]
 
+    async def _waited(self, number: int) -> Any:
+        return self.ask("await", self._made("object", number, []))
+
     def _made(self, what: str, number: int, kind: list[Any], plain: Any = None) -> Any:
         found = self._class_or_none(kind) or _StandIn
+        made: Any
         if what == "kind":
             value = self.read(plain)
-            if not issubclass(found, type(value)):
+            base: Any = type(value)
+            if not issubclass(found, base):
                 return value
-            made = type(value).__new__(found, value)
-            if isinstance(value, (list, set)):
-                type(value).__init__(made, value)
-            elif isinstance(value, dict):
-                made.update(value)
+            made = base.__new__(found, value)
+            if isinstance(value, (list, set, dict)):
+                base.__init__(made, value)
         else:
             made = object.__new__(found if issubclass(found, _StandIn) else _StandIn)
         object.__setattr__(made, "_number_", number)
         return made
 
     def _class_or_none(self, told: list[Any]) -> type | None:
-        found = self.read(told) if told[0] == "class" else None
+        found = self.read(told) if told[:1] == ["class"] else None
         return found if isinstance(found, type) else None
 
     def _class(self, told: list[Any]) -> type:
@@ -137,10 +148,10 @@ class _Link:
         body: dict[str, Any] = {}
         if any(issubclass(base, BaseException) for base in bases):
             made = type(str(name), tuple(bases), body)
-        elif plain := [base for base in bases if issubclass(base, _PLAIN)]:
+        elif plain := [base for base in bases if issubclass(base, PLAIN)]:
             body["__getattr__"] = lambda self, name: self._link_.ask("getattr", self, name)
             body["_link_"] = self
-            made = type(str(name), tuple(plain), body)
+            made = _StandInClass(str(name), tuple(plain), body)
         else:
             body["_number_"], body["_link_"] = number, self
             made = _StandInClass(str(name), tuple(bases) or (_StandIn,), body)
@@ -203,8 +214,8 @@ class _StandIn:
         return self._link_.ask("exit", self)
 
     def __await__(self) -> Any:
+        yield from ()
         return self._link_.ask("await", self)
-        yield
 
     def __dir__(self) -> Any:
         return self._link_.ask("dir", self)
@@ -274,7 +285,8 @@ def _needed(tree: ast.AST, names: dict[str, Any]) -> dict[str, Any]:
     used = {node.id for node in nodes if isinstance(node, ast.Name)}
     defined = {node.id for node in nodes if isinstance(node, ast.Name) and _is_set(node)}
     own = {name: value for name, value in names.items() if not hasattr(builtins, name)}
-    for name in {one.value.id for one in nodes if _is_attribute_of_a_name(one)} & own.keys():
+    asked = (one.value for one in nodes if isinstance(one, ast.Attribute))
+    for name in {one.id for one in asked if isinstance(one, ast.Name)} & own.keys():
         if name in sys.stdlib_module_names and not _is_module(own[name]):
             own[name] = ["module", name]
     return own if own.keys() & (used - defined) else names
@@ -282,10 +294,6 @@ def _needed(tree: ast.AST, names: dict[str, Any]) -> dict[str, Any]:
 
 def _is_set(node: ast.Name) -> bool:
     return isinstance(node.ctx, ast.Store)
-
-
-def _is_attribute_of_a_name(node: ast.AST) -> bool:
-    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
 
 
 def _is_module(told: Any) -> bool:

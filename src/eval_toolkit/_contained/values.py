@@ -41,11 +41,15 @@ _TEXTS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "Decimal": (decimal.Decimal, str, decimal.Decimal),
     "Fraction": (fractions.Fraction, str, fractions.Fraction),
     "date": (datetime.date, datetime.date.isoformat, datetime.date.fromisoformat),
-    "time": (datetime.time, datetime.time.isoformat, datetime.time.fromisoformat),
+    "time": (
+        datetime.time,
+        lambda t: [t.isoformat(), t.fold],
+        lambda told: datetime.time.fromisoformat(told[0]).replace(fold=told[1]),
+    ),
     "datetime": (
         datetime.datetime,
-        datetime.datetime.isoformat,
-        datetime.datetime.fromisoformat,
+        lambda t: [t.isoformat(), t.fold],
+        lambda told: datetime.datetime.fromisoformat(told[0]).replace(fold=told[1]),
     ),
     "timedelta": (
         datetime.timedelta,
@@ -55,7 +59,7 @@ _TEXTS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "ellipsis": (type(...), lambda _: None, lambda _: ...),
 }
 _BY_TYPE = {kind: (name, write) for name, (kind, write, _) in _TEXTS.items()}
-_NAME_OF = {kind: name for name, kind in (_SEQUENCES | _MAPPINGS).items()}
+_NAME_OF: dict[type, str] = {kind: name for name, kind in (_SEQUENCES | _MAPPINGS).items()}
 
 
 def _range(told: list[str]) -> range:

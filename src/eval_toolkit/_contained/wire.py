@@ -12,6 +12,8 @@ MOST = 256 * 1024 * 1024
 """Bytes of the longest message."""
 _LENGTH = struct.Struct("!I")
 _AT_ONCE = 1 << 20
+_write, _read = os.write, os.read
+"""Taken before a program can put its own in their place."""
 
 
 def packed(message: Any) -> bytes:
@@ -26,7 +28,7 @@ def send(stream: int, message: bytes) -> None:
     """Write what `packed` returned to a pipe."""
     rest = memoryview(message)
     while rest:
-        rest = rest[os.write(stream, rest) :]
+        rest = rest[_write(stream, rest) :]
 
 
 def write(stream: int, message: Any) -> None:
@@ -61,7 +63,7 @@ def _exactly(stream: int, n: int, wait: Callable[[], None]) -> bytes:
     parts = []
     while n:
         wait()
-        part = os.read(stream, min(n, _AT_ONCE))
+        part = _read(stream, min(n, _AT_ONCE))
         if not part:
             raise EOFError("the pipe is closed")
         parts.append(part)

@@ -64,12 +64,15 @@ def _ready(target: str, told: dict[str, Any], sandbox: dict[str, Any] | None) ->
 
 
 def _enter(sandbox: dict[str, Any]) -> None:
-    from eval_toolkit._contained.jail import drop_privileges, enter_jail
-    from eval_toolkit._contained.view import NAMESPACES, View
+    from eval_toolkit._contained import jail
+    from eval_toolkit._contained.view import BUBBLEWRAP, NAMESPACES, View
 
     if sandbox["way"] == NAMESPACES:
-        enter_jail(os.getcwd(), View(**sandbox["view"]))  # noqa: PTH109 - as it was given
-    drop_privileges()
+        jail.enter_jail(os.getcwd(), View(**sandbox["view"]))  # noqa: PTH109 - as it was given
+    elif sandbox["way"] == BUBBLEWRAP:
+        jail.end_with_parent()  # which is bubblewrap
+        jail.go_on_in_a_child()
+    jail.drop_privileges()
 
 
 def _restrain(sandbox: dict[str, Any]) -> None:

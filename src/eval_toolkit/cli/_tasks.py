@@ -1,15 +1,23 @@
 """Options that say which task, which of its items and with how many examples."""
 
 import functools
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import click
 
+from eval_toolkit._contained import ALLOW_WEAKER
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.loading import load_task
 
-__all__ = ["load_chosen_task", "task_options", "whole_task_options", "with_perturbations"]
+__all__ = [
+    "load_chosen_task",
+    "sandbox_option",
+    "task_options",
+    "whole_task_options",
+    "with_perturbations",
+]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _OPTIONS = {
@@ -60,6 +68,24 @@ def _with(command: _Command, names: Iterable[str]) -> _Command:
     for name in reversed(list(names)):
         decorated = _OPTIONS[name](decorated)
     return decorated  # type: ignore[no-any-return]
+
+
+def sandbox_option(command: _Command) -> _Command:
+    """Add the user's consent to a weaker sandbox; no file can give it."""
+    option = click.option(
+        "--allow-weaker-sandbox",
+        is_flag=True,
+        expose_value=False,
+        callback=_allow_weaker_sandbox,
+        help="Run a model's programs contained where they cannot be jailed (`doctor`).",
+    )
+    return option(command)
+
+
+def _allow_weaker_sandbox(context: click.Context, _: click.Parameter, given: bool) -> None:
+    if given and os.environ.get(ALLOW_WEAKER) != "1":
+        os.environ[ALLOW_WEAKER] = "1"
+        context.call_on_close(lambda: os.environ.pop(ALLOW_WEAKER, None))
 
 
 def load_chosen_task(name: str, options: dict[str, Any]) -> BaseTask[Any]:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from eval_toolkit import __version__, _kernel
+from eval_toolkit._contained.levels import measured_level
 from eval_toolkit._kernel import neardup
 from eval_toolkit.artifacts import read_json
 from eval_toolkit.artifacts.remote import address_of, is_remote, local_path
@@ -195,6 +196,7 @@ def _machine_page() -> Page:
         "kernel": {"bootstrap": _kernel.backend(), "near_duplicates": neardup.backend()},
         "extras": extras,
         "machine": _machine(),
+        "sandbox": _sandbox(),
         "weights": weights_there(),
         "caches": _caches(),
         "plugins": {f"{info.kind} {info.name}": info.to_dict() for info in offered},
@@ -213,6 +215,7 @@ def _machine_page() -> Page:
             ["weights", "state"],
             [[name, entry["path"] or entry["state"]] for name, entry in payload["weights"].items()],
         ),
+        Table(["sandbox", ""], _sandbox_rows(payload["sandbox"])),
         Table(["machine", ""], [[name, str(value)] for name, value in payload["machine"].items()]),
         Table(["cache", "state"], [[path, state] for path, state in payload["caches"].items()]),
     ]
@@ -220,6 +223,23 @@ def _machine_page() -> Page:
         tables.append(plugins_table(offered))
     notes = [f"{info.kind} {info.name}: {info.problem}" for info in offered if not info.usable]
     return Page("Doctor", payload, (), tables, [one_line(note) for note in notes])
+
+
+def _sandbox() -> dict[str, Any]:
+    """Return how a model's programs are kept apart here, and how to have it better."""
+    found = measured_level()
+    return {
+        "level": found.level.value,
+        "way": found.way,
+        "reasons": dict(found.reasons),
+        "advice": found.advice(),
+    }
+
+
+def _sandbox_rows(found: dict[str, Any]) -> list[list[str]]:
+    level = f"{found['level']} ({found['way']})" if found["way"] else found["level"]
+    advice = [["what to do", found["advice"]]] if found["advice"] else []
+    return [["level", level], *([*item] for item in found["reasons"].items()), *advice]
 
 
 def _kernel_words(backend: str) -> str:

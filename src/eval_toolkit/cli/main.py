@@ -12,6 +12,7 @@ import click
 
 from eval_toolkit import __version__
 from eval_toolkit._command_line import recording_command
+from eval_toolkit._environment import hide_secrets
 from eval_toolkit.cli._exit import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE
 from eval_toolkit.cli._text import in_options, on_this_machine, reader_may_go, say, shown_safely
 from eval_toolkit.errors import EvalToolkitError
@@ -177,6 +178,8 @@ def main(args: Sequence[str] | None = None) -> None:
     0 fine, 1 the evidence says no, 2 bad input, 3 failed, 130 interrupted.
     """
     gc.set_threshold(200_000, 20, 20)  # a tenth of a command's time went into looking for cycles
+    if args is None:  # a process of its own
+        hide_secrets()
     given = sys.argv[1:] if args is None else list(args)
     try:
         with recording_command("eval-toolkit", given):

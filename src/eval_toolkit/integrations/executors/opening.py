@@ -1,11 +1,13 @@
 """An executor by its name."""
 
 import contextlib
+import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 
 from eval_toolkit import _validate
+from eval_toolkit._environment import secret_variables
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.integrations.executors.cluster import n_cores
 from eval_toolkit.integrations.executors.on_dask import DaskExecutor
@@ -87,10 +89,18 @@ def _opened(backend: str, workers: int | None, address: str | None) -> Executor:
     from multiprocessing import get_context
 
     return ProcessPoolExecutor(
-        n_workers, mp_context=get_context("spawn"), initializer=_leave_interrupts_to_the_caller
+        n_workers,
+        mp_context=get_context("spawn"),
+        initializer=_begin,
+        initargs=(secret_variables(),),
     )
 
 
-def _leave_interrupts_to_the_caller() -> None:
-    """Ctrl-C reaches every process of a terminal; the one that waits decides."""
+def _begin(secrets: dict[str, str]) -> None:
+    """Leave interrupts to the caller, and take the keys that scorers may need.
+
+    Ctrl-C reaches every process of a terminal; the one that waits decides. The keys come this way
+    because whoever may look at a process can read the environment that it was started with.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.update(secrets)

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import IO
 
 from eval_toolkit import _validate
+from eval_toolkit._environment import child_environment
 from eval_toolkit._optional import require
 from eval_toolkit.errors import ModelError
 from eval_toolkit.models.llama_cpp.engine import start_server
@@ -121,7 +122,7 @@ class LlamaCppServer:
                 stdout=subprocess.PIPE,
                 stderr=complaints,
                 text=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env=child_environment({"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}),
             )
             try:
                 self.base_url = f"{self._address(self._process, complaints)}/v1"
