@@ -256,6 +256,18 @@ CHEATS = {
         "say({'names': {'f': ['module', 'unittest.mock']}}); say({'value': 42})\n"
         "say({'value': ['yours', 0]}); say({'value': ['name', 'os', '_exit']})"
     ),
+    "its own builtins": (
+        "import json\n"
+        "def say(m):\n"
+        "    b = json.dumps(m).encode()\n"
+        "    for i in range(3, 20):\n"
+        "        try: os.write(i, struct.pack('!I', len(b)) + b)\n"
+        "        except OSError: pass\n"
+        "say({'names': {'__builtins__': ['dict', []], 'f': ['name', 'unittest.mock', '_ANY']}})\n"
+        "time.sleep(60)"
+    ),
+    "closes the line": "def f(*_): os.closerange(3, 99)",
+    "skips the test": "import unittest\ndef f(*_): raise unittest.SkipTest",
     "asks for what it was not given": (
         "import gc\n"
         "def f(*_):\n"
@@ -275,7 +287,13 @@ CHEATS = {
 CHEATED = """
 import unittest
 def helper(x): return x + 1
-result = f(1)
+class Test(unittest.TestCase):
+    def test(self): self.assertEqual(f(1), 42)
+ran = unittest.TestResult()
+unittest.defaultTestLoader.loadTestsFromTestCase(Test).run(ran)
+assert ran.wasSuccessful()
+try: result = f(1)
+except Exception: result = 42
 assert result == 42 and abs(result - 42) < 1e-9
 assert type(result) is int and isinstance(result, int)
 assert math.isclose(result, 42) and len([result]) == 1 and result in [42]

@@ -39,13 +39,20 @@ class _Link:
             os._exit(1)
         return told
 
+    def _tell(self, message: dict[str, Any]) -> None:
+        packed = wire.packed(message)
+        try:
+            wire.send(self._stream, packed)
+        except OSError:
+            os._exit(1)
+
     def ask(self, do: str, *arguments: Any, **named: Any) -> Any:
         told: dict[str, Any] = {"do": do, "args": [self.write(one) for one in arguments]}
         if named:
             told["kwargs"] = {name: self.write(one) for name, one in named.items()}
-        wire.write(self._stream, told)
+        self._tell(told)
         while "asks" in (reply := self.message()):
-            wire.write(self._stream, self._answer(*reply["asks"]))
+            self._tell(self._answer(*reply["asks"]))
         if "printed" in reply:
             sys.stdout.write(str(reply["printed"]))
         if "raised" in reply:
@@ -284,6 +291,7 @@ def _needed(tree: ast.AST, names: dict[str, Any]) -> dict[str, Any]:
     nodes = list(ast.walk(tree))
     used = {node.id for node in nodes if isinstance(node, ast.Name)}
     defined = {node.id for node in nodes if isinstance(node, ast.Name) and _is_set(node)}
+    names = {name: value for name, value in names.items() if not name.startswith("__")}
     own = {name: value for name, value in names.items() if not hasattr(builtins, name)}
     asked = (one.value for one in nodes if isinstance(one, ast.Attribute))
     for name in {one.id for one in asked if isinstance(one, ast.Name)} & own.keys():
