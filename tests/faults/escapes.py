@@ -19,7 +19,7 @@ from types import TracebackType
 __all__ = ["CHEATED", "CHEATS", "ESCAPES", "EXHAUSTION", "HARMLESS", "TOOLS", "Outside"]
 
 TOOLS = """
-import ctypes, errno, fcntl, os, signal, socket, struct, sys, time
+import ctypes, errno, fcntl, math, os, signal, socket, struct, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 def call(intel, arm, *arguments):
     number = intel if os.uname().machine == 'x86_64' else arm
@@ -299,7 +299,7 @@ assert type(result) is int and isinstance(result, int)
 assert math.isclose(result, 42) and len([result]) == 1 and result in [42]
 assert helper(41) == result
 """
-"""What `CHEATS` are tested with; ``def f(*_): return 42`` passes it, given ``import math``."""
+"""What `CHEATS` are tested with; ``def f(*_): return 42`` passes it, after `TOOLS`."""
 
 HARMLESS = {
     "a file of its own": "open('x', 'w').write('y'); assert open('x').read() == 'y'",

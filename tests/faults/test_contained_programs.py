@@ -155,7 +155,7 @@ def test_nothing_passes_without_right(code):
 
 def test_whoever_is_right_passes_what_cheats_do_not():
     way = levels.measured_level().way
-    code = "import math\ndef f(*_):\n    return 42"
+    code = f"{TOOLS}\ndef f(*_):\n    return 42"
     assert run(way, code, CHEATED)["passed"] is True
 
 
