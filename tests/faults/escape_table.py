@@ -49,7 +49,8 @@ def tried(folder: Path) -> dict[str, Any]:
             done = told["escaped"][group] = []
             for name, code in programs.items():
                 whole = f"{escapes.TOOLS}\n{outside.names}\n{code}\ndone = True"
-                tests = escapes.CHEATED if group == "pass without right" else "assert done"
+                cheats = group == "pass without right"
+                tests = escapes.TESTED.get(name, escapes.RIGHT) if cheats else "assert done"
                 if _passes(found.way, whole, tests) or outside.touched():
                     done.append(name)
     told["worked"] = [

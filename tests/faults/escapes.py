@@ -16,7 +16,16 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
-__all__ = ["CHEATED", "CHEATS", "ESCAPES", "EXHAUSTION", "HARMLESS", "TOOLS", "Outside"]
+__all__ = [
+    "CHEATS",
+    "ESCAPES",
+    "EXHAUSTION",
+    "HARMLESS",
+    "RIGHT",
+    "TESTED",
+    "TOOLS",
+    "Outside",
+]
 
 TOOLS = """
 import ctypes, errno, fcntl, math, os, signal, socket, struct, sys, time
@@ -284,22 +293,33 @@ CHEATS = {
     "never answers": "def f(*_): time.sleep(60)",
     "changes what it was given": "def f(x=None, *_):\n    return x",
 }
-CHEATED = """
+_CLOSE = "assert abs(f(1) - 42) < 1e-9"
+_SKIPPED = """
 import unittest
-def helper(x): return x + 1
 class Test(unittest.TestCase):
     def test(self): self.assertEqual(f(1), 42)
 ran = unittest.TestResult()
 unittest.defaultTestLoader.loadTestsFromTestCase(Test).run(ran)
 assert ran.wasSuccessful()
-try: result = f(1)
-except Exception: result = 42
-assert result == 42 and abs(result - 42) < 1e-9
-assert type(result) is int and isinstance(result, int)
-assert math.isclose(result, 42) and len([result]) == 1 and result in [42]
-assert helper(41) == result
 """
-"""What `CHEATS` are tested with; ``def f(*_): return 42`` passes it, after `TOOLS`."""
+RIGHT = "assert f(1) == 42"
+"""What most of `CHEATS` are tested with …"""
+TESTED = {
+    "a text that equals everything": "assert f(1) == 'x'",
+    "a difference of nothing": _CLOSE,
+    "a list that holds everything": "assert 42 in f(1)",
+    "its own len": "assert len(f(1)) == 3",
+    "its own abs": _CLOSE,
+    "its own isinstance": "assert isinstance(f(1), str)",
+    "its own math": "assert math.isclose(f(1), 42)",
+    "its own check": "def check(one): assert one(1) == 42\ncheck(f)",
+    "its own helper": "def helper(x): return x + 1\nassert helper(41) == f(1)",
+    "changes the builtins": _CLOSE,
+    "its own builtins": "assert f() == 42",
+    "closes the line": "try: f(1)\nexcept Exception: pass\ntry: f(1)\nexcept Exception: pass",
+    "skips the test": _SKIPPED,
+}
+"""… and the others."""
 
 HARMLESS = {
     "a file of its own": "open('x', 'w').write('y'); assert open('x').read() == 'y'",

@@ -8,7 +8,16 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.faults.escapes import CHEATED, CHEATS, ESCAPES, EXHAUSTION, HARMLESS, TOOLS, Outside
+from tests.faults.escapes import (
+    CHEATS,
+    ESCAPES,
+    EXHAUSTION,
+    HARMLESS,
+    RIGHT,
+    TESTED,
+    TOOLS,
+    Outside,
+)
 
 from eval_toolkit._contained import (
     ALLOW_WEAKER,
@@ -147,16 +156,16 @@ class TestLevels:
         assert not run(way, "1 / 0")["timed_out"]
 
 
-@pytest.mark.parametrize("code", CHEATS.values(), ids=list(CHEATS))
-def test_nothing_passes_without_right(code):
-    way = levels.measured_level().way
-    assert run(way, f"{TOOLS}\n{code}", CHEATED, seconds=2.0)["passed"] is False
+@pytest.mark.parametrize("name", CHEATS)
+def test_nothing_passes_without_right(name):
+    way, tests = levels.measured_level().way, TESTED.get(name, RIGHT)
+    assert run(way, f"{TOOLS}\n{CHEATS[name]}", tests, seconds=2.0)["passed"] is False
 
 
 def test_whoever_is_right_passes_what_cheats_do_not():
     way = levels.measured_level().way
     code = f"{TOOLS}\ndef f(*_):\n    return 42"
-    assert run(way, code, CHEATED)["passed"] is True
+    assert run(way, code, RIGHT)["passed"] is True
 
 
 def test_no_secret_is_in_its_environment(monkeypatch):
