@@ -29,7 +29,7 @@ $(VENV)/core.stamp: pyproject.toml constraints.txt constraints-hashed.txt setup.
 	@echo "setting up $(VENV) (about two minutes) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 ifeq ($(CI),true)
-	@awk '/^[^ ]/ {on = /^(pip|setuptools|wheel)==/} on' constraints-hashed.txt > $(VENV)/build.txt
+	@awk '/^[^ ]/ {on = /^(packaging|pip|setuptools|wheel)==/} on' constraints-hashed.txt > $(VENV)/build.txt
 	@$(PIP) install $(HASHED) $(VENV)/build.txt
 	@$(PIP) install --no-build-isolation $(HASHED) constraints-hashed.txt
 	@$(PIP) install --no-build-isolation --no-deps --editable .
