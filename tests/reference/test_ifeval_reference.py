@@ -172,7 +172,9 @@ class TestPublishedChecker:
     ) -> None:
         for name in BY_LANGUAGE:
             same, followed, n = agreement[name]
-            assert same >= 0.99 * n, name  # 1 of 562 differs: the published one calls English German
+            assert same >= 0.99 * n, (
+                name
+            )  # 1 of 562 differs: the published one calls English German
             assert 0 < followed < n, name
 
     def test_counts_without_trained_tokenizers_agree_nearly(
