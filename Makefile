@@ -16,29 +16,43 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --quiet
 .DEFAULT_GOAL := help
 
-.PHONY: help setup browser demo demo-llm model test explore escapes test-slow coverage test-hf test-interop test-distributed test-install test-extras test-plugin docs check lint types layers bench clean
+.PHONY: help setup constraints browser demo demo-llm model test explore escapes test-slow coverage test-hf test-interop test-distributed test-install test-extras test-plugin sanitize docs check lint types layers bench clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
-# One virtual environment; a stamp per set of packages, so that nothing is installed twice.
-$(VENV)/core.stamp: pyproject.toml constraints.txt setup.py $(KERNEL)
+# One virtual environment; a stamp per set of packages, so that nothing is installed twice. CI installs
+# everything at once, and nothing whose hash is not known; what builds sdists comes first.
+HASHED := --require-hashes --requirement
+
+$(VENV)/core.stamp: pyproject.toml constraints.txt constraints-hashed.txt setup.py $(KERNEL)
 	@echo "setting up $(VENV) (about two minutes) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+ifeq ($(CI),true)
+	@awk '/^[^ ]/ {on = /^(packaging|pip|setuptools|wheel)==/} on' constraints-hashed.txt > $(VENV)/build.txt
+	@$(PIP) install $(HASHED) $(VENV)/build.txt
+	@$(PIP) install --no-build-isolation $(HASHED) constraints-hashed.txt
+	@$(PIP) install --no-build-isolation --no-deps --editable .
+	@$(PIP) check
+else
 	@$(PIP) install --constraint constraints.txt pip setuptools wheel
 	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable ".[all]"
+endif
 	@touch $@
 
+# Install groups of dependencies, unless CI has them already.
+group = $(if $(filter true,$(CI)),@:,$(PIP) install --constraint constraints.txt $(addprefix --group ,$(1)))
+
 $(VENV)/dev.stamp: $(VENV)/core.stamp
-	$(PIP) install --constraint constraints.txt --group test --group lint
+	$(call group,test lint)
 	touch $@
 
 $(VENV)/docs.stamp: $(VENV)/core.stamp
-	$(PIP) install --constraint constraints.txt --group docs
+	$(call group,docs)
 	touch $@
 
 $(VENV)/distributed.stamp: $(VENV)/dev.stamp
-	$(PIP) install --constraint constraints.txt --group distributed
+	$(call group,distributed)
 	touch $@
 
 $(VENV)/bench.stamp: $(VENV)/dev.stamp
@@ -52,6 +66,9 @@ $(VENV)/bench.stamp: $(VENV)/dev.stamp
 	touch $@
 
 setup: $(VENV)/dev.stamp ## create .venv with everything the tests need
+
+constraints: $(VENV)/dev.stamp ## constraints-hashed.txt anew, after a change of constraints.txt or of a dependency
+	$(BIN)/python tools/constraints.py
 
 # axe-core for the browser tests. The stamp bears the version: another one is fetched anew.
 # npm and apt-get ask whatever registry this machine is set up for; the folder ignores itself.
@@ -140,6 +157,9 @@ docs: $(VENV)/docs.stamp ## these pages as a site, docs/_build/html/index.html; 
 
 test-plugin: $(VENV)/dev.stamp ## the example package of plugins: installed apart, tested, used by name
 	tests/install/plugin.sh
+
+sanitize: $(VENV)/dev.stamp ## the tests of the C kernels under gcc's address and undefined-behaviour sanitizers
+	tests/sanitize/run.sh
 
 check: lint types layers test ## lint, types, layers, tests: CI adds the demo and test-install
 

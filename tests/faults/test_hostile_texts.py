@@ -70,7 +70,7 @@ WORST = [
     (LengthRatio(), fill("a "), None, "length_ratio_kept", 0.0),
     (ExponentialSimilarity(), fill("1"), "50", "exponential_similarity_found", 0.0),
     (LanguageMatch(), fill("Das ist gut. "), None, "language_match", 1.0),
-    (LanguageConsistency(), fill("a@http://"), None, "language_consistency", 0.0),
+    (LanguageConsistency(), fill("This is good. "), None, "language_consistency", 0.0),
 ]
 
 

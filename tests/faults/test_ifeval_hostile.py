@@ -8,7 +8,7 @@ from eval_toolkit.graders import IFEval
 from eval_toolkit.graders.ifeval import follows, instruction_ids
 from eval_toolkit.responses import Completion
 
-pytest.importorskip("langdetect")
+pytest.importorskip("py3langid")
 
 ARGUMENTS = {
     "change_case:capital_word_frequency": {"capital_frequency": 3, "capital_relation": "less than"},

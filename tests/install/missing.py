@@ -38,7 +38,7 @@ MODULES = {
     "llm": ["aiohttp", "stamina"],
     "hf": ["datasets", "transformers"],
     "llamacpp": ["xllamacpp"],
-    "text": ["sacrebleu", "langdetect"],
+    "text": ["sacrebleu", "py3langid"],
     "math": ["math_verify"],
     "safety": ["h5py"],
     "report": ["altair", "vl_convert"],

@@ -5,7 +5,6 @@ import json
 import os
 import random
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,13 @@ ROOT = Path(__file__).resolve().parents[2]
 ORACLE = Path(__file__).with_name("ifeval_oracle.py")
 APPROXIMATE = {"length_constraints:number_sentences", "change_case:capital_word_frequency"}
 """Kinds for which the published checker uses nltk's tokenizers, and we do not."""
+
+BY_LANGUAGE = {
+    "change_case:english_capital",
+    "change_case:english_lowercase",
+    "language:response_language",
+}
+"""Kinds for which the published checker asks langdetect, and we py3langid (docs/adr/0024)."""
 
 NOT_LETTERS = ("#", "!")
 """The published checker draws a random letter instead of these; we count the sign itself."""
@@ -122,14 +128,12 @@ def cases(prompts: list[dict[str, Any]], texts: list[str]) -> list[tuple[str, An
 @pytest.fixture(scope="module")
 def agreement(shared_data: Path, prompts: list[dict[str, Any]]) -> dict[str, tuple[int, int, int]]:
     """Agreeing, followed and all cases by kind of instruction."""
-    pytest.importorskip("nltk")
-    pytest.importorskip("langdetect")
     found = sorted(ROOT.glob(".venv-peers/lib/python3*/site-packages/lm_eval/tasks/ifeval"))
-    if not found:
+    if not found or not (found[0].parents[2] / "langdetect").exists():
         pytest.skip("lm-eval, which holds the published checker, is not installed beside us")
     asked = cases(prompts, real_texts(shared_data))
     done = subprocess.run(
-        [sys.executable, str(ORACLE), str(found[0])],
+        [str(ROOT / ".venv-peers/bin/python"), str(ORACLE), str(found[0])],
         input="\n".join(json.dumps(case) for case in asked),
         capture_output=True,
         text=True,
@@ -156,11 +160,21 @@ class TestPublishedChecker:
         assert sorted(asked) == instruction_ids()
 
     def test_verdicts_agree(self, agreement: dict[str, tuple[int, int, int]]) -> None:
-        exact = {name: counts for name, counts in agreement.items() if name not in APPROXIMATE}
-        assert len(exact) == 23
-        for name, (same, followed, n) in exact.items():
+        exact = agreement.keys() - APPROXIMATE - BY_LANGUAGE
+        assert len(exact) == 20
+        for name in exact:
+            same, followed, n = agreement[name]
             assert same == n, name
             assert 0 < followed < n, f"{name}: both verdicts must occur for the test to say much"
+
+    def test_verdicts_on_languages_agree_nearly(
+        self, agreement: dict[str, tuple[int, int, int]]
+    ) -> None:
+        """One of 562 differs: English in capital letters, which langdetect calls German."""
+        for name in BY_LANGUAGE:
+            same, followed, n = agreement[name]
+            assert same >= 0.99 * n, name
+            assert 0 < followed < n, name
 
     def test_counts_without_trained_tokenizers_agree_nearly(
         self, agreement: dict[str, tuple[int, int, int]]

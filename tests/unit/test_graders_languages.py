@@ -15,6 +15,7 @@ SENTENCES = {
     "it": "Tutti gli esseri umani nascono liberi ed eguali in dignità e diritti.",
     "ru": "Все люди рождаются свободными и равными в своем достоинстве и правах.",
     "zh-cn": "这是一个用中文写的简单句子，我们今天去学校学习。",
+    "zh-tw": "這是一個用中文寫的簡單句子，我們今天去學校學習。",
 }
 
 
@@ -31,12 +32,32 @@ def test_no_letters_no_language(text):
     assert (grade.status, grade.reason) == ("skipped", "the language of the text cannot be told")
 
 
-def test_the_same_every_time_and_nobody_elses_seed_is_touched():
-    import langdetect
+@pytest.mark.parametrize("code", SENTENCES)
+def test_case_addresses_and_length_change_nothing(code):
+    text = SENTENCES[code]
+    assert detect_language(text.upper()) == code
+    assert detect_language(f"https://example.com/the-english-words info@example.com {text}") == code
+    assert detect_language(text * 1000) == code
 
-    unsure = "人人生而自由,在尊严和权利上一律平等。他们赋有理性和良心。"  # unseeded: zh-cn or ko
-    assert len({detect_language(unsure) for _ in range(20)}) == 1
-    assert langdetect.DetectorFactory.seed is None
+
+def test_both_forms_of_norwegian_are_norwegian():
+    """Article 1 of the Universal Declaration in Bokmål and Nynorsk."""
+    for text in (
+        "Alle mennesker er født frie og med samme menneskeverd og menneskerettigheter.",
+        "Alle menneske er fødde til fridom og med same menneskeverd og menneskerettar.",
+    ):
+        assert detect_language(text) == "no"
+
+
+def test_words_of_no_language_have_none():
+    assert detect_language("hm") is None
+
+
+def test_every_language_can_be_asked_for_and_found():
+    """The model that is installed knows all of them, whatever its version."""
+    found = set(languages._identifier().labels)
+    assert found == languages._ASKED
+    assert all(LanguageMatch(code).language == code for code in languages.LANGUAGES)
 
 
 def test_target_of_the_grader_or_of_the_sample():
@@ -94,7 +115,7 @@ def test_the_text_as_the_model_gave_it():
     assert LanguageConsistency(raw=True).grade(answer) == {"raw_language_consistency": 0.0}
 
 
-def test_without_langdetect_the_extra_is_named_before_a_model_is_asked(monkeypatch):
+def test_without_py3langid_the_extra_is_named_before_a_model_is_asked(monkeypatch):
     def missing(module, **told):
         raise MissingExtraError(f"install {told['extra']}")
 

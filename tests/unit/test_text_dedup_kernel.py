@@ -341,29 +341,6 @@ def test_a_pair_at_the_threshold_is_rarely_missed(threshold):
 # ---- Bad buffers -----------------------------------------------------------------------------
 
 
-@needs_native
-def test_wrong_buffers_are_refused():
-    starts, wide = np.array([0, 2], np.int64), np.zeros(1, np.uint8)
-    keys, bitmaps = np.zeros((1, 4), np.uint32), np.zeros((1, 8), np.uint64)
-    counts = np.zeros(1, np.uint32)
-    pairs = neardup.native.pairs
-    for data, first, n, few in (
-        (b"abc", starts, 3, counts),
-        (b"ab", np.array([2, 0], np.int64), 3, counts),
-        (b"ab", starts, 0, counts),
-        (b"ab", starts, 3, counts[:0]),
-    ):
-        with pytest.raises(ValueError, match=r"kernel: buffer `(starts|keys)` has the wrong size"):
-            pairs(data, first, wide, n, keys, bitmaps, few, 0.5, -1, 512, 0, b"")
-    with pytest.raises(ValueError, match="`keys` has the wrong size"):
-        pairs(b"ab", starts, wide, 3, keys, bitmaps, counts, 0.5, -1, 1, 0, b"")
-    with pytest.raises(ValueError, match="`keys` has the wrong size"):
-        pairs(b"ab", starts, wide, 3, keys, bitmaps, counts, 0.5, 0, 512, 0, b"123")
-    multipliers, weights = np.ones(63, np.uint32), np.ones(2, np.uint64)
-    with pytest.raises(ValueError, match="`keys` has the wrong size"):
-        neardup.native.sketches(b"ab", starts, wide, 3, multipliers, weights, keys, bitmaps, counts)
-
-
 def test_too_many_texts_are_refused(monkeypatch):
     monkeypatch.setattr(neardup, "MAX_TEXTS", 2)
     with pytest.raises(ValueError, match="`texts` has 3 distinct texts; at most 2 can be compared"):

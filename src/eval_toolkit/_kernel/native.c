@@ -10,11 +10,13 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "arrays.h"
 #include "draws.h"
 
 #define PREFETCH_AHEAD 16 /* index arrays end with this many spare entries */
 #define N_COMPARED 6 /* thresholds that all codes are compared with; few reach the last of them */
 #define TOP_UP_BATCH 32   /* even: one hash serves two draws */
+#define MOST_MISSES 8192  /* (31/32)^8192 is 1e-113 */
 #define PAGE 4096         /* hardware prefetching stops at page ends: reach over them */
 
 #if defined(__GNUC__) && defined(__x86_64__)
@@ -187,13 +189,17 @@ static int top_up(int64_t start, int64_t n, uint64_t seed, uint64_t first, const
                 if (*cells[j] > largest) largest = *cells[j];
             }
         }
-        while (missing < 0) { /* accept with probability count / 32: every draw equally likely */
+        /* Accept with probability count / 32: every draw equally likely. The counts exceed one on
+         * average, so a run of misses means that `position` does not lead to the rows filled. */
+        for (int misses = 0; missing < 0; misses++) {
+            if (misses == MOST_MISSES) return -1;
             uint64_t bits = mix64(state += GAMMA);
             int64_t unit = start + below(bits & 0xFFFFFFFFu, n);
             uint8_t *count = counts + (position ? (int64_t)position[unit] : unit) * LANES + l;
             if (((bits >> 32) & 31) < *count) {
                 --*count;
                 missing++;
+                misses = 0;
             }
         }
     }
@@ -262,226 +268,247 @@ static keyed *sort_keyed(keyed *a, keyed *b, int64_t n) {
 
 static int64_t chunk_of(int largest) { return largest > 0 ? 255 / largest : 255; }
 
-static int wrong_size(const char *what) {
-    PyErr_Format(PyExc_ValueError, "kernel: buffer `%s` has the wrong size", what);
-    return -1;
+/* ---- Python functions: parse, check, run without the GIL, release --------------------------- */
+
+static int is_bound(char *wrong, int largest) { /* 255 / largest rows are added at a time */
+    return (largest >= 0 && largest <= 255) ||
+           refuse(wrong, "kernel: `largest` is %d; it must be from 0 to 255", largest);
 }
 
-/* ---- Python functions: parse, check sizes, run without the GIL, release ------------------- */
+static int is_table(char *wrong, const array *thresholds, const array *residual) {
+    const uint16_t *threshold = thresholds->view.buf;
+    const double *share = residual->view.buf;
+    if (!holds(wrong, thresholds, N_THRESHOLDS) || !holds(wrong, residual, N_RESIDUAL)) return 0;
+    for (int k = 1; k < N_THRESHOLDS; k++)
+        if (threshold[k] < threshold[k - 1])
+            return wrong_entry(wrong, thresholds, k, threshold[k],
+                               "it is smaller than the entry before it");
+    for (int k = 1; k < N_RESIDUAL; k++)
+        if (!(share[k] >= share[k - 1]))
+            return refuse(wrong, "kernel: `residual[%d]` is %g; it must not be smaller than %g", k,
+                          share[k], share[k - 1]);
+    return 1;
+}
+
+/* Rows [start, stop) of the counts, and units that stay among themselves. */
+static int is_stratum(char *wrong, const array *counts, Py_ssize_t start, Py_ssize_t stop,
+                      const array *order, const array *position) {
+    if (start < 0 || stop <= start || stop > INT32_MAX || counts->n % LANES ||
+        counts->n / LANES < stop)
+        return wrong_size(wrong, counts);
+    if (!order->view.buf && !position->view.buf) return 1;
+    if (!order->view.buf || order->n < stop) return wrong_size(wrong, order);
+    if (!position->view.buf || position->n < stop) return wrong_size(wrong, position);
+    return lie_within(wrong, order, start, stop, start, stop - 1) &&
+           lie_within(wrong, position, start, stop, start, stop - 1);
+}
 
 static PyObject *py_draw(PyObject *self, PyObject *args) {
     (void)self;
-    Py_buffer counts, thresholds, residual, order, position;
+    array counts = {"counts", U8, .written = 1}, thresholds = {"thresholds", U16};
+    array residual = {"residual", F64}, order = {"order", I32, .optional = 1};
+    array position = {"position", I32, .optional = 1};
     unsigned long long seed, first;
     Py_ssize_t start, stop;
-    if (!PyArg_ParseTuple(args, "w*KKnny*y*z*z*", &counts, &seed, &first, &start, &stop,
-                          &thresholds, &residual, &order, &position))
+    if (!PyArg_ParseTuple(args, "O&KKnnO&O&O&O&", array_from, &counts, &seed, &first, &start,
+                          &stop, array_from, &thresholds, array_from, &residual, array_from,
+                          &order, array_from, &position))
         return NULL;
+    array *all[] = {&counts, &thresholds, &residual, &order, &position, NULL};
+    fault wrong = "";
     int largest = -1;
-    if (start < 0 || stop <= start || stop > INT32_MAX || counts.len < stop * LANES)
-        wrong_size("counts");
-    else if (thresholds.len != N_THRESHOLDS * 2 || residual.len != N_RESIDUAL * 8)
-        wrong_size("table");
-    else if ((order.buf == NULL) != (position.buf == NULL) ||
-             (order.buf && (order.len < stop * 4 || position.len < stop * 4)))
-        wrong_size("order");
-    else {
-        Py_BEGIN_ALLOW_THREADS
+    Py_BEGIN_ALLOW_THREADS
+    if (lie_apart(wrong, all) && is_table(wrong, &thresholds, &residual) &&
+        is_stratum(wrong, &counts, start, stop, &order, &position)) {
         uint64_t keys[GROUPS];
         uint32_t totals[LANES];
         for (int g = 0; g < GROUPS; g++) keys[g] = stream_key(seed, (first >> 2) + (uint64_t)g);
-        largest = chosen->fill(start, stop, order.buf, keys, thresholds.buf, residual.buf,
-                               counts.buf, totals);
-        largest = top_up(start, stop - start, seed, first, position.buf, counts.buf, totals,
-                         largest);
-        Py_END_ALLOW_THREADS
+        largest = chosen->fill(start, stop, order.view.buf, keys, thresholds.view.buf,
+                               residual.view.buf, counts.view.buf, totals);
+        largest = top_up(start, stop - start, seed, first, position.view.buf, counts.view.buf,
+                         totals, largest);
+        if (largest < 0) refuse(wrong, "kernel: `position` is not the inverse of `order`");
     }
-    PyBuffer_Release(&counts);
-    PyBuffer_Release(&thresholds);
-    PyBuffer_Release(&residual);
-    PyBuffer_Release(&order);
-    PyBuffer_Release(&position);
-    return largest < 0 ? NULL : PyLong_FromLong(largest);
+    Py_END_ALLOW_THREADS
+    return release(all, wrong) ? PyLong_FromLong(largest) : NULL;
 }
 
 static PyObject *py_redraw(PyObject *self, PyObject *args) {
     (void)self;
-    Py_buffer counts, group_counts, offsets;
+    array counts = {"counts", U8, .written = 1}, group_counts = {"group_counts", U8};
+    array offsets = {"offsets", I64};
     unsigned long long seed, first;
-    if (!PyArg_ParseTuple(args, "w*y*y*KK", &counts, &group_counts, &offsets, &seed, &first))
+    if (!PyArg_ParseTuple(args, "O&O&O&KK", array_from, &counts, array_from, &group_counts,
+                          array_from, &offsets, &seed, &first))
         return NULL;
+    array *all[] = {&counts, &group_counts, &offsets, NULL};
+    fault wrong = "";
     int largest = -1;
-    Py_ssize_t n_groups = offsets.len / 8 - 1;
-    if (n_groups < 1 || group_counts.len != n_groups * LANES ||
-        counts.len != ((const int64_t *)offsets.buf)[n_groups] * LANES)
-        wrong_size("counts");
-    else {
-        Py_BEGIN_ALLOW_THREADS
-        largest = redraw(group_counts.buf, offsets.buf, n_groups, seed, first, counts.buf);
-        Py_END_ALLOW_THREADS
-    }
-    PyBuffer_Release(&counts);
-    PyBuffer_Release(&group_counts);
-    PyBuffer_Release(&offsets);
-    return largest < 0 ? NULL : PyLong_FromLong(largest);
+    Py_BEGIN_ALLOW_THREADS
+    int64_t n_groups = offsets.n - 1, n = counts.n / LANES;
+    if (lie_apart(wrong, all) && (n_groups > 0 || wrong_size(wrong, &offsets)) &&
+        ((counts.n % LANES == 0 && n <= INT32_MAX) || wrong_size(wrong, &counts)) &&
+        holds_product(wrong, &group_counts, n_groups, LANES) && ascend(wrong, &offsets, 0, n))
+        largest = redraw(group_counts.view.buf, offsets.view.buf, n_groups, seed, first,
+                         counts.view.buf);
+    Py_END_ALLOW_THREADS
+    return release(all, wrong) ? PyLong_FromLong(largest) : NULL;
 }
 
-/* Rows a layout walks over: the index's length without its spare entries, or the units. */
-static Py_ssize_t rows_walked(const Py_buffer *counts, const Py_buffer *index) {
-    return index->buf ? index->len / 4 - PREFETCH_AHEAD : counts->len / LANES;
+/* Rows a layout walks over, -1 if it cannot: those of the index, which ends with spare entries that
+ * lead somewhere too, or the units. */
+static int64_t rows_walked(char *wrong, const array *counts, const array *index) {
+    int64_t units = counts->n / LANES, rows = index->view.buf ? index->n - PREFETCH_AHEAD : units;
+    if (counts->n % LANES || units > INT32_MAX) return wrong_size(wrong, counts) - 1;
+    if (rows < 0) return wrong_size(wrong, index) - 1;
+    if (index->view.buf && rows && !lie_within(wrong, index, 0, index->n, 0, units - 1)) return -1;
+    return rows;
+}
+
+/* Lengths of parts of the rows: none is negative. Their sum, -1 if something is wrong. */
+static int64_t rows_of_segments(char *wrong, const array *segments) {
+    const int32_t *length = segments->view.buf;
+    int64_t rows = 0;
+    if (segments->n % 3) return wrong_size(wrong, segments) - 1;
+    if (!lie_within(wrong, segments, 0, segments->n, 0, INT32_MAX)) return -1;
+    for (int64_t i = 0; i < segments->n; i++) rows += length[i];
+    return rows;
 }
 
 static PyObject *py_rank(PyObject *self, PyObject *args) {
     (void)self;
-    Py_buffer out, counts, segments, index;
-    int largest, ok = 0;
+    array out = {"out", F64, .written = 1}, counts = {"counts", U8};
+    array segments = {"segments", I32}, index = {"index", I32, .optional = 1};
+    int largest;
     Py_ssize_t n_trailing;
-    if (!PyArg_ParseTuple(args, "w*y*iy*nz*", &out, &counts, &largest, &segments, &n_trailing,
-                          &index))
+    if (!PyArg_ParseTuple(args, "O&O&iO&nO&", array_from, &out, array_from, &counts, &largest,
+                          array_from, &segments, &n_trailing, array_from, &index))
         return NULL;
-    const int32_t *segment = segments.buf;
-    Py_ssize_t n_segments = segments.len / 12, rows = n_trailing;
-    for (Py_ssize_t i = 0; i < 3 * n_segments; i++) rows += segment[i];
-    if (out.len != 4 * LANES * 8)
-        wrong_size("out");
-    else if (rows != rows_walked(&counts, &index))
-        wrong_size("segments");
-    else {
-        Py_BEGIN_ALLOW_THREADS
-        chosen->rank(counts.buf, chunk_of(largest), segment, n_segments, n_trailing, index.buf,
-                     out.buf);
-        Py_END_ALLOW_THREADS
-        ok = 1;
-    }
-    PyBuffer_Release(&out);
-    PyBuffer_Release(&counts);
-    PyBuffer_Release(&segments);
-    PyBuffer_Release(&index);
-    if (!ok) return NULL;
+    array *all[] = {&out, &counts, &segments, &index, NULL};
+    fault wrong = "";
+    Py_BEGIN_ALLOW_THREADS
+    int64_t rows = rows_walked(wrong, &counts, &index), ranked = rows_of_segments(wrong, &segments);
+    if (!*wrong && (n_trailing < 0 || n_trailing > rows || ranked != rows - n_trailing))
+        wrong_size(wrong, &segments);
+    if (!*wrong && lie_apart(wrong, all) && is_bound(wrong, largest) &&
+        holds(wrong, &out, 4 * LANES))
+        chosen->rank(counts.view.buf, chunk_of(largest), segments.view.buf, segments.n / 3,
+                     n_trailing, index.view.buf, out.view.buf);
+    Py_END_ALLOW_THREADS
+    if (!release(all, wrong)) return NULL;
     Py_RETURN_NONE;
 }
 
 static PyObject *py_recall(PyObject *self, PyObject *args) {
     (void)self;
-    Py_buffer out, counts, segments, index, totals;
+    array out = {"out", F64, .written = 1}, counts = {"counts", U8}, totals = {"totals", F64};
+    array segments = {"segments", I32}, index = {"index", I32, .optional = 1};
     double target;
-    int largest, ok = 0;
-    if (!PyArg_ParseTuple(args, "w*y*iy*z*y*d", &out, &counts, &largest, &segments, &index,
-                          &totals, &target))
+    int largest;
+    if (!PyArg_ParseTuple(args, "O&O&iO&O&O&d", array_from, &out, array_from, &counts, &largest,
+                          array_from, &segments, array_from, &index, array_from, &totals, &target))
         return NULL;
-    const int32_t *segment = segments.buf;
-    Py_ssize_t n_segments = segments.len / 12, rows = 0;
-    for (Py_ssize_t i = 0; i < 3 * n_segments; i++) rows += segment[i];
-    if (out.len != LANES * 8 || totals.len != 2 * LANES * 8)
-        wrong_size("out");
-    else if (rows > rows_walked(&counts, &index))
-        wrong_size("segments");
-    else {
-        const double *total = totals.buf;
-        Py_BEGIN_ALLOW_THREADS
-        chosen->recall(counts.buf, chunk_of(largest), segment, n_segments, index.buf, total,
-                       total + LANES, target, out.buf);
-        Py_END_ALLOW_THREADS
-        ok = 1;
+    array *all[] = {&out, &counts, &segments, &index, &totals, NULL};
+    fault wrong = "";
+    Py_BEGIN_ALLOW_THREADS
+    int64_t rows = rows_walked(wrong, &counts, &index), ranked = rows_of_segments(wrong, &segments);
+    if (!*wrong && ranked > rows) wrong_size(wrong, &segments);
+    if (!*wrong && lie_apart(wrong, all) && is_bound(wrong, largest) && holds(wrong, &out, LANES) &&
+        holds(wrong, &totals, 2 * LANES)) {
+        const double *total = totals.view.buf;
+        chosen->recall(counts.view.buf, chunk_of(largest), segments.view.buf, segments.n / 3,
+                       index.view.buf, total, total + LANES, target, out.view.buf);
     }
-    PyBuffer_Release(&out);
-    PyBuffer_Release(&counts);
-    PyBuffer_Release(&segments);
-    PyBuffer_Release(&index);
-    PyBuffer_Release(&totals);
-    if (!ok) return NULL;
+    Py_END_ALLOW_THREADS
+    if (!release(all, wrong)) return NULL;
     Py_RETURN_NONE;
 }
 
 static PyObject *py_sums(PyObject *self, PyObject *args) {
     (void)self;
-    Py_buffer out, counts, labels, columns, cuts, index;
-    int largest, ok = 0;
-    if (!PyArg_ParseTuple(args, "w*y*iy*y*y*z*", &out, &counts, &largest, &labels, &columns, &cuts,
+    array out = {"out", F64, .written = 1}, counts = {"counts", U8}, labels = {"labels", U8};
+    array columns = {"columns", F64}, cuts = {"cuts", I64}, index = {"index", I32, .optional = 1};
+    int largest;
+    if (!PyArg_ParseTuple(args, "O&O&iO&O&O&O&", array_from, &out, array_from, &counts, &largest,
+                          array_from, &labels, array_from, &columns, array_from, &cuts, array_from,
                           &index))
         return NULL;
-    Py_ssize_t n = labels.len, n_cuts = cuts.len / 8, n_columns = n ? columns.len / 8 / n : 0;
-    const int64_t *cut = cuts.buf;
-    if (n != rows_walked(&counts, &index) || columns.len != n * n_columns * 8)
-        wrong_size("columns");
-    else if (n_cuts < 1 || cut[n_cuts - 1] != n || out.len != n_cuts * (2 + n_columns) * LANES * 8)
-        wrong_size("out");
-    else {
-        Py_BEGIN_ALLOW_THREADS
-        chosen->sums(counts.buf, chunk_of(largest), labels.buf, columns.buf, n_columns, cut, n_cuts, index.buf,
-                     out.buf);
-        Py_END_ALLOW_THREADS
-        ok = 1;
+    array *all[] = {&out, &counts, &labels, &columns, &cuts, &index, NULL};
+    fault wrong = "";
+    Py_BEGIN_ALLOW_THREADS
+    int64_t rows = rows_walked(wrong, &counts, &index), n_columns = rows > 0 ? columns.n / rows : 0;
+    if (!*wrong && lie_apart(wrong, all) && is_bound(wrong, largest) &&
+        holds(wrong, &labels, rows) && are_flags(wrong, &labels) &&
+        holds_product(wrong, &columns, n_columns, rows) && ascend(wrong, &cuts, 0, rows) &&
+        (out.n % LANES == 0 || wrong_size(wrong, &out))) {
+        array sums = {.name = out.name, .n = out.n / LANES};
+        if (holds_product(wrong, &sums, cuts.n, 2 + n_columns))
+            chosen->sums(counts.view.buf, chunk_of(largest), labels.view.buf, columns.view.buf,
+                         n_columns, cuts.view.buf, cuts.n, index.view.buf, out.view.buf);
     }
-    PyBuffer_Release(&out);
-    PyBuffer_Release(&counts);
-    PyBuffer_Release(&labels);
-    PyBuffer_Release(&columns);
-    PyBuffer_Release(&cuts);
-    PyBuffer_Release(&index);
-    if (!ok) return NULL;
+    Py_END_ALLOW_THREADS
+    if (!release(all, wrong)) return NULL;
     Py_RETURN_NONE;
 }
 
 static PyObject *py_masses(PyObject *self, PyObject *args) {
     (void)self;
-    Py_buffer out, counts, labels, scores, group_ends, cuts, index;
-    int ok = 0;
-    if (!PyArg_ParseTuple(args, "w*y*y*y*y*y*z*", &out, &counts, &labels, &scores, &group_ends,
-                          &cuts, &index))
+    array out = {"out", F64, .written = 1}, counts = {"counts", U8}, labels = {"labels", U8};
+    array scores = {"scores", F64}, group_ends = {"group_ends", U8}, cuts = {"cuts", F64};
+    array index = {"index", I32, .optional = 1};
+    if (!PyArg_ParseTuple(args, "O&O&O&O&O&O&O&", array_from, &out, array_from, &counts, array_from,
+                          &labels, array_from, &scores, array_from, &group_ends, array_from, &cuts,
+                          array_from, &index))
         return NULL;
-    Py_ssize_t n = labels.len, n_cuts = cuts.len / (LANES * 8);
-    if (n != rows_walked(&counts, &index) || scores.len != n * 8 || group_ends.len != n)
-        wrong_size("scores");
-    else if (n_cuts < 1 || cuts.len != n_cuts * LANES * 8 || out.len != n_cuts * 2 * LANES * 8)
-        wrong_size("out");
-    else {
-        Py_BEGIN_ALLOW_THREADS
-        chosen->masses(counts.buf, labels.buf, scores.buf, group_ends.buf, n, cuts.buf, n_cuts,
-                       index.buf, out.buf);
-        Py_END_ALLOW_THREADS
-        ok = 1;
+    array *all[] = {&out, &counts, &labels, &scores, &group_ends, &cuts, &index, NULL};
+    fault wrong = "";
+    Py_BEGIN_ALLOW_THREADS
+    int64_t rows = rows_walked(wrong, &counts, &index), n_cuts = cuts.n / LANES;
+    if (!*wrong && lie_apart(wrong, all) && holds(wrong, &labels, rows) &&
+        holds(wrong, &scores, rows) && holds(wrong, &group_ends, rows) &&
+        are_flags(wrong, &labels) && are_flags(wrong, &group_ends) &&
+        ((n_cuts > 0 && cuts.n % LANES == 0) || wrong_size(wrong, &cuts)) &&
+        holds_product(wrong, &out, n_cuts, 2 * LANES)) {
+        double *sum = out.view.buf; /* a cut that no resample reaches keeps NaN */
+        for (int64_t i = 0; i < out.n; i++) sum[i] = NAN;
+        chosen->masses(counts.view.buf, labels.view.buf, scores.view.buf, group_ends.view.buf, rows,
+                       cuts.view.buf, n_cuts, index.view.buf, sum);
     }
-    PyBuffer_Release(&out);
-    PyBuffer_Release(&counts);
-    PyBuffer_Release(&labels);
-    PyBuffer_Release(&scores);
-    PyBuffer_Release(&group_ends);
-    PyBuffer_Release(&cuts);
-    PyBuffer_Release(&index);
-    if (!ok) return NULL;
+    Py_END_ALLOW_THREADS
+    if (!release(all, wrong)) return NULL;
     Py_RETURN_NONE;
 }
 
 static PyObject *py_rank_order(PyObject *self, PyObject *args) {
     (void)self;
-    Py_buffer out, labels, scores;
-    int ok = 0;
-    if (!PyArg_ParseTuple(args, "w*y*y*", &out, &labels, &scores)) return NULL;
-    Py_ssize_t n = labels.len;
-    keyed *space = NULL;
-    if (scores.len != n * 8 || out.len != n * 8)
-        wrong_size("scores");
-    else if (!(space = PyMem_Malloc((size_t)n * 2 * sizeof *space)))
-        PyErr_NoMemory();
-    else {
-        const uint8_t *label = labels.buf;
-        const double *score = scores.buf;
-        int64_t *order = out.buf, filled = 0;
+    array out = {"out", I64, .written = 1}, labels = {"labels", U8}, scores = {"scores", F64};
+    if (!PyArg_ParseTuple(args, "O&O&O&", array_from, &out, array_from, &labels, array_from,
+                          &scores))
+        return NULL;
+    array *all[] = {&out, &labels, &scores, NULL};
+    fault wrong = "";
+    int64_t n = labels.n;
+    int fits = lie_apart(wrong, all) && holds(wrong, &out, n) && holds(wrong, &scores, n) &&
+               are_flags(wrong, &labels);
+    keyed *space = fits && n <= PY_SSIZE_T_MAX / 2 / (Py_ssize_t)sizeof *space
+                       ? PyMem_Malloc((size_t)n * 2 * sizeof *space)
+                       : NULL;
+    int made = space != NULL;
+    if (made) {
+        const uint8_t *label = labels.view.buf;
+        const double *score = scores.view.buf;
+        int64_t *order = out.view.buf, filled = 0;
         Py_BEGIN_ALLOW_THREADS
         for (int positive = 1; positive >= 0; positive--) /* positives first within ties */
             for (int64_t i = 0; i < n; i++)
-                if ((label[i] != 0) == positive) space[filled++] = (keyed){descending_key(score[i]), i};
+                if (label[i] == positive) space[filled++] = (keyed){descending_key(score[i]), i};
         const keyed *sorted = sort_keyed(space, space + n, n);
         for (int64_t i = 0; i < n; i++) order[i] = sorted[i].row;
         Py_END_ALLOW_THREADS
-        ok = 1;
     }
     PyMem_Free(space);
-    PyBuffer_Release(&out);
-    PyBuffer_Release(&labels);
-    PyBuffer_Release(&scores);
-    if (!ok) return NULL;
+    if (!release(all, wrong)) return NULL;
+    if (!made) return PyErr_NoMemory();
     Py_RETURN_NONE;
 }
 

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arrays.h"
 #include "draws.h"
 
 #define BITMAP_WORDS 8 /* 512 bits: one cache line per text */
@@ -102,6 +103,11 @@ static const loops *chosen = &available[0];
 
 #include "dispatch.h"
 
+/* Memory for n entries, never of size 0; NULL when it is out. */
+static void *space(int64_t n, size_t size) {
+    return (uint64_t)n < PTRDIFF_MAX / size ? malloc(((size_t)n + 1) * size) : NULL;
+}
+
 /* ---- Texts to grams ----------------------------------------------------------------------- */
 
 typedef struct {
@@ -169,8 +175,8 @@ typedef struct {
 static int make_sketches(const corpus *c, const uint32_t *multipliers, int64_t n_hashes,
                          const uint64_t *weights, int64_t rows, int64_t bands, sketches out) {
     int64_t most = most_windows(c);
-    uint64_t *scratch = malloc((size_t)most * 8);
-    uint32_t *grams = malloc((size_t)most * 4), *least = malloc((size_t)n_hashes * 4);
+    uint64_t *scratch = space(most, 8);
+    uint32_t *grams = space(most, 4), *least = space(n_hashes, 4);
     int ok = scratch && grams && least;
     for (int64_t i = 0; ok && i < c->n_texts; i++) {
         int64_t windows = hash_grams(c, i, scratch, grams);
@@ -239,7 +245,7 @@ static const gram_set *set_of(gram_sets *all, uint32_t x) {
     sort_grams(all->grams, n, all->swap);
     for (int64_t i = 0; i < n; i++)
         if (!i || all->grams[i] != all->grams[i - 1]) all->grams[distinct++] = all->grams[i];
-    set->grams = malloc((size_t)(distinct ? distinct : 1) * 4);
+    set->grams = space(distinct, 4);
     if (!set->grams) return NULL;
     memcpy(set->grams, all->grams, (size_t)distinct * 4);
     set->size = distinct;
@@ -296,7 +302,9 @@ static int keep_pair(join *j, uint32_t left, uint32_t right, double similarity) 
     if (j->task == CONNECT && a == b) return 1;
     if (j->n_pairs == j->capacity) {
         int64_t capacity = j->capacity ? 2 * j->capacity : 4096;
-        pair *grown = realloc(j->pairs, (size_t)capacity * sizeof(pair));
+        pair *grown = (uint64_t)capacity <= PTRDIFF_MAX / sizeof(pair)
+                          ? realloc(j->pairs, (size_t)capacity * sizeof(pair))
+                          : NULL;
         if (!grown) return 0;
         j->pairs = grown;
         j->capacity = capacity;
@@ -316,7 +324,7 @@ static int64_t verify(join *j, uint32_t left, uint32_t right) {
     }
     int64_t common = n_common(a, b);
     double similarity = (double)common / (double)(a->size + b->size - common);
-    if (similarity < j->threshold) return 0;
+    if (!(similarity >= j->threshold)) return 0; /* two empty sets: 0 / 0 */
     if (!keep_pair(j, left, right, similarity)) j->out_of_memory = 1;
     return 1;
 }
@@ -491,10 +499,13 @@ static int number_buckets(join *j, bucket_index *index, uint64_t *entries, uint6
             uint32_t number = 0;
             if (end - start > 1) {
                 if (index->n_buckets + 1 >= index->capacity) {
-                    index->capacity = 2 * index->capacity + 1024;
-                    int64_t *grown = realloc(index->starts, (size_t)index->capacity * 8);
-                    if (!grown || index->capacity > UINT32_MAX) return 0;
+                    int64_t capacity = 2 * index->capacity + 1024;
+                    int64_t *grown = (uint64_t)capacity <= PTRDIFF_MAX / 8 && capacity <= UINT32_MAX
+                                         ? realloc(index->starts, (size_t)capacity * 8)
+                                         : NULL;
+                    if (!grown) return 0;
                     index->starts = grown;
+                    index->capacity = capacity;
                 }
                 number = (uint32_t)++index->n_buckets;
                 index->starts[number] = index->n_members;
@@ -505,7 +516,7 @@ static int number_buckets(join *j, bucket_index *index, uint64_t *entries, uint6
         }
     }
     index->filled = calloc((size_t)index->n_buckets + 1, 4);
-    index->members = malloc((size_t)index->n_members * 4 + 4);
+    index->members = space(index->n_members, 4);
     return index->filled && index->members;
 }
 
@@ -553,25 +564,25 @@ static void join_first_kept(join *j, uint64_t *entries, uint64_t *swap, uint32_t
 }
 
 static void join_bands(join *j) {
-    size_t n = (size_t)j->texts->n_texts, most = (size_t)most_windows(j->texts);
-    uint64_t *entries = malloc(n * 8 + 8), *swap = malloc(n * 8 + 8);
-    uint32_t *ids = malloc(n * 4 + 4), *scratch = malloc(n * 4 + 4);
-    uint32_t *representatives = malloc(n * 4 + 4), *others = malloc(n * 4 + 4);
-    j->parent = malloc(n * 4 + 4);
-    j->first_similar = malloc(n * 4 + 4);
-    j->reached = calloc(n + 1, 1);
-    j->sets = (gram_sets){j->texts, calloc(n + 1, sizeof(gram_set)), malloc(most * 8),
-                          malloc(most * 4), malloc(most * 4)};
+    int64_t n = j->texts->n_texts, most = most_windows(j->texts);
+    uint64_t *entries = space(n, 8), *swap = space(n, 8);
+    uint32_t *ids = space(n, 4), *scratch = space(n, 4);
+    uint32_t *representatives = space(n, 4), *others = space(n, 4);
+    j->parent = space(n, 4);
+    j->first_similar = space(n, 4);
+    j->reached = calloc((size_t)n + 1, 1);
+    j->sets = (gram_sets){j->texts, calloc((size_t)n + 1, sizeof(gram_set)), space(most, 8),
+                          space(most, 4), space(most, 4)};
     j->out_of_memory = !(entries && swap && ids && scratch && representatives && others &&
                          j->parent && j->first_similar && j->reached && j->sets.sets && j->sets.scratch &&
                          j->sets.grams && j->sets.swap);
-    for (size_t i = 0; i < n && !j->out_of_memory; i++)
+    for (int64_t i = 0; i < n && !j->out_of_memory; i++)
         j->parent[i] = j->first_similar[i] = (uint32_t)i;
     if (j->task == FIRST_KEPT && !j->out_of_memory)
         join_first_kept(j, entries, swap, representatives, scratch, others);
     for (int64_t band = 0; j->task != FIRST_KEPT && band < j->bands && !j->out_of_memory; band++)
         join_band(j, band, entries, swap, ids, scratch, representatives, others);
-    for (size_t i = 0; j->sets.sets && i < n; i++) free(j->sets.sets[i].grams);
+    for (int64_t i = 0; j->sets.sets && i < n; i++) free(j->sets.sets[i].grams);
     free(j->sets.sets);
     free(j->sets.scratch);
     free(j->sets.grams);
@@ -587,109 +598,129 @@ static void join_bands(join *j) {
     free(others);
 }
 
-/* ---- Python functions: parse, check sizes, run without the GIL, release ------------------- */
+/* ---- Python functions: parse, check, run without the GIL, release --------------------------- */
 
 typedef struct {
-    Py_buffer data, starts, wide;
-} corpus_buffers;
+    array keys, bitmaps, counts;
+} sketch_arrays;
 
-static int corpus_from(const corpus_buffers *b, Py_ssize_t n, corpus *out) {
-    const int64_t *starts = b->starts.buf;
-    int64_t n_texts = b->wide.len;
-    int fits = n >= 1 && n_texts <= UINT32_MAX && b->starts.len == (n_texts + 1) * 8 &&
-               starts[0] == 0 && starts[n_texts] == b->data.len;
-    for (int64_t i = 0; fits && i < n_texts; i++) fits = starts[i] <= starts[i + 1];
-    *out = (corpus){b->data.buf, starts, b->wide.buf, n_texts, n};
-    if (!fits) PyErr_SetString(PyExc_ValueError, "kernel: buffer `starts` has the wrong size");
-    return fits;
+/* Texts that lie one after the other and fill the data; four bytes per code point where wide. */
+static int corpus_from(char *wrong, const array *data, const array *starts, const array *wide,
+                       Py_ssize_t n, corpus *out) {
+    *out = (corpus){data->view.buf, starts->view.buf, wide->view.buf, wide->n, n};
+    if (n < 1) return refuse(wrong, "kernel: `n` is %lld; it must be 1 or more", (long long)n);
+    if (wide->n > UINT32_MAX) return wrong_size(wrong, wide);
+    if (!holds(wrong, starts, wide->n + 1) || !ascend(wrong, starts, 0, data->n) ||
+        !are_flags(wrong, wide))
+        return 0;
+    if (out->starts[0]) return wrong_entry(wrong, starts, 0, out->starts[0], "it must be 0");
+    for (int64_t i = 0; i < wide->n; i++)
+        if (out->wide[i] && (out->starts[i + 1] - out->starts[i]) % 4)
+            return wrong_entry(wrong, starts, i + 1, out->starts[i + 1],
+                               "the text before it has four bytes per code point");
+    return 1;
 }
 
-static void release_corpus(corpus_buffers *b) {
-    PyBuffer_Release(&b->data);
-    PyBuffer_Release(&b->starts);
-    PyBuffer_Release(&b->wide);
+/* One row of keys, one bitmap and one count per text. Returns the number of bands, or -1. */
+static int64_t bands_of(char *wrong, const corpus *c, const sketch_arrays *s) {
+    int64_t bands = c->n_texts ? s->keys.n / c->n_texts : 0;
+    int fits = holds_product(wrong, &s->keys, bands, c->n_texts) &&
+               holds_product(wrong, &s->bitmaps, c->n_texts, BITMAP_WORDS) &&
+               holds(wrong, &s->counts, c->n_texts);
+    return fits ? bands : -1;
 }
 
 static PyObject *py_sketches(PyObject *self, PyObject *args) {
     (void)self;
-    corpus_buffers texts;
-    Py_buffer multipliers, weights, keys, bitmaps, counts;
+    array data = {"data", U8}, starts = {"starts", I64}, wide = {"wide", U8};
+    array multipliers = {"multipliers", U32}, weights = {"weights", U64};
+    sketch_arrays s = {{"keys", U32, .written = 1}, {"bitmaps", U64, .written = 1},
+                       {"counts", U32, .written = 1}};
     Py_ssize_t n;
-    if (!PyArg_ParseTuple(args, "y*y*y*ny*y*w*w*w*", &texts.data, &texts.starts, &texts.wide, &n,
-                          &multipliers, &weights, &keys, &bitmaps, &counts))
+    if (!PyArg_ParseTuple(args, "O&O&O&nO&O&O&O&O&", array_from, &data, array_from, &starts,
+                          array_from, &wide, &n, array_from, &multipliers, array_from, &weights,
+                          array_from, &s.keys, array_from, &s.bitmaps, array_from, &s.counts))
         return NULL;
+    array *all[] = {&data, &starts, &wide, &multipliers, &weights, &s.keys, &s.bitmaps, &s.counts,
+                    NULL};
+    fault wrong = "";
+    int enough_memory = 1;
+    Py_BEGIN_ALLOW_THREADS
     corpus c;
-    int ok = 0;
-    if (corpus_from(&texts, n, &c)) {
-        int64_t n_hashes = multipliers.len / 4, rows = weights.len / 8;
-        int64_t bands = c.n_texts ? keys.len / 4 / c.n_texts : 0;
-        if (n_hashes % 64 || !rows || bands * rows > n_hashes || keys.len != c.n_texts * bands * 4 ||
-            bitmaps.len != c.n_texts * BITMAP_WORDS * 8 || counts.len != c.n_texts * 4)
-            PyErr_SetString(PyExc_ValueError, "kernel: buffer `keys` has the wrong size");
-        else {
-            sketches out = {keys.buf, bitmaps.buf, counts.buf};
-            Py_BEGIN_ALLOW_THREADS
-            ok = make_sketches(&c, multipliers.buf, n_hashes, weights.buf, rows, bands, out);
-            Py_END_ALLOW_THREADS
-            if (!ok) PyErr_NoMemory();
-        }
+    int64_t rows = weights.n, bands = -1;
+    if (lie_apart(wrong, all) && corpus_from(wrong, &data, &starts, &wide, n, &c))
+        bands = bands_of(wrong, &c, &s);
+    if (!*wrong && !rows) wrong_size(wrong, &weights);
+    if (!*wrong && (multipliers.n % 64 || bands > multipliers.n / rows))
+        wrong_size(wrong, &multipliers);
+    if (!*wrong) {
+        sketches out = {s.keys.view.buf, s.bitmaps.view.buf, s.counts.view.buf};
+        enough_memory = make_sketches(&c, multipliers.view.buf, multipliers.n, weights.view.buf,
+                                      rows, bands, out);
     }
-    release_corpus(&texts);
-    PyBuffer_Release(&multipliers);
-    PyBuffer_Release(&weights);
-    PyBuffer_Release(&keys);
-    PyBuffer_Release(&bitmaps);
-    PyBuffer_Release(&counts);
-    if (!ok) return NULL;
+    Py_END_ALLOW_THREADS
+    if (!release(all, wrong)) return NULL;
+    if (!enough_memory) return PyErr_NoMemory();
     Py_RETURN_NONE;
+}
+
+/* What the join is told besides arrays. */
+static int is_join(char *wrong, const join *j, const array *kinds) {
+    int64_t n = j->texts->n_texts;
+    if (kinds->n && kinds->n != n) return wrong_size(wrong, kinds);
+    if (!(j->threshold >= 0.0 && j->threshold <= 1.0))
+        return refuse(wrong, "kernel: `threshold` is %g; it must be from 0 to 1", j->threshold);
+    if (j->boundary < -1 || j->boundary > n)
+        return refuse(wrong, "kernel: `boundary` is %lld; it must be from -1 to %lld",
+                      (long long)j->boundary, (long long)n);
+    if (j->limit < 2 || j->limit > 1 << 20)
+        return refuse(wrong, "kernel: `limit` is %lld; it must be from 2 to %d",
+                      (long long)j->limit, 1 << 20);
+    if (j->task < ALL_PAIRS || j->task > FIRST_KEPT)
+        return refuse(wrong, "kernel: `task` is %lld; it must be from 0 to 2", (long long)j->task);
+    return 1;
 }
 
 static PyObject *py_pairs(PyObject *self, PyObject *args) {
     (void)self;
-    corpus_buffers texts;
-    Py_buffer keys, bitmaps, counts, kinds;
+    array data = {"data", U8}, starts = {"starts", I64}, wide = {"wide", U8}, kinds = {"kinds", U8};
+    sketch_arrays s = {{"keys", U32, .written = 1}, {"bitmaps", U64}, {"counts", U32}};
     Py_ssize_t n, boundary, limit, task;
     double threshold;
-    if (!PyArg_ParseTuple(args, "y*y*y*nw*y*y*dnnny*", &texts.data, &texts.starts, &texts.wide, &n,
-                          &keys, &bitmaps, &counts, &threshold, &boundary, &limit, &task, &kinds))
+    if (!PyArg_ParseTuple(args, "O&O&O&nO&O&O&dnnnO&", array_from, &data, array_from, &starts,
+                          array_from, &wide, &n, array_from, &s.keys, array_from, &s.bitmaps,
+                          array_from, &s.counts, &threshold, &boundary, &limit, &task, array_from,
+                          &kinds))
         return NULL;
+    array *all[] = {&data, &starts, &wide, &s.keys, &s.bitmaps, &s.counts, &kinds, NULL};
+    fault wrong = "";
     corpus c;
-    PyObject *result = NULL;
-    if (corpus_from(&texts, n, &c)) {
-        int64_t bands = c.n_texts ? keys.len / 4 / c.n_texts : 0;
-        if (keys.len != c.n_texts * bands * 4 || bitmaps.len != c.n_texts * BITMAP_WORDS * 8 ||
-            counts.len != c.n_texts * 4 || (kinds.len && kinds.len != c.n_texts) || limit < 2 ||
-            limit > 1 << 20)
-            PyErr_SetString(PyExc_ValueError, "kernel: buffer `keys` has the wrong size");
-        else {
-            join j = {.texts = &c,
-                      .sketch = {keys.buf, bitmaps.buf, counts.buf},
-                      .bands = bands,
-                      .boundary = boundary,
-                      .limit = limit,
-                      .task = task,
-                      .kinds = kinds.len ? kinds.buf : NULL,
-                      .threshold = threshold,
-                      .share = (1.0 - threshold) / (1.0 + threshold),
-                      .complete = 1};
-            for (int64_t i = boundary < 0 ? 0 : boundary; j.kinds && i < c.n_texts; i++)
-                j.every_kind |= j.kinds[i];
-            Py_BEGIN_ALLOW_THREADS
-            join_bands(&j);
-            Py_END_ALLOW_THREADS
-            if (j.out_of_memory)
-                PyErr_NoMemory();
-            else
-                result = Py_BuildValue("y#i", j.pairs ? (const char *)j.pairs : "",
-                                       (Py_ssize_t)(j.n_pairs * (int64_t)sizeof(pair)), j.complete);
-            free(j.pairs);
-        }
+    join j = {.texts = &c,
+              .sketch = {s.keys.view.buf, s.bitmaps.view.buf, s.counts.view.buf},
+              .boundary = boundary,
+              .limit = limit,
+              .task = task,
+              .kinds = kinds.n ? kinds.view.buf : NULL,
+              .threshold = threshold,
+              .share = (1.0 - threshold) / (1.0 + threshold),
+              .complete = 1};
+    Py_BEGIN_ALLOW_THREADS
+    if (lie_apart(wrong, all) && corpus_from(wrong, &data, &starts, &wide, n, &c) &&
+        (j.bands = bands_of(wrong, &c, &s)) >= 0 && is_join(wrong, &j, &kinds)) {
+        for (int64_t i = boundary < 0 ? 0 : boundary; j.kinds && i < c.n_texts; i++)
+            j.every_kind |= j.kinds[i];
+        join_bands(&j);
     }
-    release_corpus(&texts);
-    PyBuffer_Release(&keys);
-    PyBuffer_Release(&bitmaps);
-    PyBuffer_Release(&counts);
-    PyBuffer_Release(&kinds);
+    Py_END_ALLOW_THREADS
+    PyObject *result = NULL;
+    if (release(all, wrong)) {
+        if (j.out_of_memory)
+            PyErr_NoMemory();
+        else
+            result = Py_BuildValue("y#i", j.pairs ? (const char *)j.pairs : "",
+                                   (Py_ssize_t)(j.n_pairs * (int64_t)sizeof(pair)), j.complete);
+    }
+    free(j.pairs);
     return result;
 }
 

@@ -1,11 +1,11 @@
-"""Which language a text is in, by langdetect: the one asked for, or that of the question.
+"""Which language a text is in, by py3langid: the one asked for, or that of the question.
 
-langdetect draws random numbers; they are seeded here, without touching the state it shares with
-others, so that a text always has the same language. It reads the first `TEXT_LIMIT` characters. A
-text without letters, or without a language that it finds likely, has none: the grade is skipped.
+The first `TEXT_LIMIT` characters are read, without addresses. A text without letters, or in which
+no language is likely, has none: the grade is skipped. docs/adr/0024 says why this package.
 """
 
 import functools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,26 +16,72 @@ from eval_toolkit.graders.base import COMPLETIONS, RATE, ColumnInfo, Grade, opti
 from eval_toolkit.graders.context import told_or_raise
 from eval_toolkit.responses import Completion
 
-__all__ = ["TEXT_LIMIT", "LanguageConsistency", "LanguageMatch", "detect_language"]
+__all__ = [
+    "LANGUAGES",
+    "TEXT_LIMIT",
+    "LanguageConsistency",
+    "LanguageMatch",
+    "detect_language",
+    "has_letters",
+    "require_detector",
+]
 
 TEXT_LIMIT = 10_000
 """So many characters of a text are read, its first ones."""
 
-_SEED = 0
+_LISTED = """
+af ar bg bn ca cs cy da de el en es et fa fi fr gu he hi hr hu id it ja kn ko lt lv mk ml mr ne nl
+no pa pl pt ro ru sk sl so sq sv sw ta te th tl tr uk ur vi zh-cn zh-tw
+"""
+LANGUAGES = tuple(_LISTED.split())
+"""What a text can be in: with close relatives among them (Bosnian, Galician) short texts are taken
+for these more often."""
+
+_LEAST_PROBABILITY = 0.1
+_ADDRESS = re.compile(r"(?:https?://|www\.)[!-~]+|[\w.+-]{1,64}@[\w.-]+", re.ASCII)
+_HAN = re.compile("[\u4e00-\u9fff]")
+_CODES = {"nn": "no"}  # both forms of Norwegian
+_ASKED = ({*LANGUAGES} - {"zh-cn", "zh-tw"}) | {"zh", "nn"}
 
 
-def _langdetect() -> Any:
-    return require("langdetect", feature="the language of a text", extra="text")
+def require_detector(feature: str = "the language of a text") -> Any:
+    """Return the package that knows languages, or say how to install it."""
+    return require("py3langid.langid", feature=feature, extra="text")
 
 
 @functools.lru_cache(maxsize=1)
-def _factory() -> Any:
-    """Return langdetect's languages, read once; a factory of our own, seeded."""
-    place = _langdetect().detector_factory
-    factory = place.DetectorFactory()
-    factory.load_profile(place.PROFILES_DIRECTORY)
-    factory.set_seed(_SEED)
-    return factory
+def _identifier() -> Any:
+    """Return py3langid's model, read once, for our languages."""
+    package = require_detector()
+    made = package.LanguageIdentifier.from_model_file(
+        package.MODEL_FILE, norm_probs=True, min_confidence=_LEAST_PROBABILITY
+    )
+    made.set_languages(_ASKED)
+    return made
+
+
+def _chinese(text: str) -> str:
+    """Return the script of a Chinese text: the one whose national character set holds more of it."""
+    characters = "".join(_HAN.findall(text))
+    simplified, traditional = (
+        len(characters.encode(name, "ignore")) for name in ("gb2312", "big5")
+    )
+    return "zh-tw" if traditional > simplified else "zh-cn"
+
+
+def _read(text: str) -> str:
+    return _ADDRESS.sub(" ", text[:TEXT_LIMIT])
+
+
+def has_letters(text: str) -> bool:
+    """Return whether what is read of a text has a letter of any script.
+
+    Examples
+    --------
+    >>> has_letters("1 + 1 = 2"), has_letters("https://example.com"), has_letters("да")
+    (False, False, True)
+    """
+    return any(map(str.isalpha, _read(text)))
 
 
 def detect_language(text: str) -> str | None:
@@ -50,12 +96,12 @@ def detect_language(text: str) -> str | None:
     Returns
     -------
     str or None
-        Such as "de", "en", "zh-cn"; None where no language can be told.
+        One of `LANGUAGES`, such as "de", "en", "zh-cn"; None where no language can be told.
 
     Raises
     ------
     MissingExtraError
-        If langdetect is not installed (extra ``text``).
+        If py3langid is not installed (extra ``text``).
 
     Examples
     --------
@@ -64,27 +110,23 @@ def detect_language(text: str) -> str | None:
     >>> detect_language("12345") is None
     True
     """
-    detector = _factory().create()
-    detector.append(text[:TEXT_LIMIT])
-    try:
-        found = detector.get_probabilities()
-    except _langdetect().LangDetectException:
+    identifier = _identifier()
+    read = _read(text)
+    code, _ = identifier.classify(read)
+    if code == "und" or not has_letters(text):  # undetermined
         return None
-    return str(found[0].lang) if found else None
+    return _chinese(read) if code == "zh" else _CODES.get(code, code)
 
 
 def _known(language: Any) -> str:
-    """Return the code of a language as langdetect writes it."""
-    codes = set(_factory().get_lang_list())
+    """Return a code of `LANGUAGES`, or "zh" for both kinds of Chinese."""
     code = str(language).strip().lower().replace("_", "-")
-    if code in codes or any(one.startswith(f"{code}-") for one in codes):
-        return code
     short = code.partition("-")[0]
-    if short in codes:  # de-AT
-        return short
+    for form in (code, short):  # de-AT
+        if form in LANGUAGES or form == "zh":
+            return form
     raise InvalidInputError(
-        f"`language` is {language!r}; it must be a code such as 'de', one of "
-        f"{', '.join(sorted(codes))}"
+        f"`language` is {language!r}; it must be a code such as 'de', one of {', '.join(LANGUAGES)}"
     )
 
 
@@ -109,9 +151,9 @@ class LanguageMatch:
     Raises
     ------
     InvalidInputError
-        If langdetect does not know the language.
+        If the language is not one of `LANGUAGES`.
     MissingExtraError
-        If langdetect is not installed (extra ``text``).
+        If py3langid is not installed (extra ``text``).
 
     Examples
     --------
@@ -127,14 +169,14 @@ class LanguageMatch:
     response_types = COMPLETIONS
 
     def __post_init__(self) -> None:
-        _langdetect()
+        require_detector()
         if self.language is not None:
             object.__setattr__(self, "language", _known(self.language))
 
     @property
     def version(self) -> str:
         """Changes when the numbers may."""
-        return options_version(self, "1")
+        return options_version(self, "2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return what is filled and how it is to be read."""
@@ -165,7 +207,7 @@ class LanguageConsistency:
     Raises
     ------
     MissingExtraError
-        If langdetect is not installed (extra ``text``).
+        If py3langid is not installed (extra ``text``).
 
     Examples
     --------
@@ -179,7 +221,7 @@ class LanguageConsistency:
     response_types = COMPLETIONS
 
     def __post_init__(self) -> None:
-        _langdetect()
+        require_detector()
 
     @property
     def name(self) -> str:
@@ -189,7 +231,7 @@ class LanguageConsistency:
     @property
     def version(self) -> str:
         """Changes when the numbers may."""
-        return options_version(self, "1")
+        return options_version(self, "2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return what is filled and how it is to be read."""

@@ -7,8 +7,8 @@ from typing import Any
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import COMPLETIONS, KEPT, RATE, ColumnInfo, Grade, options_version
-from eval_toolkit.graders.ifeval.languages import require_langdetect
 from eval_toolkit.graders.ifeval.rules import follows
+from eval_toolkit.graders.languages import require_detector
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.responses import Completion
 
@@ -53,7 +53,7 @@ class IFEval:
     Raises
     ------
     MissingExtraError
-        Without langdetect (the extra ``text``).
+        Without py3langid (the extra ``text``).
 
     Examples
     --------
@@ -69,7 +69,7 @@ class IFEval:
     response_types = COMPLETIONS
 
     def __post_init__(self) -> None:
-        require_langdetect()  # rather now than after the model was asked
+        require_detector("the grader 'ifeval'")  # rather now than after the model was asked
 
     @property
     def name(self) -> str:
@@ -79,7 +79,7 @@ class IFEval:
     @property
     def version(self) -> str:
         """Changes when the numbers may."""
-        return options_version(self, "1")
+        return options_version(self, "2")
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return what is filled and how it is to be read."""
