@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import ModelError
 
 __all__ = ["REDACTED", "names_a_secret", "one_line", "redact_results", "redact_secrets"]
@@ -147,6 +146,8 @@ def one_line(failure: BaseException) -> str:
     >>> one_line(ValueError("two\nlines, api_key=abc"))
     'ValueError: two lines, api_key=[redacted]'
     """
+    from eval_toolkit._plain import whole_text  # whose module needs numpy
+
     said = " ".join(whole_text(str(failure)).split())
     # What a model's failure is, its message says.
     text = said if isinstance(failure, ModelError) else f"{type(failure).__name__}: {said}"

@@ -67,8 +67,8 @@ _WRITING = {
     "write a file of the user": "open(FILE, 'w').write('x')",
     "append to a file of the user": "open(FILE, 'a').write('x')",
     "make a file beside it": "open(FOLDER + '/new', 'w').write('x')",
-    "make a file in /tmp that others see": "open('/tmp/eval-toolkit-escaped', 'w'); assert 0",
-    "make a file in /dev/shm": "open('/dev/shm/eval-toolkit-escaped', 'w')",
+    "make a file in /tmp that others see": "open(f'/tmp/escaped-{SENTINEL}', 'w'); assert 0",
+    "make a file in /dev/shm": "open(f'/dev/shm/escaped-{SENTINEL}', 'w')",
     "make a folder": "os.mkdir(FOLDER + '/new')",
     "remove a file": "os.unlink(FILE)",
     "move a file": "os.rename(FILE, 'mine')",
@@ -426,8 +426,8 @@ class Outside:
             "its limits": Path(f"/proc/{pid}/limits").read_text(),
             "the pipe": select.select([self._reader], [], [], 0)[0] and os.read(self._reader, 9),
             "connections": len(select.select(self._sockets, [], [], 0)[0]),
-            "files in /tmp": Path("/tmp/eval-toolkit-escaped").exists(),  # noqa: S108
-            "files in /dev/shm": Path("/dev/shm/eval-toolkit-escaped").exists(),  # noqa: S108
+            "files in /tmp": Path(f"/tmp/escaped-{pid}").exists(),  # noqa: S108
+            "files in /dev/shm": Path(f"/dev/shm/escaped-{pid}").exists(),  # noqa: S108
             "this process's priority": os.getpriority(os.PRIO_PROCESS, 0),
             "its threads": threading.active_count(),
             "alarms": signal.getitimer(signal.ITIMER_REAL),
