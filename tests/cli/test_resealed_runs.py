@@ -95,19 +95,18 @@ def test_every_place_with_another_value(
     given = list(places(manifest if kind == "manifest" else results))
     wrong = []
     for at, place in enumerate(given):
-        for step in (0, 5):  # other values at each place, so that each value has its turn
-            new = values[(at * 3 + step) % len(values)]
-            if kind == "manifest":
-                seal(odd, changed(manifest, place, new), results)
-            else:
-                seal(odd, manifest, changed(results, place, new))
-            for args in (
-                ("compare", odd, plain),
-                ("gate", odd, "--claims", tmp_path / "claims.toml", "--baseline", plain),
-            ):
-                code, _, err = command(*args)
-                if code not in (0, 1, 2) or (code == 2 and err.count("\n") != 1):
-                    wrong.append((args[0], place, new, err[-200:]))
+        new = values[at * 3 % len(values)]  # so that each value has its turn
+        if kind == "manifest":
+            seal(odd, changed(manifest, place, new), results)
+        else:
+            seal(odd, manifest, changed(results, place, new))
+        for args in (
+            ("compare", odd, plain),
+            ("gate", odd, "--claims", tmp_path / "claims.toml", "--baseline", plain),
+        ):
+            code, _, err = command(*args)
+            if code not in (0, 1, 2) or (code == 2 and err.count("\n") != 1):
+                wrong.append((args[0], place, new, err[-200:]))
     assert wrong == []
 
 

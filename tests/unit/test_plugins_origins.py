@@ -2,7 +2,8 @@
 
 import ast
 import inspect
-from collections.abc import Iterator
+from collections import defaultdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -172,23 +173,24 @@ class TestStored:
         assert Judge("refusal", "scripted:Yes.").name == "refusal"
 
 
-def calls(name: str) -> Iterator[tuple[str, ast.Call]]:
-    """Yield the calls of a function in the source, with the module of each."""
-    for path, tree in TREES.items():
-        for node in ast.walk(tree):
+def calls(name: str) -> list[tuple[str, ast.Call]]:
+    """Return the calls of a function in the source, with the module of each."""
+    return all_calls()[name]
+
+
+@cache
+def all_calls() -> dict[str, list[tuple[str, ast.Call]]]:
+    found = defaultdict(list)
+    for file in sorted(SOURCE.rglob("*.py")):
+        path = file.relative_to(SOURCE).as_posix()
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Call):
                 called = node.func
-                said = (
+                name = (
                     called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
                 )
-                if said == name:
-                    yield path, node
-
-
-TREES = {
-    path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text("utf-8"))
-    for path in sorted(SOURCE.rglob("*.py"))
-}
+                found[name].append((path, node))
+    return found
 
 
 class TestOneWay:

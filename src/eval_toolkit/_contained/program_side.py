@@ -215,7 +215,9 @@ def serve(module: ModuleType, code: Any, stream: int) -> None:
     """
     objects = _Objects(stream)
     sys.stdout = io.StringIO()
-    wire.read(stream)  # the tests are where they have to be: what this does to the folder comes later
+    wire.read(
+        stream
+    )  # the tests are where they have to be: what this does to the folder comes later
     exec(code, module.__dict__)  # noqa: S102 - it is what this process is for
     wire.write(stream, {"names": _defined(module, objects)})
     while True:
