@@ -199,6 +199,18 @@ def test_parquet_without_checksums_is_read(tmp_path):
         assert columns(path) == {"id": []}
 
 
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("dictionary", [False, True])
+def test_parquet_with_checksums_and_statistics_is_read(tmp_path, version, dictionary):
+    """The header of a page holds the least and the greatest value as texts of any length."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = {"id": ["a", "b" * 200, ""], "score": [0.5, 0.25, None], "n": [1, 2, 3]}
+    options = {"data_page_version": version, "use_dictionary": dictionary}
+    path = tmp_path / "a.parquet"
+    parquet.write_table(arrow.table(rows), path, write_page_checksum=True, **options)
+    assert read_table(path)["id"].tolist() == rows["id"]
+
+
 def test_a_small_parquet_that_stands_for_a_hundred_million_values(tmp_path):
     path = tmp_path / "a.parquet"
     with connection() as con:

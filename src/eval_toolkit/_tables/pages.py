@@ -126,7 +126,8 @@ class _Compact:
         if kind == 3:
             return self._byte()
         if kind in (7, 8):
-            self.at += 8 if kind == 7 else self._unsigned()
+            n = 8 if kind == 7 else self._unsigned()  # which moves `at`, too
+            self.at += n
             return None
         if kind in (9, 10):
             return self._list(depth)
