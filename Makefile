@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --quiet
 .DEFAULT_GOAL := help
 
-.PHONY: help setup browser demo demo-llm model test explore test-slow coverage test-hf test-interop test-distributed test-install test-extras test-plugin docs check lint types layers bench clean
+.PHONY: help setup browser demo demo-llm model test explore test-slow fuzz coverage test-hf test-interop test-distributed test-install test-extras test-plugin docs check lint types layers bench clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -106,6 +106,11 @@ explore: $(VENV)/dev.stamp ## the tests of Hypothesis with new seeds, in a new o
 
 test-slow: $(VENV)/dev.stamp ## slow tests: coverage and error rates of single methods
 	$(BIN)/python -m pytest -q -m slow -s
+
+MINUTES ?= 5
+
+fuzz: $(VENV)/dev.stamp ## every reader of untrusted files on changed inputs, on two cores: make fuzz MINUTES=30
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
 coverage: $(VENV)/dev.stamp ## simulate coverage, type I errors and gates; rewrites docs/methodology/coverage.md
 	$(BIN)/python -m simulations

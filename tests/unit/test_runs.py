@@ -223,6 +223,23 @@ def test_a_manifest_cannot_point_outside(run):
         Run.open(run.path)
 
 
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        ({"depth": 10**9}, "config → depth: is 1000000000; it must be at most 10000"),
+        ({"width": [{}]}, "config → width → 0: is {}; it must be integer"),
+        ({"scorers": {"x": 1}}, "config → scorers → x: is 1; it must be object"),
+        ({"system": {"decoding": [1]}}, r"config → system → decoding: is \[1\]; it must be object"),
+    ],
+)
+def test_a_manifest_has_the_types_that_readers_rely_on(run, config, problem):
+    """Whoever sealed it: turns are counted up to the depth, and names looked up in tables."""
+    manifest = {**run.manifest, "config": {"kind": "rollout", **config}}
+    write_json_strict(seal_manifest(manifest), run.path / "manifest.json")
+    with pytest.raises(ArtifactError, match=f"manifest.json: {problem}"):
+        Run.open(run.path)
+
+
 def test_states_of_folders_that_are_no_finished_run(tmp_path):
     assert run_state(tmp_path / "nowhere") == "not a run"
     assert run_state(tmp_path) == "not a run"
