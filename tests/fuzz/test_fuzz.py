@@ -52,7 +52,7 @@ def test_what_breaks_the_rule_is_found_and_the_fuzzing_goes_on(
     tmp_path: Path, name: str, key: str
 ) -> None:
     """An error of another kind, a dead process, too much time and too much memory."""
-    limits = Limits(seconds=0.3, memory=512 << 20, least=12)
+    limits = Limits(seconds=0.3, memory=512 << 20, least=60)
     tally = fuzz([name], seconds=0.1, jobs=1, seed=1, findings=tmp_path, limits=limits)[name]
     assert tally.n_findings > 0
     assert tally.n > tally.n_findings

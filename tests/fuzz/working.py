@@ -244,20 +244,27 @@ def _found(place: Place, given: Input, error: Exception, findings: Path, limits:
 
 def main(arguments: list[str]) -> None:
     """Work as `tests.fuzz` asks: target, seed, end, current, findings, limits."""
-    from tests.fuzz.faulty import FAULTY
-    from tests.fuzz.targets import TARGETS
-
     warnings.simplefilter("error")
     socket.getaddrinfo = _only_here  # an address in an input reaches no other machine
     name, seed, end, current, findings, *limits = arguments
     work(
-        {**FAULTY, **TARGETS}[name],
+        _target(name),
         seed=int(seed),
         end=float(end),
         current=Path(current),
         findings=Path(findings),
         limits=Limits(float(limits[0]), *map(int, limits[1:])),
     )
+
+
+def _target(name: str) -> Target:
+    from tests.fuzz.faulty import FAULTY
+
+    if name in FAULTY:
+        return FAULTY[name]
+    from tests.fuzz.targets import TARGETS
+
+    return TARGETS[name]
 
 
 def _only_here(host: Any, *args: Any, **options: Any) -> Any:
