@@ -18,11 +18,15 @@ from eval_toolkit._files.regular import (
     read_regular,
     read_unpacked,
 )
+from eval_toolkit._files.there import is_file, is_folder, is_there
 
 __all__ = [
     "check_gzip",
     "file_mode",
+    "is_file",
+    "is_folder",
     "is_gzip",
+    "is_there",
     "limits",
     "make_private",
     "malformed",

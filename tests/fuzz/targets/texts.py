@@ -67,13 +67,17 @@ def _graded(folder: Path, name: str) -> None:
 
 def _replied(text: str, folder: Path) -> None:
     """Grade a model's text where everything else is as it should be: no grader may fail."""
-    for file in sorted(folder.glob("*.json")):
-        given = json.loads(file.read_bytes())
-        if "completion" in given:
-            response = Completion(**_wanted({**given, "completion": text}))
-            for grader in _graders(Completion):
-                with contextlib.suppress(InvalidInputError):  # what the context does not tell
-                    grader.grade(response)
+    found = [json.loads(file.read_bytes()) for file in sorted(folder.glob("*.json"))]
+    responses = [
+        Completion(**_wanted({**given, "completion": text}))
+        for given in found
+        if "completion" in given
+    ]
+    for grader in _graders(Completion):
+        for response in responses:
+            with contextlib.suppress(InvalidInputError):  # its context does not tell what is needed
+                grader.grade(response)
+                break
 
 
 def _wanted(given: dict[str, Any]) -> dict[str, Any]:

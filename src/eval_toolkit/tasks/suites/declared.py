@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._files import malformed
+from eval_toolkit._files import is_there, malformed
 from eval_toolkit._validate import choice
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.loading import named_grader
@@ -281,7 +281,7 @@ def _settings(table: Mapping[str, Any], file: Path) -> dict[str, Any]:
 def _beside(name: str, file: Path) -> str:
     """Return the file of that name beside the suite, where there is one."""
     there = file.parent / name
-    return str(there) if there.exists() and not Path(name).is_absolute() else name
+    return str(there) if is_there(there) and not Path(name).is_absolute() else name
 
 
 def _aggregate(given: Any) -> Aggregate:
