@@ -199,6 +199,16 @@ def test_a_link_to_a_file_is_read(tmp_path):
         open_regular(tmp_path / "c")
 
 
+LM_EVAL = """
+task: t
+dataset_path: json
+dataset_kwargs: {{data_files: {name}}}
+test_split: test
+doc_to_text: q
+doc_to_target: a
+"""
+
+
 @pytest.mark.parametrize("name", ["é" * 300, "a/" * 3000, "a\0b"])
 @pytest.mark.parametrize(
     ("file", "text"),
@@ -207,11 +217,7 @@ def test_a_link_to_a_file_is_read(tmp_path):
         ("suite.yaml", "name: s\ndata: {name}\ntasks: [capitals]\n"),
         ("task.yaml", "task: {{name: t, data: {name}}}\nprompt: {{instruction: q, answer: a}}\n"),
         ("lm.yaml", "include: {name}\ntask: t\n"),
-        (
-            "lm.yaml",
-            "{{task: t, dataset_path: json, dataset_kwargs: {{data_files: {name}}}, test_split: test, "
-            "doc_to_text: q, doc_to_target: a}}",
-        ),
+        ("lm.yaml", LM_EVAL),
     ],
 )
 def test_a_name_that_no_file_can_have_is_no_file(tmp_path, name, file, text):
