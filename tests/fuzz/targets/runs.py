@@ -177,7 +177,7 @@ def _talked(folder: Path, name: str) -> None:
     _sealed_for(folder, lambda: each(
         *forms,
         lambda: command("compare", odd, plain),
-        lambda: command("rescore", odd, "--scorer", "refusal"),
+        lambda: command("rescore", odd, "--scorer", "refusal", codes=(0, 1, 2, 3)),
     ))  # fmt: skip
 
 
