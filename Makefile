@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --quiet
 .DEFAULT_GOAL := help
 
-.PHONY: help setup constraints browser demo demo-llm model test explore escapes test-slow coverage test-hf test-interop test-distributed test-install test-extras test-plugin sanitize docs check lint types layers bench clean
+.PHONY: help setup constraints browser demo demo-llm model test explore escapes test-slow coverage test-hf test-interop test-distributed test-install test-extras test-plugin sanitize docs check lint types layers bench clean fuzz
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -128,6 +128,11 @@ escapes: $(VENV)/dev.stamp ## hostile programs at every level of the sandbox, as
 
 test-slow: $(VENV)/dev.stamp ## slow tests: coverage and error rates of single methods
 	$(BIN)/python -m pytest -q -m slow -s
+
+MINUTES ?= 5
+
+fuzz: $(VENV)/dev.stamp ## every reader of untrusted files on changed inputs, on two cores: make fuzz MINUTES=30
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
 coverage: $(VENV)/dev.stamp ## simulate coverage, type I errors and gates; rewrites docs/methodology/coverage.md
 	$(BIN)/python -m simulations

@@ -119,3 +119,9 @@ def test_the_pieces() -> None:
     assert stated_by({}, {"x": {"details": {"higher_is_better": None}}}, "x") == [None]
     assert agreed([None], "accuracy") is None  # stated: neither is better
     assert agreed([], "jailbroken_pass@4") is False
+
+
+@pytest.mark.parametrize("odd", [[True], {}, "up", 1])
+def test_a_direction_that_is_none_states_that_neither_is_better(odd: object) -> None:
+    assert stated_by({}, {"x": {"details": {"higher_is_better": odd}}}, "x") == [None]
+    assert agreed(stated_by({"x": odd}, {}, "x"), "x") is None

@@ -199,6 +199,35 @@ def test_parquet_without_checksums_is_read(tmp_path):
         assert columns(path) == {"id": []}
 
 
+def test_a_footer_that_points_out_of_the_file_is_refused(tmp_path):
+    """Expected: each flipped bit is refused in one line or leads to a table; none is an OSError."""
+    path = write_table({"id": ["a", "b"], "score": [0.5, 0.25]}, tmp_path / "a.parquet")
+    data = path.read_bytes()
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    for changed in flips(data[footer:]):
+        path.write_bytes(data[:footer] + changed)
+        columns(path)  # None where it is refused
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("dictionary", [False, True])
+def test_parquet_with_checksums_and_statistics_is_read(tmp_path, version, dictionary):
+    """The header of a page holds the least and the greatest value as texts of any length."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = {"id": ["a", "b" * 200, ""], "score": [0.5, 0.25, None], "n": [1, 2, 3]}
+    options = {"data_page_version": version, "use_dictionary": dictionary}
+    path = tmp_path / "a.parquet"
+    parquet.write_table(arrow.table(rows), path, write_page_checksum=True, **options)
+    assert read_table(path)["id"].tolist() == rows["id"]
+    data, wrong = path.read_bytes(), []
+    for at, changed in enumerate(flips(data[:60])):  # the header of the first page, among others
+        path.write_bytes(changed + data[60:])
+        found = columns(path)
+        if found is not None and found["id"] != rows["id"]:
+            wrong.append(at)
+    assert wrong == []
+
+
 def test_a_small_parquet_that_stands_for_a_hundred_million_values(tmp_path):
     path = tmp_path / "a.parquet"
     with connection() as con:

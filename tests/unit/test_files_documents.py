@@ -1,6 +1,7 @@
 """JSON, TOML and YAML within limits: every hostile document is one line, and soon."""
 
 import itertools
+import json
 import os
 import socket
 import stat
@@ -19,7 +20,9 @@ from eval_toolkit._files import (
     read_regular,
 )
 from eval_toolkit._hashing import sha256_file
-from eval_toolkit.errors import ArtifactError, InvalidInputError
+from eval_toolkit.errors import ArtifactError, EvalToolkitError, InvalidInputError
+from eval_toolkit.models import ScriptedModel
+from eval_toolkit.tasks import load_suite, load_task, run_suite
 from eval_toolkit.tasks.lm_eval.files import read_config
 
 DEEP = "nested too deeply"
@@ -194,3 +197,38 @@ def test_a_link_to_a_file_is_read(tmp_path):
         assert stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
     with pytest.raises(FileNotFoundError):
         open_regular(tmp_path / "c")
+
+
+LM_EVAL = """
+task: t
+dataset_path: json
+dataset_kwargs: {{data_files: {name}}}
+test_split: test
+doc_to_text: q
+doc_to_target: a
+"""
+
+
+@pytest.mark.parametrize("name", ["é" * 300, "a/" * 3000, "a\0b"])
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("suite.yaml", "name: s\ntasks: [{name}]\n"),
+        ("suite.yaml", "name: s\ndata: {name}\ntasks: [capitals]\n"),
+        ("task.yaml", "task: {{name: t, data: {name}}}\nprompt: {{instruction: q, answer: a}}\n"),
+        ("lm.yaml", "include: {name}\ntask: t\n"),
+        ("lm.yaml", LM_EVAL),
+    ],
+)
+def test_a_name_that_no_file_can_have_is_no_file(tmp_path, name, file, text):
+    """Before Python 3.14, `Path.exists` raises OSError for it."""
+    path = tmp_path / file
+    path.write_text(text.format(name=json.dumps(name)), "utf-8")
+
+    def read() -> object:
+        if file == "suite.yaml":
+            return run_suite(load_suite(path), ScriptedModel("x"), limit=1)
+        return load_task(path).samples()
+
+    with pytest.raises(EvalToolkitError):
+        read()

@@ -16,6 +16,7 @@ from eval_toolkit.models.openai_compatible.scored import (
     Ruler,
     ScoredText,
     fit_ruler,
+    in_order,
     read_echo,
     read_next_token,
     read_prompt_logprobs,
@@ -362,9 +363,31 @@ def test_a_ruler_fits_characters_bytes_and_a_token_before() -> None:
         {"text": "x", "logprobs": {"token_logprobs": [0.5]}},
         {"text": "x", "logprobs": {"token_logprobs": [-1.0], "tokens": []}},
         {"text": "x", "logprobs": {"content": [{"logprob": "low"}]}},
+        {"text": "x", "logprobs": {"content": [{"logprob": -(10**400), "top_logprobs": 3}]}},
     ],
 )
 def test_a_next_token_without_a_usable_number_is_garbled(choice: dict[str, Any]) -> None:
     with pytest.raises(ModelError) as caught:
         read_next_token(choice)
     assert caught.value.kind == "garbled"
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"choices": 0.5},
+        {"choices": [7]},
+        {"choices": [{"prompt_logprobs": [{}, {}]}]},
+        {"choices": [{"prompt_logprobs": [{"5": {"rank": [1]}, "6": {"rank": 2}}]}]},
+    ],
+)
+def test_choices_of_any_shape_are_garbled(payload: dict[str, Any]) -> None:
+    with pytest.raises(ModelError) as caught:
+        [one.between(0, 1) for one in read_prompt_logprobs(in_order(payload, 1), ["a"], None)]
+    assert caught.value.kind in ("garbled", "unsupported")
+
+
+def test_a_best_token_that_no_float_can_hold_is_none() -> None:
+    logprobs = {"token_logprobs": [-1.0, -2.0], "top_logprobs": [None, {"a": 10**400, "b": -2.0}]}
+    (scored,) = read_echo([{"text": "ab", "logprobs": logprobs}], None)
+    assert scored.between(1, 2).is_greedy is True

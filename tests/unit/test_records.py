@@ -133,6 +133,15 @@ class TestFromColumns:
         assert dict(summarise(apart, [mean_of("x")])) == dict(summarise(records, [mean_of("x")]))
 
 
+def test_values_whose_squares_cannot_be_summed_are_refused() -> None:
+    """1e160 squared is no float; its mean would have an interval from nan to nan."""
+    with pytest.raises(
+        InvalidInputError, match=r"x\[1\] is -1e\+160; values must lie within ±1e\+75"
+    ):
+        Records.from_columns({"x": [0.0, -1e160]})
+    assert len(Records.from_columns({"x": [0.0, -1e75]})) == 2
+
+
 class TestUnitStarts:
     def test_each_unit_has_one(self) -> None:
         assert unit_starts(np.array(["a", "a", "b", "c", "c"], object)).tolist() == [0, 2, 3]

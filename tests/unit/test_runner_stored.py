@@ -91,6 +91,13 @@ def test_no_outcomes_are_no_rows():
     ("column", "cell", "message"),
     [
         ("response", "{", "stored responses, row 0: response is not JSON"),
+        ("response", "[" * 100_000, "stored responses, row 0: response is not JSON"),
+        (
+            "params",
+            "[" * 100_000,
+            "stored responses, row 0: no request: params: .*nested too deeply",
+        ),
+        ("params", "[1]", "stored responses, row 0: no request"),
         ("response", None, "stored responses, row 0: neither an answer nor an error"),
         ("response", '{"tex": 1}', "stored responses, row 0: the stored answer is damaged"),
         ("params", '{"temp": 1}', "stored responses, row 0: no request"),

@@ -1,7 +1,9 @@
 """Run folders: what is written is read back, and nothing else is."""
 
+import copy
 import errno
 import json
+import math
 import os
 import stat
 import subprocess
@@ -13,6 +15,8 @@ import numpy as np
 import pytest
 
 from eval_toolkit._files import atomic
+from eval_toolkit._hashing import sha256_file
+from eval_toolkit._tables import read_table, write_table
 from eval_toolkit.artifacts import validate_manifest, write_json_strict
 from eval_toolkit.errors import (
     ArtifactError,
@@ -220,6 +224,48 @@ def test_a_manifest_cannot_point_outside(run):
     manifest = {**run.manifest, "artifacts": {**run.manifest["artifacts"], "../x": {"sha256": "0"}}}
     write_json_strict(seal_manifest(manifest), run.path / "manifest.json")
     with pytest.raises(ArtifactError, match=r"lists '../x', which is no file of a run"):
+        Run.open(run.path)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"attempt": 1.5}, "the attempt 1.5 is no whole number"),
+        ({"attempt": math.inf}, "the attempt inf is no whole number"),
+        ({"attempt": "one"}, "could not convert string to float"),
+        ({"reward": math.inf}, "reward holds inf; values must be finite"),
+        ({"reward": -1e200}, r"reward holds -1e\+200; values must be finite"),
+    ],
+)
+def test_records_that_were_sealed_again_are_read_as_numbers_or_refused(run, change, problem):
+    path = run.path / "records.parquet"
+    table = read_table(path)
+    for name, value in change.items():
+        table[name] = np.array([value] * len(table[name]))
+        table[f"{name}.status"] = np.array(["ok"] * len(table[name]), dtype=object)
+    path.unlink()
+    write_table(table, path)
+    manifest = copy.deepcopy(dict(run.manifest))
+    manifest["artifacts"][path.name]["sha256"] = sha256_file(path)
+    write_json_strict(seal_manifest(manifest), run.path / "manifest.json")
+    with pytest.raises(ArtifactError, match=f"records.parquet: .*{problem}"):
+        Run.open(run.path).records(*run.subjects[0])
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        ({"depth": 10**9}, "config → depth: is 1000000000; it must be at most 10000"),
+        ({"width": [{}]}, "config → width → 0: is {}; it must be integer"),
+        ({"scorers": {"x": 1}}, "config → scorers → x: is 1; it must be object"),
+        ({"system": {"decoding": [1]}}, r"config → system → decoding: is \[1\]; it must be object"),
+    ],
+)
+def test_a_manifest_has_the_types_that_readers_rely_on(run, config, problem):
+    """Whoever sealed it: turns are counted up to the depth, and names looked up in tables."""
+    manifest = {**run.manifest, "config": {"kind": "rollout", **config}}
+    write_json_strict(seal_manifest(manifest), run.path / "manifest.json")
+    with pytest.raises(ArtifactError, match=f"manifest.json: {problem}"):
         Run.open(run.path)
 
 

@@ -97,6 +97,12 @@ class TestFiles:
             ('tasks = [{tasks = ["a"]}]', "no `name`"),
             ("tasks = [3]", "a name or a table"),
             ('tasks = ["a"]\n[[aggregates]]\nname="m"\nsources=[{task="a"}]', "needs `task` and"),
+            (
+                'tasks = ["a"]\n[[aggregates]]\nname="m"\nsources=3',
+                "`sources` is 3; it must be a list",
+            ),
+            ('tasks = [{task="a", label=[1]}, "b"]', r"`label` is \[1\]; it must be text"),
+            ('tasks = ["a"]\naggregates = 3', "the suite is malformed: TypeError"),
         ],
     )
     def test_refusals_name_the_file(self, tmp_path: Path, text: str, message: str):

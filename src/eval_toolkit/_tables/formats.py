@@ -4,6 +4,7 @@ import glob
 from collections.abc import Iterable
 from pathlib import Path
 
+from eval_toolkit._files import is_file, is_there
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError
 
 __all__ = [
@@ -73,7 +74,7 @@ def expand_paths(paths: str | Path | Iterable[str | Path]) -> list[Path]:
     given = [paths] if isinstance(paths, (str, Path)) else list(paths)
     files: list[Path] = []
     for path in given:
-        if Path(path).exists() or not glob.has_magic(str(path)):
+        if is_there(path) or not glob.has_magic(str(path)):
             files.append(Path(path))
             continue
         matches = sorted(glob.glob(str(path), recursive=True))  # noqa: PTH207
@@ -88,9 +89,9 @@ def expand_paths(paths: str | Path | Iterable[str | Path]) -> list[Path]:
 
 
 def check_file(path: Path) -> None:
-    if not path.exists():
+    if not is_there(path):
         raise MissingFileError(f"{path}: no such file")
-    if not path.is_file():
+    if not is_file(path):
         raise ArtifactError(f"{path}: not a file")
     if path.stat().st_size == 0:
         raise ArtifactError(f"{path}: the file is empty (0 bytes)")

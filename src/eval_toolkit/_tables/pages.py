@@ -23,8 +23,11 @@ _HEADER = 1 << 12
 _LONGEST_HEADER = 1 << 20
 _CELLS = 50_000_000
 """Values that any file may hold; above, `limits.RATIO` for each of its bytes."""
-_PACKED, _CRC = 3, 4
-"""Fields of a page's header: its bytes in the file, and their checksum."""
+_KIND, _PACKED, _CRC = 1, 3, 4
+"""Fields of a page's header: what it is, its bytes in the file, and their checksum."""
+_ABOUT = {0: 5, 2: 7, 3: 8}
+"""By kind of page (data, dictionary, data of version 2) the field that tells more."""
+_DICTIONARY, _N_VALUES = 2, 1
 
 
 def check_pages(con: "duckdb.DuckDBPyConnection", path: Path) -> None:
@@ -41,7 +44,8 @@ def check_pages(con: "duckdb.DuckDBPyConnection", path: Path) -> None:
     ------
     ArtifactError
         If a page does not have the checksum that its header states, only some pages of a column
-        have one, or the file holds far more values than bytes.
+        have one, its pages do not hold as many values as the footer says, or the file holds far
+        more values than bytes.
     """
     chunks = con.execute(
         "SELECT path_in_schema, num_values, dictionary_page_offset, data_page_offset, "
@@ -59,12 +63,20 @@ def check_pages(con: "duckdb.DuckDBPyConnection", path: Path) -> None:
         for name, n_inside, dictionary, data, n_bytes in chunks:
             if n_inside:
                 begin = min(dictionary or data, data)
-                _check_chunk(file, path, name, begin, min(begin + n_bytes, size))
+                if not 0 < begin < begin + n_bytes <= size:
+                    raise ArtifactError(
+                        f"{path}: the footer is damaged: it says that {name!r} begins at byte {begin} "
+                        f"and has {n_bytes}; the file has {size}"
+                    )
+                _check_chunk(file, path, name, (begin, begin + n_bytes), n_inside)
 
 
-def _check_chunk(file: BinaryIO, path: Path, name: str, begin: int, end: int) -> None:
-    """Compare the checksum of each page of a column with its bytes."""
-    at = begin
+def _check_chunk(
+    file: BinaryIO, path: Path, name: str, bounds: tuple[int, int], n_inside: int
+) -> None:
+    """Compare the checksum of each page of a column with its bytes, and count its values."""
+    begin, end = bounds
+    at, n_values = begin, 0
     while at < end:
         try:
             fields, at_data = _page_header(file, at, end)
@@ -81,7 +93,20 @@ def _check_chunk(file: BinaryIO, path: Path, name: str, begin: int, end: int) ->
                 f"{path}: byte {at}: a page of {name!r} is damaged: its checksum is not the one "
                 "that was stored"
             )
-        at = at_data + n_bytes
+        at, n_values = at_data + n_bytes, n_values + _n_values(fields)
+    if n_values != n_inside:  # headers have no checksum
+        raise ArtifactError(
+            f"{path}: byte {begin}: a page of {name!r} is damaged: its pages hold {n_values} values, "
+            f"the footer says {n_inside}"
+        )
+
+
+def _n_values(fields: dict[int, Any]) -> int:
+    """Return how many values a page adds to its column; -1 where its header contradicts itself."""
+    kind: Any = fields.get(_KIND)
+    about = fields.get(_ABOUT.get(kind, 0)) if isinstance(kind, int) else None
+    n = about.get(_N_VALUES) if isinstance(about, dict) else None
+    return -1 if not isinstance(n, int) else 0 if kind == _DICTIONARY else n
 
 
 def _page_header(file: BinaryIO, at: int, end: int) -> tuple[dict[int, Any], int]:
@@ -126,7 +151,8 @@ class _Compact:
         if kind == 3:
             return self._byte()
         if kind in (7, 8):
-            self.at += 8 if kind == 7 else self._unsigned()
+            n = 8 if kind == 7 else self._unsigned()  # which moves `at`, too
+            self.at += n
             return None
         if kind in (9, 10):
             return self._list(depth)

@@ -142,13 +142,18 @@ def stated_by(
     names = (metric, column_of(metric))
     for name in names:
         if name in stated:
-            return [stated[name]]
+            return [_direction(stated[name])]
     for name in names:
         cell = cells.get(name)
         details = cell.get("details") if isinstance(cell, Mapping) else None
         if isinstance(details, Mapping) and "higher_is_better" in details:
-            return [details["higher_is_better"]]
+            return [_direction(details["higher_is_better"])]
     return []
+
+
+def _direction(given: Any) -> bool | None:
+    """Return a direction; what a stored run states may be anything."""
+    return given if isinstance(given, bool) else None
 
 
 def agreed(stated: Sequence[bool | None], metric: str) -> bool | None:

@@ -28,15 +28,15 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def shape_problem(payload: Any, schema_name: str) -> str:
+def shape_problem(payload: Any, schema: str | dict[str, Any]) -> str:
     """Return where a payload first departs from a schema, and how; "" when it does not.
 
     Parameters
     ----------
     payload : object
         Plain JSON types.
-    schema_name : str
-        One of `schema_names`.
+    schema : str or dict
+        One of `schema_names`, or a schema in the words that those of the package use.
 
     Returns
     -------
@@ -50,8 +50,8 @@ def shape_problem(payload: Any, schema_name: str) -> str:
     >>> shape_problem({"by_slice": {"x": 1}}, "results.v1")
     'by_slice → x: is 1; it must be object'
     """
-    schema = _schema(schema_name)
-    found = _first(payload, schema, schema, ())
+    rules = _schema(schema) if isinstance(schema, str) else schema
+    found = _first(payload, rules, rules, ())
     if found is None:
         return ""
     place, problem = found
@@ -95,6 +95,8 @@ def _own_problem(value: Any, schema: Mapping[str, Any]) -> str:
         return f"is {_shown(value)}; it must be one of {', '.join(map(repr, schema['enum']))}"
     if "minimum" in schema and _TYPES["number"](value) and value < schema["minimum"]:
         return f"is {_shown(value)}; it must be at least {schema['minimum']}"
+    if "maximum" in schema and _TYPES["number"](value) and value > schema["maximum"]:
+        return f"is {_shown(value)}; it must be at most {schema['maximum']}"
     return ""
 
 

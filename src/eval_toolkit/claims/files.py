@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._files import read_document
+from eval_toolkit._files import is_there, read_document
 from eval_toolkit.claims.paths import MetricPath
 from eval_toolkit.claims.reports import Severity
 from eval_toolkit.errors import InvalidInputError
@@ -197,7 +197,7 @@ def load_claims(path: str | Path) -> list[Claim]:
 
 
 def _tables(file: Path) -> list[Any]:
-    if not file.exists():
+    if not is_there(file):
         raise InvalidInputError(f"{file}: there is no such file")
     payload = read_document(file, suffix=".toml")
     unknown = [key for key in payload if key != "claim"]

@@ -8,7 +8,7 @@ from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from eval_toolkit._files import replace_atomic
+from eval_toolkit._files import is_file, replace_atomic
 from eval_toolkit._hashing import sha256_file
 from eval_toolkit.errors import ArtifactError
 
@@ -51,12 +51,12 @@ def pinned_file(
     """Return a local file with exactly these bytes, downloaded unless the cache has them."""
     local = local_path(url, base)
     if local is not None:
-        if not local.is_file():
+        if not is_file(local):
             raise ArtifactError(f"{url}: there is no file {local}")
         _check(url, sha256_file(local), sha256)
         return local
     target = cached_path(url, sha256, cache_dir)
-    if target.is_file() and sha256_file(target) == sha256:
+    if is_file(target) and sha256_file(target) == sha256:
         return target
     with replace_atomic(target) as temporary:
         _check(url, _download(url, temporary, max_bytes, timeout_s), sha256)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit import _frames, _tables, _validate
+from eval_toolkit._files import is_file, is_folder
 from eval_toolkit._optional import require
 from eval_toolkit.errors import (
     ArtifactError,
@@ -117,7 +118,7 @@ class HFDatasetsLoader:
     @property
     def _folder(self) -> Path | None:
         folder = Path(self.repo_id)
-        return folder if folder.is_dir() else None
+        return folder if is_folder(folder) else None
 
     def load_splits(self) -> dict[str, EvalSlice]:
         """Load the dataset and return one slice per split."""
@@ -137,7 +138,7 @@ class HFDatasetsLoader:
         datasets = require("datasets", feature="HFDatasetsLoader", extra="hf")
         folder = self._folder
         try:
-            if folder is not None and any((folder / name).is_file() for name in _SAVED):
+            if folder is not None and any(is_file(folder / name) for name in _SAVED):
                 return datasets.load_from_disk(str(folder))
             return datasets.load_dataset(
                 self.repo_id,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit import _frames, _tables, _validate
-from eval_toolkit._files import read_document
+from eval_toolkit._files import is_file, read_document
 from eval_toolkit._hashing import sha256_text
 from eval_toolkit._tables import RowPick
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnError
@@ -322,7 +322,7 @@ class OodManifestLoader:
             at_hand = local_path(entry.url, path.parent) or cached_path(
                 entry.url, entry.sha256, cache
             )
-            size = at_hand.stat().st_size if at_hand.is_file() else None
+            size = at_hand.stat().st_size if is_file(at_hand) else None
             file = file_object(entry.id, entry.url, entry.sha256, size, entry.media_type)
             kinds = {
                 entry.text_field: "sc:Text",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eval_toolkit._files import parse_json
 from eval_toolkit._plain import whole_text
 from eval_toolkit._redaction import redact_secrets
 from eval_toolkit._validate import as_float
@@ -120,7 +121,7 @@ def read_turns(columns: Mapping[str, Any]) -> list[Graph[str, str]]:
             if not graphs:
                 raise ValueError("there is no row of its rollout above it")
             _add(graphs[-1], nodes, row)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
             raise ArtifactError(f"stored turns, row {n}: no turn of a rollout: {error}") from None
     return graphs
 
@@ -339,9 +340,21 @@ def _column(name: str, values: Sequence[Any]) -> NDArray[Any]:
 
 
 def _decoded(row: _Row) -> _Row:
-    for name in () if row["encoded"] is None else json.loads(row["encoded"]):
-        row[name] = json.loads(row[name])
+    for name in () if row["encoded"] is None else _loaded(row, "encoded"):
+        row[name] = _loaded(row, name)
     return row
+
+
+def _loaded(row: _Row, name: str) -> Any:
+    return parse_json(row[name], name, strict=False)
+
+
+def _named(row: _Row, name: str, kind: type | tuple[type, ...]) -> dict[str, Any]:
+    """Return a cell that holds something of one type by name."""
+    found = _loaded(row, name)
+    if not isinstance(found, dict) or not all(isinstance(one, kind) for one in found.values()):
+        raise ValueError(f"{name} is {found!r:.60}")
+    return found
 
 
 def _graph(row: _Row) -> Rollout:
@@ -350,7 +363,7 @@ def _graph(row: _Row) -> Rollout:
         context = _untold(context)
     elif state in (_CONVERSATION, _OPENING):
         context = Conversation(context, opening=state == _OPENING)
-    asked = None if row["asked"] is None else json.loads(row["asked"])
+    asked = None if row["asked"] is None else _loaded(row, "asked")
     return Graph(
         context,
         unit_id=row["unit_id"],
@@ -384,8 +397,8 @@ def _add(graph: Rollout, nodes: dict[str, _Turn], row: _Row) -> None:
         row["probe"],
         row["response"],
         None if reward is None or math.isnan(reward) else float(reward),
-        scores=json.loads(row["scores"]),
-        unscored=json.loads(row["unscored"]),
+        scores=_named(row, "scores", (int, float)),
+        unscored=_named(row, "unscored", str),
         event=flags[int(row["event"])],
         echo=flags[int(row["echo"])],
         status=row["status"],

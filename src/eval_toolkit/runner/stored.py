@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eval_toolkit._files import parse_json
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import ArtifactError
@@ -143,8 +144,10 @@ def read_outcomes(columns: Mapping[str, Any]) -> list[Outcome]:
     for n, row in enumerate(_rows(columns, COLUMNS[4:])):
         text = prompts.setdefault(row["prompt_hash"], row["prompt"])
         try:
-            request = _put_together(row["kind"], text, json.loads(row["params"]))
-        except (ValueError, TypeError, AttributeError) as error:
+            request = _put_together(
+                row["kind"], text, parse_json(row["params"], "params", strict=False)
+            )
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
             raise ArtifactError(f"stored responses, row {n}: no request: {error}") from None
         outcomes.append(_outcome(_entry(row, n), request, n))
     return outcomes
@@ -157,7 +160,7 @@ def _outcome(entry: Entry, request: Request, row: int) -> Outcome:
             failed = ErrorInfo.from_dict(entry.error or {})
             return Outcome(job, error=failed, request_hash=entry.request_hash)
         response = read_response(entry.response, entry.usage, request)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         raise ArtifactError(f"stored responses, row {row}: {error}") from None
     return Outcome(job, response, reused=True, request_hash=entry.request_hash)
 
@@ -181,7 +184,7 @@ def _taken_apart(request: Request) -> tuple[str, str, dict[str, Any]]:
 def _put_together(kind: str, prompt: str, params: dict[str, Any]) -> Request:
     given: Any = prompt
     if params.pop(_JSON_PROMPT, False):
-        given = json.loads(prompt)
+        given = parse_json(prompt, "prompt", strict=False)
         if isinstance(given, list):
             given = tuple(Message(role, content) for role, content in given)
     made = GenerateRequest if kind == "generate" else LoglikelihoodRequest
@@ -209,8 +212,8 @@ def _entry(row: Mapping[str, Any], n: int) -> Entry:
     parts = {}
     for name in ("response", "usage", "error"):
         try:
-            parts[name] = None if row[name] is None else json.loads(row[name])
-        except (ValueError, TypeError):
+            parts[name] = None if row[name] is None else parse_json(row[name], name, strict=False)
+        except (ValueError, TypeError, AttributeError):
             raise ArtifactError(f"stored responses, row {n}: {name} is not JSON") from None
     if (parts["response"] is None) == (parts["error"] is None):
         raise ArtifactError(f"stored responses, row {n}: neither an answer nor an error")

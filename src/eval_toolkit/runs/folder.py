@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from eval_toolkit import _tables
 from eval_toolkit._display import Grid, Tabled
-from eval_toolkit._files import read_regular
+from eval_toolkit._files import malformed, read_regular
 from eval_toolkit._hashing import sha256_file
 from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.artifacts.remote import is_remote, local_path
@@ -23,6 +23,7 @@ from eval_toolkit.manifest import seal_manifest
 from eval_toolkit.runs.cells import cell_grid, cell_notes, cell_rows
 from eval_toolkit.runs.inputs import INPUTS, Inputs
 from eval_toolkit.runs.lock import LOCK, lock_holder
+from eval_toolkit.runs.relied_on import manifest_problem
 from eval_toolkit.runs.table import Layout, from_table
 from eval_toolkit.scorecards import Records
 
@@ -190,7 +191,8 @@ class Run(Tabled):
             If the run was written without records, or they were altered since.
         """
         table = self._table
-        return from_table(table, self._layout or Layout([], {}, {}), slice_name, scorer)
+        with malformed(self.path / RECORDS, "table", error=ArtifactError):
+            return from_table(table, self._layout or Layout([], {}, {}), slice_name, scorer)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one flat dict per cell: slice, scorer, metric, value, interval, counts, status."""
@@ -252,9 +254,9 @@ def _checked_manifest(
     artifacts = manifest.get("artifacts")
     if not isinstance(artifacts, Mapping) or RESULTS not in artifacts:
         raise ArtifactError(f"{folder}: {MANIFEST} does not list {RESULTS}")
-    for name in _TABLES:
-        if not isinstance(manifest.get(name) or {}, Mapping):
-            raise ArtifactError(f"{folder}: {MANIFEST}: {name!r} must be an object")
+    problem = manifest_problem(manifest)
+    if problem:  # whoever sealed it
+        raise ArtifactError(f"{folder}: {MANIFEST}: {problem}")
     for name, described in artifacts.items():
         _check_described(folder, name, described)
     if verify:
@@ -321,10 +323,6 @@ def run_head(path: str | Path) -> tuple[Path, dict[str, Any]]:
         if isinstance(error, _NotARunError) or (folder / MANIFEST).is_file():
             raise
         return folder, {}
-
-
-_TABLES = ("config", "versioned_objects", "inputs")
-"""Parts of a manifest that readers look into; of the others any shape is shown."""
 
 
 def _check_described(folder: Path, name: str, described: Any) -> None:

@@ -16,6 +16,7 @@ from eval_toolkit.errors import (
     MissingColumnError,
 )
 from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.records import LARGEST_VALUE
 
 __all__ = ["Layout", "from_table", "to_table"]
 
@@ -204,12 +205,32 @@ def from_table(
         unit_id=rows["unit_id"],
         content_hash=rows["content_hash"],
         group=rows["group"],
-        attempt=rows["attempt"].astype(np.int64),
+        attempt=_whole(rows["attempt"]),
         slices={name: rows[layout.parts[name]] for name in subject["parts"]},
         columns={
-            name: np.where(status[name] == "ok", rows[stored], 0.0).astype(np.float64)
-            for name, stored in columns.items()
+            name: _numbers(name, rows[stored], status[name]) for name, stored in columns.items()
         },
         status=status,
         reason={name: rows[f"{stored}.reason"] for name, stored in columns.items()},
     )
+
+
+def _whole(column: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the numbers of attempts; what was stored may be none."""
+    numbers = column.astype(np.float64)
+    odd = ~(np.abs(numbers) < 2**53) | (np.trunc(numbers) != numbers)
+    if odd.any():
+        raise ValueError(f"the attempt {numbers[odd][0]:g} is no whole number")
+    return numbers.astype(np.int64)
+
+
+def _numbers(name: str, column: NDArray[Any], status: NDArray[Any]) -> NDArray[np.float64]:
+    """Return a column with 0 where a row has no value; values are as `Records` wants them."""
+    numbers = np.where(status == "ok", column, 0.0).astype(np.float64)
+    odd = ~(np.abs(numbers) <= LARGEST_VALUE)
+    if odd.any():
+        raise ValueError(
+            f"{name} holds {numbers[odd][0]:g}; values must be finite and lie within "
+            f"±{LARGEST_VALUE:g}"
+        )
+    return numbers

@@ -14,10 +14,12 @@ from eval_toolkit._optional import require
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["Records", "unit_starts"]
+__all__ = ["LARGEST_VALUE", "Records", "unit_starts"]
 
 Strings = NDArray[Any]
 _STATUSES = ("ok", "skipped", "error")
+LARGEST_VALUE = 1e75
+"""Of a value: intervals need its fourth power, and floats end at 1.8e308."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -438,5 +440,12 @@ def _column(
         raise InvalidInputError(
             f"{name}[{row}] is {None if absent[row] else numbers[row]}; an 'ok' value must be finite "
             "(use None with a status of 'skipped' or 'error')"
+        )
+    large = (states == "ok") & (np.abs(numbers) > LARGEST_VALUE)
+    if large.any():
+        row = int(np.argmax(large))
+        raise InvalidInputError(
+            f"{name}[{row}] is {numbers[row]:g}; values must lie within ±{LARGEST_VALUE:g}, so that "
+            "sums of their squares can be held"
         )
     return np.where(states == "ok", numbers, 0.0), states

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from eval_toolkit import _tables
+from eval_toolkit._files import is_file, is_folder, is_there
 from eval_toolkit._hashing import canonical_json, content_hash, sha256_file, sha256_text
 from eval_toolkit._optional import require
 from eval_toolkit.errors import (
@@ -155,7 +156,7 @@ class FileSource:
     def _label_file(self, path: Path, rows: Sequence[Row]) -> Path | None:
         stem = path.name.removesuffix(".gz").rpartition(".")[0]
         tried = [path.parent / pattern.replace("{stem}", stem) for pattern in self._labels]
-        found = next((file for file in tried if file.is_file()), None)
+        found = next((file for file in tried if is_file(file)), None)
         if tried and found is None and not all("label" in row for row in rows):
             raise MissingFileError(
                 f"{path}: there is no file of labels beside it; looked for "
@@ -180,18 +181,18 @@ class FileSource:
         if subject is not None:
             pattern = pattern.replace(_SUBJECT, subject)
         path = Path(pattern)
-        if path.is_dir():
+        if is_folder(path):
             return [(file, False) for file in _files_of_split(path, split)]
         names_split = isinstance(self._given, dict) or _SPLIT in self._given
         if not names_split and split != self._sample_split:
-            if path.is_file() and _tables.media_type_of(path) == _tables.JSON:
+            if is_file(path) and _tables.media_type_of(path) == _tables.JSON:
                 return [(path, True)]
             raise InvalidInputError(
                 f"{path}: the file holds the split {self._sample_split!r} alone, there is no "
                 f"{split!r}; give a folder with a file named after each split, or a name with "
                 "{split} in it"
             )
-        if not path.is_file():
+        if not is_file(path):
             raise MissingFileError(f"{path}: no such file")
         return [(path, False)]
 
@@ -242,7 +243,7 @@ def _files_of_split(folder: Path, split: str) -> list[Path]:
 
 def _is_table(file: Path) -> bool:
     try:
-        return file.is_file() and bool(_tables.media_type_of(file))
+        return is_file(file) and bool(_tables.media_type_of(file))
     except InvalidInputError:
         return False
 
@@ -285,7 +286,7 @@ class HubSource:
         """Return path, revision and the hash of the rows that were read."""
         listing = "\n".join(f"{name} {self._hashes[name]}" for name in sorted(self._hashes))
         return {
-            "path": Path(self._path).name if Path(self._path).is_dir() else self._path,
+            "path": Path(self._path).name if is_folder(self._path) else self._path,
             "revision": self._revision,
             "sha256": sha256_text(listing),
             "files": {},
@@ -302,7 +303,7 @@ def load_hub(path: str, name: str | None, revision: str | None) -> Any:
         )
     folder, reached = Path(path), ""
     try:
-        if folder.is_dir() and any((folder / saved).is_file() for saved in _SAVED):
+        if is_folder(folder) and any(is_file(folder / saved) for saved in _SAVED):
             loaded = datasets.load_from_disk(str(folder))
         else:
             with hub_quietly(datasets.config) as reached:
@@ -329,9 +330,9 @@ def open_source(
     if str(given).startswith("~"):
         given = Path(given).expanduser()
     path = Path(given)
-    if path.is_dir() and any((path / saved).is_file() for saved in _SAVED):
+    if is_folder(path) and any(is_file(path / saved) for saved in _SAVED):
         return HubSource(str(given), revision, load)
-    if path.exists() or _SUBJECT in str(given) or _SPLIT in str(given):
+    if is_there(path) or _SUBJECT in str(given) or _SPLIT in str(given):
         return FileSource(given, sample_split, labels)
     if isinstance(given, Path) or path.is_absolute() or str(given).startswith("."):
         raise MissingFileError(f"{given}: no such file or folder")

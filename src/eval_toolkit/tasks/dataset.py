@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
+from eval_toolkit._files import is_file
 from eval_toolkit.artifacts import read_json
 from eval_toolkit.errors import (
     ArtifactError,
@@ -56,7 +57,7 @@ class TaskData(Generic[SubjectT]):
         file = self.REVISION_LOCKFILE
         if file is None or rows is not None or data not in (None, self.DATASET_PATH):
             return self.REVISION
-        if not Path(file).is_file():
+        if not is_file(file):
             raise MissingFileError(f"{file}: no such file; it must hold the revisions of datasets")
         pins = read_json(file)
         if not isinstance(pins, dict):

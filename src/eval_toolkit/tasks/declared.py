@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._files import read_document
+from eval_toolkit._files import is_there, read_document
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError, MissingFileError
 from eval_toolkit.graders.loading import check_named
 from eval_toolkit.plugins import read_from
@@ -77,7 +77,7 @@ class Declaration:
             hub = self.task.get("hub")
             return None if hub is None else str(hub)
         beside = self.path.parent / local
-        found = Path(local).is_absolute() or beside.exists() or "{" in str(local)
+        found = Path(local).is_absolute() or is_there(beside) or "{" in str(local)
         return str(beside) if found else str(local)
 
     @property
@@ -266,7 +266,7 @@ def read_declaration(path: str | Path) -> Declaration:
 
 def read_tables(file: Path) -> Mapping[str, Any]:
     """Return what a TOML or YAML file holds, or raise a line that names the file."""
-    if not file.exists():
+    if not is_there(file):
         raise MissingFileError(f"{file}: no such file")
     payload = read_document(file)
     if not isinstance(payload, dict):

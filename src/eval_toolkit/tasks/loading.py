@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from eval_toolkit._files import is_file, is_there
 from eval_toolkit.errors import InvalidInputError, MissingFileError, PluginError
 from eval_toolkit.plugins import (
     TYPED,
@@ -166,7 +167,7 @@ def named_task(name: str | Path, options: Mapping[str, Any], *, origin: Origin) 
     """
     text = str(name)
     options = {key: value for key, value in options.items() if value is not None}
-    if text.endswith("}") and not Path(text).exists():
+    if text.endswith("}") and not is_there(text):
         text, told = name_and_options(text)
         options = {
             **told,
@@ -216,7 +217,7 @@ def _from_yaml(file: Path, options: Mapping[str, Any], allow_code: bool) -> Base
 
 def _task_class(file: Path, wanted: str) -> type[BaseTask[Any]]:
     """Return the task class of a Python file."""
-    if not file.is_file():
+    if not is_file(file):
         raise MissingFileError(f"{file}: no such file")
     module = _module(file)
     found = {

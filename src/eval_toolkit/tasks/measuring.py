@@ -27,6 +27,7 @@ from eval_toolkit.responses import (
 from eval_toolkit.responses.reasoning import CUT_OFF
 from eval_toolkit.runner import Outcome
 from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.records import LARGEST_VALUE
 from eval_toolkit.tasks.joining import joined
 from eval_toolkit.tasks.types import NO_SUBJECT, Sample
 
@@ -310,6 +311,10 @@ def _read(value: Any, column: str, info: ColumnInfo) -> float | Grade:
         value = value.value
     if type(value) is not float or not math.isfinite(value):
         value = _validate.number(value, "grade")
+    if abs(value) > LARGEST_VALUE:
+        return Grade.error(
+            f"the grade {column!r} is {value:g}; it must lie within ±{LARGEST_VALUE:g}"
+        )
     low, high = info.bounds
     if info.binary and value not in (0.0, 1.0):
         return Grade.error(f"the grade {column!r} is {value:g}; it must be 0 or 1")

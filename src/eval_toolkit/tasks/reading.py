@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from eval_toolkit import _tables
-from eval_toolkit._files import parse_json
+from eval_toolkit._files import is_file, parse_json
 from eval_toolkit.errors import (
     ArtifactError,
     InvalidInputError,
@@ -47,7 +47,7 @@ def read_rows(path: Path, split: str, *, only_named: bool = False) -> list[Row]:
     InvalidInputError
         If the split is not in the file.
     """
-    if not path.is_file():
+    if not is_file(path):
         raise MissingFileError(f"{path}: no such file")
     media = _tables.media_type_of(path)
     if media == _tables.JSON:

@@ -132,6 +132,7 @@ class Measuring:
             raise InvalidTypeError(f"`graders` must be a list; write [{graders!r}]")
         if not isinstance(graders, Iterable | None):
             raise InvalidTypeError(f"`graders` is {graders!r}; it must be a list")
+        _validate.integer(attempts, "attempts", low=1)
         made = tuple(load_grader(one) for one in (task.graders() if graders is None else graders))
         for grader in made:
             _refuse_unfit(grader, task)

@@ -255,7 +255,7 @@ class FieldSpec:
 def _literal(text: str, place: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     try:
         return ast.literal_eval(text)  # constants alone, nothing is run

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from eval_toolkit._files import malformed
 from eval_toolkit._tables.sources import literal, quoted
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.graders.base import is_answer_code
@@ -392,7 +393,8 @@ def _read(
         f"SELECT {', '.join(selected)} FROM {_FROM} WHERE {which}",  # noqa: S608
         [pattern(shape.path), *parameters],
     )
-    return [_record(row, list(shape.parts), measured) for row in rows]
+    with malformed(shape.path.name, "table", error=ArtifactError):
+        return [_record(row, list(shape.parts), measured) for row in rows]
 
 
 def _record(row: Sequence[Any], parts: Sequence[str], measured: Sequence[str]) -> Record:

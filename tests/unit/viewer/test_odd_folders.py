@@ -1,5 +1,6 @@
 """Runs that were altered, are odd, huge, in the way or gone: pages say so and go on."""
 
+import copy
 import os
 import re
 import shutil
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import pytest
 from tests.viewer_driving import (
     Asking,
@@ -19,7 +21,11 @@ from tests.viewer_driving import (
     task_run,
 )
 
+from eval_toolkit import _tables
+from eval_toolkit._hashing import sha256_file
+from eval_toolkit.artifacts import write_json_strict
 from eval_toolkit.errors import ArtifactError, MissingExtraError
+from eval_toolkit.manifest import seal_manifest
 from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.responses import RawCompletion
 from eval_toolkit.runner import Job, Outcome, to_columns
@@ -378,3 +384,21 @@ def test_a_slice_with_a_name_that_no_chart_can_hold(ask: Asking, runs_dir: Path)
     for address in (f"/runs/{a}", f"/runs/{a}/samples", f"/compare?a={a}&b={b}"):
         assert ask(address).status == 200
     assert "⟨U+FFFE⟩" in ask(f"/runs/{a}").words + ask(f"/runs/{a}/samples").words
+
+
+def test_values_that_are_no_numbers_are_told_and_no_bug(ask: Asking, runs_dir: Path) -> None:
+    """Whoever changed the table sealed the run again."""
+    run = scored(runs_dir / "a", [0.1, 0.9])
+    path = run.path / "records.parquet"
+    table = _tables.read_table(path)
+    table["score"] = np.array(["{}"] * len(table["score"]), dtype=object)
+    path.unlink()
+    _tables.write_table(table, path)
+    manifest = copy.deepcopy(dict(run.manifest))
+    manifest["artifacts"][path.name]["sha256"] = sha256_file(path)
+    write_json_strict(seal_manifest(manifest), run.path / "manifest.json")
+    key = key_of(ask, "a")
+    for address in (f"/runs/{key}/samples", f"/runs/{key}/sample?row=0"):
+        answer = ask(address)
+        assert answer.status == 409
+        assert "the table is malformed: ValueError: could not convert string" in answer.words

@@ -335,7 +335,7 @@ def _several(text: str) -> list[str]:
     if text.startswith("[\n"):
         try:
             read = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return [text]
         if isinstance(read, list) and all(isinstance(one, str) for one in read):
             return read

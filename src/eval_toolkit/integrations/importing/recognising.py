@@ -6,13 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
-from eval_toolkit._words import one_line
-from eval_toolkit.errors import (
-    ArtifactError,
-    EvalToolkitError,
-    InvalidInputError,
-    MissingFileError,
-)
+from eval_toolkit._files import malformed
+from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError
 from eval_toolkit.integrations.importing.logs import Log
 from eval_toolkit.integrations.importing.wanted import Wanted
 
@@ -135,15 +130,8 @@ def _logs_in(folder: Path, known: tuple[Reader, ...], wanted: Wanted) -> Iterato
 
 def _read(reader: Reader, path: Path, wanted: Wanted) -> list[Log]:
     """Return a file's logs; what a reader does not expect in it is one line as well."""
-    try:
+    with malformed(path, "log", error=ArtifactError):
         return list(reader.read(path, wanted))
-    except EvalToolkitError:
-        raise
-    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
-        # Of another tool's file any part may be of any type; no list of checks names them all.
-        raise ArtifactError(
-            f"{path}: the log is malformed: {type(error).__name__}: {one_line(error):.200}"
-        ) from error
 
 
 def _places(folder: Path, known: tuple[Reader, ...]) -> Iterator[Path]:

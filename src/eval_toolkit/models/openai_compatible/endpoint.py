@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 from eval_toolkit._files.limits import ANSWER_BYTES
 from eval_toolkit._optional import require
 from eval_toolkit._redaction import redact_secrets
-from eval_toolkit.errors import InvalidInputError, ModelError
+from eval_toolkit.errors import EvalToolkitError, InvalidInputError, ModelError
 from eval_toolkit.models.openai_compatible.failures import (
     EndpointError,
     from_body,
@@ -298,8 +298,7 @@ class Endpoint:
         overloaded = answered = False
         try:
             payload = await self._exchange(line, path, body)
-            value = read(payload)
-            tokens = read_usage(payload)
+            value, tokens = self._read(path, payload, read), read_usage(payload)
             answered = True
         except ModelError as error:
             self._n_failures += 1
@@ -395,6 +394,21 @@ class Endpoint:
             raise from_body(self._where(path), payload, secrets)
         return payload
 
+    def _read(
+        self, path: str, payload: Mapping[str, Any], read: Callable[[Mapping[str, Any]], T]
+    ) -> T:
+        try:
+            return read(payload)
+        except EvalToolkitError:
+            raise
+        except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+            # Any part of an answer may be of any type; no list of checks names them all.
+            raise EndpointError(
+                f"{self._where(path)} answered what cannot be read: {type(error).__name__}",
+                kind="garbled",
+                status=200,
+            ) from error
+
     def _url(self, path: str) -> "URL":
         url = self._urls.get(path)
         if url is None:
@@ -485,10 +499,11 @@ def read_usage(payload: Mapping[str, Any]) -> tuple[int | None, int | None]:
     if type(usage) is not dict:
         return None, None
     given, made = (usage.get(name) for name in ("prompt_tokens", "completion_tokens"))
-    return (
-        given if type(given) is int and given >= 0 else None,
-        made if type(made) is int and made >= 0 else None,
-    )
+    return _count(given), _count(made)
+
+
+def _count(given: Any) -> int | None:
+    return given if type(given) is int and 0 <= given < 1 << 53 else None
 
 
 async def run_all(awaitables: Sequence[Awaitable[T]]) -> list[T]:

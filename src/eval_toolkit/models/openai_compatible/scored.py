@@ -101,7 +101,12 @@ def another_text(found: str) -> ModelError:
 
 def is_logprob(value: Any) -> bool:
     """Return whether a value can be the logarithm of a probability."""
-    return type(value) in (float, int) and -math.inf < value <= ROUNDING
+    return _is_number(value) and -math.inf < value <= ROUNDING
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether a value is a number that a float can hold; JSON knows others."""
+    return type(value) is float or (type(value) is int and value.bit_length() < 1024)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +203,7 @@ def _counted(texts: list[ScoredText], n_prompt: int | None) -> list[ScoredText]:
 def _best(top: Any) -> float | None:
     if type(top) is not dict or not top:
         return None
-    numbers = [value for value in top.values() if type(value) in (float, int)]
+    numbers = [value for value in top.values() if _is_number(value)]
     return max(numbers) if len(numbers) > 1 else numbers[0] if numbers else None
 
 
@@ -206,7 +211,8 @@ def in_order(payload: Mapping[str, Any], n: int) -> list[dict[str, Any]]:
     """Return the choices of a list of prompts, in the order of the prompts."""
     choices = payload.get("choices")
     if type(choices) is not list or len(choices) != n:
-        raise garbled(f"{len(choices) if choices else 0} choices for {n} prompts")
+        found = len(choices) if isinstance(choices, list) else 0
+        raise garbled(f"{found} choices for {n} prompts")
     if not all(type(choice) is dict for choice in choices):
         raise garbled("a choice that is no object")
     numbers = [choice.get("index", at) for at, choice in enumerate(choices)]
@@ -239,11 +245,11 @@ def _prompt_logprobs(choice: Mapping[str, Any], text: str) -> ScoredText:
     tops: list[Any] = []
     tokens: list[str] = []
     for entry in given:
-        cells = list(entry.values()) if type(entry) is dict else [{}]
+        cells = list(entry.values()) if type(entry) is dict and entry else [{}]
         if not all(type(cell) is dict for cell in cells):
             raise garbled("prompt_logprobs of an unknown shape")
         # The token that is there, and the likeliest one where that is another.
-        cell = max(cells, key=lambda cell: cell.get("rank") or 0)
+        cell = max(cells, key=_rank)
         numbers.append(cell.get("logprob"))
         tops.append({at: top.get("logprob") for at, top in enumerate(cells)})
         tokens.append(str(cell.get("decoded_token") or ""))
@@ -253,6 +259,11 @@ def _prompt_logprobs(choice: Mapping[str, Any], text: str) -> ScoredText:
         raise another_text(tail)
     ends = accumulate(map(len, reversed(tokens[1:])), operator.sub, initial=len(text))
     return ScoredText(numbers, [0, *reversed(list(ends)[1:])], tops, None)
+
+
+def _rank(cell: Mapping[str, Any]) -> int:
+    rank = cell.get("rank")
+    return rank if type(rank) is int else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,9 +286,9 @@ def read_next_token(choice: Mapping[str, Any]) -> NextToken:
     number: Any
     if type(content) is list and content and type(content[0]) is dict:
         cell = content[0]
-        tops: list[Any] = [
-            top.get("logprob") for top in cell.get("top_logprobs") or [] if type(top) is dict
-        ]
+        given = cell.get("top_logprobs")
+        likeliest = given if type(given) is list else []
+        tops: list[Any] = [top.get("logprob") for top in likeliest if type(top) is dict]
         number, token, token_id = cell.get("logprob"), cell.get("token"), cell.get("id")
         best: float | None = max((top for top in tops if is_logprob(top)), default=None)
     else:

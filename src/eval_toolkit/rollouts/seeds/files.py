@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from eval_toolkit import _tables
-from eval_toolkit._files import parse_json
+from eval_toolkit._files import is_file, parse_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError
 
 __all__ = ["Item", "read_items"]
@@ -15,7 +15,7 @@ Item = tuple[str, Any]
 
 def read_items(path: Path) -> list[Item]:
     """Return the prompts in a file, as texts or as rows."""
-    if not path.is_file():
+    if not is_file(path):
         raise MissingFileError(f"{path}: no such file")
     plain = path.name.lower().removesuffix(".gz")
     if plain.endswith(".txt"):

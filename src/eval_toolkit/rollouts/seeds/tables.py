@@ -1,13 +1,13 @@
 """Seed prompts as the columns of ``seeds.parquet``, and back: a run says what it began with."""
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
+from eval_toolkit._files import parse_json
+from eval_toolkit.errors import ArtifactError
 from eval_toolkit.models._payloads import to_json
 from eval_toolkit.rollouts.seeds.prompts import SeedPrompt
 from eval_toolkit.runs import Run
@@ -82,9 +82,11 @@ def read_seeds(columns: Mapping[str, Any]) -> list[SeedPrompt]:
     for at, row in enumerate(zip(*cells, strict=True)):
         told = dict(zip(names, row, strict=True))
         try:
-            told |= {name: json.loads(told[name]) for name in ("prompt", "target")}
+            told |= {
+                name: parse_json(told[name], name, strict=False) for name in ("prompt", "target")
+            }
             found.append(SeedPrompt(**{**told, "safe": said[int(told["safe"])]}))
-        except (InvalidInputError, InvalidTypeError, ValueError, KeyError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
             raise ArtifactError(f"stored seed prompts, row {at}: {error}") from None
     return found
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from eval_toolkit._files import is_there
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.tasks.lm_eval.config import TaskConfig
 
@@ -51,7 +52,7 @@ def _beside(given: Any, config: TaskConfig) -> str:
     if not isinstance(given, str):
         raise InvalidInputError(f"{config.path}: data_files has {given!r:.60}; name one file each")
     beside = config.path.parent / given
-    return str(beside if beside.exists() else Path(given))
+    return str(beside if is_there(beside) else Path(given))
 
 
 def typed_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

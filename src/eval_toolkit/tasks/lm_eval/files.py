@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._files import limits, read_document
+from eval_toolkit._files import is_file, is_there, limits, malformed, read_document
 from eval_toolkit._hashing import sha256_file
 from eval_toolkit._optional import require
 from eval_toolkit.errors import InvalidInputError, MissingFileError, PluginError
@@ -44,7 +44,7 @@ class Function:
             If the file is not there or fails, or has no such function.
         """
         module, _, name = self.name.rpartition(".")
-        if not module or not self.file.is_file():
+        if not module or not is_file(self.file):
             raise PluginError(f"!function {self.name}: there is no file {self.file}")
         loaded = _module(self.file, sha256_file(self.file))
         if name not in loaded:
@@ -53,7 +53,7 @@ class Function:
 
     def describe(self) -> dict[str, str]:
         """Return name and hash of the code, for a manifest."""
-        there = self.file.is_file()
+        there = is_file(self.file)
         return {"function": self.name, "sha256": sha256_file(self.file) if there else ""}
 
 
@@ -110,7 +110,7 @@ def read_yaml(file: Path) -> Any:
     MissingExtraError
         Without pyyaml.
     """
-    if not file.exists():
+    if not is_there(file):
         raise MissingFileError(f"{file}: no such file")
     require("yaml", feature=f"the task file {file.name}", extra="yaml")
     return read_document(file, loader=_loader(file.parent))
@@ -170,7 +170,8 @@ def read_config(path: str | Path, *, allow_code: bool = False) -> dict[str, Any]
 
 def merged(file: Path) -> dict[str, Any]:
     """Return the keys of a file and of all that it includes, with functions as `Function`."""
-    return _merged(file, (), iter(range(limits.INCLUDES)))
+    with malformed(file, "task"):
+        return _merged(file, (), iter(range(limits.INCLUDES)))
 
 
 def _merged(file: Path, chain: tuple[Path, ...], left: Iterator[int]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from eval_toolkit._files import malformed
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.seeds import DEFAULT_SEED
 from eval_toolkit.tasks.base import BaseTask
@@ -114,18 +115,21 @@ def load_lm_eval_task(
         "revision": revision,
         "lm_eval_shots": lm_eval_shots,
     }
-    if "group" not in config and not isinstance(config.get("task"), list):
-        return LmEvalTask(read_task(config, file), data=data, rows=rows, **options)
     places = [search] if isinstance(search, (str, Path)) else list(search)
-    folders = [file.parent, *map(Path, places)]
-    found = members_of(config, file, folders, allow_code=allow_code)
-    tasks = make_members(found, data=data, rows=rows, overrides=overrides or {}, options=options)
-    metadata = config.get("metadata")
-    version = metadata.get("version", "1") if isinstance(metadata, Mapping) else "1"
-    return LmEvalGroup(
-        str(config.get("group") or file.stem),
-        tasks,
-        primary=primary_metrics(config),
-        version=str(version),
-        seed=seed,
-    )
+    with malformed(file, "task"):
+        if "group" not in config and not isinstance(config.get("task"), list):
+            return LmEvalTask(read_task(config, file), data=data, rows=rows, **options)
+        folders = [file.parent, *map(Path, places)]
+        found = members_of(config, file, folders, allow_code=allow_code)
+        tasks = make_members(
+            found, data=data, rows=rows, overrides=overrides or {}, options=options
+        )
+        metadata = config.get("metadata")
+        version = metadata.get("version", "1") if isinstance(metadata, Mapping) else "1"
+        return LmEvalGroup(
+            str(config.get("group") or file.stem),
+            tasks,
+            primary=primary_metrics(config),
+            version=str(version),
+            seed=seed,
+        )

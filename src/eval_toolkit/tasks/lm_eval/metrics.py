@@ -128,6 +128,9 @@ def _problem(given: Mapping[str, Any], output_type: str) -> str:
     if aggregation is not None and aggregation not in allowed:
         shown = getattr(aggregation, "__name__", aggregation)
         return f"the aggregation {shown!r} of {name!r} (there is {', '.join(allowed)})"
+    ignored = given.get("regexes_to_ignore") or []
+    if not isinstance(ignored, list) or not all(isinstance(one, str) for one in ignored):
+        return f"the regexes_to_ignore of {name!r}, which must be a list of patterns"
     options = [key for key in given if key not in _ABOUT]
     if name == "exact_match" and output_type == "generate_until":
         options = [key for key in options if key not in _MATCH]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from eval_toolkit._files import is_there, malformed
 from eval_toolkit._validate import choice
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.loading import named_grader
@@ -227,7 +228,8 @@ def load_suite(path: str | Path, *, allow_code: bool = False) -> Suite:
     """
     file = Path(path)
     try:
-        return _suite(read_tables(file), file, str(file.stem), allow_code)
+        with malformed(file, "suite"):
+            return _suite(read_tables(file), file, str(file.stem), allow_code)
     except InvalidInputError as error:
         text = str(error)
         raise type(error)(text if text.startswith(str(file)) else f"{file}: {text}") from None
@@ -261,7 +263,12 @@ def _entry(given: Any, file: Path, allow_code: bool) -> Leaf | Suite:
         raise InvalidInputError(f"`tasks` holds {dict(given)!r:.60}, which names no `task`")
     _refuse_unknown(given, ("task", "label", *_SETTINGS), f"task {given['task']!r}")
     task, settings = _beside(given["task"], file), _settings(given, file)
-    return Leaf(task, given.get("label"), settings, origin)
+    label = given.get("label")
+    if not isinstance(label, (str, type(None))):
+        raise InvalidInputError(
+            f"task {given['task']!r}: `label` is {label!r:.60}; it must be text"
+        )
+    return Leaf(task, label, settings, origin)
 
 
 def _settings(table: Mapping[str, Any], file: Path) -> dict[str, Any]:
@@ -274,7 +281,7 @@ def _settings(table: Mapping[str, Any], file: Path) -> dict[str, Any]:
 def _beside(name: str, file: Path) -> str:
     """Return the file of that name beside the suite, where there is one."""
     there = file.parent / name
-    return str(there) if there.exists() and not Path(name).is_absolute() else name
+    return str(there) if is_there(there) and not Path(name).is_absolute() else name
 
 
 def _aggregate(given: Any) -> Aggregate:
@@ -282,8 +289,12 @@ def _aggregate(given: Any) -> Aggregate:
         raise InvalidInputError(f"`aggregates` holds {given!r:.60}; it must be a table with a name")
     where = f"aggregate {given['name']!r}"
     _refuse_unknown(given, ("name", "sources", "method"), where)
-    sources = []
-    for one in given.get("sources", ()):
+    sources, listed = [], given.get("sources", [])
+    if not isinstance(listed, list):
+        raise InvalidInputError(
+            f"{where}: `sources` is {listed!r:.60}; it must be a list of tables"
+        )
+    for one in listed:
         if not isinstance(one, Mapping) or {*one} != {"task", "metric"}:
             raise InvalidInputError(f"{where}: a source needs `task` and `metric`, got {one!r:.60}")
         sources.append((str(one["task"]), str(one["metric"])))

@@ -1,0 +1,81 @@
+"""What readers of runs rely on in a manifest, beside its schema: the types of what we wrote there.
+
+A manifest has room for anything, and what is only shown may have any shape. What is reckoned with
+must have the type that was written, whoever sealed the run.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from eval_toolkit.artifacts.shapes import shape_problem
+
+__all__ = ["manifest_problem"]
+
+_OBJECT = {"type": "object"}
+_TEXT = {"type": "string"}
+_TRUTH = {"type": "boolean"}
+_COUNT = {"type": "integer", "minimum": 1, "maximum": 10_000}
+_COUNTS = {"type": "array", "items": _COUNT}
+_SPEAKER = {"type": "object", "properties": {"name": _TEXT, "kind": _TEXT}}
+_ROLLOUT = {
+    "depth": _COUNT,
+    "width": _COUNTS,
+    "keep": _COUNT,
+    "asr_at": _COUNTS,
+    "rollouts_per_seed": _COUNT,
+    "policy": _TEXT,
+    "on_error": _TEXT,
+    "scored_by": _TEXT,
+    "stopped_by": _TEXT,
+    "stop_on_success": _TRUTH,
+    "scorers": {
+        "type": "object",
+        "additionalProperties": {
+            "type": "object",
+            "properties": {"version": _TEXT, "mode": _TEXT, "higher_is_worse": _TRUTH},
+        },
+    },
+    "system": {
+        "type": "object",
+        "properties": {
+            "tester": _SPEAKER,
+            "target": _SPEAKER,
+            "decoding": _OBJECT,
+            "reasoning_tags": {"type": "array", "items": {"type": "array", "items": _TEXT}},
+        },
+    },
+    "seeds": {"type": "object", "properties": {"name": _TEXT}},
+}
+_ANY_KIND = {
+    "kind": _TEXT,
+    "task": {"type": ["object", "string"]},
+    "decoding": _OBJECT,
+    "thresholds": _OBJECT,
+    "higher_is_better": {"type": "object", "additionalProperties": _TRUTH},
+}
+_MANIFEST = {"config": _OBJECT, "versioned_objects": _OBJECT, "inputs": _OBJECT}
+
+
+def manifest_problem(manifest: Mapping[str, Any]) -> str:
+    """Return where a manifest first departs from what readers rely on; "" when it does not.
+
+    Parameters
+    ----------
+    manifest : mapping
+        Parsed.
+
+    Examples
+    --------
+    >>> manifest_problem({"config": {"kind": "rollout", "depth": 3, "width": [1]}})
+    ''
+    >>> manifest_problem({"config": {"kind": "rollout", "depth": "deep"}})
+    'config → depth: is "deep"; it must be integer'
+    """
+    config = manifest.get("config")
+    rollout = isinstance(config, Mapping) and config.get("kind") == "rollout"
+    known = {**_ANY_KIND, **(_ROLLOUT if rollout else {})}
+    parts = {**_MANIFEST, "config": {**_OBJECT, "properties": known}}
+    return shape_problem(
+        {name: manifest[name] for name in _MANIFEST if manifest.get(name) is not None},
+        {"type": "object", "properties": parts},
+    )

@@ -1,0 +1,156 @@
+"""What a target is, and the rule that every execution is held to."""
+
+import contextlib
+import io
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+from eval_toolkit._command_line import recording_command
+from eval_toolkit.cli.main import cli
+from eval_toolkit.errors import EvalToolkitError
+
+__all__ = ["REFUSALS", "SEEN", "BrokenError", "Input", "Place", "Target", "command", "each"]
+
+CORPUS = Path(__file__).parent / "corpus"
+REGRESSIONS = Path(__file__).parent / "regressions"
+REFUSALS = (EvalToolkitError, click.ClickException)
+"""How a reader says no: the command line makes one line and exit code 2 of each."""
+Input = tuple[str, bytes]
+"""Where a file lies in the folder of its target, and its content."""
+
+SEEN: list[BaseException] = []
+"""Refusals of the execution under way that did not end it."""
+
+_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+class BrokenError(AssertionError):
+    """What was written is not what may be written."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader of what is not trusted.
+
+    Parameters
+    ----------
+    name : str
+        Also of its folder of the corpus.
+    reads : str
+        What, in words for the table.
+    run : callable
+        Takes the folder and the name of the file in it that was changed. It returns, or raises one
+        of `REFUSALS`.
+    prepare : callable, optional
+        Makes what else the folder needs, as stored runs.
+    made : tuple of str
+        Files that ``prepare`` makes and that are changed as those of the corpus are.
+    fixed : tuple of str
+        Files of the corpus that stay as they are.
+    """
+
+    name: str
+    reads: str
+    run: Callable[[Path, str], None]
+    prepare: Callable[[Path], None] | None = None
+    made: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = field(default=())
+
+    def regressions(self) -> list[Input]:
+        """Return the inputs that once were findings."""
+        folder = REGRESSIONS / self.name
+        files = sorted(path for path in folder.glob("*/**/*") if path.is_file())
+        return [("/".join(f.relative_to(folder).parts[1:]), f.read_bytes()) for f in files]
+
+
+class Place:
+    """A folder with all files of a target, in which one at a time is replaced."""
+
+    def __init__(self, target: Target, folder: Path) -> None:
+        self.target = target
+        self.folder = folder
+        if (CORPUS / target.name).is_dir():
+            shutil.copytree(CORPUS / target.name, folder, dirs_exist_ok=True)
+        names = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
+        if target.prepare is not None:
+            target.prepare(folder)
+        names = [name for name in names if name not in target.fixed]
+        self.corpus: list[Input] = [
+            (name, (folder / name).read_bytes()) for name in sorted([*names, *target.made])
+        ]
+
+    def execute(self, given: Input) -> None:
+        """Let the target read its folder with one file changed, then mend it."""
+        SEEN.clear()
+        name, data = given
+        path = self.folder / name
+        before = path.read_bytes() if path.is_file() else None
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        try:
+            self.target.run(self.folder, name)
+        finally:
+            shutil.rmtree(self.folder / "out", ignore_errors=True)
+            if before is None:
+                path.unlink(missing_ok=True)
+            else:
+                path.write_bytes(before)
+
+
+@contextlib.contextmanager
+def placed(target: Target) -> Iterator[Place]:
+    """Give a target a folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
+        yield Place(target, Path(folder))
+
+
+def each(*readings: Callable[[], object]) -> None:
+    """Let several readers read the same; raise the first refusal where all refuse."""
+    for reading in readings:
+        try:
+            reading()
+        except REFUSALS as refusal:
+            SEEN.append(refusal)
+    if len(SEEN) >= len(readings):
+        raise SEEN[0]
+
+
+def _stream() -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="")
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    stream.seek(0)
+    return stream.read()
+
+
+def command(*args: object, codes: tuple[int, ...] = (0, 1, 2)) -> str:
+    """Run the command line in this process; return what it wrote.
+
+    Raises
+    ------
+    BrokenError
+        If the exit code is another one, or a terminal would be told to do something.
+    """
+    given = [str(arg) for arg in args]
+    out, err = _stream(), _stream()
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        recording_command("eval-toolkit", given),
+    ):
+        code = cli.main(args=given, prog_name="eval-toolkit", standalone_mode=False)
+    if code not in (None, *codes):
+        raise BrokenError(f"exit code {code}: {_text(err)[-300:]}")
+    written = _text(out) + _text(err)
+    if found := _UNSAFE.search(written):
+        near = written[max(0, found.start() - 40) : found.end() + 20]
+        raise BrokenError(f"{given[0]} writes {found[0]!r} to the terminal: {near!r}")
+    return _text(out)

@@ -1,0 +1,285 @@
+"""The process that fuzzes one target: limits, the rule, findings, and what was reached."""
+
+import hashlib
+import json
+import os
+import random
+import re
+import resource
+import signal
+import socket
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tests.fuzz.mutating import Changing
+from tests.fuzz.target import REFUSALS, SEEN, BrokenError, Input, Place, Target, placed
+
+import eval_toolkit
+
+__all__ = ["LIMITS", "Limits", "Tally", "check", "store", "work"]
+
+_POOL = 400
+_OURS = str(Path(eval_toolkit.__file__).parent)
+_SHRINKING_S = 8.0
+
+
+class TooLongError(BaseException):
+    """An execution took longer than it may; no reader catches this by accident."""
+
+
+class Limits:
+    """Seconds and bytes that one execution may take, and how many there are at the least."""
+
+    def __init__(self, seconds: float = 10.0, memory: int = 2 << 30, least: int = 0) -> None:
+        self.seconds = seconds
+        self.memory = memory
+        self.least = least
+
+
+LIMITS = Limits()
+
+
+class Tally:
+    """How many executions there were and how they ended."""
+
+    def __init__(self, **counts: float) -> None:
+        self.n_read = int(counts.get("n_read", 0))
+        self.n_refused = int(counts.get("n_refused", 0))
+        self.n_findings = int(counts.get("n_findings", 0))
+        self.slowest = counts.get("slowest", 0.0)
+
+    @property
+    def n(self) -> int:
+        """All executions."""
+        return self.n_read + self.n_refused + self.n_findings
+
+    def add(self, other: "Tally") -> None:
+        """Count another process's executions too."""
+        self.n_read += other.n_read
+        self.n_refused += other.n_refused
+        self.n_findings += other.n_findings
+        self.slowest = max(self.slowest, other.slowest)
+
+
+@contextmanager
+def _within(seconds: float) -> Iterator[None]:
+    def stop(number: int, frame: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 1.0)  # once more, if a finaliser swallowed this one
+        raise TooLongError(f"took longer than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def check(place: Place, given: Input, limits: Limits = LIMITS) -> BaseException | None:
+    """Execute a target once; return the refusal, or None where the input was read.
+
+    Raises
+    ------
+    BaseException
+        A finding: any other error, too much time, too much memory.
+    """
+    try:
+        with _within(limits.seconds):
+            place.execute(given)
+    except REFUSALS as refusal:
+        if len(str(refusal)) > 20_000:
+            raise BrokenError(f"a message of {len(str(refusal))} characters") from refusal
+        return refusal
+    return None
+
+
+# --- what tells executions apart ------------------------------------------------------------------
+
+
+def _frames(trace: TracebackType | None) -> list[str]:
+    """Return the lines of our own code that an error came through."""
+    found = traceback.extract_tb(trace)
+    return [f"{Path(f.filename).stem}:{f.lineno}" for f in found if _OURS in f.filename]
+
+
+def key_of(error: BaseException) -> str:
+    """Return a name for a finding: findings of one cause share it."""
+    frames = _frames(error.__traceback__)
+    words = "" if frames else re.sub(r"[^a-z]+", "-", str(error).lower())[:40]
+    where = (
+        frames[-1] if frames and not isinstance(error, BrokenError) else words or str(error)[:60]
+    )
+    if isinstance(error, (TooLongError, MemoryError)):
+        where = next((f for f in frames if not f.startswith(("main:", "target:"))), "")
+    return re.sub(r"[^\w.-]+", "-", f"{type(error).__name__}-{where}")[:90].strip("-")
+
+
+def store(folder: Path, target: str, key: str, given: Input, words: str) -> None:
+    """Keep the first input of a finding, and what was seen."""
+    place = folder / target / key
+    if not place.exists():
+        (place / given[0]).parent.mkdir(parents=True, exist_ok=True)
+        (place / given[0]).write_bytes(given[1])
+        (folder / target / f"{key}.txt").write_text(words, "utf-8", "backslashreplace")
+
+
+def shrunk(given: Input, is_same: Callable[[Input], bool]) -> Input:
+    """Return a shorter input of the same finding: parts that do not matter are left out."""
+    name, data = given
+    size, end = len(data) // 2, time.monotonic() + _SHRINKING_S
+    while size and time.monotonic() < end:
+        at = 0
+        while at < len(data) and time.monotonic() < end:
+            shorter = data[:at] + data[at + size :]
+            if is_same((name, shorter)):
+                data = shorter
+            else:
+                at += size
+        size //= 2
+    return name, data
+
+
+# --- the loop -------------------------------------------------------------------------------------
+
+
+class _Current:
+    """A file that holds the input under way and the counts, for whoever finds us dead."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+
+    def tell(self, tally: Tally, given: Input, *, done: bool = False) -> None:
+        head = {**vars(tally), "name": given[0], "done": done}
+        data = json.dumps(head).encode() + b"\n" + given[1]
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, data, 0)
+
+
+def told(path: Path) -> tuple[Tally, Input, bool]:
+    """Return counts, input and whether it ended well, as a process left them."""
+    head, _, data = path.read_bytes().partition(b"\n")
+    found = json.loads(head or b"{}")
+    name, done = found.pop("name", ""), found.pop("done", False)
+    return Tally(**found), (name, data), done
+
+
+def _limit_memory(limits: Limits) -> None:
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + limits.memory
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def work(
+    target: Target, *, seed: int, end: float, current: Path, findings: Path, limits: Limits
+) -> None:
+    """Execute a target over its corpus, then with changed inputs until the time is over."""
+    tally, telling = Tally(), _Current(current)
+    with placed(target) as place:
+        known = [*place.corpus, *target.regressions()]
+        rng = random.Random(f"{target.name} {seed}")  # noqa: S311
+        changing = Changing(rng, known)
+        reached: set[tuple[str, ...]] = set()
+        with suppress(*REFUSALS):
+            place.execute(known[0])  # what is loaded on first use is no input's cost
+        _limit_memory(limits)
+        waiting = list(known)
+        while waiting or time.time() < end or tally.n < limits.least:
+            given = waiting.pop() if waiting else _chosen(rng, known, changing)
+            telling.tell(tally, given)
+            started = time.monotonic()
+            try:
+                refusal = check(place, given, limits)
+            except Exception as error:
+                tally.n_findings += 1
+                _found(place, given, error, findings, limits)
+                continue
+            except TooLongError as error:
+                tally.n_findings += 1
+                store(findings, target.name, key_of(error), given, traceback.format_exc())
+                continue
+            tally.slowest = max(tally.slowest, time.monotonic() - started)
+            tally.n_read += refusal is None
+            tally.n_refused += refusal is not None
+            # An input that was refused at a new place is worth changing further.
+            refusals = [refusal] if refusal else SEEN
+            ways = {tuple(_frames(one.__traceback__)) for one in refusals} - reached
+            if ways and len(changing.known) < len(known) + _POOL:
+                reached |= ways
+                changing.known.append(given)
+        telling.tell(tally, ("", b""), done=True)
+
+
+def _chosen(rng: random.Random, known: list[Input], changing: Changing) -> Input:
+    """Change one of the corpus, or one that was reached; half of the time each."""
+    name, data = rng.choice(known if rng.random() < 0.5 else changing.known)
+    return name, changing.changed(name, data)
+
+
+def _found(place: Place, given: Input, error: Exception, findings: Path, limits: Limits) -> None:
+    key = key_of(error)
+    if (findings / place.target.name / key).exists():
+        return
+    words = "".join(traceback.format_exception(error))
+
+    def is_same(shorter: Input) -> bool:
+        try:
+            check(place, shorter, limits)
+        except Exception as other:
+            return key_of(other) == key
+        except TooLongError:
+            return False
+        return False
+
+    store(findings, place.target.name, key, shrunk(given, is_same), words)
+
+
+def main(arguments: list[str]) -> None:
+    """Work as `tests.fuzz` asks: target, seed, end, current, findings, limits."""
+    warnings.simplefilter("error")
+    socket.getaddrinfo = _only_here  # an address in an input reaches no other machine
+    name, seed, end, current, findings, *limits = arguments
+    work(
+        _target(name),
+        seed=int(seed),
+        end=float(end),
+        current=Path(current),
+        findings=Path(findings),
+        limits=Limits(float(limits[0]), *map(int, limits[1:])),
+    )
+
+
+def _target(name: str) -> Target:
+    from tests.fuzz.faulty import FAULTY
+
+    if name in FAULTY:
+        return FAULTY[name]
+    from tests.fuzz.targets import TARGETS
+
+    return TARGETS[name]
+
+
+def _only_here(host: Any, *args: Any, **options: Any) -> Any:
+    if host not in ("127.0.0.1", "localhost", b"127.0.0.1"):
+        raise socket.gaierror(socket.EAI_NONAME, "no names are looked up here")
+    return _LOOK_UP(host, *args, **options)
+
+
+_LOOK_UP = socket.getaddrinfo
+
+
+def digest(data: bytes) -> str:
+    """Return a short name for an input."""
+    return hashlib.sha256(data).hexdigest()[:8]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
