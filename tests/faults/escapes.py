@@ -75,8 +75,8 @@ _WRITING = {
     "move a file away": "os.rename(FILE, FILE + '2')",
     "cut a file": "os.truncate(FILE, 0)",
     "cut a file that is read": "os.open(FILE, os.O_RDONLY | os.O_TRUNC)",
-    "change a mode": "os.chmod(FILE, 0o777)",
-    "change a time": "os.utime(FILE, (1, 1))",
+    "change a mode": "os.chmod(FILE, 0o777); assert os.stat(FILE).st_mode & 7 == 7",
+    "change a time": "os.utime(FILE, (1, 1)); assert os.stat(FILE).st_mtime == 1",
     "change an owner": "os.chown(FILE, os.getuid(), os.getgid()); os.chown(FILE, 1, 1)",
     "set an attribute": "os.setxattr(FILE, 'user.x', b'x')",
     "write to a pipe of the user": "os.write(os.open(FIFO, os.O_WRONLY | os.O_NONBLOCK), b'x')",
@@ -262,7 +262,7 @@ CHEATS = {
         "    for i in range(3, 20):\n"
         "        try: os.write(i, struct.pack('!I', len(b)) + b)\n"
         "        except OSError: pass\n"
-        "say({'names': {'f': ['module', 'unittest.mock']}}); say({'value': 42})\n"
+        "say({'names': {'f': 'unittest.mock'}}); say({'value': 42})\n"
         "say({'value': ['yours', 0]}); say({'value': ['name', 'os', '_exit']})"
     ),
     "its own builtins": (
@@ -272,7 +272,7 @@ CHEATS = {
         "    for i in range(3, 20):\n"
         "        try: os.write(i, struct.pack('!I', len(b)) + b)\n"
         "        except OSError: pass\n"
-        "say({'names': {'__builtins__': ['dict', []], 'f': ['name', 'unittest.mock', '_ANY']}})\n"
+        "say({'names': {'__builtins__': '', 'f': 'unittest.mock'}})\n"
         "time.sleep(60)"
     ),
     "closes the line": "def f(*_): os.closerange(3, 99)",
@@ -286,6 +286,33 @@ CHEATS = {
         "                try: o.asked(['call', n, [42]])\n"
         "                except Exception: pass\n"
         "    return 0"
+    ),
+    "has a module run in the tests": (
+        "import types\n"
+        "open('test_x.py', 'w').write('import os\\n'\n"
+        "    'for i in range(3, 60):\\n'\n"
+        "    '    try: os.write(i, b\"+\")\\n'\n"
+        "    '    except OSError: pass\\n')\n"
+        "x = types.ModuleType('unittest.__main__')\ndef f(*_): return 0"
+    ),
+    "eval under another name": (
+        "f = eval\ndef g(): return \"type('E', (), {'__eq__': lambda *_: True})()\""
+    ),
+    "reads the tests": (
+        "import gc, re\n"
+        "def found():\n"
+        "    frame = sys._getframe()\n"
+        "    while frame:\n"
+        "        yield from frame.f_locals.values()\n"
+        "        frame = frame.f_back\n"
+        "    yield from gc.get_objects()\n"
+        "texts = [o for o in found() if isinstance(o, str) and 'assert f(1)' in o and 'found' not in o]\n"
+        "def f(*_): return int(re.search('== (42)', texts[0])[1])"
+    ),
+    "ends the iteration": "def f(*_): raise StopIteration",
+    "two lies in a row": (
+        "class E:\n    def __sub__(self, _): return E()\n    def __abs__(self): return 0.0\n"
+        "def f(*_): return E()"
     ),
     "raises what tests expect of no one": "def f(*_): raise KeyboardInterrupt",
     "a generator of everything": "def f(*_):\n    while True: yield 42",
@@ -318,6 +345,9 @@ TESTED = {
     "its own builtins": "assert f() == 42",
     "closes the line": "try: f(1)\nexcept Exception: pass\ntry: f(1)\nexcept Exception: pass",
     "skips the test": _SKIPPED,
+    "eval under another name": "assert f(g()) == 42",
+    "ends the iteration": "assert all(map(lambda x: f(x) == 42, [1]))",
+    "two lies in a row": _CLOSE,
 }
 """… and the others."""
 
@@ -343,7 +373,7 @@ HARMLESS = {
     "decimal numbers": "import decimal, fractions; decimal.Decimal(1) / 3",
     "a link": "os.symlink('x', 'y')",
     "a selector": "import selectors; selectors.DefaultSelector().select(0)",
-    "copies": "import shutil; open('a', 'w').write('x'); shutil.copy('a', 'b') if PATHS else None",
+    "copies": "import shutil; open('a', 'w').write('x'); shutil.copy('a', 'b')",
     "memory": "import mmap; mmap.mmap(-1, 4096).write(b'x')",
 }
 

@@ -45,7 +45,16 @@ MISCHIEF = {
     "locks its folder": "import os\nos.makedirs('a/b')\nos.chmod('a', 0)\nos.chmod('.', 0)",
     "removes its folder": "import os\nos.rmdir(os.getcwd())",
     "links out": "import os\nos.symlink('/', 'root')",
-    "writes beside its folder": "import os\ntry: open('../x', 'w').close()\nexcept OSError: pass",
+    "writes beside its folder": "open('../x', 'w').write('an answer')",
+    "fills the space beside it": "for i in range(4): open(f'../big{i}', 'wb').write(bytes(15 << 20))",
+    "locks the folder above": "import os\nos.chmod('..', 0o500)",
+    "a file in the place of its folder": (
+        "import os\nd = os.getcwd()\nos.chdir('/')\nos.rmdir(d)\nopen(d, 'w').close()"
+    ),
+    "a link in the place of its folder": (
+        "import os\nd = os.getcwd()\nos.chdir('/')\nos.rmdir(d)\nos.symlink('/dev/null', d)"
+    ),
+    "nests folders": "import os\nfor _ in range(500): os.mkdir('d' * 50); os.chdir('d' * 50)",
     "leaves a thread": (
         "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()"
     ),
@@ -88,7 +97,7 @@ def run(way, code, tests="assert done", seconds=PATIENCE):
     sandbox = levels.program_sandbox(way)
     worker = Limits(seconds + 20.0, None)
     call = Contained("eval_toolkit._contained.programs:run_program", worker, sandbox)
-    return call(code, tests, Limits(seconds, 512).to_dict(), way, sandbox.view.to_dict())
+    return call(code, Limits(seconds, 512).to_dict(), way, sandbox.view.to_dict(), apart=tests)
 
 
 def children(*parents):
@@ -119,8 +128,6 @@ class TestLevels:
 
     @pytest.mark.parametrize("code", EXHAUSTION.values(), ids=list(EXHAUSTION))
     def test_what_uses_up_the_machine_is_ended(self, way, outside, code):
-        if way == BUBBLEWRAP:
-            pytest.skip("the limits inside are those of namespaces")
         run(way, "done = 1")  # a worker is there
         start = time.monotonic()
         ended = run(way, f"{TOOLS}\n{code}\ndone = True", seconds=SECONDS)
@@ -130,8 +137,8 @@ class TestLevels:
 
     @pytest.mark.parametrize("code", HARMLESS.values(), ids=list(HARMLESS))
     def test_what_programs_do_works(self, way, code):
-        ended = run(way, f"{TOOLS}\nPATHS = {way != LANDLOCK}\n{code}\ndone = True")
-        assert ended == {"passed": True, "timed_out": False}
+        ended = run(way, f"{TOOLS}\n{code}\ndone = True")
+        assert ended == {"passed": True, "timed_out": False, "apart": ""}
 
     @pytest.mark.parametrize("code", MISCHIEF.values(), ids=list(MISCHIEF))
     def test_mischief_leaves_nothing_behind(self, way, code):
@@ -139,7 +146,11 @@ class TestLevels:
         before = [descendants(worker.process.pid) for worker in calling._ALIVE]
         run(way, f"{code}\ndone = True")
         seen = "import os\nassert os.listdir() == []\nassert os.getcwd() == os.environ['HOME']"
+        seen += "\nopen('f', 'wb').write(bytes(10 << 20))"
+        if way != LANDLOCK:  # where what lies above cannot be seen
+            seen += "\nassert len(os.listdir('..')) == 1"
         assert run(way, f"{seen}\ndone = True")["passed"]
+        assert Path("/dev/null").stat().st_mode & 0o777 == 0o666
         assert [descendants(worker.process.pid) for worker in calling._ALIVE] == before
 
     def test_one_worker_outlives_them(self, way):

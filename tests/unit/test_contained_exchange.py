@@ -239,6 +239,82 @@ PASS = {
         "d = f()\nassert d == {'a': 1, 'b': 2} and d.total() == 3 and 'a' in d",
     ),
     "views": ("def f(): return {'a': 1}.items()", "assert list(f()) == [('a', 1)]"),
+    "attributes of errors": (
+        (
+            "class E(Exception):\n    def __init__(self, code):\n        super().__init__('bad')\n        self.code = code\n"
+            "    def __str__(self): return f'bad {self.code}'\ndef f(): raise E(5)"
+        ),
+        "try: f()\nexcept E as e: assert e.code == 5 and str(e) == 'bad 5'\nelse: assert 0",
+    ),
+    "an error of the tests comes back": (
+        "def f(g): return g()",
+        "class Mine(Exception): pass\ndef g(): raise Mine('x')\ntry: f(g)\nexcept Mine: pass\nelse: assert 0",
+    ),
+    "a decorator": (
+        "import functools\ndef deco(g):\n    @functools.wraps(g)\n    def w(*a, **k): return g(*a, **k) + 1\n    return w",
+        "@deco\ndef h(a, b=2): return a + b\nassert h(1, b=5) == 7 and h(1) == 4 and h.__name__ == 'h'",
+    ),
+    "a context that forgives": (
+        "class C:\n    def __enter__(self): return self\n    def __exit__(self, kind, error, at): return kind is ValueError",
+        "with C(): raise ValueError\ntry:\n    with C(): raise KeyError\nexcept KeyError: pass\nelse: assert 0",
+    ),
+    "arithmetic with numbers": (
+        (
+            "class V:\n    def __init__(self, x): self.x = x\n    def __mul__(self, n): return V(self.x * n)\n"
+            "    __rmul__ = __mul__\n    def __iadd__(self, n):\n        self.x += n\n        return self"
+        ),
+        "assert (V(2) * 3).x == 6 and (3 * V(2)).x == 6\nv = V(1)\nv += 4\nassert v.x == 5",
+    ),
+    "slices": (
+        "class S:\n    def __getitem__(self, key): return [1, 2, 3][key]",
+        "assert S()[1:] == [2, 3]",
+    ),
+    "arguments by name are changed too": (
+        "def f(*, xs): xs.append(1)",
+        "xs = []\nf(xs=xs)\nassert xs == [1]",
+    ),
+    "the same object comes back": (
+        "def f(x): return x\ndef g(x): return list(x)",
+        "x = [1]\nassert f(x) is x and g(x) is not x",
+    ),
+    "generators are generators": (
+        "def f():\n    got = yield 1\n    yield got",
+        "import types\ng = f()\nassert isinstance(g, types.GeneratorType) and next(g) == 1 and g.send(7) == 7",
+    ),
+    "asynchronous generators": (
+        "async def f():\n    yield 1\n    yield 2",
+        "import asyncio\nasync def main(): return [x async for x in f()]\nassert asyncio.run(main()) == [1, 2]",
+    ),
+    "what an object can do": (
+        "class A: pass\nclass B:\n    def __call__(self): return 1",
+        (
+            "from collections.abc import Iterator, Sized\n"
+            "assert not callable(A()) and callable(B()) and not isinstance(A(), (Iterator, Sized))"
+        ),
+    ),
+    "views of dicts": ("def f(): return {'a': 1}.keys()", "assert f() == {'a'}"),
+    "paths and arrays": (
+        "import array, pathlib\ndef f(x): return x",
+        (
+            "import array, pathlib\nassert f(pathlib.PurePosixPath('a/b')).name == 'b'\n"
+            "assert f(array.array('i', [1, 2])) == array.array('i', [1, 2])"
+        ),
+    ),
+    "types": (
+        "def f(x): return type(x)",
+        "assert f(None) is type(None) and f(1) is int and f(f) is not f",
+    ),
+    "threads of the tests": (
+        "def f(x): return x + 1",
+        (
+            "from concurrent.futures import ThreadPoolExecutor\n"
+            "with ThreadPoolExecutor(8) as pool: assert list(pool.map(f, range(200))) == list(range(1, 201))"
+        ),
+    ),
+    "class attributes are set": (
+        "class A:\n    n = 0\n    def get(self): return self.n",
+        "A.n = 5\nassert A().get() == 5 and A.n == 5",
+    ),
     "a match": (
         "import re\ndef f(s): return re.match('(a)(b)', s)",
         "assert f('ab').group(2) == 'b' and f('x') is None",
@@ -288,9 +364,16 @@ def test_arrays():
     assert not passed(code, tests.replace("3]", "4]"), packages=True)
 
 
-def test_an_object_that_cannot_be_passed_is_an_error_of_the_tests():
-    tests = "class A: pass\ntry: f(A())\nexcept TypeError as e: assert 'type A cannot be passed' in str(e)"
-    assert passed("def f(x): return x", tests)
+@pytest.mark.parametrize(
+    "tests",
+    ["class A: pass\nf(A())", "class B(A): pass"],
+    ids=["an object of theirs", "a subclass"],
+)
+def test_tests_that_cannot_be_run_apart_are_an_error_and_no_wrong_answer(tests):
+    answer = Completion("class A: pass\ndef f(x): return x", context={"test": tests})
+    grade = CodeTests(seconds=20.0).grade(answer)["code_pass"]
+    assert grade.status == "error"
+    assert "the tests cannot be run apart from the program" in grade.reason
 
 
 plain = st.recursive(
@@ -328,11 +411,17 @@ def test_plain_values_come_back_as_they_were(value):
 
 
 @pytest.mark.parametrize(
-    "told", [["name", "os", "system"], ["module", "os"], ["name", "requests", "get"]]
+    "told",
+    [
+        ["type", "eval"],
+        ["type", "os"],
+        ["error", "unittest.case", "SkipTest"],
+        ["error", "json", "loads"],
+    ],
 )
-def test_no_function_or_module_comes_as_a_value(told):
-    with pytest.raises(ValueError, match=r"built-in type|standard library"):
-        values.resolved(told, types=True)
+def test_no_function_comes_as_a_value_and_nothing_is_imported(told):
+    with pytest.raises((KeyError, ValueError)):
+        values.decoded(told, _unknown)
 
 
 def test_what_is_shown_is_little():

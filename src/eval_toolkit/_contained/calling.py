@@ -71,13 +71,24 @@ class Contained:
     limits: Limits = field(default_factory=Limits)
     sandbox: Sandbox | None = None
 
-    def __call__(self, *arguments: Any) -> Any:
-        """Return what the function returns."""
+    def __call__(self, *arguments: Any, apart: Any = None) -> Any:
+        """Return what the function returns.
+
+        Parameters
+        ----------
+        *arguments : object
+            Of the function.
+        apart : object, optional
+            What the function reads for itself, by `wire.read_apart`.
+        """
         worker = _taken(self)
         try:
-            result = worker.call(arguments)
+            result = worker.call(arguments, apart)
         except Failed:
-            _given_back(self, worker)
+            if self.sandbox is not None and self.sandbox.forks:  # a program may have seen to it
+                worker.kill()
+            else:
+                _given_back(self, worker)
             raise
         except BaseException:  # an interrupt too: what it was doing will not be waited for
             worker.kill()
@@ -124,13 +135,13 @@ class _Worker:
             self.kill()
             raise
 
-    def call(self, arguments: tuple[Any, ...]) -> Any:
-        return self._asked(list(arguments), self.contained.limits.seconds)
+    def call(self, arguments: tuple[Any, ...], apart: Any = None) -> Any:
+        return self._asked(list(arguments), self.contained.limits.seconds, apart)
 
-    def _asked(self, message: Any, seconds: float) -> Any:
+    def _asked(self, message: Any, seconds: float, apart: Any = None) -> Any:
         target = self.contained.target
         try:
-            packed = wire.packed(message)
+            packed = wire.packed(message) + (b"" if apart is None else wire.packed(apart))
         except (TypeError, ValueError) as error:  # nothing was sent, and the worker waits on
             raise Failed(f"{target} cannot be called: {error}") from None
         try:

@@ -49,11 +49,11 @@ getgroups:115/158 getresuid:118/148 getresgid:120/150 getpgid:121/155 getpgrp:11
 getpriority:140/141 getrlimit:97/163 getrusage:98/165 sysinfo:99/179 uname:63/160
 getrandom:318/278 getcpu:309/168
 """
-_OF_PATHS = """
-chmod:90/- fchmod:91/52 fchmodat:268/53 utime:132/- utimes:235/- utimensat:280/88 futimesat:261/-
-truncate:76/45 creat:85/-
+_PRETENDED = """
+chmod:90/- fchmod:91/52 fchmodat:268/53 fchmodat2:452/452 utime:132/- utimes:235/- utimensat:280/88
+futimesat:261/-
 """
-"""Change files by name, whatever Landlock says: only where nothing but the own folder can be changed."""
+"""Modes and times, which nothing but ownership protects: answered as if they had been changed."""
 _DECIDED = """
 open:2/- openat:257/56 fcntl:72/25 ioctl:16/29 prctl:157/167 prlimit64:302/261 tgkill:234/131
 clone:56/220 socketpair:53/199
@@ -90,15 +90,10 @@ def has_filter() -> bool:
     )
 
 
-def filter_calls(*, paths: bool) -> bool:
+def filter_calls() -> bool:
     """Refuse every call that is not listed, for good; return whether it could be done.
 
     What is refused fails with EPERM, as if the user had no right to it.
-
-    Parameters
-    ----------
-    paths : bool
-        Whether modes and times of files may be changed by name.
 
     Returns
     -------
@@ -108,7 +103,7 @@ def filter_calls(*, paths: bool) -> bool:
     if not has_filter():
         return False
     column, machine = _MACHINES[platform.machine()]
-    rules = b"".join(starmap(_instruction, _rules(column, machine, paths)))
+    rules = b"".join(starmap(_instruction, _rules(column, machine)))
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) != 0:
         return False
@@ -124,14 +119,15 @@ def _instruction(code: int, yes: int, no: int, value: int) -> bytes:
 Rule = tuple[int, int, int, int]
 
 
-def _rules(column: int, machine: int, paths: bool) -> list[Rule]:
+def _rules(column: int, machine: int) -> list[Rule]:
     """Return the filter in the kernel's own small language (classic BPF)."""
     rules: list[Rule] = [(_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, machine), _answer(_KILL)]
     rules += [(_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), _answer(_REFUSE)]
-    for number in _numbers(_ALLOWED + (_OF_PATHS if paths else ""), column).values():
-        rules += [(_EQUAL, 0, 1, number), _answer(_ALLOW)]
+    for table, answer in ((_ALLOWED, _ALLOW), (_PRETENDED, _ERROR)):
+        for number in _numbers(table, column).values():
+            rules += [(_EQUAL, 0, 1, number), _answer(answer)]
     for name, number in _numbers(_DECIDED, column).items():
-        decided = _decided(name, paths)
+        decided = _decided(name)
         rules += [(_EQUAL, 0, len(decided), number), *decided]
     rules += [(_AT_LEAST, 0, 1, _NEWEST), _answer(_UNKNOWN), _answer(_REFUSE)]
     return rules
@@ -162,7 +158,7 @@ def _only(position: int, *values: int, otherwise: int = _REFUSE) -> list[Rule]:
     return [_argument(position), *one_by_one, _answer(otherwise)]
 
 
-def _decided(name: str, paths: bool) -> list[Rule]:
+def _decided(name: str) -> list[Rule]:
     """Return the rules of a call that depends on its arguments; each way through them answers."""
     if name == "fcntl":  # nobody is sent a signal when something can be read
         kept = (*_DUPLICATE, *_DESCRIPTOR_FLAGS, *_LOCKS, _PIPE_SIZE)
@@ -183,8 +179,6 @@ def _decided(name: str, paths: bool) -> list[Rule]:
         other = [(_EQUAL, 0, 4, _UNIX), *kind, _answer(_ALLOW), _answer(_REFUSE)]
         return [_argument(0), *other]
     flags = 1 if name == "open" else 2
-    if paths:
-        return [_answer(_ALLOW)]
     # Early versions of Landlock let a file be emptied that is opened for reading alone.
     return [
         *(_argument(flags), (_HAS_BITS, 0, 2, _TRUNCATE)),

@@ -1,19 +1,63 @@
 """Folders that go away again, whatever was done in them."""
 
+import contextlib
 import os
-import shutil
+import stat
 from pathlib import Path
 
-__all__ = ["remove_folder"]
+__all__ = ["empty_folder", "remove_folder"]
+
+_LOOK = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 def remove_folder(folder: str | Path) -> None:
-    """Remove a folder with all that is in it, also what a program has locked against it."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if Path(folder).exists():
-        Path(folder).chmod(0o700)
-        for place, names, _ in os.walk(folder):
-            for name in names:
-                if not (inner := Path(place) / name).is_symlink():
-                    inner.chmod(0o700)
+    """Remove a folder with all that is in it, also what a program has locked or nested against it."""
+    if os.open not in os.supports_dir_fd:  # Windows
+        import shutil
+
         shutil.rmtree(folder, ignore_errors=True)
+        return
+    with contextlib.suppress(OSError):
+        empty_folder(folder)
+        Path(folder).rmdir()
+
+
+def empty_folder(folder: str | Path) -> None:
+    """Remove what is in a folder, however deep; links are removed, not followed.
+
+    Folders inside are lifted to the top before they are emptied, so that depth costs neither
+    descriptors nor recursion.
+
+    Raises
+    ------
+    OSError
+        If something stays.
+    """
+    Path(folder).chmod(0o700)
+    top = os.open(folder, _LOOK)
+    n = 0
+    try:
+        while names := os.listdir(top):  # noqa: PTH208 - an open folder
+            for name in names:
+                if not _is_folder(name, top):
+                    os.unlink(name, dir_fd=top)
+                    continue
+                os.chmod(name, 0o700, dir_fd=top)
+                inner = os.open(name, _LOOK, dir_fd=top)
+                try:
+                    for one in os.listdir(inner):  # noqa: PTH208
+                        if _is_folder(one, inner):
+                            n += 1
+                            os.chmod(one, 0o700, dir_fd=inner)  # else it cannot change its parent
+                            os.rename(one, f"{n}.{os.getpid()}", src_dir_fd=inner, dst_dir_fd=top)
+                        else:
+                            os.unlink(one, dir_fd=inner)
+                finally:
+                    os.close(inner)
+                os.rmdir(name, dir_fd=top)
+    finally:
+        os.close(top)
+
+
+def _is_folder(name: str, at: int) -> bool:
+    return stat.S_ISDIR(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode)

@@ -7,7 +7,6 @@ holds 64 MB and is gone with the process. There is no ``/proc``.
 
 import ctypes
 import os
-import shutil
 import signal
 import struct
 import sys
@@ -39,8 +38,8 @@ _BIND, _RECURSIVE, _PRIVATE, _DETACH = 0x1000, 0x4000, 0x40000, 0x2
 _MOUNT_SETATTR, _HERE, _ALL_BELOW = 442, -100, 0x8000
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _PARENT_DEATH = 1
-_ORDINARY = 1000
-"""User and group inside."""
+_ORDINARY, _NOBODY = 1000, 65534
+"""User and group inside, and who they are outside where root has started this."""
 
 
 @cache
@@ -72,17 +71,51 @@ def enter_jail(folder: str, view: View) -> None:
     OSError
         Where the system refuses; what was done up to then is not undone.
     """
-    libc, user, group = _libc(), os.getuid(), os.getgid()
-    _checked(libc.unshare(_NAMESPACES), "unshare")
+    libc = _libc()
+    is_another = _unshare(libc)
     libc.unshare(_NEW_CGROUPS)  # what it hides are names
-    own = Path("/proc/self")
-    (own / "setgroups").write_text("deny")
-    (own / "uid_map").write_text(f"{_ORDINARY} {user} 1")
-    (own / "gid_map").write_text(f"{_ORDINARY} {group} 1")
     libc.sethostname(_NAME.encode(), len(_NAME))
     _build_root(libc, folder, view)
+    if is_another:
+        os.setgroups([])
+        os.setresgid(_ORDINARY, _ORDINARY, _ORDINARY)
+        os.setresuid(_ORDINARY, _ORDINARY, _ORDINARY)
     go_on_in_a_child()  # the first process of the namespace …
     go_on_in_a_child()  # … and one that its own alarm can end
+
+
+def _unshare(libc: ctypes.CDLL) -> bool:
+    """Leave the system's namespaces; return whether there is another user than the own one inside.
+
+    Root becomes nobody there, whom limits of processes bind; that needs somebody outside to say so.
+    Anybody else stays who he is, under another number.
+    """
+    reading, writing = os.pipe()
+    outside = os.fork() if os.getuid() == 0 else 0
+    if os.getuid() == 0 and outside == 0:
+        os._exit(_map_users(os.getppid(), reading))
+    user, group = os.getuid(), os.getgid()
+    _checked(libc.unshare(_NAMESPACES), "unshare")
+    os.write(writing, b"x")
+    mapped = bool(outside) and os.waitpid(outside, 0)[1] == 0
+    os.close(reading)
+    os.close(writing)
+    if not mapped:
+        own = Path("/proc/self")
+        (own / "setgroups").write_text("deny")
+        (own / "uid_map").write_text(f"{_ORDINARY} {user} 1")
+        (own / "gid_map").write_text(f"{_ORDINARY} {group} 1")
+    return mapped
+
+
+def _map_users(process: int, reading: int) -> int:
+    try:
+        os.read(reading, 1)
+        for name in ("uid_map", "gid_map"):
+            Path(f"/proc/{process}/{name}").write_text(f"0 0 1\n{_ORDINARY} {_NOBODY} 1")
+    except OSError:
+        return 1
+    return 0
 
 
 def _build_root(libc: ctypes.CDLL, root: str, view: View) -> None:
@@ -108,9 +141,11 @@ def _build_root(libc: ctypes.CDLL, root: str, view: View) -> None:
         _set_read_only(libc, str(place), below=True)
     home = Path(root + HOME)
     home.mkdir()
-    size = f"size={_HOME_MB}m,nr_inodes={_HOME_FILES},mode=700"
+    owner = f"uid={_ORDINARY},gid={_ORDINARY},mode=700"
+    size = f"size={_HOME_MB}m,nr_inodes={_HOME_FILES},{owner}"
     mount("tmpfs", str(home), "tmpfs", _NO_SUID | _NO_DEVICES, size)
-    Path(root, "tmp").symlink_to(HOME)
+    if not any(path.startswith("/tmp/") for path in view.readable):  # noqa: S108
+        Path(root, "tmp").symlink_to(HOME)
     os.chdir(root)
     call = _PIVOT_ROOT[os.uname().machine]
     _checked(libc.syscall(call, b".", b"."), "pivot_root")
@@ -147,10 +182,13 @@ def _wait_for(child: int) -> NoReturn:
 
 def bubblewrap_command(view: View) -> list[str] | None:
     """Return the beginning of a command that runs in bubblewrap; None where it is not installed."""
+    import shutil  # for the caller; what a worker imports, each of its forks copies
+
     program = shutil.which("bwrap") if sys.platform.startswith("linux") else None
     if program is None:
         return None
-    command = [program, "--unshare-user-try", "--unshare-ipc", "--unshare-pid", "--unshare-net"]
+    command = [program, "--unshare-user", "--uid", str(_ORDINARY), "--gid", str(_ORDINARY)]
+    command += ["--unshare-ipc", "--unshare-pid", "--unshare-net"]
     command += ["--unshare-uts", "--unshare-cgroup-try", "--as-pid-1", "--new-session"]
     command += ["--hostname", _NAME, "--cap-drop", "ALL"]
     for path in view.readable:
@@ -160,7 +198,9 @@ def bubblewrap_command(view: View) -> list[str] | None:
             command += ["--ro-bind", os.path.realpath(path), path]
     for path in DEVICES:
         command += ["--dev-bind", path, path]
-    command += ["--size", str(_HOME_MB * _MB), "--tmpfs", HOME, "--symlink", HOME, "/tmp"]  # noqa: S108
+    command += ["--size", str(_HOME_MB * _MB), "--tmpfs", HOME]
+    if not any(path.startswith("/tmp/") for path in view.readable):  # noqa: S108
+        command += ["--symlink", HOME, "/tmp"]  # noqa: S108
     return [*command, "--remount-ro", "/", "--chdir", HOME]
 
 

@@ -44,6 +44,10 @@ __all__ = [
 
 _OURS = str(Path(__file__).parents[1])
 _WAYS = (BUBBLEWRAP, NAMESPACES, LANDLOCK)
+if (
+    getattr(os, "geteuid", lambda: 1)() == 0
+):  # bubblewrap leaves root who it is, and limits do not bind it
+    _WAYS = (NAMESPACES, BUBBLEWRAP, LANDLOCK)
 _SETTINGS = {
     "/proc/sys/kernel/unprivileged_userns_clone": "0",
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": "1",

@@ -60,7 +60,7 @@ class Limits:
         return asdict(self)
 
 
-def hold(limits: Limits, *, cpu_seconds: float | None = None) -> None:
+def hold(limits: Limits, *, cpu_seconds: float | None = None, processes: int | None = None) -> None:
     """Set the limits of this process, where the platform has them; there is no way back.
 
     Parameters
@@ -69,6 +69,8 @@ def hold(limits: Limits, *, cpu_seconds: float | None = None) -> None:
         All but the time, which whoever waits keeps.
     cpu_seconds : float, optional
         Time of the processor over the whole life of the process.
+    processes : int, optional
+        How many its user may have, threads counted; binds all but root.
     """
     if resource is None:
         return
@@ -79,9 +81,12 @@ def hold(limits: Limits, *, cpu_seconds: float | None = None) -> None:
     }
     if limits.memory_mb and sys.platform != "darwin":
         wanted[resource.RLIMIT_AS] = limits.memory_mb * _MB
-    if cpu_seconds is not None:
-        wanted[resource.RLIMIT_CPU] = math.ceil(cpu_seconds)
+    if processes is not None:
+        wanted[resource.RLIMIT_NPROC] = processes
     for what, most in wanted.items():
         _, hard = resource.getrlimit(what)
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(what, (most, most))
+    if cpu_seconds is not None:  # the first limit sends a signal that tells why
+        most = math.ceil(cpu_seconds)
+        resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1))

@@ -34,9 +34,10 @@ def probed(outside: Mapping[str, Any], *, alone: bool) -> dict[str, bool]:
         "have a signal sent": lambda: fcntl.fcntl(0, fcntl.F_SETOWN, os.getppid()),
         "change a priority": lambda: os.setpriority(os.PRIO_PROCESS, 0, 19),
         "read a file": lambda: Path(outside["file"]).read_bytes(),
-        "write a file": lambda: Path(outside["folder"], "probe").touch(),
+        "write a file": lambda: Path(outside["folder"], "probe").open("w").close(),
         "read an environment": lambda: Path(f"/proc/{outside['pid']}/environ").read_bytes(),
         "change memory": lambda: Path(f"/proc/{os.getppid()}/mem").open("r+b").close(),
+        "change a mode": _change_a_mode,
         "open the terminal": lambda: Path("/dev/tty").open("w").close(),
     }
     held = {name: _is_prevented(attempt) for name, attempt in attempts.items()}
@@ -53,6 +54,14 @@ def _is_prevented(attempt: Callable[[], Any]) -> bool:
     except OSError:
         return True
     return False
+
+
+def _change_a_mode() -> None:
+    file = Path("mode")
+    file.write_bytes(b"")
+    file.chmod(0o400)
+    if file.stat().st_mode & 0o777 != 0o400:
+        raise PermissionError("it was not changed")
 
 
 def _fork() -> None:

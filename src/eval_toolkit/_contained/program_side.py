@@ -4,68 +4,86 @@ Objects that cannot be sent are numbered, and asked for by their numbers.
 """
 
 import builtins
-import contextlib
+import importlib
 import io
 import operator
 import os
 import sys
 from collections.abc import Callable
-from types import CoroutineType, ModuleType
+from types import AsyncGeneratorType, CoroutineType, GeneratorType, ModuleType
 from typing import Any
 
 from eval_toolkit._contained import values, wire
 
-__all__ = ["serve"]
+__all__ = ["ARITHMETIC", "COMPARISONS", "CONVERSIONS", "OPERATIONS", "PLAIN", "serve"]
 
 PLAIN: tuple[Any, ...] = (int, float, str, bytes, tuple, list, dict, set, frozenset)
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+ARITHMETIC = (
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"),
+    *("and_", "or_", "xor", "lshift", "rshift"),
+    *("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul"),
+    *("iand", "ior", "ixor", "ilshift", "irshift"),
+)
+CONVERSIONS: dict[str, Callable[..., Any]] = {
+    "abs": abs,
+    "bool": bool,
+    "bytes": bytes,
+    "complex": complex,
+    "float": float,
+    "int": int,
+    "format": format,
+    "hash": hash,
+    "index": operator.index,
+    "repr": repr,
+    "round": round,
+    "str": str,
+    "neg": operator.neg,
+    "pos": operator.pos,
+    "invert": operator.invert,
+}
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "call": lambda function, *args, **kwargs: function(*args, **kwargs),
     "getattr": getattr,
     "setattr": setattr,
     "delattr": delattr,
+    "dir": dir,
     "getitem": operator.getitem,
     "setitem": operator.setitem,
     "delitem": operator.delitem,
     "len": len,
     "iter": iter,
     "next": next,
-    "str": str,
-    "repr": repr,
-    "format": format,
-    "bytes": bytes,
-    "hash": hash,
-    "bool": bool,
-    "int": int,
-    "float": float,
-    "complex": complex,
-    "index": operator.index,
-    "round": round,
-    "dir": dir,
     "reversed": reversed,
-    "abs": abs,
-    "neg": operator.neg,
-    "pos": operator.pos,
-    "invert": operator.invert,
+    "send": lambda generator, value: generator.send(value),
     "enter": lambda manager: type(manager).__enter__(manager),
-    "exit": lambda manager: type(manager).__exit__(manager, None, None, None),
-    "await": lambda awaitable: _awaited(awaitable),
+    "exit": lambda manager, *error: type(manager).__exit__(manager, *_three(*error)),
+    "await": lambda awaitable: _waited_for(awaitable),
+    "anext": lambda iterator: _waited_for(iterator.__anext__()),
+    "aiter": lambda iterable: iterable.__aiter__(),
+    "aenter": lambda manager: _waited_for(manager.__aenter__()),
+    "aexit": lambda manager, *error: _waited_for(manager.__aexit__(*_three(*error))),
+    **CONVERSIONS,
+    **{name: getattr(operator, name) for name in (*COMPARISONS, *ARITHMETIC)},
 }
-"""What can be done with an object whatever else is there …"""
-TWO = (
-    *("eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "truediv", "floordiv", "mod", "pow"),
-    *("matmul", "and_", "or_", "xor", "lshift", "rshift"),
-)
-"""… and what with two objects of the program."""
-OPERATIONS.update({name: getattr(operator, name) for name in TWO})
+_SPECIAL = {name: f"__{name.strip('_')}__" for name in OPERATIONS}
+_LOOP: list[Any] = []
 
 
-def _awaited(awaitable: Any) -> Any:
-    import asyncio
+def _three(error: BaseException | None = None) -> tuple[Any, Any, None]:
+    return (None, None, None) if error is None else (type(error), error, None)
+
+
+def _waited_for(awaitable: Any) -> Any:
+    if not _LOOP:
+        import asyncio  # much of it, and seldom used
+
+        _LOOP.append(asyncio.new_event_loop())
 
     async def waited() -> Any:
         return await awaitable
 
-    return asyncio.run(waited())
+    return _LOOP[0].run_until_complete(waited())
 
 
 class _Objects:
@@ -75,6 +93,7 @@ class _Objects:
         self.stream = stream
         self._kept: list[Any] = []
         self._numbers: dict[int, int] = {}
+        self._described: set[int] = set()
 
     def number(self, value: Any) -> int:
         if id(value) not in self._numbers:
@@ -92,47 +111,63 @@ class _Objects:
         if isinstance(value, _OfTests):
             return ["yours", value.number]
         if isinstance(value, type):
-            return values.named(value) or self.of_class(value)
-        if isinstance(value, CoroutineType):
-            return ["coroutine", self.number(value)]
+            return self._class(value)
+        for kind, name in _MADE_THERE.items():
+            if isinstance(value, kind):
+                return [name, self.number(value)]
         for base in PLAIN:
             if isinstance(value, base):
                 plain = base(value) if base is not str else str.__str__(value)
-                return ["kind", self.number(value), self.of_class(type(value)), self.write(plain)]
-        return ["object", self.number(value), self.of_class(type(value))]
+                return ["kind", self.number(value), self._class(type(value)), self.write(plain)]
+        return ["object", self.number(value), self._class(type(value))]
 
-    def of_class(self, kind: type) -> Any:
-        known = values.named(kind)
-        if known:
-            return known
-        bases = [self.of_class(base) for base in kind.__bases__ if base is not object]
-        return ["class", self.number(kind), kind.__name__, bases]
+    def _class(self, kind: type) -> list[Any]:
+        """Return a class by its number; the first time with its name, bases and special methods."""
+        number = self.number(kind)
+        if number in self._described:
+            return ["class", number]
+        self._described.add(number)
+        bases = [self.write(base) for base in kind.__bases__ if base is not object]
+        defined = {name for one in kind.__mro__ for name in vars(one)}
+        has = [name for name, special in _SPECIAL.items() if special in defined]
+        return ["class", number, kind.__name__, bases, has]
 
     def _from_tests(self, told: list[Any]) -> Any:
         what, number = told[0], told[1]
         if what == "mine":
             return self._kept[number]
-        if what in ("name", "module"):
-            return values.resolved(told, types=False)
-        return {"function": _Function, "iterator": _Iterator}[what](number, self)
+        if what == "name":
+            return getattr(importlib.import_module(told[1]), told[2])
+        if what == "raise":
+            return self.read(told[1])(*(self.read(one) for one in told[2]))
+        if what == "iterator":
+            return _Iterator(number, self)
+        function = _Function(number, self)
+        function.__name__ = function.__qualname__ = told[2]
+        function.__doc__ = told[3]
+        return function
 
-    def raised(self, error: BaseException) -> list[Any]:
+    def _raised(self, error: BaseException) -> list[Any]:
+        if hasattr(error, "_of_tests_"):
+            return ["yours", error._of_tests_]
         try:
             arguments = [self.write(one) for one in error.args]
         except Exception:
             arguments = [str(error)]
-        return [self.of_class(type(error)), arguments]
+        return ["raise", self.number(error), self.write(type(error)), arguments]
 
-    def asked(self, message: list[Any]) -> Any:
+    def asked(self, do: str, number: int, *given: Any) -> Any:
         """Ask the tests for something while they wait for this program."""
-        wire.write(self.stream, {"asks": message})
+        wire.write(self.stream, {"asks": [do, number, *given]})
         while True:
             reply = wire.read(self.stream)
             if "value" in reply:
                 return self.read(reply["value"])
             if "raised" in reply:
-                kind, text = reply["raised"]
-                raise getattr(builtins, kind, RuntimeError)(text)
+                kind, text, which = reply["raised"]
+                error: Any = getattr(builtins, kind, RuntimeError)(text)
+                error._of_tests_ = which
+                raise error
             self.answer(reply)
 
     def answer(self, request: dict[str, Any]) -> None:
@@ -148,25 +183,39 @@ class _Objects:
         wire.write(self.stream, reply)
 
     def _answered(self, request: dict[str, Any]) -> dict[str, Any]:
+        told = {**dict(enumerate(request["args"])), **request.get("kwargs", {})}
         try:
-            arguments = [self.read(one) for one in request["args"]]
-            named = {name: self.read(one) for name, one in request.get("kwargs", {}).items()}
+            given = {name: self.read(one) for name, one in told.items()}
+            arguments = [given[at] for at in range(len(request["args"]))]
+            named = {name: given[name] for name in request.get("kwargs", ())}
             value = OPERATIONS[request["do"]](*arguments, **named)
-            reply = {"value": self.write(value)}
-            changed = self._changed(request["args"], arguments)
+            changed = self._changed(told, given)
+            same = [name for name, one in given.items() if one is value and _is_changeable(one)]
+            reply = {"value": ["argument", same[0]] if same else self.write(value)}
             return {**reply, "changed": changed} if changed else reply
         except BaseException as error:
-            return {"raised": self.raised(error)}
+            return {"raised": self._raised(error)}
 
-    def _changed(self, told: list[Any], arguments: list[Any]) -> list[Any]:
-        """Return the arguments that were changed in their place, with their positions."""
+    def _changed(self, told: dict[Any, Any], given: dict[Any, Any]) -> list[Any]:
+        """Return the arguments that were changed in their place, with their positions or names."""
         changed = []
-        for position, (before, argument) in enumerate(zip(told, arguments, strict=True)):
-            if isinstance(argument, (list, dict, set, bytearray)) and before[0] != "mine":
+        for name, argument in given.items():
+            if _is_changeable(argument) and told[name][0] != "mine":
                 after = self.write(argument)
-                if after != before:
-                    changed.append([position, after])
+                if after != told[name]:
+                    changed.append([name, after])
         return changed
+
+
+_MADE_THERE = {
+    CoroutineType: "coroutine",
+    GeneratorType: "generator",
+    AsyncGeneratorType: "async_generator",
+}
+
+
+def _is_changeable(value: Any) -> bool:
+    return isinstance(value, (list, dict, set, bytearray)) or type(value).__name__ == "ndarray"
 
 
 class _OfTests:
@@ -178,9 +227,13 @@ class _OfTests:
 
 
 class _Function(_OfTests):
-    def __call__(self, *arguments: Any) -> Any:
-        told = [self._objects.write(one) for one in arguments]
-        return self._objects.asked(["call", self.number, told])
+    __name__: str
+    __qualname__: str
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        write = self._objects.write
+        told = [write(one) for one in arguments], {name: write(one) for name, one in named.items()}
+        return self._objects.asked("call", self.number, *told)
 
 
 class _Iterator(_OfTests):
@@ -188,17 +241,7 @@ class _Iterator(_OfTests):
         return self
 
     def __next__(self) -> Any:
-        return self._objects.asked(["next", self.number, []])
-
-
-def _defined(module: ModuleType, objects: _Objects) -> dict[str, Any]:
-    """Return what a program has defined; what cannot be sent is left out."""
-    names = {}
-    for name, value in list(module.__dict__.items()):
-        if not (name.startswith("__") and name.endswith("__")):
-            with contextlib.suppress(Exception):
-                names[name] = values.named(value) or objects.write(value)
-    return names
+        return self._objects.asked("next", self.number, [], {})
 
 
 def serve(module: ModuleType, code: Any, stream: int) -> None:
@@ -214,15 +257,25 @@ def serve(module: ModuleType, code: Any, stream: int) -> None:
         To and from the tests.
     """
     objects = _Objects(stream)
+    OPERATIONS["name"] = module.__dict__.__getitem__
     sys.stdout = io.StringIO()
     wire.read(
         stream
     )  # the tests are where they have to be: what this does to the folder comes later
     exec(code, module.__dict__)  # noqa: S102 - it is what this process is for
-    wire.write(stream, {"names": _defined(module, objects)})
+    wire.write(stream, {"names": _defined(module)})
     while True:
         try:
             request = wire.read(stream)
         except EOFError:
             os._exit(0)
         objects.answer(request)
+
+
+def _defined(module: ModuleType) -> dict[str, str]:
+    """Return the names that a program has defined, with the name of the module where it is one."""
+    return {
+        name: value.__name__ if isinstance(value, ModuleType) else ""
+        for name, value in list(module.__dict__.items())
+        if not name.startswith("__")
+    }

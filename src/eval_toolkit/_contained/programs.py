@@ -2,7 +2,7 @@
 
 Two forks of the worker, with limits and a folder of their own: one runs the program, the other its
 tests. The program is asked over a pair of sockets, which is all it has. The tests alone hold the
-pipe on which a pass is reported, so that whatever a program does, it cannot say that it passed.
+pipe on which a pass is reported, and nothing of the program runs in their process.
 """
 
 import contextlib
@@ -19,9 +19,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from eval_toolkit._contained import program_side, tests_side
+from eval_toolkit._contained import program_side, tests_side, wire
 from eval_toolkit._contained.filters import filter_calls
-from eval_toolkit._contained.folders import remove_folder
+from eval_toolkit._contained.folders import empty_folder
 from eval_toolkit._contained.jail import drop_privileges, end_with_parent
 from eval_toolkit._contained.landlock import restrict_files
 from eval_toolkit._contained.limits import Limits, hold
@@ -30,29 +30,31 @@ from eval_toolkit._contained.view import DEVICES, LANDLOCK, View
 
 __all__ = ["measure", "run_program"]
 
-_READY, _PASSED = b"-", b"+"
+_READY, _PASSED, _APART = b"-", b"+", b"!"
 """What a child reports before it begins, and tests at their end; anything else is why they could not."""
 _NAME = "program"
-_LOOK = 0.1
-"""Seconds between two looks at how much a program has written …"""
-_MOST_WRITTEN = 64 * 1024 * 1024
-"""… which in a jail is a property of the folder."""
+_LOOK = 0.05
+"""Seconds between two looks at what a program has written."""
+_MOST_BYTES, _MOST_FILES = 64 * 1024 * 1024, 1024
+_THREADS = 256
 _LONGEST = 4096
+_HIDDEN: list[ModuleType] = []
+"""Modules that a program does not find imported; to let go of them would take longer than to fork."""
 _FEW = 10
 """The first processes of a namespace have smaller numbers."""
 
 
-def run_program(
-    code: str, tests: str, told: dict[str, Any], way: str, view: dict[str, Any]
-) -> dict[str, bool]:
+def run_program(code: str, told: dict[str, Any], way: str, view: dict[str, Any]) -> dict[str, Any]:
     """Run a program and its tests in two forks of this process; for workers alone.
+
+    The tests, Python code that sees what the program defines, are the message that comes after the
+    call. They are read in their own process, so that no program finds them in its memory. A program
+    passes if their last line is reached.
 
     Parameters
     ----------
     code : str
         Python code.
-    tests : str
-        Python code that sees what `code` defines; the program passes if its last line is reached.
     told : dict
         Limits of each of the two, as `Limits.to_dict` returns them.
     way : str
@@ -63,7 +65,7 @@ def run_program(
     Returns
     -------
     dict
-        ``passed`` and ``timed_out``.
+        ``passed`` and ``timed_out``; ``apart``: why the tests cannot be run from another process.
 
     Raises
     ------
@@ -77,21 +79,29 @@ def run_program(
         program_side.serve(module, compiled, ours.fileno())
         return b""
 
-    def testing(module: ModuleType) -> bytes:
-        tests_side.run_tests(tests, module, theirs.fileno())
+    def testing(module: ModuleType, tests: str) -> bytes:
+        try:
+            tests_side.run_tests(tests, module, theirs.fileno())
+        except tests_side.CannotBeApart as error:
+            return _APART + str(error).encode()[: _LONGEST // 2]
         return _PASSED
 
     with _Place(Limits(**told), way, View(**view)) as place:
         with ours, theirs:
             begun = place.start(program, ours.fileno(), reports=False)
-            ended = place.start(testing, theirs.fileno())
-        reports = [place.heard(begun, 1), place.heard(ended, 2)]
+            ended = place.start(testing, theirs.fileno(), first=wire.read_apart)
+        reports = [place.heard(begun, 1), place.heard(ended, _LONGEST)]
         statuses = place.end()
     for report in reports:
         if report[:1] != _READY and not place.late:
             raise RuntimeError(f"the program could not be started: {_text(report)}")
     timed_out = place.late or any(_used_up(status) for status in statuses)
-    return {"passed": reports[1] == _READY + _PASSED and not timed_out, "timed_out": timed_out}
+    done = reports[1][1:]
+    return {
+        "passed": done == _PASSED and not timed_out,
+        "timed_out": timed_out,
+        "apart": _text(done[1:]) if done[:1] == _APART else "",
+    }
 
 
 def measure(outside: dict[str, Any], told: dict[str, Any], way: str, view: dict[str, Any]) -> Any:
@@ -137,12 +147,13 @@ class _Place:
         self._limits, self._way, self._view = limits, way, view
         self._end = time.monotonic() + limits.seconds
         self._home = Path.cwd()
-        self._folder = self._home / _NAME
+        self._folder = self._home / f"{_NAME}{time.monotonic_ns():x}"
         self._children: list[int] = []
         self._reports: list[int] = []
         self.late = False
 
     def __enter__(self) -> "_Place":
+        empty_folder(self._home)  # what is left is an error, and the end of this worker
         self._folder.mkdir()
         return self
 
@@ -150,15 +161,33 @@ class _Place:
         self.end()
         for report in self._reports:
             os.close(report)
-        for left in self._home.iterdir():  # jailed, it may write beside its folder
-            remove_folder(left)
+        with contextlib.suppress(OSError):
+            empty_folder(self._home)
 
-    def start(self, work: Callable[[ModuleType], bytes], *kept: int, reports: bool = True) -> int:
-        """Start a process that keeps these files open; return where its reports are read."""
+    def start(
+        self,
+        work: Callable[..., bytes],
+        *kept: int,
+        reports: bool = True,
+        first: Callable[[], Any] | None = None,
+    ) -> int:
+        """Start a process that keeps these files open; return where its reports are read.
+
+        Parameters
+        ----------
+        work : callable
+            Is given the module it runs in, and what `first` returns.
+        *kept : int
+            Files.
+        reports : bool
+            Whether what it returns is reported; else only that it has begun.
+        first : callable, optional
+            Called before anything else.
+        """
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
-            self._run(work, writing, kept, reports)
+            self._run(work, writing, kept, reports, first)
         os.close(writing)
         self._children.append(child)
         self._reports.append(reading)
@@ -172,12 +201,12 @@ class _Place:
             if select.select([reading], [], [], max(0.0, min(left, _LOOK)))[0]:
                 part = os.read(reading, n)
                 heard += part
-                if not part or heard[:1] != _READY:
-                    return heard + os.read(reading, _LONGEST) if part else heard
+                if not part:
+                    return heard
             else:
                 self.late = left <= 0
-                if self._way == LANDLOCK and _size(self._folder) > _MOST_WRITTEN:
-                    return heard
+            if _is_too_much(self._home):
+                return heard
         return heard
 
     def end(self) -> list[int]:
@@ -196,11 +225,17 @@ class _Place:
     # --- in the child ---------------------------------------------------------------------------
 
     def _run(
-        self, work: Callable[[ModuleType], bytes], writing: int, kept: Iterable[int], reports: bool
+        self,
+        work: Callable[..., bytes],
+        writing: int,
+        kept: Iterable[int],
+        reports: bool,
+        first: Callable[[], Any] | None,
     ) -> NoReturn:
         # Taken before the program can put its own in their place.
         tell, stop = os.write, os._exit
         try:
+            given = [first()] if first else []
             module = self._prepared({writing, *kept})
             self._restrain()
             tell(writing, _READY)
@@ -210,7 +245,7 @@ class _Place:
         if not reports:
             os.close(writing)
         try:
-            tell(writing, work(module))
+            tell(writing, work(module, *given))
         except BaseException:
             stop(1)
         stop(0)
@@ -226,7 +261,7 @@ class _Place:
         module = ModuleType(_NAME)
         for name in [*sys.modules]:
             if name.partition(".")[0] not in sys.stdlib_module_names and name != "__main__":
-                del sys.modules[name]
+                _HIDDEN.append(sys.modules.pop(name))
         sys.modules[_NAME] = module
         sys.argv[:] = [f"{_NAME}.py"]
         sys.path[:] = self._view.modules
@@ -240,11 +275,12 @@ class _Place:
         )  # should the worker be gone by then
         end_with_parent()
         drop_privileges()
-        hold(limits, cpu_seconds=limits.seconds + 1)
         outside = self._way == LANDLOCK
+        # Counted for each user: in a namespace those of this worker, else all that the user has.
+        hold(limits, cpu_seconds=limits.seconds + 1, processes=None if outside else _THREADS)
         if outside and not restrict_files(self._view.readable, DEVICES, str(self._folder)):
             raise RuntimeError("Landlock refuses")
-        if not filter_calls(paths=not outside):
+        if not filter_calls():
             raise RuntimeError("the kernel refuses a filter of system calls")
 
 
@@ -261,11 +297,14 @@ def _close_all_but(kept: set[int]) -> None:
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
 
 
-def _size(folder: Path) -> int:
-    """Return how many bytes lie in a folder, as far as they can be seen."""
-    total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
+def _is_too_much(folder: Path) -> bool:
+    """Return whether more lies in a folder than a program may write, as far as it can be seen."""
+    n = size = 0
+    for place, folders, names in os.walk(folder):
+        n += len(folders) + len(names)
+        for name in names if n <= _MOST_FILES else ():
             with contextlib.suppress(OSError):
-                total += (Path(place) / name).lstat().st_blocks * 512
-    return total
+                size += (Path(place) / name).lstat().st_blocks * 512
+        if n > _MOST_FILES or size > _MOST_BYTES:
+            return True
+    return False

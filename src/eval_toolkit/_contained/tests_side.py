@@ -1,24 +1,47 @@
 """The tests' side: runs them in a process of its own, with stand-ins for what the program defines.
 
-Values of plain types come as they are, so that what is compared is compared here. Every other object
-stays with the program; its stand-in passes on calls, attributes and items. A stand-in equals no plain
-value, and takes part in no arithmetic with one: the program would decide what comes of it.
+Values of plain types are copied, so that what is compared is compared here. Every other object stays
+with the program; its stand-in has the special methods of its class and passes on what is asked of it.
+A stand-in equals no plain value, and what arithmetic with one gives can become no plain value: else
+the program would be told what is expected, and could answer with it. Nothing is imported because the
+program says so.
 """
 
 import ast
 import builtins
+import contextlib
+import importlib
 import os
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Generator
 from types import ModuleType
 from typing import Any
 
 from eval_toolkit._contained import values, wire
-from eval_toolkit._contained.program_side import OPERATIONS, PLAIN, TWO
+from eval_toolkit._contained.program_side import (
+    ARITHMETIC,
+    COMPARISONS,
+    CONVERSIONS,
+    OPERATIONS,
+    PLAIN,
+)
 
-__all__ = ["run_tests"]
+__all__ = ["CannotBeApart", "run_tests"]
 
 _WRONG = (ValueError, TypeError, KeyError, IndexError, AttributeError, ImportError, OverflowError)
+_MODULES = (
+    *("math", "cmath", "collections", "itertools", "functools", "operator", "typing", "re", "os"),
+    *("datetime", "decimal", "fractions", "statistics", "random", "json", "heapq", "bisect", "sys"),
+    *("copy", "time", "hashlib", "base64", "io", "csv", "string", "textwrap", "posixpath"),
+    *("numpy", "pandas"),
+)
+"""Modules that tests have under the names that a program gave them."""
+_ENDS = (StopIteration, StopAsyncIteration, GeneratorExit)
+
+
+class CannotBeApart(TypeError):  # noqa: N818 - as `Failed`
+    """Tests do what cannot be done from another process, whatever the program is."""
 
 
 class _Link:
@@ -26,9 +49,13 @@ class _Link:
 
     def __init__(self, stream: int) -> None:
         self._stream = stream
+        self._lock = threading.RLock()
         self._stand_ins: dict[int, Any] = {}
-        self._numbers: dict[type, int] = {}
+        self._numbers: dict[int, int] = {}
+        """Of classes and generators that stand for the program's, which are kept above."""
         self._given: list[Any] = []
+        self.mixed: set[int] = set()
+        """Stand-ins that came of arithmetic with a plain value."""
 
     def message(self) -> dict[str, Any]:
         try:
@@ -39,11 +66,7 @@ class _Link:
             os._exit(1)
         return told
 
-    def begin(self) -> None:
-        """Let the program run."""
-        self._tell({})
-
-    def _tell(self, message: dict[str, Any]) -> None:
+    def tell(self, message: dict[str, Any]) -> None:
         packed = wire.packed(message)
         try:
             wire.send(self._stream, packed)
@@ -54,37 +77,57 @@ class _Link:
         told: dict[str, Any] = {"do": do, "args": [self.write(one) for one in arguments]}
         if named:
             told["kwargs"] = {name: self.write(one) for name, one in named.items()}
-        self._tell(told)
-        while "asks" in (reply := self.message()):
-            self._tell(self._answer(*reply["asks"]))
-        if "printed" in reply:
-            sys.stdout.write(str(reply["printed"]))
-        if "raised" in reply:
-            raise self._error(*reply["raised"])
-        for position, after in reply.get("changed", ()):
-            _replace(arguments[position], self.read(after))
-        return self.read(reply["value"])
+        with self._lock:
+            self.tell(told)
+            while "asks" in (reply := self.message()):
+                self.tell(self._answer(*reply["asks"]))
+            if "printed" in reply:
+                sys.stdout.write(str(reply["printed"]))
+            if "raised" in reply:
+                raise self._error(do, *reply["raised"])
+            given: dict[Any, Any] = {**dict(enumerate(arguments)), **named}
+            for name, after in reply.get("changed", ()):
+                _replace(given[name], self.read(after))
+            value = reply["value"]
+            if isinstance(value, list) and value[0] == "argument":
+                return given[value[1]]
+            return self.read(value)
 
-    def _answer(self, do: str, number: int, arguments: list[Any]) -> dict[str, Any]:
+    def _answer(
+        self, do: str, number: int, arguments: list[Any], named: dict[str, Any]
+    ) -> dict[str, Any]:
         """Call one of the functions that the program was given, or go on with an iterator."""
         try:
             given = self._given[number]
+            if do != "call":
+                return {"value": self.write(next(given))}
             told = [self.read(one) for one in arguments]
-            return {"value": self.write(given(*told) if do == "call" else next(given))}
+            return {
+                "value": self.write(given(*told, **{n: self.read(v) for n, v in named.items()}))
+            }
+        except CannotBeApart:
+            raise
         except BaseException as error:
             kinds = (kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins")
-            return {"raised": [next(kinds), str(error)]}
+            self._given.append(error)
+            return {"raised": [next(kinds), str(error), len(self._given) - 1]}
 
-    def _error(self, kind: Any, arguments: list[Any]) -> BaseException:
-        found, told = self.read(kind), [self.read(one) for one in arguments]
-        if not (isinstance(found, type) and issubclass(found, BaseException)):
-            return RuntimeError(*told)
+    def _error(self, do: str, what: str, number: int, *told: Any) -> BaseException:
+        if what == "yours":
+            return self._given[number]  # type: ignore[no-any-return]
+        kind, arguments = self.read(told[0]), [self.read(one) for one in told[1]]
+        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+            return RuntimeError(*arguments)
+        if issubclass(kind, _ENDS) and do not in ("next", "send", "anext"):
+            return RuntimeError(f"the program has raised {kind.__name__}")
         try:
-            return found(*told)
+            error = kind(*arguments)
         except TypeError:  # it takes other arguments than it keeps
-            error = found.__new__(found)
-            error.args = tuple(told)
-            return error
+            error = kind.__new__(kind)
+            error.args = tuple(arguments)
+        if id(kind) in self._numbers:
+            object.__setattr__(error, "_number_", number)
+        return error
 
     def write(self, value: Any) -> Any:
         return values.encoded(value, self._other)
@@ -93,44 +136,59 @@ class _Link:
         return values.decoded(told, self._of_program)
 
     def _other(self, value: Any) -> list[Any]:
-        if isinstance(value, type) and value in self._numbers:
-            return ["mine", self._numbers[value]]
-        if type(value) in self._numbers and hasattr(value, "_number_"):
-            return ["mine", object.__getattribute__(value, "_number_")]
-        if isinstance(value, _StandIn):
-            return ["mine", object.__getattribute__(value, "_number_")]
-        if (known := values.named(value)) is not None:
+        number = self._number(value)
+        if number is not None:
+            return ["mine", number]
+        if (known := _named(value)) is not None:
             return known
         for base in PLAIN:
             if isinstance(value, base):
-                plain: Any = base(value)
-                return self.write(plain)  # type: ignore[no-any-return]
-        kind = "iterator" if hasattr(type(value), "__next__") else "function"
-        if kind == "function" and not callable(value):
-            raise TypeError(
-                f"an object of the type {type(value).__name__} cannot be passed to a program"
-            )
+                return self.write(base(value))  # type: ignore[no-any-return]
+        if isinstance(value, BaseException):
+            kind = next(one for one in type(value).__mro__ if one.__module__ == "builtins")
+            return ["raise", self.write(kind), [self.write(one) for one in value.args]]
+        if not callable(value) and not hasattr(type(value), "__next__"):
+            name = type(value).__name__
+            raise CannotBeApart(f"an object of the type {name} cannot be passed to a program")
         self._given.append(value)
-        return [kind, len(self._given) - 1]
+        if hasattr(type(value), "__next__"):
+            return ["iterator", len(self._given) - 1]
+        name, about = getattr(value, "__name__", "function"), getattr(value, "__doc__", None)
+        return ["function", len(self._given) - 1, str(name), about if about is None else str(about)]
+
+    def _number(self, value: Any) -> int | None:
+        """Return the number of what stands for an object of the program."""
+        if id(value) in self._numbers:
+            return self._numbers[id(value)]
+        if isinstance(value, _StandIn) or id(type(value)) in self._numbers:
+            found = object.__getattribute__(value, "__dict__").get("_number_")
+            return found if isinstance(found, int) else None
+        return None
 
     def _of_program(self, told: list[Any]) -> Any:
         what, number = told[0], told[1]
         if what == "yours":
             return self._given[number]
-        if what in ("name", "module"):
-            return values.resolved(told, types=True)
-        if what == "coroutine":
-            return self._waited(number)
         if number not in self._stand_ins:
-            self._stand_ins[number] = self._class(told) if what == "class" else self._made(*told)
+            if what == "class":
+                self._stand_ins[number] = self._class(*told[1:])
+            elif what == "coroutine":
+                return self._waited(number)
+            else:
+                self._stand_ins[number] = self._made(*told)
         return self._stand_ins[number]
 
     async def _waited(self, number: int) -> Any:
-        return self.ask("await", self._made("object", number, []))
+        return self.ask("await", self._made("object", number))
 
-    def _made(self, what: str, number: int, kind: list[Any], plain: Any = None) -> Any:
-        found = self._class_or_none(kind) or _StandIn
+    def _made(self, what: str, number: int, kind: Any = None, plain: Any = None) -> Any:
+        found = self.read(kind) if kind else _StandIn
         made: Any
+        if what in ("generator", "async_generator"):
+            there = self._made("object", number)
+            made = _generated(there) if what == "generator" else _generated_later(there)
+            self._numbers[id(made)] = number
+            return made
         if what == "kind":
             value = self.read(plain)
             base: Any = type(value)
@@ -139,35 +197,62 @@ class _Link:
             made = base.__new__(found, value)
             if isinstance(value, (list, set, dict)):
                 base.__init__(made, value)
-        else:
+        elif what == "object":
             made = object.__new__(found if issubclass(found, _StandIn) else _StandIn)
+        else:
+            raise ValueError(f"{what!r} is no kind of object")
         object.__setattr__(made, "_number_", number)
         return made
 
-    def _class_or_none(self, told: list[Any]) -> type | None:
-        found = self.read(told) if told[:1] == ["class"] else None
-        return found if isinstance(found, type) else None
-
-    def _class(self, told: list[Any]) -> type:
-        _, number, name, told_bases = told
+    def _class(self, number: int, name: str = "object", told: Any = (), has: Any = ()) -> type:
         bases = []
-        for base in told_bases:
+        for base in told:
             try:
                 bases.append(self.read(base))
-            except _WRONG:  # of the standard library, but no plain type: nothing here depends on it
+            except _WRONG:  # nothing here depends on it
                 continue
-        body: dict[str, Any] = {}
+        body: dict[str, Any] = {"_link_": self, "__getattr__": _StandIn.__getattr__}
         if any(issubclass(base, BaseException) for base in bases):
+            body["__str__"] = _asking("str")
             made = type(str(name), tuple(bases), body)
-        elif plain := [base for base in bases if issubclass(base, PLAIN)]:
-            body["__getattr__"] = lambda self, name: self._link_.ask("getattr", self, name)
-            body["_link_"] = self
-            made = _StandInClass(str(name), tuple(plain), body)
+        elif any(issubclass(base, PLAIN) for base in bases):
+            made = _StandInClass(str(name), tuple(bases), body)
         else:
-            body["_number_"], body["_link_"] = number, self
+            body |= {f"__{one.strip('_')}__": _SPECIAL[one] for one in has if one in _SPECIAL}
+            body |= {f"__r{one.strip('_')}__": _REFLECTED[one] for one in has if one in _REFLECTED}
+            body["__contains__"] = _contains if "iter" in has else _says_nothing
             made = _StandInClass(str(name), tuple(bases) or (_StandIn,), body)
-        self._numbers[made] = number
+        self._numbers[id(made)] = number
         return made
+
+
+def _named(value: Any) -> list[str] | None:
+    """Return where the standard library has a class or function; else None."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(name, str):
+        return None
+    if module.partition(".")[0] not in sys.stdlib_module_names:
+        return None
+    return ["name", module, name] if getattr(sys.modules.get(module), name, None) is value else None
+
+
+def _generated(there: "_StandIn") -> Generator[Any, Any, Any]:
+    sent = None
+    while True:
+        try:
+            value = there._link_.ask("send", there, sent)
+        except StopIteration as end:
+            return end.value
+        sent = yield value
+
+
+async def _generated_later(there: "_StandIn") -> AsyncIterator[Any]:
+    while True:
+        try:
+            value = there._link_.ask("anext", there)
+        except StopAsyncIteration:
+            return
+        yield value
 
 
 def _replace(argument: Any, after: Any) -> None:
@@ -177,6 +262,8 @@ def _replace(argument: Any, after: Any) -> None:
     elif isinstance(argument, (dict, set)):
         argument.clear()
         argument.update(after)
+    elif type(argument).__name__ == "ndarray":
+        argument[...] = after
 
 
 class _StandInClass(type):
@@ -184,11 +271,19 @@ class _StandInClass(type):
 
     _link_: _Link
 
+    def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> "_StandInClass":
+        if "_link_" not in body and bases != ():
+            raise CannotBeApart(f"{name}: tests cannot make a class of the program's a base")
+        return super().__new__(mcs, name, bases, body)
+
     def __call__(cls, *arguments: Any, **named: Any) -> Any:
         return cls._link_.ask("call", cls, *arguments, **named)
 
     def __getattr__(cls, name: str) -> Any:
         return cls._link_.ask("getattr", cls, name)
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        cls._link_.ask("setattr", cls, name, value)
 
     def __iter__(cls) -> Any:
         return cls._link_.ask("iter", cls)
@@ -204,13 +299,10 @@ class _StandInClass(type):
 
 
 class _StandIn:
-    """An object of the program."""
+    """An object of the program; what its class can do besides is in the class that is made for it."""
 
     _link_: _Link
     _number_: int
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        return self._link_.ask("call", self, *arguments, **named)
 
     def __getattr__(self, name: str) -> Any:
         return self._link_.ask("getattr", self, name)
@@ -221,28 +313,38 @@ class _StandIn:
     def __delattr__(self, name: str) -> None:
         self._link_.ask("delattr", self, name)
 
-    def __exit__(self, *_: object) -> Any:
-        return self._link_.ask("exit", self)
-
-    def __await__(self) -> Any:
-        yield from ()
-        return self._link_.ask("await", self)
-
     def __dir__(self) -> Any:
         return self._link_.ask("dir", self)
 
-    def __contains__(self, item: Any) -> bool:
-        return any(one is item or one == item for one in self)  # type: ignore[attr-defined]
+    def _is_mixed(self) -> bool:
+        return object.__getattribute__(self, "_number_") in self._link_.mixed
+
+    def _mixed(self, name: str, *both: Any) -> Any:
+        """Return what comes of arithmetic with a plain value: an object, which stays one."""
+        made = self._link_.ask(name, *both)
+        if not isinstance(made, _StandIn):
+            return NotImplemented
+        self._link_.mixed.add(object.__getattribute__(made, "_number_"))
+        return made
 
 
 def _asking(name: str) -> Callable[..., Any]:
+    def asked(self: Any, *arguments: Any, **named: Any) -> Any:
+        return self._link_.ask(name, self, *arguments, **named)
+
+    return asked
+
+
+def _converting(name: str) -> Callable[..., Any]:
     def asked(self: _StandIn, *arguments: Any) -> Any:
+        if self._is_mixed():
+            raise TypeError("what came of a program's object and a plain value is no plain value")
         return self._link_.ask(name, self, *arguments)
 
     return asked
 
 
-def _between_two(name: str) -> Callable[[_StandIn, Any], Any]:
+def _comparing(name: str) -> Callable[[_StandIn, Any], Any]:
     def asked(self: _StandIn, other: Any) -> Any:
         if not isinstance(other, _StandIn):
             return NotImplemented
@@ -251,12 +353,57 @@ def _between_two(name: str) -> Callable[[_StandIn, Any], Any]:
     return asked
 
 
-_BY_THEMSELVES = {"call", "getattr", "setattr", "delattr", "exit", "await", "dir", *TWO}
-for _name in OPERATIONS:
-    if _name not in _BY_THEMSELVES:
-        setattr(_StandIn, f"__{_name}__", _asking(_name))
-for _name in TWO:
-    setattr(_StandIn, f"__{_name.strip('_')}__", _between_two(_name))
+def _calculating(name: str, *, reflected: bool) -> Callable[[_StandIn, Any], Any]:
+    def asked(self: _StandIn, other: Any) -> Any:
+        both = (other, self) if reflected else (self, other)
+        if isinstance(other, _StandIn) and not (self._is_mixed() or other._is_mixed()):
+            return self._link_.ask(name, *both)
+        return self._mixed(name, *both)
+
+    return asked
+
+
+def _leaving(name: str) -> Callable[..., Any]:
+    def asked(self: _StandIn, kind: Any, error: BaseException | None, where: Any) -> Any:
+        return self._link_.ask(name, self, *([] if error is None else [error]))
+
+    return asked
+
+
+def _later(ask: Callable[..., Any]) -> Callable[..., Any]:
+    async def asked(self: _StandIn, *arguments: Any) -> Any:
+        return ask(self, *arguments)
+
+    return asked
+
+
+def _waiting(self: _StandIn) -> Any:
+    yield from ()
+    return self._link_.ask("await", self)
+
+
+def _contains(self: Any, item: Any) -> bool:
+    return any(one is item or one == item for one in self)
+
+
+def _says_nothing(self: _StandIn, item: Any) -> bool:
+    raise TypeError("whether a program's object holds a value is seen by going through it")
+
+
+_SPECIAL: dict[str, Callable[..., Any]] = {
+    **{name: _asking(name) for name in OPERATIONS},
+    **{name: _converting(name) for name in CONVERSIONS},
+    **{name: _comparing(name) for name in COMPARISONS},
+    **{name: _calculating(name, reflected=False) for name in ARITHMETIC},
+    "exit": _leaving("exit"),
+    "aenter": _later(_asking("aenter")),
+    "anext": _later(_asking("anext")),
+    "aexit": _later(_leaving("aexit")),
+    "await": _waiting,
+}
+for _own in ("getattr", "setattr", "delattr", "dir", "send"):
+    del _SPECIAL[_own]
+_REFLECTED = {name: _calculating(name, reflected=True) for name in ARITHMETIC}
 
 
 def run_tests(source: str, module: ModuleType, stream: int) -> None:
@@ -270,44 +417,68 @@ def run_tests(source: str, module: ModuleType, stream: int) -> None:
         In which it runs.
     stream : int
         To and from the program.
+
+    Raises
+    ------
+    CannotBeApart
+        If they do what only tests in the program's own process can do.
     """
     tree = ast.parse(source, "tests.py")
     code = compile(tree, "tests.py", "exec", dont_inherit=True)
     link = _Link(stream)
     _StandIn._link_ = link
-    link.begin()
-    told = link.message()
-    for name, value in _needed(tree, told["names"]).items():
-        try:
-            known = value[0] in ("name", "module") if isinstance(value, list) else False
-            found = values.resolved(value, types=False) if known else link.read(value)
-        except _WRONG:  # nothing that can be shown here
-            continue
-        module.__dict__[name] = found
+    link.tell({})  # the program begins
+    for name, imported in _needed(tree, link.message()["names"]).items():
+        with contextlib.suppress(Exception):  # what cannot be shown here
+            found = _module(imported) if imported else link.ask("name", name)
+            module.__dict__[name] = found
     exec(code, module.__dict__)  # noqa: S102 - it is what this process is for
 
 
-def _needed(tree: ast.AST, names: dict[str, Any]) -> dict[str, Any]:
-    """Return the names of a program that its tests may use.
+def _needed(tree: ast.AST, names: dict[str, str]) -> dict[str, str]:
+    """Return the names of a program that its tests use, with the module where one stands for one.
 
-    What Python has built in is Python's, unless the tests use no other name of the program: then
-    the function they test bears such a name. A module of the standard library is itself.
+    A module of the standard library is itself. What Python has built in is Python's, unless the
+    tests use no other name of the program: then the function they test bears such a name.
     """
     nodes = list(ast.walk(tree))
     used = {node.id for node in nodes if isinstance(node, ast.Name)}
-    defined = {node.id for node in nodes if isinstance(node, ast.Name) and _is_set(node)}
-    names = {name: value for name, value in names.items() if not name.startswith("__")}
-    own = {name: value for name, value in names.items() if not hasattr(builtins, name)}
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and _is_set(node)}
+    anything = used & {"eval", "exec", "globals", "locals", "vars"}
+    names = {
+        name: imported
+        for name, imported in names.items()
+        if not name.startswith("__") and (anything or name in used)
+    }
+    own = {name: imported for name, imported in names.items() if not hasattr(builtins, name)}
     asked = (one.value for one in nodes if isinstance(one, ast.Attribute))
     for name in {one.id for one in asked if isinstance(one, ast.Name)} & own.keys():
-        if name in sys.stdlib_module_names and not _is_module(own[name]):
-            own[name] = ["module", name]
-    return own if own.keys() & (used - defined) else names
+        if name in sys.stdlib_module_names:
+            own[name] = own[name] or name
+    if not own.keys() & (used - stored):
+        own |= {name: names[name] for name in _innermost(nodes, names.keys() - own.keys())}
+    return own
+
+
+def _innermost(nodes: list[ast.AST], names: set[str]) -> set[str]:
+    """Return which of the names are called with nothing that another of them has returned."""
+    calls = [one for one in nodes if isinstance(one, ast.Call) and _called(one) in names]
+    inner = [
+        one for one in calls if not any(_called(n) in names for n in ast.walk(one) if n != one)
+    ]
+    return {_called(one) for one in inner}
+
+
+def _called(node: ast.AST) -> str:
+    named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    return node.func.id if named else ""  # type: ignore[attr-defined]
 
 
 def _is_set(node: ast.Name) -> bool:
     return isinstance(node.ctx, ast.Store)
 
 
-def _is_module(told: Any) -> bool:
-    return isinstance(told, list) and told[0] == "module"
+def _module(name: str) -> ModuleType:
+    if name not in _MODULES:
+        raise ImportError(f"tests import {name} themselves")
+    return importlib.import_module(name)

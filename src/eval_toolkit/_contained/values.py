@@ -1,44 +1,57 @@
-"""Values of Python as JSON and back, by a closed list of types; nothing is unpickled.
+"""Values of Python as JSON and back, by a closed list of types; nothing is unpickled or imported.
 
-What the tests of a program and the program say to each other. A type that is not listed is left to
-`other`: the two sides know objects by numbers.
+What the tests of a program and the program say to each other. What has no type of the list is left
+to `other`: the two sides know objects by numbers.
 """
 
+import array
 import base64
+import builtins
 import collections
 import datetime
 import decimal
 import fractions
+import importlib
+import pathlib
 import sys
+import types
 from collections.abc import Callable
-from importlib import import_module
-from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
-__all__ = ["decoded", "encoded", "named", "resolved"]
+__all__ = ["decoded", "encoded"]
+
+Other = Callable[[Any], Any]
 
 _AS_THEY_ARE = (type(None), bool, str, float)
 _SMALL = 1 << 63
 """Longer whole numbers are written in base 16: the decimal ones have a limit, and take squares."""
-_SEQUENCES = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
-_MAPPINGS = {
+_SEQUENCES: dict[str, type] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+_MAPPINGS: dict[str, type] = {
     "dict": dict,
     "OrderedDict": collections.OrderedDict,
     "Counter": collections.Counter,
 }
-_TEXTS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
-    "bytes": (bytes, lambda b: base64.b64encode(b).decode(), base64.b64decode),
-    "bytearray": (
-        bytearray,
-        lambda b: base64.b64encode(b).decode(),
-        lambda text: bytearray(base64.b64decode(text)),
-    ),
+_VIEWS: dict[str, tuple[type, Callable[[list[Any]], Any]]] = {
+    "keys": (type({}.keys()), lambda given: dict.fromkeys(given).keys()),
+    "values": (type({}.values()), lambda given: dict(enumerate(given)).values()),
+    "items": (type({}.items()), lambda given: dict(given).items()),
+}
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _range(told: list[str]) -> range:
+    start, stop, step = (int(text, 16) for text in told)
+    return range(start, stop, step)
+
+
+_WRITTEN: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "bytes": (bytes, _text, base64.b64decode),
+    "bytearray": (bytearray, _text, lambda text: bytearray(base64.b64decode(text))),
     "complex": (complex, lambda c: [c.real, c.imag], lambda pair: complex(*pair)),
-    "range": (
-        range,
-        lambda r: [hex(n) for n in (r.start, r.stop, r.step)],
-        lambda told: _range(told),
-    ),
+    "range": (range, lambda r: [hex(n) for n in (r.start, r.stop, r.step)], _range),
     "Decimal": (decimal.Decimal, str, decimal.Decimal),
     "Fraction": (fractions.Fraction, str, fractions.Fraction),
     "date": (datetime.date, datetime.date.isoformat, datetime.date.fromisoformat),
@@ -58,20 +71,32 @@ _TEXTS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
         lambda told: datetime.timedelta(*told),
     ),
     "ellipsis": (type(...), lambda _: None, lambda _: ...),
+    "PurePosixPath": (pathlib.PurePosixPath, str, pathlib.PurePosixPath),
+    "PosixPath": (pathlib.PosixPath, str, pathlib.Path),
+    "typed": (
+        array.array,
+        lambda a: [a.typecode, _text(a.tobytes())],
+        lambda told: array.array(told[0], base64.b64decode(told[1])),
+    ),
 }
-_NAMEABLE = (type, FunctionType, BuiltinFunctionType)
-_OF_TESTS = ("unittest", "doctest", "test")
-"""What they have decides what passes: an error that skips a test, an object that equals everything."""
-_BY_TYPE = {kind: (name, write) for name, (kind, write, _) in _TEXTS.items()}
-_NAME_OF: dict[type, str] = {kind: name for name, kind in (_SEQUENCES | _MAPPINGS).items()}
+_WRITE_BY_TYPE = {kind: (name, write) for name, (kind, write, _) in _WRITTEN.items()}
+_SEQUENCE_NAMES = {kind: name for name, kind in _SEQUENCES.items()}
+_MAPPING_NAMES = {kind: name for name, kind in _MAPPINGS.items()}
+_VIEW_NAMES = {kind: name for name, (kind, _) in _VIEWS.items()}
+
+_TYPES: dict[str, type] = {
+    name: kind for name, kind in vars(builtins).items() if isinstance(kind, type)
+} | {"NoneType": types.NoneType}
+_TYPE_NAMES = {kind: name for name, kind in reversed(_TYPES.items())}
+_ERRORS = (
+    *("json.decoder", "decimal", "zlib", "binascii", "struct", "queue", "re", "csv", "zipfile"),
+    *("asyncio.exceptions", "concurrent.futures._base", "dataclasses", "configparser", "enum"),
+    *("subprocess", "socket", "ssl", "urllib.error", "sqlite3", "copy", "statistics"),
+)
+"""Modules whose errors are known by their names on both sides."""
 
 
-def _range(told: list[str]) -> range:
-    start, stop, step = (int(text, 16) for text in told)
-    return range(start, stop, step)
-
-
-def encoded(value: Any, other: Callable[[Any], Any]) -> Any:
+def encoded(value: Any, other: Other) -> Any:
     """Return a value as JSON.
 
     Parameters
@@ -86,31 +111,43 @@ def encoded(value: Any, other: Callable[[Any], Any]) -> Any:
         return value
     if kind is int:
         return value if -_SMALL < value < _SMALL else ["int", hex(value)]
-    if kind in _BY_TYPE:
-        name, write = _BY_TYPE[kind]
+    if kind in _SEQUENCE_NAMES or kind in _VIEW_NAMES:
+        name = _SEQUENCE_NAMES.get(kind) or _VIEW_NAMES[kind]
+        return [name, [encoded(one, other) for one in value]]
+    if kind in _MAPPING_NAMES:
+        return [_MAPPING_NAMES[kind], _pairs(value, other)]
+    if kind in _WRITE_BY_TYPE:
+        name, write = _WRITE_BY_TYPE[kind]
         return [name, write(value)]
-    if kind in _NAME_OF:
-        name = _NAME_OF[kind]
-        if name in _SEQUENCES:
-            return [name, [encoded(one, other) for one in value]]
-        return [name, [[encoded(k, other), encoded(v, other)] for k, v in value.items()]]
+    if isinstance(value, type):
+        return _encoded_type(value) or other(value)
+    if kind is slice:
+        return ["slice", [encoded(one, other) for one in (value.start, value.stop, value.step)]]
     if kind is collections.deque:
         return ["deque", [encoded(one, other) for one in value], value.maxlen]
     if kind is collections.defaultdict:
-        factory = named(value.default_factory)
-        pairs = [[encoded(k, other), encoded(v, other)] for k, v in value.items()]
-        return ["defaultdict", pairs, factory]
+        return ["defaultdict", _pairs(value, other), _TYPE_NAMES.get(value.default_factory)]
     if kind.__module__ == "numpy" and "numpy" in sys.modules:
         return _encoded_array(value, other)
     return other(value)
 
 
-def _encoded_array(value: Any, other: Callable[[Any], Any]) -> Any:
+def _pairs(value: Any, other: Other) -> list[list[Any]]:
+    return [[encoded(k, other), encoded(v, other)] for k, v in value.items()]
+
+
+def _encoded_type(kind: type) -> list[str] | None:
+    if kind in _TYPE_NAMES:
+        return ["type", _TYPE_NAMES[kind]]
+    known = issubclass(kind, BaseException) and kind.__module__ in _ERRORS
+    return ["error", kind.__module__, kind.__qualname__] if known else None
+
+
+def _encoded_array(value: Any, other: Other) -> Any:
     numpy = sys.modules["numpy"]
     if not isinstance(value, (numpy.ndarray, numpy.generic)) or value.dtype.hasobject:
         return other(value)
-    array = numpy.ascontiguousarray(value)
-    data = base64.b64encode(array.tobytes()).decode()
+    data = _text(numpy.ascontiguousarray(value).tobytes())
     single = isinstance(value, numpy.generic)
     return ["array", value.dtype.str, list(value.shape), data, single]
 
@@ -130,63 +167,41 @@ def decoded(told: Any, other: Callable[[list[Any]], Any]) -> Any:
     name = told[0]
     if name == "int":
         return int(told[1], 16)
-    if name in _TEXTS:
-        return _TEXTS[name][2](told[1])
     if name in _SEQUENCES:
         return _SEQUENCES[name](decoded(one, other) for one in told[1])
     if name in _MAPPINGS:
         return _MAPPINGS[name]({decoded(k, other): decoded(v, other) for k, v in told[1]})
+    if name in _WRITTEN:
+        return _WRITTEN[name][2](told[1])
+    if name in _VIEWS:
+        return _VIEWS[name][1]([decoded(one, other) for one in told[1]])
+    if name == "type":
+        return _TYPES[told[1]]
+    if name == "error":
+        return _decoded_error(told[1], told[2])
+    if name == "slice":
+        return slice(*(decoded(one, other) for one in told[1]))
     if name == "deque":
         return collections.deque((decoded(one, other) for one in told[1]), told[2])
     if name == "defaultdict":
-        factory = resolved(told[2], types=True) if told[2] else None
         pairs = {decoded(k, other): decoded(v, other) for k, v in told[1]}
-        return collections.defaultdict(factory, pairs)
+        return collections.defaultdict(_TYPES[told[2]] if told[2] else None, pairs)
     if name == "array":
         return _decoded_array(*told[1:])
     return other(told)
 
 
+def _decoded_error(module: str, name: str) -> type[BaseException]:
+    found = getattr(importlib.import_module(module), name) if module in _ERRORS else None
+    if not (isinstance(found, type) and issubclass(found, BaseException)):
+        raise ValueError(f"{module}.{name} is no error of the list")
+    return found
+
+
 def _decoded_array(dtype: str, shape: list[int], data: str, single: bool) -> Any:
-    numpy = import_module("numpy")
+    numpy = importlib.import_module("numpy")
     kind = numpy.dtype(dtype)
     if kind.hasobject:
         raise ValueError("an array of objects")
-    array = numpy.frombuffer(base64.b64decode(data), kind).reshape(shape).copy()
-    return array[()] if single else array
-
-
-def named(value: Any) -> list[str] | None:
-    """Return where the standard library has a class or function, or that it is a module; else None."""
-    if isinstance(value, type(sys)):
-        return ["module", value.__name__]
-    module = getattr(value, "__module__", None)
-    name = getattr(value, "__qualname__", None)
-    if not isinstance(module, str) or not isinstance(name, str):
-        return None
-    if module != "builtins" and module.partition(".")[0] not in sys.stdlib_module_names:
-        return None
-    return ["name", module, name] if getattr(sys.modules.get(module), name, None) is value else None
-
-
-def resolved(told: list[str], *, types: bool) -> Any:
-    """Return what `named` named.
-
-    Parameters
-    ----------
-    told : list of str
-        As `named` returns it.
-    types : bool
-        Whether it must be one of the built-in types, or an exception.
-    """
-    if told[0] == "module" and not types:
-        return import_module(told[1])
-    package = told[1].partition(".")[0]
-    if told[0] != "name" or package not in sys.stdlib_module_names or package in _OF_TESTS:
-        raise ValueError(f"{told[1]} is not in the standard library, or is about tests")
-    module = import_module(told[1])
-    value = getattr(module, told[2])
-    plain = isinstance(value, type) and (told[1] == "builtins" or issubclass(value, BaseException))
-    if not (plain or (not types and isinstance(value, _NAMEABLE))):
-        raise ValueError(f"{told[2]} is no built-in type")
-    return value
+    made = numpy.frombuffer(base64.b64decode(data), kind).reshape(shape).copy()
+    return made[()] if single else made

@@ -72,19 +72,20 @@ def shown(ours: str, *, packages: bool) -> View:
     packages : bool
         Whether installed packages are shown too.
     """
-    library = sysconfig.get_path("stdlib")
-    modules = [library, sysconfig.get_path("platstdlib"), f"{library}/lib-dynload"]
+    base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
+    library = sysconfig.get_path("stdlib", vars=base)
+    modules = [library, sysconfig.get_path("platstdlib", vars=base), f"{library}/lib-dynload"]
     if packages:
         modules += [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
         modules += [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
-        modules.append(str(Path(ours).parent))
     modules = [path for path in dict.fromkeys(modules) if Path(path).is_dir()]
     libraries = [sysconfig.get_config_var("LIBDIR") or ""]
     others = (*_LIBRARIES, *_FILES, *(store for store in _STORES if library.startswith(store)))
     if packages:
         others = (*others, "/etc/alternatives")
-    wanted = [*modules[: None if not packages else -1], *libraries, *others]
-    return View(_outermost([*wanted, ours, os.path.realpath(sys.executable)]), tuple(modules))
+    readable = _outermost([*modules, *libraries, *others, ours, os.path.realpath(sys.executable)])
+    importing = dict.fromkeys([*modules, *([str(Path(ours).parent)] if packages else [])])
+    return View(readable, tuple(importing))
 
 
 def _outermost(paths: Sequence[str]) -> tuple[str, ...]:

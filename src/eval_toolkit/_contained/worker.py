@@ -24,6 +24,7 @@ def main() -> None:
     sys.path[:] = os.environ.pop("EVAL_TOOLKIT_PATH").split(os.pathsep)
     from eval_toolkit._contained import wire
 
+    wire.inbox = inbox
     target, told, sandbox = wire.read(inbox)
     reply: dict[str, Any]
     try:
@@ -80,10 +81,10 @@ def _restrain(sandbox: dict[str, Any]) -> None:
     from eval_toolkit._contained.landlock import restrict_files
     from eval_toolkit._contained.view import DEVICES, LANDLOCK
 
-    outside = sandbox["way"] == LANDLOCK
-    if outside and not restrict_files(sandbox["view"]["readable"], DEVICES, os.getcwd()):  # noqa: PTH109
+    files = (sandbox["view"]["readable"], DEVICES, os.getcwd())  # noqa: PTH109
+    if sandbox["way"] == LANDLOCK and not restrict_files(*files):
         raise OSError("Landlock refuses")
-    if not filter_calls(paths=not outside):
+    if not filter_calls():
         raise OSError("the kernel refuses a filter of system calls")
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from eval_toolkit._contained.errors import Overrun
+from eval_toolkit._contained.errors import Failed, Overrun
 from eval_toolkit._validate import integer, number
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders.base import COMPLETIONS, KEPT, RATE, ColumnInfo, Grade, options_version
@@ -185,9 +185,10 @@ class CodeTests:
         try:
             ended = self._run(code, tests, found.way)
         except Overrun as overrun:  # it has ended its worker, or made it wait
-            ended = {"passed": False, "timed_out": overrun.kind == "time"}
+            ended = {"passed": False, "timed_out": overrun.kind == "time", "apart": ""}
+        why = f"the tests cannot be run apart from the program: {ended['apart']}"
         return {
-            self.name: float(ended["passed"]),
+            self.name: Grade.error(why) if ended["apart"] else float(ended["passed"]),
             f"{self.name}_timed_out": float(ended["timed_out"]),
             f"{self.name}_jailed": float(found.level == Level.JAILED),
         }
@@ -200,7 +201,11 @@ class CodeTests:
         worker = Limits(self.seconds + _GRACE, None, limits.file_mb, limits.open_files)
         sandbox = program_sandbox(way, packages=self.packages)
         run = Contained("eval_toolkit._contained.programs:run_program", worker, sandbox)
-        return dict(run(code, tests, limits.to_dict(), way, sandbox.view.to_dict()))
+        told = (code, limits.to_dict(), way, sandbox.view.to_dict())
+        try:
+            return dict(run(*told, apart=tests))
+        except Failed:  # an earlier program may have spoilt the worker, which is gone now
+            return dict(run(*told, apart=tests))
 
 
 def _continued(prompt: str, text: str, function: str, indented: bool) -> str:
