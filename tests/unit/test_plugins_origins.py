@@ -221,7 +221,8 @@ class TestOneWay:
                 "import_module",
                 {
                     *("__init__.py", "_optional.py", "_contained/worker.py", "plugins/names.py"),
-                    *("_contained/patterns.py", "_contained/values.py", "plugins/installed.py", "report/contents.py"),
+                    *("_contained/patterns.py", "_contained/values.py", "_contained/program_side.py"),
+                    *("_contained/tests_side.py", "plugins/installed.py", "report/contents.py"),
                     *("viewer/app.py", "integrations/exporting/writing.py", "cli/main.py"),
                     "integrations/importing/recognising.py",
                 },

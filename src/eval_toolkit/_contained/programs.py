@@ -259,9 +259,9 @@ class _Place:
         os.environ.clear()
         os.environ.update(HOME=folder, TMPDIR=folder, LC_ALL="C.UTF-8")
         module = ModuleType(_NAME)
-        for name in [*sys.modules]:
-            if name.partition(".")[0] not in sys.stdlib_module_names and name != "__main__":
-                _HIDDEN.append(sys.modules.pop(name))
+        known = {*sys.stdlib_module_names, "__main__"}
+        others = [name for name in sys.modules if name.partition(".")[0] not in known]
+        _HIDDEN.extend(sys.modules.pop(name) for name in others)
         sys.modules[_NAME] = module
         sys.argv[:] = [f"{_NAME}.py"]
         sys.path[:] = self._view.modules
