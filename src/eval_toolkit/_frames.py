@@ -187,7 +187,13 @@ def from_columns(columns: Mapping[str, Any], backend: str | None = None) -> Any:
         return dict(columns)
     library = require(chosen, extra="dataframe", feature=f"a {chosen} frame")
     if chosen == "pandas":
-        return library.DataFrame(dict(columns))
+        try:
+            return library.DataFrame(dict(columns))
+        except UnicodeEncodeError as error:
+            raise InvalidInputError(
+                f"{error.object[:60]!a} holds half of a surrogate pair, which a pandas frame cannot; "
+                "use backend='columns'"
+            ) from None
     typed = {}
     for name, values in columns.items():
         try:

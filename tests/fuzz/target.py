@@ -117,7 +117,7 @@ def each(*readings: Callable[[], object]) -> None:
             reading()
         except REFUSALS as refusal:
             SEEN.append(refusal)
-    if len(SEEN) >= len(readings):
+    if readings and len(SEEN) >= len(readings):
         raise SEEN[0]
 
 

@@ -21,8 +21,9 @@ from eval_toolkit.artifacts import (
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.runs import Run, run_state, write_run
 from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.records import LARGEST_VALUE
 
-FINITE = st.floats(allow_nan=False, allow_infinity=False)
+FINITE = st.floats(-LARGEST_VALUE, LARGEST_VALUE)
 NAMES = st.one_of(
     st.text(max_size=8), st.sampled_from(["a", "A", "a.status", "slice", "group", "x.y"])
 )

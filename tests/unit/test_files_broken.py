@@ -199,6 +199,22 @@ def test_parquet_without_checksums_is_read(tmp_path):
         assert columns(path) == {"id": []}
 
 
+@pytest.mark.parametrize(("depth", "read"), [(20, True), (60, False), (150, False)])
+def test_a_column_that_is_nested_too_deeply(tmp_path, depth, read):
+    """duckdb takes twice as long for each level: 60 of them took longer than anybody waits."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    value = 1
+    for level in range(depth):
+        value = [value] if level % 2 else {"a": value}
+    path = tmp_path / "a.parquet"
+    parquet.write_table(arrow.table({"id": ["u"], "x": [value]}), path)
+    if read:
+        assert read_table(path)["id"].tolist() == ["u"]
+        return
+    with pytest.raises(ArtifactError, match="a column is nested too deeply"):
+        read_table(path)
+
+
 def test_a_footer_that_points_out_of_the_file_is_refused(tmp_path):
     """Expected: each flipped bit is refused in one line or leads to a table; none is an OSError."""
     path = write_table({"id": ["a", "b"], "score": [0.5, 0.25]}, tmp_path / "a.parquet")

@@ -387,6 +387,12 @@ def test_choices_of_any_shape_are_garbled(payload: dict[str, Any]) -> None:
     assert caught.value.kind in ("garbled", "unsupported")
 
 
+def test_tokens_that_are_no_texts_are_garbled() -> None:
+    logprobs = {"token_logprobs": [-1.0, -2.0], "tokens": [0.5, "a"]}
+    with pytest.raises(ModelError, match="a token that is no text"):
+        read_echo([{"text": "ab", "logprobs": logprobs}], None)
+
+
 def test_a_best_token_that_no_float_can_hold_is_none() -> None:
     logprobs = {"token_logprobs": [-1.0, -2.0], "top_logprobs": [None, {"a": 10**400, "b": -2.0}]}
     (scored,) = read_echo([{"text": "ab", "logprobs": logprobs}], None)

@@ -139,3 +139,9 @@ def test_a_benchmark_of_five_shots_is_small(tmp_path):
     path = _tables.write_table(to_columns(made), tmp_path / "responses.parquet")
     assert sum(len(outcome.job.request.prompt) for outcome in made) > 20e6
     assert path.stat().st_size < 25e6
+
+
+def test_an_attempt_that_is_no_number_says_where():
+    columns = {**to_columns(outcomes()[:2]), "attempt": ["one", 2]}
+    with pytest.raises(ArtifactError, match="stored responses, row 0: attempt is no number"):
+        read_outcomes(columns)

@@ -259,13 +259,35 @@ def _json_source(con: "duckdb.DuckDBPyConnection", path: Path, media: str) -> So
     )
 
 
+_COLUMN_DEPTH = 48
+"""Levels of a Parquet schema, in which a list takes two; duckdb's time doubles with each later."""
+
+
+def _depth(n_children: Sequence[int]) -> int:
+    """Return how deep a tree is whose nodes are listed from the root, each before its children."""
+    left, deepest = [1], 0
+    for n in n_children:
+        while left and not left[-1]:
+            left.pop()
+        if not left:
+            break
+        left[-1] -= 1
+        left.append(n)
+        deepest = max(deepest, len(left) - 1)
+    return deepest
+
+
 def _parquet_source(con: "duckdb.DuckDBPyConnection", path: Path) -> Source:
     parameters = [glob.escape(str(path))]
     described = con.execute(
         "DESCRIBE SELECT * FROM read_parquet(?, hive_partitioning = false)", parameters
     ).fetchall()
     check_pages(con, path)
-    stored = con.execute("SELECT name FROM parquet_schema(?)", parameters).fetchall()
+    stored = con.execute("SELECT name, num_children FROM parquet_schema(?)", parameters).fetchall()
+    if _depth([row[1] or 0 for row in stored]) > _COLUMN_DEPTH:
+        raise ArtifactError(
+            f"{path}: a column is nested too deeply (more than {_COLUMN_DEPTH} levels)"
+        )
     own = {row[0] for row in stored}
     for name in (row[0] for row in described if row[0] not in own):
         # duckdb calls the second of two names that differ by case A_1

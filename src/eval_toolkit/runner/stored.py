@@ -217,4 +217,8 @@ def _entry(row: Mapping[str, Any], n: int) -> Entry:
             raise ArtifactError(f"stored responses, row {n}: {name} is not JSON") from None
     if (parts["response"] is None) == (parts["error"] is None):
         raise ArtifactError(f"stored responses, row {n}: neither an answer nor an error")
-    return Entry(row["unit_id"], int(row["attempt"]), row["step"], row["request_hash"], **parts)
+    try:
+        attempt = int(row["attempt"])
+    except (ValueError, TypeError, OverflowError):
+        raise ArtifactError(f"stored responses, row {n}: attempt is no number") from None
+    return Entry(row["unit_id"], attempt, row["step"], row["request_hash"], **parts)

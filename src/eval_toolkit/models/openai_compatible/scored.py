@@ -188,7 +188,9 @@ def _echo(choice: Mapping[str, Any], n_prompt: int | None) -> ScoredText:
     if text is not None and type(text) is not str:
         raise garbled(f"text of type {type(text).__name__}")
     if offsets is None and tokens is not None:
-        offsets = [0, *accumulate(len(token) for token in tokens[:-1])]
+        if not all(type(token) is str for token in tokens):
+            raise garbled("a token that is no text")
+        offsets = [0, *accumulate(map(len, tokens[:-1]))]
     return ScoredText(numbers, offsets, tops, text, n_prompt)
 
 
