@@ -50,7 +50,7 @@ _ANY_KIND = {
     "kind": _TEXT,
     "task": {"type": ["object", "string"]},
     "decoding": _OBJECT,
-    "thresholds": _OBJECT,
+    "thresholds": {"type": ["object", "array"]},  # by scorer, or the criteria of selectors
     "higher_is_better": {"type": "object", "additionalProperties": _TRUTH},
 }
 _MANIFEST = {"config": _OBJECT, "versioned_objects": _OBJECT, "inputs": _OBJECT}

@@ -88,7 +88,8 @@ class TestRealWeights:
         empty = next(row["probabilities"][0] for row in GOLDEN["rows"] if row["text"] == "")
         assert scorer.score(texts) == pytest.approx([empty] * 6, abs=2e-6)
         checked = scorer.checked(texts)
-        assert checked[:2] == scorer.score(texts[:2])
+        # BLAS may round a batch of six otherwise than one of two.
+        assert checked[:2] == pytest.approx(scorer.score(texts[:2]), abs=2e-6)
         assert set(checked[2:]) == {SKIPPED}
         assert scorer.checked(["idiot 😡"]) == scorer.score(["idiot 😡"])
 
