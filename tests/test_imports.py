@@ -124,7 +124,7 @@ def test_a_run_over_http_loads_what_it_needs() -> None:
     )
     assert not set(HEAVY) - {"click"} & loaded
     unneeded = {
-        *("eval_toolkit.calibration", "eval_toolkit.runner.replay", "eval_toolkit.models.embedded"),
+        *("eval_toolkit.calibration", "eval_toolkit.runs.replay", "eval_toolkit.models.embedded"),
         *("eval_toolkit.models.openai_compatible.scoring", "eval_toolkit.graders.extraction"),
     }
     assert not unneeded & loaded

@@ -13,7 +13,8 @@ from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.protocols import Model
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, request_hash
 from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood, Usage
-from eval_toolkit.runner import Job, Journal, ReplayModel, run_jobs
+from eval_toolkit.runner import Job, Journal, run_jobs
+from eval_toolkit.runs.replay import ReplayModel
 
 
 @pytest.fixture

@@ -22,7 +22,8 @@ from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.responses import ErrorInfo
 from eval_toolkit.rollouts import Budget, System, run_rollouts
 from eval_toolkit.runner import Entry, Journal
-from eval_toolkit.runs import Run, RunProgress, journals, open_run, read_progress, run_state
+from eval_toolkit.runner import lines as journals
+from eval_toolkit.runs import Run, RunProgress, open_run, read_progress, run_state
 from eval_toolkit.runs.folder import MANIFEST
 from eval_toolkit.runs.lock import run_lock
 from eval_toolkit.runs.open import JOURNAL

@@ -3,17 +3,25 @@
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from eval_toolkit.errors import EvalToolkitError
 from eval_toolkit.graders.loading import PLAIN_GRADERS, named_grader
 from eval_toolkit.plugins import read_from
 from eval_toolkit.protocols import Grader, MetricSpec
-from eval_toolkit.runs import Run
 
 __all__ = ["grader_of_version", "stored_metrics"]
 
 _OPTION = re.compile(r"\+(?=\w+=)")
+
+
+class StoredRun(Protocol):
+    """A run on disk, of which the manifest is read."""
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """What ``manifest.json`` holds."""
+        ...
 
 
 def grader_of_version(name: str, version: str) -> Grader | None:
@@ -70,7 +78,7 @@ def _is_literal(text: str) -> bool:
     return True
 
 
-def stored_metrics(runs: Sequence[Run]) -> list[MetricSpec]:
+def stored_metrics(runs: Sequence[StoredRun]) -> list[MetricSpec]:
     """Return the metrics of the runs' graders that are no means of a column.
 
     They are what `compare_runs` and `evaluate_gate` take as ``specs``: the BLEU of a corpus cannot
@@ -107,7 +115,7 @@ def stored_metrics(runs: Sequence[Run]) -> list[MetricSpec]:
     return list(found.values())
 
 
-def _graders(run: Run) -> Mapping[str, Any]:
+def _graders(run: StoredRun) -> Mapping[str, Any]:
     """Return the versions of a run's graders by name; a run of scores has none."""
     config = run.manifest.get("config")
     graders = config.get("graders") if isinstance(config, Mapping) else None

@@ -1,16 +1,15 @@
-"""Asking a model many things: bounded, journalled, gone on with after a kill, replayed."""
+"""Asking a model many things: bounded, journalled, resumed after a kill."""
 
 from typing import TYPE_CHECKING
 
 from eval_toolkit._optional import names_on_use
-from eval_toolkit.runner.engine import run_jobs, run_jobs_async
-from eval_toolkit.runner.jobs import Job, Outcome, RunOutcomes
-from eval_toolkit.runner.journal import Entries, Entry, Journal
-from eval_toolkit.runner.progress import Progress
-from eval_toolkit.runner.stored import read_entries, read_outcomes, to_columns
 
 if TYPE_CHECKING:
-    from eval_toolkit.runner.replay import ReplayModel
+    from eval_toolkit.runner.engine import run_jobs, run_jobs_async
+    from eval_toolkit.runner.jobs import Job, Outcome, RunOutcomes
+    from eval_toolkit.runner.journal import Entries, Entry, Journal
+    from eval_toolkit.runner.progress import Progress
+    from eval_toolkit.runner.stored import read_entries, read_outcomes, to_columns
 
 __all__ = [
     "Entries",
@@ -19,7 +18,6 @@ __all__ = [
     "Journal",
     "Outcome",
     "Progress",
-    "ReplayModel",
     "RunOutcomes",
     "read_entries",
     "read_outcomes",
@@ -28,10 +26,14 @@ __all__ = [
     "to_columns",
 ]
 
-# Few runs are replayed.
+# Runs read journals without asking anybody.
 __getattr__ = names_on_use(
     __name__,
     {
-        "replay": ("ReplayModel",),
+        "engine": ("run_jobs", "run_jobs_async"),
+        "jobs": ("Job", "Outcome", "RunOutcomes"),
+        "journal": ("Entries", "Entry", "Journal"),
+        "progress": ("Progress",),
+        "stored": ("read_entries", "read_outcomes", "to_columns"),
     },
 )

@@ -17,7 +17,7 @@ from eval_toolkit.errors import ArtifactError
 from eval_toolkit.models._background import Background
 from eval_toolkit.models._payloads import read_response, response_payload, to_json
 from eval_toolkit.runner.jobs import Job, Key, Outcome
-from eval_toolkit.runs.journals import JOURNAL_VERSION, check_version, parsed_line, request_of
+from eval_toolkit.runner.lines import JOURNAL_VERSION, check_version, parsed_line, request_of
 
 __all__ = ["Entries", "Entry", "Journal"]
 

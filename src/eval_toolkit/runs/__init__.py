@@ -1,8 +1,8 @@
 """The run folder: written whole, read back as it was written, refused when anything was altered."""
 
+from eval_toolkit.runner.lines import JournalEntry, RequestCounts
 from eval_toolkit.runs.folder import Run, find_runs, run_state
 from eval_toolkit.runs.inputs import Inputs
-from eval_toolkit.runs.journals import JournalEntry, RequestCounts
 from eval_toolkit.runs.lock import run_lock
 from eval_toolkit.runs.open import OpenRun, open_run
 from eval_toolkit.runs.progress import RunProgress, read_progress

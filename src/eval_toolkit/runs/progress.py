@@ -10,14 +10,14 @@ from typing import Any
 from eval_toolkit import _validate
 from eval_toolkit._display import Displayed
 from eval_toolkit.errors import InvalidTypeError
-from eval_toolkit.runs.folder import MANIFEST, run_head
-from eval_toolkit.runs.journals import (
+from eval_toolkit.runner.lines import (
     JournalEntry,
     JournalSoFar,
     RequestCounts,
     last_entries,
     read_on,
 )
+from eval_toolkit.runs.folder import MANIFEST, run_head
 from eval_toolkit.runs.lock import LOCK, lock_holder
 from eval_toolkit.runs.open import JOURNAL
 

@@ -362,7 +362,7 @@ def _asked(
 ) -> Model:
     """Return who is asked: the model, its stored answers, or the model behind a cache."""
     if replay is not None:
-        from eval_toolkit.runner import ReplayModel
+        from eval_toolkit.runs.replay import ReplayModel
 
         return ReplayModel(replay, name=None if model is None else model.name)
     if model is None:

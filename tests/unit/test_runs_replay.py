@@ -10,8 +10,9 @@ from eval_toolkit.models.cache import CachedModel, ResponseCache
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.responses import RawCompletion, Usage
-from eval_toolkit.runner import Job, Journal, ReplayModel, run_jobs, to_columns
+from eval_toolkit.runner import Job, Journal, run_jobs, to_columns
 from eval_toolkit.runs import write_run
+from eval_toolkit.runs.replay import ReplayModel
 
 JOBS = [
     *(Job(f"q{i}", 1, GenerateRequest(f"question {i}")) for i in range(5)),

@@ -15,7 +15,7 @@ from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood
 from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runner.journal import Entry, Journal
 from eval_toolkit.runner.stored import RESPONSES, read_outcomes
-from eval_toolkit.runs import Run
+from eval_toolkit.runs.folder import Run
 from eval_toolkit.runs.open import JOURNAL
 
 __all__ = ["ReplayModel"]
