@@ -14,7 +14,7 @@ from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.seeds import SeedPrompt
 from eval_toolkit.rollouts.seeds.tables import SEEDS, seeds_table
 from eval_toolkit.rollouts.turns import TURNS, turns_table
-from eval_toolkit.runner import Job, Outcome, to_columns
+from eval_toolkit.runner import Job, JobResult, to_columns
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.runs.inputs import INPUTS, inputs_table
@@ -141,15 +141,15 @@ def task_run(folder: Path, text: str = "Paris, of course") -> Run:
     """A run of a task: an answer, a choice between texts, a failure, and a judge's verdict."""
     same = "What is the capital of France?"
     outcomes = [
-        Outcome(Job("q1", 1, GenerateRequest(same)), RawCompletion(text, finish_reason="stop")),
-        Outcome(
+        JobResult(Job("q1", 1, GenerateRequest(same)), RawCompletion(text, finish_reason="stop")),
+        JobResult(
             Job("q2", 1, GenerateRequest(same)), error=ErrorInfo("timeout", "no answer in 60 s")
         ),
-        Outcome(
+        JobResult(
             Job("q3", 1, LoglikelihoodRequest("2 + 2 =", [" four", " five"])),
             RawLoglikelihood([-1.0, -3.0], [" four", " five"]),
         ),
-        Outcome(
+        JobResult(
             Job("q1", 1, GenerateRequest("Is it right?"), "judge:strict"), RawCompletion("Yes.")
         ),
     ]

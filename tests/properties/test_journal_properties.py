@@ -12,7 +12,7 @@ from eval_toolkit.messages import Message, Role
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood, Usage
-from eval_toolkit.runner import Entry, Job, Journal, Outcome, read_outcomes, run_jobs, to_columns
+from eval_toolkit.runner import Entry, Job, JobResult, Journal, read_outcomes, run_jobs, to_columns
 
 ODD = st.characters()  # every code point, halves of surrogate pairs too
 TEXT = st.text(ODD, max_size=20) | st.sampled_from(
@@ -86,12 +86,12 @@ def outcomes(draw):
             request = draw(GENERATE)
         job = Job(unit_id, attempt, request, step)
         if draw(st.booleans()):
-            made.append(Outcome(job, draw(answered(request)), request_hash="ab"))
+            made.append(JobResult(job, draw(answered(request)), request_hash="ab"))
         else:
             error = ErrorInfo(
                 "other", draw(st.sampled_from(["down", "é\n"])), draw(st.none() | COUNT)
             )
-            made.append(Outcome(job, error=error, request_hash="ab"))
+            made.append(JobResult(job, error=error, request_hash="ab"))
     return made
 
 

@@ -12,7 +12,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from eval_toolkit.graders import Bleu, ChrF, Drop, ExactMatch, Rouge, Ter
 from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.responses import Completion, RawCompletion
-from eval_toolkit.runner import Job, Outcome
+from eval_toolkit.runner import Job, JobResult
 from eval_toolkit.tasks.measuring import grader_columns, measure
 from eval_toolkit.tasks.reporting import task_metrics, task_scorecard
 from eval_toolkit.tasks.types import Sample
@@ -91,7 +91,7 @@ def test_a_run_has_corpus_scores_with_intervals():
         for at, truth in enumerate(truths)
     ]
     outcomes = [
-        Outcome(
+        JobResult(
             Job(sample.id, 1, GenerateRequest(sample.messages)), RawCompletion(text), None, False
         )
         for sample, text in zip(samples, texts, strict=True)

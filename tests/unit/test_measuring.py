@@ -13,7 +13,7 @@ from eval_toolkit.graders import ChoiceAccuracy, ColumnInfo, ExactMatch, Grade, 
 from eval_toolkit.messages import Message, Role
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.responses import Completion, ErrorInfo, RawCompletion, RawLoglikelihood
-from eval_toolkit.runner import Job, Outcome
+from eval_toolkit.runner import Job, JobResult
 from eval_toolkit.scorecards import Records, Scorecard, summarise
 from eval_toolkit.tasks.measuring import build_response, grader_columns, measure, with_reply
 from eval_toolkit.tasks.reporting import by_slice, task_metrics, task_scorecard
@@ -38,12 +38,12 @@ def sample(unit, truth="yes", subject=NO_SUBJECT, group=None):
 
 
 def said(one, text, attempt=1):
-    return Outcome(Job(one.id, attempt, GenerateRequest(one.messages)), RawCompletion(text))
+    return JobResult(Job(one.id, attempt, GenerateRequest(one.messages)), RawCompletion(text))
 
 
 def failed(one, attempt=1, message="no answer within 60 s"):
     job = Job(one.id, attempt, GenerateRequest(one.messages))
-    return Outcome(job, error=ErrorInfo("timeout", message))
+    return JobResult(job, error=ErrorInfo("timeout", message))
 
 
 def column(records, name):
@@ -252,7 +252,7 @@ def test_what_a_grader_reads():
     turns = [Message(Role.USER, "Capital of Italy?"), Message(Role.ASSISTANT, "Answer:")]
     one = Sample("q", "geo", turns, ["Rome", "Roma"], context={"note": 1})
     raw = RawCompletion(" Rome", prompt_tokens=9, completion_tokens=2, finish_reason="stop")
-    response = build_response(Plain(), one, Outcome(Job("q", 2, GenerateRequest(turns)), raw))
+    response = build_response(Plain(), one, JobResult(Job("q", 2, GenerateRequest(turns)), raw))
     assert isinstance(response, Completion)
     assert (response.completion, response.raw_completion) == ("Rome", " Rome")
     assert response.messages[-1].content == "Answer: Rome"
@@ -265,7 +265,7 @@ def test_what_a_grader_reads():
 def test_the_chosen_option_is_kept_in_the_records():
     one = Sample("q", NO_SUBJECT, [Message(Role.USER, "?")], " b", (" a", " b"))
     job = Job("q", 1, LoglikelihoodRequest("?", (" a", " b")))
-    outcome = Outcome(job, RawLoglikelihood([-2.0, -0.5]))  # the choices are the request's
+    outcome = JobResult(job, RawLoglikelihood([-2.0, -0.5]))  # the choices are the request's
     records = measure(Plain(), [one], [outcome], graders=[ChoiceAccuracy()])
     assert records.columns["choice"].tolist() == [1.0]
     assert records.columns["margin"].tolist() == [1.5]

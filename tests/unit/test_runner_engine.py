@@ -21,8 +21,8 @@ from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood, U
 from eval_toolkit.runner import (
     Entry,
     Job,
+    JobResult,
     Journal,
-    Outcome,
     read_outcomes,
     run_jobs,
     run_jobs_async,
@@ -165,7 +165,7 @@ def test_an_error_that_has_no_encoding_is_made_storable(tmp_path, kind):
 
 def test_an_outcome_is_strict_json_where_a_probability_is_zero():
     job = Job("q", 1, LoglikelihoodRequest("a", ("b", "c")))
-    outcome = Outcome(job, RawLoglikelihood([-1.0, -math.inf], ["b", "c"]))
+    outcome = JobResult(job, RawLoglikelihood([-1.0, -math.inf], ["b", "c"]))
     told = json.loads(json.dumps(outcome.to_dict(), allow_nan=False))
     assert told["response"]["loglikelihoods"] == [-1.0, "-inf"]
 
@@ -230,7 +230,7 @@ def test_arguments_are_checked():
     with pytest.raises(InvalidTypeError, match="`step` must be text, got 1"):
         Job("q", 1, GenerateRequest("a"), 1)
     with pytest.raises(InvalidInputError, match="needs a response or an error, and not both"):
-        Outcome(jobs_of(1)[0])
+        JobResult(jobs_of(1)[0])
 
 
 def test_nothing_to_do_is_done():
@@ -461,7 +461,7 @@ def test_a_failing_progress_function_stops_the_run():
 
 def test_outcomes_say_what_they_are():
     outcomes = run_jobs(jobs_of(2), ScriptedModel("x"))
-    assert repr(outcomes) == "RunOutcomes(2 jobs, 0 reused, 0 errors)"
+    assert repr(outcomes) == "JobResults(2 jobs, 0 reused, 0 errors)"
     assert outcomes[:1] == (outcomes[0],)
     assert outcomes.to_dict()["progress"]["done"] == 2
     payload = outcomes[0].to_dict()

@@ -12,7 +12,7 @@ from eval_toolkit.models._background import Background
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood, Usage
-from eval_toolkit.runner import Entry, Job, Journal, Outcome, run_jobs
+from eval_toolkit.runner import Entry, Job, JobResult, Journal, run_jobs
 
 JOB = Job("q1", 1, GenerateRequest("2 + 2 ="))
 
@@ -219,7 +219,7 @@ def test_odd_texts_and_numbers_come_back_as_they_were(tmp_path):
         (request, RawLoglikelihood({"other": -1.0, "names": -2.0}, prompt=odd, prompt_tokens=7)),
     ]
     outcomes = [
-        Outcome(Job(f"q{i}", 1, request, odd), response, request_hash="h")
+        JobResult(Job(f"q{i}", 1, request, odd), response, request_hash="h")
         for i, (request, response) in enumerate(responses)
     ]
     with Journal(tmp_path / "j.jsonl") as journal:
@@ -237,13 +237,13 @@ def test_what_the_request_says_is_not_written_again(tmp_path):
     long = "word " * 1000
     job = Job("q", 1, LoglikelihoodRequest(long, (" yes", " no")))
     line = Entry.of(
-        Outcome(job, RawLoglikelihood([-1, -2], (" yes", " no"), prompt=long), request_hash="h")
+        JobResult(job, RawLoglikelihood([-1, -2], (" yes", " no"), prompt=long), request_hash="h")
     ).line()
     assert len(line) < 300
 
 
 def test_an_entry_with_an_error_is_no_answer():
-    outcome = Outcome(JOB, error=ErrorInfo("timeout", "late"), request_hash="h")
+    outcome = JobResult(JOB, error=ErrorInfo("timeout", "late"), request_hash="h")
     assert Entry.of(outcome).answer(JOB, "h") is None
     assert json.loads(Entry.of(outcome).line())["error"]["kind"] == "timeout"
 
@@ -275,7 +275,7 @@ def test_a_line_with_a_number_that_is_none_is_counted_and_asked_again(tmp_path, 
     path = tmp_path / "journal.jsonl"
     with Journal(path) as journal:
         for name in ("q1", "q2"):
-            outcome = Outcome(Job(name, 1, GenerateRequest("?")), RawCompletion("!"))
+            outcome = JobResult(Job(name, 1, GenerateRequest("?")), RawCompletion("!"))
             journal.append(Entry.of(outcome))
     head, first, second = path.read_text().splitlines()
     path.write_text("\n".join([head, f'{first[:-1]}, "odd": {odd}}}', second]) + "\n")

@@ -9,7 +9,7 @@ from eval_toolkit.messages import Message, Role
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.responses import ErrorInfo, RawCompletion
-from eval_toolkit.runner import Job, Outcome, read_entries, read_outcomes, run_jobs, to_columns
+from eval_toolkit.runner import Job, JobResult, read_entries, read_outcomes, run_jobs, to_columns
 from eval_toolkit.runner.stored import COLUMNS
 from eval_toolkit.runs import Run, write_run
 
@@ -34,7 +34,7 @@ def answer(request):
 
 
 def outcomes():
-    failed = Outcome(
+    failed = JobResult(
         Job("h", 1, GenerateRequest("same")),
         error=ErrorInfo("server", "down", 500, 3),
         request_hash="ff",
@@ -134,7 +134,7 @@ def test_a_benchmark_of_five_shots_is_small(tmp_path):
         drawn = [shots[5 * (n % 57) + k] for k in generator.permutation(5)]
         job = Job(f"s{n % 57}/{n}", 1, GenerateRequest("\n\n".join([*drawn, question])))
         made.append(
-            Outcome(job, RawCompletion(" A", finish_reason="stop"), request_hash=f"{n:064}")
+            JobResult(job, RawCompletion(" A", finish_reason="stop"), request_hash=f"{n:064}")
         )
     path = _tables.write_table(to_columns(made), tmp_path / "responses.parquet")
     assert sum(len(outcome.job.request.prompt) for outcome in made) > 20e6

@@ -28,7 +28,7 @@ from eval_toolkit.manifest import build_manifest, seal_manifest, write_manifest
 from eval_toolkit.report import write_report
 from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.responses import RawCompletion
-from eval_toolkit.runner import Job, Journal, Outcome
+from eval_toolkit.runner import Job, JobResult, Journal
 from eval_toolkit.runner.journal import Entry
 from eval_toolkit.runs import Run, find_runs, open_run, run_lock, run_state, write_run
 from eval_toolkit.scorecards import Records
@@ -638,7 +638,7 @@ def test_a_run_is_for_its_owner_alone(tmp_path, monkeypatch):
         with open_run(tmp_path / "r2", manifest={"run_id": "r2"}) as opened:
             with Journal(opened.path / "journal.jsonl") as journal:
                 asked = Job("q1", 1, GenerateRequest("?"))
-                journal.append(Entry.of(Outcome(asked, RawCompletion("!"))))
+                journal.append(Entry.of(JobResult(asked, RawCompletion("!"))))
             unfinished = modes(opened.path)
         assert unfinished.pop("r2") == 0o700
         assert set(unfinished.values()) == {0o600}

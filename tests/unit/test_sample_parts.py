@@ -10,7 +10,7 @@ from eval_toolkit.messages import Message
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.requests import LoglikelihoodRequest
 from eval_toolkit.responses import ErrorInfo, RawLoglikelihood, Usage
-from eval_toolkit.runner import Job, Outcome
+from eval_toolkit.runner import Job, JobResult
 from eval_toolkit.tasks import (
     ChoicesSpec,
     DataSpec,
@@ -32,10 +32,10 @@ ROWS = [
 ]  # fmt: skip
 
 
-def outcome(step: str, numbers: list[float], **told: Any) -> Outcome:
+def outcome(step: str, numbers: list[float], **told: Any) -> JobResult:
     texts = tuple(f" {n}" for n in range(len(numbers)))
     job = Job("u", 1, LoglikelihoodRequest("p", texts), step)
-    return Outcome(job, RawLoglikelihood(numbers, texts, **told))
+    return JobResult(job, RawLoglikelihood(numbers, texts, **told))
 
 
 class TestJoining:
@@ -46,7 +46,7 @@ class TestJoining:
         assert whole.job.step == ""
 
     def test_one_failed_part_fails_the_attempt(self) -> None:
-        failed = Outcome(
+        failed = JobResult(
             Job("u", 1, LoglikelihoodRequest("p", (" a",)), "part:1"),
             error=ErrorInfo("timeout", "no answer"),
         )

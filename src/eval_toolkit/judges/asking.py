@@ -9,7 +9,7 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.protocols import Model
 from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.responses import RawCompletion
-from eval_toolkit.runner import Entry, Job, Journal, Outcome, RunOutcomes, run_jobs
+from eval_toolkit.runner import Entry, Job, JobResult, JobResults, Journal, run_jobs
 from eval_toolkit.runner.jobs import Key
 
 __all__ = [
@@ -108,16 +108,16 @@ def judge_of(step: str) -> str | None:
     return step.removeprefix(_PREFIX).partition(":")[0] if step.startswith(_PREFIX) else None
 
 
-def apart(outcomes: Iterable[Outcome]) -> tuple[list[Outcome], list[Outcome]]:
+def apart(outcomes: Iterable[JobResult]) -> tuple[list[JobResult], list[JobResult]]:
     """Return the answers, and the verdicts on them."""
-    answers: list[Outcome] = []
-    verdicts: list[Outcome] = []
+    answers: list[JobResult] = []
+    verdicts: list[JobResult] = []
     for outcome in outcomes:
         (answers if judge_of(outcome.job.step) is None else verdicts).append(outcome)
     return answers, verdicts
 
 
-def replies_in(verdicts: Iterable[Outcome]) -> dict[Attempt, dict[str, RawCompletion]]:
+def replies_in(verdicts: Iterable[JobResult]) -> dict[Attempt, dict[str, RawCompletion]]:
     """Return what judges said about each answer, by step; a failure is a reply with its error."""
     replies: dict[Attempt, dict[str, RawCompletion]] = {}
     for outcome in verdicts:
@@ -186,7 +186,7 @@ class Asker:
     Examples
     --------
     >>> Asker().ask([], {})
-    RunOutcomes(0 jobs, 0 reused, 0 errors)
+    JobResults(0 jobs, 0 reused, 0 errors)
     """
 
     through: Callable[[Model], Model] = lambda model: model
@@ -203,7 +203,7 @@ class Asker:
         responses: Mapping[Attempt, Any],
         journal: Journal | None = None,
         finished: Mapping[Key, Entry] | None = None,
-    ) -> RunOutcomes:
+    ) -> JobResults:
         """Ask judges about answers what is not answered yet: one model after the other.
 
         Parameters
@@ -217,7 +217,7 @@ class Asker:
 
         Returns
         -------
-        RunOutcomes
+        JobResults
             The verdicts, judge by judge.
 
         Raises
@@ -234,14 +234,14 @@ class Asker:
         jobs: Iterable[tuple[Model, list[Job]]],
         journal: Journal | None = None,
         finished: Mapping[Key, Entry] | None = None,
-    ) -> RunOutcomes:
+    ) -> JobResults:
         """Ask the jobs of each model, as `ask` does."""
         by_model: dict[str, tuple[Model, list[Job]]] = {}
         for model, theirs in jobs:
             identity = canonical_json([model.name, dict(model.describe())])
             by_model.setdefault(identity, (model, []))[1].extend(theirs)
         known = {**(self.recorded or {}), **(finished or {})}
-        outcomes: list[Outcome] = []
+        outcomes: list[JobResult] = []
         notes: list[str] = []
         for model, theirs in by_model.values():
             if not theirs:
@@ -257,4 +257,4 @@ class Asker:
             )
             outcomes += found
             notes += found.notes
-        return RunOutcomes(tuple(outcomes), notes=tuple(dict.fromkeys(notes)))
+        return JobResults(tuple(outcomes), notes=tuple(dict.fromkeys(notes)))

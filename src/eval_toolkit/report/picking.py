@@ -11,14 +11,14 @@ from eval_toolkit._tables.reading import ROW, RowPick
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.turns import TURNS, read_turns
-from eval_toolkit.runner import Outcome, read_outcomes
+from eval_toolkit.runner import JobResult, read_outcomes
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run
 
 __all__ = ["outcomes_of_units", "rollouts_of_units"]
 
 
-def outcomes_of_units(run: Run, unit_ids: Iterable[str]) -> list[Outcome]:
+def outcomes_of_units(run: Run, unit_ids: Iterable[str]) -> list[JobResult]:
     """Return what was asked about some units and what came of it, judges' verdicts too.
 
     Parameters
@@ -30,7 +30,7 @@ def outcomes_of_units(run: Run, unit_ids: Iterable[str]) -> list[Outcome]:
 
     Returns
     -------
-    list of Outcome
+    list of JobResult
         In the order of the table.
 
     Raises

@@ -13,7 +13,7 @@ from eval_toolkit.report.words import number
 from eval_toolkit.requests import LoglikelihoodRequest
 from eval_toolkit.responses import REASONING_TAGS, RawCompletion, RawLoglikelihood
 from eval_toolkit.responses.reasoning import Tags
-from eval_toolkit.runner import Outcome
+from eval_toolkit.runner import JobResult
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks.joining import joined
@@ -56,10 +56,10 @@ def cards_at(run: Run, records: Records, places: Iterable[int]) -> list[dict[str
         references = {}
     answers, verdicts = apart(outcomes)
     found = joined(answers)
-    asked: dict[tuple[str, int], list[Outcome]] = {}
+    asked: dict[tuple[str, int], list[JobResult]] = {}
     for outcome in answers:
         asked.setdefault((outcome.job.unit_id, outcome.job.attempt), []).append(outcome)
-    judged: dict[tuple[str, int], list[Outcome]] = {}
+    judged: dict[tuple[str, int], list[JobResult]] = {}
     for outcome in verdicts:
         judged.setdefault((outcome.job.unit_id, outcome.job.attempt), []).append(outcome)
     task = (run.manifest.get("config") or {}).get("task")
@@ -76,9 +76,9 @@ def cards_at(run: Run, records: Records, places: Iterable[int]) -> list[dict[str
 def _card(
     records: Records,
     at: int,
-    answer: Outcome | None,
-    asked: Sequence[Outcome],
-    judged: Sequence[Outcome],
+    answer: JobResult | None,
+    asked: Sequence[JobResult],
+    judged: Sequence[JobResult],
 ) -> dict[str, Any]:
     several = len(records.attempt) > 1 and int(records.attempt.max()) > 1
     return {
@@ -94,7 +94,7 @@ def _card(
 
 
 def _answers(
-    records: Records, at: int, answer: Outcome | None, reference: Reference | None, tags: Tags
+    records: Records, at: int, answer: JobResult | None, reference: Reference | None, tags: Tags
 ) -> dict[str, Any]:
     """Return what was thought and answered, and what would have been right."""
     response = None if answer is None else answer.response
@@ -114,7 +114,7 @@ def _answers(
     }
 
 
-def _prompt(outcome: Outcome) -> dict[str, Any]:
+def _prompt(outcome: JobResult) -> dict[str, Any]:
     """Return a prompt as it was sent, and as the model was shown it where that differs."""
     request = outcome.job.request
     prompt = request.prompt
@@ -137,7 +137,7 @@ def _params(request: Any) -> str:
     return ", ".join(f"{name} {told[name]!r}" for name in shown if name in told)
 
 
-def _error(answer: Outcome | None) -> str:
+def _error(answer: JobResult | None) -> str:
     if answer is None:
         return ""
     error = answer.error or getattr(answer.response, "error", None)
@@ -161,7 +161,7 @@ def _grades(records: Records, at: int) -> Iterator[dict[str, Any]]:
         yield {"names": names, "status": status, "value": None, "reason": reason}
 
 
-def _verdict(outcome: Outcome) -> dict[str, Any]:
+def _verdict(outcome: JobResult) -> dict[str, Any]:
     name = judge_of(outcome.job.step) or ""
     vote = outcome.job.step.removeprefix(f"judge:{name}").strip(":")
     return {
@@ -172,7 +172,7 @@ def _verdict(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _facts(answer: Outcome | None, asked: Sequence[Outcome]) -> list[str]:
+def _facts(answer: JobResult | None, asked: Sequence[JobResult]) -> list[str]:
     """Return what an answer took."""
     usage = getattr(None if answer is None else answer.response, "usage", None)
     if usage is None:
@@ -193,7 +193,7 @@ def _facts(answer: Outcome | None, asked: Sequence[Outcome]) -> list[str]:
 def _choices(
     records: Records,
     at: int,
-    answer: Outcome | None,
+    answer: JobResult | None,
     response: RawLoglikelihood,
     known: Sequence[int] | None,
 ) -> dict[str, Any]:

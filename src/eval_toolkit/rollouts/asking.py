@@ -22,7 +22,7 @@ from eval_toolkit.responses import ErrorInfo, RawCompletion, Usage
 from eval_toolkit.rollouts.attacks.base import StopAttack
 from eval_toolkit.rollouts.budgets import Budget, tokens_of
 from eval_toolkit.rollouts.calling import Calling
-from eval_toolkit.runner import Entry, Job, Journal, Outcome, Progress, RunOutcomes
+from eval_toolkit.runner import Entry, Job, JobResult, JobResults, Journal, Progress
 from eval_toolkit.runner.engine import run_jobs_async
 from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runner.journal import Entries
@@ -30,7 +30,7 @@ from eval_toolkit.runner.progress import OnProgress
 
 __all__ = ["Asking", "Budget", "Said"]
 
-Said = Outcome | None
+Said = JobResult | None
 """What came of a request; None where the budget did not allow it."""
 
 _SLICE = 64
@@ -93,9 +93,9 @@ class Asking:
         self.give_up_after = give_up_after
         if give_up_after is not None:
             self.give_up_after = _validate.integer(give_up_after, "give_up_after", low=1)
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[JobResult] = []
         """Everything that testers and targets said, now or before, in order."""
-        self.verdicts: list[Outcome] = []
+        self.verdicts: list[JobResult] = []
         """The same of judges."""
         self.values: dict[Key, Any] = {}
         """What functions returned that is no text; it lasts as long as this does."""
@@ -151,7 +151,7 @@ class Asking:
 
     def ask(self, model: Model, jobs: Sequence[Job]) -> list[Said]:
         """Ask a model, all of it at once; an outcome per job, None beyond the budget."""
-        found: list[Outcome] = []
+        found: list[JobResult] = []
         while n := self._allowed(len(jobs) - len(found)):
             self.n_calls += 1
             done = self._run(self._asked, self._kept(model), jobs[len(found) : len(found) + n])
@@ -160,9 +160,9 @@ class Asking:
             found += done
         return [*found, *[None] * (len(jobs) - len(found))]
 
-    def ask_jobs(self, jobs: Iterable[tuple[Model, list[Job]]]) -> list[Outcome]:
+    def ask_jobs(self, jobs: Iterable[tuple[Model, list[Job]]]) -> list[JobResult]:
         """Ask judges what they are to be asked, as `judges.asking.Asker` does; outside the budget."""
-        found: list[Outcome] = []
+        found: list[JobResult] = []
         for model, theirs in jobs:
             if theirs:
                 self.n_calls += 1
@@ -195,7 +195,7 @@ class Asking:
 
         Returns
         -------
-        list of Outcome, StopAttack or None
+        list of JobResult, StopAttack or None
             As in `ask`; a tester that has nothing more to say raised `StopAttack`.
 
         Raises
@@ -226,12 +226,12 @@ class Asking:
             )
             calling.call()
             self.n_calls += calling.n_calls
-        done = [outcome for outcome in found if isinstance(outcome, Outcome)]
+        done = [outcome for outcome in found if isinstance(outcome, JobResult)]
         n_errors = sum(not outcome.ok for outcome in done)
         self._count(done, Progress(done=n, reused=n - len(todo), total=n, errors=n_errors))
         return [*found, *[None] * (len(jobs) - n)]
 
-    def _finished(self, job: Job, said: Any, key: str) -> Outcome | StopAttack:
+    def _finished(self, job: Job, said: Any, key: str) -> JobResult | StopAttack:
         """Keep what a function said, in the journal where there is one."""
         if isinstance(said, StopAttack):
             return said
@@ -243,7 +243,7 @@ class Asking:
             self.journal.append(Entry.of(outcome))
         return outcome
 
-    def _count(self, done: Iterable[Outcome], told: Progress) -> None:
+    def _count(self, done: Iterable[JobResult], told: Progress) -> None:
         """Keep what was said, and count its tokens."""
         for outcome in done:
             self.outcomes.append(outcome)
@@ -288,7 +288,7 @@ class Asking:
             self._models[id(model)] = (model, self._through(model))
         return self._models[id(model)][1]
 
-    async def _asked(self, model: Model, jobs: Sequence[Job]) -> RunOutcomes:
+    async def _asked(self, model: Model, jobs: Sequence[Job]) -> JobResults:
         return await run_jobs_async(
             jobs,
             model,
@@ -356,11 +356,11 @@ class _ReadAlready(Journal):
         return Entries()
 
 
-def _outcome(job: Job, said: Any, key: str) -> Outcome:
+def _outcome(job: Job, said: Any, key: str) -> JobResult:
     """Return what came of one job; what is no text is an error."""
     if isinstance(said, str):
         response = RawCompletion(str.__str__(said), usage=Usage())
-        return Outcome(job, response, request_hash=key)
+        return JobResult(job, response, request_hash=key)
     if isinstance(said, BaseException):
         kind = said.kind if isinstance(said, ModelError) else "other"
         error = ErrorInfo(kind, one_line(said), retryable=False)
@@ -370,4 +370,4 @@ def _outcome(job: Job, said: Any, key: str) -> Outcome:
         error = ErrorInfo(
             "other", f"{said!r:.60} is no text, which is all that a journal keeps", retryable=False
         )
-    return Outcome(job, error=error, request_hash=key)
+    return JobResult(job, error=error, request_hash=key)

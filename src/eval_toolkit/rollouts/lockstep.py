@@ -14,7 +14,7 @@ from eval_toolkit.rollouts.attacks.base import StopAttack
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.graphs import ENDED, Graph, Node
 from eval_toolkit.rollouts.speaking import Asked, Probed, of_branch, spoken
-from eval_toolkit.runner import Outcome
+from eval_toolkit.runner import JobResult
 from eval_toolkit.seeds import derive_seed
 
 __all__ = ["Branch", "Live", "Lockstep", "scored"]
@@ -162,7 +162,7 @@ class Lockstep:
 
     def _silence(self, value: Any, said: Probed) -> str:
         """Return why a reply says nothing, where its reasoning tells."""
-        if value != "" or not isinstance(said, Outcome):
+        if value != "" or not isinstance(said, JobResult):
             return ""
         return CUT_OFF if spoken(said.response, self.system).cut_off else ""
 
@@ -233,5 +233,5 @@ def _attack_name(tester: Any, branch: int) -> str:
 
 
 def _take_usage(node: Node[Any, Any], part: str, said: Probed) -> None:
-    if isinstance(said, Outcome) and said.response is not None:
+    if isinstance(said, JobResult) and said.response is not None:
         node.usage[part] = said.response.usage.to_dict()

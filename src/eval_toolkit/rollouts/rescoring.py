@@ -22,7 +22,7 @@ from eval_toolkit.rollouts.scorers import asked_through
 from eval_toolkit.rollouts.seeds.tables import SEEDS, seeds_of
 from eval_toolkit.rollouts.system import made_scorers
 from eval_toolkit.rollouts.turns import TURNS, rollouts_of, turns_table
-from eval_toolkit.runner import Outcome, read_entries, read_outcomes, to_columns
+from eval_toolkit.runner import JobResult, read_entries, read_outcomes, to_columns
 from eval_toolkit.runner.counting import counts_of
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run, run_state, write_run
@@ -183,7 +183,7 @@ def _notes(stored: Run, done: RolloutRun, config: Mapping[str, Any]) -> list[str
 def _written(
     stored: Run,
     done: RolloutRun,
-    verdicts: Sequence[Outcome],
+    verdicts: Sequence[JobResult],
     out: str | Path,
     config: Mapping[str, Any],
 ) -> Run:

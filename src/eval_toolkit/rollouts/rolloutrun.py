@@ -8,7 +8,7 @@ from eval_toolkit._display import Displayed
 from eval_toolkit.judges.asking import judge_of
 from eval_toolkit.protocols import TextScorer
 from eval_toolkit.rollouts.graphs import Graph
-from eval_toolkit.runner import Outcome
+from eval_toolkit.runner import JobResult
 from eval_toolkit.runner.counting import counts_of
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records, Scorecard
@@ -92,7 +92,7 @@ class RolloutRun(Displayed):
 
 
 def judges_of(
-    scorers: Sequence[TextScorer], verdicts: Iterable[Outcome]
+    scorers: Sequence[TextScorer], verdicts: Iterable[JobResult]
 ) -> dict[str, dict[str, Any]]:
     """Return of each judge among scorers its model, and what its verdicts took.
 
@@ -100,7 +100,7 @@ def judges_of(
     ----------
     scorers : sequence of TextScorer
         Those that ask judges have ``describe``, as `JudgeScorer` does.
-    verdicts : iterable of Outcome
+    verdicts : iterable of JobResult
         What came of all that they asked.
 
     Returns
@@ -120,7 +120,7 @@ def judges_of(
     """
     from eval_toolkit.rollouts.scorers import unwrapped
 
-    by_judge: dict[str, list[Outcome]] = {}
+    by_judge: dict[str, list[JobResult]] = {}
     for verdict in verdicts:
         by_judge.setdefault(judge_of(verdict.job.step) or "", []).append(verdict)
     asking = [one for one in map(unwrapped, scorers) if hasattr(one, "asker")]

@@ -19,7 +19,7 @@ from eval_toolkit.rollouts.seeds import SeedPrompt
 from eval_toolkit.rollouts.seeds.tables import SEEDS, seeds_table
 from eval_toolkit.rollouts.speaking import UNKNOWN
 from eval_toolkit.rollouts.turns import TURNS, turns_table
-from eval_toolkit.runner import Job, Journal, Outcome, read_entries, read_outcomes, to_columns
+from eval_toolkit.runner import Job, JobResult, Journal, read_entries, read_outcomes, to_columns
 from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import OpenRun, open_run
@@ -94,7 +94,7 @@ class StoredRollouts:
         opened: OpenRun,
         head: Mapping[str, Any],
         done: RolloutRun,
-        outcomes: Sequence[Outcome],
+        outcomes: Sequence[JobResult],
     ) -> RolloutRun:
         """Write the run, unless it stands there already."""
         begun = opened.begun or {}
@@ -223,7 +223,7 @@ def _decided_by(config: Mapping[str, Any]) -> dict[str, Any]:
     return {"scored_by": {name or "none": (config.get("scorers") or {}).get(name)}}
 
 
-def _untold(system: Mapping[str, Any], outcomes: Sequence[Outcome]) -> list[str]:
+def _untold(system: Mapping[str, Any], outcomes: Sequence[JobResult]) -> list[str]:
     """Say which parts of a system cannot tell whether answers that were there are their own."""
     parts = {
         **{who: str(system[who]["name"]) for who in ("tester", "target")},
@@ -250,7 +250,7 @@ def _judged(config: Mapping[str, Any], done: RolloutRun) -> dict[str, Any]:
     }
 
 
-def _kept(opened: OpenRun, outcomes: Sequence[Outcome]) -> list[Outcome]:
+def _kept(opened: OpenRun, outcomes: Sequence[JobResult]) -> list[JobResult]:
     """Return the answers that were there and are not asked for now: they stay."""
     asked = {outcome.job.key for outcome in outcomes}
     previous = [] if opened.previous is None else read_outcomes(opened.previous.table(RESPONSES))

@@ -6,7 +6,7 @@ from eval_toolkit._optional import names_on_use
 
 if TYPE_CHECKING:
     from eval_toolkit.runner.engine import run_jobs, run_jobs_async
-    from eval_toolkit.runner.jobs import Job, Outcome, RunOutcomes
+    from eval_toolkit.runner.jobs import Job, JobResult, JobResults
     from eval_toolkit.runner.journal import Entries, Entry, Journal
     from eval_toolkit.runner.progress import Progress
     from eval_toolkit.runner.stored import read_entries, read_outcomes, to_columns
@@ -15,10 +15,10 @@ __all__ = [
     "Entries",
     "Entry",
     "Job",
+    "JobResult",
+    "JobResults",
     "Journal",
-    "Outcome",
     "Progress",
-    "RunOutcomes",
     "read_entries",
     "read_outcomes",
     "run_jobs",
@@ -31,7 +31,7 @@ __getattr__ = names_on_use(
     __name__,
     {
         "engine": ("run_jobs", "run_jobs_async"),
-        "jobs": ("Job", "Outcome", "RunOutcomes"),
+        "jobs": ("Job", "JobResult", "JobResults"),
         "journal": ("Entries", "Entry", "Journal"),
         "progress": ("Progress",),
         "stored": ("read_entries", "read_outcomes", "to_columns"),

@@ -5,17 +5,17 @@ from typing import Any
 
 from eval_toolkit.responses import REASONING_TAGS, RawCompletion
 from eval_toolkit.responses.reasoning import Tags
-from eval_toolkit.runner.jobs import Outcome
+from eval_toolkit.runner.jobs import JobResult
 
 __all__ = ["counts_of"]
 
 
-def counts_of(outcomes: Sequence[Outcome], tags: Tags = REASONING_TAGS) -> dict[str, Any]:
+def counts_of(outcomes: Sequence[JobResult], tags: Tags = REASONING_TAGS) -> dict[str, Any]:
     """Return how many requests were asked, reused, cached and failed, and what they took.
 
     Parameters
     ----------
-    outcomes : sequence of Outcome
+    outcomes : sequence of JobResult
         What came of the requests.
     tags : sequence of (str, str)
         What reasoning stands between; its tokens are counted apart too.
@@ -44,11 +44,11 @@ def counts_of(outcomes: Sequence[Outcome], tags: Tags = REASONING_TAGS) -> dict[
     }
 
 
-def _is_cached(outcome: Outcome) -> bool:
+def _is_cached(outcome: JobResult) -> bool:
     return outcome.response is not None and outcome.response.usage.cached
 
 
-def _usage(outcomes: Iterable[Outcome], tags: Tags) -> dict[str, Any]:
+def _usage(outcomes: Iterable[JobResult], tags: Tags) -> dict[str, Any]:
     """Return the sums over all answers."""
     reasoning = 0
     total = {"prompt_tokens": 0, "completion_tokens": 0, "cost": 0.0, "n_cached": 0, "n_retries": 0}

@@ -26,7 +26,7 @@ from eval_toolkit.models._payloads import Response, checked_response
 from eval_toolkit.protocols import Model
 from eval_toolkit.requests import Request, request_hash
 from eval_toolkit.responses import ErrorInfo
-from eval_toolkit.runner.jobs import Job, Key, Outcome, RunOutcomes
+from eval_toolkit.runner.jobs import Job, JobResult, JobResults, Key
 from eval_toolkit.runner.journal import Entries, Entry, Journal
 from eval_toolkit.runner.progress import OnProgress, Tally
 
@@ -50,7 +50,7 @@ def run_jobs(
     concurrency: int | None = None,
     on_progress: OnProgress | None = None,
     give_up_after: int | None = 50,
-) -> RunOutcomes:
+) -> JobResults:
     """Ask a model everything that is not answered yet; works inside a notebook too.
 
     Parameters
@@ -74,7 +74,7 @@ def run_jobs(
 
     Returns
     -------
-    RunOutcomes
+    JobResults
         One outcome per job, in the order of the jobs. A failed request is an outcome with an
         error and leaves the others alone.
 
@@ -98,7 +98,7 @@ def run_jobs(
     ['1', '2', '3']
     """
 
-    def work() -> Coroutine[Any, Any, RunOutcomes]:
+    def work() -> Coroutine[Any, Any, JobResults]:
         return run_jobs_async(
             jobs,
             model,
@@ -126,7 +126,7 @@ async def run_jobs_async(
     on_progress: OnProgress | None = None,
     give_up_after: int | None = 50,
     close_model: bool = True,
-) -> RunOutcomes:
+) -> JobResults:
     """Do what `run_jobs` does, in the event loop that is running.
 
     Parameters
@@ -138,7 +138,7 @@ async def run_jobs_async(
 
     Returns
     -------
-    RunOutcomes
+    JobResults
         As in `run_jobs`.
 
     Raises
@@ -211,8 +211,8 @@ class _Asking:
 
     def _reused(
         self, written: Mapping[Key, Entry], finished: Mapping[Key, Entry]
-    ) -> list[Outcome | None]:
-        found: list[Outcome | None] = [None] * len(self.jobs)
+    ) -> list[JobResult | None]:
+        found: list[JobResult | None] = [None] * len(self.jobs)
         n_stale = n_damaged = 0
         if written or finished:
             for n, job in enumerate(self.jobs):
@@ -280,8 +280,8 @@ class _Asking:
 
     def _finished(
         self, job: Job, response: Response | None = None, error: ErrorInfo | None = None
-    ) -> Outcome:
-        outcome = Outcome(
+    ) -> JobResult:
+        outcome = JobResult(
             job, response, error, request_hash=request_hash(job.request, self.identity)
         )
         if self.journal is not None:
@@ -317,10 +317,10 @@ class _Asking:
         except Exception as failure:  # the answers are there
             self.notes.append(f"closing {self.model.name} failed: {one_line(failure)}")
 
-    def result(self) -> RunOutcomes:
+    def result(self) -> JobResults:
         """Return what came of the jobs."""
         outcomes = tuple(outcome for outcome in self.outcomes if outcome is not None)
-        return RunOutcomes(outcomes, self.tally.snapshot(), tuple(self.notes))
+        return JobResults(outcomes, self.tally.snapshot(), tuple(self.notes))
 
 
 def _checked(jobs: Iterable[Job]) -> list[Job]:
@@ -360,13 +360,13 @@ def _error_info(failure: Exception) -> ErrorInfo:
     return ErrorInfo(failure.kind, message, failure.status, failure.tries, failure.retryable)
 
 
-def _in_a_thread(work: Callable[[], Coroutine[Any, Any, RunOutcomes]]) -> RunOutcomes:
+def _in_a_thread(work: Callable[[], Coroutine[Any, Any, JobResults]]) -> JobResults:
     """Run in a loop of its own beside the one that is running; an interrupt ends both."""
     begun = threading.Event()
-    ended: Future[RunOutcomes] = Future()  # a pool may forget a thread whose start is interrupted
+    ended: Future[JobResults] = Future()  # a pool may forget a thread whose start is interrupted
     under_way: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
 
-    async def main() -> RunOutcomes:
+    async def main() -> JobResults:
         task = asyncio.current_task()
         if task is not None:
             under_way.append((asyncio.get_running_loop(), task))

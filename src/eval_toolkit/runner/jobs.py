@@ -11,7 +11,7 @@ from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request
 from eval_toolkit.responses import ErrorInfo
 from eval_toolkit.runner.progress import Progress
 
-__all__ = ["Job", "Key", "Outcome", "RunOutcomes"]
+__all__ = ["Job", "JobResult", "JobResults", "Key"]
 
 Key: TypeAlias = tuple[str, int, str]
 """Unit, attempt, step."""
@@ -67,7 +67,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class JobResult:
     """What came of one job: an answer, or the reason why there is none.
 
     Parameters
@@ -86,7 +86,7 @@ class Outcome:
     Examples
     --------
     >>> job = Job("q1", 1, GenerateRequest("2 + 2 ="))
-    >>> Outcome(job, error=ErrorInfo("timeout", "no answer within 60 s")).ok
+    >>> JobResult(job, error=ErrorInfo("timeout", "no answer within 60 s")).ok
     False
     """
 
@@ -122,12 +122,12 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RunOutcomes(Sequence[Outcome]):
+class JobResults(Sequence[JobResult]):
     """The outcome of every job, in the order of the jobs.
 
     Parameters
     ----------
-    outcomes : tuple of Outcome
+    outcomes : tuple of JobResult
         One per job.
     progress : Progress
         The counts at the end.
@@ -136,26 +136,26 @@ class RunOutcomes(Sequence[Outcome]):
 
     Examples
     --------
-    >>> RunOutcomes(())
-    RunOutcomes(0 jobs, 0 reused, 0 errors)
+    >>> JobResults(())
+    JobResults(0 jobs, 0 reused, 0 errors)
     """
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[JobResult, ...]
     progress: Progress = field(default_factory=Progress)
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         # Short: asyncio makes the text of a task's result when the task ends.
-        return f"RunOutcomes({len(self)} jobs, {self.n_reused} reused, {self.n_errors} errors)"
+        return f"JobResults({len(self)} jobs, {self.n_reused} reused, {self.n_errors} errors)"
 
     def __len__(self) -> int:
         return len(self.outcomes)
 
     @overload
-    def __getitem__(self, index: int) -> Outcome: ...
+    def __getitem__(self, index: int) -> JobResult: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[Outcome, ...]: ...
-    def __getitem__(self, index: int | slice) -> Outcome | tuple[Outcome, ...]:
+    def __getitem__(self, index: slice) -> tuple[JobResult, ...]: ...
+    def __getitem__(self, index: int | slice) -> JobResult | tuple[JobResult, ...]:
         return self.outcomes[index]
 
     @property

@@ -16,7 +16,7 @@ from eval_toolkit._redaction import redact_secrets
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.models._background import Background
 from eval_toolkit.models._payloads import read_response, response_payload, to_json
-from eval_toolkit.runner.jobs import Job, Key, Outcome
+from eval_toolkit.runner.jobs import Job, JobResult, Key
 from eval_toolkit.runner.lines import JOURNAL_VERSION, check_version, parsed_line, request_of
 
 __all__ = ["Entries", "Entry", "Journal"]
@@ -66,7 +66,7 @@ class Entry:
         return self.response is not None
 
     @classmethod
-    def of(cls, outcome: Outcome) -> "Entry":
+    def of(cls, outcome: JobResult) -> "Entry":
         """Return what is stored of an outcome; its error message without secrets."""
         job, response, error = outcome.job, outcome.response, outcome.error
         return cls(
@@ -77,7 +77,7 @@ class Entry:
             error=None if error is None else redact_secrets(error.to_dict()),
         )
 
-    def answer(self, job: Job, request_hash: str) -> Outcome | None:
+    def answer(self, job: Job, request_hash: str) -> JobResult | None:
         """Return the outcome of a job, if this is an answer to its very request, undamaged."""
         if self.response is None or self.request_hash != request_hash:
             return None
@@ -85,7 +85,7 @@ class Entry:
             response = read_response(self.response, self.usage, job.request)
         except ValueError:
             return None
-        return Outcome(job, response, reused=True, request_hash=request_hash)
+        return JobResult(job, response, reused=True, request_hash=request_hash)
 
     def line(self) -> bytes:
         """Return the entry as a line of the journal."""

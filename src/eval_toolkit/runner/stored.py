@@ -15,7 +15,7 @@ from eval_toolkit.messages import Message
 from eval_toolkit.models._payloads import read_response, to_json
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request
 from eval_toolkit.responses import ErrorInfo
-from eval_toolkit.runner.jobs import Job, Key, Outcome
+from eval_toolkit.runner.jobs import Job, JobResult, Key
 from eval_toolkit.runner.journal import Entry
 
 __all__ = ["COLUMNS", "RESPONSES", "read_entries", "read_outcomes", "to_columns"]
@@ -37,12 +37,12 @@ COLUMNS = (
 _JSON_PROMPT = "prompt_is_json"
 
 
-def to_columns(outcomes: Iterable[Outcome]) -> dict[str, NDArray[Any]]:
+def to_columns(outcomes: Iterable[JobResult]) -> dict[str, NDArray[Any]]:
     """Return outcomes as columns, one row per job.
 
     Parameters
     ----------
-    outcomes : iterable of Outcome
+    outcomes : iterable of JobResult
         Answers and errors.
 
     Returns
@@ -54,7 +54,7 @@ def to_columns(outcomes: Iterable[Outcome]) -> dict[str, NDArray[Any]]:
     Examples
     --------
     >>> job = Job("q1", 1, GenerateRequest("2 + 2 ="))
-    >>> failed = Outcome(job, error=ErrorInfo("timeout", "no answer within 60 s"))
+    >>> failed = JobResult(job, error=ErrorInfo("timeout", "no answer within 60 s"))
     >>> to_columns([failed])["prompt"].tolist()
     ['2 + 2 =']
     """
@@ -114,7 +114,7 @@ def read_entries(columns: Mapping[str, Any]) -> dict[Key, Entry]:
     return {entry.key: entry for entry in entries}
 
 
-def read_outcomes(columns: Mapping[str, Any]) -> list[Outcome]:
+def read_outcomes(columns: Mapping[str, Any]) -> list[JobResult]:
     """Return the outcomes in stored columns, with the requests they answer.
 
     Parameters
@@ -124,7 +124,7 @@ def read_outcomes(columns: Mapping[str, Any]) -> list[Outcome]:
 
     Returns
     -------
-    list of Outcome
+    list of JobResult
         Equal to what was stored, in its order; answers count as reused.
 
     Raises
@@ -135,7 +135,7 @@ def read_outcomes(columns: Mapping[str, Any]) -> list[Outcome]:
     Examples
     --------
     >>> job = Job("q1", 1, GenerateRequest("2 + 2 ="))
-    >>> failed = Outcome(job, error=ErrorInfo("timeout", "no answer within 60 s"))
+    >>> failed = JobResult(job, error=ErrorInfo("timeout", "no answer within 60 s"))
     >>> read_outcomes(to_columns([failed])) == [failed]
     True
     """
@@ -153,16 +153,16 @@ def read_outcomes(columns: Mapping[str, Any]) -> list[Outcome]:
     return outcomes
 
 
-def _outcome(entry: Entry, request: Request, row: int) -> Outcome:
+def _outcome(entry: Entry, request: Request, row: int) -> JobResult:
     job = Job(entry.unit_id, entry.attempt, request, entry.step)
     try:
         if entry.response is None:
             failed = ErrorInfo.from_dict(entry.error or {})
-            return Outcome(job, error=failed, request_hash=entry.request_hash)
+            return JobResult(job, error=failed, request_hash=entry.request_hash)
         response = read_response(entry.response, entry.usage, request)
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         raise ArtifactError(f"stored responses, row {row}: {error}") from None
-    return Outcome(job, response, reused=True, request_hash=entry.request_hash)
+    return JobResult(job, response, reused=True, request_hash=entry.request_hash)
 
 
 def _taken_apart(request: Request) -> tuple[str, str, dict[str, Any]]:

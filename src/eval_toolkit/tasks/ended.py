@@ -9,7 +9,7 @@ from eval_toolkit._validate import BoolArray
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.protocols import MetricSpec
-from eval_toolkit.runner import Job, Outcome, RunOutcomes
+from eval_toolkit.runner import Job, JobResult, JobResults
 from eval_toolkit.scorecards import Records, Scorecard
 from eval_toolkit.tasks.drawing import Drawn, Looks, in_drawn_order
 from eval_toolkit.tasks.stopped import stopped_card
@@ -18,8 +18,8 @@ from eval_toolkit.tasks.watching import Decision, Watch, ask_until
 
 __all__ = ["Ended", "asked_until"]
 
-AskPart: TypeAlias = Callable[[Sequence[Job]], RunOutcomes]
-MeasurePart: TypeAlias = Callable[[Sequence[Sample], Sequence[Outcome]], Records]
+AskPart: TypeAlias = Callable[[Sequence[Job]], JobResults]
+MeasurePart: TypeAlias = Callable[[Sequence[Sample], Sequence[JobResult]], Records]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +115,8 @@ class _Stored:
 
 def asked_until(
     watch: Watch, jobs: Sequence[Job], ask: AskPart, measure: MeasurePart, at_once: int
-) -> tuple[RunOutcomes, Ended]:
+) -> tuple[JobResults, Ended]:
     """Ask part by part until the rule holds; return all that was answered, and how it ended."""
     asked = ask_until(watch, jobs, ask, measure, at_once=at_once)
-    outcomes = RunOutcomes(asked.outcomes, notes=asked.notes)
+    outcomes = JobResults(asked.outcomes, notes=asked.notes)
     return outcomes, Ended(watch, asked.decision, asked.n_beyond)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from eval_toolkit.responses import RawLoglikelihood, Usage
-from eval_toolkit.runner import Job, Outcome
+from eval_toolkit.runner import Job, JobResult
 
 __all__ = ["PART", "joined"]
 
@@ -12,12 +12,12 @@ PART = "part:"
 """Begins the step of a request that is one of several of an attempt; its number follows."""
 
 
-def joined(outcomes: Iterable[Outcome]) -> dict[tuple[str, int], Outcome]:
+def joined(outcomes: Iterable[JobResult]) -> dict[tuple[str, int], JobResult]:
     """Return the answer to each attempt at each sample.
 
     Parameters
     ----------
-    outcomes : iterable of Outcome
+    outcomes : iterable of JobResult
         In any order. Those with a step ``part:<number>`` are put together: their numbers one after
         the other, or the error of the first that failed. Those with any other step answer an
         attempt in no way.
@@ -31,7 +31,7 @@ def joined(outcomes: Iterable[Outcome]) -> dict[tuple[str, int], Outcome]:
     --------
     >>> from eval_toolkit.requests import LoglikelihoodRequest
     >>> parts = [
-    ...     Outcome(
+    ...     JobResult(
     ...         Job("q1", 1, LoglikelihoodRequest(text, (" fits.",)), f"part:{at}"),
     ...         RawLoglikelihood([number], [" fits."]),
     ...     )
@@ -40,8 +40,8 @@ def joined(outcomes: Iterable[Outcome]) -> dict[tuple[str, int], Outcome]:
     >>> joined(parts)["q1", 1].response.loglikelihoods
     [-3.0, -1.0]
     """
-    whole: dict[tuple[str, int], Outcome] = {}
-    parts: dict[tuple[str, int], list[Outcome]] = {}
+    whole: dict[tuple[str, int], JobResult] = {}
+    parts: dict[tuple[str, int], list[JobResult]] = {}
     for outcome in outcomes:
         job = outcome.job
         if not job.step:
@@ -51,7 +51,7 @@ def joined(outcomes: Iterable[Outcome]) -> dict[tuple[str, int], Outcome]:
     return whole | {key: _together(found) for key, found in parts.items()}
 
 
-def _together(found: Sequence[Outcome]) -> Outcome:
+def _together(found: Sequence[JobResult]) -> JobResult:
     """Return the parts of one attempt as one outcome, with the request of the first."""
     parts = sorted(found, key=lambda part: int(part.job.step.removeprefix(PART)))
     first = parts[0]
@@ -59,7 +59,7 @@ def _together(found: Sequence[Outcome]) -> Outcome:
     for part in parts:
         error = part.error or getattr(part.response, "error", None)
         if error is not None:
-            return Outcome(job, error=error, reused=part.reused)
+            return JobResult(job, error=error, reused=part.reused)
     answers: list[Any] = [part.response for part in parts]
     usages = [answer.usage for answer in answers]
     response = RawLoglikelihood(
@@ -82,7 +82,7 @@ def _together(found: Sequence[Outcome]) -> Outcome:
             cached=all(usage.cached for usage in usages),
         ),
     )
-    return Outcome(job, response, reused=all(part.reused for part in parts))
+    return JobResult(job, response, reused=all(part.reused for part in parts))
 
 
 def _all_of(answers: Sequence[Any], name: str) -> list[Any] | None:

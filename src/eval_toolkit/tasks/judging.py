@@ -13,7 +13,7 @@ from eval_toolkit.models.cache import ResponseCache, cached
 from eval_toolkit.protocols import Model
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, request_hash
 from eval_toolkit.responses import RawCompletion, RawLoglikelihood
-from eval_toolkit.runner import Entry, Journal, Outcome, RunOutcomes, read_entries
+from eval_toolkit.runner import Entry, JobResult, JobResults, Journal, read_entries
 from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run
@@ -100,12 +100,12 @@ class _Silent:
 def with_verdicts(
     task: Measurable,
     samples: Sequence[Sample],
-    answers: Sequence[Outcome],
+    answers: Sequence[JobResult],
     judges: Sequence[AskingGrader],
     asking: Asker,
     journal: Journal | None = None,
     finished: Mapping[Key, Entry] | None = None,
-) -> RunOutcomes:
+) -> JobResults:
     """Ask judges about the answers of a run, and return both.
 
     Parameters
@@ -114,7 +114,7 @@ def with_verdicts(
         Post-processes texts.
     samples : sequence of Sample
         What was asked.
-    answers : RunOutcomes or sequence of Outcome
+    answers : JobResults or sequence of JobResult
         What came of it; failed answers are not judged.
     judges : sequence of AskingGrader
         Who judges.
@@ -125,7 +125,7 @@ def with_verdicts(
 
     Returns
     -------
-    RunOutcomes
+    JobResults
         The answers, then the verdicts.
 
     Raises
@@ -136,18 +136,18 @@ def with_verdicts(
     Examples
     --------
     >>> with_verdicts(None, [], [], [], Asker())
-    RunOutcomes(0 jobs, 0 reused, 0 errors)
+    JobResults(0 jobs, 0 reused, 0 errors)
     """
     verdicts = asking.ask(judges, built_responses(task, samples, answers), journal, finished)
     notes = dict.fromkeys((*getattr(answers, "notes", ()), *verdicts.notes))
-    return RunOutcomes((*answers, *verdicts), verdicts.progress, tuple(notes))
+    return JobResults((*answers, *verdicts), verdicts.progress, tuple(notes))
 
 
 def refuse_unjudged(
     run: Run,
     task: Measurable,
     samples: Sequence[Sample],
-    outcomes: Iterable[Outcome],
+    outcomes: Iterable[JobResult],
     judges: Iterable[AskingGrader],
 ) -> None:
     """Raise if a run lacks a verdict that its judges would be asked for now.
@@ -158,7 +158,7 @@ def refuse_unjudged(
         Whose answers are measured again.
     task, samples
         What was asked.
-    outcomes : iterable of Outcome
+    outcomes : iterable of JobResult
         The stored answers and verdicts.
     judges : iterable of AskingGrader
         Whose verdicts are wanted.

@@ -25,7 +25,7 @@ from eval_toolkit.responses import (
     RawLoglikelihood,
 )
 from eval_toolkit.responses.reasoning import CUT_OFF
-from eval_toolkit.runner import Outcome
+from eval_toolkit.runner import JobResult
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.records import LARGEST_VALUE
 from eval_toolkit.tasks.joining import joined
@@ -65,7 +65,7 @@ class Measurable(Protocol):
 def measure(
     task: Measurable,
     samples: Sequence[Sample],
-    outcomes: Iterable[Outcome],
+    outcomes: Iterable[JobResult],
     *,
     graders: Sequence[Grader | str | Mapping[str, Any]] | None = None,
 ) -> Records:
@@ -77,7 +77,7 @@ def measure(
         Post-processes texts, and names the graders where none are given.
     samples : sequence of Sample
         What was asked; each has its records, also where nothing was answered.
-    outcomes : iterable of Outcome
+    outcomes : iterable of JobResult
         What `run_jobs` returned, in any order; the verdicts of judges among them.
     graders : sequence of Grader, str or mapping, optional
         Instead of the task's; as in `graders.load_grader`.
@@ -105,7 +105,7 @@ def measure(
     ...         return []
     >>> sample = Sample("q1", "no_subject", [Message("user", "Capital of Italy?")], "Rome")
     >>> job = Job("q1", 1, GenerateRequest(sample.messages))
-    >>> answered = Outcome(job, RawCompletion(" Rome"), None, False)
+    >>> answered = JobResult(job, RawCompletion(" Rome"), None, False)
     >>> measure(Echo(), [sample], [answered], graders=["exact_match"]).columns["exact_match"]
     array([1.])
     """
@@ -210,7 +210,7 @@ class _Table:
 def _graded(
     task: Measurable,
     sample: Sample,
-    outcome: Outcome | None,
+    outcome: JobResult | None,
     graders: Sequence[Grader],
     columns: Mapping[str, ColumnInfo],
     replies: Mapping[str, RawCompletion],
@@ -234,7 +234,7 @@ def _without_answer(grade: float | Grade) -> Grade:
 
 
 def built_responses(
-    task: Measurable, samples: Sequence[Sample], outcomes: Iterable[Outcome]
+    task: Measurable, samples: Sequence[Sample], outcomes: Iterable[JobResult]
 ) -> dict[Attempt, Any]:
     """Return the answers that there are to grade; those that failed are left out.
 
@@ -244,7 +244,7 @@ def built_responses(
         Post-processes texts.
     samples : sequence of Sample
         What was asked.
-    outcomes : iterable of Outcome
+    outcomes : iterable of JobResult
         The answers.
 
     Returns
@@ -259,7 +259,7 @@ def built_responses(
     >>> sample = Sample("q", "", [Message("user", "Capital?")], " Rome", (" Rome", " Bonn"))
     >>> job = Job("q", 1, LoglikelihoodRequest("Capital?", (" Rome", " Bonn")))
     >>> raw = RawLoglikelihood([-1.0, -2.0], [" Rome", " Bonn"])
-    >>> list(built_responses(None, [sample], [Outcome(job, raw)]))
+    >>> list(built_responses(None, [sample], [JobResult(job, raw)]))
     [('q', 1)]
     """
     found = joined(apart(outcomes)[0])
@@ -274,7 +274,7 @@ def built_responses(
     return {place: one for place, one in built.items() if not isinstance(one, Grade)}
 
 
-def answered(task: Measurable, sample: Sample, outcome: Outcome | None) -> Any:
+def answered(task: Measurable, sample: Sample, outcome: JobResult | None) -> Any:
     """Return what graders read, or the grade that stands for all of theirs."""
     if outcome is None:
         return Grade.error("the model was not asked")
@@ -348,7 +348,7 @@ def n_cut_off(records: Records) -> int:
     return len({row for rows in found for row in rows})
 
 
-def build_response(task: Measurable, sample: Sample, outcome: Outcome) -> Any:
+def build_response(task: Measurable, sample: Sample, outcome: JobResult) -> Any:
     """Return an answer beside the sample it answers: what graders read.
 
     The one place where a reply becomes what graders and judges see: its reasoning is told from the
@@ -360,7 +360,7 @@ def build_response(task: Measurable, sample: Sample, outcome: Outcome) -> Any:
         Post-processes texts.
     sample : Sample
         What was asked.
-    outcome : Outcome
+    outcome : JobResult
         With a response.
 
     Returns
@@ -375,7 +375,7 @@ def build_response(task: Measurable, sample: Sample, outcome: Outcome) -> Any:
     >>> sample = Sample("q", "", [Message("user", "Capital?")], " Rome", (" Rome", " Bonn"))
     >>> job = Job("q", 1, LoglikelihoodRequest("Capital?", (" Rome", " Bonn")))
     >>> raw = RawLoglikelihood([-1.0, -2.0], [" Rome", " Bonn"])
-    >>> build_response(None, sample, Outcome(job, raw, None, False)).best
+    >>> build_response(None, sample, JobResult(job, raw, None, False)).best
     0
     """
     raw, asked = outcome.response, outcome.job.request.prompt

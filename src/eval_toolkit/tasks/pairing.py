@@ -21,10 +21,10 @@ from eval_toolkit.models.cache import ResponseCache
 from eval_toolkit.provenance import redact_secrets
 from eval_toolkit.runner import (
     Job,
+    JobResult,
+    JobResults,
     Journal,
-    Outcome,
     Progress,
-    RunOutcomes,
     read_entries,
     to_columns,
 )
@@ -145,7 +145,7 @@ def judge_pairs(
             on_progress=on_progress,
         )
 
-        def ask(journal: Journal | None = None, finished: Any = None) -> RunOutcomes:
+        def ask(journal: Journal | None = None, finished: Any = None) -> JobResults:
             return asking.ask_jobs([(judge.asked, pairing.jobs())], journal, finished)
 
         started = time.monotonic()
@@ -224,7 +224,7 @@ class _Pairing:
             jobs += [Job(unit, attempt, request, step) for step, request in requests.items()]
         return jobs
 
-    def measured(self, verdicts: Sequence[Outcome], run_id: str) -> TaskRun:
+    def measured(self, verdicts: Sequence[JobResult], run_id: str) -> TaskRun:
         """Return records, cells, results and counts."""
         records = self._records(verdicts)
         columns = self.judge.columns()
@@ -252,7 +252,7 @@ class _Pairing:
             judges={self.judge.name: {"model": self.judge.asked.name, **counted}},
         )
 
-    def _records(self, verdicts: Sequence[Outcome]) -> Records:
+    def _records(self, verdicts: Sequence[JobResult]) -> Records:
         replies = replies_in(verdicts)
         samples = {sample.id: sample for sample in self.samples}
         asked = [samples[unit] for unit, _ in self.answers]
@@ -279,7 +279,7 @@ class _Pairing:
         given = grades_by(self.judge, columns, *pair, replies)
         return {name: one if isinstance(one, Grade) else Grade(one) for name, one in given.items()}
 
-    def stored(self, folder: Path, ask: Callable[..., RunOutcomes]) -> tuple[TaskRun, RunOutcomes]:
+    def stored(self, folder: Path, ask: Callable[..., JobResults]) -> tuple[TaskRun, JobResults]:
         """Ask what is not there yet and write the run, unless it stands there already."""
         name = folder.resolve().name
         head = self._manifest(name)

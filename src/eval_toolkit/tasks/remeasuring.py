@@ -17,7 +17,7 @@ from eval_toolkit.judges.asking import apart, is_judge, judge_of, judges_in
 from eval_toolkit.models.cache import ResponseCache
 from eval_toolkit.protocols import Grader
 from eval_toolkit.provenance import redact_secrets
-from eval_toolkit.runner import Journal, Outcome, Progress, RunOutcomes, read_entries
+from eval_toolkit.runner import JobResult, JobResults, Journal, Progress, read_entries
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run, open_run
 from eval_toolkit.tasks.base import BaseTask
@@ -45,7 +45,7 @@ __all__ = [
 
 _OF_THE_RUN = ("status", "artifacts", "manifest_sha256")
 """What the folder adds to a manifest."""
-Ask = Callable[[Journal | None, Any], RunOutcomes]
+Ask = Callable[[Journal | None, Any], JobResults]
 
 
 def check_task(task: Any) -> None:
@@ -267,7 +267,7 @@ def judge_run(
             on_progress=on_progress,
         )
 
-        def ask(journal: Journal | None, finished: Any) -> RunOutcomes:
+        def ask(journal: Journal | None, finished: Any) -> JobResults:
             known = {**read_entries(source.table(RESPONSES)), **(finished or {})}
             answers, verdicts = apart(again.outcomes)
             found = with_verdicts(task, again.samples, answers, waiting, asking, journal, known)
@@ -294,7 +294,7 @@ class _Again:
     task: BaseTask[Any]
     measuring: Measuring
     samples: Sequence[Sample]
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[JobResult]
     settings: dict[str, Any]
     notes: tuple[str, ...]
     ended: Ended | None = None
@@ -367,7 +367,7 @@ class _Again:
             done = stored.finished(opened, head, outcomes, elapsed_s, self.ended)
             return self._told(done, outcomes, elapsed_s)
 
-    def _told(self, done: TaskRun, outcomes: Sequence[Outcome], elapsed_s: float) -> TaskRun:
+    def _told(self, done: TaskRun, outcomes: Sequence[JobResult], elapsed_s: float) -> TaskRun:
         # A stored failure was not asked for now.
         notes = dict.fromkeys((*self.notes, *done.notes, *getattr(outcomes, "notes", ())))
         return replace(done, n_asked=0, notes=tuple(notes), elapsed_s=elapsed_s)

@@ -19,7 +19,7 @@ from eval_toolkit.models.cache import ResponseCache, cached
 from eval_toolkit.prompts import Formatter, formatter_name
 from eval_toolkit.protocols import Model
 from eval_toolkit.provenance import redact_secrets
-from eval_toolkit.runner import Job, Journal, Progress, RunOutcomes, run_jobs
+from eval_toolkit.runner import Job, JobResults, Journal, Progress, run_jobs
 from eval_toolkit.runner.engine import CONCURRENCY
 from eval_toolkit.runs.folder import MANIFEST
 from eval_toolkit.runs.open import JOURNAL
@@ -251,13 +251,13 @@ class _Asking:
 
     def ask(
         self, journal: Journal | None = None, finished: Any = None
-    ) -> tuple[RunOutcomes, Ended | None]:
+    ) -> tuple[JobResults, Ended | None]:
         """Ask what is not answered yet: everything, or until the rule that watches is content."""
         if self.watch is None:
             return self._part(self.jobs, journal, finished, self.give_up_after), None
         in_a_row = 0
 
-        def part(some: Sequence[Job]) -> RunOutcomes:
+        def part(some: Sequence[Job]) -> JobResults:
             # Failures in a row go on from one part to the next.
             nonlocal in_a_row
             left = None if self.give_up_after is None else max(1, self.give_up_after - in_a_row)
@@ -272,7 +272,7 @@ class _Asking:
 
     def _part(
         self, some: Sequence[Job], journal: Journal | None, finished: Any, give_up: int | None
-    ) -> RunOutcomes:
+    ) -> JobResults:
         """Ask some jobs, and judges about the answers."""
         how: dict[str, Any] = {
             "concurrency": self.concurrency,

@@ -11,7 +11,7 @@ from eval_toolkit.errors import ArtifactError
 from eval_toolkit.judges.asking import apart, judge_of
 from eval_toolkit.manifest import build_manifest
 from eval_toolkit.messages import Role
-from eval_toolkit.runner import Job, Journal, Outcome, read_entries, read_outcomes, to_columns
+from eval_toolkit.runner import Job, JobResult, Journal, read_entries, read_outcomes, to_columns
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import OpenRun, Run, open_run
 from eval_toolkit.runs.inputs import INPUTS, inputs_table
@@ -85,7 +85,7 @@ class StoredRun:
         self,
         opened: OpenRun,
         head: Mapping[str, Any],
-        outcomes: Sequence[Outcome],
+        outcomes: Sequence[JobResult],
         elapsed_s: float,
         ended: Ended | None = None,
     ) -> TaskRun:
@@ -124,7 +124,7 @@ class StoredRun:
         return replace(done, run=run)
 
     def _went(
-        self, done: TaskRun, outcomes: Sequence[Outcome], samples: Sequence[Sample]
+        self, done: TaskRun, outcomes: Sequence[JobResult], samples: Sequence[Sample]
     ) -> dict[str, Any]:
         """Return what a manifest says about what was asked and what it took."""
         answers, _ = apart(outcomes)
@@ -190,12 +190,12 @@ def _judged(config: Mapping[str, Any], done: TaskRun) -> dict[str, Any]:
     }
 
 
-def outcomes_of(run: Run) -> list[Outcome]:
+def outcomes_of(run: Run) -> list[JobResult]:
     """Return the stored answers of a run, with what was asked."""
     return read_outcomes(run.table(RESPONSES))
 
 
-def _kept(previous: Run | None, outcomes: Sequence[Outcome]) -> list[Outcome]:
+def _kept(previous: Run | None, outcomes: Sequence[JobResult]) -> list[JobResult]:
     """Return the answers of a finished run that a smaller limit does not ask for: they stay."""
     if previous is None:
         return []

@@ -17,7 +17,7 @@ from eval_toolkit.judges.asking import AskingGrader, apart, judge_of, judges_in
 from eval_toolkit.protocols import Grader, MetricSpec
 from eval_toolkit.responses import ResponseType
 from eval_toolkit.responses.reasoning import cut_off_notes
-from eval_toolkit.runner import Outcome
+from eval_toolkit.runner import JobResult
 from eval_toolkit.runner.counting import counts_of
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records, Scorecard
@@ -201,7 +201,7 @@ class Measuring:
         self,
         task: BaseTask[Any],
         samples: Sequence[Sample],
-        outcomes: Sequence[Outcome],
+        outcomes: Sequence[JobResult],
         config: Mapping[str, Any],
         run_id: str,
         ended: Ended | None = None,

@@ -10,7 +10,7 @@ from eval_toolkit._validate import BoolArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.metric_specs import ColumnSpec
-from eval_toolkit.runner import Job, Outcome
+from eval_toolkit.runner import Job, JobResult
 from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks.drawing import Drawn, Known, Looks, in_drawn_order, known_values, looks
 from eval_toolkit.tasks.types import Sample
@@ -220,7 +220,7 @@ def _differences(known: Known, other: Known) -> dict[str, tuple[float, float]]:
 class Asked:
     """What was asked under a rule, and what it came to."""
 
-    outcomes: tuple[Outcome, ...] = field(repr=False)
+    outcomes: tuple[JobResult, ...] = field(repr=False)
     """All answers, those beyond the last unit that counts among them."""
     decision: Decision
     counted: tuple[Sample, ...] = field(repr=False)
@@ -234,8 +234,8 @@ class Asked:
 def ask_until(
     watch: Watch,
     jobs: Sequence[Job],
-    ask: Callable[[Sequence[Job]], Sequence[Outcome]],
-    measure: Callable[[Sequence[Sample], Sequence[Outcome]], Records],
+    ask: Callable[[Sequence[Job]], Sequence[JobResult]],
+    measure: Callable[[Sequence[Sample], Sequence[JobResult]], Records],
     *,
     at_once: int = 64,
 ) -> Asked:
@@ -277,7 +277,7 @@ def ask_until(
     >>> watch = UntilWidth(0.1, scope="benchmark").watch(samples, [ms.mean_of("right", bounds=(0.0, 1.0))])
     >>> jobs = [Job(sample.id, 1, GenerateRequest("?")) for sample in samples]
     >>> def ask(part):
-    ...     return [Outcome(job, RawCompletion("yes")) for job in part]
+    ...     return [JobResult(job, RawCompletion("yes")) for job in part]
     >>> def measure(part, outcomes):
     ...     return Records.from_columns({"right": [1] * len(part)}, unit_id=[s.id for s in part])
     >>> asked = ask_until(watch, jobs, ask, measure)
@@ -291,7 +291,7 @@ def ask_until(
     for sample in watch.samples:
         if sample.id not in by_unit:
             raise InvalidInputError(f"`jobs` lack the sample {sample.id!r}")
-    outcomes: list[Outcome] = []
+    outcomes: list[JobResult] = []
     notes: dict[str, None] = {}
     known: dict[str, tuple[float, float]] = {}
     for part in _parts(watch, at_once):

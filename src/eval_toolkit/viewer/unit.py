@@ -16,7 +16,7 @@ from eval_toolkit.responses import RawLoglikelihood
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.turns import TURN_COLUMNS, read_turns
-from eval_toolkit.runner.jobs import Outcome
+from eval_toolkit.runner.jobs import JobResult
 from eval_toolkit.runner.stored import COLUMNS, read_outcomes
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.inputs import INPUTS
@@ -283,7 +283,7 @@ def _messages(prompt: Any) -> Sequence[Any]:
     return prompt if isinstance(prompt, Sequence) else ()
 
 
-def _answer(outcome: Outcome) -> dict[str, Any]:
+def _answer(outcome: JobResult) -> dict[str, Any]:
     response = outcome.response
     if response is None:
         failed = outcome.error
@@ -305,7 +305,7 @@ def _choices(response: RawLoglikelihood) -> list[Choice]:
     ]
 
 
-def _facts(outcome: Outcome) -> dict[str, str]:
+def _facts(outcome: JobResult) -> dict[str, str]:
     """Return what a request cost and how its answer ended, as far as that is known."""
     told: dict[str, Any] = {}
     response = outcome.response

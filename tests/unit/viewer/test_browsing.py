@@ -16,7 +16,7 @@ from tests.viewer_driving import TOKEN, Asking, cell, results, rollout_run, rows
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood
-from eval_toolkit.runner import Job, Outcome, to_columns
+from eval_toolkit.runner import Job, JobResult, to_columns
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import write_run
 from eval_toolkit.scorecards import Records
@@ -210,16 +210,16 @@ def test_prompts_and_answers_are_searched(
 def test_what_stands_on_the_page_is_found_as_it_stands(ask: Asking, runs_dir: Path) -> None:
     odd = 'Η ΟΔΟΣ in İstanbul, a "quote"\tor two'
     outcomes = [
-        Outcome(Job("answered", 1, GenerateRequest("?")), RawCompletion(odd)),
-        Outcome(
+        JobResult(Job("answered", 1, GenerateRequest("?")), RawCompletion(odd)),
+        JobResult(
             Job("asked", 1, GenerateRequest([{"role": "user", "content": odd}])), RawCompletion("a")
         ),
-        Outcome(
+        JobResult(
             Job("chosen", 1, LoglikelihoodRequest("?", [" four", odd])),
             RawLoglikelihood([-1.0, -3.0]),
         ),
-        Outcome(Job("failed", 1, GenerateRequest("??")), error=ErrorInfo("timeout", odd)),
-        Outcome(Job("plain", 1, GenerateRequest(odd)), RawCompletion("b")),
+        JobResult(Job("failed", 1, GenerateRequest("??")), error=ErrorInfo("timeout", odd)),
+        JobResult(Job("plain", 1, GenerateRequest(odd)), RawCompletion("b")),
     ]
     ids = [one.job.unit_id for one in outcomes]
     write_run(

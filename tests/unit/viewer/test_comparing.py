@@ -29,7 +29,7 @@ from eval_toolkit.cli import main
 from eval_toolkit.report.pages import Table
 from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.responses import RawCompletion
-from eval_toolkit.runner import Job, Outcome, to_columns
+from eval_toolkit.runner import Job, JobResult, to_columns
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.scorecards import Records
@@ -58,7 +58,7 @@ def graded_run(folder: Path, right: Right, *, prompt: str = "{}", hashes: str = 
         reason={"exact_match": ["no <b>answer</b>" if right[u] is None else "" for u in units]},
     )
     outcomes = [
-        Outcome(
+        JobResult(
             Job(unit, 1, GenerateRequest(prompt.format(unit))),
             RawCompletion(f"{folder.name} answers {unit}"),
         )

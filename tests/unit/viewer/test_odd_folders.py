@@ -28,7 +28,7 @@ from eval_toolkit.errors import ArtifactError, MissingExtraError
 from eval_toolkit.manifest import seal_manifest
 from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.responses import RawCompletion
-from eval_toolkit.runner import Job, Outcome, to_columns
+from eval_toolkit.runner import Job, JobResult, to_columns
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.scorecards import Records
@@ -244,7 +244,7 @@ def test_parts_with_long_values_are_typed_and_not_chosen(ask: Asking, runs_dir: 
 
 def asked_run(folder: Path, answers: list[str]) -> Run:
     outcomes = [
-        Outcome(Job("q1", 1, GenerateRequest("Why?"), f"s{at}"), RawCompletion(answer))
+        JobResult(Job("q1", 1, GenerateRequest("Why?"), f"s{at}"), RawCompletion(answer))
         for at, answer in enumerate(answers)
     ]
     return write_run(

@@ -20,7 +20,7 @@ from eval_toolkit.report.answering import kind_of
 from eval_toolkit.report.cells import Block, Cell
 from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.responses import RawLoglikelihood
-from eval_toolkit.runner import Outcome
+from eval_toolkit.runner import JobResult
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
@@ -75,7 +75,7 @@ class Answer:
     """One attempt at a unit: what was sent and what came of it."""
 
     attempt: int
-    outcome: Outcome | None
+    outcome: JobResult | None
 
     @property
     def text(self) -> str | None:
@@ -253,7 +253,7 @@ class Answers:
         return "skipped", "too few attempts"
 
     @cached_property
-    def _outcomes(self) -> dict[tuple[str, int], Outcome]:
+    def _outcomes(self) -> dict[tuple[str, int], JobResult]:
         if RESPONSES not in self.run.manifest["artifacts"] or kind_of(self.run) == "rollout":
             return {}
         answers, _ = apart(outcomes_of(self.run))

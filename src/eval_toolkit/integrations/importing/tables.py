@@ -19,7 +19,7 @@ from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.seeds import SeedPrompt
 from eval_toolkit.rollouts.seeds.tables import SEEDS, seeds_table
 from eval_toolkit.rollouts.turns import TURNS, turns_table
-from eval_toolkit.runner import Job, Outcome, to_columns
+from eval_toolkit.runner import Job, JobResult, to_columns
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs.inputs import INPUTS, inputs_table
 from eval_toolkit.tasks.references import reference_tables
@@ -122,13 +122,13 @@ def _without_temperature(params: str) -> str:
     return to_json(kept)
 
 
-def _outcomes(log: Log, samples: Sequence[LoggedSample]) -> Iterator[Outcome]:
+def _outcomes(log: Log, samples: Sequence[LoggedSample]) -> Iterator[JobResult]:
     model = canonical_json({"kind": "imported", "name": log.model})
     for sample in samples:
         request = _request(sample)
         job = Job(whole_text(sample.unit_id) or "-", sample.attempt, request)
         response, error = _answer(sample)
-        yield Outcome(job, response, error, request_hash=request_hash(request, model))
+        yield JobResult(job, response, error, request_hash=request_hash(request, model))
 
 
 def _request(sample: LoggedSample) -> Request:

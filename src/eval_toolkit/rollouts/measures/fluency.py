@@ -17,7 +17,7 @@ from eval_toolkit.graders.base import Grade
 from eval_toolkit.protocols import Model
 from eval_toolkit.requests import LoglikelihoodRequest
 from eval_toolkit.rollouts.graphs import ENDED, Graph
-from eval_toolkit.runner import Job, Outcome, run_jobs
+from eval_toolkit.runner import Job, JobResult, run_jobs
 
 __all__ = ["ProbePerplexity", "perplexity", "probe_perplexity"]
 
@@ -132,7 +132,7 @@ def probe_perplexity(
     return told
 
 
-def _read(outcome: Outcome) -> tuple[Grade, int | None]:
+def _read(outcome: JobResult) -> tuple[Grade, int | None]:
     """Return the perplexity in an answer and the tokens it is of."""
     error = outcome.error or getattr(outcome.response, "error", None)
     if error is not None:

@@ -15,7 +15,7 @@ from eval_toolkit.responses import Completion, RawCompletion
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.scorers.base import MODES
 from eval_toolkit.rollouts.scorers.checking import Scored, failure_line, numbers_only
-from eval_toolkit.runner import Job, Outcome
+from eval_toolkit.runner import Job, JobResult
 from eval_toolkit.runner.jobs import Key
 
 __all__ = ["Asks", "JudgeScorer", "TurnKey", "completion_of"]
@@ -27,7 +27,7 @@ TurnKey: TypeAlias = tuple[str, int, str]
 class Asks(Protocol):
     """Who puts a judge's questions to its model; `judges.asking.Asker` is one."""
 
-    def ask_jobs(self, jobs: Iterable[tuple[Model, list[Job]]]) -> Sequence[Outcome]:
+    def ask_jobs(self, jobs: Iterable[tuple[Model, list[Job]]]) -> Sequence[JobResult]:
         """Return what came of the jobs."""
         ...
 
@@ -252,7 +252,7 @@ class JudgeScorer:
         return float(value)
 
 
-def _reply(outcome: Outcome) -> RawCompletion:
+def _reply(outcome: JobResult) -> RawCompletion:
     said = outcome.response
     return said if isinstance(said, RawCompletion) else RawCompletion("", error=outcome.error)
 
