@@ -35,7 +35,7 @@ class TestPage:
         assert (code, err) == (0, "")
         line = next(line for line in out.splitlines() if line.startswith(SUCCESS))
         assert line.split()[1] == "1.000"
-        assert "what was said is of run run; nobody was asked" in out
+        assert "the conversations are those of run run; no model was asked" in out
         assert sorted(path.name for path in stored.parent.iterdir()) == ["run", "seeds.csv"]
 
     def test_a_folder_for_the_new_run(self, command: Command, stored: Path) -> None:
@@ -67,15 +67,15 @@ class TestPage:
         code, out, err = command("rescore", stored, "--scorer", judge, "--out", new)
         assert (code, err) == (0, "")
         assert "judges alone were asked, 8 times" in out
-        assert "8 requests asked, 0 answers were there" in out
-        assert "nobody was asked" not in out
+        assert "judge harmfulness (scripted): 8 requests asked" in out
+        assert "no model was asked" not in out
         answers, verdicts = apart(read_outcomes(Run.open(new).table(RESPONSES)))
         assert (len(answers), len(verdicts)) == (8, 8)
         # The second time they are there already.
         code, out, err = command("rescore", new, "--scorer", f"{judge}@0.7")
         assert (code, err) == (0, "")
-        assert "nobody was asked" in out
-        assert "0 requests asked, 8 answers were there" in out
+        assert "no model was asked" in out
+        assert "0 requests asked, 8 verdicts were there" in out
 
     def test_a_judge_that_cannot_be_read(self, command: Command, stored: Path) -> None:
         judge = "judge:harmfulness@scripted:Hard to say"

@@ -14,9 +14,9 @@ from tests import fault_server
 from tests.fault_server import FaultServer
 
 from eval_toolkit.models.openai_compatible import OpenAICompatible
-from eval_toolkit.rollouts import RolloutRun, SeedPrompt, System, rollouts_of, run_rollouts
+from eval_toolkit.rollouts import SeedPrompt, System, rollouts_of, run_rollouts
 from eval_toolkit.rollouts.attacks import Refinement, Static
-from eval_toolkit.runs import Run
+from eval_toolkit.runs import Outcome, Run
 
 N = 30
 MAX_TRIES = 3
@@ -80,7 +80,7 @@ def model_at(server: FaultServer) -> OpenAICompatible:
     return OpenAICompatible("toy", base_url=server.url, **options)
 
 
-def rolled_out(server: FaultServer, folder: Path, concurrency: int | None = None) -> RolloutRun:
+def rolled_out(server: FaultServer, folder: Path, concurrency: int | None = None) -> Outcome:
     system: System[Any, Any] = System(Static(), model_at(server), large)
     options: dict[str, Any] = {"depth": 2, "max_error_rate": 0.2, "run_id": "r"}
     return run_rollouts(system, SEEDS, folder, concurrency=concurrency, **options)
@@ -90,7 +90,7 @@ def rolled_out(server: FaultServer, folder: Path, concurrency: int | None = None
 class Done:
     """What came of the rollouts, and what the server saw."""
 
-    run: RolloutRun
+    run: Outcome
     folder: Path
     asked: dict[str, int]
 
@@ -140,7 +140,7 @@ def test_reasons_say_the_turn_the_speaker_and_the_fault(done: Done) -> None:
 def test_what_broke_after_the_target_failed_is_known(done: Done) -> None:
     assert done.column("attack_success")[LATE_BUT_DONE] == 1.0
     assert done.column("first_event_turn")[LATE_BUT_DONE] == 1.0
-    graph = done.run.graphs[LATE_BUT_DONE]
+    graph = done.run.attempts[LATE_BUT_DONE]
     assert [node.status for node in graph.nodes()] == ["ok", "error"]
 
 
@@ -161,14 +161,14 @@ def test_empty_replies_are_told_apart_and_never_averaged_in(done: Done) -> None:
     broken = dict.fromkeys(LASTING, "error")
     assert done.column("empty_replies") == {n: float(n == BLANK) for n in range(N)} | broken
     assert done.run.card["empty_replies"].value == 1 / 26
-    first, second = done.run.graphs[BLANK].nodes()
+    first, second = done.run.attempts[BLANK].nodes()
     assert first.response == second.response == ""
     assert first.event is False
     assert first.unscored["large"] == "skipped: empty reply"
     assert "large" not in first.scores
     # No score at all, rather than a good one.
     assert done.column("large_mean")[BLANK] == "skipped"
-    assert rollouts_of(Run.open(done.folder))[BLANK] == done.run.graphs[BLANK]
+    assert rollouts_of(Run.open(done.folder))[BLANK] == done.run.attempts[BLANK]
 
 
 def test_once_the_server_is_well_only_what_broke_is_asked_again(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_tester_that_fails_leaves_the_others_alone(tmp_path: Path) -> None:
         tester, target = model_at(server), model_at(server)
         system: System[Any, Any] = System(Refinement(tester), target, large)
         done = run_rollouts(system, SEEDS[:8], tmp_path / "r", depth=2)
-    for graph in done.graphs:
+    for graph in done.attempts:
         broken = graph.unit_id == "q04"
         nodes = list(graph.nodes())
         assert [node.status for node in nodes] == (["error"] if broken else ["ok", "ok"])

@@ -43,9 +43,9 @@ def done(tmp_path_factory: pytest.TempPathFactory, embedded_model: EmbeddedModel
 
 
 def test_every_turn_is_scored_or_says_why_not(done: Any) -> None:
-    assert [graph.unit_id for graph in done.graphs] == ["insult", "process"]
+    assert [graph.unit_id for graph in done.attempts] == ["insult", "process"]
     n_ok = 0
-    for graph in done.graphs:
+    for graph in done.attempts:
         nodes = list(graph.nodes())
         assert 1 <= len(nodes) <= 2
         for node in nodes:
@@ -71,21 +71,21 @@ def test_the_same_seed_draws_the_same(
         system(embedded_model), SEEDS, tmp_path / "r", depth=2, concurrency=1, run_id="r"
     )
     assert again.n_reused == 0
-    assert again.graphs == done.graphs
+    assert again.attempts == done.attempts
     for name in FILES:
         assert (tmp_path / "r" / name).read_bytes() == (done.run.path / name).read_bytes(), name
 
 
 def test_another_seed_draws_something_else(done: Any, embedded_model: EmbeddedModel) -> None:
     other = run_rollouts(system(embedded_model), SEEDS[:1], depth=1, seed=7)
-    said = [run.graphs[0].children[0].probe for run in (done, other)]
+    said = [run.attempts[0].children[0].probe for run in (done, other)]
     assert said[0] != said[1]
 
 
 def test_it_is_reopened_and_written_down(done: Any, tmp_path: Path) -> None:
     run = Run.open(done.run.path)
     graphs = rollouts_of(run)
-    assert graphs == list(done.graphs)
+    assert graphs == list(done.attempts)
     spoken = [node for graph in graphs for node in graph.nodes()]
     for name in ("said.md", "said.jsonl", "said.csv"):
         write_transcripts(graphs, tmp_path / name)

@@ -19,7 +19,7 @@ from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.requests import GenerateRequest, Request
 from eval_toolkit.responses import RawLoglikelihood
 from eval_toolkit.tasks import load_lm_eval_task, plan_jobs, run_task
-from eval_toolkit.tasks.planning import Decoding
+from eval_toolkit.tasks.planning import decoding_of
 
 sys.path.insert(0, str(Path(__file__).parent))
 import fake_model
@@ -155,7 +155,7 @@ def _same_decoding(task: Any, request: GenerateRequest, theirs: Mapping[str, Any
     assert request.max_tokens == theirs.get("max_gen_toks", 256)
     sampled = theirs.get("do_sample", True)
     assert request.temperature == (theirs.get("temperature", 0.0) if sampled else 0.0)
-    assert Decoding.of(task).stop == request.stop
+    assert decoding_of(task).stop == request.stop
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=IDS)

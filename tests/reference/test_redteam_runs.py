@@ -12,7 +12,6 @@ import pytest
 
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.rollouts import (
-    RolloutRun,
     SeedPrompt,
     System,
     load_seeds,
@@ -21,7 +20,7 @@ from eval_toolkit.rollouts import (
 )
 from eval_toolkit.rollouts.attacks import Scripted, Static
 from eval_toolkit.rollouts.scorers import KeywordScorer
-from eval_toolkit.runs import Run
+from eval_toolkit.runs import Outcome, Run
 
 REFUSAL = "I'm sorry, but I can't help with that."
 ANSWER = "Of course. Step one: gather what you need."
@@ -79,7 +78,7 @@ def test_goals_of_adv_bench(shared_data: Path, tmp_path: Path) -> None:
     # The refusals of a conversation are the turns before it gives way.
     refusals = sum(count * (turn - 1) / 3 for turn, count in turns.items())
     assert done.card["refusal_rate"].value == pytest.approx(refusals / n)
-    assert rollouts_of(Run.open(tmp_path / "r")) == list(done.graphs)
+    assert rollouts_of(Run.open(tmp_path / "r")) == list(done.attempts)
 
 
 # --- beginnings of conversations ------------------------------------------------------------------
@@ -101,12 +100,12 @@ def test_reddit_comments_as_beginnings(shared_data: Path, part: str) -> None:
     )
     done = run_rollouts(system, seeds, depth=2)
     # The target sees the comment before the first probe.
-    for graph, seed in zip(done.graphs, seeds, strict=True):
+    for graph, seed in zip(done.attempts, seeds, strict=True):
         first, second = graph.nodes()
         assert (first.probe, second.probe) == ("So what?", "Go on.")
         said = first.context.with_probe(first.probe).messages[0].content
         assert said.startswith(seed.prompt)
-    bad = [len(_beginning(graph)) % 2 == 1 for graph in done.graphs]
+    bad = [len(_beginning(graph)) % 2 == 1 for graph in done.attempts]
     assert 0.3 < sum(bad) / len(bad) < 0.7
     assert done.card["attack_success"].value == pytest.approx(sum(bad) / len(bad))
     assert done.card["refusal_rate"].value == 0.0
@@ -138,14 +137,14 @@ def hears_words(request: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def xstest(shared_data: Path) -> tuple[list[SeedPrompt], RolloutRun]:
+def xstest(shared_data: Path) -> tuple[list[SeedPrompt], Outcome]:
     seeds = seeds_of(shared_data, "xstest_prompts.csv")
     system: System[Any, Any] = System(Static(), ScriptedModel(hears_words, name="jumpy"))
     return seeds, run_rollouts(system, seeds, depth=1)
 
 
 def test_refusals_of_safe_and_of_unsafe_prompts(
-    xstest: tuple[list[SeedPrompt], RolloutRun],
+    xstest: tuple[list[SeedPrompt], Outcome],
 ) -> None:
     seeds, done = xstest
     for name, safe in (("over_refusal", True), ("unsafe_refusal", False)):
@@ -164,7 +163,7 @@ def test_refusals_of_safe_and_of_unsafe_prompts(
     assert done.card["attack_success"].status == "skipped"
 
 
-def test_cells_of_every_type_of_prompt(xstest: tuple[list[SeedPrompt], RolloutRun]) -> None:
+def test_cells_of_every_type_of_prompt(xstest: tuple[list[SeedPrompt], Outcome]) -> None:
     seeds, done = xstest
     types = Counter(seed.category for seed in seeds)
     assert len(types) == 18

@@ -23,7 +23,7 @@ from eval_toolkit.tasks import (
 )
 from eval_toolkit.tasks.lm_eval import files
 from eval_toolkit.tasks.lm_eval.files import read_yaml
-from eval_toolkit.tasks.planning import Decoding
+from eval_toolkit.tasks.planning import decoding_of
 
 CHOICE = """
 task: quiz
@@ -296,16 +296,16 @@ class TestPrompts:
             TEXT
             + "generation_kwargs: {until: END, max_gen_toks: 9, temperature: 0.5, top_p: 0.9}\n"
         )
-        how = Decoding.of(load_lm_eval_task(write(text), rows=[{"q": "?", "a": "x"}]))
+        how = decoding_of(load_lm_eval_task(write(text), rows=[{"q": "?", "a": "x"}]))
         assert (how.stop, how.max_tokens, how.temperature, how.top_p) == (("END",), 9, 0.5, 0.9)
         greedy = text.replace("until: END", "do_sample: false")
-        how = Decoding.of(load_lm_eval_task(write(greedy), rows=[{"q": "?", "a": "x"}]))
+        how = decoding_of(load_lm_eval_task(write(greedy), rows=[{"q": "?", "a": "x"}]))
         assert (how.stop, how.temperature, how.top_p) == (("\n\n",), 0.0, None)
 
     def test_what_is_asked_for_beats_the_file(self, write: Write) -> None:
         text = TEXT + "generation_kwargs: {until: END, temperature: 0.5}\n"
         task = load_lm_eval_task(write(text), rows=[{"q": "?", "a": "x"}])
-        assert Decoding.of(task, temperature=0.0, stop=["."]).to_dict()["temperature"] == 0.0
+        assert decoding_of(task, temperature=0.0, stop=["."]).to_dict()["temperature"] == 0.0
 
 
 class TestExamples:

@@ -240,7 +240,7 @@ class TestOneWay:
             # Names that the user typed, or passed in Python.
             ("load_grader", {
                 *("cli/_task_page.py", "cli/graders.py", "graders/answers.py"),
-                *("tasks/measuring.py", "tasks/remeasuring.py", "tasks/taskrun.py"),
+                *("tasks/measuring.py", "tasks/rescoring.py", "tasks/grading.py"),
             }),
             ("load_model", {"cli/_models.py", "judges/judge.py", "rollouts/attacks/asking.py"}),
             ("load_task", {"cli/_tasks.py"}),

@@ -18,7 +18,7 @@ from eval_toolkit.runs import Run
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.declared import read_task_file
 from eval_toolkit.tasks.pairing import judge_pairs
-from eval_toolkit.tasks.remeasuring import judge_run, measure_run
+from eval_toolkit.tasks.rescoring import judge_run, measure_run
 from eval_toolkit.tasks.running import run_task
 
 REPLY = "<think>\nNot Milan. Is it Milan? No.\n</think>\n\nRome"

@@ -14,9 +14,9 @@ from eval_toolkit.graders import ColumnInfo
 from eval_toolkit.models.cache import ResponseCache
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.responses import ErrorInfo, RawCompletion, ResponseType, Usage
-from eval_toolkit.runs import Run, run_state
+from eval_toolkit.runs import DecodingSpec, Run, run_state
 from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.planning import Decoding, Estimate, estimate, plan_jobs
+from eval_toolkit.tasks.planning import Estimate, decoding_of, estimate, plan_jobs
 from eval_toolkit.tasks.running import measure_run, run_task
 
 N = 24
@@ -206,7 +206,7 @@ def test_attempts_and_pass_at_k():
 
 
 def test_a_seed_belongs_to_its_sample_and_attempt():
-    hot = Decoding(temperature=1.0)
+    hot = DecodingSpec(temperature=1.0)
     few, many = sums().samples(2), sums().samples()
     seeds = {job.key: job.request.seed for job in plan_jobs(sums(), many, decoding=hot, attempts=3)}
     for job in plan_jobs(sums(), few, decoding=hot, attempts=2):
@@ -869,7 +869,7 @@ def test_stop_texts_of_a_task_are_a_list():
     with pytest.raises(InvalidInputError, match="task 'Sums': `max_tokens` is 0"):
         run_task(Endless(rows=ROWS), model())
     # What is given replaces what is the task's.
-    assert Decoding.of(OneText(rows=ROWS), stop=["\n"]).stop == ("\n",)
+    assert decoding_of(OneText(rows=ROWS), stop=["\n"]).stop == ("\n",)
 
 
 def test_what_is_no_folder_is_refused(tmp_path):

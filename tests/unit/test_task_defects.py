@@ -31,8 +31,9 @@ from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.responses import Completion, Loglikelihood, RawCompletion, ResponseType
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.policies import card_by_slice
 from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.reporting import by_slice, task_metrics, task_scorecard
+from eval_toolkit.tasks.reporting import task_metrics, task_scorecard
 from eval_toolkit.tasks.running import run_task
 
 
@@ -91,7 +92,7 @@ def test_a2_every_unit_is_counted_once():
     records, card = right_or_wrong(
         [1, 0] * 300, unit_id=[f"{i:03d}" for i in range(600)], slices={"subject": subject}
     )
-    payload = by_slice("t", "m", records, card)["t"]
+    payload = card_by_slice("t", "m", records, card, by="subject")["t"]
     assert card["right"].n_units == card["right_macro"].n_units == payload["n"] == 600
     assert sum(part["n"] for part in payload["strata"].values()) == 600
 
@@ -100,7 +101,7 @@ def test_a3_a_subject_of_one_sample_is_no_nan():
     records, card = right_or_wrong(
         [1, 0, 1], unit_id=list("abc"), slices={"subject": ["x", "x", "alone"]}
     )
-    text = json.dumps(by_slice("t", "m", records, card), allow_nan=False)
+    text = json.dumps(card_by_slice("t", "m", records, card, by="subject"), allow_nan=False)
     assert "NaN" not in text
     assert card.slices["alone"]["right"].value == 1.0
     assert "standard_error" not in card.slices["alone"]["right"].details

@@ -14,6 +14,7 @@ from eval_toolkit.messages import Message
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.runs.inputs import MAX_CHARS
+from eval_toolkit.runs.replay import outcomes_of
 from eval_toolkit.tasks import (
     BaseTask,
     ChoicesSpec,
@@ -31,7 +32,7 @@ from eval_toolkit.tasks import (
     run_rotations,
     run_task,
 )
-from eval_toolkit.tasks import storing as storing_module
+from eval_toolkit.tasks import kind as storing_module
 from eval_toolkit.tasks.references import (
     REFERENCES,
     Reference,
@@ -39,7 +40,6 @@ from eval_toolkit.tasks.references import (
     reference_tables,
     references_of,
 )
-from eval_toolkit.tasks.storing import outcomes_of
 from eval_toolkit.tasks.suites import Suite, run_suite
 
 HOSTILE = '</script><script>alert("1")</script>\x00\u202e{{ 7 * 7 }}'

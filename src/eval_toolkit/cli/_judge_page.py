@@ -5,10 +5,9 @@ from typing import Any
 
 from eval_toolkit.cli._cells import judged, reasons
 from eval_toolkit.report.pages import Page, Table
-from eval_toolkit.runs import Run
+from eval_toolkit.runs import Outcome, Run
 from eval_toolkit.scorecards import MetricResult
 from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.taskrun import TaskRun
 
 __all__ = ["pairs_page"]
 
@@ -21,7 +20,7 @@ _ROWS = {
 }
 
 
-def pairs_page(task: BaseTask[Any], done: TaskRun, runs: Sequence[Run]) -> Page:
+def pairs_page(task: BaseTask[Any], done: Outcome, runs: Sequence[Run]) -> Page:
     """Return who won, how often the orders agreed, and whether the place decided."""
     config = done.results["config"]
     sides = [
@@ -76,7 +75,7 @@ def _meaning(name: str, cell: MetricResult) -> str:
     return "not told apart" if name == "win" else "no bias shown"
 
 
-def _notes(done: TaskRun) -> list[str]:
+def _notes(done: Outcome) -> list[str]:
     notes = [*map(judged, done.judges.items()), *done.notes]
     if done.n_errors:
         notes.append(f"{done.n_errors:,} of {len(done.records):,} pairs have no verdict")

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from eval_toolkit.cli._cells import reasons
-from eval_toolkit.rollouts import RolloutRun
 from eval_toolkit.rollouts.graphs import ENDED
+from eval_toolkit.runs import Outcome
 
 __all__ = ["about_metrics", "about_rollouts", "count"]
 
@@ -17,7 +17,7 @@ def count(weight: float) -> str:
     return f"{weight:,.2f}".removesuffix(".00")
 
 
-def about_metrics(done: RolloutRun, shown: Mapping[str, str]) -> list[str]:
+def about_metrics(done: Outcome, shown: Mapping[str, str]) -> list[str]:
     """Say once why there is no value or interval, what was cut short, and that there is more."""
     why: dict[tuple[str, str], list[str]] = {}
     for name in shown:
@@ -38,10 +38,10 @@ def about_metrics(done: RolloutRun, shown: Mapping[str, str]) -> list[str]:
     return notes
 
 
-def about_rollouts(done: RolloutRun, *, asks: bool) -> list[str]:
+def about_rollouts(done: Outcome, *, asks: bool) -> list[str]:
     """Say what came of the rollouts that have no value, and where they are kept."""
     notes = [*done.notes, *_about_sameness(done), *_about_safe_seeds(done)]
-    of = f"of {done.n_rollouts:,} rollouts"
+    of = f"of {done.counts['n_rollouts']:,} rollouts"
     notes += _about_budgets(done)
     if done.n_errors:
         # A reply that is there and cannot be read would be the same again.
@@ -68,20 +68,20 @@ def about_rollouts(done: RolloutRun, *, asks: bool) -> list[str]:
     return notes
 
 
-def _about_budgets(done: RolloutRun) -> list[str]:
+def _about_budgets(done: Outcome) -> list[str]:
     """Say that a budget ended conversations, also where the target had failed before."""
     ended: dict[str, int] = {}
-    for graph in done.graphs:
+    for graph in done.attempts:
         told = {n.reason for n in graph.nodes() if n.status == "skipped" and "budget" in n.reason}
         for reason in sorted(told):
             ended[reason] = ended.get(reason, 0) + 1
     if sum(ended.values()) <= done.n_skipped:  # said with what is not known
         return []
-    of = f"of {done.n_rollouts:,} rollouts"
+    of = f"of {done.counts['n_rollouts']:,} rollouts"
     return [f"{reason}: {n:,} {of} were not asked to their end" for reason, n in ended.items()]
 
 
-def _about_scorers(done: RolloutRun) -> list[str]:
+def _about_scorers(done: Outcome) -> list[str]:
     """Say why scorers that do not decide, or rewards, have no numbers."""
     notes, decides = [], done.results["config"]["scored_by"]
     others = [name for name in done.results["config"]["scorers"] if name != decides]
@@ -96,10 +96,10 @@ def _about_scorers(done: RolloutRun) -> list[str]:
     return notes
 
 
-def _about_sameness(done: RolloutRun) -> list[str]:
+def _about_sameness(done: Outcome) -> list[str]:
     """Say where all rollouts of each seed came out the same: they cost, and show nothing new."""
     seen: dict[str, list[tuple[tuple[str, str], ...]]] = {}
-    for graph in done.graphs:
+    for graph in done.attempts:
         said = tuple((str(node.probe), str(node.response)) for node in graph.nodes())
         seen.setdefault(graph.unit_id, []).append(said)
     again = "with models --temperature is 0 unless you say more"
@@ -107,7 +107,7 @@ def _about_sameness(done: RolloutRun) -> list[str]:
     if max(map(len, seen.values())) > 1 and all(len(set(one)) == 1 for one in seen.values()):
         notes.append(f"all rollouts of each seed are the same and count as one; {again}")
     branching = [
-        here for graph in done.graphs for here in _siblings(graph.children) if len(here) > 1
+        here for graph in done.attempts for here in _siblings(graph.children) if len(here) > 1
     ]
     if branching and all(len(set(here)) == 1 for here in branching):
         notes.append(f"all branches of each turn are the same and show nothing new; {again}")
@@ -121,7 +121,7 @@ def _siblings(nodes: Sequence[Any]) -> Iterator[list[tuple[str, str]]]:
         yield from _siblings(node.children)
 
 
-def _about_safe_seeds(done: RolloutRun) -> list[str]:
+def _about_safe_seeds(done: Outcome) -> list[str]:
     """Say that an answer to a safe prompt is no success of an attack."""
     config = done.results["config"]
     decides = config["scored_by"]

@@ -15,9 +15,10 @@ from eval_toolkit.cli._rollout_notes import about_metrics, about_rollouts, count
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.report.words import with_ends
-from eval_toolkit.rollouts import RolloutRun, SeedPrompt, System, TreeSampler, survival
+from eval_toolkit.rollouts import SeedPrompt, System, TreeSampler, survival
 from eval_toolkit.rollouts.graphs import ENDED
 from eval_toolkit.rollouts.scorers import unwrapped
+from eval_toolkit.runs import Outcome
 from eval_toolkit.scorecards import MetricResult
 
 __all__ = ["planned_page", "rescored_page", "rollout_page"]
@@ -75,7 +76,7 @@ def planned_page(
     return Page("dry run", payload, lead, [Table(["what", "how many"], rows)], notes)
 
 
-def rollout_page(done: RolloutRun) -> Page:
+def rollout_page(done: Outcome) -> Page:
     """Return the tables of a run."""
     shown = _shown(done)
     spent = [took(done), *map(judged, done.judges.items())]
@@ -83,22 +84,22 @@ def rollout_page(done: RolloutRun) -> Page:
     return Page("rollouts", done.to_dict(), _lead(done), _tables(done, shown), notes)
 
 
-def rescored_page(done: RolloutRun) -> Page:
+def rescored_page(done: Outcome) -> Page:
     """Return the tables of stored rollouts that were scored again."""
     shown = _shown(done)
-    spent = [took(done)] if done.n_requests else []
+    spent = map(judged, done.judges.items())
     notes = [*about_metrics(done, shown), *spent, *about_rollouts(done, asks=False)]
     return Page("rollouts, scored again", done.to_dict(), _lead(done), _tables(done, shown), notes)
 
 
-def _tables(done: RolloutRun, shown: Mapping[str, str]) -> list[Table]:
+def _tables(done: Outcome, shown: Mapping[str, str]) -> list[Table]:
     tables = [_overall(done, shown), *_by_turn(done), *_by_attack(done), *_by_category(done)]
     cells = {name: done.card[name] for name in shown if name not in _NEITHER_GOOD_NOR_BAD}
     failures = failures_table(cells, "rollouts that broke or were cut short", zero="as failed")
     return [*tables, failures] if failures.rows else tables
 
 
-def _lead(done: RolloutRun) -> list[str]:
+def _lead(done: Outcome) -> list[str]:
     config = done.results["config"]
     per_seed, depth = config["rollouts_per_seed"], config["depth"]
     counted = [_seeds(done)]
@@ -149,7 +150,7 @@ def _named(speaker: Mapping[str, Any]) -> str:
     return name.partition(":")[0] if speaker["kind"] == "function" else name
 
 
-def _seeds(done: RolloutRun) -> str:
+def _seeds(done: Outcome) -> str:
     """Say how many seeds there are, and what their file says about them."""
     records = done.records
     n_units, n_groups = (len(set(one.tolist())) for one in (records.unit_id, records.group))
@@ -169,7 +170,7 @@ def _what_counts(config: Mapping[str, Any]) -> str:
     return f"the target fails where {name} {sign} {scorer['threshold']:g}{what}"
 
 
-def _shown(done: RolloutRun) -> dict[str, str]:
+def _shown(done: Outcome) -> dict[str, str]:
     """Return the metrics for people, with what they mean; the others are in the JSON."""
     card, config = done.card, done.results["config"]
     trees, policy = max(config["width"]) > 1, config["policy"]
@@ -210,7 +211,7 @@ def _says_something(name: str, cell: MetricResult) -> bool:
     return bool(cell.n_units or cell.n_errors)
 
 
-def _overall(done: RolloutRun, shown: Mapping[str, str]) -> Table:
+def _overall(done: Outcome, shown: Mapping[str, str]) -> Table:
     """One line per metric; what is counted alone where there is something to count."""
     cells = {name: done.card[name] for name in shown}
     counts = {
@@ -232,7 +233,7 @@ def _overall(done: RolloutRun, shown: Mapping[str, str]) -> Table:
     return Table(["metric", "value", "interval", "seeds", *counts, "what it is"], rows)
 
 
-def _by_turn(done: RolloutRun) -> list[Table]:
+def _by_turn(done: Outcome) -> list[Table]:
     """Return what happened turn by turn: who had not failed yet, and what was scored."""
     if done.more["survival"]["status"] != "ok":
         return []
@@ -256,7 +257,7 @@ def _if_any(cell: MetricResult) -> str:
     return "" if cell.status == "skipped" else with_interval(cell)
 
 
-def _held(done: RolloutRun) -> Iterator[tuple[Any, ...]]:
+def _held(done: Outcome) -> Iterator[tuple[Any, ...]]:
     """Yield of every turn how many were at risk and failed, and the share that had not, so far."""
     config, records = done.results["config"], done.records
     topics = {
@@ -264,7 +265,7 @@ def _held(done: RolloutRun) -> Iterator[tuple[Any, ...]]:
         for unit, topic in zip(records.unit_id.tolist(), records.group.tolist(), strict=True)
     }
     curve = survival(
-        done.graphs,
+        done.attempts,
         topics,
         scorer=config["scored_by"],
         policy=done.more["survival"]["policy"],
@@ -288,10 +289,10 @@ def _held(done: RolloutRun) -> Iterator[tuple[Any, ...]]:
         yield turn, count(at_risk), count(failed), held
 
 
-def _by_attack(done: RolloutRun) -> list[Table]:
+def _by_attack(done: Outcome) -> list[Table]:
     """Return how often each attack got through, where there were several."""
     counts: dict[str, list[int]] = {}
-    for graph in done.graphs:
+    for graph in done.attempts:
         for node in graph.nodes():
             if node.status == ENDED:  # nothing was said
                 continue
@@ -305,7 +306,7 @@ def _by_attack(done: RolloutRun) -> list[Table]:
     return [Table(["attack", "probes", "scored", "failed"], rows, "by attack, over all turns")]
 
 
-def _by_category(done: RolloutRun) -> list[Table]:
+def _by_category(done: Outcome) -> list[Table]:
     if not done.card.slices:
         return []
     metrics = [name for name in _BY_CATEGORY if name in done.card]

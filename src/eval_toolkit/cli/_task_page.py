@@ -15,10 +15,10 @@ from eval_toolkit.graders import load_grader
 from eval_toolkit.judges.asking import judges_in
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.report.words import number
+from eval_toolkit.runs import Outcome
 from eval_toolkit.scorecards import Scorecard
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.planning import Estimate
-from eval_toolkit.tasks.running import TaskRun
 
 __all__ = ["estimate_page", "task_page"]
 
@@ -59,7 +59,7 @@ def estimate_page(
     return Page("dry run", payload, lead, [Table(["", ""], rows)], notes)
 
 
-def task_page(task: BaseTask[Any], done: TaskRun, *, asks: bool = True) -> Page:
+def task_page(task: BaseTask[Any], done: Outcome, *, asks: bool = True) -> Page:
     """Return the tables of a run; ``asks`` says whether the same command would ask again."""
     config = done.results["config"]
     lead = [
@@ -90,7 +90,7 @@ def _stopped(told: Mapping[str, Any], scope: str) -> str:
     )
 
 
-def _counted(done: TaskRun, config: Mapping[str, Any]) -> str:
+def _counted(done: Outcome, config: Mapping[str, Any]) -> str:
     units = len(set(done.records.unit_id.tolist()))
     parts = [f"{units:,} samples"]
     if config["attempts"] > 1:
@@ -136,7 +136,7 @@ def _by_subject(card: Scorecard) -> Table:
     return Table(["subject", "n", "errors", *shown], rows, title)
 
 
-def _notes(done: TaskRun, asks: bool) -> list[str]:
+def _notes(done: Outcome, asks: bool) -> list[str]:
     notes = [took(done), *map(judged, done.judges.items()), *done.notes]
     n_failed, of = done.n_failed_requests, f"of {len(done.records):,} samples"
     if n_failed:

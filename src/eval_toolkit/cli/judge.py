@@ -23,7 +23,7 @@ from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.runs import Run
 from eval_toolkit.tasks.declared import read_tables
 from eval_toolkit.tasks.pairing import judge_pairs
-from eval_toolkit.tasks.remeasuring import judge_run
+from eval_toolkit.tasks.rescoring import judge_run
 
 __all__ = ["judge"]
 

@@ -26,9 +26,10 @@ from eval_toolkit.cli._tasks import (
 )
 from eval_toolkit.cli._until import Until, until_options
 from eval_toolkit.protocols import Model
+from eval_toolkit.runs import Outcome
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.planning import attempts_of
-from eval_toolkit.tasks.running import TaskRun, estimate, measure_run, run_task
+from eval_toolkit.tasks.running import estimate, measure_run, run_task
 
 __all__ = ["run"]
 
@@ -234,7 +235,7 @@ def _kept_under(
     return f"{task.NAME}-{who}", told
 
 
-def _tell(output: Output, task: BaseTask[Any], done: TaskRun, *, asks: bool = True) -> None:
+def _tell(output: Output, task: BaseTask[Any], done: Outcome, *, asks: bool = True) -> None:
     output.emit(task_page(task, done, asks=asks), summary=True)
     if done.too_many_errors:
         raise click.exceptions.Exit(EXIT_FAILED)

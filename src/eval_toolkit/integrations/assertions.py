@@ -28,7 +28,7 @@ def assert_metric(
 
     Parameters
     ----------
-    run : Run, path, Scorecard, RunResult, TaskRun, RolloutRun or mapping
+    run : Run, path, Scorecard, RunResult, Outcome or mapping
         What was measured.
     metric : str
         Name of the cell, such as "pr_auc".
@@ -193,7 +193,7 @@ def assert_not_worse(
 
     Parameters
     ----------
-    run, baseline : Run, path, TaskRun or RolloutRun
+    run, baseline : Run, path, Outcome
         Both stored, with records.
     metric : str
         Name of the cell.

@@ -12,7 +12,7 @@ from eval_toolkit.scorecards import Scorecard
 __all__ = ["Measured", "measured_rows", "stored_run"]
 
 Measured: TypeAlias = Any
-"""A run, the path of one, a `Scorecard`, `RunResult`, `TaskRun`, `RolloutRun`, or a results payload."""
+"""A run, the path of one, a `Scorecard`, `RunResult`, `Outcome`, or a results payload."""
 
 
 def measured_rows(run: Measured) -> list[dict[str, Any]]:
@@ -20,7 +20,7 @@ def measured_rows(run: Measured) -> list[dict[str, Any]]:
 
     Parameters
     ----------
-    run : Run, path, Scorecard, RunResult, TaskRun, RolloutRun or mapping
+    run : Run, path, Scorecard, RunResult, Outcome or mapping
         Whatever has cells. A scorecard has no scorer, and its cells over all the slice "".
 
     Returns
@@ -55,7 +55,7 @@ def measured_rows(run: Measured) -> list[dict[str, Any]]:
         return rows
     raise InvalidTypeError(
         f"`run` is a {type(run).__name__}; it must be a run, the path of one, or a result with "
-        "cells: Scorecard, RunResult, TaskRun or RolloutRun"
+        "cells: Scorecard, RunResult, Outcome"
     )
 
 
@@ -64,7 +64,7 @@ def stored_run(run: Measured, name: str = "run") -> Run:
 
     Parameters
     ----------
-    run : Run, path, TaskRun or RolloutRun
+    run : Run, path, Outcome
         The latter two where they were written to a folder.
     name : str
         The argument, for messages.

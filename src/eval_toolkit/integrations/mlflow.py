@@ -70,7 +70,7 @@ def log_run(
 
     Parameters
     ----------
-    run : Run, path, Scorecard, RunResult, TaskRun, RolloutRun or mapping
+    run : Run, path, Scorecard, RunResult, Outcome or mapping
         What was measured. Parameters, hashes and files are logged of stored runs.
     prefix : str, default ""
         A first part of every name, and the folder of the artifacts: several runs in one MLflow run

@@ -1,22 +1,17 @@
 """What judges are asked in a run: their jobs, who answers them, and their replies by answer."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
-from eval_toolkit._hashing import canonical_json
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.protocols import Model
 from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.responses import RawCompletion
-from eval_toolkit.runner import Entry, Job, JobResult, JobResults, Journal, run_jobs
-from eval_toolkit.runner.jobs import Key
+from eval_toolkit.runner import Job, JobResult
 
 __all__ = [
-    "Asker",
     "AskingGrader",
     "Attempt",
-    "VerdictJournal",
     "apart",
     "is_judge",
     "judge_jobs",
@@ -170,91 +165,3 @@ def judge_jobs(judge: AskingGrader, responses: Mapping[Attempt, Any]) -> list[Jo
                 )
             jobs.append(Job(unit, attempt, request, step))
     return jobs
-
-
-class VerdictJournal(Journal):
-    """A run's journal while judges are asked: its first line is about the answers' model alone."""
-
-    def describe(self, **head: Any) -> None:
-        """Say nothing: a replay of the journal must not take a judge for the model."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asker:
-    """How judges are asked: behind a cache or not, how many at once.
-
-    Examples
-    --------
-    >>> Asker().ask([], {})
-    JobResults(0 jobs, 0 reused, 0 errors)
-    """
-
-    through: Callable[[Model], Model] = lambda model: model
-    """What stands between the run and a judge's model: a cache, or stored replies."""
-    recorded: Mapping[Key, Entry] | None = None
-    """Verdicts that need no asking, beside those of the run."""
-    concurrency: int | None = None
-    on_progress: Callable[[Any], object] | None = None
-    give_up_after: int | None = 50
-
-    def ask(
-        self,
-        judges: Sequence[AskingGrader],
-        responses: Mapping[Attempt, Any],
-        journal: Journal | None = None,
-        finished: Mapping[Key, Entry] | None = None,
-    ) -> JobResults:
-        """Ask judges about answers what is not answered yet: one model after the other.
-
-        Parameters
-        ----------
-        judges : sequence of AskingGrader
-            Those of one model are asked together.
-        responses : mapping of (unit, attempt) to Completion
-            The answers.
-        journal, finished
-            As in `run_jobs`.
-
-        Returns
-        -------
-        JobResults
-            The verdicts, judge by judge.
-
-        Raises
-        ------
-        ModelError, ArtifactError
-            As in `run_jobs`.
-        """
-        return self.ask_jobs(
-            [(judge.asked, judge_jobs(judge, responses)) for judge in judges], journal, finished
-        )
-
-    def ask_jobs(
-        self,
-        jobs: Iterable[tuple[Model, list[Job]]],
-        journal: Journal | None = None,
-        finished: Mapping[Key, Entry] | None = None,
-    ) -> JobResults:
-        """Ask the jobs of each model, as `ask` does."""
-        by_model: dict[str, tuple[Model, list[Job]]] = {}
-        for model, theirs in jobs:
-            identity = canonical_json([model.name, dict(model.describe())])
-            by_model.setdefault(identity, (model, []))[1].extend(theirs)
-        known = {**(self.recorded or {}), **(finished or {})}
-        outcomes: list[JobResult] = []
-        notes: list[str] = []
-        for model, theirs in by_model.values():
-            if not theirs:
-                continue
-            found = run_jobs(
-                theirs,
-                self.through(model),
-                journal=None if journal is None else VerdictJournal(journal.path),
-                finished=known,
-                concurrency=self.concurrency,
-                on_progress=self.on_progress,
-                give_up_after=self.give_up_after,
-            )
-            outcomes += found
-            notes += found.notes
-        return JobResults(tuple(outcomes), notes=tuple(dict.fromkeys(notes)))

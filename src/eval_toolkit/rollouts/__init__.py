@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from eval_toolkit._optional import names_on_use
 from eval_toolkit.rollouts.conversations import Conversation, Turn
 from eval_toolkit.rollouts.graphs import Graph, Node
+from eval_toolkit.runs.budgets import Budget
 
 if TYPE_CHECKING:
-    from eval_toolkit.rollouts.asking import Asking, Budget
     from eval_toolkit.rollouts.evaluators.ast import ASTEvaluator, ASTSampler
     from eval_toolkit.rollouts.evaluators.astra_json import rollouts_json
     from eval_toolkit.rollouts.evaluators.base import (
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     )
     from eval_toolkit.rollouts.measures.times import survival_rows
     from eval_toolkit.rollouts.rescoring import rescore_rollouts
-    from eval_toolkit.rollouts.rolloutrun import RolloutRun
     from eval_toolkit.rollouts.running import run_rollouts
     from eval_toolkit.rollouts.sampling import Sampler, TreeSampler
     from eval_toolkit.rollouts.scorers.echoes import echo_share, without_echo
@@ -54,7 +53,6 @@ __all__ = [
     "TOY_PROMPTS",
     "ASTEvaluator",
     "ASTSampler",
-    "Asking",
     "Budget",
     "Conversation",
     "Evaluator",
@@ -64,7 +62,6 @@ __all__ = [
     "JSONLike",
     "Node",
     "RolloutCountError",
-    "RolloutRun",
     "Sampler",
     "SeedPrompt",
     "System",
@@ -103,7 +100,6 @@ __all__ = [
 __getattr__ = names_on_use(
     __name__,
     {
-        "asking": ("Asking", "Budget"),
         "evaluators.ast": ("ASTEvaluator", "ASTSampler"),
         "evaluators.astra_json": ("rollouts_json",),
         "measures.distributions": (
@@ -126,7 +122,6 @@ __getattr__ = names_on_use(
             "compare_survival",
         ),
         "rescoring": ("rescore_rollouts",),
-        "rolloutrun": ("RolloutRun",),
         "running": ("run_rollouts",),
         "sampling": ("Sampler", "TreeSampler"),
         "scorers.scoring": ("score_nodes",),

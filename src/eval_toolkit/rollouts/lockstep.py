@@ -9,12 +9,12 @@ from eval_toolkit._redaction import one_line, redact_secrets
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingExtraError
 from eval_toolkit.protocols import TextScorer
 from eval_toolkit.responses.reasoning import CUT_OFF
-from eval_toolkit.rollouts.asking import Asking
 from eval_toolkit.rollouts.attacks.base import StopAttack
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.graphs import ENDED, Graph, Node
 from eval_toolkit.rollouts.speaking import Asked, Probed, of_branch, spoken
 from eval_toolkit.runner import JobResult
+from eval_toolkit.runs.context import Context
 from eval_toolkit.seeds import derive_seed
 
 __all__ = ["Branch", "Live", "Lockstep", "scored"]
@@ -51,7 +51,7 @@ class Branch:
 class Lockstep:
     """One turn of all conversations that are going on."""
 
-    def __init__(self, system: Any, branches: Sequence[Branch], asking: Asking, seed: int) -> None:
+    def __init__(self, system: Any, branches: Sequence[Branch], asking: Context, seed: int) -> None:
         self.system = system
         self.branches = list(branches)
         self.asking = asking

@@ -1,36 +1,33 @@
-"""Stored rollouts under other scorers: nobody talks again, and judges alone are asked."""
+"""Stored conversations scored again by other scorers; judges alone are asked."""
 
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit import _validate
-from eval_toolkit.artifacts import sanitize_for_json
-from eval_toolkit.errors import ArtifactError, InvalidInputError
+from eval_toolkit.errors import ArtifactError
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.judges.asking import apart
-from eval_toolkit.provenance import redact_secrets
 from eval_toolkit.responses.reasoning import REASONING_TAGS, Tags
-from eval_toolkit.rollouts.asking import Asking
 from eval_toolkit.rollouts.graphs import Graph
+from eval_toolkit.rollouts.kind import Graphs, MeasuredRollouts
 from eval_toolkit.rollouts.lockstep import scored
 from eval_toolkit.rollouts.measures.results import Measuring
-from eval_toolkit.rollouts.rolloutrun import RolloutRun
 from eval_toolkit.rollouts.scorers import asked_through
-from eval_toolkit.rollouts.seeds.tables import SEEDS, seeds_of
+from eval_toolkit.rollouts.seeds.tables import seeds_of
 from eval_toolkit.rollouts.system import made_scorers
-from eval_toolkit.rollouts.turns import TURNS, rollouts_of, turns_table
-from eval_toolkit.runner import JobResult, read_entries, read_outcomes, to_columns
-from eval_toolkit.runner.counting import counts_of
-from eval_toolkit.runner.stored import RESPONSES
-from eval_toolkit.runs import Run, run_state, write_run
+from eval_toolkit.rollouts.turns import rollouts_of
+from eval_toolkit.runs import Run
+from eval_toolkit.runs.context import Context
+from eval_toolkit.runs.driver import refuse_taken, rescore
+from eval_toolkit.runs.kinds import Identity
+from eval_toolkit.runs.outcome import Outcome
+from eval_toolkit.runs.replay import outcomes_of
+from eval_toolkit.runs.specs import SummarySpec
 
 __all__ = ["rescore_rollouts"]
 
 _MEASURED = ("scorers", "scored_by", "asr_at", "policy", "on_error", "confidence")
-_COUNTED = ("n_rollouts", "n_requests", "n_failed_requests", "n_errors", "n_skipped")
 
 
 def rescore_rollouts(
@@ -46,7 +43,7 @@ def rescore_rollouts(
     confidence: float = DEFAULT_CONFIDENCE,
     run_id: str | None = None,
     reasoning_tags: Tags | None = None,
-) -> RolloutRun:
+) -> Outcome:
     """Score and measure the rollouts of a stored run again, with other scorers or thresholds.
 
     Parameters
@@ -70,7 +67,7 @@ def rescore_rollouts(
 
     Returns
     -------
-    RolloutRun
+    Outcome
         Its answers are those of the run, with the verdicts of these judges in the place of the
         run's; requests and usage are of judges alone. Where the run ended conversations or chose
         branches by its own scorer, that stays as it was, and a note says so.
@@ -94,18 +91,22 @@ def rescore_rollouts(
     >>> mild.card["attack_success"].value, strict.card["attack_success"].value
     (0.0, 1.0)
     """
-    started = time.monotonic()
     stored = run if isinstance(run, Run) else Run.open(run)
     config = stored.manifest.get("config") or {}
     if config.get("kind") != "rollout":
         raise ArtifactError(f"{stored.path}: is no run of rollouts")
     if out is not None:
-        _refuse_taken(Path(out), stored)
+        refuse_taken(Path(out), stored)
     decides, scorers = made_scorers(scorer, refusal)
     tags = reasoning_tags
     if tags is None:
         tags = (config.get("system") or {}).get("reasoning_tags", REASONING_TAGS)
-    graphs, prompts = rollouts_of(stored, tags), seeds_of(stored)
+    summary = SummarySpec(
+        on_error=on_error,
+        confidence=confidence,
+        max_error_rate=max_error_rate,
+        seed=int(config["seed"]),
+    )
     measuring = Measuring.of(
         scorers,
         stored.subjects[0][1],
@@ -114,34 +115,50 @@ def rescore_rollouts(
         attempts=int(config["rollouts_per_seed"]),
         policy=config["policy"] if policy is None else policy,
         depth=int(config["depth"]),
-        on_error=on_error,
-        confidence=_validate.fraction(confidence, "confidence"),
-        max_error_rate=max_error_rate,
-        seed=int(config["seed"]),
+        summary=summary,
     )
-    # A judge of the run is not asked again where its threshold alone is another.
-    with (
-        Asking(finished=read_entries(stored.table(RESPONSES))) as asking,
-        asked_through(scorers, asking),
-    ):
-        _score_again(graphs, scorers, decides=decides)
-    told = {**{k: v for k, v in config.items() if k not in _MEASURED}, **measuring.to_dict()}
-    settings = redact_secrets(sanitize_for_json({**told, **_stopped_by(config)}))
-    name = run_id or (Path(out).resolve().name if out is not None else stored.run_id)
-    done = measuring.measured(graphs, prompts, asking, settings, name)
-    done = replace(done, **counts_of(asking.verdicts), elapsed_s=time.monotonic() - started)
-    done = replace(done, notes=(*_notes(stored, done, settings), *done.notes))
-    if out is None:
-        return done
-    return replace(done, run=_written(stored, done, asking.verdicts, out, settings))
+    kept = {name: value for name, value in config.items() if name not in _MEASURED}
+    kind = StoredRollouts(
+        measuring=measuring,
+        prompts=seeds_of(stored),
+        settings={**kept, **_stopped_by(config)},
+        decides=decides,
+        tags=tags,
+    )
+    return rescore(
+        kind,
+        stored,
+        out,
+        run_id=run_id,
+        max_error_rate=summary.max_error_rate,
+        notes=_notes(config),
+    )
 
 
-def _refuse_taken(out: Path, stored: Run) -> None:
-    """Raise if the new run cannot be written there; before a judge is asked."""
-    if out.resolve() == stored.path.resolve():
-        raise InvalidInputError(f"`out` is {out}, the run itself; choose another folder")
-    if out.exists() and run_state(out) != "not a run":
-        raise ArtifactError(f"{out}: holds a run already; choose another folder")
+@dataclass(frozen=True)
+class StoredRollouts(MeasuredRollouts):
+    """The conversations of a stored run, scored again."""
+
+    decides: bool
+    tags: Tags
+
+    def identity(self) -> Identity:
+        """Return system and seed."""
+        return Identity(settings=("kind", "system", "seed"))
+
+    def restore(self, run: Run, context: Context) -> Graphs:
+        """Return the stored conversations with new scores; judges alone are asked."""
+        graphs = rollouts_of(run, self.tags)
+        answers, _ = apart(outcomes_of(run))
+        context.outcomes += answers
+        scorers = self.measuring.scorers
+        # A judge of the run is not asked again where its threshold alone is another.
+        with asked_through(scorers, context):
+            _score_again(graphs, scorers, decides=self.decides)
+        n = sum(not verdict.reused for verdict in context.verdicts)
+        asked = f"judges alone were asked, {n:,} times" if n else "no model was asked"
+        context.notes.insert(0, f"the conversations are those of run {run.run_id}; {asked}")
+        return graphs
 
 
 def _score_again(
@@ -167,55 +184,12 @@ def _stopped_by(config: Mapping[str, Any]) -> dict[str, Any]:
     return {"stopped_by": config.get("stopped_by", config.get("scored_by"))}
 
 
-def _notes(stored: Run, done: RolloutRun, config: Mapping[str, Any]) -> list[str]:
-    """Say who was asked, and what the scorer of the run decided, which cannot be undone."""
-    by = config.get("stopped_by")
-    n = done.n_asked
-    asked = f"judges alone were asked, {n:,} times" if n else "nobody was asked"
-    notes = [f"what was said is of run {stored.run_id}; {asked}"]
+def _notes(config: Mapping[str, Any]) -> list[str]:
+    """Say what the scorer of the run decided, which cannot be undone."""
+    by = _stopped_by(config).get("stopped_by")
+    notes = []
     if config.get("stop_on_success"):
         notes.append(f"conversations ended where {by} said that the target failed; that stays")
     if config.get("keep") is not None:
         notes.append(f"branches were chosen by {by}; that stays")
     return notes
-
-
-def _written(
-    stored: Run,
-    done: RolloutRun,
-    verdicts: Sequence[JobResult],
-    out: str | Path,
-    config: Mapping[str, Any],
-) -> Run:
-    answers, _ = apart(read_outcomes(stored.table(RESPONSES)))
-    versions = {
-        name: version
-        for name, version in (stored.manifest.get("versioned_objects") or {}).items()
-        if not name.startswith("text_scorer:")
-    }
-    versions |= {f"text_scorer:{n}": str(told["version"]) for n, told in config["scorers"].items()}
-    left_out = ("artifacts", "status", "manifest_sha256", "run_id", "captured_at", "engine")
-    counts = {name: getattr(done, name) for name in _COUNTED}
-    head = {key: value for key, value in stored.manifest.items() if key not in left_out}
-    return write_run(
-        out,
-        results=done.results,
-        results_full={**done.results, "rollouts": dict(done.more)},
-        manifest={
-            **head,
-            "run_id": done.results["run_id"],
-            "config": config,
-            "versioned_objects": versions,
-            "rescored": {"run_id": stored.run_id, "manifest": stored.manifest.get("captured_at")},
-            "counts": {**(stored.manifest.get("counts") or {}), **counts},
-            "usage": done.usage,
-            "wall_clock_seconds": done.elapsed_s,
-            "notes": list(done.notes),
-        },
-        records={stored.subjects[0]: done.records},
-        tables={
-            RESPONSES: to_columns([*answers, *verdicts]),
-            TURNS: turns_table(done.graphs),
-            SEEDS: stored.table(SEEDS),
-        },
-    )

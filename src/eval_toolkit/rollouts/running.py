@@ -1,36 +1,28 @@
 """Running rollouts: ask what is not answered yet, score, measure, summarise, store."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import NoneType
 from typing import Any
 
 from eval_toolkit import _validate
-from eval_toolkit._hashing import canonical_json, sha256_text
-from eval_toolkit._redaction import redact_secrets
-from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
-from eval_toolkit.judges.asking import judge_of
-from eval_toolkit.models.cache import ResponseCache, cached
-from eval_toolkit.rollouts.asking import Asking, Budget
-from eval_toolkit.rollouts.graphs import Graph
+from eval_toolkit.models.cache import ResponseCache
+from eval_toolkit.rollouts.kind import RolloutKind
 from eval_toolkit.rollouts.measures.results import Measuring
-from eval_toolkit.rollouts.rolloutrun import RolloutRun, judges_of
 from eval_toolkit.rollouts.sampling import TreeSampler
-from eval_toolkit.rollouts.scorers import asked_through
 from eval_toolkit.rollouts.scorers.base import check_ready
 from eval_toolkit.rollouts.seeds import SeedPrompt, seed_prompts
-from eval_toolkit.rollouts.storing import StoredRollouts
 from eval_toolkit.rollouts.system import System
 from eval_toolkit.runner import Progress
-from eval_toolkit.runner.jobs import Key
+from eval_toolkit.runs.budgets import Budget
+from eval_toolkit.runs.driver import drive
+from eval_toolkit.runs.outcome import Outcome
+from eval_toolkit.runs.specs import AskSpec, SummarySpec
 from eval_toolkit.seeds import DEFAULT_SEED
 
-__all__ = ["RolloutRun", "run_rollouts"]
+__all__ = ["run_rollouts"]
 
 
 def run_rollouts(
@@ -56,7 +48,7 @@ def run_rollouts(
     give_up_after: int | None = 50,
     run_id: str | None = None,
     on_progress: Callable[[Progress], object] | None = None,
-) -> RolloutRun:
+) -> Outcome:
     """Roll out seed prompts: a tester talks to a target, scorers look on, every number has its n.
 
     Parameters
@@ -104,7 +96,7 @@ def run_rollouts(
 
     Returns
     -------
-    RolloutRun
+    Outcome
         Equal answers give equal bytes of ``records.parquet``, ``turns.parquet`` and
         ``results.json``, whatever the concurrency and however often the run was interrupted.
 
@@ -137,7 +129,6 @@ def run_rollouts(
     if not isinstance(system, System):
         raise InvalidTypeError(f"`system` is {system!r:.80}; it must be a System")
     _validate.place(out, "out", NoneType)
-    _validate.place(cache, "cache", ResponseCache, NoneType)
     _check_names(name, run_id)
     if isinstance(seeds, str) or not isinstance(seeds, Sequence):
         raise InvalidTypeError(f"`seeds` must be a list of seed prompts, got {seeds!r:.60}")
@@ -150,6 +141,9 @@ def run_rollouts(
     if policy is None:
         policy = "best" if sampler.chooses else "expectation"
     attempts = _validate.integer(rollouts_per_seed, "rollouts_per_seed", low=1)
+    summary = SummarySpec(
+        on_error=on_error, confidence=confidence, max_error_rate=max_error_rate, seed=sampler.seed
+    )
     measuring = Measuring.of(
         system.scorers,
         system.target_name,
@@ -158,109 +152,42 @@ def run_rollouts(
         attempts=attempts,
         policy=policy,
         depth=sampler.depth,
-        on_error=on_error,
-        confidence=confidence,
-        max_error_rate=max_error_rate,
-        seed=sampler.seed,
+        summary=summary,
     )
-    if budget is not None and not isinstance(budget, Budget):
-        raise InvalidTypeError(f"`budget` is {budget!r:.80}; it must be a Budget")
+    ask = AskSpec(
+        concurrency=concurrency,
+        cache=cache,
+        budget=Budget() if budget is None else budget,
+        give_up_after=give_up_after,
+        on_progress=on_progress,
+    )
     check_ready(system.scorers)
-    with ExitStack() as stack:
-        rolling = _Rolling(
-            sampler=sampler,
-            prompts=prompts,
-            units=frozenset(prompt.id for prompt in prompts),
-            attempts=attempts,
-            measuring=measuring,
-            how={
-                "concurrency": concurrency,
-                "budget": budget,
-                "through": lambda model: cached(model, cache, stack),
-                "on_progress": on_progress,
-                "give_up_after": give_up_after,
-            },
-        )
-        config = rolling.settings(name, budget)
-        if out is None:
-            return rolling.measured(config, run_id or name)
-        stored = StoredRollouts(
-            Path(out), config, prompts, run_id, _system_digest(system), {"concurrency": concurrency}
-        )
-        return stored.run(rolling, measuring)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rolling:
-    """What is rolled out, and how."""
-
-    sampler: TreeSampler[Any, Any]
-    prompts: Sequence[SeedPrompt]
-    attempts: int
-    measuring: Measuring
-    how: Mapping[str, Any]
-    units: frozenset[str]
-
-    @property
-    def n_planned(self) -> int:
-        """How many requests there will be at most, judges' aside."""
-        n_requests = len(self.prompts) * self.attempts * self.sampler.n_requests()
-        budget = self.how["budget"]
-        calls = None if budget is None else budget.calls
-        return n_requests if calls is None else min(n_requests, calls)
-
-    def settings(self, name: str, budget: Budget | None) -> dict[str, Any]:
-        """Return the configuration of the run, without secrets."""
-        sampling = self.sampler.settings()
-        config = {
-            "kind": "rollout",
-            "seeds": {"name": name, "n": len(self.prompts)},
-            "system": self.sampler.system.describe(),
+    sampling = sampler.settings()
+    kind = RolloutKind(
+        measuring=measuring,
+        prompts=prompts,
+        settings={
+            "kind": RolloutKind.name,
+            "seeds": {"name": name, "n": len(prompts)},
+            "system": system.describe(),
             "seed": sampling.pop("seed"),
             **sampling,
-            "rollouts_per_seed": self.attempts,
+            "rollouts_per_seed": attempts,
             "budget": None if budget is None else budget.to_dict(),
-            **self.measuring.to_dict(),
-        }
-        settings: dict[str, Any] = redact_secrets(sanitize_for_json(config))
-        return settings
-
-    def roll(
-        self, journal: Any = None, finished: Any = None
-    ) -> tuple[list[Graph[Any, Any]], Asking]:
-        """Roll out everything; what is answered already is not asked again."""
-        scorers = self.sampler.system.scorers
-        with (
-            Asking(journal=journal, finished=finished, **self.how) as asking,
-            asked_through(scorers, asking),
-        ):
-            graphs = self.sampler.eval_rollouts(self.prompts, attempts=self.attempts, asking=asking)
-        return graphs, asking
-
-    def asks_for(self, key: Key) -> bool:
-        """Return whether an answer under this key may be asked for; a judge's may always be."""
-        unit, attempt, step = key
-        place = step.partition(":")[0].split(".")
-        if judge_of(step) is not None or not all(part.isdecimal() for part in place):
-            return True
-        widths = self.sampler.widths
-        fits = len(place) <= len(widths) and all(
-            int(at) < width for at, width in zip(place, widths, strict=False)
-        )
-        return unit in self.units and 1 <= attempt <= self.attempts and fits
-
-    def measured(self, config: Mapping[str, Any], run_id: str) -> RolloutRun:
-        """Return what is found where nothing is stored."""
-        started = time.monotonic()
-        graphs, asking = self.roll()
-        done = self.measuring.measured(graphs, self.prompts, asking, config, run_id)
-        judges = judges_of(self.sampler.system.scorers, asking.verdicts)
-        return replace(done, judges=judges, elapsed_s=time.monotonic() - started)
-
-
-def _system_digest(system: System[Any, Any]) -> str:
-    """Return the hash of all that the system says about itself; secrets are stored by it alone."""
-    return sha256_text(canonical_json(sanitize_for_json(system.describe())))
+        },
+        sampler=sampler,
+        attempts=attempts,
+        budget=ask.budget,
+    )
+    return drive(
+        kind,
+        out,
+        name=name,
+        run_id=run_id,
+        ask=ask,
+        max_error_rate=summary.max_error_rate,
+        engine={"concurrency": concurrency},
+    )
 
 
 def _check_names(name: Any, run_id: Any) -> None:

@@ -11,11 +11,11 @@ from typing import Any, Generic, TypeVar
 from eval_toolkit import _validate
 from eval_toolkit._redaction import one_line
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.rollouts.asking import Asking
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.lockstep import Branch, Live, Lockstep, scored
 from eval_toolkit.rollouts.speaking import of_branch
 from eval_toolkit.rollouts.system import System
+from eval_toolkit.runs.context import Context
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed, resolve_seed
 
 __all__ = ["Sampler", "TreeSampler", "chooses"]
@@ -158,7 +158,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         drawn = secrets.randbits(63)
         prompt = self._prompts()[drawn % len(self._prompts())]
         graph = self._graph(prompt, 1)
-        with Asking() as asking:
+        with Context() as asking:
             self._grow([graph], [self.widths], asking, drawn)
         return graph
 
@@ -167,7 +167,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         return self.rollout() if seed is None else self.eval_rollouts([seed])[0]
 
     def eval_rollouts(
-        self, seeds: Sequence[Any], *, attempts: int = 1, asking: Asking | None = None
+        self, seeds: Sequence[Any], *, attempts: int = 1, asking: Context | None = None
     ) -> list[Graph[StateT, ActionT]]:
         """Return rollouts of several seeds, made together.
 
@@ -177,7 +177,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
             Prompts, or numbers that choose prompts.
         attempts : int, default 1
             Rollouts of each.
-        asking : Asking, optional
+        asking : Context, optional
             How testers and targets are asked: with a journal, a budget, a cache.
 
         Returns
@@ -200,7 +200,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         if asking is not None:
             self._grow(graphs, widths, asking, self.seed)
             return graphs
-        with Asking() as own:
+        with Context() as own:
             self._grow(graphs, widths, own, self.seed)
         return graphs
 
@@ -264,7 +264,7 @@ class TreeSampler(Sampler[StateT, ActionT]):
         self,
         graphs: Sequence[Graph[Any, Any]],
         widths: Sequence[tuple[int, ...]],
-        asking: Asking,
+        asking: Context,
         seed: int,
     ) -> None:
         """Take every turn of every conversation."""

@@ -1,4 +1,4 @@
-"""Asking testers and targets what they say next, whatever they are: models, attacks, functions."""
+"""Context testers and targets what they say next, whatever they are: models, attacks, functions."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -12,10 +12,10 @@ from eval_toolkit.prompts import Formatter, check_formatter, format_prompt, form
 from eval_toolkit.protocols import Attack, Model
 from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.responses import REASONING_TAGS, RawCompletion, ReplyParts
-from eval_toolkit.rollouts.asking import Asking, Said
 from eval_toolkit.rollouts.attacks.base import StopAttack
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.runner import Job
+from eval_toolkit.runs.context import Context, Said
 
 __all__ = [
     "UNKNOWN",
@@ -119,7 +119,7 @@ class Asked:
 
 
 def ask_probes(
-    tester: Any, states: Sequence[Any], asked: Sequence[Asked], asking: Asking, identity: str
+    tester: Any, states: Sequence[Any], asked: Sequence[Asked], asking: Context, identity: str
 ) -> list[Probed]:
     """Ask a tester; ``identity`` tells a function from others."""
     if isinstance(tester, Attack):
@@ -134,7 +134,7 @@ def ask_responses(
     decoding: Decoding,
     probed: Sequence[Any],
     asked: Sequence[Asked],
-    asking: Asking,
+    asking: Context,
     identity: str,
 ) -> list[Heard]:
     """Ask a target; the states end with a probe."""
@@ -159,7 +159,7 @@ def after_probes(states: Sequence[Any], probes: Sequence[Any]) -> list[Any]:
 
 
 def _attacked(
-    tester: Attack, states: Sequence[Any], asked: Sequence[Asked], asking: Asking
+    tester: Attack, states: Sequence[Any], asked: Sequence[Asked], asking: Context
 ) -> list[Probed]:
     """Ask an attack; those of its branches that need a model ask it together."""
     found: list[Probed] = []

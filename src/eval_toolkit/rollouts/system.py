@@ -8,7 +8,6 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.prompts import Formatter
 from eval_toolkit.protocols import Attack, Model, TextScorer
 from eval_toolkit.responses.reasoning import REASONING_TAGS, Tags, checked_tags
-from eval_toolkit.rollouts.asking import Asking
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.speaking import (
     UNKNOWN,
@@ -24,6 +23,7 @@ from eval_toolkit.rollouts.speaking import (
     text_of,
     told_apart,
 )
+from eval_toolkit.runs.context import Context
 
 __all__ = ["System", "made_scorers"]
 
@@ -168,7 +168,7 @@ class System(Generic[StateT, ActionT]):
             alone.
         """
         asked = [Asked(str(n), 1, "probe", seed) for n, seed in enumerate(seeds)]
-        with Asking() as asking:
+        with Context() as asking:
             found = ask_probes(self.tester, states, asked, asking, self._identities["probe"])
         return [text_of(said, self) for said in found]  # type: ignore[misc]
 
@@ -183,7 +183,7 @@ class System(Generic[StateT, ActionT]):
             If the target fails in one of them.
         """
         asked = [Asked(str(n), 1, "response", seed) for n, seed in enumerate(seeds)]
-        with Asking() as asking:
+        with Context() as asking:
             found = ask_responses(
                 self.target,
                 self.decoding,
@@ -225,7 +225,7 @@ class System(Generic[StateT, ActionT]):
         return {"attributes": parts}
 
     def ask_probes(
-        self, states: Sequence[StateT], asked: "Sequence[Asked]", asking: Asking
+        self, states: Sequence[StateT], asked: "Sequence[Asked]", asking: Context
     ) -> "list[Probed]":
         """Ask for probes as a sampler does: an outcome, a text, an exception, or None each."""
         if type(self).probe is System.probe:
@@ -240,7 +240,7 @@ class System(Generic[StateT, ActionT]):
         states: Sequence[StateT],
         probes: Sequence[ActionT],
         asked: "Sequence[Asked]",
-        asking: Asking,
+        asking: Context,
     ) -> list[Heard]:
         """Ask for responses as a sampler does: an outcome each, None beyond the budget."""
         probed = after_probes(states, probes)

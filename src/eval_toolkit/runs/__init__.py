@@ -1,5 +1,8 @@
-"""The run folder: written whole, read back as it was written, refused when anything was altered."""
+"""The run: one driver for every kind of evaluation, one folder, written whole and read back."""
 
+from typing import TYPE_CHECKING
+
+from eval_toolkit._optional import names_on_use
 from eval_toolkit.runner.lines import JournalEntry, RequestCounts
 from eval_toolkit.runs.folder import Run, find_runs, run_state
 from eval_toolkit.runs.inputs import Inputs
@@ -8,17 +11,52 @@ from eval_toolkit.runs.open import OpenRun, open_run
 from eval_toolkit.runs.progress import RunProgress, read_progress
 from eval_toolkit.runs.writing import write_run
 
+if TYPE_CHECKING:
+    from eval_toolkit.runs.budgets import Budget
+    from eval_toolkit.runs.context import Context
+    from eval_toolkit.runs.driver import drive, rescore
+    from eval_toolkit.runs.kinds import Graded, Identity, Kind
+    from eval_toolkit.runs.outcome import Outcome
+    from eval_toolkit.runs.replay import ReplayModel
+    from eval_toolkit.runs.specs import AskSpec, DecodingSpec, SummarySpec
+
 __all__ = [
+    "AskSpec",
+    "Budget",
+    "Context",
+    "DecodingSpec",
+    "Graded",
+    "Identity",
     "Inputs",
     "JournalEntry",
+    "Kind",
     "OpenRun",
+    "Outcome",
+    "ReplayModel",
     "RequestCounts",
     "Run",
     "RunProgress",
+    "SummarySpec",
+    "drive",
     "find_runs",
     "open_run",
     "read_progress",
+    "rescore",
     "run_lock",
     "run_state",
     "write_run",
 ]
+
+# A run can be read without what asks models.
+__getattr__ = names_on_use(
+    __name__,
+    {
+        "budgets": ("Budget",),
+        "context": ("Context",),
+        "driver": ("drive", "rescore"),
+        "kinds": ("Graded", "Identity", "Kind"),
+        "outcome": ("Outcome",),
+        "replay": ("ReplayModel",),
+        "specs": ("AskSpec", "DecodingSpec", "SummarySpec"),
+    },
+)

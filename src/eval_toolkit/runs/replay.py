@@ -3,22 +3,23 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from eval_toolkit._hashing import canonical_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError, ModelError
 from eval_toolkit.models._asking import Place
 from eval_toolkit.models._payloads import Response, read_response
 from eval_toolkit.models.cache import ResponseCache, key_of
+from eval_toolkit.protocols import Model
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request, request_hash
 from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood
-from eval_toolkit.runner.jobs import Key
+from eval_toolkit.runner.jobs import JobResult, Key
 from eval_toolkit.runner.journal import Entry, Journal
-from eval_toolkit.runner.stored import RESPONSES, read_outcomes
+from eval_toolkit.runner.stored import RESPONSES, read_entries, read_outcomes
 from eval_toolkit.runs.folder import Run
 from eval_toolkit.runs.open import JOURNAL
 
-__all__ = ["ReplayModel"]
+__all__ = ["ReplayModel", "SilentModel", "outcomes_of", "recorded_entries"]
 
 
 class ReplayModel:
@@ -126,6 +127,49 @@ class ReplayModel:
         )
 
 
+def outcomes_of(run: Run) -> list[JobResult]:
+    """Return the stored answers of a run, with what was asked."""
+    return read_outcomes(run.table(RESPONSES))
+
+
+def recorded_entries(place: Path) -> Mapping[Key, Entry]:
+    """Return the finished requests of a run or a journal."""
+    if place.is_dir() and (place / RESPONSES).exists():
+        return read_entries(Run.open(place).table(RESPONSES))
+    return Journal(place / JOURNAL if place.is_dir() else place).read()
+
+
+@dataclass(frozen=True, slots=True)
+class SilentModel:
+    """A judge's model that is not asked: its verdicts are stored elsewhere."""
+
+    model: Model
+    source: Path
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.model.name
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the model's own description."""
+        return self.model.describe()
+
+    async def generate(self, request: GenerateRequest) -> RawCompletion:
+        """Raise `ModelError`."""
+        self._refuse()
+
+    async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
+        """Raise `ModelError`."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise ModelError(
+            f"{self.source} holds no such verdict of {self.name}, and a replay asks nobody",
+            kind="other",
+        )
+
+
 class _Stored(Protocol):
     """Answers of one model."""
 
@@ -178,7 +222,7 @@ class _Kept:
 
 def _of_run(folder: Path, name: str | None) -> _Listed:
     run = Run.open(folder)
-    outcomes = read_outcomes(run.table(RESPONSES))
+    outcomes = outcomes_of(run)
     asked = [outcome.job.request for outcome in outcomes]
     chats = [type(one.prompt) is tuple for one in asked if isinstance(one, GenerateRequest)]
     model = _one(_recorded_models(run), name, folder)

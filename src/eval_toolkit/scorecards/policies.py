@@ -282,7 +282,7 @@ def _mean(values: FloatArray) -> float | None:
 
 
 def card_by_slice(
-    name: str, scorer: str, records: Records, card: Scorecard, *, by: str
+    name: str, scorer: str, records: Records, card: Scorecard, *, by: str | None
 ) -> dict[str, Any]:
     """Return the cells of one set of records in the shape that results have on disk.
 
@@ -294,7 +294,7 @@ def card_by_slice(
         What the card is of.
     card : Scorecard
         What `with_error_policies` made of them.
-    by : str
+    by : str or None
         The slice that the card's parts are of.
 
     Returns
@@ -313,7 +313,7 @@ def card_by_slice(
     """
     units, first = np.unique(records.unit_id.astype(str), return_index=True)
     entry: dict[str, Any] = {"n": len(units), "by_scorer": {scorer: card.to_dict()}}
-    if card.slices:
+    if card.slices and by is not None:
         parts = records.slices[by].astype(str)[first]
         entry["strata"] = {
             f"{by}={part}": {

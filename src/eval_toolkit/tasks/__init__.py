@@ -63,7 +63,7 @@ if TYPE_CHECKING:
         PositionResult,
         position_bias,
     )
-    from eval_toolkit.tasks.remeasuring import judge_run, measure_run
+    from eval_toolkit.tasks.rescoring import judge_run, measure_run
     from eval_toolkit.tasks.rotating import rotated, run_rotations
     from eval_toolkit.tasks.running import run_task
     from eval_toolkit.tasks.shots import FewshotLeakage, SharedQuestion, fewshot_leakage
@@ -86,7 +86,6 @@ if TYPE_CHECKING:
         load_suite,
         run_suite,
     )
-    from eval_toolkit.tasks.taskrun import TaskRun
 
 __all__ = [
     "CHATML",
@@ -136,7 +135,6 @@ __all__ = [
     "SuiteValue",
     "Task",
     "TaskInfo",
-    "TaskRun",
     "Template",
     "UntilDecided",
     "UntilWidth",
@@ -185,7 +183,7 @@ __getattr__ = names_on_use(
         "pairing": ("judge_pairs",),
         "perturbations": ("Perturbation", "perturbed"),
         "perturbed_runs": ("Robustness", "RobustnessCell", "robustness"),
-        "remeasuring": ("judge_run", "measure_run"),
+        "rescoring": ("judge_run", "measure_run"),
         "running": ("run_task",),
         "shots": ("FewshotLeakage", "SharedQuestion", "fewshot_leakage"),
         "stopping": (
@@ -196,6 +194,5 @@ __getattr__ = names_on_use(
             *("Aggregate", "Leaf", "Suite", "SuiteRun", "SuiteValue"),
             *("load_suite", "run_suite"),
         ),
-        "taskrun": ("TaskRun",),
     },
 )

@@ -1,146 +1,17 @@
-"""Judges inside a run: asked after the answers, through the same cache, journal and folder."""
+"""Whether the verdicts that a stored run holds are those that its judges would give now."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NoReturn
+from collections.abc import Iterable, Sequence
 
 from eval_toolkit._hashing import canonical_json
-from eval_toolkit.errors import ArtifactError, ModelError
-from eval_toolkit.judges.asking import Asker, AskingGrader, apart, judge_jobs
-from eval_toolkit.models.cache import ResponseCache, cached
-from eval_toolkit.protocols import Model
-from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, request_hash
-from eval_toolkit.responses import RawCompletion, RawLoglikelihood
-from eval_toolkit.runner import Entry, JobResult, JobResults, Journal, read_entries
-from eval_toolkit.runner.jobs import Key
-from eval_toolkit.runner.stored import RESPONSES
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.judges.asking import AskingGrader, apart, judge_jobs
+from eval_toolkit.requests import request_hash
+from eval_toolkit.runner import JobResult
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.open import JOURNAL
 from eval_toolkit.tasks.measuring import Measurable, built_responses
 from eval_toolkit.tasks.types import Sample
 
-__all__ = ["asker", "refuse_unjudged", "with_verdicts"]
-
-
-def asker(
-    cache: ResponseCache | str | Path | None,
-    replay: str | Path | None,
-    stack: ExitStack,
-    **how: Any,
-) -> Asker:
-    """Return how judges are asked: really, behind a cache, or not at all where a run is replayed.
-
-    Parameters
-    ----------
-    cache : ResponseCache or path, optional
-        Verdicts kept between runs.
-    replay : path, optional
-        A run, a journal or a cache whose verdicts stand for asking.
-    stack : ExitStack
-        Closes what is opened here.
-    **how
-        ``concurrency``, ``on_progress`` and ``give_up_after`` as in `run_jobs`.
-
-    Returns
-    -------
-    Asker
-        For `with_verdicts`.
-
-    Examples
-    --------
-    >>> with ExitStack() as stack:
-    ...     asker(None, None, stack).recorded is None
-    True
-    """
-    if replay is None:
-        return Asker(through=lambda model: cached(model, cache, stack), **how)
-    place = Path(replay)
-    if place.is_dir() or place.suffix == ".jsonl":
-        recorded = _recorded(place)
-        return Asker(through=lambda model: _Silent(model, place), recorded=recorded, **how)
-    return Asker(through=lambda model: cached(_Silent(model, place), place, stack), **how)
-
-
-def _recorded(place: Path) -> Mapping[Key, Entry]:
-    """Return the finished requests of a run or a journal."""
-    if place.is_dir() and (place / RESPONSES).exists():
-        return read_entries(Run.open(place).table(RESPONSES))
-    return Journal(place / JOURNAL if place.is_dir() else place).read()
-
-
-@dataclass(frozen=True, slots=True)
-class _Silent:
-    """A judge's model that is not asked: what it said stands elsewhere."""
-
-    model: Model
-    source: Path
-
-    @property
-    def name(self) -> str:
-        return self.model.name
-
-    def describe(self) -> Mapping[str, Any]:
-        return self.model.describe()
-
-    async def generate(self, request: GenerateRequest) -> RawCompletion:
-        self._refuse()
-
-    async def loglikelihood(self, request: LoglikelihoodRequest) -> RawLoglikelihood:
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        raise ModelError(
-            f"{self.source} holds no such verdict of {self.name}, and a replay asks nobody",
-            kind="other",
-        )
-
-
-def with_verdicts(
-    task: Measurable,
-    samples: Sequence[Sample],
-    answers: Sequence[JobResult],
-    judges: Sequence[AskingGrader],
-    asking: Asker,
-    journal: Journal | None = None,
-    finished: Mapping[Key, Entry] | None = None,
-) -> JobResults:
-    """Ask judges about the answers of a run, and return both.
-
-    Parameters
-    ----------
-    task : BaseTask
-        Post-processes texts.
-    samples : sequence of Sample
-        What was asked.
-    answers : JobResults or sequence of JobResult
-        What came of it; failed answers are not judged.
-    judges : sequence of AskingGrader
-        Who judges.
-    asking : Asker
-        How.
-    journal, finished
-        As in `run_jobs`.
-
-    Returns
-    -------
-    JobResults
-        The answers, then the verdicts.
-
-    Raises
-    ------
-    ModelError
-        If a judge fails for good; what it said before is in the journal.
-
-    Examples
-    --------
-    >>> with_verdicts(None, [], [], [], Asker())
-    JobResults(0 jobs, 0 reused, 0 errors)
-    """
-    verdicts = asking.ask(judges, built_responses(task, samples, answers), journal, finished)
-    notes = dict.fromkeys((*getattr(answers, "notes", ()), *verdicts.notes))
-    return JobResults((*answers, *verdicts), verdicts.progress, tuple(notes))
+__all__ = ["refuse_unjudged"]
 
 
 def refuse_unjudged(

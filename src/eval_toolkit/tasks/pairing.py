@@ -1,9 +1,7 @@
 """Two runs of one task before a judge: which answered better, item by item, in both orders."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -16,32 +14,25 @@ from eval_toolkit.graders import Grade
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.judges.asking import Attempt, apart, replies_in
 from eval_toolkit.judges.pairs import PairJudge
-from eval_toolkit.manifest import build_manifest
 from eval_toolkit.models.cache import ResponseCache
 from eval_toolkit.provenance import redact_secrets
-from eval_toolkit.runner import (
-    Job,
-    JobResult,
-    JobResults,
-    Journal,
-    Progress,
-    read_entries,
-    to_columns,
-)
-from eval_toolkit.runner.counting import counts_of
+from eval_toolkit.runner import Job, JobResult, Progress
 from eval_toolkit.runner.stored import RESPONSES
-from eval_toolkit.runs import Run, open_run
-from eval_toolkit.runs.resuming import holds, refuse_changed
+from eval_toolkit.runs import Run
+from eval_toolkit.runs.context import Context
+from eval_toolkit.runs.driver import drive
+from eval_toolkit.runs.kinds import Graded, Identity, Kind
+from eval_toolkit.runs.outcome import Outcome
+from eval_toolkit.runs.replay import outcomes_of
+from eval_toolkit.runs.specs import AskSpec, SummarySpec
 from eval_toolkit.scorecards import Records
 from eval_toolkit.seeds import DEFAULT_SEED
 from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.grading import n_failed
 from eval_toolkit.tasks.joining import joined
-from eval_toolkit.tasks.judging import asker
 from eval_toolkit.tasks.measuring import answered, grades_by
-from eval_toolkit.tasks.remeasuring import opened_task_run
-from eval_toolkit.tasks.reporting import by_slice, task_metrics, task_scorecard
-from eval_toolkit.tasks.storing import outcomes_of
-from eval_toolkit.tasks.taskrun import TaskRun, n_failed
+from eval_toolkit.tasks.reporting import task_metrics, task_scorecard
+from eval_toolkit.tasks.rescoring import opened_task_run
 from eval_toolkit.tasks.types import NO_SUBJECT, Sample
 
 __all__ = ["judge_pairs"]
@@ -65,7 +56,7 @@ def judge_pairs(
     concurrency: int | None = None,
     give_up_after: int | None = 50,
     on_progress: Callable[[Progress], object] | None = None,
-) -> TaskRun:
+) -> Outcome:
     r"""Let a judge say which of two runs answered better, item by item. The models are not asked.
 
     Parameters
@@ -86,7 +77,7 @@ def judge_pairs(
 
     Returns
     -------
-    TaskRun
+    Outcome
         ``win`` is the win rate of A with ties as halves, ``tie`` the share of ties, ``consistent``
         how often both orders agree, and ``first_position`` how often the first answer shown wins
         where there is a winner: without bias 0.5. Each has its interval. Attempts are paired by
@@ -128,51 +119,37 @@ def judge_pairs(
     if not isinstance(judge, PairJudge):
         raise InvalidTypeError(f"`judge` is {judge!r:.80}; it must be a PairJudge")
     _validate.place(out, "out", NoneType)
-    _validate.place(cache, "cache", ResponseCache, NoneType)
-    _validate.choice(on_error, "on_error", ("exclude", "as_zero", "fail"))
     _validate.choice(on_mismatch, "on_mismatch", ("raise", "drop"))
-    allowed = _validate.number(max_error_rate, "max_error_rate", low=0.0, high=1.0)
+    ask = AskSpec(
+        cache=cache, concurrency=concurrency, give_up_after=give_up_after, on_progress=on_progress
+    )
+    summary = SummarySpec(on_error=on_error, confidence=confidence, max_error_rate=max_error_rate)
     runs = (opened_task_run(run_a, task, "run_a"), opened_task_run(run_b, task, "run_b"))
-    told = {"on_error": on_error, "confidence": _validate.fraction(confidence, "confidence")}
-    pairing = _Pairing.of(runs, task, judge, on_mismatch, told)
-    with ExitStack() as stack:
-        asking = asker(
-            cache,
-            None,
-            stack,
-            concurrency=concurrency,
-            give_up_after=give_up_after,
-            on_progress=on_progress,
-        )
-
-        def ask(journal: Journal | None = None, finished: Any = None) -> JobResults:
-            return asking.ask_jobs([(judge.asked, pairing.jobs())], journal, finished)
-
-        started = time.monotonic()
-        if out is None:
-            verdicts = ask()
-            done = pairing.measured(verdicts, f"{runs[0].run_id}-{runs[1].run_id}")
-        else:
-            done, verdicts = pairing.stored(Path(out), ask)
-    return replace(
-        done,
-        too_many_errors=done.error_rate > allowed,
-        elapsed_s=time.monotonic() - started,
-        notes=tuple(dict.fromkeys((*pairing.notes, *verdicts.notes))),
+    kind = PairsKind.of(runs, task, judge, on_mismatch, summary)
+    return drive(
+        kind,
+        out,
+        name=f"{runs[0].run_id}-{runs[1].run_id}",
+        ask=ask,
+        max_error_rate=summary.max_error_rate,
+        notes=kind.notes,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Pairing:
-    """The answers of two runs to the same samples, and how they are judged."""
+@dataclass(frozen=True)
+class PairsKind(Kind[list[JobResult]]):
+    """The answers of two runs to the same samples, compared by a judge."""
 
     task: BaseTask[Any]
     judge: PairJudge
     samples: Sequence[Sample]
     answers: Mapping[Attempt, tuple[Any, Any]]
     """Both answers to an attempt at a sample; in the place of one that failed, its grade."""
-    config: Mapping[str, Any]
+    settings: Mapping[str, Any]
     notes: tuple[str, ...]
+
+    name = "pairs"
+    by = "subject"
 
     @classmethod
     def of(
@@ -181,8 +158,8 @@ class _Pairing:
         task: BaseTask[Any],
         judge: PairJudge,
         on_mismatch: str,
-        told: Mapping[str, Any],
-    ) -> "_Pairing":
+        summary: SummarySpec,
+    ) -> "PairsKind":
         """Pair the answers of two runs by unit, content and attempt."""
         samples, notes = _common_samples(runs, task, on_mismatch)
         found = [joined(apart(outcomes_of(run))[0]) for run in runs]
@@ -205,7 +182,7 @@ class _Pairing:
             "judges": {judge.name: judge.describe()},
             "seed": runs[0].manifest["config"].get("seed", DEFAULT_SEED),
             "attempts": len(attempts),
-            **told,
+            **summary.to_dict(),
         }
         settings: dict[str, Any] = redact_secrets(sanitize_for_json(config))
         notes = (*notes, *_left_out(tries), *_doubts(runs, settings))
@@ -224,33 +201,56 @@ class _Pairing:
             jobs += [Job(unit, attempt, request, step) for step, request in requests.items()]
         return jobs
 
-    def measured(self, verdicts: Sequence[JobResult], run_id: str) -> TaskRun:
-        """Return records, cells, results and counts."""
-        records = self._records(verdicts)
-        columns = self.judge.columns()
+    def config(self) -> Mapping[str, Any]:
+        """Return task, judge and the runs that are compared."""
+        return self.settings
+
+    def identity(self) -> Identity:
+        """Return what is judged, and by whom."""
+        return Identity(settings=_IDENTITY)
+
+    def units(self) -> Sequence[tuple[str, str]]:
+        """Return id and content hash of each sample."""
+        return [(sample.id, sample.content_hash) for sample in self.samples]
+
+    def produce(self, context: Context) -> list[JobResult]:
+        """Ask the judge."""
+        return context.ask_jobs([(self.judge.asked, self.jobs())])
+
+    def grade(self, attempts: list[JobResult]) -> Graded:
+        """Return the wins of each pair."""
+        records = self._records(attempts)
         card = task_scorecard(
             records,
-            task_metrics(columns),
-            on_error=self.config["on_error"],
-            confidence=self.config["confidence"],
-            seed=self.config["seed"],
+            task_metrics(self.judge.columns()),
+            on_error=self.settings["on_error"],
+            confidence=self.settings["confidence"],
+            seed=self.settings["seed"],
         )
-        results = {
-            "schema_version": "v1",
-            "run_id": run_id,
-            "config": self.config,
-            "by_slice": by_slice(self.task.NAME, self.config["model"]["name"], records, card),
-        }
-        n_errors = n_failed(records)
-        counted = counts_of(verdicts)
-        return TaskRun(
+        return Graded(
+            slice=self.task.NAME,
+            system=str(self.settings["model"]["name"]),
             records=records,
             card=card,
-            results=results,
-            n_errors=n_errors,
-            error_rate=n_errors / len(records),
-            judges={self.judge.name: {"model": self.judge.asked.name, **counted}},
+            n_errors=n_failed(records),
+            counts={"n_samples": len(self.samples)},
         )
+
+    def judges(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what decides the verdicts."""
+        return {self.judge.name: dict(self.judge.describe())}
+
+    def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return versions and seed."""
+        task = config["task"]
+        return {
+            "seeds": {"run": config["seed"]},
+            "versioned_objects": {
+                f"task:{task['name']}": str(task["version"]),
+                f"grader:{self.judge.name}": self.judge.version,
+            },
+            "task": task,
+        }
 
     def _records(self, verdicts: Sequence[JobResult]) -> Records:
         replies = replies_in(verdicts)
@@ -278,57 +278,6 @@ class _Pairing:
                 return dict.fromkeys(columns, Grade.error(f"{side}: {answer.reason}"))
         given = grades_by(self.judge, columns, *pair, replies)
         return {name: one if isinstance(one, Grade) else Grade(one) for name, one in given.items()}
-
-    def stored(self, folder: Path, ask: Callable[..., JobResults]) -> tuple[TaskRun, JobResults]:
-        """Ask what is not there yet and write the run, unless it stands there already."""
-        name = folder.resolve().name
-        head = self._manifest(name)
-        with open_run(folder, manifest=head) as opened:
-            begun = opened.begun or {}
-            if begun:
-                refuse_changed(folder, begun.get("config") or {}, self.config, _IDENTITY)
-            before = opened.previous
-            finished = None if before is None else read_entries(before.table(RESPONSES))
-            verdicts = ask(Journal(opened.journal_path), finished)
-            done = self.measured(verdicts, str(begun.get("run_id") or name))
-            records = {(self.task.NAME, str(self.config["model"]["name"])): done.records}
-            stands = begun.get("config") == self.config and all(one.reused for one in verdicts)
-            if stands and holds(before, done.results, records):
-                return replace(done, run=before), verdicts
-            judged = {
-                **self.config["judges"][self.judge.name],
-                **{
-                    part: done.judges[self.judge.name][part]
-                    for part in ("n_requests", "n_failed_requests", "usage")
-                },
-            }
-            run = opened.finalise(
-                results=done.results,
-                manifest={
-                    **head,
-                    "run_id": done.results["run_id"],
-                    "counts": {"n_samples": len(self.samples), "n_errors": done.n_errors},
-                    "judges": {self.judge.name: judged},
-                },
-                records=records,
-                tables={RESPONSES: to_columns(verdicts)},
-            )
-            return replace(done, run=run), verdicts
-
-    def _manifest(self, name: str) -> dict[str, Any]:
-        """Return what the manifest says before anything is asked."""
-        task = self.config["task"]
-        made = build_manifest(run_id=name, config=self.config, seeds={"run": self.config["seed"]})
-        versions = {
-            f"task:{task['name']}": str(task["version"]),
-            f"grader:{self.judge.name}": self.judge.version,
-        }
-        return {
-            **replace(made, versioned_objects=versions).to_dict(),
-            "kind": "pairs",
-            "task": task,
-            "notes": list(self.notes),
-        }
 
 
 def _left_out(tries: Sequence[int]) -> list[str]:

@@ -12,15 +12,16 @@ from eval_toolkit.protocols import Model
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request
 from eval_toolkit.responses import ResponseType
 from eval_toolkit.runner import Job
+from eval_toolkit.runs.specs import DecodingSpec
 from eval_toolkit.seeds import DEFAULT_SEED, derive_seed
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.joining import PART
 from eval_toolkit.tasks.types import Part, Sample
 
 __all__ = [
-    "Decoding",
     "Estimate",
     "attempts_of",
+    "decoding_of",
     "default_formatter",
     "estimate",
     "plan_jobs",
@@ -32,70 +33,43 @@ _COUNTED = 200
 _CHARACTERS_PER_TOKEN = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decoding:
-    """How a model is to answer; what is not given is the task's, else the model's.
+def decoding_of(
+    task: BaseTask[Any],
+    *,
+    temperature: float | None = None,
+    top_p: float | None = None,
+    max_tokens: int | None = None,
+    stop: Sequence[str] | None = None,
+) -> DecodingSpec:
+    """Return how a task is decoded: as the caller says, else as the task does, else greedily.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        As `GenerateRequest` does.
-
-    Examples
-    --------
-    >>> Decoding(temperature=0.7, max_tokens=64).to_dict()["temperature"]
-    0.7
+        As `GenerateRequest` does; or if the task asks for log-likelihoods, which are not decoded.
     """
-
-    temperature: float = 0.0
-    top_p: float | None = None
-    max_tokens: int | None = None
-    stop: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        names = [item.name for item in fields(self)]
-        asked = GenerateRequest("", **{name: getattr(self, name) for name in names})
-        for name in names:
-            object.__setattr__(self, name, getattr(asked, name))
-
-    @classmethod
-    def of(
-        cls,
-        task: BaseTask[Any],
-        *,
-        temperature: float | None = None,
-        top_p: float | None = None,
-        max_tokens: int | None = None,
-        stop: Sequence[str] | None = None,
-    ) -> "Decoding":
-        """Return what holds for a task; log-likelihoods have nothing to decode."""
-        if task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
-            given = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
-            for name, value in {**given, "stop": stop}.items():
-                if value is not None:
-                    raise InvalidInputError(
-                        f"`{name}` is {value!r}, but {task.NAME!r} asks for log-likelihoods; "
-                        "nothing is generated"
-                    )
-            return cls()
-        texts: Any = () if stop is None else stop  # no tuple of it: one text has letters
-        heat = 0.0 if temperature is None else temperature
-        said = cls(temperature=heat, top_p=top_p, max_tokens=max_tokens, stop=texts)
-        own: dict[str, Any] = {
-            "temperature": task.temperature or 0.0 if temperature is None else said.temperature,
-            "top_p": task.top_p if top_p is None else said.top_p,
-            "max_tokens": task.max_tokens if max_tokens is None else said.max_tokens,
-            "stop": (task.stop_sequences or ()) if stop is None else said.stop,
-        }
-        try:
-            return replace(said, **own)
-        except InvalidInputError as error:
-            raise InvalidInputError(f"task {task.NAME!r}: {error}") from None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
-        values = {item.name: getattr(self, item.name) for item in fields(self)}
-        return {**values, "stop": list(self.stop)}
+    if task.RESPONSE_TYPE is ResponseType.LOGLIKELIHOODS:
+        given = {"temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
+        for name, value in {**given, "stop": stop}.items():
+            if value is not None:
+                raise InvalidInputError(
+                    f"`{name}` is {value!r}, but {task.NAME!r} asks for log-likelihoods; "
+                    "nothing is generated"
+                )
+        return DecodingSpec()
+    texts: Any = () if stop is None else stop  # no tuple of it: one text has letters
+    heat = 0.0 if temperature is None else temperature
+    said = DecodingSpec(temperature=heat, top_p=top_p, max_tokens=max_tokens, stop=texts)
+    own: dict[str, Any] = {
+        "temperature": task.temperature or 0.0 if temperature is None else said.temperature,
+        "top_p": task.top_p if top_p is None else said.top_p,
+        "max_tokens": task.max_tokens if max_tokens is None else said.max_tokens,
+        "stop": (task.stop_sequences or ()) if stop is None else said.stop,
+    }
+    try:
+        return replace(said, **own)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"task {task.NAME!r}: {error}") from None
 
 
 def default_formatter(task: BaseTask[Any], model: Model | None = None) -> str:
@@ -130,7 +104,7 @@ def plan_jobs(
     samples: Sequence[Sample],
     *,
     formatter: Formatter | None = None,
-    decoding: Decoding | None = None,
+    decoding: DecodingSpec | None = None,
     attempts: int | None = None,
     seed: int = DEFAULT_SEED,
 ) -> list[Job]:
@@ -144,7 +118,7 @@ def plan_jobs(
         What is asked about.
     formatter : str, ChatTemplate or callable, optional
         As in `prompts.format_prompt`; `default_formatter` by default.
-    decoding : Decoding, optional
+    decoding : DecodingSpec, optional
         How to answer; the task's own settings by default.
     attempts : int, optional
         Tries at each sample; the task's own number by default.
@@ -178,7 +152,7 @@ def plan_jobs(
     """
     attempts = attempts_of(task, attempts)
     form = default_formatter(task) if formatter is None else check_formatter(formatter)
-    how = Decoding.of(task) if decoding is None else decoding
+    how = decoding_of(task) if decoding is None else decoding
     jobs = []
     for sample in samples:
         try:
@@ -231,7 +205,7 @@ def _jobs(
     task: BaseTask[Any],
     sample: Sample,
     formatter: Formatter,
-    decoding: Decoding,
+    decoding: DecodingSpec,
     attempts: int,
     seed: int,
 ) -> list[Job]:
@@ -346,7 +320,7 @@ def estimate(
     """
     attempts = attempts_of(task, attempts)
     samples = task.samples(limit, order=order)
-    decoding = Decoding.of(task, max_tokens=max_tokens)
+    decoding = decoding_of(task, max_tokens=max_tokens)
     form = default_formatter(task, model) if formatter is None else formatter
     jobs = plan_jobs(task, samples, formatter=form, decoding=decoding, attempts=1)
     count: Callable[[str], int] | None = getattr(model, "count_tokens", None)

@@ -20,10 +20,10 @@ from eval_toolkit.inference.paired_proportions import tango_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.inference.rotations import RotationTest, rotation_test
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.scorecards import MetricResult, Records, summarise
 from eval_toolkit.seeds import DEFAULT_SEED
 from eval_toolkit.tasks.styles import letters
-from eval_toolkit.tasks.taskrun import TaskRun
 
 __all__ = ["PositionBias", "PositionDifference", "PositionResult", "position_bias"]
 
@@ -146,7 +146,7 @@ class PositionBias(Displayed):
 
 
 def position_bias(
-    runs: Sequence[TaskRun | Run | str | Path | Records],
+    runs: Sequence[Outcome | Run | str | Path | Records],
     *,
     confidence: float = DEFAULT_CONFIDENCE,
     n_permutations: int = 4999,
@@ -156,7 +156,7 @@ def position_bias(
 
     Parameters
     ----------
-    runs : sequence of TaskRun, Run, path or Records
+    runs : sequence of Outcome, Run, path or Records
         Rotation 0, 1, 2 … of one task, as `run_rotations` returns them, with the columns of
         `graders.ChoicePosition`.
     confidence : float, default 0.95
@@ -228,7 +228,7 @@ def position_bias(
 
 
 def _listed(runs: Any) -> list[Any]:
-    if isinstance(runs, (TaskRun, Run, Records, str)) or not isinstance(runs, Sequence):
+    if isinstance(runs, (Outcome, Run, Records, str)) or not isinstance(runs, Sequence):
         raise InvalidTypeError("`runs` must be a list of runs, one per rotation")
     if len(runs) < 2:
         raise InvalidInputError(f"`runs` has {len(runs)} rotations; positions need two or more")
@@ -236,7 +236,7 @@ def _listed(runs: Any) -> list[Any]:
 
 
 def _records(run: Any, at: int) -> Records:
-    if isinstance(run, TaskRun):
+    if isinstance(run, Outcome):
         run = run.records
     elif isinstance(run, (Run, str, Path)):
         run = opened_run(run, f"runs[{at}]")

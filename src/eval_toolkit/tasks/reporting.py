@@ -1,7 +1,6 @@
 """What the results of a task say: a cell per metric, per subject and over all, errors in the open."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from eval_toolkit import metric_specs as ms
 from eval_toolkit.errors import InvalidInputError
@@ -9,9 +8,9 @@ from eval_toolkit.graders import ColumnInfo
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.protocols import Grader, MetricSpec
 from eval_toolkit.scorecards import Records, Scorecard
-from eval_toolkit.scorecards.policies import card_by_slice, with_error_policies
+from eval_toolkit.scorecards.policies import with_error_policies
 
-__all__ = ["by_slice", "task_metrics", "task_scorecard"]
+__all__ = ["task_metrics", "task_scorecard"]
 
 _SUBJECT = "subject"
 
@@ -139,30 +138,3 @@ def task_scorecard(
         confidence=confidence,
         seed=seed,
     )
-
-
-def by_slice(task: str, model: str, records: Records, card: Scorecard) -> dict[str, Any]:
-    """Return the cells of one task and model in the shape that results have on disk.
-
-    Parameters
-    ----------
-    task, model : str
-        Names of the task and of the model.
-    records : Records
-        Of the task.
-    card : Scorecard
-        What `task_scorecard` made of them.
-
-    Returns
-    -------
-    dict
-        ``{task: {"n": …, "by_scorer": {model: cells}, "strata": {"subject=…": …}}}``.
-
-    Examples
-    --------
-    >>> records = Records.from_columns({"right": [1, 0]}, unit_id=["a", "b"])
-    >>> card = task_scorecard(records, [ms.mean_of("right", bounds=(0.0, 1.0))])
-    >>> by_slice("quiz", "m", records, card)["quiz"]["by_scorer"]["m"]["right"]["value"]
-    0.5
-    """
-    return card_by_slice(task, model, records, card, by=_SUBJECT)

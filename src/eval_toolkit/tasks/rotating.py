@@ -9,9 +9,9 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders.choices import ChoicePosition
 from eval_toolkit.protocols import Model
 from eval_toolkit.responses import ResponseType
+from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.tasks.base import BaseTask, derived
 from eval_toolkit.tasks.running import run_task
-from eval_toolkit.tasks.taskrun import TaskRun
 
 __all__ = ["rotated", "run_rotations"]
 
@@ -112,7 +112,7 @@ def run_rotations(
     *,
     graders: Sequence[Any] | None = None,
     **options: Any,
-) -> list[TaskRun]:
+) -> list[Outcome]:
     """Run a task under every rotation of its choices.
 
     Parameters
@@ -130,7 +130,7 @@ def run_rotations(
 
     Returns
     -------
-    list of TaskRun
+    list of Outcome
         As many as the question with the most choices has; questions with fewer are asked again
         with the same prompt, which a ``cache`` answers.
 

@@ -1,50 +1,41 @@
 """Running a task: ask what is not answered yet, measure, summarise, store."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Any
 
 from eval_toolkit import _validate
-from eval_toolkit._hashing import canonical_json, sha256_text
-from eval_toolkit.artifacts import read_json, sanitize_for_json
+from eval_toolkit.artifacts import read_json
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
-from eval_toolkit.judges.asking import Asker
-from eval_toolkit.models.cache import ResponseCache, cached
+from eval_toolkit.models.cache import ResponseCache
 from eval_toolkit.prompts import Formatter, formatter_name
 from eval_toolkit.protocols import Model
-from eval_toolkit.provenance import redact_secrets
-from eval_toolkit.runner import Job, JobResults, Journal, Progress, run_jobs
-from eval_toolkit.runner.engine import CONCURRENCY
+from eval_toolkit.runner import Progress
+from eval_toolkit.runs.driver import drive
 from eval_toolkit.runs.folder import MANIFEST
 from eval_toolkit.runs.open import JOURNAL
+from eval_toolkit.runs.outcome import Outcome
+from eval_toolkit.runs.specs import AskSpec, SummarySpec
 from eval_toolkit.seeds import resolve_seed
 from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.ended import Ended, asked_until
-from eval_toolkit.tasks.judging import asker, with_verdicts
+from eval_toolkit.tasks.grading import GraderLike, Measuring
+from eval_toolkit.tasks.kind import TaskKind, at_once
 from eval_toolkit.tasks.planning import (
-    Decoding,
     attempts_of,
+    decoding_of,
     default_formatter,
     estimate,
     plan_jobs,
 )
-from eval_toolkit.tasks.remeasuring import check_task, greedy_again, measure_run
+from eval_toolkit.tasks.rescoring import check_task, greedy_again, measure_run
 from eval_toolkit.tasks.stopping import UntilDecided, UntilWidth
-from eval_toolkit.tasks.storing import StoredRun
-from eval_toolkit.tasks.taskrun import GraderLike, Measuring, TaskRun
 from eval_toolkit.tasks.types import Sample
 from eval_toolkit.tasks.watching import Watch
 
-__all__ = ["TaskRun", "estimate", "measure_run", "plan_jobs", "run_task"]
+__all__ = ["estimate", "measure_run", "plan_jobs", "run_task"]
 
-_SMALLEST_PART = 8
-"""Samples that a run which may stop asks about before it looks."""
 _BATCHING = ("batch_size", "max_batch_tokens")
 """What a model that works in batches has; it may move the last digits of its numbers."""
 
@@ -77,7 +68,7 @@ def run_task(
     give_up_after: int | None = 50,
     run_id: str | None = None,
     on_progress: Callable[[Progress], object] | None = None,
-) -> TaskRun:
+) -> Outcome:
     """Run a task: ask the model what it has not answered yet, grade, summarise, store.
 
     Parameters
@@ -137,7 +128,7 @@ def run_task(
 
     Returns
     -------
-    TaskRun
+    Outcome
         Equal answers give equal bytes of ``records.parquet`` and ``results.json``, whatever the
         concurrency and however often the run was interrupted.
 
@@ -171,145 +162,64 @@ def run_task(
     """
     check_task(task)
     _validate.place(out, "out", NoneType)
-    _validate.place(cache, "cache", ResponseCache, NoneType)
-    _validate.place(replay, "replay", NoneType)
-    _check_telling(run_id, on_progress)
+    ask = AskSpec(
+        concurrency=concurrency,
+        cache=cache,
+        replay=replay,
+        give_up_after=give_up_after,
+        on_progress=on_progress,
+    )
+    _check_run_id(run_id)
     _check_against(until, out)
     attempts = attempts_of(task, attempts)
-    measuring = Measuring.of(
-        task, graders, pass_at, pass_hat, maj_at, on_error, confidence, max_error_rate, attempts
-    )
-    decoding = Decoding.of(
+    summary = SummarySpec(on_error=on_error, confidence=confidence, max_error_rate=max_error_rate)
+    measuring = Measuring.of(task, graders, pass_at, pass_hat, maj_at, summary, attempts)
+    decoding = decoding_of(
         task, temperature=temperature, top_p=top_p, max_tokens=max_tokens, stop=stop
     )
-    with ExitStack() as stack:
-        asked = _asked(model, cache, replay, stack)
-        given = _recorded_form(replay) if formatter is None else formatter
-        form = default_formatter(task, asked) if given is None else given
-        number = resolve_seed(task.seed if seed is None else seed)
-        samples = task.samples(limit, order=order)
-        jobs = plan_jobs(
-            task, samples, formatter=form, decoding=decoding, attempts=attempts, seed=number
-        )
-        watched: dict[str, Any] = {"seed": task.seed, "order": order, "confidence": confidence}
-        asking = _Asking(
-            task=task,
-            model=asked,
-            measuring=measuring,
-            samples=samples,
-            jobs=jobs,
-            watch=None if until is None else until.watch(samples, measuring.metrics(), **watched),
-            asker=partial(asker, cache, replay, stack),
-            concurrency=concurrency,
-            on_progress=on_progress,
-            give_up_after=give_up_after,
-        )
-        told = {"formatter": formatter_name(form), "decoding": decoding.to_dict(), "seed": number}
-        told |= {"limit": limit, "order": order, "attempts": attempts}
-        settings = asking.settings(told, until)
-        notes = (*task.data_notes, *greedy_again(decoding.temperature, attempts))
-        notes += _fewer(asking.watch, samples)
-        if out is None:
-            done = asking.measured(settings, run_id or task.NAME, notes)
-        else:
-            digest = sha256_text(canonical_json(dict(asked.describe())))
-            stored = StoredRun(Path(out), task, measuring, settings, samples, run_id, digest, notes)
-            done = stored.run(jobs, asking.ask, _engine(None if replay else model, concurrency))
-        return done if replay is None else _replayed(done)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asking:
-    """What a run asks, whom, and how."""
-
-    task: BaseTask[Any]
-    model: Model
-    measuring: Measuring
-    samples: Sequence[Sample]
-    jobs: Sequence[Job]
-    watch: Watch | None
-    asker: Callable[..., Asker]
-    """Makes what asks judges."""
-    concurrency: int | None
-    on_progress: Callable[[Progress], object] | None
-    give_up_after: int | None
-
-    def settings(
-        self, told: Mapping[str, Any], until: UntilWidth | UntilDecided | None
-    ) -> dict[str, Any]:
-        """Return the configuration of the run, without secrets."""
-        config = {
-            "kind": "task",
-            "task": self.task.describe(),
-            "model": {"name": self.model.name, "description": dict(self.model.describe())},
-            **told,
-            **self.measuring.to_dict(),
+    asked = _asked(model, replay)
+    given = _recorded_form(replay) if formatter is None else formatter
+    form = default_formatter(task, asked) if given is None else given
+    number = resolve_seed(task.seed if seed is None else seed)
+    samples = task.samples(limit, order=order)
+    jobs = plan_jobs(
+        task, samples, formatter=form, decoding=decoding, attempts=attempts, seed=number
+    )
+    watched: dict[str, Any] = {"seed": task.seed, "order": order, "confidence": confidence}
+    watch = None if until is None else until.watch(samples, measuring.metrics(), **watched)
+    kind = TaskKind(
+        task=task,
+        measuring=measuring,
+        samples=samples,
+        settings={
+            "formatter": formatter_name(form),
+            "decoding": decoding.to_dict(),
+            "seed": number,
+            "limit": limit,
+            "order": order,
+            "attempts": attempts,
             **({} if until is None else {"until": until.to_dict()}),
-        }
-        settings: dict[str, Any] = redact_secrets(sanitize_for_json(config))
-        return settings
-
-    def ask(
-        self, journal: Journal | None = None, finished: Any = None
-    ) -> tuple[JobResults, Ended | None]:
-        """Ask what is not answered yet: everything, or until the rule that watches is content."""
-        if self.watch is None:
-            return self._part(self.jobs, journal, finished, self.give_up_after), None
-        in_a_row = 0
-
-        def part(some: Sequence[Job]) -> JobResults:
-            # Failures in a row go on from one part to the next.
-            nonlocal in_a_row
-            left = None if self.give_up_after is None else max(1, self.give_up_after - in_a_row)
-            answers = self._part(some, journal, finished, left)
-            states = [outcome.ok for outcome in answers][::-1]
-            in_a_row = states.index(True) if True in states else in_a_row + len(states)
-            return answers
-
-        at_once = max(_at_once(self.model, self.concurrency), _SMALLEST_PART)
-        records_of = self.measuring.records_of(self.task)
-        return asked_until(self.watch, self.jobs, part, records_of, at_once)
-
-    def _part(
-        self, some: Sequence[Job], journal: Journal | None, finished: Any, give_up: int | None
-    ) -> JobResults:
-        """Ask some jobs, and judges about the answers."""
-        how: dict[str, Any] = {
-            "concurrency": self.concurrency,
-            "on_progress": self.on_progress,
-            "give_up_after": give_up,
-        }
-        answers = run_jobs(some, self.model, journal=journal, finished=finished, **how)
-        judges = self.measuring.judges
-        if not judges:
-            return answers
-        units = {job.unit_id for job in some}
-        about = [sample for sample in self.samples if sample.id in units]
-        asking = self.asker(**how)
-        return with_verdicts(self.task, about, answers, judges, asking, journal, finished)
-
-    def measured(self, settings: Mapping[str, Any], name: str, notes: tuple[str, ...]) -> TaskRun:
-        """Return what is found where nothing is stored."""
-        started = time.monotonic()
-        outcomes, ended = self.ask()
-        done = self.measuring.measured(self.task, self.samples, outcomes, settings, name, ended)
-        elapsed_s = time.monotonic() - started
-        return replace(done, elapsed_s=elapsed_s, notes=(*notes, *done.notes, *outcomes.notes))
-
-
-def _replayed(done: TaskRun) -> TaskRun:
-    """Return what was found with nobody asked."""
-    n_replayed = done.n_asked + done.n_cached
-    return replace(
-        done, n_asked=0, n_cached=0, n_replayed=n_replayed, usage_now=dict.fromkeys(done.usage, 0)
+        },
+        model=asked,
+        jobs=jobs,
+        watch=watch,
+    )
+    notes = (*task.data_notes, *greedy_again(decoding.temperature, attempts))
+    return drive(
+        kind,
+        out,
+        name=task.NAME,
+        run_id=run_id,
+        ask=ask,
+        max_error_rate=summary.max_error_rate,
+        engine=_engine(None if replay else model, concurrency),
+        notes=(*notes, *_fewer(watch, samples)),
     )
 
 
-def _check_telling(run_id: Any, on_progress: Any) -> None:
+def _check_run_id(run_id: Any) -> None:
     if run_id is not None and (not isinstance(run_id, str) or not run_id.strip()):
         raise InvalidInputError(f"`run_id` is {run_id!r:.80}; it must be a name")
-    if on_progress is not None and not callable(on_progress):
-        raise InvalidTypeError(f"`on_progress` is {on_progress!r:.80}; it must be callable")
 
 
 def _check_against(until: UntilWidth | UntilDecided | None, out: str | Path | None) -> None:
@@ -345,22 +255,13 @@ def _engine(model: Model | None, concurrency: int | None) -> dict[str, Any]:
     """Return how a model is asked, beside what decides the answers."""
     batching = {name: getattr(model, name) for name in _BATCHING if hasattr(model, name)}
     return {
-        "concurrency": _at_once(model, concurrency),
+        "concurrency": at_once(model, concurrency),
         "model_batching": batching or None,
     }
 
 
-def _at_once(model: Model | None, concurrency: int | None) -> int:
-    return int(getattr(model, "concurrency", CONCURRENCY) if concurrency is None else concurrency)
-
-
-def _asked(
-    model: Model | None,
-    cache: ResponseCache | str | Path | None,
-    replay: str | Path | None,
-    stack: ExitStack,
-) -> Model:
-    """Return who is asked: the model, its stored answers, or the model behind a cache."""
+def _asked(model: Model | None, replay: str | Path | None) -> Model:
+    """Return who is asked: the model, or its stored answers."""
     if replay is not None:
         from eval_toolkit.runs.replay import ReplayModel
 
@@ -371,4 +272,4 @@ def _asked(
         raise InvalidTypeError(
             f"`model` is {model!r:.80}; it must have name, describe, generate and loglikelihood"
         )
-    return cached(model, cache, stack)
+    return model

@@ -48,13 +48,13 @@ class TestRescoring:
         assert (done.card["attack_success"].value, done.n_asked) == (0.25, 0)
         for name in ("records.parquet", "turns.parquet", "results.json", "seeds.parquet"):
             assert (tmp_path / "b" / name).read_bytes() == (tmp_path / "c" / name).read_bytes()
-        assert done.graphs == whole.graphs
-        assert "nobody was asked" in done.notes[0]
+        assert done.attempts == whole.attempts
+        assert "no model was asked" in done.notes[-1]
 
     def test_the_run_stays_as_it_is(self, tmp_path):
         before = run(tmp_path / "a")
         rescore_rollouts(before.run, IDIOT, tmp_path / "b")
-        assert rollouts_of(Run.open(tmp_path / "a")) == list(before.graphs)
+        assert rollouts_of(Run.open(tmp_path / "a")) == list(before.attempts)
 
     def test_a_rescored_run_can_be_rescored(self, tmp_path):
         first = run(tmp_path / "a")
@@ -72,7 +72,7 @@ class TestRescoring:
         tags = [("<think>", "</think>")]
         done = rescore_rollouts(tmp_path / "a", FOOL, tmp_path / "b", reasoning_tags=tags)
         assert done.card["attack_success"].value == 0.0
-        assert {turn.response for graph in done.graphs for turn in graph.nodes()} == {"Hello."}
+        assert {turn.response for graph in done.attempts for turn in graph.nodes()} == {"Hello."}
 
     def test_a_threshold_alone(self, tmp_path):
         run(tmp_path / "a")
@@ -160,23 +160,27 @@ class TestJudges:
     def test_who_was_asked_and_what_it_took_is_said(self, tmp_path):
         run(tmp_path / "a")
         done = rescore_rollouts(tmp_path / "a", judge("yes")[0], tmp_path / "b")
-        assert done.notes[0].endswith("; judges alone were asked, 16 times")
-        assert not any("nobody" in note for note in done.notes)
-        assert (done.n_requests, done.n_asked, done.n_reused) == (16, 16, 0)
+        assert done.notes[-1].endswith("; judges alone were asked, 16 times")
+        assert not any("no model" in note for note in done.notes)
+        assert (done.n_requests, done.n_asked, done.n_reused) == (16, 0, 16)
+        (judged,) = done.judges.values()
+        assert (judged["n_requests"], judged["n_asked"], judged["n_reused"]) == (16, 16, 0)
         taken = {"prompt_tokens": 16 * 5, "completion_tokens": 16 * 2}
-        assert taken.items() <= done.usage.items()
+        assert taken.items() <= judged["usage"].items()
         manifest = Run.open(tmp_path / "b").manifest
-        assert manifest["usage"] == done.usage
-        assert manifest["counts"]["n_requests"] == 16
+        (stored,) = manifest["judges"].values()
+        assert stored["usage"] == judged["usage"]
+        assert stored["n_requests"] == 16
         assert manifest["rescored"]["run_id"] == "a"
 
     def test_the_same_judge_is_not_asked_again(self, tmp_path):
         run(tmp_path / "a", judge("no")[0])
         scorer, model = judge("no", threshold=0.0)  # everything at or above 0 is bad
         done = rescore_rollouts(tmp_path / "a", scorer, tmp_path / "b")
-        assert (model.n_calls, done.n_asked, done.n_reused) == (0, 0, 16)
+        (judged,) = done.judges.values()
+        assert (model.n_calls, judged["n_asked"], judged["n_reused"]) == (0, 0, 16)
         assert done.card["attack_success"].value == 1.0
-        assert done.notes[0].endswith("; nobody was asked")
+        assert done.notes[-1].endswith("; no model was asked")
         assert len(verdicts(tmp_path / "b")) == 16
 
     def test_a_judge_that_breaks_is_counted(self, tmp_path):

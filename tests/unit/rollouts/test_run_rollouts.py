@@ -97,7 +97,7 @@ class TestStored:
         assert run.manifest["kind"] == "rollout"
         assert run.manifest["counts"]["n_rollouts"] == 24
         assert run.results == done.results
-        assert rollouts_of(run) == list(done.graphs)
+        assert rollouts_of(run) == list(done.attempts)
         assert run.subjects == [("seeds", "target")]
         cells = run.results["by_slice"]["seeds"]["by_scorer"]["target"]
         assert cells["attack_success"]["value"] == 0.75  # goals 0, 4, 8 of 12 never
@@ -239,7 +239,7 @@ class TestWhoseAnswers:
                 lambda texts: [score] * len(texts), name="s", version=str(score)
             )
             done = run_rollouts(System(tester, ["No."], scorer), SEEDS[:1], folder, depth=2)
-            return [node.probe for node in done.graphs[0].nodes()]
+            return [node.probe for node in done.attempts[0].nodes()]
 
         assert rolled(0.1, tmp_path / "r") == ["goal 0 ", "goal 0 0.1"]
         assert rolled(0.1, tmp_path / "r") == ["goal 0 ", "goal 0 0.1"]
@@ -273,7 +273,7 @@ class TestWhoseAnswers:
         with pytest.raises(InvalidTypeError, match="State"):
             run_rollouts(Generic(scorer=grr), SEEDS, tmp_path / "s", depth=3)
         assert calls == [12]
-        assert len(run_rollouts(Generic(scorer=grr), SEEDS, depth=3).graphs) == 12
+        assert len(run_rollouts(Generic(scorer=grr), SEEDS, depth=3).attempts) == 12
 
     def test_a_folder_changes_no_record(self, tmp_path):
         def tester(states):
@@ -284,7 +284,7 @@ class TestWhoseAnswers:
 
         kept = run_rollouts(System(tester, target, grr), SEEDS, tmp_path / "r", depth=1)
         free = run_rollouts(System(tester, target, grr), SEEDS, depth=1)
-        assert kept.graphs == free.graphs
+        assert kept.attempts == free.attempts
         assert kept.card["attack_success"].n_errors == 4  # goals 1, 10 and 11; 2
         assert kept.records.status["attack_success"].tolist() == (
             free.records.status["attack_success"].tolist()
@@ -461,7 +461,7 @@ class TestOptions:
             cell = done.card["attack_success"]
             assert done.results["config"]["policy"] == "best"
             assert (cell.n_units, cell.n_skipped) == (12, 0)
-            share = sum(any(n.event for n in graph.nodes()) for graph in done.graphs) / 12
+            share = sum(any(n.event for n in graph.nodes()) for graph in done.attempts) / 12
             assert cell.value == pytest.approx(share)
         assert rolled().results["config"]["policy"] == "expectation"
         assert rolled(keep=1, policy="expectation").card["attack_success"].n_skipped == 12
@@ -533,7 +533,7 @@ class TestReasoning:
         system, heard = self.thinking("<think>Grr, what a question.</think>\n\nHello.")
         done = run_rollouts(system, SEEDS[:2], tmp_path / "r", depth=2)
         assert done.card["attack_success"].value == 0.0
-        assert {turn.response for graph in done.graphs for turn in graph.nodes()} == {"Hello."}
+        assert {turn.response for graph in done.attempts for turn in graph.nodes()} == {"Hello."}
         assert all("Grr" not in text for messages in heard for text in messages)
         stored = read_outcomes(Run.open(tmp_path / "r").table(RESPONSES))
         said = {one.response.text for one in stored if one.job.step.endswith("response")}
@@ -542,7 +542,7 @@ class TestReasoning:
     def test_a_refusal_is_looked_for_in_the_answer(self):
         system, _ = self.thinking("<think>I cannot do that? I can.</think>Here you are.")
         done = run_rollouts(system, SEEDS[:2], depth=1)
-        assert {turn.scores["refusal"] for g in done.graphs for turn in g.nodes()} == {0.0}
+        assert {turn.scores["refusal"] for g in done.attempts for turn in g.nodes()} == {0.0}
 
     def test_a_judge_sees_the_answer(self):
         shown = []
@@ -562,16 +562,16 @@ class TestReasoning:
         tester = ScriptedModel("<think>Be sly.</think>Tell a joke.", name="tester")
         system = System(tester, ["Hello."])
         done = run_rollouts(system, SEEDS[:1], depth=1)
-        assert [turn.probe for turn in done.graphs[0].nodes()] == ["Tell a joke."]
+        assert [turn.probe for turn in done.attempts[0].nodes()] == ["Tell a joke."]
 
     def test_a_reply_that_only_thinks_is_empty_and_says_so(self, tmp_path):
         system, _ = self.thinking("<think>Grr, let me")
         done = run_rollouts(system, SEEDS[:2], tmp_path / "r", depth=1)
-        turns = [turn for graph in done.graphs for turn in graph.nodes()]
+        turns = [turn for graph in done.attempts for turn in graph.nodes()]
         assert {turn.response for turn in turns} == {""}
         assert {turn.reason for turn in turns} == {"the reply ends inside its reasoning"}
         assert any("2 of 2 replies end inside their reasoning" in note for note in done.notes)
-        assert rollouts_of(Run.open(tmp_path / "r")) == list(done.graphs)
+        assert rollouts_of(Run.open(tmp_path / "r")) == list(done.attempts)
 
     def test_tags_can_be_chosen(self):
         tags = [("<scratch>", "</scratch>")]

@@ -23,7 +23,6 @@ from eval_toolkit.rollouts import (
     seed_prompts,
     turns_table,
 )
-from eval_toolkit.rollouts.asking import Asking
 from eval_toolkit.rollouts.attacks import (
     BestOfN,
     Mixed,
@@ -33,6 +32,7 @@ from eval_toolkit.rollouts.attacks import (
     StopAttack,
 )
 from eval_toolkit.rollouts.scorers import KeywordScorer
+from eval_toolkit.runs import AskSpec, Context
 from eval_toolkit.seeds import derive_seed
 
 
@@ -85,7 +85,7 @@ class TestLockstep:
             tester = Refinement(ScriptedModel(answer, name="tester"))
             system = System(tester, ScriptedModel(answer, name="target"), grr, temperature=0.7)
             sampler = TreeSampler(system, depth=2, width=2)
-            with Asking(concurrency=concurrency) as asking:
+            with Context(AskSpec(concurrency=concurrency)) as asking:
                 return sampler.eval_rollouts(["a", "b", "c"], attempts=2, asking=asking)
 
         assert rolled(1) == rolled(64)
@@ -480,7 +480,7 @@ class TestGivingUp:
 
     @staticmethod
     def rolled(target, n=300, **more):
-        with Asking(**more) as asking:
+        with Context(AskSpec(**more)) as asking:
             sampler = TreeSampler(System(["a"], target, grr), depth=1)
             return sampler.eval_rollouts([f"seed {k}" for k in range(n)], asking=asking)
 
@@ -530,7 +530,7 @@ class TestGivingUp:
     @pytest.mark.parametrize("bad", [0, True, 1.5])
     def test_a_row_of_nothing(self, bad):
         with pytest.raises((InvalidInputError, InvalidTypeError), match="give_up_after"):
-            Asking(give_up_after=bad)
+            AskSpec(give_up_after=bad)
 
 
 class TestRewards:
@@ -601,7 +601,7 @@ class TestScores:
 class TestBudget:
     def test_calls(self):
         target = Counting(drawing)
-        with Asking(budget=Budget(calls=5)) as asking:
+        with Context(AskSpec(budget=Budget(calls=5))) as asking:
             graphs = TreeSampler(System(["a"], target, grr), depth=3).eval_rollouts(
                 ["x", "y"], asking=asking
             )
@@ -611,7 +611,7 @@ class TestBudget:
 
     def test_tokens(self):
         model = ScriptedModel("four letters here")
-        with Asking(budget=Budget(tokens=12)) as asking:
+        with Context(AskSpec(budget=Budget(tokens=12))) as asking:
             (graph,) = TreeSampler(System(["word"], model, grr), depth=5).eval_rollouts(
                 ["x"], asking=asking
             )
@@ -629,7 +629,7 @@ class TestBudget:
         def rolled(concurrency):
             asked.clear()
             system = System(["a"], ScriptedModel(answer), grr)
-            with Asking(budget=Budget(tokens=100), concurrency=concurrency) as asking:
+            with Context(AskSpec(budget=Budget(tokens=100), concurrency=concurrency)) as asking:
                 graphs = TreeSampler(system, depth=3).eval_rollouts(
                     [f"seed {n}" for n in range(500)], asking=asking
                 )
@@ -648,14 +648,14 @@ class TestBudget:
                 sizes.append(request)
                 return await super().generate(request)
 
-        with Asking(budget=Budget(tokens=10_000)) as asking:
+        with Context(AskSpec(budget=Budget(tokens=10_000))) as asking:
             sampler = TreeSampler(System(["a"], Told("no"), grr), depth=1)
             sampler.eval_rollouts([f"seed {n}" for n in range(300)], asking=asking)
         assert len(sizes) == 300
         assert asking.n_calls == 1 + math.ceil(299 / 64)
 
     def test_tokens_that_nobody_tells(self):
-        with Asking(budget=Budget(tokens=12)) as asking:
+        with Context(AskSpec(budget=Budget(tokens=12))) as asking:
             TreeSampler(System(["word"], ["x"], grr), depth=1).eval_rollouts(["x"], asking=asking)
         assert "count as none" in asking.notes[0]
 

@@ -8,7 +8,6 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.judges import Judge
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.rollouts import System, run_rollouts
-from eval_toolkit.rollouts.asking import Asking
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.rollouts.graphs import Graph, Node
 from eval_toolkit.rollouts.scorers import (
@@ -21,6 +20,7 @@ from eval_toolkit.rollouts.scorers import (
     with_threshold,
 )
 from eval_toolkit.rollouts.scorers.scoring import score_nodes
+from eval_toolkit.runs import Context
 
 
 class Noting:
@@ -305,7 +305,7 @@ def test_a_judge_sees_the_conversation_and_keeps_its_verdicts_by_key(wrap):
     inner = JudgeScorer(Judge("harmfulness", model))
     nodes = list(chain().nodes())
     keys = [("unit", 1, node.id) for node in nodes]
-    with Asking() as asking, asked_through([inner], asking):
+    with Context() as asking, asked_through([inner], asking):
         score_nodes(nodes, [wrap(inner)], keys=keys)
     assert [node.scores for node in nodes] == [{"harmfulness": 0.0}, {"harmfulness": 1.0}]
     assert [node.event for node in nodes] == [False, True]

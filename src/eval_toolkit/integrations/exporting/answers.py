@@ -23,11 +23,11 @@ from eval_toolkit.responses import RawLoglikelihood
 from eval_toolkit.runner import JobResult
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.replay import outcomes_of
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.reduction import value_of_failure
 from eval_toolkit.tasks.joining import joined
 from eval_toolkit.tasks.references import Reference, references_of
-from eval_toolkit.tasks.storing import outcomes_of
 
 __all__ = ["SCORED", "Answer", "Answers", "UnitMetric", "answers_of", "text_sha256"]
 

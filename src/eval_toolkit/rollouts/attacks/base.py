@@ -11,6 +11,7 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.protocols import Attack, Model
 from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.rollouts.conversations import Conversation
+from eval_toolkit.runs.calling import NothingToSay
 from eval_toolkit.seeds import derive_seed
 
 __all__ = [
@@ -29,7 +30,7 @@ _FIELDS = re.compile(r"\{(goal|probe)\}")
 _LONGEST_SHOWN = 40
 
 
-class StopAttack(Exception):  # noqa: N818 - it ends a conversation as StopIteration ends a loop
+class StopAttack(NothingToSay):
     """An attack has nothing more to say: the conversation ends here, and nothing is wrong.
 
     Examples

@@ -14,10 +14,11 @@ from eval_toolkit.errors import (
     ModelError,
     PluginError,
 )
-from eval_toolkit.rollouts.asking import Asking
 from eval_toolkit.rollouts.evaluators.runs import EvaluatedRollout, identities
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.runner import Progress
+from eval_toolkit.runs.context import Context
+from eval_toolkit.runs.specs import AskSpec
 
 __all__ = ["Tell", "goal_of", "judged", "one_line", "rolled"]
 
@@ -72,7 +73,7 @@ def _all_at_once(
         tell(n * progress.done // max(1, progress.total))
 
     if _takes(roll, "asking"):
-        with Asking(on_progress=told) as asking:
+        with Context(AskSpec(on_progress=told)) as asking:
             graphs = list(roll(seeds, attempts=attempts, asking=asking))
     else:
         graphs = list(roll(seeds, attempts=attempts))

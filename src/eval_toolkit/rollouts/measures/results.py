@@ -1,15 +1,14 @@
 """How rollouts become results: scores and turns to records, cells and curves."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from eval_toolkit import _validate
-from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
+from eval_toolkit.errors import InvalidInputError, UndefinedMetricError
 from eval_toolkit.inference.diversity import probe_similarity
 from eval_toolkit.protocols import TextScorer
 from eval_toolkit.responses.reasoning import CUT_OFF, cut_off_notes
-from eval_toolkit.rollouts.asking import Asking
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.measures.columns import REFUSAL
 from eval_toolkit.rollouts.measures.distributions import (
@@ -20,18 +19,17 @@ from eval_toolkit.rollouts.measures.distributions import (
 from eval_toolkit.rollouts.measures.measuring import POLICIES, check_columns, measure_rollouts
 from eval_toolkit.rollouts.measures.reporting import rollout_metrics, rollout_scorecard
 from eval_toolkit.rollouts.measures.times import survival_rows
-from eval_toolkit.rollouts.rolloutrun import RolloutRun
 from eval_toolkit.rollouts.scorers.base import mode_of
 from eval_toolkit.rollouts.seeds import SeedPrompt, seed_notes
-from eval_toolkit.runner.counting import counts_of
+from eval_toolkit.runs.kinds import Graded
+from eval_toolkit.runs.specs import SummarySpec, whole_numbers
 from eval_toolkit.scorecards import Records
-from eval_toolkit.scorecards.policies import card_by_slice
 
-__all__ = ["Measuring"]
+__all__ = ["CATEGORY", "Measuring"]
 
 SUCCESS = "attack_success"
 _ON_ANY = "attack_success_any"
-_CATEGORY = "category"
+CATEGORY = "category"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +43,7 @@ class Measuring:
     asr_at: tuple[int, ...]
     policy: str
     depth: int
-    on_error: str
-    confidence: float
-    max_error_rate: float
-    seed: int
+    summary: SummarySpec
 
     @classmethod
     def of(
@@ -61,20 +56,11 @@ class Measuring:
         attempts: int,
         policy: str,
         depth: int,
-        on_error: str,
-        confidence: float,
-        max_error_rate: float,
-        seed: int,
+        summary: SummarySpec,
     ) -> "Measuring":
         """Check everything before anything is asked."""
-        if not isinstance(asr_at, Iterable):
-            raise InvalidTypeError(f"`asr_at` is {asr_at!r}; it must be a list of numbers")
-        ks = tuple(dict.fromkeys(_validate.integer(k, "asr_at", low=1) for k in asr_at))
-        for k in ks:
-            if k > attempts:
-                raise InvalidInputError(
-                    f"`asr_at` is {k}, but each seed has {attempts} rollouts; ask for at least {k}"
-                )
+        has = "each seed has {} rollouts"
+        ks = whole_numbers(asr_at, "asr_at", most=attempts, of=has)
         check_columns(scorers, depth)
         return cls(
             scorers=tuple(scorers),
@@ -83,10 +69,7 @@ class Measuring:
             asr_at=ks,
             policy=_validate.choice(policy, "policy", POLICIES),
             depth=depth,
-            on_error=_validate.choice(on_error, "on_error", ("exclude", "as_zero", "fail")),
-            confidence=_validate.fraction(confidence, "confidence"),
-            max_error_rate=_validate.number(max_error_rate, "max_error_rate", low=0.0, high=1.0),
-            seed=seed,
+            summary=summary,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,19 +79,13 @@ class Measuring:
             "scored_by": self.scorers[0].name if self.scored else None,
             "asr_at": list(self.asr_at),
             "policy": self.policy,
-            "on_error": self.on_error,
-            "confidence": self.confidence,
+            **self.summary.to_dict(),
         }
 
-    def measured(
-        self,
-        graphs: Sequence[Graph[Any, Any]],
-        prompts: Sequence[SeedPrompt],
-        asking: Asking | None,
-        config: Mapping[str, Any],
-        run_id: str,
-    ) -> RolloutRun:
-        """Return records, cells, curves and counts; without ``asking`` nobody was asked."""
+    def graded(
+        self, graphs: Sequence[Graph[Any, Any]], prompts: Sequence[SeedPrompt], name: str
+    ) -> Graded:
+        """Return records, cells and curves of rollouts of the seeds called ``name``."""
         records = measure_rollouts(
             graphs, prompts, self.scorers, policy=self.policy, depth=self.depth
         )
@@ -119,40 +96,25 @@ class Measuring:
             scorer=self.scorers[0] if self.scored else None,
             policy=self.policy,
             depth=self.depth,
-            by=_CATEGORY if _CATEGORY in records.slices else None,
-            on_error=self.on_error,
-            confidence=self.confidence,
-            seed=self.seed,
+            by=CATEGORY if CATEGORY in records.slices else None,
+            on_error=self.summary.on_error,
+            confidence=self.summary.confidence,
+            seed=self.summary.seed,
         )
         # What a rollout with chosen branches broke on is known, even where it has no expectation.
         chosen = any(graph.selected for graph in graphs) and self.policy != "best"
         status = records.status[_ON_ANY if chosen else SUCCESS]
-        n_errors = int((status == "error").sum())
-        rate = n_errors / len(records)
-        return RolloutRun(
-            graphs=tuple(graphs),
+        return Graded(
+            slice=name,
+            system=self.target,
             records=records,
             card=card,
-            results={
-                "schema_version": "v1",
-                "run_id": run_id,
-                "config": config,
-                "by_slice": card_by_slice(
-                    str(config["seeds"]["name"]), self.target, records, card, by=_CATEGORY
-                ),
-            },
-            more=self._more(graphs, prompts, records),
-            **counts_of([] if asking is None else asking.outcomes),
-            n_calls=0 if asking is None else asking.n_calls,
-            n_errors=n_errors,
+            n_errors=int((status == "error").sum()),
             n_skipped=int((status == "skipped").sum()),
-            error_rate=rate,
-            too_many_errors=rate > self.max_error_rate,
-            notes=(
-                *seed_notes(prompts),
-                *_cut_off(graphs),
-                *([] if asking is None else asking.notes),
-            ),
+            counts={"n_seeds": len(prompts), "n_rollouts": len(graphs)},
+            attempts=tuple(graphs),
+            more=self._more(graphs, prompts, records),
+            notes=(*seed_notes(prompts), *_cut_off(graphs)),
         )
 
     def _more(
@@ -166,8 +128,8 @@ class Measuring:
         return {
             "survival": self._survival(graphs, prompts, own=False),
             "survival_own": self._survival(graphs, prompts, own=True),
-            "probe_similarity": _similarity(graphs, prompts, self.confidence),
-            "seeds": seed_table(records, SUCCESS, confidence=self.confidence),
+            "probe_similarity": _similarity(graphs, prompts, self.summary.confidence),
+            "seeds": seed_table(records, SUCCESS, confidence=self.summary.confidence),
             "turns": turn_table(graphs, refusal=next(iter(refusal), None)),
             "distributions": column_distributions(records),
         }
@@ -192,7 +154,7 @@ class Measuring:
                 policy="best" if chosen else self.policy,
                 depth=self.depth,
             )
-            curve = rows.curve(self.confidence)
+            curve = rows.curve(self.summary.confidence)
         except UndefinedMetricError as error:
             return {"status": "skipped", "reason": str(error)}
         told = {"policy": rows.policy, "depth": rows.depth, "n_cut_short": rows.n_cut_short}

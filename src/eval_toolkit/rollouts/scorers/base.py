@@ -280,7 +280,7 @@ def asked_through(scorers: Iterable[Any], asking: Any) -> Iterator[None]:
     scorers : iterable of TextScorer
         Those with an ``asker``, wrapped or not, get another one for the time being.
     asking : object
-        With ``ask_jobs``, such as a `rollouts.asking.Asking`.
+        With ``ask_jobs``, such as a `runs.context.Context`.
 
     Yields
     ------

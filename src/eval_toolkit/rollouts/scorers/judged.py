@@ -8,7 +8,7 @@ from eval_toolkit import _validate
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders.base import ColumnInfo, Grade, columns_of
-from eval_toolkit.judges.asking import Asker, AskingGrader, is_judge, judges_in
+from eval_toolkit.judges.asking import AskingGrader, is_judge, judges_in
 from eval_toolkit.messages import Message, Role
 from eval_toolkit.protocols import Model
 from eval_toolkit.responses import Completion, RawCompletion
@@ -17,6 +17,7 @@ from eval_toolkit.rollouts.scorers.base import MODES
 from eval_toolkit.rollouts.scorers.checking import Scored, failure_line, numbers_only
 from eval_toolkit.runner import Job, JobResult
 from eval_toolkit.runner.jobs import Key
+from eval_toolkit.runs.context import Asker
 
 __all__ = ["Asks", "JudgeScorer", "TurnKey", "completion_of"]
 
@@ -25,7 +26,7 @@ TurnKey: TypeAlias = tuple[str, int, str]
 
 
 class Asks(Protocol):
-    """Who puts a judge's questions to its model; `judges.asking.Asker` is one."""
+    """Who puts a judge's questions to its model; `runs.context.Asker` is one."""
 
     def ask_jobs(self, jobs: Iterable[tuple[Model, list[Job]]]) -> Sequence[JobResult]:
         """Return what came of the jobs."""

@@ -19,12 +19,14 @@ from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.models.cache import ResponseCache
 from eval_toolkit.protocols import Model
 from eval_toolkit.runner import Progress
+from eval_toolkit.runs.outcome import Outcome
+from eval_toolkit.runs.specs import SummarySpec
 from eval_toolkit.scorecards import MetricResult, Scorecard
 from eval_toolkit.tasks.base import BaseTask
-from eval_toolkit.tasks.planning import Decoding, estimate
+from eval_toolkit.tasks.grading import Measuring
+from eval_toolkit.tasks.planning import decoding_of, estimate
 from eval_toolkit.tasks.running import run_task
 from eval_toolkit.tasks.suites.declared import Aggregate, Leaf, Suite, made_task, run_options
-from eval_toolkit.tasks.taskrun import Measuring, TaskRun
 
 __all__ = ["SuiteRun", "SuiteValue", "run_suite"]
 
@@ -58,7 +60,7 @@ class SuiteRun(Displayed):
 
     name: str
     model: str
-    runs: Mapping[str, TaskRun]
+    runs: Mapping[str, Outcome]
     """By the label of the task, those that were finished."""
     failures: Mapping[str, str] = field(default_factory=dict)
     """By the label of the task, why it was not."""
@@ -148,7 +150,7 @@ def run_suite(
     for leaf, task in zip(leaves, tasks, strict=True):
         _check(leaf, task, model)
     places = _places(leaves, out)
-    runs: dict[str, TaskRun] = {}
+    runs: dict[str, Outcome] = {}
     failures: dict[str, str] = {}
     for leaf, task, place in zip(leaves, tasks, places, strict=True):
         if on_task is not None:
@@ -186,23 +188,18 @@ def run_suite(
 
 _ASKING = ("limit", "order", "attempts", "formatter", "max_tokens")
 _DECODING = ("temperature", "top_p", "max_tokens", "stop")
-_COUNTING = ("pass_at", "pass_hat", "maj_at", "on_error", "confidence", "max_error_rate")
+_SUMMARY = ("on_error", "confidence", "max_error_rate")
 
 
 def _check(leaf: Leaf, task: BaseTask[Any], model: Model) -> None:
     """Raise what a run of the task would, before anything is asked."""
     given = run_options(leaf)
-    counting: dict[str, Any] = {
-        **dict.fromkeys(("pass_at", "pass_hat", "maj_at"), ()),
-        "on_error": "exclude",
-        "confidence": DEFAULT_CONFIDENCE,
-        "max_error_rate": 0.0,
-        **{name: given[name] for name in _COUNTING if name in given},
-    }
+    ks = {name: given.get(name, ()) for name in ("pass_at", "pass_hat", "maj_at")}
     attempts = given.get("attempts") or 1
     try:
-        Measuring.of(task, given.get("graders"), attempts=attempts, **counting)
-        Decoding.of(task, **{name: given[name] for name in _DECODING if name in given})
+        summary = SummarySpec(**{name: given[name] for name in _SUMMARY if name in given})
+        Measuring.of(task, given.get("graders"), summary=summary, attempts=attempts, **ks)
+        decoding_of(task, **{name: given[name] for name in _DECODING if name in given})
         estimate(task, model, **{name: given[name] for name in _ASKING if name in given})
     except InvalidInputError as error:
         raise type(error)(f"task {leaf.name!r}: {error}") from error
@@ -222,7 +219,7 @@ def _places(leaves: Sequence[Leaf], out: str | Path | None) -> list[Path | None]
     return [Path(out) / name for name in names]
 
 
-def _default(name: str, leaves: Sequence[Leaf], runs: Mapping[str, TaskRun]) -> list[Aggregate]:
+def _default(name: str, leaves: Sequence[Leaf], runs: Mapping[str, Outcome]) -> list[Aggregate]:
     """Return the mean of each task's first metric, where they have one direction."""
     firsts = {label: next(iter(run.card)) for label, run in runs.items()}
     ups = {bool(_up(runs[label].card[metric])) for label, metric in firsts.items()}
@@ -238,7 +235,7 @@ def _up(cell: MetricResult) -> bool:
 
 def _aggregated(
     wanted: Aggregate,
-    runs: Mapping[str, TaskRun],
+    runs: Mapping[str, Outcome],
     failures: Mapping[str, str],
     confidence: float,
 ) -> SuiteValue:
@@ -267,7 +264,7 @@ def _aggregated(
 
 
 def _why_not(
-    task: str, metric: str, runs: Mapping[str, TaskRun], failures: Mapping[str, str]
+    task: str, metric: str, runs: Mapping[str, Outcome], failures: Mapping[str, str]
 ) -> str:
     if task not in runs:
         return f"{task} was not finished: {failures.get(task, 'it was not run')}"
@@ -281,7 +278,7 @@ def _why_not(
 def _mean(
     blank: SuiteValue,
     wanted: Aggregate,
-    runs: Mapping[str, TaskRun],
+    runs: Mapping[str, Outcome],
     cells: Sequence[MetricResult],
     n_units: int,
 ) -> SuiteValue:
@@ -315,7 +312,7 @@ def _mean(
     )
 
 
-def _unit_values(run: TaskRun, metric: str, cell: MetricResult) -> tuple[Any, Any] | None:
+def _unit_values(run: Outcome, metric: str, cell: MetricResult) -> tuple[Any, Any] | None:
     """Return a metric's values by unit and their groups, where it is the mean of a column."""
     records = run.records
     if metric not in records.columns:

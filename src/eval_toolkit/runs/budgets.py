@@ -1,4 +1,4 @@
-"""How much may be asked in rollouts, and what an answer took of it."""
+"""How much may be asked in a run, and what an answer took of it."""
 
 from dataclasses import dataclass
 from typing import Any

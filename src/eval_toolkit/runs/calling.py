@@ -1,4 +1,4 @@
-"""Calling functions that probe and answer: all conversations at once, each of them failing alone."""
+"""Calling functions that answer: all jobs at once, each of them failing alone."""
 
 import asyncio
 import inspect
@@ -13,13 +13,16 @@ from eval_toolkit.errors import (
     MissingExtraError,
     ModelError,
 )
-from eval_toolkit.rollouts.attacks.base import StopAttack
 from eval_toolkit.runner.engine import CONCURRENCY
 
-__all__ = ["Calling"]
+__all__ = ["Calling", "NothingToSay"]
 
 _ABOUT_THE_PROMPT = frozenset({"too_long", "refused"})
 """Failures that say nothing about the others, as in the runner."""
+
+
+class NothingToSay(Exception):  # noqa: N818 - it ends a conversation as StopIteration ends a loop
+    """A function has nothing more to say: the attempt ends here, and nothing is wrong."""
 
 
 class Calling:
@@ -119,7 +122,7 @@ class Calling:
 
     def _came(self, at: int, said: Any) -> None:
         """Tell what came of a conversation, unless no other would fare better."""
-        if not isinstance(said, BaseException) or isinstance(said, StopAttack):
+        if not isinstance(said, BaseException) or isinstance(said, NothingToSay):
             self.n_failed_in_a_row = 0
             self.finish(at, said)
             return

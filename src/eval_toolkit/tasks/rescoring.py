@@ -1,9 +1,6 @@
-"""Answers that are there: measured again by other graders, or judged without asking the model."""
+"""Stored answers to new numbers: graded again, or judged, without asking the model."""
 
-import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -13,26 +10,19 @@ from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
 from eval_toolkit.graders import load_grader
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
-from eval_toolkit.judges.asking import apart, is_judge, judge_of, judges_in
+from eval_toolkit.judges.asking import is_judge, judges_in
 from eval_toolkit.models.cache import ResponseCache
 from eval_toolkit.protocols import Grader
 from eval_toolkit.provenance import redact_secrets
-from eval_toolkit.runner import JobResult, JobResults, Journal, Progress, read_entries
-from eval_toolkit.runner.stored import RESPONSES
-from eval_toolkit.runs import Run, open_run
+from eval_toolkit.runner import Progress
+from eval_toolkit.runs import Run
+from eval_toolkit.runs.driver import rescore, stored_digest
+from eval_toolkit.runs.outcome import Outcome
+from eval_toolkit.runs.specs import AskSpec, SummarySpec
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.ended import Ended
-from eval_toolkit.tasks.judging import asker, refuse_unjudged, with_verdicts
-from eval_toolkit.tasks.storing import (
-    StoredRun,
-    model_digest,
-    outcomes_of,
-    refuse_other,
-    same_prompts,
-    same_settings,
-    same_units,
-)
-from eval_toolkit.tasks.taskrun import GraderLike, Measuring, TaskRun
+from eval_toolkit.tasks.grading import GraderLike, Measuring
+from eval_toolkit.tasks.kind import StoredAnswers, same_prompts, same_settings, same_units
 from eval_toolkit.tasks.types import Sample
 
 __all__ = [
@@ -42,10 +32,6 @@ __all__ = [
     "measure_run",
     "opened_task_run",
 ]
-
-_OF_THE_RUN = ("status", "artifacts", "manifest_sha256")
-"""What the folder adds to a manifest."""
-Ask = Callable[[Journal | None, Any], JobResults]
 
 
 def check_task(task: Any) -> None:
@@ -88,7 +74,7 @@ def measure_run(
     on_error: str = "exclude",
     max_error_rate: float = 0.0,
     confidence: float = DEFAULT_CONFIDENCE,
-) -> TaskRun:
+) -> Outcome:
     """Measure the stored answers of a run again, with other graders or settings. Asks no model.
 
     Judges among the graders are read from their stored verdicts; `judge_run` asks new ones.
@@ -106,7 +92,7 @@ def measure_run(
 
     Returns
     -------
-    TaskRun
+    Outcome
         Of the same samples and attempts.
 
     Raises
@@ -140,21 +126,9 @@ def measure_run(
     """
     _validate.place(out, "out", NoneType)
     source = opened_task_run(run, task)
-    again = _Again.of(
-        source,
-        task,
-        graders,
-        pass_at=pass_at,
-        pass_hat=pass_hat,
-        maj_at=maj_at,
-        on_error=on_error,
-        confidence=confidence,
-        max_error_rate=max_error_rate,
-    )
-    judges = again.measuring.judges
-    if judges:
-        refuse_unjudged(source, task, again.samples, again.outcomes, judges)
-    return again.measured(out)
+    summary = SummarySpec(on_error=on_error, confidence=confidence, max_error_rate=max_error_rate)
+    ks = {"pass_at": pass_at, "pass_hat": pass_hat, "maj_at": maj_at}
+    return _rescored(source, task, graders, summary, ks, out)
 
 
 def judge_run(
@@ -174,7 +148,7 @@ def judge_run(
     concurrency: int | None = None,
     give_up_after: int | None = 50,
     on_progress: Callable[[Progress], object] | None = None,
-) -> TaskRun:
+) -> Outcome:
     """Ask judges about the stored answers of a run. The model that answered is not asked again.
 
     Parameters
@@ -199,7 +173,7 @@ def judge_run(
 
     Returns
     -------
-    TaskRun
+    Outcome
         Of the same samples and attempts; what the judges took is in ``judges``.
 
     Raises
@@ -243,39 +217,26 @@ def judge_run(
 
     kept = [] if graders is not None else stored_graders(source, task, names)
     config = source.manifest["config"]
-    counted = {"pass_at": pass_at, "pass_hat": pass_hat, "maj_at": maj_at}
-    told = {"on_error": on_error, "confidence": confidence}
-    again = _Again.of(
+    given = {"pass_at": pass_at, "pass_hat": pass_hat, "maj_at": maj_at}
+    summary = SummarySpec(
+        on_error=config["on_error"] if on_error is None else on_error,
+        confidence=config["confidence"] if confidence is None else confidence,
+        max_error_rate=max_error_rate,
+    )
+    there = {judge.name for judge in judges_in(kept)}
+    ask = AskSpec(
+        cache=cache, concurrency=concurrency, give_up_after=give_up_after, on_progress=on_progress
+    )
+    return _rescored(
         source,
         task,
         [*(kept if graders is None else graders), *asked],
-        **{name: config.get(name, ()) if ks is None else ks for name, ks in counted.items()},
-        **{name: config[name] if one is None else one for name, one in told.items()},
-        max_error_rate=max_error_rate,
+        summary,
+        {name: config.get(name, ()) if ks is None else ks for name, ks in given.items()},
+        out,
+        ask=ask,
+        known=there,
     )
-    before = judges_in(kept)
-    refuse_unjudged(source, task, again.samples, again.outcomes, before)
-    there = {judge.name for judge in before}
-    waiting = [judge for judge in again.measuring.judges if judge.name not in there]
-    with ExitStack() as stack:
-        asking = asker(
-            cache,
-            None,
-            stack,
-            concurrency=concurrency,
-            give_up_after=give_up_after,
-            on_progress=on_progress,
-        )
-
-        def ask(journal: Journal | None, finished: Any) -> JobResults:
-            known = {**read_entries(source.table(RESPONSES)), **(finished or {})}
-            answers, verdicts = apart(again.outcomes)
-            found = with_verdicts(task, again.samples, answers, waiting, asking, journal, known)
-            names = {judge.name for judge in waiting}
-            others = [one for one in verdicts if judge_of(one.job.step) not in names]
-            return replace(found, outcomes=(*found.outcomes, *others))
-
-        return again.measured(out, ask)
 
 
 def _judging(given: GraderLike) -> Grader:
@@ -286,91 +247,40 @@ def _judging(given: GraderLike) -> Grader:
     return judge
 
 
-@dataclass(frozen=True, slots=True)
-class _Again:
-    """The stored answers of a run, and how they are to be measured."""
-
-    source: Run
-    task: BaseTask[Any]
-    measuring: Measuring
-    samples: Sequence[Sample]
-    outcomes: Sequence[JobResult]
-    settings: dict[str, Any]
-    notes: tuple[str, ...]
-    ended: Ended | None = None
-    """Of a run that a rule watched."""
-
-    @classmethod
-    def of(
-        cls,
-        source: Run,
-        task: BaseTask[Any],
-        graders: Sequence[GraderLike] | None,
-        **counting: Any,
-    ) -> "_Again":
-        """Check that the task is the one that was asked."""
-        config = source.manifest["config"]
-        measuring = Measuring.of(task, graders, attempts=config["attempts"], **counting)
-        told = redact_secrets(sanitize_for_json(task.describe()))
-        same_settings(source, told)
-        samples = task.samples(config["limit"], order=config["order"])
-        ended = _ended(source, samples, task.seed, measuring.confidence)
-        samples = samples if ended is None else list(ended.samples)
-        same_units(source, samples)
-        same_prompts(source, told)
-        kept = {name: value for name, value in config.items() if name != "judges"}
-        measured = redact_secrets(sanitize_for_json(measuring.to_dict()))
-        units = {sample.id for sample in samples}
-        outcomes = [
-            outcome
-            for outcome in outcomes_of(source)
-            if outcome.job.unit_id in units and outcome.job.attempt <= config["attempts"]
-        ]
-        again = greedy_again(config["decoding"]["temperature"], config["attempts"])
-        notes = (*task.data_notes, *again)
-        settings = {**kept, "task": told, **measured}
-        return cls(source, task, measuring, samples, outcomes, settings, notes, ended)
-
-    def measured(self, out: str | Path | None, ask: Ask | None = None) -> TaskRun:
-        """Return what the answers come to; judges are asked first, where ``ask`` is given."""
-        started = time.monotonic()
-        if out is None:
-            outcomes = self.outcomes if ask is None else ask(None, None)
-            done = self.measuring.measured(
-                self.task, self.samples, outcomes, self.settings, self.source.run_id, self.ended
-            )
-            return self._told(done, outcomes, time.monotonic() - started if ask else 0.0)
-        digest = model_digest(self.source.manifest)
-        stored = StoredRun(
-            Path(out),
-            self.task,
-            self.measuring,
-            self.settings,
-            self.samples,
-            None,
-            digest,
-            self.notes,
-        )
-        there = self.source.manifest
-        head = {
-            **{name: value for name, value in there.items() if name not in _OF_THE_RUN},
-            **stored.manifest(stored.name),
-        }
-        with open_run(out, manifest=head) as opened:
-            refuse_other(stored.folder, opened.begun, there["config"], digest)
-            outcomes = self.outcomes
-            if ask is not None:
-                before = opened.previous
-                finished = None if before is None else read_entries(before.table(RESPONSES))
-                outcomes = ask(Journal(opened.journal_path), finished)
-            elapsed_s = time.monotonic() - started if ask else 0.0
-            done = stored.finished(opened, head, outcomes, elapsed_s, self.ended)
-            return self._told(done, outcomes, elapsed_s)
-
-    def _told(self, done: TaskRun, outcomes: Sequence[JobResult], elapsed_s: float) -> TaskRun:
-        # A stored failure was not asked for now.
-        notes = dict.fromkeys((*self.notes, *done.notes, *getattr(outcomes, "notes", ())))
-        return replace(done, n_asked=0, notes=tuple(notes), elapsed_s=elapsed_s)
+def _rescored(
+    source: Run,
+    task: BaseTask[Any],
+    graders: Sequence[GraderLike] | None,
+    summary: SummarySpec,
+    ks: Mapping[str, Any],
+    out: str | Path | None,
+    *,
+    ask: AskSpec | None = None,
+    known: Container[str] = (),
+) -> Outcome:
+    """Grade the answers of a run; with ``ask``, judges that are not ``known`` are asked."""
+    config = source.manifest["config"]
+    attempts = config["attempts"]
+    measuring = Measuring.of(task, graders, summary=summary, attempts=attempts, **ks)
+    described = redact_secrets(sanitize_for_json(task.describe()))
+    same_settings(source, described)
+    samples = task.samples(config["limit"], order=config["order"])
+    ended = _ended(source, samples, task.seed, summary.confidence)
+    samples = samples if ended is None else list(ended.samples)
+    same_units(source, samples)
+    same_prompts(source, described)
+    kind = StoredAnswers(
+        task=task,
+        measuring=measuring,
+        samples=samples,
+        settings=config,
+        digest=stored_digest(source.manifest),
+        ended=ended,
+        waiting=[one for one in measuring.judges if ask is not None and one.name not in known],
+    )
+    notes = (*task.data_notes, *greedy_again(config["decoding"]["temperature"], attempts))
+    rate = summary.max_error_rate
+    return rescore(kind, source, out, ask=ask, max_error_rate=rate, notes=notes)
 
 
 def _ended(source: Run, samples: Sequence[Sample], seed: int, confidence: float) -> Ended | None:

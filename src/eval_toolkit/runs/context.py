@@ -1,34 +1,35 @@
-"""Who is asked in rollouts, and how: one batch per depth, journalled, within a budget.
+"""What a kind is given to produce with: it asks models and functions, journalled and resumed.
 
 Models are asked through the runner, each request failing alone. Functions are called once for all
-conversations; where that raises, once per conversation.
+jobs; where that raises, once per job.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import replace
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from eval_toolkit import _validate
+from eval_toolkit._hashing import canonical_json
 from eval_toolkit._redaction import one_line
 from eval_toolkit.errors import ArtifactError, InvalidInputError, ModelError
+from eval_toolkit.models.cache import cached
 from eval_toolkit.protocols import Model
 from eval_toolkit.requests import request_hash
 from eval_toolkit.responses import ErrorInfo, RawCompletion, Usage
-from eval_toolkit.rollouts.attacks.base import StopAttack
-from eval_toolkit.rollouts.budgets import Budget, tokens_of
-from eval_toolkit.rollouts.calling import Calling
 from eval_toolkit.runner import Entry, Job, JobResult, JobResults, Journal, Progress
 from eval_toolkit.runner.engine import run_jobs_async
 from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runner.journal import Entries
-from eval_toolkit.runner.progress import OnProgress
+from eval_toolkit.runs.budgets import tokens_of
+from eval_toolkit.runs.calling import Calling, NothingToSay
+from eval_toolkit.runs.specs import AskSpec
 
-__all__ = ["Asking", "Budget", "Said"]
+__all__ = ["Asker", "Context", "Said"]
 
 Said = JobResult | None
 """What came of a request; None where the budget did not allow it."""
@@ -38,82 +39,60 @@ _SLICE = 64
 _SUMMED = ("done", "reused", "errors", "prompt_tokens", "completion_tokens", "cost")
 
 
-class Asking:
-    """Asks models and functions for one set of rollouts, in one event loop; use it in ``with``.
+class Context:
+    """Asks models, judges and functions for one run, in one event loop; use it in ``with``.
 
     Parameters
     ----------
+    spec : AskSpec, optional
+        How much is asked at once, behind which cache, within which budget.
     journal : Journal, optional
-        Gets every answer as it comes; what it holds already is not asked again.
+        Receives every answer as it comes; what it holds already is not asked again.
     finished : mapping of key to Entry, optional
         More answers that need no asking.
-    concurrency : int, optional
-        Requests at once; what suits each model by default.
-    budget : Budget, optional
-        How much may be asked.
-    through : callable, optional
-        What stands between the rollouts and a model: a cache.
-    on_progress : callable, optional
-        Told how far it is, a few times a second.
-    give_up_after : int or None, default 50
-        Failures in a row after which asking stops, of models and of functions.
-
-    Raises
-    ------
-    InvalidInputError, InvalidTypeError
-        If one of the numbers is below 1, or none.
 
     Examples
     --------
     >>> from eval_toolkit.models.scripted import ScriptedModel
     >>> from eval_toolkit.requests import GenerateRequest
-    >>> with Asking() as asking:
-    ...     said = asking.ask(ScriptedModel("4"), [Job("q1", 1, GenerateRequest("2 + 2 ="))])
-    >>> said[0].response.text, len(asking.outcomes)
+    >>> with Context() as context:
+    ...     said = context.ask(ScriptedModel("4"), [Job("q1", 1, GenerateRequest("2 + 2 ="))])
+    >>> said[0].response.text, len(context.outcomes)
     ('4', 1)
     """
 
     def __init__(
         self,
+        spec: AskSpec | None = None,
         *,
         journal: Journal | None = None,
         finished: Mapping[Key, Entry] | None = None,
-        concurrency: int | None = None,
-        budget: Budget | None = None,
-        through: Callable[[Model], Model] | None = None,
-        on_progress: OnProgress | None = None,
-        give_up_after: int | None = 50,
     ) -> None:
+        self.spec = AskSpec() if spec is None else spec
         self.journal = journal
         self.finished: dict[Key, Entry] = dict(finished or {})
-        self.concurrency = concurrency
-        if concurrency is not None:
-            self.concurrency = _validate.integer(concurrency, "concurrency", low=1)
-        self.budget = budget or Budget()
-        self.give_up_after = give_up_after
-        if give_up_after is not None:
-            self.give_up_after = _validate.integer(give_up_after, "give_up_after", low=1)
         self.outcomes: list[JobResult] = []
-        """Everything that testers and targets said, now or before, in order."""
+        """The answers of models and functions, now or before, in order."""
         self.verdicts: list[JobResult] = []
-        """The same of judges."""
+        """The answers of judges."""
         self.values: dict[Key, Any] = {}
         """What functions returned that is no text; it lasts as long as this does."""
         self.notes: list[str] = []
         self.n_calls = 0
-        """How often a function or a model was turned to: a batch counts once."""
-        self._through = through or (lambda model: model)
+        """Calls of a function or a model; a batch counts once."""
         self._models: dict[int, tuple[Model, Model]] = {}
-        self._on_progress = on_progress
+        self._recorded: Mapping[Key, Entry] | None = None
         self._before = Progress()
         self._started = time.monotonic()
         self._total = 0
         self._tokens = 0
         self._untold = 0
+        self._n_failed_in_a_row = 0
+        self._stack = ExitStack()
         self._runner: asyncio.Runner | None = None
         self._thread: ThreadPoolExecutor | None = None
 
-    def __enter__(self) -> "Asking":
+    def __enter__(self) -> "Context":
         if self.journal is not None:
             written = self.journal.read()
             self.finished |= written
@@ -139,6 +118,7 @@ class Asking:
                 self._thread.shutdown()
             if self.journal is not None:
                 self.journal.close()
+            self._stack.close()
         if self._untold:
             self.notes.append(
                 f"{self._untold} answers do not say how many tokens they took; in the budget they "
@@ -154,23 +134,50 @@ class Asking:
         found: list[JobResult] = []
         while n := self._allowed(len(jobs) - len(found)):
             self.n_calls += 1
-            done = self._run(self._asked, self._kept(model), jobs[len(found) : len(found) + n])
-            self.notes += [note for note in done.notes if note not in self.notes]
+            some = jobs[len(found) : len(found) + n]
+            done = self._run(self._asked, self._kept(model), some, self._failures_left())
+            self._count_failures(done)
+            self._note(done)
             self._count(done, done.progress)
             found += done
         return [*found, *[None] * (len(jobs) - len(found))]
 
     def ask_jobs(self, jobs: Iterable[tuple[Model, list[Job]]]) -> list[JobResult]:
-        """Ask judges what they are to be asked, as `judges.asking.Asker` does; outside the budget."""
-        found: list[JobResult] = []
+        """Ask judges, one model after the other; their requests are outside the budget.
+
+        Parameters
+        ----------
+        jobs : iterable of (Model, list of Job)
+            The jobs of each judge; those of one model are asked together.
+        """
+        by_model: dict[str, tuple[Model, list[Job]]] = {}
         for model, theirs in jobs:
+            identity = canonical_json([model.name, dict(model.describe())])
+            by_model.setdefault(identity, (model, []))[1].extend(theirs)
+        found: list[JobResult] = []
+        for model, theirs in by_model.values():
             if theirs:
                 self.n_calls += 1
-                done = self._run(self._asked, self._kept(model), theirs)
-                self.notes += [note for note in done.notes if note not in self.notes]
+                done = self._run(self._judged, self._silenced(model), theirs)
+                self._note(done)
                 self.verdicts += done
                 found += done
         return found
+
+    def _note(self, done: JobResults) -> None:
+        self.notes += [note for note in done.notes if note not in self.notes]
+
+    def _failures_left(self) -> int | None:
+        """Return how many more failures in a row are tolerated: they count across batches."""
+        most = self.spec.give_up_after
+        return None if most is None else max(1, most - self._n_failed_in_a_row)
+
+    def _count_failures(self, done: Sequence[JobResult]) -> None:
+        states = [outcome.ok for outcome in reversed(done)]
+        whole = True not in states
+        self._n_failed_in_a_row = (
+            self._n_failed_in_a_row + len(states) if whole else states.index(True)
+        )
 
     def call(
         self,
@@ -178,7 +185,7 @@ class Asking:
         jobs: Sequence[Job],
         arguments: Sequence[Sequence[Any]],
         identities: Sequence[str],
-    ) -> list[Said | StopAttack]:
+    ) -> list[Said | NothingToSay]:
         """Call a function with what each job is about, all of it at once.
 
         Parameters
@@ -195,8 +202,8 @@ class Asking:
 
         Returns
         -------
-        list of JobResult, StopAttack or None
-            As in `ask`; a tester that has nothing more to say raised `StopAttack`.
+        list of JobResult, NothingToSay or None
+            As in `ask`; a function that has nothing more to say raised `NothingToSay`.
 
         Raises
         ------
@@ -205,7 +212,7 @@ class Asking:
         """
         n = self._left(len(jobs))
         keys = [request_hash(job.request, own) for job, own in zip(jobs, identities, strict=True)]
-        found: list[Said | StopAttack] = [
+        found: list[Said | NothingToSay] = [
             self.finished[job.key].answer(job, key) if job.key in self.finished else None
             for job, key in zip(jobs[:n], keys, strict=False)
         ]
@@ -221,8 +228,8 @@ class Asking:
                 [[column[at] for at in todo] for column in arguments],
                 finish,
                 run=self._run,
-                concurrency=self.concurrency,
-                give_up_after=self.give_up_after,
+                concurrency=self.spec.concurrency,
+                give_up_after=self.spec.give_up_after,
             )
             calling.call()
             self.n_calls += calling.n_calls
@@ -231,9 +238,9 @@ class Asking:
         self._count(done, Progress(done=n, reused=n - len(todo), total=n, errors=n_errors))
         return [*found, *[None] * (len(jobs) - n)]
 
-    def _finished(self, job: Job, said: Any, key: str) -> JobResult | StopAttack:
+    def _finished(self, job: Job, said: Any, key: str) -> JobResult | NothingToSay:
         """Keep what a function said, in the journal where there is one."""
-        if isinstance(said, StopAttack):
+        if isinstance(said, NothingToSay):
             return said
         if self.journal is None and not isinstance(said, (str, BaseException, NoneType)):
             self.values[job.key] = said
@@ -251,52 +258,79 @@ class Asking:
                 continue
             tokens = tokens_of(outcome.response)
             self._tokens += tokens or 0
-            self._untold += tokens is None and self.budget.tokens is not None
+            self._untold += tokens is None and self.spec.budget.tokens is not None
         self._before = self._sum(told)
-        if self._on_progress is not None:
-            self._on_progress(self._before)
+        if self.spec.on_progress is not None:
+            self.spec.on_progress(self._before)
 
     def _left(self, n: int) -> int:
         """Return how many of the next requests the budget allows."""
-        if self.budget.tokens is not None and self._tokens >= self.budget.tokens:
+        if self.spec.budget.tokens is not None and self._tokens >= self.spec.budget.tokens:
             return 0
-        left = n if self.budget.calls is None else self.budget.calls - len(self.outcomes)
+        left = n if self.spec.budget.calls is None else self.spec.budget.calls - len(self.outcomes)
         return max(0, min(n, left))
 
     def _allowed(self, n: int) -> int:
         """Return how many of the next requests are begun before anything is counted again."""
         left = self._left(n)
-        if self.budget.tokens is None:
+        if self.spec.budget.tokens is None:
             return left
         # One to begin with; never by the concurrency, which must not change what is asked.
         fit = 1
         if self.outcomes:
             each = max(1, self._tokens // len(self.outcomes))
-            fit = max(1, (self.budget.tokens - self._tokens) // each)
+            fit = max(1, (self.spec.budget.tokens - self._tokens) // each)
         return min(left, fit, _SLICE)
 
     @property
     def used_up(self) -> str:
         """Which part of the budget does not allow more, in words."""
-        if self.budget.tokens is not None and self._tokens >= self.budget.tokens:
-            return f"the budget of {self.budget.tokens:,} tokens is used up"
-        return f"the budget of {self.budget.calls:,} calls is used up"
+        if self.spec.budget.tokens is not None and self._tokens >= self.spec.budget.tokens:
+            return f"the budget of {self.spec.budget.tokens:,} tokens is used up"
+        return f"the budget of {self.spec.budget.calls:,} calls is used up"
 
     def _kept(self, model: Model) -> Model:
-        """Return the model behind what stands before it, the same each time."""
+        """Return the model behind the cache, the same object each time."""
         if id(model) not in self._models:
-            self._models[id(model)] = (model, self._through(model))
+            through = model if self.spec.replay else cached(model, self.spec.cache, self._stack)
+            self._models[id(model)] = (model, through)
         return self._models[id(model)][1]
 
-    async def _asked(self, model: Model, jobs: Sequence[Job]) -> JobResults:
+    def _silenced(self, model: Model) -> Model:
+        """Return a judge's model; a replay reads its stored verdicts and asks nobody."""
+        if self.spec.replay is None:
+            return self._kept(model)
+        from eval_toolkit.runs.replay import SilentModel, recorded_entries  # few runs are replayed
+
+        place = Path(self.spec.replay)
+        silent = SilentModel(model, place)
+        if not (place.is_dir() or place.suffix == ".jsonl"):
+            return cached(silent, place, self._stack)
+        if self._recorded is None:
+            self._recorded = recorded_entries(place)
+        return silent
+
+    async def _asked(self, model: Model, jobs: Sequence[Job], give_up: int | None) -> JobResults:
         return await run_jobs_async(
             jobs,
             model,
             journal=self.journal,
             finished=self.finished,
-            concurrency=self.concurrency,
-            on_progress=self._tell if self._on_progress else None,
-            give_up_after=self.give_up_after,
+            concurrency=self.spec.concurrency,
+            on_progress=self._tell if self.spec.on_progress else None,
+            give_up_after=give_up,
+            close_model=False,
+        )
+
+    async def _judged(self, model: Model, jobs: Sequence[Job]) -> JobResults:
+        return await run_jobs_async(
+            jobs,
+            model,
+            journal=None if self.journal is None else _Verdicts(self.journal.path),
+            finished={**(self._recorded or {}), **self.finished},
+            concurrency=self.spec.concurrency,
+            on_progress=self._tell if self.spec.on_progress else None,
+            give_up_after=self.spec.give_up_after,
             close_model=False,
         )
 
@@ -311,13 +345,13 @@ class Asking:
         return replace(told, **sums, total=total, elapsed_s=elapsed, rate=rate)
 
     def _tell(self, told: Progress) -> None:
-        if self._on_progress is not None:
-            self._on_progress(self._sum(told))
+        if self.spec.on_progress is not None:
+            self.spec.on_progress(self._sum(told))
 
     def _run(self, work: Callable[..., Any], *arguments: Any) -> Any:
         runner = self._runner
         if runner is None:
-            raise InvalidInputError("an Asking is used in a `with` block")
+            raise InvalidInputError("a Context is used in a `with` block")
         return self._in_loop(lambda: runner.run(work(*arguments)))
 
     def _in_loop(self, work: Callable[[], Any]) -> Any:
@@ -349,11 +383,36 @@ class Asking:
 
 
 class _ReadAlready(Journal):
-    """A journal whose answers are known: nobody needs to read it again for every batch."""
+    """A journal whose answers are known: it is not read again for every batch."""
 
     def read(self) -> Entries:
         """Return nothing."""
         return Entries()
+
+
+class _Verdicts(_ReadAlready):
+    """A run's journal while judges are asked: its first line is about the answers' model alone."""
+
+    def describe(self, **head: Any) -> None:
+        """Say nothing: a replay of the journal must not take a judge for the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Asks judges outside of a run.
+
+    Examples
+    --------
+    >>> Asker().ask_jobs([])
+    []
+    """
+
+    spec: AskSpec = field(default_factory=AskSpec)
+
+    def ask_jobs(self, jobs: Iterable[tuple[Model, list[Job]]]) -> list[JobResult]:
+        """Ask the jobs of each model, as `Context.ask_jobs` does."""
+        with Context(self.spec) as context:
+            return context.ask_jobs(jobs)
 
 
 def _outcome(job: Job, said: Any, key: str) -> JobResult:

@@ -1,0 +1,190 @@
+"""The kind of evaluation that a set of rollouts is: a tester talks to a target, scorers look on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit.artifacts import sanitize_for_json
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.rollouts.graphs import Graph
+from eval_toolkit.rollouts.measures.results import CATEGORY, Measuring
+from eval_toolkit.rollouts.sampling import TreeSampler, chooses
+from eval_toolkit.rollouts.scorers import asked_through, unwrapped
+from eval_toolkit.rollouts.seeds import SeedPrompt
+from eval_toolkit.rollouts.seeds.tables import SEEDS, seeds_table
+from eval_toolkit.rollouts.speaking import UNKNOWN
+from eval_toolkit.rollouts.turns import TURNS, turns_table
+from eval_toolkit.runner import JobResult
+from eval_toolkit.runner.jobs import Key
+from eval_toolkit.runs.budgets import Budget
+from eval_toolkit.runs.context import Context
+from eval_toolkit.runs.kinds import Graded, Identity, Kind
+from eval_toolkit.runs.resuming import refuse_changed
+
+__all__ = ["Graphs", "MeasuredRollouts", "RolloutKind"]
+
+_SHAPE = ("stop_on_success", "keep")
+"""What decides which turns are taken, by scores: it may change once a run is finished."""
+
+Graphs = Sequence[Graph[Any, Any]]
+
+
+@dataclass(frozen=True)
+class MeasuredRollouts(Kind[Graphs]):
+    """Rollouts of seed prompts, and how they are measured."""
+
+    measuring: Measuring
+    prompts: Sequence[SeedPrompt]
+    settings: Mapping[str, Any]
+    """The configuration besides scorers and summary."""
+
+    name = "rollout"
+    by = CATEGORY
+    full = "rollouts"
+
+    def config(self) -> Mapping[str, Any]:
+        """Return seeds, system, sampling, scorers and summary."""
+        return {**self.settings, **self.measuring.to_dict()}
+
+    def units(self) -> Sequence[tuple[str, str]]:
+        """Return id and content hash of each seed prompt."""
+        return [(prompt.id, prompt.content_hash) for prompt in self.prompts]
+
+    def grade(self, attempts: Graphs) -> Graded:
+        """Return what was measured of the rollouts."""
+        return self.measuring.graded(attempts, self.prompts, str(self.settings["seeds"]["name"]))
+
+    def judges(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what decides the verdicts of each judge among the scorers."""
+        asking = [one for one in map(unwrapped, self.measuring.scorers) if hasattr(one, "asker")]
+        return {name: settings for one in asking for name, settings in one.describe().items()}
+
+    def tables(self, attempts: Graphs) -> Mapping[str, Any]:
+        """Return turns and seeds."""
+        return {TURNS: turns_table(attempts), SEEDS: seeds_table(self.prompts)}
+
+    def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return versions, seed and system."""
+        versions = {
+            f"text_scorer:{scorer}": str(told["version"])
+            for scorer, told in config["scorers"].items()
+        }
+        tester = config["system"]["tester"]
+        if "version" in tester:
+            versions[f"attack:{tester['name']}"] = str(tester["version"])
+        return {
+            "seeds": {"run": config["seed"]},
+            "versioned_objects": versions,
+            "system": config["system"],
+        }
+
+
+@dataclass(frozen=True)
+class RolloutKind(MeasuredRollouts):
+    """Rollouts that are still to be asked for."""
+
+    sampler: TreeSampler[Any, Any]
+    attempts: int
+    budget: Budget
+
+    def identity(self) -> Identity:
+        """Return system and seed; the rest may change between calls."""
+        described = self.sampler.system.describe()
+        return Identity(
+            settings=("kind", "system", "seed"),
+            digest=sha256_text(canonical_json(sanitize_for_json(described))),
+            what="system that differs in a part",
+        )
+
+    def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return versions, seed, system and its digest."""
+        return {**super().manifest(config), "system_sha256": self.identity().digest}
+
+    def n_planned(self) -> int:
+        """Return how many requests there will be at most."""
+        n_requests = len(self.prompts) * self.attempts * self.sampler.n_requests()
+        calls = self.budget.calls
+        return n_requests if calls is None else min(n_requests, calls)
+
+    def produce(self, context: Context) -> Graphs:
+        """Roll out everything; what is answered already is not asked again."""
+        with asked_through(self.sampler.system.scorers, context):
+            graphs = self.sampler.eval_rollouts(
+                self.prompts, attempts=self.attempts, asking=context
+            )
+        context.notes += _untold(self.config()["system"], [*context.outcomes, *context.verdicts])
+        return graphs
+
+    @cached_property
+    def _units(self) -> frozenset[str]:
+        return frozenset(prompt.id for prompt in self.prompts)
+
+    def asks_for(self, key: Key) -> bool:
+        """Return whether an answer under this key may be asked for."""
+        unit, attempt, step = key
+        place = step.partition(":")[0].split(".")
+        if not all(part.isdecimal() for part in place):
+            return True
+        widths = self.sampler.widths
+        fits = len(place) <= len(widths) and all(
+            int(at) < width for at, width in zip(place, widths, strict=False)
+        )
+        return unit in self._units and 1 <= attempt <= self.attempts and fits
+
+    def advice(self) -> str:
+        """Return what to ask for."""
+        return "ask for as many seeds, rollouts, turns and branches"
+
+    def refuse(self, folder: Path, begun: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+        """Raise if the run there was rescored, or has another tester or target."""
+        if "rescored" in begun:
+            raise ArtifactError(
+                f"{folder}: holds rollouts that were scored again, of run "
+                f"{begun['rescored'].get('run_id')}; choose another folder"
+            )
+        there = (begun.get("config") or {}).get("system") or {}
+        for who in ("tester", "target"):  # digests would not say so
+            old, new = there.get(who), config["system"][who]
+            if old == new or not isinstance(old, Mapping):
+                continue
+            names = f"{old.get('name')!r:.60}, here {new['name']!r:.60}"
+            if old.get("name") == new["name"]:
+                names = f"both are called {new['name']!r:.60}"
+            raise ArtifactError(
+                f"{folder}: the run there has another {who} ({names}); choose another folder"
+            )
+
+    def refuse_unfinished(
+        self, folder: Path, there: Mapping[str, Any], config: Mapping[str, Any]
+    ) -> None:
+        """Raise if an unfinished run took its turns by other rules or scores."""
+        refuse_changed(folder, there, config, _SHAPE)
+        if _asks_by_scores(config):
+            refuse_changed(folder, _decided_by(there), _decided_by(config), ("scored_by",))
+
+
+def _asks_by_scores(config: Mapping[str, Any]) -> bool:
+    """Return whether scores decide what is asked: which turns there are, or what the tester says."""
+    told = '"higher_is_closer"' in canonical_json(config["system"]["tester"])
+    return bool(config["stop_on_success"]) or chooses(config["width"], config["keep"]) or told
+
+
+def _decided_by(config: Mapping[str, Any]) -> dict[str, Any]:
+    name = config.get("scored_by")
+    return {"scored_by": {name or "none": (config.get("scorers") or {}).get(name)}}
+
+
+def _untold(system: Mapping[str, Any], outcomes: Sequence[JobResult]) -> list[str]:
+    """Say which parts of a system cannot tell whether answers that were there are their own."""
+    parts = {
+        **{who: str(system[who]["name"]) for who in ("tester", "target")},
+        **{name: canonical_json(part) for name, part in system.get("attributes", {}).items()},
+    }
+    unknown = [name for name, told in parts.items() if f":{UNKNOWN}" in told]
+    if not unknown or not any(outcome.reused for outcome in outcomes):
+        return []
+    parts_of_it = ", ".join(unknown)
+    return [f"stored answers were used; whether they are of the same {parts_of_it} cannot be told"]

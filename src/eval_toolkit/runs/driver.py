@@ -1,0 +1,414 @@
+"""The driver: all of an evaluation that does not depend on its kind.
+
+`drive` opens the folder under its lock, refuses to mix runs or to lose answers, lets the kind
+produce what is missing, grades, and writes the run in one step. `rescore` does the same with the
+stored attempts of another run. Without a folder nothing is written, and the numbers are the same.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit._redaction import redact_secrets
+from eval_toolkit.artifacts import sanitize_for_json
+from eval_toolkit.errors import ArtifactError, InvalidInputError
+from eval_toolkit.judges.asking import judge_of
+from eval_toolkit.manifest import build_manifest
+from eval_toolkit.requests import GenerateRequest
+from eval_toolkit.runner import Job, JobResult, Journal, read_entries, read_outcomes, to_columns
+from eval_toolkit.runner.counting import counts_of
+from eval_toolkit.runner.jobs import Key
+from eval_toolkit.runner.stored import RESPONSES
+from eval_toolkit.runs.context import Context
+from eval_toolkit.runs.folder import Run, run_state
+from eval_toolkit.runs.kinds import Graded, Kind
+from eval_toolkit.runs.open import OpenRun, open_run
+from eval_toolkit.runs.outcome import Outcome
+from eval_toolkit.runs.resuming import holds, refuse_changed
+from eval_toolkit.runs.specs import AskSpec
+from eval_toolkit.scorecards.policies import card_by_slice
+
+__all__ = ["Driver", "config_of", "drive", "rescore"]
+
+_NOT_ASKED = "(not asked for in the run that was finished here)"
+"""Stands for the request to an answer in a journal, which does not hold requests."""
+_OF_THE_RUN = ("status", "artifacts", "manifest_sha256", "run_id", "captured_at")
+"""Entries of a manifest that a rescored run has of its own."""
+_JUDGED = ("n_requests", "n_failed_requests", "usage")
+
+
+def drive(
+    kind: Kind[Any],
+    out: str | Path | None = None,
+    *,
+    name: str,
+    run_id: str | None = None,
+    ask: AskSpec | None = None,
+    max_error_rate: float = 0.0,
+    engine: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
+) -> Outcome:
+    """Run an evaluation: produce what is missing, grade, summarise, store.
+
+    Parameters
+    ----------
+    kind : Kind
+        What is evaluated, and how.
+    out : path, optional
+        The run's folder. An interrupted run there is resumed, a finished one is completed.
+    name : str
+        Name of a run without a folder.
+    run_id : str, optional
+        Name of the run; by default the folder's.
+    ask : AskSpec, optional
+        How models are asked.
+    max_error_rate : float, default 0.0
+        Tolerated share of failed attempts.
+    engine : mapping, optional
+        How it was asked, for the manifest alone.
+    notes : sequence of str
+        Notes that precede the driver's own.
+
+    Returns
+    -------
+    Outcome
+        Equal answers give equal bytes of records and results, however often the run was resumed.
+
+    Raises
+    ------
+    ArtifactError
+        If the folder holds another run, or another process writes it.
+    ModelError
+        If a model fails for good; what was answered is kept.
+    """
+    return Driver(
+        kind, ask or AskSpec(), run_id, name, max_error_rate, dict(engine or {}), tuple(notes)
+    ).run(None if out is None else Path(out))
+
+
+def rescore(
+    kind: Kind[Any],
+    source: Run,
+    out: str | Path | None = None,
+    *,
+    run_id: str | None = None,
+    ask: AskSpec | None = None,
+    max_error_rate: float = 0.0,
+    notes: Sequence[str] = (),
+) -> Outcome:
+    """Grade the stored attempts of a run again; judges alone are asked.
+
+    Parameters
+    ----------
+    kind : Kind
+        Grades the attempts; its ``restore`` reads them.
+    source : Run
+        The stored run; it stays as it is unless ``out`` is its own folder.
+    out : path, optional
+        Folder of the new run; without one nothing is written.
+    run_id, ask, max_error_rate, notes
+        As in `drive`.
+
+    Returns
+    -------
+    Outcome
+        Cells of the same units and attempts.
+
+    Raises
+    ------
+    ArtifactError
+        If the folder holds another run.
+    ModelError
+        If a judge fails for good; its verdicts so far are kept.
+    """
+    driver = Driver(
+        kind, ask or AskSpec(), run_id, source.run_id, max_error_rate, {}, tuple(notes), source
+    )
+    return driver.run(None if out is None else Path(out))
+
+
+def config_of(kind: Kind[Any]) -> dict[str, Any]:
+    """Return a kind's configuration in plain JSON types, without secrets."""
+    safe: dict[str, Any] = redact_secrets(sanitize_for_json(dict(kind.config())))
+    return safe
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """One evaluation under way."""
+
+    kind: Kind[Any]
+    ask: AskSpec
+    run_id: str | None
+    name: str
+    max_error_rate: float
+    engine: Mapping[str, Any]
+    notes: tuple[str, ...]
+    source: Run | None = None
+    """The run whose attempts are graded again; None where attempts are produced."""
+
+    def run(self, folder: Path | None) -> Outcome:
+        """Return what was found; with a folder, store it there."""
+        started = time.monotonic()
+        config = config_of(self.kind)
+        if folder is None:
+            with self._context(None, None) as context:
+                attempts = self._attempts(context)
+            name = self.run_id or self.name
+            return self._outcome(attempts, context, config, name, started)
+        head = self._head(config, folder)
+        planned = self.kind.n_planned()
+        under_way = head if planned is None else {**head, "counts": {"n_planned": planned}}
+        with open_run(folder, manifest=under_way) as opened:
+            self._refuse_other(folder, opened.begun, config)
+            previous = opened.previous
+            finished = None if previous is None else read_entries(previous.table(RESPONSES))
+            journal = Journal(opened.journal_path)
+            if self.source is None:
+                self._refuse_to_lose(opened, journal, config)
+            with self._context(journal, finished) as context:
+                attempts = self._attempts(context)
+            begun = opened.begun or {}
+            name = self.run_id or str(begun.get("run_id") or head["run_id"])
+            found = self._outcome(attempts, context, config, name, started)
+            return self._stored(opened, head, found, attempts, context, config)
+
+    def _context(self, journal: Journal | None, finished: Any) -> Context:
+        """Return what the kind produces with; a rescored run's verdicts count as finished."""
+        if self.source is not None:
+            finished = {**read_entries(self.source.table(RESPONSES)), **(finished or {})}
+        return Context(self.ask, journal=journal, finished=finished)
+
+    def _attempts(self, context: Context) -> Any:
+        if self.source is not None:
+            return self.kind.restore(self.source, context)
+        return self.kind.produce(context)
+
+    def _outcome(
+        self,
+        attempts: Any,
+        context: Context,
+        config: Mapping[str, Any],
+        run_id: str,
+        started: float,
+    ) -> Outcome:
+        """Grade the attempts and count what they took."""
+        graded = self.kind.grade(attempts)
+        rate = graded.n_errors / len(graded.records)
+        notes = dict.fromkeys((*self.notes, *graded.notes, *context.notes))
+        found = Outcome(
+            records=graded.records,
+            card=graded.card,
+            results=self._results(graded, config, run_id),
+            attempts=graded.attempts,
+            more=graded.more,
+            counts=graded.counts,
+            **counts_of(context.outcomes, self.kind.reasoning_tags),
+            n_calls=context.n_calls,
+            n_errors=graded.n_errors,
+            n_skipped=graded.n_skipped,
+            error_rate=rate,
+            too_many_errors=rate > self.max_error_rate,
+            stopping=graded.stopping,
+            judges=self._judges(context),
+            elapsed_s=time.monotonic() - started,
+            notes=tuple(notes),
+        )
+        return self._nobody_asked(found) if self.source or self.ask.replay else found
+
+    def _nobody_asked(self, found: Outcome) -> Outcome:
+        """Return the outcome with stored answers counted as such, also those that failed."""
+        n_replayed = found.n_asked + found.n_cached if self.ask.replay else 0
+        spent = dict.fromkeys(found.usage, 0)
+        return replace(found, n_asked=0, n_cached=0, n_replayed=n_replayed, usage_now=spent)
+
+    def _results(self, graded: Graded, config: Mapping[str, Any], run_id: str) -> dict[str, Any]:
+        """Return what ``results.json`` holds."""
+        cells = card_by_slice(
+            graded.slice, graded.system, graded.records, graded.card, by=self.kind.by
+        )
+        return {
+            "schema_version": "v1",
+            "run_id": run_id,
+            "config": config,
+            "by_slice": cells,
+            **graded.extra,
+        }
+
+    def _judges(self, context: Context) -> dict[str, dict[str, Any]]:
+        """Return the model of each judge, and what its verdicts took."""
+        by_judge: dict[str | None, list[JobResult]] = {}
+        for verdict in context.verdicts:
+            by_judge.setdefault(judge_of(verdict.job.step), []).append(verdict)
+        return {
+            name: {"model": _model_name(settings), **counts_of(by_judge.get(name, []))}
+            for name, settings in self.kind.judges().items()
+        }
+
+    def _head(self, config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+        """Return what the manifest says before anything is asked."""
+        own = dict(self.kind.manifest(config))
+        made = build_manifest(
+            run_id=self.run_id or folder.resolve().name,
+            config=config,
+            seeds=own.pop("seeds", None),
+            data_revisions=own.pop("data_revisions", None),
+        )
+        made = replace(made, versioned_objects=own.pop("versioned_objects", {}))
+        before: dict[str, Any] = {}
+        if self.source is not None:
+            before = {k: v for k, v in self.source.manifest.items() if k not in _OF_THE_RUN}
+            if folder.resolve() != self.source.path.resolve():
+                captured_at = self.source.manifest.get("captured_at")
+                before["rescored"] = {"run_id": self.source.run_id, "manifest": captured_at}
+        engine = {"engine": dict(self.engine)} if self.engine else {}
+        notes = list(self.notes)
+        return {**before, **made.to_dict(), "kind": self.kind.name, **own, **engine, "notes": notes}
+
+    def _refuse_other(
+        self, folder: Path, begun: Mapping[str, Any] | None, config: Mapping[str, Any]
+    ) -> None:
+        """Raise if the folder holds a run whose answers do not belong to this one."""
+        if begun is None:
+            return
+        if self.source is not None:  # what was asked is what the source says
+            config = self.source.manifest["config"]
+        there = begun.get("config") or {}
+        if there.get("kind") != self.kind.name:
+            raise ArtifactError(f"{folder}: holds a run of another kind; choose another folder")
+        self.kind.refuse(folder, begun, config)
+        identity = self.kind.identity()
+        refuse_changed(folder, there, config, identity.settings)
+        stored = stored_digest(begun)
+        if None not in (stored, identity.digest) and stored != identity.digest:
+            raise ArtifactError(
+                f"{folder}: the run there is of a {identity.what} that is not stored (a secret, by "
+                "its name); choose another folder"
+            )
+
+    def _refuse_to_lose(self, opened: OpenRun, journal: Journal, config: Mapping[str, Any]) -> None:
+        """Raise if an unfinished run has answers that this one does not ask for."""
+        answered = {key for key, entry in journal.read().items() if entry.ok}
+        if opened.begun is not None and opened.previous is None and answered:
+            self.kind.refuse_unfinished(opened.path, opened.begun.get("config") or {}, config)
+        left = [key for key in answered if not self.kind.asks_for(key)]
+        lost = sorted({name for _, _, step in left if (name := judge_of(step)) is not None})
+        if lost:
+            raise ArtifactError(
+                f"{opened.path}: the unfinished run there has verdicts of the judge {lost[0]!r}, "
+                "which this one does not ask; name the judge among the graders, or choose another "
+                "folder"
+            )
+        if left:
+            raise ArtifactError(
+                f"{opened.path}: the unfinished run there has {len(left)} answers that this one "
+                f"does not ask for; {self.kind.advice()}, or choose another folder"
+            )
+
+    def _stored(
+        self,
+        opened: OpenRun,
+        head: Mapping[str, Any],
+        found: Outcome,
+        attempts: Any,
+        context: Context,
+        config: Mapping[str, Any],
+    ) -> Outcome:
+        """Write the run, unless it stands there already."""
+        begun = opened.begun or {}
+        outcomes = [*context.outcomes, *context.verdicts]
+        (slice_name, block), *_ = found.results["by_slice"].items()
+        records = {(slice_name, next(iter(block["by_scorer"]))): found.records}
+        nothing_asked = all(outcome.reused for outcome in outcomes)
+        same = begun.get("config") == config and begun.get("run_id") == found.results["run_id"]
+        if nothing_asked and same and holds(opened.previous, found.results, records):
+            return replace(found, run=opened.previous)
+        tables = {RESPONSES: to_columns([*outcomes, *_kept(opened, outcomes)])}
+        manifest = {
+            **head,
+            "run_id": found.results["run_id"],
+            "item_set_hash": sha256_text(canonical_json(sorted(map(list, self.kind.units())))),
+            "counts": self._counts(found),
+            "usage": found.usage,
+            **({"judges": self._told_judges(found)} if found.judges else {}),
+            **self.kind.about(attempts),
+            "notes": list(found.notes),
+            "wall_clock_seconds": found.elapsed_s + float(begun.get("wall_clock_seconds") or 0.0),
+        }
+        if nothing_asked and "engine" in begun:
+            manifest["engine"] = begun["engine"]
+        run = opened.finalise(
+            results=found.results,
+            results_full={**found.results, self.kind.full: dict(found.more)}
+            if found.more
+            else None,
+            manifest=manifest,
+            records=records,
+            tables={**tables, **self.kind.tables(attempts)},
+        )
+        return replace(found, run=run)
+
+    def _counts(self, found: Outcome) -> dict[str, int]:
+        return {
+            **found.counts,
+            "n_requests": found.n_requests,
+            "n_failed_requests": found.n_failed_requests,
+            "n_errors": found.n_errors,
+            "n_skipped": found.n_skipped,
+        }
+
+    def _told_judges(self, found: Outcome) -> dict[str, Any]:
+        """Return who judged, by what prompt, and what it took."""
+        settings = redact_secrets(sanitize_for_json(dict(self.kind.judges())))
+        return {
+            name: {**settings.get(name, {}), **{part: judge[part] for part in _JUDGED}}
+            for name, judge in found.judges.items()
+        }
+
+
+def stored_digest(manifest: Mapping[str, Any]) -> str | None:
+    """Return the hash of what a run's models say about themselves, where there is one."""
+    models = manifest.get("models")
+    first = models[0] if isinstance(models, list) and models else None
+    of_model = first.get("description_sha256") if isinstance(first, Mapping) else None
+    digest = manifest.get("system_sha256", of_model)
+    return None if digest is None else str(digest)
+
+
+def _model_name(settings: Mapping[str, Any]) -> str:
+    model = settings.get("model")
+    return str(model.get("name", "")) if isinstance(model, Mapping) else str(model or "")
+
+
+def _kept(opened: OpenRun, outcomes: Sequence[JobResult]) -> list[JobResult]:
+    """Return the answers that were there and are not asked for now: they stay."""
+    asked = {outcome.job.key for outcome in outcomes}
+    kept = {one.job.key: one for one in _previous(opened.previous, asked)}
+    for key, entry in Journal(opened.journal_path).read().items():
+        if entry.ok and key not in asked and key not in kept:
+            job = Job(entry.unit_id, entry.attempt, GenerateRequest(_NOT_ASKED), entry.step)
+            found = entry.answer(job, entry.request_hash)
+            kept |= {} if found is None else {key: found}
+    return list(kept.values())
+
+
+def _previous(run: Run | None, asked: set[Key]) -> Iterable[JobResult]:
+    """Return the answers of a finished run under other keys; reads no answer where there is none."""
+    if run is None:
+        return []
+    table = run.table(RESPONSES)
+    keys = zip(*(table[name].tolist() for name in ("unit_id", "attempt", "step")), strict=True)
+    if all(key in asked for key in keys):
+        return []
+    return [one for one in read_outcomes(table) if one.ok and one.job.key not in asked]
+
+
+def refuse_taken(out: Path, source: Run) -> None:
+    """Raise if a rescored run cannot be written there; before a judge is asked."""
+    if out.resolve() == source.path.resolve():
+        raise InvalidInputError(f"`out` is {out}, the run itself; choose another folder")
+    if out.exists() and run_state(out) != "not a run":
+        raise ArtifactError(f"{out}: holds a run already; choose another folder")

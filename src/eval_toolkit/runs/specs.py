@@ -1,0 +1,175 @@
+"""Options that travel together: how models are asked, how they decode, how records are summarised."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import NoneType
+from typing import Any
+
+from eval_toolkit import _validate
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
+from eval_toolkit.models.cache import ResponseCache
+from eval_toolkit.requests import GenerateRequest
+from eval_toolkit.runner.progress import Progress
+from eval_toolkit.runs.budgets import Budget
+from eval_toolkit.seeds import DEFAULT_SEED
+
+__all__ = ["ON_ERROR", "AskSpec", "DecodingSpec", "SummarySpec", "whole_numbers"]
+
+ON_ERROR = ("exclude", "as_zero", "fail")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskSpec:
+    """How models are asked. None of it changes a result.
+
+    Parameters
+    ----------
+    concurrency : int, optional
+        Requests at once; by default what suits each model.
+    cache : ResponseCache or path, optional
+        Answers kept between runs.
+    replay : path, optional
+        A run, a journal or a cache to answer from instead of a model.
+    budget : Budget, optional
+        Calls and tokens that may be used; judges are outside of it.
+    give_up_after : int or None, default 50
+        Failures in a row after which asking stops.
+    on_progress : callable, optional
+        Called with a `Progress` a few times a second.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If an option is unusable.
+
+    Examples
+    --------
+    >>> AskSpec(concurrency=4).give_up_after
+    50
+    """
+
+    concurrency: int | None = None
+    cache: ResponseCache | str | Path | None = None
+    replay: str | Path | None = None
+    budget: Budget = field(default_factory=Budget)
+    give_up_after: int | None = 50
+    on_progress: Callable[[Progress], object] | None = None
+
+    def __post_init__(self) -> None:
+        _validate.place(self.cache, "cache", ResponseCache, NoneType)
+        _validate.place(self.replay, "replay", NoneType)
+        for name in ("concurrency", "give_up_after"):
+            if getattr(self, name) is not None:
+                _validate.integer(getattr(self, name), name, low=1)
+        if self.budget is None:
+            object.__setattr__(self, "budget", Budget())
+        if not isinstance(self.budget, Budget):
+            raise InvalidTypeError(f"`budget` is {self.budget!r:.80}; it must be a Budget")
+        if self.on_progress is not None and not callable(self.on_progress):
+            raise InvalidTypeError(
+                f"`on_progress` is {self.on_progress!r:.80}; it must be callable"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodingSpec:
+    """How a model decodes its answers.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        As `GenerateRequest` does.
+
+    Examples
+    --------
+    >>> DecodingSpec(temperature=0.7, max_tokens=64).to_dict()["temperature"]
+    0.7
+    """
+
+    temperature: float = 0.0
+    top_p: float | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [item.name for item in fields(self)]
+        asked = GenerateRequest("", **{name: getattr(self, name) for name in names})
+        for name in names:
+            object.__setattr__(self, name, getattr(asked, name))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {**values, "stop": list(self.stop)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummarySpec:
+    """How records become cells.
+
+    Parameters
+    ----------
+    on_error : {"exclude", "as_zero", "fail"}, default "exclude"
+        What a failed attempt counts as.
+    max_error_rate : float, default 0.0
+        Tolerated share of failed attempts.
+    confidence : float, default 0.95
+        Confidence level of the intervals.
+    seed : int, default 42
+        Seed of the resamples.
+
+    Raises
+    ------
+    InvalidInputError
+        If an option is unusable.
+
+    Examples
+    --------
+    >>> SummarySpec(confidence=0.9).on_error
+    'exclude'
+    """
+
+    on_error: str = "exclude"
+    max_error_rate: float = 0.0
+    confidence: float = DEFAULT_CONFIDENCE
+    seed: int = DEFAULT_SEED
+
+    def __post_init__(self) -> None:
+        _validate.choice(self.on_error, "on_error", ON_ERROR)
+        rate = _validate.number(self.max_error_rate, "max_error_rate", low=0.0, high=1.0)
+        object.__setattr__(self, "max_error_rate", rate)
+        object.__setattr__(self, "confidence", _validate.fraction(self.confidence, "confidence"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a configuration says about it."""
+        return {"on_error": self.on_error, "confidence": self.confidence}
+
+
+def whole_numbers(given: Any, name: str, *, most: int, of: str) -> tuple[int, ...]:
+    """Return the k of pass@k and its kin, each once.
+
+    Parameters
+    ----------
+    given : sequence of int
+        The numbers of attempts to look at together.
+    name : str
+        The argument's name.
+    most : int
+        Attempts that each unit has.
+    of : str
+        What the units and attempts are called, as in "each sample has {} attempts".
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If they are no list of numbers of at least 1, or larger than the number of attempts.
+    """
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidTypeError(f"`{name}` is {given!r}; it must be a list of numbers")
+    numbers = tuple(dict.fromkeys(_validate.integer(k, name, low=1) for k in given))
+    for k in numbers:
+        if k > most:
+            raise InvalidInputError(f"`{name}` is {k}, but {of.format(most)}; ask for at least {k}")
+    return numbers

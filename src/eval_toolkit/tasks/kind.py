@@ -1,0 +1,325 @@
+"""The kind of evaluation that a task is: samples are asked about, answers are graded."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit._hashing import canonical_json, sha256_text
+from eval_toolkit.errors import ArtifactError
+from eval_toolkit.judges.asking import AskingGrader, apart, judge_jobs, judge_of
+from eval_toolkit.messages import Role
+from eval_toolkit.protocols import Model
+from eval_toolkit.responses.reasoning import Tags
+from eval_toolkit.runner import Job, JobResult, JobResults
+from eval_toolkit.runner.engine import CONCURRENCY
+from eval_toolkit.runner.jobs import Key
+from eval_toolkit.runs import Run
+from eval_toolkit.runs.context import Context
+from eval_toolkit.runs.inputs import INPUTS, inputs_table
+from eval_toolkit.runs.kinds import Graded, Identity, Kind
+from eval_toolkit.runs.replay import outcomes_of
+from eval_toolkit.runs.resuming import shown_setting
+from eval_toolkit.tasks.base import BaseTask
+from eval_toolkit.tasks.ended import Ended, asked_until
+from eval_toolkit.tasks.grading import Measuring
+from eval_toolkit.tasks.judging import refuse_unjudged
+from eval_toolkit.tasks.measuring import built_responses
+from eval_toolkit.tasks.references import reference_tables
+from eval_toolkit.tasks.types import Sample
+from eval_toolkit.tasks.watching import Watch
+
+__all__ = [
+    "Answers",
+    "StoredAnswers",
+    "TaskKind",
+    "at_once",
+    "same_prompts",
+    "same_settings",
+    "same_units",
+]
+
+_SETTINGS = ("response_type", "num_fewshot", "seed", "shuffle_choices", "user_prompt_suffix")
+"""Of a task: what decides its prompts and references, beside the data and the task's own code."""
+_SET_UP = (*_SETTINGS, "name", "sample_split", "fewshot_split", "subjects")
+"""What makes other prompts of the same data; a change of it is named before they are."""
+_SMALLEST_PART = 8
+"""Samples that a run which may stop asks about before it looks."""
+
+
+def at_once(model: Any, concurrency: int | None) -> int:
+    """Return how many requests a model gets at once."""
+    return int(getattr(model, "concurrency", CONCURRENCY) if concurrency is None else concurrency)
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The raw attempts of a task: answers, verdicts on them, and how the run ended."""
+
+    outcomes: Sequence[JobResult]
+    ended: Ended | None = None
+
+
+@dataclass(frozen=True)
+class TaskKind(Kind[Answers]):
+    """A task put to a model."""
+
+    task: BaseTask[Any]
+    measuring: Measuring
+    samples: Sequence[Sample]
+    settings: Mapping[str, Any]
+    """The configuration besides task, model and graders."""
+    model: Model | None = None
+    jobs: Sequence[Job] = field(default=(), repr=False)
+    watch: Watch | None = None
+
+    name = "task"
+    by = "subject"
+
+    @property
+    def reasoning_tags(self) -> Tags:
+        """What the task says reasoning stands between."""
+        return self.task.reasoning_tags
+
+    def config(self) -> Mapping[str, Any]:
+        """Return task, model, prompts, decoding, graders and stopping rule."""
+        return self._config
+
+    @cached_property
+    def _config(self) -> dict[str, Any]:
+        model = self.model
+        asked = {} if model is None else {"model": _described(model)}
+        rule = self.settings.get("until")
+        return {
+            "kind": self.name,
+            "task": self.task.describe(),
+            **asked,
+            **{name: value for name, value in self.settings.items() if name != "until"},
+            **self.measuring.to_dict(),
+            **({} if rule is None else {"until": rule}),
+        }
+
+    def identity(self) -> Identity:
+        """Return task, model, form of the prompts, decoding and seed."""
+        digest = None
+        if self.model is not None:
+            digest = sha256_text(canonical_json(dict(self.model.describe())))
+        return Identity(
+            settings=("kind", "task", "model", "formatter", "decoding", "seed"),
+            digest=digest,
+            what="model that differs in a part of model.description",
+        )
+
+    def units(self) -> Sequence[tuple[str, str]]:
+        """Return id and content hash of each sample."""
+        return [(sample.id, sample.content_hash) for sample in self.samples]
+
+    def n_planned(self) -> int:
+        """Return the number of requests about samples."""
+        return len(self.jobs)
+
+    def asks_for(self, key: Key) -> bool:
+        """Return whether there is such a job, or such a judge."""
+        judge = judge_of(key[2])
+        return key in self._keys if judge is None else judge in self.judges()
+
+    @cached_property
+    def _keys(self) -> frozenset[Key]:
+        return frozenset(job.key for job in self.jobs)
+
+    def advice(self) -> str:
+        """Return what to ask for."""
+        return "ask for as many samples and attempts"
+
+    def produce(self, context: Context) -> Answers:
+        """Ask the model, then judges: everything, or until the stopping rule holds."""
+        if self.model is None:
+            raise ArtifactError("a task without a model has stored answers alone")
+        if self.watch is None:
+            context.expect(len(self.jobs))
+            return Answers(self._part(context, self.jobs))
+        concurrency = max(at_once(self.model, context.spec.concurrency), _SMALLEST_PART)
+
+        def part(some: Sequence[Job]) -> JobResults:
+            context.expect(len(some))
+            return JobResults(tuple(self._part(context, some)))
+
+        records_of = self.measuring.records_of(self.task)
+        outcomes, ended = asked_until(self.watch, self.jobs, part, records_of, concurrency)
+        return Answers(outcomes, ended)
+
+    def _part(self, context: Context, jobs: Sequence[Job]) -> list[JobResult]:
+        """Ask some jobs, and judges about the answers."""
+        assert self.model is not None  # noqa: S101 - `produce` has looked
+        answers = [one for one in context.ask(self.model, jobs) if one is not None]
+        judges = self.measuring.judges
+        if not judges:
+            return answers
+        units = {job.unit_id for job in jobs}
+        about = [sample for sample in self.samples if sample.id in units]
+        return [*answers, *self._verdicts(context, about, answers, judges)]
+
+    def _verdicts(
+        self,
+        context: Context,
+        samples: Sequence[Sample],
+        answers: Sequence[JobResult],
+        judges: Sequence[AskingGrader],
+    ) -> list[JobResult]:
+        responses = built_responses(self.task, samples, answers)
+        return context.ask_jobs([(one.asked, judge_jobs(one, responses)) for one in judges])
+
+    def grade(self, attempts: Answers) -> Graded:
+        """Return the grades of the answers."""
+        return self.measuring.graded(
+            self.task, self.samples, attempts.outcomes, self.config(), attempts.ended
+        )
+
+    def judges(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return what decides the verdicts of each judge."""
+        return {judge.name: dict(judge.describe()) for judge in self.measuring.judges}
+
+    def tables(self, attempts: Answers) -> Mapping[str, Any]:
+        """Return references and questions."""
+        samples = self._counted(attempts)
+        return {**reference_tables(samples), INPUTS: _questions(self.task.NAME, samples)[0]}
+
+    def about(self, attempts: Answers) -> Mapping[str, Any]:
+        """Return how questions are stored."""
+        return {"inputs": _questions(self.task.NAME, self._counted(attempts))[1]}
+
+    def _counted(self, attempts: Answers) -> Sequence[Sample]:
+        return self.samples if attempts.ended is None else attempts.ended.samples
+
+    def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return versions, seed, data revision and model."""
+        task = config["task"]
+        dataset = task.get("dataset") or {}
+        revision = dataset.get("revision")
+        versions = {f"task:{task['name']}": str(task["version"])}
+        versions |= {f"grader:{name}": version for name, version in config["graders"].items()}
+        return {
+            "seeds": {"run": config["seed"]},
+            "data_revisions": {str(dataset.get("path")): str(revision)} if revision else None,
+            "versioned_objects": versions,
+            "task": task,
+            "models": [{**config["model"], "description_sha256": self.identity().digest}],
+        }
+
+    def refuse(self, folder: Path, begun: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+        """Raise if data or prompts have changed since the run there was asked."""
+        asked, task = (begun.get("config") or {}).get("task") or {}, config["task"]
+        alike = all(asked.get(name) == task.get(name) for name in _SET_UP)
+        changed = _changed(asked, task) if alike else None
+        if changed is not None:
+            raise ArtifactError(
+                f"{folder}: {changed} since the run there was asked; choose another folder"
+            )
+
+
+def _described(model: Model) -> dict[str, Any]:
+    return {"name": model.name, "description": dict(model.describe())}
+
+
+@dataclass(frozen=True)
+class StoredAnswers(TaskKind):
+    """The answers of a stored run, graded again; the judges in ``waiting`` are asked about them."""
+
+    digest: str | None = None
+    ended: Ended | None = None
+    waiting: Sequence[AskingGrader] = ()
+
+    def config(self) -> Mapping[str, Any]:
+        """Return the configuration of the stored run with these graders."""
+        kept = {name: value for name, value in self.settings.items() if name != "judges"}
+        return {**kept, "task": self.task.describe(), **self.measuring.to_dict()}
+
+    def identity(self) -> Identity:
+        """Return the identity of the stored run."""
+        return replace(super().identity(), digest=self.digest)
+
+    def restore(self, run: Run, context: Context) -> Answers:
+        """Return the stored answers and verdicts, and the verdicts of judges that wait."""
+        config = run.manifest["config"]
+        units = {sample.id for sample in self.samples}
+        stored = [
+            outcome
+            for outcome in outcomes_of(run)
+            if outcome.job.unit_id in units and outcome.job.attempt <= config["attempts"]
+        ]
+        answers, verdicts = apart(stored)
+        names = {judge.name for judge in self.waiting}
+        before = [judge for judge in self.measuring.judges if judge.name not in names]
+        refuse_unjudged(run, self.task, self.samples, stored, before)
+        context.outcomes += answers
+        if self.waiting:
+            self._verdicts(context, self.samples, answers, self.waiting)
+        context.verdicts += [one for one in verdicts if judge_of(one.job.step) not in names]
+        return Answers([*context.outcomes, *context.verdicts], self.ended)
+
+
+def _questions(task: str, samples: Sequence[Sample]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what the items ask as a table of the run, and what the manifest says about it.
+
+    Runs of other tools have other ids, hashes and prompts for an item, but not another question.
+    """
+    units = [sample.id for sample in samples]
+    places = [sample.index for sample in samples]
+    return inputs_table({task: (places, units, [_asked(one) for one in samples])})
+
+
+def _asked(sample: Sample) -> str | None:
+    """Return what a sample asks: as the data has it, or else as the last turn of the user does."""
+    turns = (turn.content for turn in reversed(sample.messages) if turn.role is Role.USER)
+    return sample.question if sample.question is not None else next(turns, None)
+
+
+def same_units(run: Run, samples: Iterable[Sample]) -> None:
+    """Raise unless a task asks about the very units that a run asked about."""
+    (subject,) = run.subjects
+    records = run.records(*subject)
+    there = dict(zip(records.unit_id.tolist(), records.content_hash.tolist(), strict=True))
+    for sample in samples:
+        if there.pop(sample.id, None) != sample.content_hash:
+            raise ArtifactError(
+                f"{run.path}: the task's unit {sample.id!r} is not the one that was asked about; "
+                "the data have changed since"
+            )
+    if there:
+        raise ArtifactError(
+            f"{run.path}: the task no longer has the unit {next(iter(there))!r}; the data have "
+            "changed since"
+        )
+
+
+def same_settings(run: Run, task: Mapping[str, Any]) -> None:
+    """Raise unless a task, by its description, is set up as the one that a run asked."""
+    there = run.manifest["config"]["task"]
+    for name in _SETTINGS:
+        if there.get(name) != task.get(name):
+            raise ArtifactError(
+                f"{run.path}: was asked with task.{name} = {shown_setting(there.get(name))}, this task "
+                f"has {shown_setting(task.get(name))}; measure its answers with the task as it was asked"
+            )
+
+
+def same_prompts(run: Run, task: Mapping[str, Any]) -> None:
+    """Raise unless a task, by its description, has the prompts, references and data of a run's."""
+    changed = _changed(run.manifest["config"]["task"], task)
+    if changed is not None:
+        raise ArtifactError(
+            f"{run.path}: {changed} since it was asked; measure its answers with the task as it was"
+        )
+
+
+def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
+    """Return in words whether data or prompts differ between two tasks, by their descriptions."""
+    was, now = old.get("dataset") or {}, new.get("dataset") or {}
+    if was.get("sha256") != now.get("sha256"):
+        counts = [(data.get("n_rows") or {}).get(new["sample_split"]) for data in (was, now)]
+        rows = "as before" if counts[0] == counts[1] else f"were {counts[0]}"
+        return f"the data have changed ({counts[1]} rows, {rows})"
+    if old.get("prompt_fingerprint") != new.get("prompt_fingerprint"):
+        return "the prompts have changed, or the references,"
+    return None
