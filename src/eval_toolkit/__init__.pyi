@@ -1,4 +1,4 @@
-# What type checkers see of the lazy root: every name at its home. A test keeps the two equal.
+# What type checkers see of the lazy root: every name at its home. Made by tools/stub.py.
 
 from eval_toolkit import metric_specs, op_metric_specs
 from eval_toolkit.analysis import (
@@ -122,16 +122,8 @@ from eval_toolkit.errors import (
     PluginError,
     UndefinedMetricError,
 )
-from eval_toolkit.evidence import (
-    AggregateEvidence,
-    EvidenceAxis,
-    EvidenceStatus,
-    PairingMetadata,
-)
-from eval_toolkit.graders import (
-    Grade,
-    load_grader,
-)
+from eval_toolkit.evidence import AggregateEvidence, EvidenceAxis, EvidenceStatus, PairingMetadata
+from eval_toolkit.graders import Grade, load_grader
 from eval_toolkit.harness import (
     DEFAULT_METRICS,
     RunResult,
@@ -271,33 +263,12 @@ from eval_toolkit.inference import (
     weighted_ci,
     wilson_interval,
 )
-from eval_toolkit.integrations.assertions import (
-    assert_metric,
-    assert_no_leakage,
-    assert_not_worse,
-)
-from eval_toolkit.integrations.executors import (
-    open_executor,
-)
-from eval_toolkit.integrations.exporting import (
-    export_run,
-)
-from eval_toolkit.integrations.importing import (
-    import_logs,
-    read_logs,
-)
-from eval_toolkit.integrations.sklearn import (
-    sklearn_scorer,
-)
-from eval_toolkit.judges import (
-    RUBRICS,
-    Judge,
-    KeywordJudge,
-    PairJudge,
-    Panel,
-    Refusal,
-    Rubric,
-)
+from eval_toolkit.integrations.assertions import assert_metric, assert_no_leakage, assert_not_worse
+from eval_toolkit.integrations.executors import open_executor
+from eval_toolkit.integrations.exporting import export_run
+from eval_toolkit.integrations.importing import import_logs, read_logs
+from eval_toolkit.integrations.sklearn import sklearn_scorer
+from eval_toolkit.judges import RUBRICS, Judge, KeywordJudge, PairJudge, Panel, Refusal, Rubric
 from eval_toolkit.leakage import (
     LEAKAGE_CODES,
     LEAKAGE_POLICIES,
@@ -346,10 +317,7 @@ from eval_toolkit.manifest import (
     validate_source_roles,
     write_manifest,
 )
-from eval_toolkit.messages import (
-    Message,
-    Role,
-)
+from eval_toolkit.messages import Message, Role
 from eval_toolkit.metrics import (
     CATALOGUE,
     DEFAULT_ASSUMED_PRIORS,
@@ -451,14 +419,8 @@ from eval_toolkit.provenance import (
     package_versions,
     redact_secrets,
 )
-from eval_toolkit.report import (
-    report_html,
-    write_report,
-)
-from eval_toolkit.requests import (
-    GenerateRequest,
-    LoglikelihoodRequest,
-)
+from eval_toolkit.report import report_html, write_report
+from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.responses import (
     Completion,
     Loglikelihood,
@@ -470,13 +432,11 @@ from eval_toolkit.responses import (
 from eval_toolkit.rollouts import (
     ASTEvaluator,
     ASTSampler,
-    Budget,
     Conversation,
     Evaluator,
     Graph,
     GraphMetrics,
     Node,
-    RolloutRun,
     Sampler,
     SeedPrompt,
     System,
@@ -486,12 +446,19 @@ from eval_toolkit.rollouts import (
     run_rollouts,
 )
 from eval_toolkit.runs import (
+    AskSpec,
+    Budget,
+    DecodingSpec,
     Inputs,
     JournalEntry,
+    Kind,
     OpenRun,
+    Outcome,
     RequestCounts,
     Run,
     RunProgress,
+    SummarySpec,
+    drive,
     find_runs,
     open_run,
     read_progress,
@@ -507,17 +474,9 @@ from eval_toolkit.scorecards import (
     summarise,
     unit_starts,
 )
-from eval_toolkit.scorers import (
-    EstimatorScorer,
-    as_scorer,
-    checked_scores,
-)
-from eval_toolkit.seeds import (
-    set_global_seeds,
-)
-from eval_toolkit.slices import (
-    EvalSlice,
-)
+from eval_toolkit.scorers import EstimatorScorer, as_scorer, checked_scores
+from eval_toolkit.seeds import set_global_seeds
+from eval_toolkit.slices import EvalSlice
 from eval_toolkit.splits import (
     GroupKFoldSplitter,
     HoldoutSplitter,
@@ -536,7 +495,6 @@ from eval_toolkit.tasks import (
     Sample,
     Suite,
     Task,
-    TaskRun,
     UntilDecided,
     UntilWidth,
     available_tasks,
@@ -617,6 +575,7 @@ __all__ = [
     "AggregateEvidence",
     "AgreementMatrix",
     "ArtifactError",
+    "AskSpec",
     "Attack",
     "AttemptsDesign",
     "BaseTask",
@@ -650,6 +609,7 @@ __all__ = [
     "DataFrameLoader",
     "DatasetLoader",
     "DeLongResult",
+    "DecodingSpec",
     "DedupReport",
     "Drift",
     "EmbeddedModel",
@@ -695,6 +655,7 @@ __all__ = [
     "JudgeAgreement",
     "JudgeStudy",
     "KeywordJudge",
+    "Kind",
     "LabelConflictCheck",
     "LabelPlan",
     "LabelRule",
@@ -735,6 +696,7 @@ __all__ = [
     "OpenAICompatible",
     "OpenRun",
     "OperatingPointSpec",
+    "Outcome",
     "PairJudge",
     "PairedBootstrapCI",
     "PairedMeanResult",
@@ -770,7 +732,6 @@ __all__ = [
     "ResponseType",
     "RocCurve",
     "Role",
-    "RolloutRun",
     "RotationTest",
     "RowsAt",
     "Rubric",
@@ -805,6 +766,7 @@ __all__ = [
     "StratifiedGroupKFoldSplitter",
     "StratifiedKFoldSplitter",
     "Suite",
+    "SummarySpec",
     "SurvivalCurve",
     "SurvivalMethod",
     "System",
@@ -814,7 +776,6 @@ __all__ = [
     "TargetPrecisionSelector",
     "TargetRecallSelector",
     "Task",
-    "TaskRun",
     "TaskUnits",
     "TemperatureMap",
     "TemporalLeakageCheck",
@@ -902,6 +863,7 @@ __all__ = [
     "delong_roc_variance",
     "distinct_n",
     "drift",
+    "drive",
     "drop_leakage",
     "drop_until_clean",
     "duplicate_clusters",

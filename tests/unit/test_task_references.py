@@ -13,8 +13,8 @@ from eval_toolkit.judges import Judge
 from eval_toolkit.messages import Message
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.runs import Run, write_run
+from eval_toolkit.runs.driver import outcomes_of
 from eval_toolkit.runs.inputs import MAX_CHARS
-from eval_toolkit.runs.replay import outcomes_of
 from eval_toolkit.tasks import (
     BaseTask,
     ChoicesSpec,

@@ -19,10 +19,9 @@ from eval_toolkit.rollouts.system import made_scorers
 from eval_toolkit.rollouts.turns import rollouts_of
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.context import Context
-from eval_toolkit.runs.driver import refuse_taken, rescore
+from eval_toolkit.runs.driver import outcomes_of, refuse_taken, rescore
 from eval_toolkit.runs.kinds import Identity
 from eval_toolkit.runs.outcome import Outcome
-from eval_toolkit.runs.replay import outcomes_of
 from eval_toolkit.runs.specs import SummarySpec
 
 __all__ = ["rescore_rollouts"]

@@ -12,9 +12,9 @@ from eval_toolkit.prompts import Formatter, check_formatter, format_prompt, form
 from eval_toolkit.protocols import Attack, Model
 from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.responses import REASONING_TAGS, RawCompletion, ReplyParts
-from eval_toolkit.rollouts.attacks.base import StopAttack
 from eval_toolkit.rollouts.conversations import Conversation
 from eval_toolkit.runner import Job
+from eval_toolkit.runs.calling import NothingToSay
 from eval_toolkit.runs.context import Context, Said
 
 __all__ = [
@@ -92,8 +92,8 @@ class Decoding:
         }
 
 
-Heard = Said | StopAttack
-"""What came of asking somebody; `StopAttack` where a function has nothing more to say."""
+Heard = Said | NothingToSay
+"""What came of asking; `NothingToSay` where a function has nothing more to say."""
 Probed = Said | str | Exception
 """What came of asking for a probe; a text is an attack's own, an exception its failure."""
 

@@ -24,14 +24,22 @@ from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.folder import Run, run_state
-from eval_toolkit.runs.kinds import Graded, Kind
+from eval_toolkit.runs.kinds import Graded, Identity, Kind  # noqa: F401 - Identity in the example
 from eval_toolkit.runs.open import OpenRun, open_run
 from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.resuming import holds, refuse_changed
 from eval_toolkit.runs.specs import AskSpec
 from eval_toolkit.scorecards.policies import card_by_slice
 
-__all__ = ["Driver", "config_of", "drive", "rescore"]
+__all__ = [
+    "Driver",
+    "config_of",
+    "drive",
+    "outcomes_of",
+    "refuse_taken",
+    "rescore",
+    "stored_digest",
+]
 
 _NOT_ASKED = "(not asked for in the run that was finished here)"
 """Stands for the request to an answer in a journal, which does not hold requests."""
@@ -83,6 +91,28 @@ def drive(
         If the folder holds another run, or another process writes it.
     ModelError
         If a model fails for good; what was answered is kept.
+
+    Examples
+    --------
+    >>> from eval_toolkit import metric_specs as ms
+    >>> from eval_toolkit.scorecards import Records, summarise
+    >>> class Doubling(Kind[list[float]]):
+    ...     name = "doubling"
+    ...     def config(self):
+    ...         return {"kind": self.name}
+    ...     def identity(self):
+    ...         return Identity(settings=("kind",))
+    ...     def units(self):
+    ...         return [("one", "hash of one"), ("two", "hash of two")]
+    ...     def produce(self, context):
+    ...         return [1 + 1, 2 + 2]
+    ...     def grade(self, attempts):
+    ...         right = [float(found == 2) for found in attempts]
+    ...         records = Records.from_columns({"right": right}, unit_id=["one", "two"])
+    ...         card = summarise(records, [ms.mean_of("right")])
+    ...         return Graded(slice="sums", system="adder", records=records, card=card, n_errors=0)
+    >>> drive(Doubling(), name="demo").card["right"].value
+    0.5
     """
     return Driver(
         kind, ask or AskSpec(), run_id, name, max_error_rate, dict(engine or {}), tuple(notes)
@@ -123,6 +153,18 @@ def rescore(
         If the folder holds another run.
     ModelError
         If a judge fails for good; its verdicts so far are kept.
+
+    Examples
+    --------
+    `measure_run`, `judge_run` and `rescore_rollouts` call it:
+
+    >>> import tempfile
+    >>> from eval_toolkit.rollouts import System, rescore_rollouts, run_rollouts
+    >>> system = System(["Hello."], ["Well, grr."], lambda texts: [0.0] * len(texts))
+    >>> mild = run_rollouts(system, ["Growl"], tempfile.mkdtemp() + "/r", depth=1)
+    >>> strict = rescore_rollouts(mild.run, lambda texts: [float("grr" in t) for t in texts])
+    >>> mild.card["attack_success"].value, strict.card["attack_success"].value
+    (0.0, 1.0)
     """
     driver = Driver(
         kind, ask or AskSpec(), run_id, source.run_id, max_error_rate, {}, tuple(notes), source
@@ -367,6 +409,11 @@ class Driver:
             name: {**settings.get(name, {}), **{part: judge[part] for part in _JUDGED}}
             for name, judge in found.judges.items()
         }
+
+
+def outcomes_of(run: Run) -> list[JobResult]:
+    """Return the stored answers of a run, with what was asked."""
+    return read_outcomes(run.table(RESPONSES))
 
 
 def stored_digest(manifest: Mapping[str, Any]) -> str | None:

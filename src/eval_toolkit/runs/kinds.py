@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from eval_toolkit.errors import ArtifactError
 from eval_toolkit.responses import REASONING_TAGS
 from eval_toolkit.responses.reasoning import Tags
 from eval_toolkit.runner.jobs import Key
@@ -87,7 +88,7 @@ class Kind(Protocol[AttemptsT]):
 
     def produce(self, context: Context) -> AttemptsT:
         """Produce the attempts that are not there yet, and return all of them."""
-        ...
+        raise ArtifactError(f"a kind of {self.name!r} has stored attempts alone")
 
     def grade(self, attempts: AttemptsT) -> Graded:
         """Return records and cells; asks nobody."""
@@ -95,7 +96,7 @@ class Kind(Protocol[AttemptsT]):
 
     def restore(self, run: Run, context: Context) -> AttemptsT:
         """Return the stored attempts of a run, for `rescore`; judges alone may be asked."""
-        raise NotImplementedError(f"runs of kind {self.name!r} cannot be rescored")
+        raise ArtifactError(f"{run.path}: runs of kind {self.name!r} cannot be rescored")
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what the manifest says besides the configuration, which has no secrets any more.
@@ -130,11 +131,13 @@ class Kind(Protocol[AttemptsT]):
 
     def refuse(self, folder: Path, begun: Mapping[str, Any], config: Mapping[str, Any]) -> None:
         """Raise if the run in a folder is another one, in better words than the driver has."""
+        return
 
     def refuse_unfinished(
         self, folder: Path, there: Mapping[str, Any], config: Mapping[str, Any]
     ) -> None:
         """Raise if the answers of an unfinished run would not be asked for by this one."""
+        return
 
     @property
     def reasoning_tags(self) -> Tags:

@@ -13,13 +13,13 @@ from eval_toolkit.models.cache import ResponseCache, key_of
 from eval_toolkit.protocols import Model
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest, Request, request_hash
 from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood
-from eval_toolkit.runner.jobs import JobResult, Key
+from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runner.journal import Entry, Journal
 from eval_toolkit.runner.stored import RESPONSES, read_entries, read_outcomes
 from eval_toolkit.runs.folder import Run
 from eval_toolkit.runs.open import JOURNAL
 
-__all__ = ["ReplayModel", "SilentModel", "outcomes_of", "recorded_entries"]
+__all__ = ["ReplayModel", "SilentModel", "recorded_entries"]
 
 
 class ReplayModel:
@@ -127,11 +127,6 @@ class ReplayModel:
         )
 
 
-def outcomes_of(run: Run) -> list[JobResult]:
-    """Return the stored answers of a run, with what was asked."""
-    return read_outcomes(run.table(RESPONSES))
-
-
 def recorded_entries(place: Path) -> Mapping[Key, Entry]:
     """Return the finished requests of a run or a journal."""
     if place.is_dir() and (place / RESPONSES).exists():
@@ -222,7 +217,7 @@ class _Kept:
 
 def _of_run(folder: Path, name: str | None) -> _Listed:
     run = Run.open(folder)
-    outcomes = outcomes_of(run)
+    outcomes = read_outcomes(run.table(RESPONSES))
     asked = [outcome.job.request for outcome in outcomes]
     chats = [type(one.prompt) is tuple for one in asked if isinstance(one, GenerateRequest)]
     model = _one(_recorded_models(run), name, folder)

@@ -63,8 +63,6 @@ class AskSpec:
         for name in ("concurrency", "give_up_after"):
             if getattr(self, name) is not None:
                 _validate.integer(getattr(self, name), name, low=1)
-        if self.budget is None:
-            object.__setattr__(self, "budget", Budget())
         if not isinstance(self.budget, Budget):
             raise InvalidTypeError(f"`budget` is {self.budget!r:.80}; it must be a Budget")
         if self.on_progress is not None and not callable(self.on_progress):

@@ -17,9 +17,9 @@ from eval_toolkit.runner.engine import CONCURRENCY
 from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.context import Context
+from eval_toolkit.runs.driver import outcomes_of
 from eval_toolkit.runs.inputs import INPUTS, inputs_table
 from eval_toolkit.runs.kinds import Graded, Identity, Kind
-from eval_toolkit.runs.replay import outcomes_of
 from eval_toolkit.runs.resuming import shown_setting
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.ended import Ended, asked_until

@@ -20,10 +20,9 @@ from eval_toolkit.runner import Job, JobResult, Progress
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.context import Context
-from eval_toolkit.runs.driver import drive
+from eval_toolkit.runs.driver import drive, outcomes_of
 from eval_toolkit.runs.kinds import Graded, Identity, Kind
 from eval_toolkit.runs.outcome import Outcome
-from eval_toolkit.runs.replay import outcomes_of
 from eval_toolkit.runs.specs import AskSpec, SummarySpec
 from eval_toolkit.scorecards import Records
 from eval_toolkit.seeds import DEFAULT_SEED

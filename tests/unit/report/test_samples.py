@@ -18,7 +18,7 @@ from eval_toolkit.report.sample_cards import _right, cards_at
 from eval_toolkit.report.samples import _lists, _shares, build
 from eval_toolkit.report.sections import Section, Wanted
 from eval_toolkit.runs import Run, write_run
-from eval_toolkit.runs.replay import outcomes_of
+from eval_toolkit.runs.driver import outcomes_of
 from eval_toolkit.scorecards import Records
 from eval_toolkit.tasks import BaseTask, ResponseType, run_task
 

@@ -23,7 +23,7 @@ from eval_toolkit.responses import RawLoglikelihood
 from eval_toolkit.runner import JobResult
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.replay import outcomes_of
+from eval_toolkit.runs.driver import outcomes_of
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.reduction import value_of_failure
 from eval_toolkit.tasks.joining import joined
