@@ -435,6 +435,7 @@ _EXPORTS: dict[str, tuple[str, ...]] = {
         "Run",
         "RunProgress",
         "SummarySpec",
+        "Unit",
         "drive",
         "find_runs",
         "open_run",

@@ -1,14 +1,14 @@
 """The kind of evaluation that a set of rollouts is: a tester talks to a target, scorers look on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from eval_toolkit._hashing import canonical_json, sha256_text
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError
+from eval_toolkit.judges.asking import judge_of
 from eval_toolkit.rollouts.graphs import Graph
 from eval_toolkit.rollouts.measures.results import CATEGORY, Measuring
 from eval_toolkit.rollouts.sampling import TreeSampler, chooses
@@ -23,6 +23,7 @@ from eval_toolkit.runs.budgets import Budget
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.kinds import Graded, Identity, Kind
 from eval_toolkit.runs.resuming import refuse_changed
+from eval_toolkit.runs.units import Unit
 
 __all__ = ["Graphs", "MeasuredRollouts", "RolloutKind"]
 
@@ -49,9 +50,9 @@ class MeasuredRollouts(Kind[Graphs]):
         """Return seeds, system, sampling, scorers and summary."""
         return {**self.settings, **self.measuring.to_dict()}
 
-    def units(self) -> Sequence[tuple[str, str]]:
-        """Return id and content hash of each seed prompt."""
-        return [(prompt.id, prompt.content_hash) for prompt in self.prompts]
+    def units(self) -> Sequence[Unit]:
+        """Return the seed prompts."""
+        return [Unit(id=one.id, content_hash=one.content_hash) for one in self.prompts]
 
     def grade(self, attempts: Graphs) -> Graded:
         """Return what was measured of the rollouts."""
@@ -118,21 +119,21 @@ class RolloutKind(MeasuredRollouts):
         context.notes += _untold(self.config()["system"], [*context.outcomes, *context.verdicts])
         return graphs
 
-    @cached_property
-    def _units(self) -> frozenset[str]:
-        return frozenset(prompt.id for prompt in self.prompts)
+    def lost(self, answered: Iterable[Key]) -> list[Key]:
+        """Return the keys of other seeds, rollouts, turns and branches; verdicts are kept."""
+        units = {prompt.id for prompt in self.prompts}
+        return [key for key in answered if not self._asks_for(key, units)]
 
-    def asks_for(self, key: Key) -> bool:
-        """Return whether an answer under this key may be asked for."""
+    def _asks_for(self, key: Key, units: Container[str]) -> bool:
         unit, attempt, step = key
         place = step.partition(":")[0].split(".")
-        if not all(part.isdecimal() for part in place):
+        if judge_of(step) is not None or not all(part.isdecimal() for part in place):
             return True
         widths = self.sampler.widths
         fits = len(place) <= len(widths) and all(
             int(at) < width for at, width in zip(place, widths, strict=False)
         )
-        return unit in self._units and 1 <= attempt <= self.attempts and fits
+        return unit in units and 1 <= attempt <= self.attempts and fits
 
     def advice(self) -> str:
         """Return what to ask for."""

@@ -13,15 +13,17 @@ from eval_toolkit.runs.writing import write_run
 
 if TYPE_CHECKING:
     from eval_toolkit.runs.budgets import Budget
-    from eval_toolkit.runs.context import Context
+    from eval_toolkit.runs.context import Attempt, Context
     from eval_toolkit.runs.driver import drive, rescore
     from eval_toolkit.runs.kinds import Graded, Identity, Kind
     from eval_toolkit.runs.outcome import Outcome
     from eval_toolkit.runs.replay import ReplayModel
     from eval_toolkit.runs.specs import AskSpec, DecodingSpec, SummarySpec
+    from eval_toolkit.runs.units import Unit
 
 __all__ = [
     "AskSpec",
+    "Attempt",
     "Budget",
     "Context",
     "DecodingSpec",
@@ -37,6 +39,7 @@ __all__ = [
     "Run",
     "RunProgress",
     "SummarySpec",
+    "Unit",
     "drive",
     "find_runs",
     "open_run",
@@ -52,11 +55,12 @@ __getattr__ = names_on_use(
     __name__,
     {
         "budgets": ("Budget",),
-        "context": ("Context",),
+        "context": ("Attempt", "Context"),
         "driver": ("drive", "rescore"),
         "kinds": ("Graded", "Identity", "Kind"),
         "outcome": ("Outcome",),
         "replay": ("ReplayModel",),
         "specs": ("AskSpec", "DecodingSpec", "SummarySpec"),
+        "units": ("Unit",),
     },
 )

@@ -5,6 +5,7 @@ jobs; where that raises, once per job.
 """
 
 import asyncio
+import inspect
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,22 +15,36 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
+from eval_toolkit._files import parse_json
 from eval_toolkit._hashing import canonical_json
+from eval_toolkit._plain import plain
 from eval_toolkit._redaction import one_line
 from eval_toolkit.errors import ArtifactError, InvalidInputError, ModelError
+from eval_toolkit.models._payloads import to_json
 from eval_toolkit.models.cache import cached
 from eval_toolkit.protocols import Model
-from eval_toolkit.requests import request_hash
+from eval_toolkit.requests import GenerateRequest, request_hash
 from eval_toolkit.responses import ErrorInfo, RawCompletion, Usage
-from eval_toolkit.runner import Entry, Job, JobResult, JobResults, Journal, Progress
+from eval_toolkit.runner import (
+    Entry,
+    Job,
+    JobResult,
+    JobResults,
+    Journal,
+    Progress,
+    read_outcomes,
+)
 from eval_toolkit.runner.engine import run_jobs_async
 from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runner.journal import Entries
+from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs.budgets import tokens_of
 from eval_toolkit.runs.calling import Calling, NothingToSay
+from eval_toolkit.runs.folder import Run
 from eval_toolkit.runs.specs import AskSpec
+from eval_toolkit.runs.units import Unit
 
-__all__ = ["Asker", "Context", "Said"]
+__all__ = ["Asker", "Attempt", "Context", "Said"]
 
 Said = JobResult | None
 """What came of a request; None where the budget did not allow it."""
@@ -37,6 +52,16 @@ Said = JobResult | None
 _SLICE = 64
 """Requests that may be begun before their tokens are counted, where there is a budget of tokens."""
 _SUMMED = ("done", "reused", "errors", "prompt_tokens", "completion_tokens", "cost")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at a unit: what came out of it, or why nothing did."""
+
+    unit_id: str
+    attempt: int = 1
+    output: Any = None
+    error: str = ""
 
 
 class Context:
@@ -238,6 +263,40 @@ class Context:
         self._count(done, Progress(done=n, reused=n - len(todo), total=n, errors=n_errors))
         return [*found, *[None] * (len(jobs) - n)]
 
+    def answers(
+        self, function: Callable[..., Any], units: Sequence[Unit], identity: str, attempts: int = 1
+    ) -> list[Attempt]:
+        """Return a function's answer to each unit, in JSON types; journalled like a model's.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a list of inputs and returns an answer to each; a coroutine function takes one.
+        units : sequence of Unit
+            What is asked about.
+        identity : str
+            What the answers depend on besides the inputs; stored answers under another are not used.
+        attempts : int, default 1
+            Answers to each unit.
+
+        Returns
+        -------
+        list of Attempt
+            In the order of the units; a unit whose answer failed has an error.
+        """
+        pairs = [(unit, n) for unit in units for n in range(1, attempts + 1)]
+        jobs = [Job(one.id, n, GenerateRequest(to_json(plain(one.input)))) for one, n in pairs]
+        self.expect(len(jobs))
+        inputs = [[unit.input for unit, _ in pairs]]
+        found = self.call(_in_json(function), jobs, inputs, [identity] * len(jobs))
+        return [_attempt(job, said) for job, said in zip(jobs, found, strict=True)]
+
+    def stored_answers(self, run: Run) -> list[Attempt]:
+        """Return the answers that `answers` had in a stored run."""
+        stored = read_outcomes(run.table(RESPONSES))
+        self.outcomes += stored
+        return [_attempt(one.job, one) for one in stored]
+
     def _finished(self, job: Job, said: Any, key: str) -> JobResult | NothingToSay:
         """Keep what a function said, in the journal where there is one."""
         if isinstance(said, NothingToSay):
@@ -413,6 +472,31 @@ class Asker:
         """Ask the jobs of each model, as `Context.ask_jobs` does."""
         with Context(self.spec) as context:
             return context.ask_jobs(jobs)
+
+
+def _in_json(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function whose answers are JSON texts, which a journal can keep."""
+    if inspect.iscoroutinefunction(function):
+
+        async def one(given: Any) -> str:
+            return to_json(plain(await function(given)))
+
+        return one
+
+    def all_at_once(given: list[Any]) -> list[str]:
+        return [to_json(plain(value)) for value in function(given)]
+
+    return all_at_once
+
+
+def _attempt(job: Job, said: Any) -> Attempt:
+    """Return the attempt that a job's result is."""
+    response = said.response if isinstance(said, JobResult) else None
+    if isinstance(response, RawCompletion):
+        output = parse_json(response.text, f"the answer to {job.unit_id}", strict=False)
+        return Attempt(job.unit_id, job.attempt, output)
+    error = said.error.message if isinstance(said, JobResult) and said.error else "not asked"
+    return Attempt(job.unit_id, job.attempt, error=error)
 
 
 def _outcome(job: Job, said: Any, key: str) -> JobResult:

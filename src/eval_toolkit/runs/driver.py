@@ -24,7 +24,7 @@ from eval_toolkit.runner.jobs import Key
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs.context import Context
 from eval_toolkit.runs.folder import Run, run_state
-from eval_toolkit.runs.kinds import Graded, Identity, Kind  # noqa: F401 - Identity in the example
+from eval_toolkit.runs.kinds import Graded, Kind
 from eval_toolkit.runs.open import OpenRun, open_run
 from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.resuming import holds, refuse_changed
@@ -94,25 +94,26 @@ def drive(
 
     Examples
     --------
+    A kind that only says how an answer is had and scored; see `Kind`:
+
+    >>> import tempfile
     >>> from eval_toolkit import metric_specs as ms
-    >>> from eval_toolkit.scorecards import Records, summarise
-    >>> class Doubling(Kind[list[float]]):
-    ...     name = "doubling"
+    >>> from eval_toolkit.runs import Unit
+    >>> class Rounding(Kind):
+    ...     name = "rounding"
     ...     def config(self):
-    ...         return {"kind": self.name}
-    ...     def identity(self):
-    ...         return Identity(settings=("kind",))
+    ...         return {"system": "round"}
     ...     def units(self):
-    ...         return [("one", "hash of one"), ("two", "hash of two")]
-    ...     def produce(self, context):
-    ...         return [1 + 1, 2 + 2]
-    ...     def grade(self, attempts):
-    ...         right = [float(found == 2) for found in attempts]
-    ...         records = Records.from_columns({"right": right}, unit_id=["one", "two"])
-    ...         card = summarise(records, [ms.mean_of("right")])
-    ...         return Graded(slice="sums", system="adder", records=records, card=card, n_errors=0)
-    >>> drive(Doubling(), name="demo").card["right"].value
-    0.5
+    ...         return [Unit(id=f"{x}", input=x, reference=int(x + 0.5)) for x in (0.4, 0.5, 1.5)]
+    ...     def respond(self, inputs):
+    ...         return [round(x) for x in inputs]
+    ...     def score(self, unit, output):
+    ...         return {"right": float(output == unit.reference)}
+    ...     def metrics(self):
+    ...         return [ms.mean_of("right")]
+    >>> folder = tempfile.mkdtemp() + "/r"
+    >>> drive(Rounding(), folder, name="demo").n_asked, drive(Rounding(), folder, name="demo").n_asked
+    (3, 0)
     """
     return Driver(
         kind, ask or AskSpec(), run_id, name, max_error_rate, dict(engine or {}), tuple(notes)
@@ -174,7 +175,8 @@ def rescore(
 
 def config_of(kind: Kind[Any]) -> dict[str, Any]:
     """Return a kind's configuration in plain JSON types, without secrets."""
-    safe: dict[str, Any] = redact_secrets(sanitize_for_json(dict(kind.config())))
+    config = {"kind": kind.name, **kind.config()}
+    safe: dict[str, Any] = redact_secrets(sanitize_for_json(config))
     return safe
 
 
@@ -239,11 +241,12 @@ class Driver:
     ) -> Outcome:
         """Grade the attempts and count what they took."""
         graded = self.kind.grade(attempts)
-        rate = graded.n_errors / len(graded.records)
+        n_records = sum(len(records) for records in graded.subjects.values())
+        rate = graded.n_errors / n_records if n_records else 0.0
         notes = dict.fromkeys((*self.notes, *graded.notes, *context.notes))
         found = Outcome(
-            records=graded.records,
-            card=graded.card,
+            subjects=graded.subjects,
+            cards=graded.cards,
             results=self._results(graded, config, run_id),
             attempts=graded.attempts,
             more=graded.more,
@@ -269,9 +272,10 @@ class Driver:
 
     def _results(self, graded: Graded, config: Mapping[str, Any], run_id: str) -> dict[str, Any]:
         """Return what ``results.json`` holds."""
-        cells = card_by_slice(
-            graded.slice, graded.system, graded.records, graded.card, by=self.kind.by
-        )
+        cells: dict[str, Any] = {}
+        for (slice_name, system), records in graded.subjects.items():
+            card = graded.cards[slice_name, system]
+            cells |= card_by_slice(slice_name, system, records, card, by=self.kind.by)
         return {
             "schema_version": "v1",
             "run_id": run_id,
@@ -336,7 +340,7 @@ class Driver:
         answered = {key for key, entry in journal.read().items() if entry.ok}
         if opened.begun is not None and opened.previous is None and answered:
             self.kind.refuse_unfinished(opened.path, opened.begun.get("config") or {}, config)
-        left = [key for key in answered if not self.kind.asks_for(key)]
+        left = self.kind.lost(answered)
         lost = sorted({name for _, _, step in left if (name := judge_of(step)) is not None})
         if lost:
             raise ArtifactError(
@@ -362,17 +366,15 @@ class Driver:
         """Write the run, unless it stands there already."""
         begun = opened.begun or {}
         outcomes = [*context.outcomes, *context.verdicts]
-        (slice_name, block), *_ = found.results["by_slice"].items()
-        records = {(slice_name, next(iter(block["by_scorer"]))): found.records}
         nothing_asked = all(outcome.reused for outcome in outcomes)
         same = begun.get("config") == config and begun.get("run_id") == found.results["run_id"]
-        if nothing_asked and same and holds(opened.previous, found.results, records):
+        if nothing_asked and same and holds(opened.previous, found.results, found.subjects):
             return replace(found, run=opened.previous)
         tables = {RESPONSES: to_columns([*outcomes, *_kept(opened, outcomes)])}
         manifest = {
             **head,
             "run_id": found.results["run_id"],
-            "item_set_hash": sha256_text(canonical_json(sorted(map(list, self.kind.units())))),
+            "item_set_hash": _item_set_hash(self.kind),
             "counts": self._counts(found),
             "usage": found.usage,
             **({"judges": self._told_judges(found)} if found.judges else {}),
@@ -388,7 +390,7 @@ class Driver:
             if found.more
             else None,
             manifest=manifest,
-            records=records,
+            records=found.subjects,
             tables={**tables, **self.kind.tables(attempts)},
         )
         return replace(found, run=run)
@@ -423,6 +425,12 @@ def stored_digest(manifest: Mapping[str, Any]) -> str | None:
     of_model = first.get("description_sha256") if isinstance(first, Mapping) else None
     digest = manifest.get("system_sha256", of_model)
     return None if digest is None else str(digest)
+
+
+def _item_set_hash(kind: Kind[Any]) -> str:
+    """Return a hash of the ids and contents of all units."""
+    pairs = sorted([unit.id, unit.content_hash] for unit in kind.units())
+    return sha256_text(canonical_json(pairs))
 
 
 def _model_name(settings: Mapping[str, Any]) -> str:

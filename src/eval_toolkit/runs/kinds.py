@@ -1,22 +1,28 @@
 """What a kind of evaluation supplies; everything else is the driver's.
 
-An evaluation produces attempts, grades them into records, summarises the records, and stores a
-run. Rows, tasks and rollouts differ in the first two steps alone.
+An evaluation produces attempts at units, grades them into records, summarises the records, and
+stores a run. Rows, tasks and rollouts differ in the first two steps alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from eval_toolkit.errors import ArtifactError
+from eval_toolkit.errors import ArtifactError, UndefinedMetricError
+from eval_toolkit.metric_specs import ColumnSpec
+from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.responses import REASONING_TAGS
 from eval_toolkit.responses.reasoning import Tags
 from eval_toolkit.runner.jobs import Key
-from eval_toolkit.runs.context import Context
+from eval_toolkit.runs.context import Attempt, Context
 from eval_toolkit.runs.folder import Run
+from eval_toolkit.runs.outcome import Subject
+from eval_toolkit.runs.specs import SummarySpec
+from eval_toolkit.runs.units import Unit
 from eval_toolkit.runs.writing import Columns
 from eval_toolkit.scorecards import Records, Scorecard
+from eval_toolkit.scorecards.policies import with_error_policies
 
 __all__ = ["Graded", "Identity", "Kind"]
 
@@ -39,18 +45,18 @@ class Identity:
 class Graded:
     """What attempts come to."""
 
-    slice: str
-    """Name of the set of units: a task, a set of seeds."""
-    system: str
-    """Name of what was evaluated: a model, a target."""
-    records: Records
-    card: Scorecard
+    subjects: Mapping[Subject, Records]
+    """The records of each system on each slice."""
+    cards: Mapping[Subject, Scorecard]
+    """The cells of each system on each slice."""
     n_errors: int
     """Attempts without a result because something failed."""
     n_skipped: int = 0
+    """Attempts without a result because they were cut short."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """Counts of the kind's own, for the outcome and the manifest."""
     attempts: tuple[Any, ...] = ()
+    """The raw attempts, where a caller may want them."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further entries of ``results.json``."""
     more: Mapping[str, Any] = field(default_factory=dict)
@@ -62,9 +68,28 @@ class Graded:
 class Kind(Protocol[AttemptsT]):
     """A kind of evaluation. Subclasses inherit what is written out here.
 
-    ``units`` are described to the driver by their ids and content hashes; ``produce`` yields raw
-    attempts through the context, which journals every answer; ``grade`` turns attempts, new or
-    stored, into records and cells. Rescoring is ``restore`` and ``grade`` on a stored run.
+    A simple kind says what its `units` are, answers them in `respond`, and turns an answer into
+    numbers in `score`; every answer is journalled, so that a run can be resumed and rescored. A
+    kind that asks models in its own way overrides `produce`, `restore` and `grade` instead.
+
+    Examples
+    --------
+    >>> from eval_toolkit import metric_specs as ms
+    >>> from eval_toolkit.runs import drive
+    >>> class Doubling(Kind):
+    ...     name = "doubling"
+    ...     def config(self):
+    ...         return {"system": "adder"}
+    ...     def units(self):
+    ...         return [Unit(id=str(n), input=n, reference=2 * n) for n in range(4)]
+    ...     def respond(self, inputs):
+    ...         return [n + 2 for n in inputs]
+    ...     def score(self, unit, output):
+    ...         return {"right": float(output == unit.reference)}
+    ...     def metrics(self):
+    ...         return [ms.mean_of("right")]
+    >>> drive(Doubling(), name="demo").card["right"].value
+    0.25
     """
 
     name: str
@@ -73,30 +98,44 @@ class Kind(Protocol[AttemptsT]):
     """Name of the parts that cells are also made for, such as "subject"."""
     full: str = "more"
     """Where ``results_full.json`` holds curves and distributions."""
+    summary: SummarySpec = SummarySpec()
+    """How records become cells."""
 
     def config(self) -> Mapping[str, Any]:
-        """Return the configuration in plain JSON types, without secrets."""
+        """Return the configuration; ``system`` and ``slice`` name what is evaluated, and on what."""
         ...
+
+    def units(self) -> Sequence[Unit]:
+        """Return what is asked about."""
+        ...
+
+    def respond(self, inputs: list[Any]) -> Sequence[Any]:
+        """Return the system's answer to each input, in JSON types."""
+        raise ArtifactError(f"the kind {self.name!r} has stored attempts alone")
+
+    def score(self, unit: Unit, output: Any) -> Mapping[str, Any]:
+        """Return the columns of one answer: numbers, or None where there is none."""
+        raise UndefinedMetricError(f"the kind {self.name!r} scores nothing")
+
+    def metrics(self) -> Sequence[MetricSpec]:
+        """Return the metrics of the columns."""
+        return ()
 
     def identity(self) -> Identity:
-        """Return what must be equal for a folder to be resumed."""
-        ...
-
-    def units(self) -> Sequence[tuple[str, str]]:
-        """Return id and content hash of each unit."""
-        ...
+        """Return what must be equal for a folder to be resumed: by default everything."""
+        return Identity(settings=tuple(self.config()))
 
     def produce(self, context: Context) -> AttemptsT:
         """Produce the attempts that are not there yet, and return all of them."""
-        raise ArtifactError(f"a kind of {self.name!r} has stored attempts alone")
-
-    def grade(self, attempts: AttemptsT) -> Graded:
-        """Return records and cells; asks nobody."""
-        ...
+        return context.answers(self.respond, self.units(), repr(self.identity()))  # type: ignore[return-value]
 
     def restore(self, run: Run, context: Context) -> AttemptsT:
         """Return the stored attempts of a run, for `rescore`; judges alone may be asked."""
-        raise ArtifactError(f"{run.path}: runs of kind {self.name!r} cannot be rescored")
+        return context.stored_answers(run)  # type: ignore[return-value]
+
+    def grade(self, attempts: AttemptsT) -> Graded:
+        """Return records and cells; asks nobody."""
+        return _graded(self, attempts)  # type: ignore[arg-type]
 
     def manifest(self, config: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what the manifest says besides the configuration, which has no secrets any more.
@@ -119,11 +158,12 @@ class Kind(Protocol[AttemptsT]):
 
     def n_planned(self) -> int | None:
         """Return how many requests there will be at most, judges' aside."""
-        return None
+        return len(self.units())
 
-    def asks_for(self, key: Key) -> bool:
-        """Return whether an answer or a verdict under this key may be asked for."""
-        return True
+    def lost(self, answered: Iterable[Key]) -> list[Key]:
+        """Return the keys among those of answers and verdicts that this one does not ask for."""
+        units = {unit.id for unit in self.units()}
+        return [key for key in answered if key[0] not in units]
 
     def advice(self) -> str:
         """Return what to ask for so that no answer of an unfinished run is lost."""
@@ -143,3 +183,60 @@ class Kind(Protocol[AttemptsT]):
     def reasoning_tags(self) -> Tags:
         """What the reasoning in answers stands between."""
         return REASONING_TAGS
+
+
+def _graded(kind: Kind[Any], attempts: Sequence[Attempt]) -> Graded:
+    """Score each attempt of a simple kind, and summarise the records."""
+    units = {unit.id: unit for unit in kind.units()}
+    lines = [_scored(kind, units[one.unit_id], one) for one in attempts]
+    named = [spec.column for spec in kind.metrics() if isinstance(spec, ColumnSpec)]
+    names = list(dict.fromkeys([*named, *(name for values, _ in lines for name in values)]))
+    asked = [units[one.unit_id] for one in attempts]
+    missing = [{} if not why else dict.fromkeys(names, why) for _, why in lines]
+    states = {
+        name: [
+            "error" if why else "ok" if values.get(name) is not None else "skipped"
+            for values, why in lines
+        ]
+        for name in names
+    }
+    records = Records.from_columns(
+        {name: [values.get(name) for values, _ in lines] for name in names},
+        unit_id=[unit.id for unit in asked],
+        attempt=[one.attempt for one in attempts],
+        group=[unit.id if unit.group is None else unit.group for unit in asked],
+        content_hash=[unit.content_hash for unit in asked],
+        slices={
+            part: [unit.parts.get(part, "(none)") for unit in asked]
+            for part in dict.fromkeys(name for unit in asked for name in unit.parts)
+        },
+        status=states,
+        reason={name: [why.get(name, "") for why in missing] for name in names},
+    )
+    spec = kind.summary
+    card = with_error_policies(
+        records,
+        list(kind.metrics()),
+        by=kind.by if kind.by in records.slices else None,
+        on_error=spec.on_error,
+        confidence=spec.confidence,
+        seed=spec.seed,
+    )
+    config = kind.config()
+    subject = (str(config.get("slice", kind.name)), str(config.get("system", kind.name)))
+    return Graded(
+        subjects={subject: records},
+        cards={subject: card},
+        n_errors=sum(bool(why) for _, why in lines),
+        counts={"n_units": len(units)},
+    )
+
+
+def _scored(kind: Kind[Any], unit: Unit, attempt: Attempt) -> tuple[Mapping[str, Any], str]:
+    """Return the columns of an attempt, or why there are none."""
+    if attempt.error:
+        return {}, attempt.error
+    try:
+        return dict(kind.score(unit, attempt.output)), ""
+    except Exception as error:  # one answer must not take the others with it
+        return {}, f"{type(error).__name__}: {error}"

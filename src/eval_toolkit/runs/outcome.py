@@ -2,18 +2,33 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from eval_toolkit._display import Displayed
+from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.runs.folder import Run
 from eval_toolkit.scorecards import Records, Scorecard
 
-__all__ = ["Outcome"]
+__all__ = ["Outcome", "Subject"]
+
+Subject: TypeAlias = tuple[str, str]
+"""A slice and a system."""
 
 _NUMBERS = (
     *("n_requests", "n_asked", "n_reused", "n_cached", "n_replayed", "n_failed_requests"),
     *("n_calls", "n_errors", "n_skipped", "error_rate", "too_many_errors"),
 )
+
+
+_T = TypeVar("_T")
+
+
+def _only(found: Mapping[Subject, _T], name: str) -> _T:
+    if len(found) != 1:
+        raise InvalidInputError(
+            f"the outcome has {len(found)} pairs of slice and system; look one up in `{name}`"
+        )
+    return next(iter(found.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -29,10 +44,10 @@ class Outcome(Displayed):
     (0.0, 2)
     """
 
-    records: Records = field(repr=False)
-    """One line per unit and attempt."""
-    card: Scorecard
-    """The cells of the whole; those of parts in its ``slices``."""
+    subjects: Mapping[Subject, Records] = field(repr=False)
+    """The records of each system on each slice, one line per unit and attempt."""
+    cards: Mapping[Subject, Scorecard]
+    """The cells of each system on each slice; those of parts in their ``slices``."""
     results: Mapping[str, Any] = field(repr=False)
     """What ``results.json`` holds."""
     attempts: tuple[Any, ...] = field(default=(), repr=False)
@@ -74,6 +89,16 @@ class Outcome(Displayed):
     """By judge: its model, the counts of its requests, and their usage."""
     elapsed_s: float = 0.0
     notes: tuple[str, ...] = ()
+
+    @property
+    def records(self) -> Records:
+        """The records, where one system was evaluated on one slice."""
+        return _only(self.subjects, "subjects")
+
+    @property
+    def card(self) -> Scorecard:
+        """The cells, where one system was evaluated on one slice."""
+        return _only(self.cards, "cards")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types; records and attempts are tables of their own."""

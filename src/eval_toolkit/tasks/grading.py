@@ -139,10 +139,8 @@ class Measuring:
         if ended is not None:
             card = ended.card(card, records, metrics)
         return Graded(
-            slice=task.NAME,
-            system=str(config["model"]["name"]),
-            records=records,
-            card=card,
+            subjects={(task.NAME, str(config["model"]["name"])): records},
+            cards={(task.NAME, str(config["model"]["name"])): card},
             n_errors=n_failed(records),
             counts={"n_samples": len(samples)},
             extra={} if ended is None else {"stopping": ended.decision.to_dict()},

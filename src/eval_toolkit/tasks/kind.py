@@ -21,6 +21,7 @@ from eval_toolkit.runs.driver import outcomes_of
 from eval_toolkit.runs.inputs import INPUTS, inputs_table
 from eval_toolkit.runs.kinds import Graded, Identity, Kind
 from eval_toolkit.runs.resuming import shown_setting
+from eval_toolkit.runs.units import Unit
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.ended import Ended, asked_until
 from eval_toolkit.tasks.grading import Measuring
@@ -111,22 +112,22 @@ class TaskKind(Kind[Answers]):
             what="model that differs in a part of model.description",
         )
 
-    def units(self) -> Sequence[tuple[str, str]]:
-        """Return id and content hash of each sample."""
-        return [(sample.id, sample.content_hash) for sample in self.samples]
+    def units(self) -> Sequence[Unit]:
+        """Return the samples."""
+        return [Unit(id=one.id, content_hash=one.content_hash) for one in self.samples]
 
     def n_planned(self) -> int:
         """Return the number of requests about samples."""
         return len(self.jobs)
 
-    def asks_for(self, key: Key) -> bool:
-        """Return whether there is such a job, or such a judge."""
-        judge = judge_of(key[2])
-        return key in self._keys if judge is None else judge in self.judges()
-
-    @cached_property
-    def _keys(self) -> frozenset[Key]:
-        return frozenset(job.key for job in self.jobs)
+    def lost(self, answered: Iterable[Key]) -> list[Key]:
+        """Return the keys of other jobs and of other judges."""
+        jobs, judges = {job.key for job in self.jobs}, self.judges()
+        return [
+            key
+            for key in answered
+            if not (key in jobs if (judge := judge_of(key[2])) is None else judge in judges)
+        ]
 
     def advice(self) -> str:
         """Return what to ask for."""

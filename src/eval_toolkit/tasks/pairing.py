@@ -24,6 +24,7 @@ from eval_toolkit.runs.driver import drive, outcomes_of
 from eval_toolkit.runs.kinds import Graded, Identity, Kind
 from eval_toolkit.runs.outcome import Outcome
 from eval_toolkit.runs.specs import AskSpec, SummarySpec
+from eval_toolkit.runs.units import Unit
 from eval_toolkit.scorecards import Records
 from eval_toolkit.seeds import DEFAULT_SEED
 from eval_toolkit.tasks.base import BaseTask
@@ -208,9 +209,13 @@ class PairsKind(Kind[list[JobResult]]):
         """Return what is judged, and by whom."""
         return Identity(settings=_IDENTITY)
 
-    def units(self) -> Sequence[tuple[str, str]]:
-        """Return id and content hash of each sample."""
-        return [(sample.id, sample.content_hash) for sample in self.samples]
+    def units(self) -> Sequence[Unit]:
+        """Return the samples."""
+        return [Unit(id=one.id, content_hash=one.content_hash) for one in self.samples]
+
+    def n_planned(self) -> int | None:
+        """Return None: the models are not asked."""
+        return None
 
     def produce(self, context: Context) -> list[JobResult]:
         """Ask the judge."""
@@ -226,11 +231,10 @@ class PairsKind(Kind[list[JobResult]]):
             confidence=self.settings["confidence"],
             seed=self.settings["seed"],
         )
+        subject = (self.task.NAME, str(self.settings["model"]["name"]))
         return Graded(
-            slice=self.task.NAME,
-            system=str(self.settings["model"]["name"]),
-            records=records,
-            card=card,
+            subjects={subject: records},
+            cards={subject: card},
             n_errors=n_failed(records),
             counts={"n_samples": len(self.samples)},
         )

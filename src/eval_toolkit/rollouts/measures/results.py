@@ -105,10 +105,8 @@ class Measuring:
         chosen = any(graph.selected for graph in graphs) and self.policy != "best"
         status = records.status[_ON_ANY if chosen else SUCCESS]
         return Graded(
-            slice=name,
-            system=self.target,
-            records=records,
-            card=card,
+            subjects={(name, self.target): records},
+            cards={(name, self.target): card},
             n_errors=int((status == "error").sum()),
             n_skipped=int((status == "skipped").sum()),
             counts={"n_seeds": len(prompts), "n_rollouts": len(graphs)},
