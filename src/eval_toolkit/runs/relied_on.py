@@ -50,7 +50,7 @@ _ANY_KIND = {
     "kind": _TEXT,
     "task": {"type": ["object", "string"]},
     "decoding": _OBJECT,
-    "thresholds": _OBJECT,
+    "thresholds": {"type": ["object", "array"]},  # points by scorer, or names of rules
     "higher_is_better": {"type": "object", "additionalProperties": _TRUTH},
 }
 _MANIFEST = {"config": _OBJECT, "versioned_objects": _OBJECT, "inputs": _OBJECT}
@@ -67,6 +67,8 @@ def manifest_problem(manifest: Mapping[str, Any]) -> str:
     Examples
     --------
     >>> manifest_problem({"config": {"kind": "rollout", "depth": 3, "width": [1]}})
+    ''
+    >>> manifest_problem({"config": {"thresholds": ["max_f1"]}})
     ''
     >>> manifest_problem({"config": {"kind": "rollout", "depth": "deep"}})
     'config → depth: is "deep"; it must be integer'
