@@ -32,6 +32,7 @@ def test_an_address_is_read_back(
     address = Address(metric, part, system)
     assert Address.parse(str(address)) == address
     assert str(Address.parse(str(address))) == str(address)
+    assert str(address).isprintable()
 
 
 @given(st.text(max_size=30))

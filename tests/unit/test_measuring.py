@@ -386,7 +386,7 @@ def test_a_subject_with_only_errors_keeps_its_row():
     assert macro.details["error_rate"] == 0.5
     payload = by_slice("quiz", "m", records, card)["quiz"]
     assert payload["n"] == 4
-    assert payload["strata"]["subject=b"]["by_scorer"]["m"]["right"]["n_errors"] == 2
+    assert payload["parts"]["subject=b"]["by_scorer"]["m"]["right"]["n_errors"] == 2
 
 
 def test_attempts_within_units_under_policies():

@@ -93,7 +93,7 @@ def test_a2_every_unit_is_counted_once():
     )
     payload = by_slice("t", "m", records, card)["t"]
     assert card["right"].n_units == card["right_macro"].n_units == payload["n"] == 600
-    assert sum(part["n"] for part in payload["strata"].values()) == 600
+    assert sum(part["n"] for part in payload["parts"].values()) == 600
 
 
 def test_a3_a_subject_of_one_sample_is_no_nan():

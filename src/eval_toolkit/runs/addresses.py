@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.runs.parts import PART_START, format_part, read_part
+from eval_toolkit.runs.parts import PART_START, format_part, json_string, read_part
 
-__all__ = ["Address"]
+__all__ = ["Address", "written"]
 
 _QUOTED_SYSTEM = re.compile(r'/\s*"')
 
@@ -75,24 +75,35 @@ class Address:
         return cls(metric, part, _system(rest, text))
 
     def __str__(self) -> str:
-        metric = json.dumps(self.metric, ensure_ascii=False) if self._is_odd else self.metric
-        part = "" if self.part is None else f" @ {format_part(self.part)}"
-        return f"{metric}{part}" + ("" if self.system is None else f" / {self._system}")
+        part = None if self.part is None else format_part(self.part)
+        return written(self.metric, part, self.system)
 
-    @property
-    def _is_odd(self) -> bool:
-        """Whether the metric would be misread without quotes."""
-        metric = self.metric
-        if _needs_quotes(metric) or "/" in metric or '"' in metric:
-            return True
-        return _part_sign(f"{metric} ", len(metric)) is not None
 
-    @property
-    def _system(self) -> str:
-        system = self.system or ""
-        misread = self.part is None and "@" in system
-        odd = misread or _needs_quotes(system)
-        return json.dumps(system, ensure_ascii=False) if odd else system
+def written(metric: str, part: str | None = None, system: str | None = None) -> str:
+    """Return an address as text: quoted where a name would be misread.
+
+    Parameters
+    ----------
+    metric : str
+        Name of the metric.
+    part : str, optional
+        As `format_part` writes it.
+    system : str, optional
+        Name of the system.
+
+    Examples
+    --------
+    >>> written("pass@4", "language=de", "org/model")
+    'pass@4 @ language=de / org/model'
+    """
+    odd = _needs_quotes(metric) or "/" in metric or '"' in metric
+    odd = odd or _part_sign(f"{metric} ", len(metric)) is not None
+    text = json_string(metric) if odd else metric
+    text += "" if part is None else f" @ {part}"
+    if system is None:
+        return text
+    odd = _needs_quotes(system) or (part is None and "@" in system)
+    return f"{text} / {json_string(system) if odd else system}"
 
 
 def _needs_quotes(name: str) -> bool:

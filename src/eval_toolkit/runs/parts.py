@@ -10,15 +10,30 @@ named first, ``slice=test&language=de``.
 import json
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["PART_START", "SLICE", "WHOLE", "format_part", "parse_part", "quoted", "read_part"]
+__all__ = [
+    "FOLD",
+    "PART_START",
+    "SEED",
+    "SLICE",
+    "WHOLE",
+    "format_part",
+    "json_string",
+    "parse_part",
+    "quoted",
+    "read_part",
+    "rows_of_folds",
+]
 
 WHOLE = "all"
 """The part that has every unit of a slice."""
 SLICE = "slice"
 """The key that names the slice, where a run has several."""
+FOLD, SEED = "fold", "seed"
+"""The keys of a fold: its number, and its seed where there are several."""
 
 _BARE = re.compile(r'[^\s"&=/@\\]+')
 _KEY = re.compile(r'\s*([^\s"&=/@\\]+)\s*=\s*')
@@ -37,9 +52,21 @@ def quoted(text: str) -> str:
     >>> print(quoted("Africa"), quoted("R&D"), quoted('say "no"'))
     Africa "R&D" "say \"no\""
     """
-    if _BARE.fullmatch(text) and text.isprintable():
-        return text
-    return json.dumps(text, ensure_ascii=False)
+    return text if _BARE.fullmatch(text) and text.isprintable() else json_string(text)
+
+
+def json_string(text: str) -> str:
+    r"""Return a text as a JSON string of printable characters.
+
+    Examples
+    --------
+    >>> print(json_string("zwölf"), json_string(chr(10)))
+    "zwölf" "\n"
+    """
+    made = json.dumps(text, ensure_ascii=False)
+    if made.isprintable():
+        return made
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in made)
 
 
 def format_part(pairs: Mapping[str, str]) -> str:
@@ -164,3 +191,36 @@ def _string(rest: str, text: str) -> tuple[str, str]:
 
 def _malformed(text: str, why: str) -> InvalidInputError:
     return InvalidInputError(f"{text.strip()!r:.200} is no part of a run: {why}")
+
+
+def rows_of_folds(parts: Mapping[str, Any]) -> dict[str, int]:
+    """Return the rows and positives that the folds of one seed tested; of several, the fewest.
+
+    Parameters
+    ----------
+    parts : mapping
+        The parts of a slice by their names, with their sizes.
+
+    Returns
+    -------
+    dict of str to int
+        ``n`` and ``n_positive``; empty where there are no folds, or one does not say.
+
+    Examples
+    --------
+    >>> rows_of_folds({"fold=0": {"n": 5, "n_positive": 2}, "fold=1": {"n": 4, "n_positive": 2}})
+    {'n': 9, 'n_positive': 4}
+    """
+    sums: dict[str, list[int]] = {}
+    for name, part in parts.items():
+        pairs = parse_part(name)
+        if set(pairs) - {SEED, FOLD} or FOLD not in pairs or not isinstance(part, Mapping):
+            continue
+        counts = [part.get("n"), part.get("n_positive")]
+        if not all(isinstance(count, int) for count in counts):
+            return {}
+        total = sums.setdefault(pairs.get(SEED, ""), [0, 0])
+        total[:] = [old + int(new or 0) for old, new in zip(total, counts, strict=True)]
+    if not sums:
+        return {}
+    return dict(zip(("n", "n_positive"), min(sums.values()), strict=True))

@@ -8,8 +8,9 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import ColumnInfo
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.protocols import Grader, MetricSpec
+from eval_toolkit.runs.results import card_entry
 from eval_toolkit.scorecards import Records, Scorecard
-from eval_toolkit.scorecards.policies import card_by_slice, with_error_policies
+from eval_toolkit.scorecards.policies import with_error_policies
 
 __all__ = ["by_slice", "task_metrics", "task_scorecard"]
 
@@ -156,7 +157,7 @@ def by_slice(task: str, model: str, records: Records, card: Scorecard) -> dict[s
     Returns
     -------
     dict
-        ``{task: {"n": …, "by_scorer": {model: cells}, "strata": {"subject=…": …}}}``.
+        ``{task: {"n": …, "by_scorer": {model: cells}, "parts": {"subject=…": …}}}``.
 
     Examples
     --------
@@ -165,4 +166,4 @@ def by_slice(task: str, model: str, records: Records, card: Scorecard) -> dict[s
     >>> by_slice("quiz", "m", records, card)["quiz"]["by_scorer"]["m"]["right"]["value"]
     0.5
     """
-    return card_by_slice(task, model, records, card, by=_SUBJECT)
+    return {task: card_entry(model, records, card, by=_SUBJECT)}

@@ -24,8 +24,8 @@ from eval_toolkit.rollouts.rolloutrun import RolloutRun
 from eval_toolkit.rollouts.scorers.base import mode_of
 from eval_toolkit.rollouts.seeds import SeedPrompt, seed_notes
 from eval_toolkit.runner.counting import counts_of
+from eval_toolkit.runs.results import card_entry
 from eval_toolkit.scorecards import Records
-from eval_toolkit.scorecards.policies import card_by_slice
 
 __all__ = ["Measuring"]
 
@@ -137,9 +137,11 @@ class Measuring:
                 "schema_version": "v1",
                 "run_id": run_id,
                 "config": config,
-                "by_slice": card_by_slice(
-                    str(config["seeds"]["name"]), self.target, records, card, by=_CATEGORY
-                ),
+                "by_slice": {
+                    str(config["seeds"]["name"]): card_entry(
+                        self.target, records, card, by=_CATEGORY
+                    )
+                },
             },
             more=self._more(graphs, prompts, records),
             **counts_of([] if asking is None else asking.outcomes),
