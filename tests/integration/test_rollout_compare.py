@@ -331,8 +331,8 @@ class TestCutShort:
         a = written(tmp_path, "whole", rolled_out(0.3))
         b = self.cut(tmp_path, "m", rolled_out(0.1), {"attack_success": 7, "asr@3": 7})
         found = compare_runs(a, b, pairs={"whole": "m"}, by="category", n_resamples=50)
-        for where in ("goals", "goals, category=x"):
-            cell = found[where, "whole", "attack_success"]
+        for part in ("all", "category=x"):
+            cell = found["goals", part, "whole", "attack_success"]
             assert (cell.status, cell.verdict, cell.value_a) == ("skipped", "skipped", None)
             assert cell.reason.startswith("7 rollouts of B cut short")
             assert "the table of failures by turn (`eval-toolkit compare`" in cell.reason

@@ -400,7 +400,7 @@ class Results(Tabled):
             for own in self._parts(name)
             if parse_part(own) == pairs
         ]
-        if not found and next(iter(pairs)) == SLICE and pairs[SLICE] in self._by_slice:
+        if not found and pairs.get(SLICE) in self._by_slice:
             rest = {key: value for key, value in pairs.items() if key != SLICE}
             name = pairs[SLICE]
             found = [(name, own) for own in self._parts(name) if parse_part(own) == rest]
@@ -429,7 +429,9 @@ class Results(Tabled):
             )
         if not places:
             named = format_part(wanted.part or {})
-            have = [self.place(*place) for place in self.places]
+            full = SLICE in (wanted.part or {})
+            have = [self.place(*place) if full else place[1] for place in self.places]
+            have = list(dict.fromkeys(have))
             return MissingColumnError(f"there is no part {named!r}; {_hint(named, have)}")
         systems = list(dict.fromkeys(one for place in places for one in self._systems_at(*place)))
         if wanted.system is not None and wanted.system not in systems:
@@ -467,12 +469,11 @@ def _named(known: Mapping[str, Any], name: str, what: str, where: str) -> Mappin
 
 
 def _hint(name: str, have: Sequence[str]) -> str:
-    """Return the nearest of the names, or the names."""
+    """Return the nearest of the names, and the names."""
     near = difflib.get_close_matches(name, have, n=1)
-    if near:
-        return f"did you mean {near[0]!r}?"
     listed = ", ".join(map(repr, have[:_SHOWN])) + (" …" if len(have) > _SHOWN else "")
-    return f"there is {listed or 'none'}"
+    there = f"there is {listed or 'none'}"
+    return f"did you mean {near[0]!r}? T{there[1:]}" if near else there
 
 
 def _plain(node: Any) -> Any:
