@@ -227,11 +227,6 @@ class TestCells:
         err = refused("score", csv(tmp_path, rows), "--by", "g")
         assert "p.csv: row 2: 'g' says '(missing)', which is the name of the rows that" in err
 
-    def test_two_slices_of_one_name(self, refused: Callable[..., str], tmp_path: Path) -> None:
-        rows = "label,score,a,a=b\n0,0.1,b=c,x\n1,0.8,d,c\n"
-        err = refused("score", csv(tmp_path, rows), "--by", "a", "--by", "a=b")
-        assert "--by a and --by a=b both have a slice 'a=b=c'; rename one" in err
-
     def test_quotes_name_the_option(self, refused: Callable[..., str], tmp_path: Path) -> None:
         err = refused("score", csv(tmp_path, 'label,score,t\n0,0.1,"x\n1,0.8,y\n'))
         assert "--no-quoting takes quotes as they stand" in err

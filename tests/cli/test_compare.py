@@ -64,8 +64,8 @@ def b(columns: dict[str, Any], tmp_path: Path) -> Path:
     return _tables.write_table(part(columns, order, "better"), tmp_path / "b.parquet")
 
 
-def cell(payload: Any, metric: str, slice_: str = "all") -> Any:
-    (found,) = [c for c in payload["cells"] if (c["slice"], c["metric"]) == (slice_, metric)]
+def cell(payload: Any, metric: str, part: str = "all") -> Any:
+    (found,) = [c for c in payload["cells"] if (c["part"], c["metric"]) == (part, metric)]
     return found
 
 
@@ -96,7 +96,8 @@ class TestNumbers:
     def test_holm_is_over_the_slices_alone(self, as_json: Json, a: Path, b: Path) -> None:
         payload = as_json("compare", a, b, "--by", "source", "--metric", "roc_auc")
         slices = [f"source={name}" for name in ("chat", "mail", "web")]
-        assert [c["slice"] for c in payload["cells"]] == ["all", *slices]
+        assert [c["part"] for c in payload["cells"]] == ["all", *slices]
+        assert {c["slice"] for c in payload["cells"]} == {"all"}
         cells = [cell(payload, "roc_auc", name) for name in slices]
         adjusted = correct_p_values([c["p_value"] for c in cells], method="holm")
         assert [c["p_adjusted"] for c in cells] == pytest.approx(adjusted.tolist())
@@ -364,22 +365,25 @@ class TestRuns:
             == fresh["by_slice"]["all"]["by_scorer"]["score"]["roc_auc"]
         )
 
-    def test_a_slice_of_the_run_is_not_listed_again(self, as_json: Json, runs: list[Path]) -> None:
+    def test_a_run_is_scored_by_what_it_was_scored_by(
+        self, as_json: Json, runs: list[Path]
+    ) -> None:
         args = ("score", runs[0], "--metric", "roc_auc")
         stored = as_json(*args)["by_slice"]
-        assert list(stored) == ["all", "source=chat", "source=mail", "source=web"]
+        assert list(stored) == ["all"]
+        assert list(stored["all"]["parts"]) == ["source=chat", "source=mail", "source=web"]
         assert as_json(*args, "--by", "source", "--by", "source")["by_slice"] == stored
 
-    def test_parts_that_the_run_has_not_are_listed(
+    def test_parts_are_those_that_are_asked_for(
         self, command: Command, as_json: Json, preds: Path, tmp_path: Path
     ) -> None:
         options = ("--by", "source", "--by", "label", "--resamples", 50)
         assert command("score", preds, *options, "--save", tmp_path / "r")[0] == 0
-        names = list(as_json("score", tmp_path / "r", "--by", "label")["by_slice"])
-        own = ["all", *(f"source={name}" for name in ("chat", "mail", "web")), "label=0", "label=1"]
-        assert set(own) < set(names)
-        crossed = {f"source={name}/label={k}" for name in ("chat", "mail", "web") for k in (0, 1)}
-        assert set(names) == {*own, *crossed}
+        sources = [f"source={name}" for name in ("chat", "mail", "web")]
+        entry = as_json("score", tmp_path / "r")["by_slice"]["all"]
+        assert list(entry["parts"]) == [*sources, "label=0", "label=1"]
+        entry = as_json("score", tmp_path / "r", "--by", "label")["by_slice"]["all"]
+        assert list(entry["parts"]) == ["label=0", "label=1"]
 
     def test_options_of_files_are_refused(self, command: Command, runs: list[Path]) -> None:
         for args in (("compare", *runs), ("score", runs[0])):
@@ -391,11 +395,15 @@ class TestRuns:
         self, command: Command, as_json: Json, runs: list[Path]
     ) -> None:
         payload = as_json("compare", *runs, "--by", "source", "--metric", "roc_auc")
-        names = [c["slice"] for c in payload["cells"]]
-        assert "all, source=web" in names
-        assert "source=web, source=web" not in names
-        one, two = (cell(payload, "roc_auc", name) for name in ("all, source=web", "source=web"))
-        assert one["delta"] == two["delta"]
+        assert [c["part"] for c in payload["cells"]] == [
+            *("all", "source=chat", "source=mail", "source=web"),
+        ]
+        assert payload["cells"] == as_json("compare", *runs, "--metric", "roc_auc")["cells"]
+        alone = as_json("compare", *runs, "--metric", "roc_auc @ source=web")
+        assert [c["part"] for c in alone["cells"]] == ["source=web"]
+        told = ("value_a", "value_b", "delta", "ci_low", "ci_high", "p_value", "n_units")
+        for name in told:
+            assert alone["cells"][0][name] == cell(payload, "roc_auc", "source=web")[name]
         code, out, err = command("compare", *runs, "--by", "language")
         assert (code, out) == (2, "")
         assert "--by: run " in err
@@ -544,8 +552,8 @@ class TestGraders:
     ) -> None:
         one = graded(tmp_path / "one", "the sum is 1", grader)
         two = graded(tmp_path / "two", "2", grader)
-        every = cell(as_json("compare", one, two), "chrf_corpus", "sums")
-        named = cell(as_json("compare", one, two, "--metric", "chrf_corpus"), "chrf_corpus", "sums")
+        every = cell(as_json("compare", one, two), "chrf_corpus")
+        named = cell(as_json("compare", one, two, "--metric", "chrf_corpus"), "chrf_corpus")
         assert named == every
         assert every["status"] == "ok"
         stored = Run.open(two).results["by_slice"]["sums"]["by_scorer"]["m"]["chrf_corpus"]
@@ -594,7 +602,7 @@ class TestFailures:
         code, out, _ = command("compare", *failed_runs)
         assert code == 0
         assert "slice 'q', scorer 'm': 10 units have no value in B (right)" in out
-        found = cell(as_json("compare", *failed_runs), "right", "q")
+        found = cell(as_json("compare", *failed_runs), "right")
         assert (found["n_units"], found["n_failed"], found["n_lost"]) == (20, 10, 10)
         assert found["n_groups"] == 10
         _, back, _ = command("compare", *reversed(failed_runs))
@@ -605,11 +613,11 @@ class TestFailures:
     ) -> None:
         code, out, _ = command("compare", *failed_runs, "--by", "subject")
         assert code == 0
-        rows = [line for line in out.splitlines() if line.startswith("q, subject=")]
-        assert [line.split()[1] for line in rows] == ["subject=x", "subject=y", "subject=z"]
+        rows = [line for line in out.splitlines() if line.startswith("subject=")]
+        assert [line.split()[0] for line in rows] == ["subject=x", "subject=y", "subject=z"]
         assert rows[0].endswith("skipped")
         assert (
-            "right, q, subject=x: none of 10 common units has a value on both sides; "
+            "right, subject=x: none of 10 common units has a value on both sides; "
             "in B: timeout: slow"
         ) in out
 
@@ -677,7 +685,7 @@ class TestRollouts:
         )
         names = [f"failed_by_turn_{turn}" for turn in (1, 2, 3)]
         cells = compare_runs(*runs, metrics=names, confidence=0.9).cells
-        success = cell(told, "attack_success", "seeds")
+        success = cell(told, "attack_success")
         for turn, other in (
             *zip(by_turn["turns"], (one.to_dict() for one in cells), strict=True),
             (by_turn["turns"][2], success),
@@ -706,7 +714,7 @@ class TestRollouts:
             for name, n in (("a", 1), ("b", 2))
         )
         told = as_json("compare", a, b)
-        assert cell(told, "attack_success", "seeds")["status"] == "skipped"
+        assert cell(told, "attack_success")["status"] == "skipped"
         runs = [Run.open(a), Run.open(b)]
         checked = 0
         for at, turn in enumerate(told["survival"]["turns"], 1):
@@ -751,7 +759,7 @@ class TestRollouts:
         budget = Budget(calls=20 * (3 + 2) + 10)
         a, b = (rolled_out(tmp_path / name, n, budget=budget) for name, n in (("a", 1), ("b", 2)))
         told = as_json("compare", a, b)
-        success = cell(told, "attack_success", "seeds")
+        success = cell(told, "attack_success")
         # Of seeds 10 to 19 those that have not failed by turn 2: 2 and 3 modulo 4 in A, 1 too in B.
         assert success["reason"].startswith(
             "6 of 20 rollouts of A and 8 of 20 rollouts of B were cut short"
@@ -759,7 +767,7 @@ class TestRollouts:
         by_turn = told["survival"]["turns"]
         for name in ("value_a", "value_b", "delta", "ci_low", "ci_high"):  # one answer on a page
             assert success[name] == pytest.approx(by_turn[2][name])
-        assert cell(told, "attack_success_own", "seeds")["status"] == "skipped"
+        assert cell(told, "attack_success_own")["status"] == "skipped"
         assert [turn["status"] for turn in by_turn] == ["ok"] * 3
         assert [turn["value_a"] for turn in by_turn[:2]] == pytest.approx([0.25, 0.5])
         code, out, _ = command("compare", a, b, "--metric", "attack_success")

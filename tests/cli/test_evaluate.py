@@ -200,8 +200,13 @@ def test_folds(as_json: Callable[..., Any], rows: Path) -> None:
         "evaluate", rows, "--scorer", "mine:Length", "--splitter", "stratified_kfold{k=3}",
         "--select", "max-f1", *FAST,
     )  # fmt: skip
-    assert len(payload["by_fold"]) == 3
-    assert payload["fold_summary"]["test"]["mine:Length"]["roc_auc"]["n_folds"] == 3
+    assert list(payload["folds"]) == ["fold=0", "fold=1", "fold=2"]
+    entry = payload["by_slice"]["test"]
+    assert list(entry["parts"]) == ["fold=0", "fold=1", "fold=2"]
+    cell = entry["by_scorer"]["mine:Length"]["roc_auc"]
+    assert cell["details"] == {**cell["details"], "over": "folds", "n_folds": 3}
+    folds = [part["by_scorer"]["mine:Length"]["roc_auc"] for part in entry["parts"].values()]
+    assert cell["value"] == pytest.approx(sum(one["value"] for one in folds) / 3)
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ class TestRefused:
         code, out, _ = command("export", "--help")
         assert code == 0
         flat = out.replace("\n", "").replace(" ", "")
-        assert "every-eval-ever|lm-eval|eval-framework|astra|predictions|csv|latex" in flat
+        assert "every-eval-ever|lm-eval|eval-framework|astra|predictions|csv|json|latex" in flat
 
     def test_strict_json(self, command: Command, run: Path, tmp_path: Path) -> None:
         command("export", run, "--to", "every-eval-ever", "-o", tmp_path / "e")

@@ -104,7 +104,7 @@ def test_json(as_json: Any, logs: Path, tmp_path: Path) -> None:
     assert [one["model"] for one in found["logs"]] == ["org/a", "org/b"]
     assert found["logs"][0]["checked"][0]["agrees"] is True
     run = Run.open(found["written"][0])
-    assert sorted(run.results["by_slice"]["sums"]["strata"]) == ["level=easy", "level=hard"]
+    assert sorted(run.results["by_slice"]["sums"]["parts"]) == ["level=easy", "level=hard"]
     assert set(run.records("sums", "org/a").group.tolist()) == {"easy", "hard"}
 
 

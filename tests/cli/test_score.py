@@ -24,8 +24,15 @@ Command = Callable[..., tuple[int, str, str]]
 Json = Callable[..., Any]
 
 
-def cells(payload: Any, slice_: str = "all", scorer: str = "score") -> Any:
-    return payload["by_slice"][slice_]["by_scorer"][scorer]
+def cells(payload: Any, part: str = "all", scorer: str = "score") -> Any:
+    (entry,) = payload["by_slice"].values()
+    return (entry if part == "all" else entry["parts"][part])["by_scorer"][scorer]
+
+
+def places(payload: Any) -> list[str]:
+    """The slice and then its parts."""
+    ((name, entry),) = payload["by_slice"].items()
+    return [name, *entry.get("parts", {})]
 
 
 class TestNumbers:
@@ -69,7 +76,7 @@ class TestNumbers:
     def test_slices(self, as_json: Json, preds: Path, columns: dict[str, Any]) -> None:
         payload = as_json("score", preds, "--by", "source", "--by", "label", "--metric", "roc_auc")
         names = ["all", "source=chat", "source=mail", "source=web", "label=0", "label=1"]
-        assert list(payload["by_slice"]) == names
+        assert places(payload) == names
         at = columns["source"] == "mail"
         card = scorecard(columns["label"][at], columns["score"][at], metrics=[ms.roc_auc], seed=42)
         assert cells(payload, "source=mail")["roc_auc"] == card["roc_auc"].to_dict()
@@ -97,17 +104,20 @@ class TestNumbers:
         path = tmp_path / "folds.csv"
         rows = [f"{i % 2},{i / 40},{10 - i % 11}" for i in range(40)]
         path.write_text("\n".join(["label,score,fold", *rows]) + "\n")
-        names = list(as_json("score", path, "--by", "fold", "--resamples", "50")["by_slice"])
+        names = places(as_json("score", path, "--by", "fold", "--resamples", "50"))
         assert names == ["all", *(f"fold={i}" for i in range(11))]
 
     def test_a_missing_slice_value_has_a_name(self, as_json: Json, tmp_path: Path) -> None:
         path = tmp_path / "gaps.csv"
         path.write_text("label,score,lang\n0,0.1,de\n1,0.7,\n")
-        assert list(as_json("score", path, "--by", "lang")["by_slice"]) == [
-            "all",
-            "lang=(missing)",
-            "lang=de",
-        ]
+        names = places(as_json("score", path, "--by", "lang"))
+        assert names == ["all", "lang=(missing)", "lang=de"]
+
+    def test_parts_of_two_columns_are_never_one(self, as_json: Json, tmp_path: Path) -> None:
+        path = tmp_path / "odd.csv"
+        path.write_text("label,score,a,a=b\n0,0.1,b=c,x\n1,0.8,d,c\n")
+        payload = as_json("score", path, "--by", "a", "--by", "a=b")
+        assert places(payload) == ["all", 'a="b=c"', "a=d", '"a=b"=c', '"a=b"=x']
 
     def test_payload_names_itself(self, as_json: Json, preds: Path) -> None:
         one, two = (as_json("score", preds, "--seed", seed) for seed in (1, 2))
@@ -468,7 +478,7 @@ class TestForms:
         assert code == 0
         assert out.startswith("<!doctype html>")
         assert not {"script", "link", "img"} & set(page.tags)
-        assert f"by={nasty}" in "".join(page.texts)
+        assert f'by="{nasty}"' in "".join(page.texts)
         assert "://" not in out
         assert "default-src &#x27;none&#x27;; script-src &#x27;none&#x27;" in out
 
@@ -484,13 +494,13 @@ class TestForms:
         ("name", "shown"),
         [
             ("[a](javascript:x)", r"\[a\](javascript:x)"),
-            ("![a](http://e.org/x.png)", r"\!\[a\](http\://e.org/x.png)"),
+            ("![a](http://e.org/x.png)", r'"\!\[a\](http\://e.org/x.png)"'),
             ("[a][b]", r"\[a\]\[b]"),
-            ("[a]: b", r"\[a\]: b"),
+            ("[a]: b", r'"\[a\]: b"'),
             ("`rm`", r"\`rm\`"),
-            ("&lt;b&gt;", "&amp;lt;b&amp;gt;"),
+            ("&lt;b&gt;", '"&amp;lt;b&amp;gt;"'),
             ("www.e.org", r"www\.e.org"),
-            ("*a* ~~b~~ _c_ d_e", r"\*a\* \~\~b\~\~ \_c\_ d_e"),
+            ("*a* ~~b~~ _c_ d_e", r'"\*a\* \~\~b\~\~ \_c\_ d_e"'),
         ],
     )
     def test_markdown_shows_names_as_they_are(
@@ -515,7 +525,7 @@ class TestForms:
         path = tmp_path / "x.csv"
         path.write_text("label,score,by\n0,0.1,a\x1b[31m\x07\u202eb\n1,0.9,c\n", encoding="utf-8")
         _, out, _ = command("score", path, "--by", "by", "--html")
-        assert "by=a [31m  b" in out
+        assert r"a\u001b[31m\u0007\u202eb" in out
         assert not {"\x1b", "\x07", "\u202e"} & set(out)
 
     def test_names_from_files_cannot_break_a_table(self, command: Command, tmp_path: Path) -> None:
@@ -604,13 +614,13 @@ class TestTerminal:
             assert max(map(len, shown.splitlines())) <= width
         payload = as_json(command, preds, *options)
         found = payload.get("cells") or [
-            {"slice": name, "value": cell["value"]}
-            for name in payload["by_slice"]
+            {"slice": "all", "part": name, "value": cell["value"]}
+            for name in places(payload)
             for metric, cell in cells(payload, name).items()
             if isinstance(cell, dict)
         ]
         for cell in found:
-            assert cell["slice"] in shown
+            assert cell["part"] in shown
             for key in ("value", "value_a", "value_b", "delta", "p_adjusted"):
                 if cell.get(key) is not None:
                     small = key == "p_adjusted" and cell[key] < 0.001

@@ -106,7 +106,7 @@ def test_the_custom_splitter_and_selector_work_in_the_harness(names: dict[str, A
         thresholds=names["FixedThresholdSelector"](0.5),
     )
     assert [fold["n_train"] for fold in result.by_fold.values()] == [45, 45, 45]
-    cell = result.by_fold["seed=42/fold=0"]["by_slice"]["test"]["by_scorer"]["tfidf"]
+    cell = result.by_fold["fold=0"]["by_slice"]["test"]["by_scorer"]["tfidf"]
     assert cell["op_recall_at_fixed_0.500_fitted_on_train_inner"]["value"] == 1.0
 
 

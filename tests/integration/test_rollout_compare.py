@@ -23,7 +23,7 @@ from eval_toolkit.rollouts.scorers import as_text_scorer
 from eval_toolkit.rollouts.seeds import SeedPrompt
 from eval_toolkit.rollouts.system import System
 from eval_toolkit.runs import Run, write_run
-from eval_toolkit.scorecards.policies import card_by_slice
+from eval_toolkit.runs.results import card_entry
 
 N, ATTEMPTS, DEPTH = 60, 3, 3
 SEEDS = [SeedPrompt(f"Goal {n}", id=f"g{n:02d}", category=("x", "y")[n % 2]) for n in range(N)]
@@ -57,7 +57,7 @@ def rolled_out(weakness, *, seeds=SEEDS, attempts=ATTEMPTS, broken=()):
 def written(folder, target, graphs, seeds=SEEDS):
     records = measure_rollouts(graphs, seeds, [Toxicity()], depth=DEPTH)
     card = rollout_scorecard(records, rollout_metrics(records, [Toxicity()], asr_at=[1, 3]))
-    by_slice = card_by_slice("goals", target, records, card, by="category")
+    by_slice = {"goals": card_entry(target, records, card)}
     results = {"schema_version": "v1", "run_id": target, "config": {}, "by_slice": by_slice}
     return write_run(
         folder / target,
@@ -178,7 +178,7 @@ def test_rollouts_that_broke_are_counted_and_bounded(tmp_path):
     assert told["best"] <= cell["value"] <= told["worst"]
     # each unit has one of its three attempts left open
     assert told["worst"] - told["best"] == pytest.approx(3 * (1 / 3) / N)
-    assert run.results["by_slice"]["goals"]["strata"].keys() == {"category=x", "category=y"}
+    assert run.results["by_slice"]["goals"]["parts"].keys() == {"category=x", "category=y"}
     other = written(tmp_path, "hard", rolled_out(0.1))
     cell = compare_runs(run, other, metrics=["asr@3"], pairs={"shaky": "hard"})[
         "goals", "shaky", "asr@3"
@@ -331,8 +331,8 @@ class TestCutShort:
         a = written(tmp_path, "whole", rolled_out(0.3))
         b = self.cut(tmp_path, "m", rolled_out(0.1), {"attack_success": 7, "asr@3": 7})
         found = compare_runs(a, b, pairs={"whole": "m"}, by="category", n_resamples=50)
-        for where in ("goals", "goals, category=x"):
-            cell = found[where, "whole", "attack_success"]
+        for part in ("all", "category=x"):
+            cell = found["goals", part, "whole", "attack_success"]
             assert (cell.status, cell.verdict, cell.value_a) == ("skipped", "skipped", None)
             assert cell.reason.startswith("7 rollouts of B cut short")
             assert "the table of failures by turn (`eval-toolkit compare`" in cell.reason

@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 
 from eval_toolkit import FileLoader, GroupKFoldSplitter, as_scorer, evaluate, evaluate_folded
 from eval_toolkit import metric_specs as ms
+from eval_toolkit.runs.parts import format_part, parse_part
 
 METRICS = [ms.pr_auc, ms.roc_auc, ms.brier]
 ORACLES = {
@@ -74,7 +75,7 @@ def test_the_suite(cases):
 def test_values_of_every_fold(folded, cases, out_of_fold):
     scores, fold_of = out_of_fold
     for fold in range(3):
-        block = folded.by_fold[f"seed=42/fold={fold}"]["by_slice"]["test"]["by_scorer"]["tfidf"]
+        block = folded.by_fold[f"fold={fold}"]["by_slice"]["test"]["by_scorer"]["tfidf"]
         rows = fold_of == fold
         for name, oracle in ORACLES.items():
             expected = oracle(cases.y_true[rows], scores[rows])
@@ -128,10 +129,10 @@ def test_intervals_by_template_are_wider(pooled, cases, out_of_fold):
 
 def test_every_functionality_has_its_row(pooled, cases, out_of_fold):
     scores, _ = out_of_fold
-    parts = pooled.by_slice[cases.name]["strata"]
-    assert set(parts) == set(cases.strata.tolist())
+    parts = pooled.by_slice[cases.name]["parts"]
+    assert set(parts) == {format_part({cases.strata_col: one}) for one in cases.strata.tolist()}
     for name, part in parts.items():
-        rows = cases.strata == name
+        rows = cases.strata == parse_part(name)[cases.strata_col]
         block = part["by_scorer"]["tfidf"]
         assert part["n"] == rows.sum()
         expected = brier_score_loss(cases.y_true[rows], scores[rows], labels=[0, 1])

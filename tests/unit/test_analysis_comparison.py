@@ -83,7 +83,7 @@ def test_every_stored_metric_is_compared_on_the_records(tmp_path):
     back = compare_runs(b, a, n_resamples=200, seed=9)
     assert [cell.verdict for cell in back.cells] == ["worse", "worse"]
     json.dumps(result.to_dict(), allow_nan=False)
-    assert "| test | guard | pr_auc |" in result.to_markdown()
+    assert "| test | all | guard | pr_auc |" in result.to_markdown()
     assert len(result.to_pandas()) == len(result.to_polars()) == len(result) == 2
     with pytest.raises(KeyError, match="the comparison has no"):
         result["test", "guard", "roc_auc"]
@@ -571,10 +571,10 @@ def test_parts_have_cells_and_are_a_family_of_their_own(tmp_path):
     a = part_run(tmp_path, "a", first.astype(float), THREE)
     b = part_run(tmp_path, "b", second.astype(float), THREE)
     whole, result = compare_runs(a, b), compare_runs(a, b, by="subject")
-    assert [(cell.slice, cell.metric) for cell in result.cells] == [
-        ("q", "right"),
-        ("q", "right_macro"),
-        *((f"q, subject={part}", "right") for part in "xyz"),
+    assert [(cell.slice, cell.part, cell.metric) for cell in result.cells] == [
+        ("q", "all", "right"),
+        ("q", "all", "right_macro"),
+        *(("q", f"subject={part}", "right") for part in "xyz"),
     ]
     assert result.cells[:2] == whole.cells
     parts = result.cells[2:]
@@ -594,12 +594,13 @@ def test_a_part_that_failed_wholly_keeps_its_row(tmp_path):
     why = {"right": ["timeout: too slow"] * 10 + [""] * 50}
     b = part_run(tmp_path, "b", [1.0, 0.0] * 30, THREE, status=states, reason=why)
     result = compare_runs(a, b, by="subject")
-    lost = result["q, subject=x", "m", "right"]
+    lost = result["right @ subject=x / m"]
+    assert lost is result["q", "subject=x", "m", "right"]
     assert (lost.status, lost.n_units, lost.n_failed, lost.n_lost) == ("skipped", 0, 10, 10)
     assert lost.reason == (
         "none of 10 common units has a value on both sides; in B: timeout: too slow"
     )
-    assert result["q, subject=y", "m", "right"].status == "ok"
+    assert result["right @ subject=y"].status == "ok"
     assert result.without_value == (
         "slice 'q', scorer 'm': 10 units have no value in B (right, right_macro)",
     )
@@ -616,11 +617,11 @@ def test_parts_that_one_run_has_and_parts_without_records(tmp_path):
     a = part_run(tmp_path, "a", [1.0, 0.0] * 30, THREE)
     fewer = part_run(tmp_path, "b", [1.0, 0.0] * 15, THREE[:30])
     result = compare_runs(a, fewer, by="subject")
-    assert result.only_in_a == (("q, subject=z", "m"),)
-    assert compare_runs(fewer, a, by="subject").only_in_b == (("q, subject=z", "m"),)
+    assert result.only_in_a == (("slice=q&subject=z", "m"),)
+    assert compare_runs(fewer, a, by="subject").only_in_b == (("slice=q&subject=z", "m"),)
     failed = make_run(tmp_path, "f", {}, blocks={("q", "m"): {"error": "no memory"}})
     cells = [cell for cell in compare_runs(a, failed, by="subject").cells if cell.metric == "right"]
-    assert [cell.slice for cell in cells] == ["q", *(f"q, subject={part}" for part in "xyz")]
+    assert [cell.part for cell in cells] == ["all", *(f"subject={part}" for part in "xyz")]
     assert {cell.reason for cell in cells} == {"no records in B: the scorer failed: no memory"}
 
 

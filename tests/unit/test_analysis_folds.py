@@ -49,16 +49,16 @@ class Spread:
         return float(np.ptp(y_score))
 
 
-def rows(name="all", order=slice(None)):
-    frame = {key: values[order] for key, values in ROWS.items()}
-    return EvalSlice(name, frame, feature_col=["a", "b", "id"], id_col="id")
+def rows(name="all", order=slice(None), more=None, **roles):
+    frame = {key: values[order] for key, values in (ROWS | (more or {})).items()}
+    return EvalSlice(name, frame, feature_col=["a", "b", "id"], id_col="id", **roles)
 
 
-def folded(folder, column, *, k=5, seeds=(42,), seed=1, fails_on=(), **options):
+def folded(folder, column, *, k=5, seeds=(42,), seed=1, fails_on=(), parent=None, **options):
     result = evaluate_folded(
         {"m": Reads(column, fails_on)},
         StratifiedKFoldSplitter(k=k, seed=seed),
-        rows(),
+        parent or rows(),
         run_id=folder.name,
         seeds=seeds,
         n_resamples=20,
@@ -181,7 +181,23 @@ def test_a_metric_that_was_not_stored_is_computed_in_each_fold(tmp_path):
         assert cell.n_folds == 5
 
 
-def test_parts_of_runs_in_folds_are_refused(tmp_path):
-    _, a = folded(tmp_path / "a", "a")
+def test_each_fold_is_a_part_that_can_be_compared(tmp_path):
+    _, a = folded(tmp_path / "a", "a", seeds=(1, 2))
+    _, b = folded(tmp_path / "b", "b", seeds=(1, 2))
+    found = compare_runs(a, b, metrics=["roc_auc"], by="fold")
+    names = [f"seed={seed}&fold={fold}" for seed in (1, 2) for fold in range(5)]
+    assert [cell.part for cell in found.cells] == ["all", *names]
+    for name in names:
+        cell = found[f"roc_auc @ {name} / m"]
+        for value, run in ((cell.value_a, a), (cell.value_b, b)):
+            assert value == pytest.approx(run[f"roc_auc @ {name}"].value)
+    (alone,) = compare_runs(a, b, metrics=["roc_auc @ fold=3 & seed=2"]).cells
+    assert alone.delta == found["roc_auc @ seed=2&fold=3"].delta
+
+
+def test_other_parts_of_runs_in_folds_are_refused(tmp_path):
+    halves = rows(more={"half": np.arange(N) % 2}, strata_col="half")
+    _, a = folded(tmp_path / "a", "a", parent=halves)
+    assert a["roc_auc @ fold=0&half=1"].n_units == 7
     with pytest.raises(InvalidInputError, match="`by`: slice 'test' was made in folds"):
-        compare_runs(a, a, by="fold")
+        compare_runs(a, a, by="half")

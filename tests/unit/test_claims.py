@@ -209,13 +209,14 @@ def test_a_headline_of_the_run_or_of_every_scorer():
     assert not headline_present_gate().evaluate({}).passed
 
 
-def test_scorer_errors_are_found_in_slices_strata_and_folds():
+def test_scorer_errors_are_found_in_slices_parts_and_folds():
     bad = {"by_scorer": {"s": {"error": "boom"}}}
     assert no_scorer_errors_gate().evaluate(RESULT).passed
     for payload, where in (
         ({"by_slice": {"t": bad}}, "t/s"),
-        ({"by_slice": {"t": {"strata": {"de": bad}}}}, "t/de/s"),
-        ({"by_fold": {"seed=42/fold=0": {"by_slice": {"t": bad}}}}, "seed=42/fold=0/t/s"),
+        ({"by_slice": {"t": {"parts": {"language=de": bad}}}}, "t, language=de/s"),
+        ({"by_slice": {"t": {"strata": {"language=de": bad}}}}, "t, language=de/s"),
+        ({"by_fold": {"seed=42/fold=0": {"by_slice": {"t": bad}}}}, "t, fold=0/s"),
     ):
         outcome = no_scorer_errors_gate().evaluate(payload)
         assert outcome.message == f"{where} failed: boom"

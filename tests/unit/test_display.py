@@ -179,18 +179,18 @@ def test_a_hostile_name_is_a_cell_and_nothing_else(text: str) -> None:
     page = Page(result._repr_html_())
     assert page.tags <= PLAIN
     assert page.attributes == []
-    assert len(page.cells) == 3 * 8
+    assert len(page.cells) == 3 * 9
     notes = len(result._notes())  # a long reason is below the table
     assert notes == (len(text) > 40)
     lines = result.to_markdown().split("\n")
     assert len(lines) == 4 + 2 * notes
     for line in lines[:4]:  # a cell ends at a bar that no backslash escapes
-        assert line.replace("\\\\", "").replace("\\|", "").count("|") == 9
+        assert line.replace("\\\\", "").replace("\\|", "").count("|") == 10
     latex = result.to_latex().split("\n")
     assert len(latex) == 8 + 2 * notes
     for line in latex[5:6]:
         bare = line.replace(r"\textbackslash{}", "").replace(r"\&", "")
-        assert bare.count("&") == 7
+        assert bare.count("&") == 8
 
 
 def test_display_of_a_cell() -> None:
@@ -238,7 +238,7 @@ class TestRun:
 
     def test_rows(self, run: Run) -> None:
         rows = run.rows()
-        assert [(row["scorer"], row["metric"], row["status"]) for row in rows] == [
+        assert [(row["system"], row["metric"], row["status"]) for row in rows] == [
             ("guard", "accuracy", "ok"),
             ("guard", "f1", "skipped"),
             ("dead", "", "error"),
@@ -257,30 +257,30 @@ class TestRun:
 
     def test_texts(self, run: Run) -> None:
         assert run.to_markdown().splitlines() == [
-            "| slice | scorer | metric | value | 95 % interval | n | errors | status |",
-            "|---|---|---|---|---|---|---|---|",
-            "| test | guard | accuracy | 0.800 | [0.700, 0.900] | 40 | 2 | ok |",
-            "| test | guard | f1 |  |  |  | 0 | skipped: one class |",
-            "| test | dead |  |  |  |  | 0 | error: no memory |",
+            "| slice | part | system | metric | value | 95 % interval | n | errors | status |",
+            "|---|---|---|---|---|---|---|---|---|",
+            "| test | all | guard | accuracy | 0.800 | [0.700, 0.900] | 40 | 2 | ok |",
+            "| test | all | guard | f1 |  |  |  | 0 | skipped: one class |",
+            "| test | all | dead |  |  |  |  | 0 | error: no memory |",
         ]
-        assert r"test & guard & f1 &  &  &  & 0 & skipped: one class \\" in run.to_latex()
+        assert r"test & all & guard & f1 &  &  &  & 0 & skipped: one class \\" in run.to_latex()
         page = Page(run._repr_html_())
-        assert page.cells[8:13] == ["test", "guard", "accuracy", "0.800", "[0.700, 0.900]"]
+        assert page.cells[9:15] == ["test", "all", "guard", "accuracy", "0.800", "[0.700, 0.900]"]
 
 
 def test_means_over_folds_are_the_rows_of_a_run_in_folds() -> None:
     mean = {"mean": 0.7, "ci_low": 0.6, "ci_high": 0.8, "confidence": 0.9, "n_failed": 1}
-    result = RunResult(
-        "r", None, {}, by_fold={"0": {}, "1": {}}, fold_summary={"test": {"s": {"f1": mean}}}
-    )
+    old = {"run_id": "r", "config": {}, "by_fold": {"0": {}, "1": {}}}
+    result = RunResult.from_dict({**old, "fold_summary": {"test": {"s": {"f1": mean}}}})
     (row,) = result.rows()
-    assert (row["slice"], row["value"], row["n_errors"]) == ("test, mean of 2 folds", 0.7, 1)
+    assert (row["slice"], row["part"], row["value"], row["n_errors"]) == ("test", "all", 0.7, 1)
+    assert result.to_markdown().endswith("- part all of 'test': the mean over 2 folds")
 
 
 def test_a_comparison_in_every_form() -> None:
     cell = RunDifference(slice="a_b", scorer="[x]", scorer_b="x", metric="m", status="skipped")
     result = RunComparison("one", "two", (cell,), "holm", 0.95, 1, notes=("<b> & c",))
-    assert r"a\_b & [x] & m" in result.to_latex()
+    assert r"a\_b & all & [x] & m" in result.to_latex()
     assert result.to_markdown().endswith("- &lt;b&gt; &amp; c")
     assert Page(result._repr_html_()).tags == PLAIN
     assert result.to_pandas()["verdict"].tolist() == ["skipped"]
@@ -307,14 +307,14 @@ def test_a_comparison_says_what_a_and_b_are() -> None:
         higher_is_better=True,
     )
     table = RunComparison("old", "new", (cell,), "holm", 0.9, 1).to_markdown().splitlines()
-    assert [word.strip() for word in table[0].split("|")[4:9]] == [
+    assert [word.strip() for word in table[0].split("|")[5:10]] == [
         "A",
         "B",
         "B − A",
         "90 %",
         "p, adjusted",
     ]
-    found = [word.strip() for word in table[2].replace("\\", "").split("|")[4:10]]
+    found = [word.strip() for word in table[2].replace("\\", "").split("|")[5:11]]
     assert found == ["0.500", "0.625", "+0.125", "[+0.010, +0.240]", "&lt;0.001", "40"]
     assert table[-1] == "- A is old, B is new, p-values corrected for their number (holm)"
 

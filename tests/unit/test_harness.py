@@ -153,24 +153,27 @@ class TestCells:
 
     def test_strata_have_cells_of_their_own(self) -> None:
         result = run(slices=[part(strata_col="source")])
-        strata = result.by_slice["test"]["strata"]
-        assert {name: entry["n"] for name, entry in strata.items()} == {"mail": 20, "web": 40}
+        parts = result.by_slice["test"]["parts"]
+        sizes = {name: entry["n"] for name, entry in parts.items()}
+        assert sizes == {"source=mail": 20, "source=web": 40}
         data = rows()
         alone = run(
             slices=[
                 EvalSlice("test", data).take([i for i in range(60) if data["source"][i] == "web"])
             ]
         )
-        web = strata["web"]["by_scorer"]["m"]
+        web = parts["source=web"]["by_scorer"]["m"]
         assert web["roc_auc"]["value"] == pytest.approx(block(alone)["roc_auc"]["value"])
+        assert result["roc_auc @ source=web"].value == web["roc_auc"]["value"]
 
     @pytest.mark.parametrize("missing", [None, float("nan"), np.datetime64("NaT")])
     def test_rows_without_a_stratum_are_the_part_unlabeled(self, missing: Any) -> None:
         data = rows()
         data["source"] = ["web"] * 50 + [missing] * 10
         result = run(slices=[EvalSlice("test", data, strata_col="source")])
-        strata = result.by_slice["test"]["strata"]
-        assert {name: entry["n"] for name, entry in strata.items()} == {"unlabeled": 10, "web": 50}
+        parts = result.by_slice["test"]["parts"]
+        sizes = {name: entry["n"] for name, entry in parts.items()}
+        assert sizes == {"source=unlabeled": 10, "source=web": 50}
         recall = block(result)["headline"]["per_stratum_recall_at_max_f1"]
         assert sorted(recall) == ["unlabeled", "web"]
 
@@ -202,7 +205,7 @@ class TestCells:
             [part(strata_col="source")],
             on_scorer_error="record",
         )
-        entry = result.by_slice["test"]["strata"]["web"]["by_scorer"]["m"]
+        entry = result.by_slice["test"]["parts"]["source=web"]["by_scorer"]["m"]
         assert entry["error"] == "RuntimeError: no"
 
     def test_scores_are_in_the_order_of_the_rows_and_of_the_ids(self) -> None:
@@ -592,7 +595,7 @@ class TestThresholds:
         result = run(slices=[val, test], thresholds=MaxF1Selector(), threshold_slice="val")
         name = "op_f1_at_max_f1_fitted_on_val"
         for slice_name, reported in (("val", False), ("test", True)):
-            web = result.by_slice[slice_name]["strata"]["web"]["by_scorer"]["m"]
+            web = result.by_slice[slice_name]["parts"]["source=web"]["by_scorer"]["m"]
             assert (name in web) is reported
 
     def test_unless_the_metric_says_so(self) -> None:

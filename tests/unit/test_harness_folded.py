@@ -109,13 +109,14 @@ def values(result: Any, metric: str = "roc_auc", split: str = "test") -> list[fl
 class TestShape:
     def test_keys_and_config(self) -> None:
         result = run()
-        assert list(result.by_fold) == [f"seed=42/fold={i}" for i in range(5)]
-        assert result.by_slice == {}
+        assert list(result.by_fold) == [f"fold={i}" for i in range(5)]
+        assert list(result.by_slice["test"]["parts"]) == list(result.by_fold)
+        assert result.by_slice["test"]["n"] == 60
         assert result.config["n_folds"] == 5
         assert result.config["seeds"] == [42]
         assert result.config["fitted"] == []
         assert result.config["splitter"].startswith("StratifiedKFoldSplitter(k=5")
-        fold = result.by_fold["seed=42/fold=0"]
+        fold = result.by_fold["fold=0"]
         assert (fold["seed"], fold["fold"], fold["n_train"]) == (42, 0, 48)
 
     def test_the_payload_satisfies_its_schema(self) -> None:
@@ -145,7 +146,7 @@ class TestShape:
     def test_progress_counts_folds(self) -> None:
         told: list[tuple[int, int, str]] = []
         run(progress=lambda *what: told.append(what))
-        assert told[0] == (1, 5, "seed=42/fold=0")
+        assert told[0] == (1, 5, "fold=0")
         assert told[-1][:2] == (5, 5)
 
 
@@ -264,7 +265,7 @@ class TestFitting:
         assert "while scorer 'm' was fitted" in caught.value.__notes__
         SEEN["fit"].clear()
         result = run(FailsOnce(), on_scorer_error="record")
-        bad = result.by_fold["seed=42/fold=1"]["by_slice"]["test"]["by_scorer"]["m"]
+        bad = result.by_fold["fold=1"]["by_slice"]["test"]["by_scorer"]["m"]
         assert bad["error"] == "RuntimeError: diverged"
         summary = result.fold_summary["test"]["m"]["roc_auc"]
         assert (summary["n_folds"], summary["n_failed"]) == (4, 1)
@@ -352,9 +353,9 @@ class TestSummary:
 class TestSeeds:
     def test_several_seeds_make_different_folds(self) -> None:
         result = run(seeds=(1, 2))
-        assert list(result.by_fold)[5] == "seed=2/fold=0"
+        assert list(result.by_fold)[5] == "seed=2&fold=0"
         first, second = (
-            set(result.by_fold[f"seed={seed}/fold=0"]["by_slice"]["test"]["unit_ids"])
+            set(result.by_fold[f"seed={seed}&fold=0"]["by_slice"]["test"]["unit_ids"])
             for seed in (1, 2)
         )
         assert first != second
@@ -363,7 +364,7 @@ class TestSeeds:
         splitter = StratifiedKFoldSplitter(k=5, seed=7)
         direct = next(iter(splitter.iter_folds(parent())))["test"].features
         result = run(splitter=splitter, slice_=parent(id_col="key"))
-        ids = result.by_fold["seed=42/fold=0"]["by_slice"]["test"]["unit_ids"]
+        ids = result.by_fold["fold=0"]["by_slice"]["test"]["unit_ids"]
         assert ids == [f"k{int(text.split('row ')[1]):02d}" for text in direct]
 
     def test_reseed_splitter(self) -> None:
@@ -513,7 +514,7 @@ class TestLeakage:
         check = GroupLeakageCheck("author")
         with pytest.raises(LeakageError, match="GroupLeakageCheck") as caught:
             run(leakage_checks=[check])
-        assert "in seed=42/fold=0" in caught.value.__notes__
+        assert "in fold=0" in caught.value.__notes__
         slice_ = parent(group_col="author")
         clean = run(
             splitter=StratifiedGroupKFoldSplitter(k=3), slice_=slice_, leakage_checks=[check]
@@ -555,7 +556,7 @@ class TestThresholds:
 
     def test_the_threshold_is_that_of_the_inner_scores(self) -> None:
         result = run(thresholds=MaxF1Selector())
-        fold = result.by_fold["seed=42/fold=0"]
+        fold = result.by_fold["fold=0"]
         train = next(iter(StratifiedKFoldSplitter(k=5).iter_folds(parent())))["train"]
         chosen = MaxF1Selector().select(train.y_true, Fixed().predict_proba(train.features))
         cell = fold["by_slice"]["test"]["by_scorer"]["m"]["op_f1_at_max_f1_fitted_on_train"]
@@ -574,7 +575,7 @@ class TestThresholds:
 
         result = run(Fits(), WithVal(), thresholds=Recording(), threshold_slice="val")
         assert [len(call) for call in SEEN["select"]] == [10, 10, 10]
-        fold = result.by_fold["seed=42/fold=0"]
+        fold = result.by_fold["fold=0"]
         assert list(fold["by_slice"]) == ["test"]
         assert "op_f1_at_recording_fitted_on_val" in fold["by_slice"]["test"]["by_scorer"]["m"]
         with pytest.raises(MissingColumnError, match="`threshold_slice` names 'dev'"):
@@ -592,7 +593,7 @@ class TestThresholds:
                     raise ValueError("too few rows")
 
         result = run(Small(), thresholds=MaxF1Selector(), on_scorer_error="record")
-        found = result.by_fold["seed=42/fold=0"]["by_slice"]["test"]["by_scorer"]["m"]
+        found = result.by_fold["fold=0"]["by_slice"]["test"]["by_scorer"]["m"]
         cell = found["op_f1_at_max_f1_fitted_on_train_inner"]
         assert cell["status"] == "skipped"
         assert "too few rows" in cell["reason"]
@@ -640,7 +641,7 @@ class TestOutOfFold:
                 return 3
 
         result = run(splitter=Forgets(), slice_=parent(group_col="author", id_col="key"))
-        fold = result.by_fold["seed=42/fold=0"]["by_slice"]["test"]
+        fold = result.by_fold["fold=0"]["by_slice"]["test"]
         assert fold["unit_ids"][0].startswith("k")
         assert fold["by_scorer"]["m"]["brier"]["n_groups"] == 5
 

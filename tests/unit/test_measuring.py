@@ -14,8 +14,8 @@ from eval_toolkit.messages import Message, Role
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.responses import Completion, ErrorInfo, RawCompletion, RawLoglikelihood
 from eval_toolkit.runner import Job, JobResult
+from eval_toolkit.runs.results import card_entry
 from eval_toolkit.scorecards import Records, Scorecard, summarise
-from eval_toolkit.scorecards.policies import card_by_slice
 from eval_toolkit.tasks.measuring import build_response, grader_columns, measure, with_reply
 from eval_toolkit.tasks.reporting import task_metrics, task_scorecard
 from eval_toolkit.tasks.types import NO_SUBJECT, Sample
@@ -385,9 +385,9 @@ def test_a_subject_with_only_errors_keeps_its_row():
     assert "1 of 2 parts have no value" in macro.reason
     assert macro.details["as_zero"] == 0.5
     assert macro.details["error_rate"] == 0.5
-    payload = card_by_slice("quiz", "m", records, card, by="subject")["quiz"]
+    payload = card_entry("m", records, card, by="subject")
     assert payload["n"] == 4
-    assert payload["strata"]["subject=b"]["by_scorer"]["m"]["right"]["n_errors"] == 2
+    assert payload["parts"]["subject=b"]["by_scorer"]["m"]["right"]["n_errors"] == 2
 
 
 def test_attempts_within_units_under_policies():
@@ -438,7 +438,7 @@ def test_results_keep_to_the_schema_and_to_strict_json():
         "schema_version": "v1",
         "run_id": "r",
         "config": {},
-        "by_slice": card_by_slice("quiz", "m", records, card, by="subject"),
+        "by_slice": {"quiz": card_entry("m", records, card, by="subject")},
     }
     json.dumps(payload, allow_nan=False)
     validate_payload(payload, "results.v1")

@@ -131,7 +131,7 @@ def test_a_run_in_a_folder(tmp_path):
     part = run.results["by_slice"]["Sums"]
     assert part["n"] == 24
     assert part["by_scorer"]["adder"]["exact_match_macro"]["details"]["n_parts"] == 2
-    assert part["strata"]["subject=odd"]["n"] == 12
+    assert part["parts"]["subject=odd"]["n"] == 12
     manifest = run.manifest
     assert manifest["kind"] == "task"
     assert manifest["versioned_objects"] == {
@@ -183,7 +183,7 @@ def test_loglikelihoods(tmp_path):
     assert set(done.card) == {*means, "bits_per_byte_total"}
     assert done.card["bits_per_byte"].details["higher_is_better"] is False
     assert done.records.columns["choice"].tolist() == [0.0] * N
-    assert "strata" not in done.results["by_slice"]["Choose"]
+    assert "parts" not in done.results["by_slice"]["Choose"]
 
 
 def test_attempts_and_pass_at_k():

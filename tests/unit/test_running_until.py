@@ -202,10 +202,10 @@ class TestSubjects:
         ]
         task = self.Parts(rows=rows)
         done = run_task(task, ScriptedModel("x"), tmp_path / "r", until=UntilWidth(0.1))
-        strata = done.run.results["by_slice"]["words"]["strata"]
-        assert list(strata) == ["subject=a", "subject=b", "subject=c"]
-        assert strata["subject=c"]["n"] == 0
-        (cells,) = strata["subject=c"]["by_scorer"].values()
+        parts = done.run.results["by_slice"]["words"]["parts"]
+        assert list(parts) == ["subject=a", "subject=b", "subject=c"]
+        assert parts["subject=c"]["n"] == 0
+        (cells,) = parts["subject=c"]["by_scorer"].values()
         assert cells["exact_match"]["reason"] == "not reached before the run stopped"
         macro = done.card["exact_match_macro"]
         assert macro.value < 0.9

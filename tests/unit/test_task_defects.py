@@ -30,8 +30,8 @@ from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.requests import GenerateRequest
 from eval_toolkit.responses import Completion, Loglikelihood, RawCompletion, ResponseType
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.results import card_entry
 from eval_toolkit.scorecards import Records
-from eval_toolkit.scorecards.policies import card_by_slice
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.reporting import task_metrics, task_scorecard
 from eval_toolkit.tasks.running import run_task
@@ -92,16 +92,16 @@ def test_a2_every_unit_is_counted_once():
     records, card = right_or_wrong(
         [1, 0] * 300, unit_id=[f"{i:03d}" for i in range(600)], slices={"subject": subject}
     )
-    payload = card_by_slice("t", "m", records, card, by="subject")["t"]
+    payload = card_entry("m", records, card, by="subject")
     assert card["right"].n_units == card["right_macro"].n_units == payload["n"] == 600
-    assert sum(part["n"] for part in payload["strata"].values()) == 600
+    assert sum(part["n"] for part in payload["parts"].values()) == 600
 
 
 def test_a3_a_subject_of_one_sample_is_no_nan():
     records, card = right_or_wrong(
         [1, 0, 1], unit_id=list("abc"), slices={"subject": ["x", "x", "alone"]}
     )
-    text = json.dumps(card_by_slice("t", "m", records, card, by="subject"), allow_nan=False)
+    text = json.dumps({"t": card_entry("m", records, card, by="subject")}, allow_nan=False)
     assert "NaN" not in text
     assert card.slices["alone"]["right"].value == 1.0
     assert "standard_error" not in card.slices["alone"]["right"].details

@@ -11,5 +11,5 @@ def test_the_run_is_stored_and_reads_back(tmp_path: Path) -> None:
     names = {file.name for file in path.iterdir()}
     assert {"results.json", "results_full.json", "manifest.json", "records.parquet"} <= names
     run = Run.open(path)
-    assert set(run.results["fold_summary"]["test"]) == {"keywords", "tfidf"}
+    assert set(run.results["by_slice"]["test"]["by_scorer"]) == {"keywords", "tfidf"}
     assert run.manifest["versioned_objects"]["scorer:tfidf"] == "0.1.0"

@@ -5,7 +5,7 @@ Any metric under any interval (`bootstrap_metric_from_predictions`), candidate a
 scorer drifted (`drift`), and what changed between two runs (`compare_runs`).
 """
 
-from eval_toolkit.analysis.comparison import RunComparison, compare_records, compare_runs
+from eval_toolkit.analysis.comparison import compare_records, compare_runs
 from eval_toolkit.analysis.differences import RunDifference
 from eval_toolkit.analysis.directions import with_directions
 from eval_toolkit.analysis.drifting import Drift, MovedRow, drift
@@ -19,6 +19,7 @@ from eval_toolkit.analysis.predictions import (
     paired_diff_from_prediction_refs,
 )
 from eval_toolkit.analysis.regions import RowsAt, rows_at
+from eval_toolkit.analysis.run_comparison import RunComparison
 from eval_toolkit.artifacts import (
     CsvPredictionReader,
     JsonlPredictionReader,

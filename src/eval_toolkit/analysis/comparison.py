@@ -1,22 +1,29 @@
 """Two runs, paired: what changed from A to B on the units they have in common."""
 
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias, get_args
+from typing import TypeAlias, get_args
 
 import numpy as np
 
 from eval_toolkit import _validate
-from eval_toolkit._display import Grid, Tabled
-from eval_toolkit._words import number, p_value, value_and_ends
 from eval_toolkit.analysis.cut_rollouts import curve_difference
 from eval_toolkit.analysis.differences import Draws, RunDifference, Task, difference
-from eval_toolkit.analysis.directions import direction_hint, with_directions
+from eval_toolkit.analysis.directions import with_directions
 from eval_toolkit.analysis.folding import PairedFolds, Pooled, fold_difference, paired_folds
 from eval_toolkit.analysis.matching import MatchSpec, tools_note
-from eval_toolkit.analysis.parts import divided, part_names
+from eval_toolkit.analysis.parts import (
+    Requested,
+    at_part,
+    divided,
+    part_names,
+    requested_cells,
+    scored_by,
+)
 from eval_toolkit.analysis.rolled import curves_of, rollout_notes, withheld
+from eval_toolkit.analysis.run_comparison import RunComparison, in_words
 from eval_toolkit.analysis.subjects import (
     Matched,
     Subject,
@@ -27,7 +34,7 @@ from eval_toolkit.analysis.subjects import (
     tasks_for,
 )
 from eval_toolkit.analysis.units import CommonUnits, common_units
-from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.errors import InvalidTypeError, MissingColumnError
 from eval_toolkit.inference import (
     DEFAULT_CONFIDENCE,
     DEFAULT_N_RESAMPLES,
@@ -37,132 +44,14 @@ from eval_toolkit.inference import (
 )
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.addresses import written
+from eval_toolkit.runs.parts import WHOLE, format_part
 from eval_toolkit.scorecards import Records
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
 __all__ = ["RunComparison", "compare_records", "compare_runs", "opened_run", "stopped_note"]
 
 _Work: TypeAlias = list[tuple[Subject, list[Task]]]
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class RunComparison(Tabled):
-    """Two runs compared: one cell per slice, scorer and metric.
-
-    Examples
-    --------
-    >>> a = Records.from_columns({"correct": [0, 1, 0, 1, 0]}, unit_id=list("vwxyz"))
-    >>> b = Records.from_columns({"correct": [1, 1, 1, 1, 1]}, unit_id=list("zyxwv"))
-    >>> compare_records({"all": a}, {"all": b}, ["correct"])["all", "", "correct"].delta
-    0.6
-    """
-
-    run_a: str
-    run_b: str
-    cells: tuple[RunDifference, ...]
-    adjust: str
-    """How p-values were corrected for the number of metrics and slices."""
-    confidence: float
-    seed: int
-    only_in_a: tuple[tuple[str, str], ...] = ()
-    """(slice, scorer) that B has no partner for."""
-    only_in_b: tuple[tuple[str, str], ...] = ()
-    version_changes: Mapping[str, tuple[str | None, str | None]] | None = None
-    """Objects whose version differs, and settings of rollouts that do, where that was allowed."""
-    notes: tuple[str, ...] = ()
-    """What a reader should know before the cells."""
-
-    def __getitem__(self, key: tuple[str, str, str]) -> RunDifference:
-        for cell in self.cells:
-            if (cell.slice, cell.scorer, cell.metric) == key:
-                return cell
-        have = ", ".join(repr((cell.slice, cell.scorer, cell.metric)) for cell in self.cells)
-        raise MissingColumnError(f"the comparison has no {key!r}; it has {have or 'no cells'}")
-
-    def __len__(self) -> int:
-        return len(self.cells)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one flat dict per cell: the source of every table."""
-        return [cell.to_dict() for cell in self.cells]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
-        return {
-            "run_a": self.run_a,
-            "run_b": self.run_b,
-            "adjust": self.adjust,
-            "confidence": self.confidence,
-            "seed": self.seed,
-            "cells": self.rows(),
-            "only_in_a": [list(subject) for subject in self.only_in_a],
-            "only_in_b": [list(subject) for subject in self.only_in_b],
-            "version_changes": {
-                name: list(pair) for name, pair in (self.version_changes or {}).items()
-            },
-            "notes": list(self.notes),
-        }
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """One line for each slice and scorer whose units were not all compared."""
-        return tuple(
-            dict.fromkeys(
-                f"slice {cell.slice!r}"
-                + (f", scorer {cell.scorer!r}" if cell.scorer else "")
-                + f": left out {cell.n_only_a} units only in A, {cell.n_only_b} only in B, "
-                f"{cell.n_mismatched} that differ"
-                for cell in self.cells
-                if cell.n_only_a or cell.n_only_b or cell.n_mismatched
-            )
-        )
-
-    @property
-    def undirected(self) -> tuple[str, ...]:
-        """One line for the metrics that differ and of which nothing says what is better."""
-        names = dict.fromkeys(cell.metric for cell in self.cells if cell.verdict == "different")
-        return (direction_hint([*names]),) if names else ()
-
-    @property
-    def without_value(self) -> tuple[str, ...]:
-        """One line for the metrics of a slice and scorer for which units failed or were skipped."""
-        metrics: dict[str, list[str]] = {}
-        for cell in self.cells:
-            if cell.n_failed and cell.n_units:
-                where = f"slice {cell.slice!r}" + (
-                    f", scorer {cell.scorer!r}" if cell.scorer else ""
-                )
-                metrics.setdefault(f"{where}: {_absent(cell)}", []).append(cell.metric)
-        return tuple(f"{line} ({', '.join(names)})" for line, names in metrics.items())
-
-    def _grid(self) -> Grid:
-        header = ["slice", "scorer", "metric", "A", "B", "B − A", f"{100 * self.confidence:g} %"]
-        return [*header, "p, adjusted", "units", "verdict", "reason"], list(map(_line, self.cells))
-
-    def _notes(self) -> tuple[str, ...]:
-        how = (
-            ""
-            if self.adjust == "none"
-            else f", p-values corrected for their number ({self.adjust})"
-        )
-        sides = f"A is {self.run_a}, B is {self.run_b}"
-        counted = (*self.left_out, *self.without_value, *self.undirected)
-        return (f"{sides}{how}", *self.notes, *counted)
-
-
-def _line(cell: RunDifference) -> list[str]:
-    delta, ends = value_and_ends(cell.delta, cell.ci_low, cell.ci_high, "+")
-    values = [number(cell.value_a), number(cell.value_b), delta, ends, p_value(cell.p_adjusted)]
-    units = "" if cell.n_units is None else str(cell.n_units)
-    return [cell.slice, cell.scorer, cell.metric, *values, units, cell.verdict, cell.reason]
-
-
-def _absent(cell: RunDifference) -> str:
-    """Say on which side units have no value; those with none on either count for A."""
-    in_a, in_b = cell.n_failed - cell.n_lost, cell.n_lost
-    if not in_a:
-        return f"{in_b} units have no value in B"
-    return f"{in_a} units have no value in A" + (f" and {in_b} others none in B" if in_b else "")
 
 
 def compare_runs(
@@ -193,7 +82,8 @@ def compare_runs(
     a, b : Run or path
         The baseline and the candidate.
     metrics : sequence of MetricSpec or str, optional
-        Specs, names as stored, or columns of the records; every stored metric by default.
+        Specs, names as stored, or columns of the records; every stored metric by default. A name
+        may be the address of a cell, ``exact_match @ subject=Africa``: the part is compared alone.
     slices, scorers : sequence of str, optional
         Which of A's to compare; all that both have by default.
     pairs : mapping of str to str, optional
@@ -210,7 +100,8 @@ def compare_runs(
         known, the verdict is "different" and not "better" or "worse".
     by : str or sequence of str, optional
         Parts of the records, such as "subject": each part of each slice is compared as well, in
-        cells of the slice "<slice>, <by>=<part>".
+        cells with the part ``subject=Africa``. By default those that both runs were scored by
+        (``eval-toolkit score --by``), if no metric is named by its address.
     on_mismatch : {"raise", "drop"}, default "raise"
         What happens to units of one id whose content hash or label differs.
     allow_version_change : bool, default False
@@ -259,8 +150,8 @@ def compare_runs(
     contains all others, every slice is in it. A unit is contained where its id, content hash and
     values are found: the same ids with other scores are other tests. Names play no part.
 
-    The parts that ``by`` makes of a slice are a family of their own, without the slice. A part
-    that failed in one run has its cells, skipped with the reason.
+    The parts of a slice are a family of their own, without the slice. A part that failed in one
+    run has its cells, skipped with the reason.
 
     Examples
     --------
@@ -283,18 +174,31 @@ def compare_runs(
     matched = matched_subjects(
         first, second, slices=slices, scorers=scorers, pairs=pairs, match=match or MatchSpec()
     )
-    requested = None if metrics is None else _requested(metrics)
+    known = [*first.cells.metrics, *second.cells.metrics, *(spec.name for spec in specs)]
+    known += [name for one in matched.subjects for name in one.columns]
+    requested = None if metrics is None else requested_cells(metrics, known)
     curves = curves_of(first.manifest, second.manifest)
-    work = []
+
+    def tasks_of(subject: Subject, named: Sequence[Requested] | None) -> list[Task]:
+        tasks = (
+            stored_tasks(subject, specs)
+            if named is None
+            else tasks_for(subject, [one.metric for one in named], specs)
+        )
+        return [withheld(task, subject.block_a, subject.block_b, curves) for task in tasks]
+
+    work: _Work = []
     for subject in matched.subjects:
-        if requested is None:
-            tasks = stored_tasks(subject, specs)
-        else:
-            tasks = tasks_for(subject, requested, specs)
-        blocks = subject.block_a, subject.block_b
-        work.append((subject, [withheld(task, *blocks, curves) for task in tasks]))
-    for name in part_names(by):
+        own = [one for one in requested or () if one.part is None and one.is_of(subject.scorer_a)]
+        if requested is None or own:
+            work.append((subject, tasks_of(subject, own or None)))
+    _check_systems(matched, requested or ())
+    addressed = [one for one in requested or () if one.part is not None]
+    default = () if addressed else scored_by(first, second)
+    for name in default if by is None else part_names(by):
         matched, work = _with_parts(matched, work, name, (first, second))
+    for one in addressed:
+        work += _at_address(matched, one, tasks_of, first)
     changes = check_versions(first.manifest, second.manifest, work, allow=allow_version_change)
     return RunComparison(
         run_a=first.run_id,
@@ -381,7 +285,7 @@ def compare_records(
             raise InvalidTypeError(f"`{side}` must map slice names to Records, got {given!r}")
     options = _options(on_mismatch, adjust, n_resamples, confidence, resolve_seed(seed, rng))
     draws = replace(options.draws, executor=executor)
-    requested = _requested(metrics)
+    requested = [one.metric for one in requested_cells(metrics, _column_names(a))]
     subjects = [
         Subject(name, *scorers, records, b[name]) for name, records in a.items() if name in b
     ]
@@ -398,14 +302,55 @@ def compare_records(
     )
 
 
+def _column_names(records: Mapping[str, Records]) -> list[str]:
+    return [name for one in records.values() if isinstance(one, Records) for name in one.columns]
+
+
+def _check_systems(matched: Matched, requested: Sequence[Requested]) -> None:
+    """Raise if an address names a system that is not compared."""
+    have = list(dict.fromkeys(subject.scorer_a for subject in matched.subjects))
+    for one in requested:
+        if one.system is not None and one.system not in have:
+            raise MissingColumnError(
+                f"`metrics`: no scorer {one.system!r} is compared; there is "
+                f"{', '.join(map(repr, have))}"
+            )
+
+
+def _at_address(
+    matched: Matched,
+    wanted: Requested,
+    tasks_of: Callable[[Subject, Sequence[Requested]], list[Task]],
+    run: Run,
+) -> _Work:
+    """Return the work of one metric on one part, of every slice and scorer that has it."""
+    pairs = wanted.part or {}
+    found = [
+        (part, tasks_of(part, [wanted]))
+        for subject in matched.subjects
+        if wanted.is_of(subject.scorer_a) and (part := at_part(subject, pairs)) is not None
+    ]
+    if not found:
+        named = written(wanted.name, format_part(pairs), wanted.system)
+        parts = dict.fromkeys(run.cells.place(*place) for place in run.cells.places)
+        near = difflib.get_close_matches(format_part(pairs), parts, n=1)
+        hint = (
+            f"did you mean {near[0]!r}?" if near else f"run {run.run_id!r} has {', '.join(parts)}"
+        )
+        raise MissingColumnError(f"`metrics`: no run has {named!r}; {hint}")
+    return found
+
+
 def _with_parts(
     matched: Matched, work: _Work, by: str, runs: tuple[Run, Run]
 ) -> tuple[Matched, _Work]:
     """Add the parts of each slice to the work; a mean over these parts is of the whole alone."""
-    tasks_of = {(subject.slice, subject.scorer_a): tasks for subject, tasks in work}
-    parts = divided(matched.subjects, by, runs)
+    tasks_of = {
+        (subject.slice, subject.scorer_a): tasks for subject, tasks in work if subject.part == WHOLE
+    }
+    parts = divided([subject for subject, _ in work if subject.part == WHOLE], by, runs)
     added = [
-        (part, [task for task in tasks_of[part.family[0], part.scorer_a] if task.macro_by != by])
+        (part, [task for task in tasks_of[part.slice, part.scorer_a] if task.macro_by != by])
         for part in parts.subjects
     ]
     alone_a, alone_b = matched.only_in_a + parts.only_in_a, matched.only_in_b + parts.only_in_b
@@ -442,26 +387,18 @@ def opened_run(run: Run | str | Path, name: str) -> Run:
     return run
 
 
-def _requested(metrics: Sequence[MetricSpec | str]) -> list[MetricSpec | str]:
-    if isinstance(metrics, (str, MetricSpec)):
-        raise InvalidTypeError("`metrics` must be a list of names or specs; put it in brackets")
-    requested = list(metrics)
-    names = [metric if isinstance(metric, str) else metric.name for metric in requested]
-    twice = [name for index, name in enumerate(names) if name in names[:index]]
-    if not requested or twice:
-        problem = f"names {twice[0]!r} twice" if twice else "is empty"
-        raise InvalidInputError(f"`metrics` {problem}; give each metric once")
-    return requested
-
-
 def _cells(work: _Work, on_mismatch: str, adjust: str, draws: Draws) -> tuple[RunDifference, ...]:
     cells: list[RunDifference] = []
     compared: dict[str, dict[str, CommonUnits]] = {}
-    families: dict[tuple[str, str], tuple[str, ...]] = {}
+    families: dict[tuple[str, str, str], tuple[str, ...]] = {}
     for subject, tasks in work:
-        families[subject.scorer_a, subject.slice] = subject.family
+        families[subject.scorer_a, subject.slice, subject.part] = subject.family
         blank = RunDifference(
-            slice=subject.slice, scorer=subject.scorer_a, scorer_b=subject.scorer_b, metric=""
+            slice=subject.slice,
+            part=subject.part,
+            scorer=subject.scorer_a,
+            scorer_b=subject.scorer_b,
+            metric="",
         )
         if subject.records_a is None or subject.records_b is None:
             cells += [
@@ -476,11 +413,11 @@ def _cells(work: _Work, on_mismatch: str, adjust: str, draws: Draws) -> tuple[Ru
                 for task in tasks
             ]
             continue
-        where = f"slice {subject.slice!r}" + (
-            f", scorer {subject.scorer_a!r}" if subject.scorer_a else ""
-        )
         units = common_units(
-            subject.records_a, subject.records_b, on_mismatch=on_mismatch, where=where
+            subject.records_a,
+            subject.records_b,
+            on_mismatch=on_mismatch,
+            where=in_words(subject.slice, subject.part, subject.scorer_a),
         )
         if not subject.family:
             compared.setdefault(subject.scorer_a, {})[subject.slice] = units
@@ -489,7 +426,7 @@ def _cells(work: _Work, on_mismatch: str, adjust: str, draws: Draws) -> tuple[Ru
             _cell(replace(blank, metric=task.name), task, units, folds, draws) for task in tasks
         ]
     for scorer, by_slice in compared.items():
-        families |= {(scorer, name): (name,) for name in _wholes(by_slice)}
+        families |= {(scorer, name, WHOLE): (name,) for name in _wholes(by_slice)}
     return tuple(_adjusted(cells, families, adjust))
 
 
@@ -525,13 +462,15 @@ def _wholes(by_slice: Mapping[str, CommonUnits]) -> set[str]:
 
 
 def _adjusted(
-    cells: list[RunDifference], families: Mapping[tuple[str, str], tuple[str, ...]], adjust: str
+    cells: list[RunDifference],
+    families: Mapping[tuple[str, str, str], tuple[str, ...]],
+    adjust: str,
 ) -> list[RunDifference]:
     """Correct the p-values of one scorer for the number of metrics and slices in each family."""
     together: dict[tuple[str, ...], list[int]] = {}
     for index, cell in enumerate(cells):
         if cell.p_value is not None:
-            family = families[cell.scorer, cell.slice]
+            family = families[cell.scorer, cell.slice, cell.part]
             together.setdefault((cell.scorer, *family), []).append(index)
     result = list(cells)
     for members in together.values():

@@ -26,6 +26,7 @@ from eval_toolkit.metric_specs import ColumnSpec, SumsSpec
 from eval_toolkit.metric_specs.scores import SCORED
 from eval_toolkit.metric_specs.sums import columns_read
 from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.runs.parts import WHOLE
 from eval_toolkit.scorecards.cells import Status
 
 __all__ = ["CurveOf", "Decision", "Draws", "RunDifference", "Task", "difference"]
@@ -94,6 +95,8 @@ class RunDifference(Displayed):
     """
 
     slice: str
+    part: str = WHOLE
+    """Of the slice, such as ``subject=Africa``; "all" for the whole."""
     scorer: str
     """Name of the scorer in A."""
     scorer_b: str

@@ -9,7 +9,6 @@ from typing import Any
 from eval_toolkit.analysis.named import higher_is_better
 from eval_toolkit.errors import InvalidTypeError, MissingColumnError
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.cells import cell_rows
 
 __all__ = ["agreed", "column_of", "direction_hint", "stated_by", "stated_in", "with_directions"]
 
@@ -80,7 +79,7 @@ def _has(run: Run, name: str) -> bool:
 
 
 def _metrics(run: Run) -> list[str]:
-    return list(dict.fromkeys(row["metric"] for row in cell_rows(run.results) if row["metric"]))
+    return run.cells.metrics
 
 
 def _near(name: str, runs: Sequence[Run]) -> str:

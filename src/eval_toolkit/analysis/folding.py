@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.analysis.differences import Draws, RunDifference, Task
@@ -21,12 +22,10 @@ from eval_toolkit.metric_specs import ColumnSpec, SumsSpec
 from eval_toolkit.metric_specs.sums import columns_read
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.parts import format_part, parse_part
 from eval_toolkit.scorecards import Records
 
 __all__ = ["Fold", "PairedFolds", "Pooled", "fold_difference", "folds_of", "paired_folds"]
-
-_FOLD = "fold"
-"""The part of the records that names a row's fold."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +55,14 @@ class PairedFolds:
 
 
 def folds_of(run: Run, slice_name: str, scorer: str) -> dict[str, Fold] | None:
-    """Return a scorer's folds on a slice by their key; None when the run was not made in folds."""
+    """Return a scorer's folds on a slice by their part; None when the run was not made in folds."""
+    cells = run.cells
     found = {}
-    for key, fold in (run.results.get("by_fold") or {}).items():
-        part = fold.get("by_slice", {}).get(slice_name)
-        if part is not None:
-            block = part.get("by_scorer", {}).get(scorer, {})
-            found[key] = Fold(fold.get("n_train"), int(part.get("n", 0)), block)
+    for part, told in cells.folds.items():
+        if slice_name in cells.slices and part in cells.parts(slice_name):
+            block = cells.block_or_none(slice_name, scorer, part) or {}
+            n_test = int(cells.entry(slice_name, part).get("n", 0))
+            found[part] = Fold(told.get("n_train"), n_test, block)
     return found or None
 
 
@@ -80,7 +80,7 @@ def paired_folds(
         return _pooled("the runs have different folds", a, b)
     if units.n_mismatched:
         return _pooled("units that differ were left out of the folds", a, b)
-    rows_a, rows_b = _units_by_fold(a), _units_by_fold(b)
+    rows_a, rows_b = _units_by_fold(a, folds_a), _units_by_fold(b, folds_b)
     if any(rows_a[key] != rows_b[key] for key in rows_a.keys() & rows_b.keys()):
         return _pooled("the runs have different rows in their folds", a, b)
     if len(folds_a) == 1:
@@ -99,8 +99,18 @@ def _pooled(why: str, a: Records, b: Records) -> Pooled:
     return Pooled(f"pooled out-of-fold rows, not means over folds: {why}", possible=True)
 
 
-def _units_by_fold(records: Records) -> dict[str, set[str]]:
-    fold_of = records.slices.get(_FOLD)
+def _fold_of(records: Records, folds: Mapping[str, Fold]) -> NDArray[Any] | None:
+    """Return the part that is each row's fold; None where records name none."""
+    keys = [*parse_part(next(iter(folds)))]
+    if not all(key in records.slices for key in keys):
+        return None
+    rows = list(zip(*(records.slices[key].tolist() for key in keys), strict=True))
+    names = {row: format_part(dict(zip(keys, map(str, row), strict=True))) for row in set(rows)}
+    return np.array([names[row] for row in rows], dtype=object)
+
+
+def _units_by_fold(records: Records, folds: Mapping[str, Fold]) -> dict[str, set[str]]:
+    fold_of = _fold_of(records, folds)
     if fold_of is None:
         return {}
     found: dict[str, set[str]] = {}
@@ -179,7 +189,7 @@ def _values(task: Task, folds: Mapping[str, Fold], records: Records) -> dict[str
     """Return the metric on each fold, or the reason why there is none."""
     if task.spec is None:
         return {key: _stored(fold.block, task) for key, fold in folds.items()}
-    fold_of = records.slices.get(_FOLD)
+    fold_of = _fold_of(records, folds)
     values: dict[str, float | str] = {}
     for key, fold in folds.items():
         rows = np.flatnonzero(fold_of == key) if fold_of is not None else np.zeros(0, dtype=int)

@@ -23,11 +23,18 @@ from eval_toolkit.analysis.matching import matched_records
 from eval_toolkit.analysis.rolled import are_rollouts, changed_settings, cut_short_note
 from eval_toolkit.analysis.subjects import check_versions, unit_metric
 from eval_toolkit.analysis.units import UnitValues, right_or_wrong, shared_groups
-from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
+from eval_toolkit.errors import (
+    ArtifactError,
+    InvalidInputError,
+    InvalidTypeError,
+    MissingColumnError,
+)
 from eval_toolkit.inference.leaderboards import RankedSystem, Ranking, RankingMethod, rank_systems
 from eval_toolkit.inference.multiplicity import CorrectionMethod
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.addresses import Address
+from eval_toolkit.runs.parts import SLICE, WHOLE, format_part
 from eval_toolkit.scorecards import Records
 from eval_toolkit.seeds import SeedLike
 
@@ -49,10 +56,12 @@ class TaskUnits:
     """Units that some system lacks or failed on."""
     values: Mapping[str, float]
     """Mean over the common units, by system."""
+    part: str = WHOLE
+    """Of the task, such as ``subject=Africa``; "all" for the whole."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
-        names = ("task", "metric", "n_units", "n_left_out")
+        names = ("task", "part", "metric", "n_units", "n_left_out")
         return {name: getattr(self, name) for name in names} | {"values": dict(self.values)}
 
 
@@ -122,7 +131,8 @@ def leaderboard(
         mapping gives systems names of its own, where two have the same.
     metrics : str or mapping of task to str, optional
         The column that is averaged, or pass@k, pass^k or maj@k of one; each task's first metric
-        by default.
+        by default. With a part of the tasks, ``exact_match @ subject=Africa``, systems are ranked
+        by its units alone.
     tasks : sequence of str, optional
         Which to count; by default all that every system has.
     higher_is_better : mapping of str to bool, optional
@@ -177,7 +187,8 @@ def leaderboard(
     ('always 1', 'always 2')
     """
     _validate.choice(on_mismatch, "on_mismatch", ("raise", "drop"))
-    table = _table(runs, higher_is_better)
+    addresses = _Addresses.of(metrics)
+    table = _table(runs, higher_is_better, addresses)
     names = list(table)
     if not names:
         raise InvalidInputError("no run has records; a leaderboard ranks means over units")
@@ -194,7 +205,7 @@ def leaderboard(
         entries = [table[name][task] for name in names]
         if not allow_version_change:
             _check_alike(task, names, entries)
-        metric = _metric(task, metrics, names, entries)
+        metric = _metric(task, addresses.metric(task), names, entries)
         entries, said = _aligned(task, names, entries)
         notes += said
         common = _common(task, metric, names, entries, on_mismatch)
@@ -202,7 +213,11 @@ def leaderboard(
         rates = rates and all(entry.is_rate(metric) for entry in entries)
         directions[task] = _direction(metric, entries)
         means = dict(zip(names, common.values.mean(axis=0).tolist(), strict=True))
-        told.append(TaskUnits(task, metric, len(common.values), common.n_left_out, means))
+        told.append(
+            TaskUnits(
+                task, metric, len(common.values), common.n_left_out, means, addresses.part(task)
+            )
+        )
         for name, entry in zip(names, entries, strict=True):
             notes.append(stopped_note(entry.run, f"{task}: {name}"))
             notes += _about_rollouts(f"{task}: {name}", metric, entry, entries[0])
@@ -284,8 +299,49 @@ def _direction(metric: str, entries: Sequence[_Entry]) -> bool:
     return up
 
 
-def _table(runs: Any, higher_is_better: Mapping[str, bool] | None) -> dict[str, dict[str, _Entry]]:
-    """Return the entries by system and task."""
+@dataclass(frozen=True, slots=True)
+class _Addresses:
+    """What is averaged: one metric, and perhaps one part, for every task or for each."""
+
+    everywhere: Address | None
+    by_task: Mapping[str, Address]
+
+    @classmethod
+    def of(cls, metrics: str | Mapping[str, str] | None) -> "_Addresses":
+        if isinstance(metrics, Mapping):
+            return cls(None, {task: _address(given) for task, given in metrics.items()})
+        return cls(None if metrics is None else _address(metrics), {})
+
+    def metric(self, task: str) -> str | None:
+        found = self.by_task.get(task, self.everywhere)
+        return None if found is None else found.metric
+
+    def pairs(self, task: str) -> Mapping[str, str] | None:
+        """Return what the units that count have in common; None where the task does not count."""
+        found = self.by_task.get(task, self.everywhere)
+        pairs = dict(found.part or {}) if found is not None else {}
+        named = pairs.pop(SLICE, task)
+        return pairs if named == task else None
+
+    def part(self, task: str) -> str:
+        return format_part(self.pairs(task) or {})
+
+
+def _address(given: str) -> Address:
+    address = Address.parse(given)
+    if address.part is None and address.system is not None:
+        return Address(given)  # a column with a slash in its name
+    if address.system is not None:
+        raise InvalidInputError(
+            f"`metrics` is {given!r}: every system is ranked; leave out / {address.system}"
+        )
+    return address
+
+
+def _table(
+    runs: Any, higher_is_better: Mapping[str, bool] | None, addresses: _Addresses
+) -> dict[str, dict[str, _Entry]]:
+    """Return the entries by system and task; of a part, those that have it."""
     table: dict[str, dict[str, _Entry]] = {}
     named = list(_named(runs))
     stating = with_directions([run for _, run in named], higher_is_better)
@@ -298,9 +354,29 @@ def _table(runs: Any, higher_is_better: Mapping[str, bool] | None) -> dict[str, 
                     f"{system!r} has {task!r} in {of_system[task].run.path} and in {run.path}; give "
                     "one of them, or name the systems with a mapping"
                 )
-            block = run.results.get("by_slice", {}).get(task, {}).get("by_scorer", {})
-            of_system[task] = _Entry(run.records(task, scorer), block.get(scorer, {}), run)
+            pairs = addresses.pairs(task)
+            entry = None if pairs is None else _entry(run, task, scorer, pairs)
+            if entry is not None:
+                of_system[task] = entry
+    if table and not any(table.values()):
+        parts = {run.cells.place(*place): None for _, run in named for place in run.cells.places}
+        raise InvalidInputError(
+            f"no run has the part that `metrics` names; there is {', '.join(parts)}"
+        )
     return table
+
+
+def _entry(run: Run, task: str, scorer: str, pairs: Mapping[str, str]) -> _Entry | None:
+    """Return a system's records and cells of a task or its part; None where it has no such part."""
+    part = format_part(pairs)
+    try:
+        records = run.records(task, scorer, part)
+    except MissingColumnError:
+        if part == WHOLE:
+            raise
+        return None
+    cells = run.cells.block_or_none(task, scorer, part)
+    return _Entry(records, cells or run.cells.block_or_none(task, scorer) or {}, run)
 
 
 def _named(runs: Any) -> Iterable[tuple[str | None, Run]]:
@@ -339,14 +415,8 @@ def _common_tasks(
     return chosen, left if wanted is None else []
 
 
-def _metric(
-    task: str,
-    metrics: str | Mapping[str, str] | None,
-    names: Sequence[str],
-    entries: Sequence[_Entry],
-) -> str:
+def _metric(task: str, given: str | None, names: Sequence[str], entries: Sequence[_Entry]) -> str:
     """Return the column of a task that is averaged."""
-    given = metrics.get(task) if isinstance(metrics, Mapping) else metrics
     shared = [
         name for name in entries[0].metrics() if all(name in one.metrics() for one in entries)
     ]

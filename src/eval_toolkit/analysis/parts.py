@@ -1,15 +1,77 @@
-"""Parts of what is compared: the units of one subject, language or source, with cells of their own."""
+"""Parts of what is compared: the units of one subject, language or fold, with cells of their own."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from eval_toolkit.analysis.subjects import Matched, Subject
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.addresses import Address
+from eval_toolkit.runs.parts import FOLD, SLICE, format_part, parse_part
 from eval_toolkit.scorecards import Records
 
-__all__ = ["divided", "part_names"]
+__all__ = ["Requested", "at_part", "divided", "part_names", "requested_cells", "scored_by"]
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """A metric that is asked for: everywhere, or at an address."""
+
+    metric: MetricSpec | str
+    part: Mapping[str, str] | None = None
+    system: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The metric's name."""
+        return self.metric if isinstance(self.metric, str) else self.metric.name
+
+    def is_of(self, scorer: str) -> bool:
+        """Return whether a scorer of A is meant."""
+        return self.system in (None, scorer)
+
+
+def requested_cells(
+    metrics: Sequence[MetricSpec | str], known: Sequence[str] = ()
+) -> list[Requested]:
+    """Return the metrics that are asked for; a text may be the address of a cell.
+
+    Parameters
+    ----------
+    metrics : sequence of MetricSpec or str
+        Specs, names, or addresses such as ``exact_match @ subject=Africa``.
+    known : sequence of str
+        Names of metrics, which are taken as they are.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If there is none, or one is named twice.
+
+    Examples
+    --------
+    >>> [one.part for one in requested_cells(["f1", "f1 @ language=de"])]
+    [None, {'language': 'de'}]
+    """
+    if isinstance(metrics, (str, MetricSpec)):
+        raise InvalidTypeError("`metrics` must be a list of names or specs; put it in brackets")
+    requested = []
+    for metric in metrics:
+        if isinstance(metric, str) and metric and metric not in known:
+            address = Address.parse(metric)
+            requested.append(Requested(address.metric, address.part or None, address.system))
+        else:
+            requested.append(Requested(metric))
+    keys = [(one.name, format_part(one.part or {}), one.system) for one in requested]
+    twice = [key for index, key in enumerate(keys) if key in keys[:index]]
+    if not requested or twice:
+        problem = f"names {twice[0][0]!r} twice" if twice else "is empty"
+        raise InvalidInputError(f"`metrics` {problem}; give each metric once")
+    return requested
 
 
 def part_names(by: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -29,6 +91,16 @@ def part_names(by: str | Sequence[str] | None) -> tuple[str, ...]:
     return tuple(names)
 
 
+def scored_by(*runs: Run) -> tuple[str, ...]:
+    """Return the parts that all runs were scored by: those that ``score --by`` named."""
+    named = []
+    for run in runs:
+        config = run.manifest.get("config")
+        by = config.get("by") if isinstance(config, Mapping) else None
+        named.append([name for name in by if isinstance(name, str)] if isinstance(by, list) else [])
+    return tuple(name for name in named[0] if all(name in other for other in named))
+
+
 def divided(subjects: Sequence[Subject], by: str, runs: tuple[Run, Run]) -> Matched:
     """Return the parts of each subject that both runs have, and those that only one has.
 
@@ -44,46 +116,89 @@ def divided(subjects: Sequence[Subject], by: str, runs: tuple[Run, Run]) -> Matc
     )
 
 
+def at_part(subject: Subject, pairs: Mapping[str, str]) -> Subject | None:
+    """Return the units of a subject that belong to a part; None where neither side has any.
+
+    Parameters
+    ----------
+    subject : Subject
+        The whole of a slice.
+    pairs : mapping of str to str
+        What the units of the part have in common; the key "slice" may name the slice.
+    """
+    wanted = dict(pairs)
+    stored = [records for records in subject.sides if records is not None]
+    if wanted.get(SLICE) == subject.slice and not any(SLICE in one.slices for one in stored):
+        del wanted[SLICE]
+    if not wanted:
+        return subject
+    if not any(_is_inside(records, wanted).any() for records in stored):
+        return None
+    return _part(subject, wanted)
+
+
 def _divided(subject: Subject, by: str, runs: tuple[Run, Run]) -> Matched:
-    sides = (subject.records_a, subject.records_b)
-    stored = [records for records in sides if records is not None]
+    stored = [records for records in subject.sides if records is not None]
     if not any(by in records.slices for records in stored):
         return Matched((), (), ())
-    for run, records in zip(runs, sides, strict=True):
+    for run, records in zip(runs, subject.sides, strict=True):
         if records is not None and by not in records.slices:
             raise _no_part(run, by, [records])
-    if subject.folds_a is not None or subject.folds_b is not None:
+    if by != FOLD and (subject.folds_a is not None or subject.folds_b is not None):
         raise InvalidInputError(
             f"`by`: slice {subject.slice!r} was made in folds, whose means are compared as a whole; "
-            "compare it without `by`"
+            "compare it without `by`, or by fold"
         )
-    everywhere = sorted({name for records in stored for name in records.slices[by]})
+    folds = subject.folds_a or subject.folds_b
+    keys = (by,) if not folds else tuple(parse_part(next(iter(folds))))
+    of_side = [None if one is None else _values(one, keys) for one in subject.sides]
+    everywhere = sorted({values for side in of_side if side is not None for values in side})
     # A side without records lacks no part: each has its row, and the reason.
-    lacking_a, lacking_b = (
-        set() if records is None else {*everywhere} - {*records.slices[by]} for records in sides
-    )
+    lacking_a, lacking_b = (set() if side is None else {*everywhere} - {*side} for side in of_side)
+    parts = {values: dict(zip(keys, values, strict=True)) for values in everywhere}
     return Matched(
         tuple(
-            _part(subject, by, name)
-            for name in everywhere
-            if name not in lacking_a | lacking_b and subject.slice != f"{by}={name}"
+            _part(subject, pairs)
+            for values, pairs in parts.items()
+            if values not in lacking_a | lacking_b
         ),
-        tuple((_named(subject, by, name), subject.scorer_a) for name in sorted(lacking_b)),
-        tuple((_named(subject, by, name), subject.scorer_b) for name in sorted(lacking_a)),
+        tuple((_named(subject, parts[one]), subject.scorer_a) for one in sorted(lacking_b)),
+        tuple((_named(subject, parts[one]), subject.scorer_b) for one in sorted(lacking_a)),
     )
 
 
-def _part(subject: Subject, by: str, name: str) -> Subject:
+def _values(records: Records, keys: Sequence[str]) -> set[tuple[str, ...]]:
+    columns = [records.slices[key].astype(str).tolist() for key in keys]
+    return set(zip(*columns, strict=True))
+
+
+def _is_inside(records: Records, pairs: Mapping[str, str]) -> Any:
+    inside = np.ones(len(records), dtype=np.bool_)
+    for key, value in pairs.items():
+        if key not in records.slices:
+            return np.zeros(len(records), dtype=np.bool_)
+        inside &= records.slices[key].astype(str) == value
+    return inside
+
+
+def _part(subject: Subject, pairs: Mapping[str, str]) -> Subject:
     a, b = (
-        None if records is None else records.take(records.slices[by] == name)
-        for records in (subject.records_a, subject.records_b)
+        None if records is None else records.take(_is_inside(records, pairs))
+        for records in subject.sides
     )
-    whole = (subject.slice, by)
-    return replace(subject, slice=_named(subject, by, name), records_a=a, records_b=b, family=whole)
+    return replace(
+        subject,
+        part=format_part(pairs),
+        records_a=a,
+        records_b=b,
+        folds_a=None,
+        folds_b=None,
+        family=(subject.slice, "parts"),
+    )
 
 
-def _named(subject: Subject, by: str, name: str) -> str:
-    return f"{subject.slice}, {by}={name}"
+def _named(subject: Subject, pairs: Mapping[str, str]) -> str:
+    return f"{format_part({SLICE: subject.slice})}&{format_part(pairs)}"
 
 
 def _no_part(run: Run, by: str, sides: Sequence[Records | None]) -> MissingColumnError:

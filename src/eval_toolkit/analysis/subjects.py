@@ -24,6 +24,8 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColu
 from eval_toolkit.metric_specs.columns import ATTACKED
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.cells import read_cell
+from eval_toolkit.runs.parts import WHOLE
 from eval_toolkit.scorecards import Records
 
 __all__ = [
@@ -60,8 +62,20 @@ class Subject:
     stated_a: Mapping[str, bool] = field(default_factory=dict)
     stated_b: Mapping[str, bool] = field(default_factory=dict)
     """Directions that the runs' manifests state."""
+    part: str = WHOLE
+    """Of the slice, as `runs.parts` writes it."""
     family: tuple[str, ...] = ()
-    """Of a part: the slice it is a part of and by what, which its siblings share."""
+    """Of a part: what it shares with the other parts of its slice."""
+
+    @property
+    def sides(self) -> tuple[Records | None, Records | None]:
+        """The records of A and of B."""
+        return self.records_a, self.records_b
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the records of either side."""
+        return [name for one in self.sides if one is not None for name in one.columns]
 
     @property
     def is_whole(self) -> bool:
@@ -176,16 +190,12 @@ class _Known(dict[tuple[str, str], Mapping[str, Any]]):
 
 def _known(run: Run) -> _Known:
     known = _Known()
-    for slice_name, part in run.results.get("by_slice", {}).items():
-        for scorer, block in part.get("by_scorer", {}).items():
+    for slice_name, part, scorer, block in run.cells.blocks():
+        if part == WHOLE:
             known[slice_name, scorer] = block
-    for slice_name, scorers in run.results.get("fold_summary", {}).items():
-        for scorer, block in scorers.items():
-            known.setdefault((slice_name, scorer), block)
-    subjects = [(slice_name, scorer) for slice_name, scorer in run.subjects]
-    for key in subjects:
+    for key in run.subjects:
         known.setdefault(key, {})
-    known.with_records = frozenset(subjects)
+    known.with_records = frozenset(run.subjects)
     return known
 
 
@@ -363,12 +373,8 @@ def _stored_task(name: str, subject: Subject) -> Task:
 
 
 def _is_metric(name: str, cell: Any) -> bool:
-    """Return whether an entry of a block is a metric: a cell, a bare number, a mean over folds."""
-    if name in _BOOKKEEPING or isinstance(cell, bool):
-        return False
-    return isinstance(cell, (int, float)) or (
-        isinstance(cell, Mapping) and ({"status", "value"} <= cell.keys() or "n_folds" in cell)
-    )
+    """Return whether an entry of a block is a metric: a cell or a bare number."""
+    return name not in _BOOKKEEPING and read_cell(name, cell) is not None
 
 
 def is_stated(cell: Any) -> bool:

@@ -6,6 +6,7 @@ reads ``claims.toml`` and `evaluate_gate` holds a run to it, with a baseline whe
 
 from eval_toolkit.claims.files import Claim, Requirement, load_claims
 from eval_toolkit.claims.gates import (
+    cell_threshold_gate,
     low_fpr_feasibility_gate,
     metric_threshold_gate,
     minimum_slice_size_gate,
@@ -40,6 +41,7 @@ __all__ = [
     "EvidenceGate",
     "GateResult",
     "Requirement",
+    "cell_threshold_gate",
     "claim_gate",
     "evaluate_claims",
     "evaluate_gate",

@@ -12,12 +12,16 @@ from eval_toolkit._files import is_there, read_document
 from eval_toolkit.claims.paths import MetricPath
 from eval_toolkit.claims.reports import Severity
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.runs.addresses import Address
+from eval_toolkit.runs.parts import parse_part
 
 __all__ = ["Claim", "Requirement", "load_claims"]
 
 _REQUIRE = re.compile(r"(value|ci_low|ci_high)\s*(<=|>=|==|<|>)\s*(\S+)")
 _ALWAYS = ("name", "severity", "description")
 _CELL = ("slice", "scorer", "metric")
+_AT = "at"
+"""An address, which stands for the keys of a cell; beside sizes the name of a part."""
 _FORMS: dict[str, tuple[str, ...]] = {
     "require": _CELL,
     "non_inferior_by": (*_CELL, "higher_is_better", "baseline_scorer", "allow_missing"),
@@ -31,7 +35,7 @@ _FORMS: dict[str, tuple[str, ...]] = {
 """What a claim can say, and which keys each form takes besides those every claim takes."""
 _OPTIONAL = ("higher_is_better", "baseline_scorer", "allow_missing")
 _SIZES = ("min_n", "min_positive", "min_negative")
-_KEYS = (*_ALWAYS, *_CELL, *_FORMS, *_OPTIONAL)
+_KEYS = (*_ALWAYS, _AT, *_CELL, *_FORMS, *_OPTIONAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,9 @@ class Claim:
     name: str
     severity: Severity = "error"
     description: str = ""
+    at: str | None = None
+    """The address of the cell, ``metric @ part / system``, instead of the next three; of sizes and
+    ``max_fpr`` the part."""
     slice: str | None = None
     scorer: str | None = None
     metric: MetricPath | None = None
@@ -148,17 +155,20 @@ def load_claims(path: str | Path) -> list[Claim]:
     Every claim has a ``name``, and may have a ``severity`` ("error" or "warning") and a
     ``description``. Beside them it says one thing:
 
+    ``at = "exact_match @ subject=Africa / model-b"``, ``require = "ci_low >= 0.80"``
+        The value or an end of the interval of the cell at an address, ``metric @ part / system``;
+        part and system may be left out where only one can be meant.
     ``slice``, ``scorer``, ``metric``, ``require = "ci_low >= 0.80"``
-        The value or an end of the interval of one metric. Names are taken as they are; ``metric``
-        may be a list of keys for a nested one.
-    ``slice``, ``scorer``, ``metric``, ``non_inferior_by = 0.01``
+        The same by names, which are taken as they are; ``metric`` may be a list of keys for a
+        nested one.
+    ``at`` (or ``slice``, ``scorer``, ``metric``), ``non_inferior_by = 0.01``
         Against a baseline run: the loss is shown to be less than 0.01. ``higher_is_better`` for
         metrics whose direction neither the library nor the run knows, ``baseline_scorer`` where
         the baseline's has another name. Fails when units of the baseline have no value in the run, unless
         ``allow_missing = true``.
-    ``slice``, ``min_n``, ``min_positive``, ``min_negative``
+    ``slice`` (or ``at = "language=de"``), ``min_n``, ``min_positive``, ``min_negative``
         Enough rows; one or more of the three.
-    ``slice``, ``max_fpr = 0.01``
+    ``slice`` (or ``at = "language=de"``), ``max_fpr = 0.01``
         Enough negatives to show a false-positive rate that low.
     ``no_leakage = true``
         Leakage was looked for and no error was found.
@@ -234,12 +244,20 @@ def _check_form(table: Mapping[str, Any]) -> None:
     if extra:
         raise InvalidInputError(f"says both {forms[0]} and {extra[0]}; write two claims")
     takes = _FORMS[forms[0]]
+    if _AT in table and "slice" in takes:
+        takes = (_AT, *(key for key in takes if key not in _CELL))
+        known = next((key for key in _CELL if key in table), None)
+        if known is not None:
+            raise InvalidInputError(f"has both at and {known}; the address says all of it")
+        (Address.parse if forms[0] in ("require", "non_inferior_by") else parse_part)(
+            _text(table[_AT], _AT)
+        )
     for key in table:
         if key not in (*_ALWAYS, forms[0], *takes):
             raise InvalidInputError(f"the key {key!r} has no meaning beside {forms[0]!r}")
     for key in takes:
         if key not in table and key not in _OPTIONAL and key not in _SIZES:
-            raise InvalidInputError(f"{forms[0]} needs a {key}")
+            raise InvalidInputError(f"{forms[0]} needs a {key}, or `at` with the address")
 
 
 def _text(value: Any, key: str) -> str:
@@ -285,7 +303,7 @@ def _flag(value: Any, key: str) -> bool:
 
 
 _READERS: dict[str, Callable[[Any, str], Any]] = {
-    **dict.fromkeys(("name", "description", "slice", "scorer", "baseline_scorer"), _text),
+    **dict.fromkeys(("name", "description", "at", "slice", "scorer", "baseline_scorer"), _text),
     **dict.fromkeys(_SIZES, _count),
     **dict.fromkeys(("non_inferior_by", "max_fpr"), _number),
     **dict.fromkeys(("higher_is_better", "allow_missing", "no_leakage", "no_errors"), _flag),

@@ -1,6 +1,5 @@
 """Gates on slices and scorers: each makes an `EvidenceGate` that reads a results payload."""
 
-from collections.abc import Sequence
 from typing import Any, SupportsFloat, SupportsIndex
 
 from eval_toolkit import _validate
@@ -8,11 +7,12 @@ from eval_toolkit.claims.paths import (
     MetricPath,
     absence,
     block_of,
-    blocks_of,
+    entry_of,
     lookup,
     number_at,
-    parts_of,
     shown,
+    tested_blocks,
+    tested_entries,
     was,
 )
 from eval_toolkit.claims.reports import EvidenceGate, Severity
@@ -25,8 +25,11 @@ from eval_toolkit.claims.verdicts import (
     verdict_gate,
 )
 from eval_toolkit.inference import wilson_interval
+from eval_toolkit.runs.addresses import Address
+from eval_toolkit.runs.results import Results
 
 __all__ = [
+    "cell_threshold_gate",
     "low_fpr_feasibility_gate",
     "metric_threshold_gate",
     "minimum_slice_size_gate",
@@ -60,7 +63,7 @@ def required_slice_gate(slice_name: str, *, severity: Severity = "error") -> Evi
     non_empty(slice_name, "slice_name")
 
     def decide(result: Payload, manifest: Payload) -> Verdict:
-        parts_of(result, slice_name)
+        entry_of(Results.of(result), slice_name)
         return True, f"slice {slice_name!r} is there", {}
 
     return verdict_gate(f"required_slice:{slice_name}", decide, severity=severity)
@@ -92,7 +95,7 @@ def required_scorer_gate(
     non_empty(slice_name, "slice_name"), non_empty(scorer, "scorer")
 
     def decide(result: Payload, manifest: Payload) -> Verdict:
-        found = blocks_of(result, slice_name, scorer)
+        found = tested_blocks(Results.of(result), slice_name, scorer)
         reasons = [reason for block in found if (reason := absence(block))]
         where = f"scorer {scorer!r} on slice {slice_name!r}"
         if not reasons:
@@ -146,7 +149,7 @@ def _metric(
     result: Payload, slice_name: str, scorer: str, path: MetricPath
 ) -> tuple[float | None, str, Any]:
     """Return a metric of a scorer as `number_at` does, with the reason as the end of a sentence."""
-    block = block_of(result, slice_name, scorer)
+    block = block_of(Results.of(result), slice_name, scorer)
     if reason := absence(block):
         return None, f"is not there: the scorer {was(reason)}", None
     return number_at(block, path)
@@ -207,6 +210,64 @@ def metric_threshold_gate(
     return verdict_gate(f"metric_threshold:{slice_name}:{scorer}:{path}", decide, severity=severity)
 
 
+def cell_threshold_gate(
+    address: str | Address,
+    *,
+    op: str,
+    threshold: SupportsFloat,
+    bound: str = "value",
+    severity: Severity = "error",
+) -> EvidenceGate:
+    """Pass if the cell at an address compares with a threshold as it should.
+
+    Parameters
+    ----------
+    address : str or Address
+        ``metric @ part / system``, such as ``exact_match @ subject=Africa / model-b``. Part and
+        system may be left out where only one can be meant.
+    op, threshold, severity
+        As in `metric_threshold_gate`.
+    bound : {"value", "ci_low", "ci_high"}, default "value"
+        What is compared: the value, or an end of its interval.
+
+    Returns
+    -------
+    EvidenceGate
+        Named ``cell_threshold:<address>``. A skipped or error cell fails with its reason, and so
+        does one that is not there, and a mean over folds when a fold has no value.
+
+    Raises
+    ------
+    InvalidInputError
+        If the text is no address, the operator is unknown or the threshold not finite; when the
+        gate is evaluated, if several cells may be meant.
+
+    Examples
+    --------
+    >>> cell = {"value": 0.91, "status": "ok", "ci": {"ci_low": 0.86, "ci_high": 0.94}}
+    >>> part = {"by_scorer": {"guard": {"pr_auc": cell}}}
+    >>> result = {"by_slice": {"test": {"by_scorer": {}, "parts": {"language=de": part}}}}
+    >>> gate = cell_threshold_gate(
+    ...     "pr_auc @ language=de", bound="ci_low", op=">=", threshold=0.9)
+    >>> gate.evaluate(result).message
+    'ci_low of pr_auc @ language=de / guard is 0.86; it must be >= 0.9'
+    """
+    wanted = address if isinstance(address, Address) else Address.parse(address)
+    _validate.choice(bound, "bound", ("value", "ci_low", "ci_high"))
+    compare, limit = comparison_of(op, threshold)
+
+    def decide(result: Payload, manifest: Payload) -> Verdict:
+        results = Results.of(result)
+        found = results.find(address)
+        where = results.address(found)
+        stored = found.cell.to_dict()
+        value, reason, _ = number_at(stored, [bound])
+        said = where if bound == "value" else f"{bound} of {where}"
+        return compared(said, value, reason, stored, op, compare, limit)
+
+    return verdict_gate(f"cell_threshold:{wanted}", decide, severity=severity)
+
+
 def minimum_slice_size_gate(
     slice_name: str,
     *,
@@ -251,34 +312,27 @@ def minimum_slice_size_gate(
     }
 
     def decide(result: Payload, manifest: Payload) -> Verdict:
-        n, n_positive = _counts(result, slice_name)
-        counts = {"": n, "positive ": n_positive, "negative ": n - n_positive}
-        evidence = {"n": n, "n_positive": n_positive, "n_negative": n - n_positive}
+        entry = entry_of(Results.of(result), slice_name)
+        counts = {"": _count(entry, "n", slice_name)}
+        evidence = {"n": counts[""]}
+        sizes = f"{counts['']} rows"
+        if "n_positive" in entry or any(floors[what] for what in ("positive ", "negative ")):
+            n_positive = _count(entry, "n_positive", slice_name)
+            counts |= {"positive ": n_positive, "negative ": counts[""] - n_positive}
+            evidence |= {"n_positive": n_positive, "n_negative": counts["negative "]}
+            sizes += f", {n_positive} of them positive"
         short = [
             f"{counts[what]} {what}rows, fewer than {floor}"
             for what, floor in floors.items()
-            if counts[what] < floor
+            if counts.get(what, 0) < floor
         ]
-        sizes = f"{n} rows, {n_positive} of them positive"
         return not short, f"slice {slice_name!r} has {' and '.join(short) or sizes}", evidence
 
     return verdict_gate(f"minimum_slice_size:{slice_name}", decide, severity=severity)
 
 
-def _counts(result: Payload, slice_name: str) -> tuple[int, int]:
-    """Return the rows and positives of a slice; of a run in folds, those of one seed's folds.
-
-    Every seed divides the same rows anew; of seeds that tested different numbers, the fewest.
-    """
-    return min(
-        (_sum(folds, "n", slice_name), _sum(folds, "n_positive", slice_name))
-        for folds in parts_of(result, slice_name)
-    )
-
-
-def _sum(parts: Sequence[Payload], key: str, slice_name: str) -> int:
-    counts = [lookup(part, [key]) for part in parts]
-    return sum(_validate.integer(count, f"{key} of {slice_name}") for count in counts)
+def _count(entry: Payload, key: str, slice_name: str) -> int:
+    return _validate.integer(lookup(entry, [key]), f"{key} of {slice_name}")
 
 
 def low_fpr_feasibility_gate(
@@ -325,7 +379,8 @@ def low_fpr_feasibility_gate(
     level = _validate.fraction(confidence, "confidence")
 
     def decide(result: Payload, manifest: Payload) -> Verdict:
-        n, n_positive = _counts(result, slice_name)
+        entry = entry_of(Results.of(result), slice_name)
+        n, n_positive = (_count(entry, key, slice_name) for key in ("n", "n_positive"))
         n_negative = n - n_positive
         if not n_negative:
             return False, f"slice {slice_name!r} has no negative rows", {"n_negative": 0}
@@ -365,8 +420,8 @@ def paired_diff_present_gate(
     non_empty(slice_name, "slice_name"), non_empty(diff_key, "diff_key")
 
     def decide(result: Payload, manifest: Payload) -> Verdict:
-        folds = [part for seed in parts_of(result, slice_name) for part in seed]
-        found = [lookup(part, ["paired_diffs", diff_key]) for part in folds]
+        entries = tested_entries(Results.of(result), slice_name)
+        found = [lookup(entry, ["paired_diffs", diff_key]) for entry in entries]
         where = f"paired difference {diff_key!r} on {slice_name!r}"
         if reason := next(filter(None, map(absence, found)), ""):
             return False, f"{where} {was(reason)}", {"reason": reason}

@@ -10,11 +10,12 @@ from eval_toolkit.analysis.comparison import opened_run
 from eval_toolkit.analysis.directions import direction_hint, with_directions
 from eval_toolkit.claims.files import Claim, load_claims
 from eval_toolkit.claims.gates import (
+    cell_threshold_gate,
     low_fpr_feasibility_gate,
     metric_threshold_gate,
     minimum_slice_size_gate,
 )
-from eval_toolkit.claims.paths import MetricPath, blocks, shown
+from eval_toolkit.claims.paths import MetricPath, blocks, is_over_folds, shown
 from eval_toolkit.claims.reports import ClaimReport, ClaimSpec, EvidenceGate, evaluate_claims
 from eval_toolkit.claims.run_gates import no_leakage_errors_gate
 from eval_toolkit.claims.verdicts import Payload, Verdict, verdict_gate
@@ -27,6 +28,10 @@ from eval_toolkit.errors import (
 from eval_toolkit.inference import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPLES
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.addresses import written
+from eval_toolkit.runs.parts import WHOLE
+from eval_toolkit.runs.results import ResultCell, Results
+from eval_toolkit.scorecards import MetricResult
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
 __all__ = ["claim_gate", "evaluate_gate"]
@@ -121,7 +126,8 @@ def evaluate_gate(
         else:
             gate = _non_inferiority_gate(claim, against, candidate, compare)
         made.append(ClaimSpec(claim.name, (gate,), description=claim.description))
-    return evaluate_claims(candidate.results, made, manifest=candidate.manifest)
+    payload = {**candidate.results, **candidate.cells.to_dict()}
+    return evaluate_claims(payload, made, manifest=candidate.manifest)
 
 
 def _checked(claims: Sequence[Claim | ClaimSpec]) -> list[Claim | ClaimSpec]:
@@ -150,25 +156,34 @@ def claim_gate(claim: Claim) -> EvidenceGate:
         return no_leakage_errors_gate(severity=claim.severity)
     if claim.form == "no_errors":
         return verdict_gate("no_errors", _no_errors, severity=claim.severity)
-    if claim.slice is None:
+    if claim.require is not None and claim.at is not None:
+        return cell_threshold_gate(
+            claim.at,
+            bound=claim.require.part,
+            op=claim.require.op,
+            threshold=claim.require.threshold,
+            severity=claim.severity,
+        )
+    slice_name = claim.slice if claim.at is None else claim.at
+    if slice_name is None:
         raise InvalidInputError(f"claim {claim.name!r}: {claim.form} needs a slice")
     if claim.form == "size":
         return minimum_slice_size_gate(
-            claim.slice,
+            slice_name,
             min_n=claim.min_n or 0,
             min_positive=claim.min_positive or 0,
             min_negative=claim.min_negative or 0,
             severity=claim.severity,
         )
     if claim.max_fpr is not None:
-        return low_fpr_feasibility_gate(claim.slice, max_fpr=claim.max_fpr, severity=claim.severity)
+        return low_fpr_feasibility_gate(slice_name, max_fpr=claim.max_fpr, severity=claim.severity)
     if claim.require is None or claim.scorer is None or claim.metric is None:
         raise InvalidInputError(
             f"claim {claim.name!r}: {claim.form} needs a slice, a scorer and a metric, "
             "and a comparison with a baseline is made by `evaluate_gate`"
         )
     return metric_threshold_gate(
-        claim.slice,
+        slice_name,
         claim.scorer,
         _part_of(claim.metric, claim.require.part),
         op=claim.require.op,
@@ -187,13 +202,13 @@ def _part_of(metric: MetricPath, part: str) -> MetricPath:
 def _no_errors(result: Payload, manifest: Payload) -> Verdict:
     """Decide whether anything failed: a scorer, a metric, or a unit."""
     failed = []
-    for where, scorer, block in blocks(result):
+    for where, scorer, block in blocks(Results.of(result)):
         place = f"{where}/{scorer}"
         if "error" in block:
             failed.append(f"{place} failed: {block['error']}")
         for name, cell in block.items():
-            if not isinstance(cell, Mapping) or name == "error_state":
-                continue
+            if not isinstance(cell, Mapping) or name == "error_state" or is_over_folds(cell):
+                continue  # of a mean over folds, the folds say it
             if cell.get("status") == "error":
                 failed.append(f"{place}/{name}: {cell.get('reason')}")
             elif cell.get("n_errors"):
@@ -209,26 +224,46 @@ def _non_inferiority_gate(
     The comparison is made here and not in the gate, so that runs which must not be compared stop
     the evaluation and are not mistaken for weak evidence.
     """
-    slice_name, scorer, metric = claim.slice or "", claim.scorer or "", shown(claim.metric or "")
-    before = claim.baseline_scorer or scorer
-    name = f"non_inferior:{slice_name}:{scorer}:{metric}"
+    name = f"non_inferior:{_target(claim)}"
     try:
+        found = _cell_of(claim, candidate)
+        before = claim.baseline_scorer or found.system
         comparison: RunComparison = compare(
             baseline,
             candidate,
-            metrics=[metric],
-            slices=[slice_name],
+            metrics=[written(found.metric, found.part)],
+            slices=[found.slice],
             scorers=[before],
-            pairs={before: scorer},
+            pairs={before: found.system},
         )
     except (MissingColumnError, ArtifactError) as error:
         reason = str(error)
         return verdict_gate(name, lambda r, m: (False, reason, {}), severity=claim.severity)
-    verdict = _non_inferior(claim, comparison[slice_name, before, metric], comparison.notes)
+    cell = comparison[found.slice, found.part, before, found.metric]
+    where = f"{found.metric} of {found.system!r} on {claim.slice!r}"
+    where = where if claim.at is None else candidate.cells.address(found)
+    verdict = _non_inferior(claim, where, cell, comparison.notes)
     return verdict_gate(name, lambda r, m: verdict, severity=claim.severity)
 
 
-def _non_inferior(claim: Claim, cell: RunDifference, notes: Sequence[str]) -> Verdict:
+def _target(claim: Claim) -> str:
+    if claim.at is not None:
+        return claim.at
+    return f"{claim.slice}:{claim.scorer}:{shown(claim.metric or '')}"
+
+
+def _cell_of(claim: Claim, run: Run) -> ResultCell:
+    """Return the cell that a claim is about; its metric may be none that the run stores."""
+    if claim.at is not None:
+        return run.cells.find(claim.at)
+    places = run.cells.named(claim.slice or "")
+    slice_name, part = places[0] if len(places) == 1 else (claim.slice or "", WHOLE)
+    metric = shown(claim.metric or "")
+    cell = MetricResult(None, "skipped", "it is compared")
+    return ResultCell(slice_name, part, claim.scorer or "", metric, cell)
+
+
+def _non_inferior(claim: Claim, where: str, cell: RunDifference, notes: Sequence[str]) -> Verdict:
     margin = claim.non_inferior_by or 0.0
     better_high = claim.higher_is_better
     if better_high is None:
@@ -239,7 +274,6 @@ def _non_inferior(claim: Claim, cell: RunDifference, notes: Sequence[str]) -> Ve
         "higher_is_better": better_high,
         **({"notes": list(notes)} if notes else {}),
     }
-    where = f"{cell.metric} of {claim.scorer!r} on {cell.slice!r}"
     if cell.status != "ok":
         return False, f"{where} cannot be compared: {cell.status}: {cell.reason}", evidence
     if cell.ci_low is None or cell.ci_high is None:

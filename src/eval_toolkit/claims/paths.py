@@ -6,19 +6,22 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.runs.parts import WHOLE
+from eval_toolkit.runs.results import Results
 
 __all__ = [
     "MetricPath",
     "absence",
     "block_of",
     "blocks",
-    "blocks_of",
+    "entry_of",
     "has",
+    "is_over_folds",
     "lookup",
     "number_at",
-    "parts_of",
     "shown",
-    "slice_of",
+    "tested_blocks",
+    "tested_entries",
     "was",
 ]
 
@@ -133,10 +136,9 @@ def absence(node: Any) -> str:
     """
     if not isinstance(node, Mapping):
         return ""
-    n_folds, n_failed = node.get("n_folds"), node.get("n_failed")
-    if isinstance(n_folds, int) and isinstance(n_failed, int) and n_failed > 0:
-        why = "; ".join(map(str, node.get("failures") or ())) or "no reason given"
-        return f"error: {n_failed} of {n_folds + n_failed} folds have no value: {why}"
+    details = node.get("details")
+    if isinstance(details, Mapping) and is_over_folds(node):
+        return _absent_folds(node, details)
     if node.get("status") in ("skipped", "error"):
         return f"{node['status']}: {node.get('reason') or 'no reason given'}"
     for state in ("skipped", "error"):
@@ -145,71 +147,74 @@ def absence(node: Any) -> str:
     return ""
 
 
+def is_over_folds(cell: Any) -> bool:
+    """Return whether a stored cell is a mean over folds."""
+    details = cell.get("details") if isinstance(cell, Mapping) else None
+    return isinstance(details, Mapping) and details.get("over") == "folds"
+
+
+def _absent_folds(cell: Mapping[str, Any], details: Mapping[str, Any]) -> str:
+    n_folds, n_failed = (
+        count if isinstance(count := details.get(key), int) else 0
+        for key in ("n_folds", "n_failed")
+    )
+    if n_failed > 0:
+        why = "; ".join(map(str, details.get("failures") or ())) or "no reason given"
+        return f"error: {n_failed} of {n_folds + n_failed} folds have no value: {why}"
+    if cell.get("status") == "ok" and cell.get("ci"):
+        return ""
+    return f"skipped: {cell.get('reason') or 'no reason given'}"
+
+
 def was(reason: str) -> str:
     """Return "skipped: why" and "error: why" as the end of a sentence."""
     state, _, why = reason.partition(": ")
     return f"was skipped: {why}" if state == "skipped" else f"failed: {why}"
 
 
-def slice_of(result: Mapping[str, Any], slice_name: str) -> Mapping[str, Any]:
-    """Return a slice's part of the results."""
-    slices = result.get("by_slice")
-    return _named(slices if isinstance(slices, Mapping) else {}, slice_name, "slice", "the run")
+def entry_of(results: Results, name: str) -> Mapping[str, Any]:
+    """Return what is stored of a slice, or of a part, by its name."""
+    return results.entry(*_place(results, name))
 
 
-def parts_of(result: Mapping[str, Any], slice_name: str) -> list[list[Mapping[str, Any]]]:
-    """Return a slice's parts, in folds or whole: one list per seed, one part per fold."""
-    folds = result.get("by_fold")
-    if not (isinstance(folds, Mapping) and folds) or slice_name in (result.get("by_slice") or {}):
-        return [[slice_of(result, slice_name)]]
-    by_seed: dict[Any, list[Mapping[str, Any]]] = {}
-    for key, fold in folds.items():
-        slices = fold.get("by_slice") if isinstance(fold, Mapping) else None
-        known = slices if isinstance(slices, Mapping) else {}
-        part = _named(known, slice_name, "slice", f"the run, in {key},")
-        by_seed.setdefault(fold.get("seed"), []).append(part)
-    return list(by_seed.values())
+def tested_entries(results: Results, name: str) -> list[Mapping[str, Any]]:
+    """Return what is stored of a slice; of one in folds, one entry for each of them."""
+    return [results.entry(*place) for place in _tested(results, name)]
 
 
-def block_of(result: Mapping[str, Any], slice_name: str, scorer: str) -> Mapping[str, Any]:
-    """Return a scorer's block on a slice; of a run in folds, its means over them."""
-    over_folds = result.get("fold_summary")
-    if over_folds and slice_name not in (result.get("by_slice") or {}):
-        scorers: Any = _named(over_folds, slice_name, "slice", "the run")
-    else:
-        scorers = slice_of(result, slice_name).get("by_scorer")
-    return _scorer(scorers, slice_name, scorer)
+def block_of(results: Results, name: str, scorer: str) -> Mapping[str, Any]:
+    """Return a scorer's block on a slice or part; of a run in folds, its means over them."""
+    slice_name, part = _place(results, name)
+    return results.block(slice_name, scorer, part)
 
 
-def blocks_of(result: Mapping[str, Any], slice_name: str, scorer: str) -> list[Mapping[str, Any]]:
-    """Return a scorer's block on a slice; of a run in folds, one for each of them."""
-    return [
-        _scorer(part.get("by_scorer"), slice_name, scorer)
-        for parts in parts_of(result, slice_name)
-        for part in parts
-    ]
+def tested_blocks(results: Results, name: str, scorer: str) -> list[Mapping[str, Any]]:
+    """Return a scorer's block on a slice; of one in folds, one for each of them."""
+    places = _tested(results, name)
+    return [results.block(slice_name, scorer, part) for slice_name, part in places]
 
 
-def _scorer(scorers: Any, slice_name: str, scorer: str) -> Mapping[str, Any]:
-    known = scorers if isinstance(scorers, Mapping) else {}
-    return _named(known, scorer, "scorer", f"slice {slice_name!r}")
+def _tested(results: Results, name: str) -> list[tuple[str, str]]:
+    slice_name, part = _place(results, name)
+    folds = [(slice_name, own) for own in results.parts(slice_name) if own in results.folds]
+    return folds if part == WHOLE and folds else [(slice_name, part)]
 
 
-def _named(known: Mapping[str, Any], name: str, what: str, where: str) -> Mapping[str, Any]:
-    if name not in known:
-        have = ", ".join(map(repr, known)) or "none"
-        raise MissingColumnError(f"{where} has no {what} {name!r}; it has {have}")
-    found = known[name]
-    if not isinstance(found, Mapping):
-        raise InvalidTypeError(f"{what} {name!r} of {where} is {found!r}; it must be an object")
-    return found
+def _place(results: Results, name: str) -> tuple[str, str]:
+    """Return the slice and the part that a name means."""
+    found = results.named(name)
+    if not found:
+        results.entry(name)  # which says what there is
+    if len(found) > 1:
+        listed = ", ".join(repr(results.place(*place)) for place in found)
+        raise InvalidInputError(f"{name!r} may be {listed}; name the slice, too")
+    return found[0]
 
 
 def number_at(payload: Any, path: MetricPath) -> tuple[float | None, str, Any]:
     """Return the number at a path, else None and why, as the end of a sentence; and what is there.
 
-    At the end of the path may be a number, a cell, whose value is taken if its status is "ok", or
-    a mean over folds.
+    At the end of the path may be a number, or a cell, whose value is taken if its status is "ok".
     """
     trail = _follow(payload, path)
     absent = trail.absent or (absence(trail.value) if trail.complete else "")
@@ -219,10 +224,9 @@ def number_at(payload: Any, path: MetricPath) -> tuple[float | None, str, Any]:
         return None, f"is not there: {_nothing_at(trail)}", None
     found = value = trail.value
     if isinstance(found, Mapping):
-        part = next((key for key in ("value", "mean") if key in found), None)
-        if part is None:
+        if "value" not in found:
             return None, f"is an object with {', '.join(map(repr, found)) or 'nothing'}", found
-        value = found[part]
+        value = found["value"]
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None, f"is {value!r}, which is not a number", found
     if not math.isfinite(value):
@@ -230,18 +234,10 @@ def number_at(payload: Any, path: MetricPath) -> tuple[float | None, str, Any]:
     return float(value), "", found
 
 
-def blocks(payload: Any, where: str = "") -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Yield (where, scorer, block) of every scorer in a payload: slices, strata and folds."""
-    if not isinstance(payload, Mapping):
-        return
-    for key, node in payload.items():
-        if key == "by_scorer" and isinstance(node, Mapping):
-            for scorer, block in node.items():
-                if isinstance(block, Mapping):
-                    yield where, str(scorer), block
-        elif key in ("by_slice", "by_fold", "strata") and isinstance(node, Mapping):
-            for name, part in node.items():
-                yield from blocks(part, f"{where}/{name}" if where else str(name))
+def blocks(results: Results) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield (where, scorer, block) of every scorer: slices, then their parts and folds."""
+    for slice_name, part, scorer, block in results.blocks():
+        yield slice_name if part == WHOLE else f"{slice_name}, {part}", scorer, block
 
 
 def has(payload: Mapping[str, Any], path: MetricPath) -> bool:

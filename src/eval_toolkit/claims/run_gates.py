@@ -24,6 +24,7 @@ from eval_toolkit.claims.verdicts import (
     verdict_gate,
 )
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.runs.results import Results
 
 __all__ = [
     "external_diagnostic_gate",
@@ -63,10 +64,13 @@ def headline_present_gate(
     def decide(result: Payload, manifest: Payload) -> Verdict:
         if has(result, path):
             return True, f"{name} is there", {}
+        results = Results.of(result)
+        tested = {f"{one}, {fold}" for one in results.slices for fold in results.folds}
+        tested = tested or {*results.slices}
         scored = [
             (f"{where}/{scorer}", block)
-            for where, scorer, block in blocks({"by_slice": result.get("by_slice")})
-            if not absence(block)
+            for where, scorer, block in blocks(results)
+            if where in tested and not absence(block)
         ]
         missing = [where for where, block in scored if not has(block, path)]
         if scored and not missing:
@@ -78,7 +82,7 @@ def headline_present_gate(
 
 
 def no_scorer_errors_gate(*, severity: Severity = "error") -> EvidenceGate:
-    """Pass if no scorer failed on any slice, stratum or fold.
+    """Pass if no scorer failed on any slice, part or fold.
 
     Parameters
     ----------
@@ -100,7 +104,7 @@ def no_scorer_errors_gate(*, severity: Severity = "error") -> EvidenceGate:
     def decide(result: Payload, manifest: Payload) -> Verdict:
         failed = {
             f"{where}/{scorer}": block["error"]
-            for where, scorer, block in blocks(result)
+            for where, scorer, block in blocks(Results.of(result))
             if "error" in block
         }
         message = "; ".join(f"{where} failed: {why}" for where, why in failed.items())
@@ -151,9 +155,8 @@ def no_leakage_errors_gate(*, severity: Severity = "error") -> EvidenceGate:
 
 def leakage_reports(result: Payload, manifest: Payload) -> Iterator[Payload]:
     """Yield the leakage reports that results, manifest or folds hold."""
-    folds = result.get("by_fold")
-    parts = list(folds.values()) if isinstance(folds, Mapping) else []
-    for payload in (result, manifest, *parts):
+    folds = Results.of(result).folds.values()
+    for payload in (result, manifest, *folds):
         for path in (["leakage_report"], ["config", "leakage_report"]):
             if isinstance(payload, Mapping) and has(payload, path):
                 yield from _reports_in(lookup(payload, path))

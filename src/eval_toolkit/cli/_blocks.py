@@ -1,4 +1,4 @@
-"""Slice by scorer: the cells of files and of runs, as data and as a page."""
+"""Slice and part by scorer: the cells of files and of runs, as data and as a page."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,15 +10,17 @@ import numpy as np
 from eval_toolkit import metric_specs as ms
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.analysis.directions import agreed, stated_by, stated_in
+from eval_toolkit.analysis.parts import scored_by
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._cells import told
 from eval_toolkit.cli._options import Sampling
-from eval_toolkit.cli._rows import WHOLE, Predictions, Slice
+from eval_toolkit.cli._rows import Predictions, Slice
 from eval_toolkit.cli._show import progress
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.parts import SLICE, WHOLE, format_part
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard, scorecard, summarise
 
 __all__ = [
@@ -34,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Block:
-    """The cells of one scorer on one slice."""
+    """The cells of one scorer on one slice or part."""
 
     n: int
     n_positive: int
@@ -50,8 +52,8 @@ class Block:
         }
 
 
-Blocks = dict[str, dict[str, Block]]
-"""By slice and scorer."""
+Blocks = dict[tuple[str, str], dict[str, Block]]
+"""By slice and part, and by scorer."""
 
 
 def not_probabilities(scores: FloatArray) -> str:
@@ -76,12 +78,12 @@ def _explained(card: Scorecard, scores: FloatArray) -> dict[str, MetricResult]:
 def file_blocks(
     found: Predictions, specs: Mapping[str, Sequence[MetricSpec]], sampling: Sampling
 ) -> Blocks:
-    """Score every slice of predictions; all of them and all scorers see the same seed."""
+    """Score predictions and their parts; all of them and all scorers see the same seed."""
     slices = found.slices()
     blocks: Blocks = {}
     for name, rows in progress(slices, "scoring", len(slices)):
         part = found.at(rows)
-        blocks[name] = {
+        blocks[WHOLE, name] = {
             scorer: _file_block(part, scorer, specs[scorer], sampling) for scorer in part.scores
         }
     return blocks
@@ -105,14 +107,17 @@ def _file_block(part: Slice, scorer: str, specs: Sequence[MetricSpec], sampling:
 def run_blocks(
     run: Run, names: Sequence[str], at: float | None, by: Sequence[str], sampling: Sampling
 ) -> Blocks:
-    """Summarise the records of a run again: its slices, and parts of them by ``--by``."""
+    """Summarise the records of a run again: its slices, and their parts by ``--by``.
+
+    Without it, the parts are those that the run was scored by.
+    """
     if not run.subjects:
         raise InvalidInputError(f"{run.path}: the run has no records to score")
     blocks: Blocks = {}
     for slice_name, scorer in progress(run.subjects, "scoring", len(run.subjects)):
         records = run.records(slice_name, scorer)
         specs = _run_specs(records, names, at, _directions(run, slice_name, scorer, records))
-        for name, part in _run_parts(run, slice_name, records, by):
+        for name, part in _run_parts(run, slice_name, records, by or scored_by(run)):
             card = summarise(
                 part,
                 specs,
@@ -122,19 +127,13 @@ def run_blocks(
                 seed=sampling.seed,
                 executor=sampling.executor,
             )
-            by_scorer = blocks.setdefault(name, {})
-            if scorer in by_scorer:
-                raise InvalidInputError(
-                    f"{run.path}: --by gives two slices the name {name!r}; leave one column out"
-                )
-            by_scorer[scorer] = _run_block(part, card)
+            blocks.setdefault((slice_name, name), {})[scorer] = _run_block(part, card)
     return blocks
 
 
 def _directions(run: Run, slice_name: str, scorer: str, records: Records) -> dict[str, bool | None]:
     """Return which direction of each measured column is better, as the run has it."""
-    part = run.results.get("by_slice", {}).get(slice_name, {})
-    cells = part.get("by_scorer", {}).get(scorer, {})
+    cells = run.cells.block_or_none(slice_name, scorer) or {}
     return {
         name: agreed(stated_by(stated_in(run), cells, name), name)
         for name in records.columns
@@ -162,9 +161,8 @@ def _run_specs(
 def _run_parts(
     run: Run, slice_name: str, records: Records, by: Sequence[str]
 ) -> Iterator[tuple[str, Records]]:
-    """Yield a slice and its parts, but none that the run has as a slice of its own."""
-    yield slice_name, records
-    own = {name for name, _ in run.subjects}
+    """Yield the whole of a slice and then its parts."""
+    yield WHOLE, records
     for column in dict.fromkeys(by):
         if column not in records.slices:
             have = ", ".join(map(repr, records.slices)) or "none"
@@ -173,9 +171,7 @@ def _run_parts(
             )
         parts = records.slices[column]
         for name in sorted(set(parts.tolist())):
-            part = f"{column}={name}"
-            if part != slice_name and not (slice_name == WHOLE and part in own):
-                yield f"{slice_name}/{part}", records.take(np.asarray(parts == name))
+            yield format_part({column: name}), records.take(np.asarray(parts == name))
 
 
 def _run_block(records: Records, card: Scorecard) -> Block:
@@ -206,18 +202,41 @@ def blocks_page(
         "run_id": run_id,
         "git_sha": None,
         "config": config,
-        "by_slice": {
-            name: {
-                "n": next(iter(by_scorer.values())).n,
-                "n_positive": next(iter(by_scorer.values())).n_positive,
-                "by_scorer": {scorer: block.to_dict() for scorer, block in by_scorer.items()},
-            }
-            for name, by_scorer in blocks.items()
-        },
+        "by_slice": _by_slice(blocks),
     }
     one = len(blocks) == 1 and len(next(iter(blocks.values()))) == 1
-    table = _by_metric(blocks, sampling) if one else _by_slice(blocks)
+    table = _by_metric(blocks, sampling) if one else _by_place(blocks)
     return Page("Scores", payload, lead, [table], [] if one else _reasons(blocks))
+
+
+def _by_slice(blocks: Blocks) -> dict[str, Any]:
+    """Return the blocks in the shape that results have on disk."""
+    slices: dict[str, Any] = {}
+    for (slice_name, part), by_scorer in blocks.items():
+        first = next(iter(by_scorer.values()))
+        entry = {
+            "n": first.n,
+            "n_positive": first.n_positive,
+            "by_scorer": {scorer: block.to_dict() for scorer, block in by_scorer.items()},
+        }
+        if part == WHOLE:
+            slices[slice_name] = entry
+        else:
+            slices[slice_name].setdefault("parts", {})[part] = entry
+    return slices
+
+
+def _names_of(blocks: Blocks) -> dict[tuple[str, str], str]:
+    """Return what each slice and part is called in the table."""
+    several = len({slice_name for slice_name, _ in blocks}) > 1
+    return {
+        (slice_name, part): slice_name
+        if part == WHOLE
+        else f"{format_part({SLICE: slice_name})}&{part}"
+        if several
+        else part
+        for slice_name, part in blocks
+    }
 
 
 def _by_metric(blocks: Blocks, sampling: Sampling) -> Table:
@@ -236,20 +255,21 @@ def _by_metric(blocks: Blocks, sampling: Sampling) -> Table:
     return Table(["metric", "value", interval, "method", "status"], rows)
 
 
-def _by_slice(blocks: Blocks) -> Table:
-    """One line per slice and scorer, one column per metric."""
+def _by_place(blocks: Blocks) -> Table:
+    """One line per slice or part and scorer, one column per metric."""
+    names = _names_of(blocks)
     every = [block for by_scorer in blocks.values() for block in by_scorer.values()]
     metrics = list(dict.fromkeys(name for block in every for name in block.card))
     several = any(len(by_scorer) > 1 for by_scorer in blocks.values())
     rows = [
         [
-            slice_name,
+            names[place],
             *([scorer] if several else []),
             str(block.n),
             str(block.n_positive),
             *(_shown(block.card.get(name)) for name in metrics),
         ]
-        for slice_name, by_scorer in blocks.items()
+        for place, by_scorer in blocks.items()
         for scorer, block in by_scorer.items()
     ]
     return Table(["slice", *(["scorer"] if several else []), "rows", "positive", *metrics], rows)
@@ -264,12 +284,13 @@ def _shown(cell: MetricResult | None) -> str:
 def _reasons(blocks: Blocks) -> list[str]:
     """Say once why a cell has no value or another interval, and for which slices."""
     where: dict[tuple[str, str], list[str]] = {}
-    for slice_name, by_scorer in blocks.items():
+    names = _names_of(blocks)
+    for place, by_scorer in blocks.items():
         for block in by_scorer.values():
             for metric, cell in block.card.items():
                 if cell.reason:
                     text = cell.reason if cell.status == "ok" else f"{cell.status}: {cell.reason}"
-                    where.setdefault((metric, text), []).append(slice_name)
+                    where.setdefault((metric, text), []).append(names[place])
     return [
         f"{metric}, {', '.join(dict.fromkeys(slices))}: {text}"
         for (metric, text), slices in where.items()

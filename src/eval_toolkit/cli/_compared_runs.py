@@ -17,6 +17,7 @@ from eval_toolkit.errors import InvalidInputError, MissingFileError
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.report.comparing import compared_runs
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.addresses import Address
 
 __all__ = ["compare_folders", "match_of", "opened_runs", "pairs_of"]
 
@@ -50,6 +51,7 @@ def compare_folders(
     if _EVERY in metrics and len(metrics) > 1:
         raise click.UsageError(f"--metric {_EVERY} is every stored metric; give it alone")
     known = {spec.name for spec in stored_metrics(runs)}
+    known |= {name for run in runs for name in run.cells.metrics}
     named = [name if name in known else _run_metric(name) for name in metrics if name != _EVERY]
     return compared_runs(
         runs,
@@ -91,8 +93,12 @@ def match_of(slices: Sequence[str], metrics: Sequence[str], units: UnitKey) -> M
 
 
 def _run_metric(name: str) -> MetricSpec | str:
-    """Return a metric by our name for it, or the name as the run may have stored it."""
+    """Return a metric by our name for it, or the name or address as the run may have stored it."""
+    address = Address.parse(name)
     try:
-        return _names.metric_specs([name])[0]
+        spec = _names.metric_specs([address.metric])[0]
     except InvalidInputError:
         return name
+    if address.part is None and address.system is None:
+        return spec
+    return str(replace(address, metric=spec.name))

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from eval_toolkit import _tables, _validate
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnError
+from eval_toolkit.runs.parts import WHOLE, format_part
 from eval_toolkit.scorecards import Records
 
 __all__ = [
     "IDS",
-    "WHOLE",
     "LabelMap",
     "NoUsualColumnError",
     "Parts",
@@ -34,7 +34,6 @@ LABELS = ("label", "y_true", "y", "target")
 SCORES = ("score", "y_score", "prob", "probability", "prob_positive")
 IDS = ("unit_id", "row_id", "id")
 HASHES = "content_hash"
-WHOLE = "all"
 MISSING = "(missing)"
 MAX_PARTS = 1000
 
@@ -381,7 +380,7 @@ class Predictions:
         return [
             (WHOLE, None),
             *(
-                (f"{column}={name}", rows)
+                (format_part({column: name}), rows)
                 for column, parts in self.parts.items()
                 for name, rows in parts.rows_of()
             ),
@@ -422,7 +421,6 @@ def read_predictions(paths: Sequence[_Path], wanted: Wanted) -> Predictions:
         hashes=None if hashes is None else _filled(rows.columns[hashes]),
         texts=None if text is None else rows.columns[text],
     )
-    _refuse_equal_names(found)
     return found if key is None else _by_id(found, key)
 
 
@@ -440,19 +438,6 @@ def _read(
         except (InvalidInputError, ArtifactError):
             pass  # words for labels; a fault in the scores comes up again below
     return read_rows(files, numbers=scores, texts=[label, *texts], **options)
-
-
-def _refuse_equal_names(found: Predictions) -> None:
-    """Raise if two slices would have one name, as ``a=b=c`` of the columns ``a`` and ``a=b``."""
-    column_of: dict[str, str] = {}
-    for column, parts in found.parts.items():
-        for name in (f"{column}={part}" for part in parts.names):
-            if name in column_of:
-                raise InvalidInputError(
-                    f"{found.rows.files[0]}: --by {column_of[name]} and --by {column} both have a "
-                    f"slice {name!r}; rename one of the columns"
-                )
-            column_of[name] = column
 
 
 def _parts(rows: Rows, column: str) -> Parts:

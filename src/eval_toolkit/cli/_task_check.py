@@ -161,7 +161,7 @@ def _effects(found: "Contamination", path: str) -> list["ContaminationEffect"]:
         raise InvalidInputError(f"{path}: is no run of a task; --run reads one")
     (subject,) = run.subjects
     records = run.records(*subject)
-    metrics = run.results["by_slice"][subject[0]]["by_scorer"][subject[1]]
+    metrics = run.cells.block(*subject)
     return [found.effect(records, name) for name in metrics if name in records.columns]
 
 

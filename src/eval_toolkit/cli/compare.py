@@ -30,6 +30,7 @@ from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.report.comparing import comparison_page, run_comparison_page
 from eval_toolkit.report.pages import Page
+from eval_toolkit.runs.parts import WHOLE
 
 __all__ = ["compare", "refuse_nothing"]
 
@@ -45,7 +46,8 @@ _HASH = "content hash"
     "metrics",
     metavar="NAME",
     multiple=True,
-    help="Repeatable: roc_auc, recall_at_fpr=0.01, f1=0.5, …; of runs also all: every stored one.",
+    help="Repeatable: roc_auc, recall_at_fpr=0.01, f1=0.5, …; of runs also all: every stored one, "
+    "and one part: exact_match @ subject=Africa.",
 )
 @click.option(
     "--on-mismatch",
@@ -374,9 +376,9 @@ def _compared(pair: Pair, specs: Sequence[MetricSpec], sampling: Sampling) -> Ru
     ]
     why = not_probabilities(np.concatenate(list(pair.rows.scores.values())))
     cells = [
-        replace(cell, status="skipped", reason=why)
+        replace(cell, slice=WHOLE, part=cell.slice, status="skipped", reason=why)
         if why and cell.status == "error" and _names.needs_probability(cell.metric)
-        else cell
+        else replace(cell, slice=WHOLE, part=cell.slice)
         for part in parts
         for cell in part.cells
     ]

@@ -113,7 +113,7 @@ def _notes(delong_p: float | None, made: Tour, out: Path | None) -> list[str]:
 
 def _stored_cells(made: Tour, name: str) -> dict[str, Any]:
     """Return the cells as they are stored, without what else the block holds."""
-    block = made.runs[name].results["by_slice"]["test"]["by_scorer"]["model"]
+    block = made.runs[name].cells.block("test", "model")
     return {spec.name: block[spec.name] for spec in SPECS}
 
 

@@ -2,7 +2,7 @@
 
 import re
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from eval_toolkit.plugins import known_name, name_and_options
 from eval_toolkit.report.cells import Cell
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.report.words import one_line, with_ends, without_interval
+from eval_toolkit.runs.parts import WHOLE
 
 __all__ = ["evaluate"]
 
@@ -205,14 +206,23 @@ def _evaluated(
 
 def _failed(result: RunResult) -> list[str]:
     """Return what scorers failed at, each named."""
-    parts = {"": result.by_slice} | {key: fold["by_slice"] for key, fold in result.by_fold.items()}
     return [
-        f"scorer {scorer}, {' '.join(filter(None, (name, key)))}: {block['error']}"
-        for key, by_slice in parts.items()
-        for name, entry in by_slice.items()
-        for scorer, block in entry["by_scorer"].items()
+        f"scorer {scorer}, {_place(slice_name, part)}: {block['error']}"
+        for slice_name, part, scorer, block in _tested(result)
         if "error" in block
     ]
+
+
+def _place(slice_name: str, part: str) -> str:
+    return slice_name if part == WHOLE else f"{slice_name} {part}"
+
+
+def _tested(result: RunResult) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
+    """Yield the blocks of scorers: on whole slices, and on the folds where there are some."""
+    shown = {*result.cells.folds} or {WHOLE}
+    for slice_name, part, scorer, block in result.cells.blocks():
+        if part in shown:
+            yield slice_name, part, scorer, block
 
 
 def _page(result: RunResult, data: Mapping[str, Data], sampling: Sampling) -> Page:
@@ -238,10 +248,9 @@ def _page(result: RunResult, data: Mapping[str, Data], sampling: Sampling) -> Pa
         if cell.has_value and cell.low is None and cell.reason
     ]
     declined = [
-        f"{scorer}, {name}: {block['skipped']}"
-        for name, entry in result.by_slice.items()
-        for scorer, block in entry["by_scorer"].items()
-        if "skipped" in block
+        f"{scorer}, {_place(slice_name, part)}: {block['skipped']}"
+        for slice_name, part, scorer, block in _tested(result)
+        if "skipped" in block and not result.cells.folds
     ]
     found = (result.leakage_report or {}).get("findings", [])
     leakage = [f"{one['check_name']}: {one['message']}" for one in found]
@@ -259,45 +268,19 @@ _Row = tuple[tuple[str, str], str, dict[str, Cell]]
 
 
 def _rows(result: RunResult) -> list[_Row]:
-    return _fold_rows(result) if result.by_fold else _slice_rows(result)
-
-
-def _slice_rows(result: RunResult) -> list[_Row]:
+    """Return a line per slice and scorer; of a run over folds the means over them."""
+    cells, n_folds = result.cells, len(result.cells.folds)
+    rows: dict[tuple[str, str], dict[str, Cell]] = {}
+    for found in cells:
+        if found.part == WHOLE and found.metric:
+            name = f"{found.slice}, mean of {n_folds} folds" if n_folds else found.slice
+            rows.setdefault((name, found.system), {})[found.metric] = Cell.of(
+                found.metric, found.cell
+            )
+    sizes = {name: cells.entry(name).get("n") for name in cells.slices}
     return [
-        ((name, scorer), str(block.get("n", entry["n"])), _cells(block))
-        for name, entry in result.by_slice.items()
-        for scorer, block in entry["by_scorer"].items()
-        if "error" not in block and "skipped" not in block
+        (place, "" if n_folds else str(sizes[place[0]]), metrics) for place, metrics in rows.items()
     ]
-
-
-def _fold_rows(result: RunResult) -> list[_Row]:
-    n = len(result.by_fold)
-    return [
-        (
-            (f"{split}, mean of {n} folds", scorer),
-            "",
-            {
-                name: Cell(
-                    name=name,
-                    value=told.get("mean"),
-                    status=told.get("status", "ok"),
-                    reason=str(told.get("reason") or ""),
-                    low=told.get("ci_low"),
-                    high=told.get("ci_high"),
-                    details={},
-                )
-                for name, told in metrics.items()
-            },
-        )
-        for split, by_scorer in result.fold_summary.items()
-        for scorer, metrics in by_scorer.items()
-    ]
-
-
-def _cells(block: Mapping[str, Any]) -> dict[str, Cell]:
-    found = {name: Cell.of(name, stored) for name, stored in block.items()}
-    return {name: cell for name, cell in found.items() if cell is not None}
 
 
 def _shown(cell: Cell) -> str:

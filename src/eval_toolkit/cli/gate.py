@@ -1,13 +1,21 @@
 """``eval-toolkit gate``: hold a run to its claims; a claim that fails fails the build."""
 
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
-from eval_toolkit.claims import ClaimReport, ClaimResult, evaluate_gate
+from eval_toolkit.claims import (
+    Claim,
+    ClaimReport,
+    ClaimResult,
+    Requirement,
+    evaluate_gate,
+    load_claims,
+)
 from eval_toolkit.cli._exit import EvidenceSaysNo
 from eval_toolkit.cli._options import direction_options, output_options
 from eval_toolkit.cli._show import Output, refuse_target, writing
@@ -21,15 +29,42 @@ from eval_toolkit.runs import Run
 
 __all__ = ["gate"]
 
+Bound: TypeAlias = tuple[str, float]
+"""The address of a cell, and a number."""
+
 
 @click.command()
 @click.argument("run")
 @click.option(
     "--claims",
-    required=True,
     metavar="FILE",
     type=click.Path(path_type=Path),
     help="TOML with one [[claim]] table per claim.",
+)
+@click.option(
+    "--at-least",
+    nargs=2,
+    type=(str, float),
+    multiple=True,
+    metavar="CELL NUMBER",
+    help="The lower end of the cell's interval must not be below it. Repeatable. CELL is an "
+    "address: metric @ part / system.",
+)
+@click.option(
+    "--at-most",
+    nargs=2,
+    type=(str, float),
+    multiple=True,
+    metavar="CELL NUMBER",
+    help="The upper end of the cell's interval must not be above it. Repeatable.",
+)
+@click.option(
+    "--max-drop",
+    nargs=2,
+    type=(str, float),
+    multiple=True,
+    metavar="CELL NUMBER",
+    help="The cell must lose less than this against --baseline. Repeatable.",
 )
 @click.option(
     "--baseline",
@@ -51,7 +86,10 @@ __all__ = ["gate"]
 @output_options
 def gate(
     run: str,
-    claims: Path,
+    claims: Path | None,
+    at_least: Sequence[Bound],
+    at_most: Sequence[Bound],
+    max_drop: Sequence[Bound],
     baseline: str | None,
     junit: Path | None,
     allow_version_change: bool,
@@ -64,18 +102,26 @@ def gate(
 
     \b
     eval-toolkit gate runs/r7 --claims claims.toml --baseline runs/r6 --junit gate.xml
+    eval-toolkit gate runs/r7 --at-least "exact_match @ subject=Africa / model-b" 0.8
     """  # noqa: D301
+    wanted = [
+        *([] if claims is None else load_claims(claims)),
+        *_bounds(at_least, at_most, max_drop),
+    ]
+    if not wanted:
+        raise click.UsageError("say what must hold: --claims FILE, or --at-least CELL NUMBER")
     candidate = Run.open(run)
     against = None if baseline is None else Run.open(baseline)
     report = evaluate_gate(
         candidate,
-        claims,
+        wanted,
         against,
         specs=[] if against is None else stored_metrics([against, candidate]),
         higher_is_better=higher_is_better,
         allow_version_change=allow_version_change,
     )
     page = _page(candidate.run_id, report)
+    files = [] if claims is None else [claims]
 
     def write_junit() -> None:
         if junit is not None:
@@ -83,13 +129,32 @@ def gate(
                 temporary.write_bytes(junit_xml(candidate.run_id, report))
 
     if junit is not None:
-        refuse_target(junit, "--junit", [claims, *([output.path] if output.path else [])])
-    output.emit(page, inputs=[claims], first=write_junit, summary=True)
+        refuse_target(junit, "--junit", [*files, *([output.path] if output.path else [])])
+    output.emit(page, inputs=files, first=write_junit, summary=True)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         # data alone on standard output: the runner reads annotations from either stream
         say(annotations(report), nl=False, err=output.form == "json")
     if report.has_failures():
         raise EvidenceSaysNo
+
+
+def _bounds(
+    at_least: Sequence[Bound], at_most: Sequence[Bound], max_drop: Sequence[Bound]
+) -> list[Claim]:
+    """Return the claims that the options make, each named by what it says."""
+    made = [
+        Claim(name=f"{at}: at least {limit:g}", at=at, require=Requirement("ci_low", ">=", limit))
+        for at, limit in at_least
+    ]
+    made += [
+        Claim(name=f"{at}: at most {limit:g}", at=at, require=Requirement("ci_high", "<=", limit))
+        for at, limit in at_most
+    ]
+    for at, limit in max_drop:
+        if not 0 < limit < math.inf:
+            raise click.UsageError(f"--max-drop {at!r} {limit:g}: must be a number above 0")
+        made.append(Claim(name=f"{at}: drops less than {limit:g}", at=at, non_inferior_by=limit))
+    return made
 
 
 def _page(run_id: str, report: ClaimReport) -> Page:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from eval_toolkit.analysis import Leaderboard
+from eval_toolkit.analysis import Leaderboard, TaskUnits
 from eval_toolkit.analysis import leaderboard as ranked
 from eval_toolkit.artifacts import read_json
 from eval_toolkit.artifacts.remote import is_remote
@@ -16,6 +16,7 @@ from eval_toolkit.inference import Ranking, SystemPair
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.report.words import without_interval
 from eval_toolkit.runs.folder import MANIFEST
+from eval_toolkit.runs.parts import WHOLE
 from eval_toolkit.tasks.suites.running import SUITE_FILE
 
 __all__ = ["leaderboard"]
@@ -27,7 +28,12 @@ _PASSED_ON = (
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN... | NAME=RUN...")
-@click.option("--metric", metavar="COLUMN", help="What is averaged; each task's first by default.")
+@click.option(
+    "--metric",
+    metavar="NAME",
+    help="What is averaged, also of one part: exact_match @ subject=Africa.  [default: each task's "
+    "first]",
+)
 @click.option("--task", "tasks", multiple=True, metavar="TASK", help="Count only these.")
 @direction_options
 @click.option("--bayes", is_flag=True, help="Posterior of rates instead of resamples (few items).")
@@ -161,11 +167,15 @@ def _page(board: Leaderboard) -> Page:
         notes=[
             *board.notes,
             *(f"left out: {line}" for line in board.left_out),
-            f"metrics: {', '.join(f'{task.task} {task.metric}' for task in board.tasks)}",
+            f"metrics: {', '.join(map(_metric, board.tasks))}",
             _rule(ranking),
             f"best: share of {ranking.n_draws} {how} in which it is; seed {ranking.seed}",
         ],
     )
+
+
+def _metric(task: TaskUnits) -> str:
+    return f"{task.task} {task.metric}" + ("" if task.part == WHOLE else f" @ {task.part}")
 
 
 def _rule(ranking: Ranking) -> str:

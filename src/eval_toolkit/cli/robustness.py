@@ -16,6 +16,7 @@ from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.report.words import number, value_and_ends
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.parts import WHOLE
 from eval_toolkit.tasks.perturbations import perturbation_name
 from eval_toolkit.tasks.perturbed_runs import WORST, Robustness, RobustnessCell
 from eval_toolkit.tasks.perturbed_runs import robustness as compared
@@ -79,11 +80,7 @@ def robustness(
 
 def _stored(run: Run) -> dict[str, None]:
     """Return the names of a run's metrics."""
-    return {
-        name: None
-        for slice_name, scorer in run.subjects
-        for name in run.results["by_slice"][slice_name]["by_scorer"][scorer]
-    }
+    return dict.fromkeys(run.cells.metrics)
 
 
 def _check_stored(run: Run, metrics: Sequence[str]) -> None:
@@ -169,7 +166,7 @@ _SAME: dict[str, Callable[[Run], Any]] = {
 def _page(found: Robustness, sampling: Sampling) -> Page:
     cells = [cell for cell in found.cells if cell.perturbation != WORST]
     worst = [cell for cell in found.cells if cell.perturbation == WORST]
-    by_slice = len({cell.difference.slice for cell in cells}) > 1
+    by_slice = len({_place(cell) for cell in cells}) > 1
     p = "p" if found.adjust == "none" else f"p ({found.adjust})"
     header = ["perturbation", *(["slice"] if by_slice else []), "metric", "items", "plain"]
     tables = [
@@ -196,12 +193,17 @@ def _page(found: Robustness, sampling: Sampling) -> Page:
     return Page("robustness", found.to_dict(), lead, tables, [*found.notes, *notes, *reasons])
 
 
+def _place(cell: RobustnessCell) -> str:
+    found = cell.difference
+    return found.slice if found.part == WHOLE else found.part
+
+
 def _row(cell: RobustnessCell, by_slice: bool) -> list[str]:
     found = cell.difference
     low, high = found.ci_low, found.ci_high
     return [
         cell.perturbation,
-        *([found.slice] if by_slice else []),
+        *([_place(cell)] if by_slice else []),
         found.metric,
         str(found.n_units),
         number(found.value_a),

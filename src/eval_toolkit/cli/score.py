@@ -21,13 +21,14 @@ from eval_toolkit.cli._blocks import (
 )
 from eval_toolkit.cli._options import Sampling, column_options, output_options, sampling_options
 from eval_toolkit.cli._remote import Fetched, fetched, is_run
-from eval_toolkit.cli._rows import HASHES, IDS, WHOLE, Predictions, Wanted, read_predictions
+from eval_toolkit.cli._rows import HASHES, IDS, Predictions, Wanted, read_predictions
 from eval_toolkit.cli._show import Output
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.operating_points import FittedOperatingPoint, fit_operating_points
 from eval_toolkit.report.pages import Page
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.runs.inputs import INPUTS, inputs_table
+from eval_toolkit.runs.parts import WHOLE
 
 __all__ = ["score"]
 
@@ -199,7 +200,7 @@ def _score_run(
         "metrics": list(metrics),
         **sampling.to_dict(),
     }
-    folds = "; pooled out-of-fold rows, not means over folds" if run.results.get("by_fold") else ""
+    folds = "; pooled out-of-fold rows, not means over folds" if run.cells.folds else ""
     lead = [f"run {run.run_id}{folds}; {sampling.made(resamples_of(blocks))}"]
     output.emit(blocks_page(blocks, config, run.run_id, lead, sampling), summary=True)
 
@@ -233,14 +234,11 @@ def _save(
         seeds={"bootstrap": config["seed"]},
     )
     about, tables = manifest.to_dict(), {}
-    if found.texts is not None:  # a part's rows are rows of the whole: they are stored once
+    if found.texts is not None:
         stored = {WHOLE: (found.origin.tolist(), found.unit_ids().tolist(), found.texts.tolist())}
         tables[INPUTS], about["inputs"] = inputs_table(stored, whole=WHOLE)
-    records = {
-        (name, scorer): found.records(scorer, rows)
-        for name, rows in found.slices()
-        for scorer in found.scores
-    }
+    # A part's rows are rows of the whole, which name their parts.
+    records = {(WHOLE, scorer): found.records(scorer) for scorer in found.scores}
     write_run(
         folder,
         results=page.payload,

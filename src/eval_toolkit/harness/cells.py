@@ -16,11 +16,12 @@ from eval_toolkit.inference import mde_from_ci, paired_bootstrap_diff
 from eval_toolkit.inference.engine import Executor
 from eval_toolkit.operating_points import headline_metrics
 from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.runs.parts import format_part
 from eval_toolkit.scorecards import MetricResult, Records, Scorecard, summarise
 from eval_toolkit.scorecards.score import check_specs
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
-__all__ = ["DEFAULT_METRICS", "Measuring", "paired_entry", "scored_block", "strata_blocks"]
+__all__ = ["DEFAULT_METRICS", "Measuring", "paired_entry", "part_blocks", "scored_block"]
 
 DEFAULT_METRICS: tuple[MetricSpec, ...] = (
     ms.pr_auc,
@@ -121,7 +122,7 @@ def scored_block(
     return block | {"scores": scores.tolist()}, card
 
 
-def strata_blocks(
+def part_blocks(
     rows: Rows, cards: Mapping[str, Scorecard], scored: Mapping[str, Scored]
 ) -> dict[str, Any]:
     """Return the cells of each part of a slice; a scorer without scores has its row there too."""
@@ -141,7 +142,7 @@ def strata_blocks(
             else:
                 key = "error" if outcome.is_failure else "skipped"
                 by_scorer[name] = {key: outcome.why, **counts, "scores": []}
-        blocks[part] = {**counts, "by_scorer": by_scorer}
+        blocks[format_part({rows.part_name: part})] = {**counts, "by_scorer": by_scorer}
     return blocks
 
 

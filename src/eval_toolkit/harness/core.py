@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
-from eval_toolkit.harness.cells import Measuring, paired_entry, scored_block, strata_blocks
+from eval_toolkit.harness.cells import Measuring, paired_entry, part_blocks, scored_block
 from eval_toolkit.harness.progress import Ticker
 from eval_toolkit.harness.rows import Rows
 from eval_toolkit.harness.scoring import Scored, Scoring, score_rows
@@ -167,8 +167,8 @@ def _measure(
         },
         "unit_ids": unit_ids,
     }
-    strata = strata_blocks(rows, cards, scored)
-    part.by_slice[rows.name] = entry | ({"strata": strata} if strata else {})
+    parts = part_blocks(rows, cards, scored)
+    part.by_slice[rows.name] = entry | ({"parts": parts} if parts else {})
 
 
 def _transfer(

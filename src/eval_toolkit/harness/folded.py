@@ -36,7 +36,7 @@ from eval_toolkit.harness.result import RunResult, checked_run_id
 from eval_toolkit.harness.roles import with_groups, with_parent_roles
 from eval_toolkit.harness.rows import Rows, chosen_slices, named_slices
 from eval_toolkit.harness.scoring import Scoring
-from eval_toolkit.harness.summary import SharedRows, checked_summary_metrics, fold_summary
+from eval_toolkit.harness.summary import SharedRows, checked_summary_metrics, folded_slices
 from eval_toolkit.harness.thresholding import FittedThresholds, checked_selectors
 from eval_toolkit.inference.engine import Executor
 from eval_toolkit.protocols import (
@@ -46,6 +46,7 @@ from eval_toolkit.protocols import (
     Splitter,
     ThresholdSelector,
 )
+from eval_toolkit.runs.parts import FOLD, SEED, format_part
 from eval_toolkit.seeds import resolve_seed
 
 __all__ = ["evaluate_folded"]
@@ -138,7 +139,9 @@ def evaluate_folded(
     Returns
     -------
     RunResult
-        ``by_fold["seed=42/fold=0"]["by_slice"]`` reads like ``by_slice`` of `evaluate`;
+        ``result["roc_auc"]`` is the mean over folds and ``result["roc_auc @ fold=0"]`` the cell of
+        one; with several seeds a fold is the part ``seed=42&fold=0``.
+        ``by_fold["fold=0"]["by_slice"]`` reads like ``by_slice`` of `evaluate`;
         ``fold_summary[split][scorer][metric]`` has mean, ci_low, ci_high, sd, method, n_folds and
         n_failed; ``records`` hold the out-of-fold scores.
 
@@ -172,7 +175,7 @@ def evaluate_folded(
     ... )
     >>> summary = result.fold_summary["test"]["cut"]["roc_auc"]
     >>> summary["mean"], summary["method"], list(result.by_fold)[0]
-    (1.0, 'nadeau-bengio', 'seed=42/fold=0')
+    (1.0, 'nadeau-bengio', 'fold=0')
     """
     checked_run_id(run_id)
     if not isinstance(slice_, EvalSliceLike):
@@ -205,6 +208,11 @@ def evaluate_folded(
     slice_ = with_groups(slice_, splitter, groups)
     rows = Rows(slice_.name, slice_)
     rows.check()
+    if rows.strata is not None and rows.part_name in (FOLD, SEED):
+        raise InvalidInputError(
+            f"the parts of slice {rows.name!r} are named by the column {rows.part_name!r}, which names "
+            "the folds of this run; rename the column"
+        )
     run = _Folds(candidates, rows, options, checks, on_leakage, groups is not None)
     config = {
         **run.described(),
@@ -218,24 +226,25 @@ def evaluate_folded(
     with showing(progress, total) as ticker:
         for seed, one in seeded.items():
             for number, fold in enumerate(_folds(one, slice_, groups)):
-                key = f"seed={seed}/fold={number}"
+                of_seed = {SEED: str(seed)} if len(seeded) > 1 else {}
+                key = {**of_seed, FOLD: str(number)}
                 parts = {name: with_parent_roles(part, slice_) for name, part in fold.items()}
                 run.add(key, seed, number, parts, eval_split_names, inner_splitter or one)
-                ticker.advance(1, key)
-    if not run.by_fold:
+                ticker.advance(1, format_part(key))
+    if not run.folds:
         raise InvalidInputError(f"{type(splitter).__name__} yielded no folds")
     return RunResult(
         run_id,
         git_sha,
         config | run.found(),
-        by_fold=run.by_fold,
-        fold_summary=fold_summary(
-            [fold["by_slice"] for fold in run.by_fold.values()],
+        by_slice=folded_slices(
+            run.by_slice,
             names=names,
             specs=specs,
             confidence=options.measuring.confidence,
             shared=run.shared_rows(),
         ),
+        folds=run.folds,
         records=run.records(),
         versions={**run.versions, **collected_versions({}, options, checks, splitter)},
     )
@@ -251,7 +260,10 @@ class _Folds:
     checks: Sequence[LeakageCheck]
     on_leakage: str
     groups_given: bool = False
-    by_fold: dict[str, Any] = field(default_factory=dict)
+    by_slice: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What was measured, by fold and slice."""
+    folds: dict[str, Any] = field(default_factory=dict)
+    """What else is known about each fold."""
     out_of_fold: dict[str, OutOfFold] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     trained: Identities | None = None
@@ -259,7 +271,7 @@ class _Folds:
 
     def add(
         self,
-        key: str,
+        key: Mapping[str, str],
         seed: int,
         number: int,
         fold: Mapping[str, Any],
@@ -271,7 +283,7 @@ class _Folds:
         try:
             safe = guarded(fold, self.checks, self.on_leakage)
         except LeakageError as error:
-            error.add_note(f"in {key}")
+            error.add_note(f"in {format_part(key)}")
             raise
         train = Rows(_TRAIN, safe.slices[_TRAIN]) if _TRAIN in safe.slices else None
         measuring = replace(self.options.measuring, seed=resolve_seed(seed))
@@ -295,11 +307,11 @@ class _Folds:
         self.versions |= collected_versions(others, options)
         self.versions |= {f"scorer:{name}": recipe for name, recipe in fitted.recipes.items()}
         self._keep(key, part, safe.slices, train if fitted.fitted_on else None)
-        self.by_fold[key] = {
+        self.by_slice[format_part(key)] = part.by_slice
+        self.folds[format_part(key)] = {
             "seed": seed,
             "fold": number,
             "n_train": None if train is None else train.n,
-            "by_slice": part.by_slice,
             **{name: safe.config[name] for name in _FOUND if name in safe.config},
             **({"threshold_policy": part.threshold_policy} if part.thresholds else {}),
         }
@@ -322,7 +334,13 @@ class _Folds:
             for name, candidate in self.candidates.items()
         }
 
-    def _keep(self, key: str, part: Part, slices: Mapping[str, Any], train: Rows | None) -> None:
+    def _keep(
+        self,
+        key: Mapping[str, str],
+        part: Part,
+        slices: Mapping[str, Any],
+        train: Rows | None,
+    ) -> None:
         """Remember whose rows were scored and trained on."""
         for name, entry in part.by_slice.items():
             if name not in self.out_of_fold:
@@ -335,7 +353,7 @@ class _Folds:
 
     def shared_rows(self) -> dict[tuple[str, str], SharedRows]:
         """Return the (split, scorer) pairs whose folds are not independent, with their sizes."""
-        k = len(self.by_fold)
+        k = len(self.folds)
         shared = {}
         for split, collected in self.out_of_fold.items():
             n_test = max(1, round(collected.n_rows / k))
@@ -364,7 +382,7 @@ class _Folds:
 
     def found(self) -> dict[str, Any]:
         """Return what the folds turned out to be."""
-        return {"eval_split_names": list(self.out_of_fold), "n_folds": len(self.by_fold)}
+        return {"eval_split_names": list(self.out_of_fold), "n_folds": len(self.folds)}
 
     def records(self) -> dict[tuple[str, str], Any]:
         """Return the out-of-fold records by (split, scorer)."""

@@ -61,8 +61,10 @@ class OutOfFold:
     n_rows: int = 0
     _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
-    def add(self, fold: str, rows: Rows, by_scorer: Mapping[str, Mapping[str, Any]]) -> None:
-        """Add a fold; scorers that declined the split have nothing to add."""
+    def add(
+        self, fold: Mapping[str, str], rows: Rows, by_scorer: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """Add a fold, the part it is; scorers that declined the split have nothing to add."""
         units, attempts = self.identities.of(rows)
         self.n_rows += rows.n
         parts = {} if rows.strata is None else {rows.part_name: rows.strata}
@@ -76,7 +78,7 @@ class OutOfFold:
                     "attempt": attempts,
                     "content_hash": rows.hashes,
                     "group": None if rows.groups is None else rows.groups.tolist(),
-                    "parts": {"fold": [fold] * rows.n, **parts},
+                    "parts": {**{key: [name] * rows.n for key, name in fold.items()}, **parts},
                     "label": rows.labels.tolist(),
                     "score": [None] * rows.n if why else block["scores"],
                     "status": ["error" if why else "ok"] * rows.n,

@@ -7,16 +7,14 @@ from typing import Any
 from eval_toolkit._display import Grid, Tabled
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.errors import ArtifactError, InvalidInputError, InvalidTypeError
-from eval_toolkit.runs.cells import cell_grid, cell_notes, cell_rows
-from eval_toolkit.scorecards import Records
+from eval_toolkit.runs.parts import WHOLE
+from eval_toolkit.runs.results import Results
+from eval_toolkit.scorecards import MetricResult, Records
 
 __all__ = ["RunResult", "checked_run_id", "with_claim_report"]
 
 _SIDE = ("records", "versions", "leakage_report")
 """Kept beside the payload: they have files of their own in a run's folder."""
-
-
-_CELLS = ("by_slice", "by_fold", "fold_summary")
 
 
 def checked_run_id(run_id: Any) -> None:
@@ -42,11 +40,10 @@ class RunResult(Tabled):
     git_sha: str | None
     config: Mapping[str, Any]
     by_slice: Mapping[str, Any] = field(default_factory=dict)
-    """Slice → n, n_positive, by_scorer, paired_diffs, and strata where there are some."""
-    by_fold: Mapping[str, Any] = field(default_factory=dict)
-    """``"seed=42/fold=0"`` → seed, fold, n_train and ``by_slice``, which reads like the one above."""
-    fold_summary: Mapping[str, Any] = field(default_factory=dict)
-    """Split → scorer → metric → mean over folds with its interval."""
+    """Slice → n, n_positive, by_scorer, paired_diffs, and ``parts`` where there are some: of a run
+    over folds each fold is one, and the mean over them is the whole."""
+    folds: Mapping[str, Any] = field(default_factory=dict)
+    """The part that a fold is, ``fold=0`` → seed, fold, n_train."""
     claim_report: Mapping[str, Any] = field(default_factory=dict)
     prediction_artifacts: list[Any] = field(default_factory=list)
     evidence_axes: list[Any] = field(default_factory=list)
@@ -74,15 +71,49 @@ class RunResult(Tabled):
         clean: dict[str, Any] = sanitize_for_json(payload)  # a copy: a result does not change
         return clean
 
+    @property
+    def cells(self) -> Results:
+        """The cells: every slice, part, scorer and metric, looked up by address."""
+        return Results(self.by_slice, self.folds)
+
+    @property
+    def by_fold(self) -> dict[str, Any]:
+        """The part that a fold is, ``fold=0`` → seed, fold, n_train and its ``by_slice``."""
+        return {
+            fold: {
+                **about,
+                "by_slice": {
+                    name: _of_fold(entry["parts"], fold) for name, entry in self.by_slice.items()
+                },
+            }
+            for fold, about in self.folds.items()
+        }
+
+    @property
+    def fold_summary(self) -> dict[str, Any]:
+        """Split → scorer → metric → mean over folds with its interval; empty without folds."""
+        summary: dict[str, Any] = {}
+        for found in self.cells if self.folds else ():
+            if found.part == WHOLE:
+                of_scorer = summary.setdefault(found.slice, {}).setdefault(found.system, {})
+                of_scorer[found.metric] = _mean(found.cell)
+        return summary
+
+    def __getitem__(self, address: str) -> MetricResult:
+        """Return the cell at an address, as a stored run's `Run.__getitem__`."""
+        return self.cells[address]
+
+    __iter__ = None  # addresses are no places in a sequence
+
     def rows(self) -> list[dict[str, Any]]:
         """Return one flat dict per cell, as a stored run's `Run.rows`."""
-        return cell_rows({name: getattr(self, name) for name in _CELLS})
+        return self.cells.rows()
 
     def _grid(self) -> Grid:
-        return cell_grid(self.rows())
+        return self.cells._grid()
 
     def _notes(self) -> list[str]:
-        return cell_notes(self.rows())
+        return self.cells._notes()
 
     @classmethod
     def from_dict(cls, payload: Mapping[str, Any]) -> "RunResult":
@@ -106,7 +137,27 @@ class RunResult(Tabled):
         if version != "v1":
             raise ArtifactError(f"schema_version is {version!r}; this version reads 'v1'")
         given = {name: payload[name] for name in _payload_fields() if name in payload}
-        return cls(**{"git_sha": None, **given})
+        return cls(**{"git_sha": None, **given, **Results.of(payload).to_dict()})
+
+
+def _of_fold(parts: Mapping[str, Any], fold: str) -> dict[str, Any]:
+    """Return the entry of a fold, with its own parts below it."""
+    head = f"{fold}&"
+    inside = {name[len(head) :]: part for name, part in parts.items() if name.startswith(head)}
+    return {**parts[fold], **({"parts": inside} if inside else {})}
+
+
+def _mean(cell: MetricResult) -> dict[str, Any]:
+    """Return a mean over folds as ``fold_summary`` has it."""
+    told = {key: value for key, value in cell.details.items() if key != "over"}
+    if cell.value is None:
+        return {"skipped": cell.reason, **told}
+    if cell.ci is None:
+        return {"skipped": cell.reason, "mean": cell.value, **told}
+    ends = {"ci_low": cell.ci.ci_low, "ci_high": cell.ci.ci_high}
+    how = {"confidence": cell.ci.confidence, "method": cell.ci.method}
+    reason = {"reason": cell.reason} if cell.reason else {}
+    return {"mean": cell.value, **ends, **how, **told, **reason}
 
 
 def _payload_fields() -> list[str]:

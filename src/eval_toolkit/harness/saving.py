@@ -22,21 +22,19 @@ _PER_ROW = ("scores", "scores_calibrated")
 
 
 def compact(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result's payload without what has one entry per row, in folds too."""
-    folds = {
-        key: {**fold, "by_slice": _without_rows(fold.get("by_slice", {}))}
-        for key, fold in payload["by_fold"].items()
-    }
-    return {**payload, "by_slice": _without_rows(payload["by_slice"]), "by_fold": folds}
-
-
-def _without_rows(by_slice: Mapping[str, Any]) -> dict[str, Any]:
-    # By position, not by key wherever it stands: a slice or scorer may be named "scores".
+    """Return a result's payload without what has one entry per row, in parts and folds too."""
     return {
-        name: {key: value for key, value in entry.items() if key != "unit_ids"}
-        | {"by_scorer": {s: _without_scores(block) for s, block in entry["by_scorer"].items()}}
-        for name, entry in by_slice.items()
+        **payload,
+        "by_slice": {name: _without_rows(entry) for name, entry in payload["by_slice"].items()},
     }
+
+
+def _without_rows(entry: Mapping[str, Any]) -> dict[str, Any]:
+    # By position, not by key wherever it stands: a slice or scorer may be named "scores".
+    rest = {key: value for key, value in entry.items() if key not in ("unit_ids", "parts")}
+    parts = {name: _without_rows(part) for name, part in entry.get("parts", {}).items()}
+    scorers = {name: _without_scores(block) for name, block in entry["by_scorer"].items()}
+    return {**rest, "by_scorer": scorers, **({"parts": parts} if parts else {})}
 
 
 def _without_scores(block: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,7 +192,7 @@ def _check_scored(
     """
     why = ""
     if records is None:
-        known = {*result.by_slice, *result.fold_summary, result.config.get("threshold_slice")}
+        known = {*result.by_slice, result.config.get("threshold_slice")}
         if rows.name not in known and not result.config.get("leakage_checks"):
             why = "is not in the run"
     else:
@@ -207,7 +205,7 @@ def _check_scored(
                 f"has another input or label in row {other}, {units[other]!r:.80}, than was scored"
             )
         # Folds may bring in rows from elsewhere, but not all of them.
-        elif missing and (len(missing) == len(scored) or not result.by_fold):
+        elif missing and (len(missing) == len(scored) or not result.folds):
             lacks = f"{len(missing)} of the {len(scored)} rows that were scored"
             why = f"lacks {lacks}, as {min(missing)!r:.80}"
     if why:

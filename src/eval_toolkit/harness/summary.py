@@ -1,4 +1,7 @@
-"""Folds together: the mean of a metric over folds with an interval that knows what folds share."""
+"""Folds together: the mean of a metric over folds with an interval that knows what folds share.
+
+The folds are parts of the slice, ``fold=3``, and the mean over them is its whole.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from eval_toolkit.errors import EvalToolkitError, MissingColumnError
-from eval_toolkit.inference import corrected_resampled_t, cv_clt_ci
+from eval_toolkit.inference import BootstrapCI, corrected_resampled_t, cv_clt_ci
 from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.runs.parts import rows_of_folds
+from eval_toolkit.scorecards import MetricResult
 
-__all__ = ["SharedRows", "checked_summary_metrics", "fold_summary"]
+__all__ = ["SharedRows", "checked_summary_metrics", "folded_slices"]
 
 _SHARE = (0.0, 1.0)
 """What F1, precision, recall and false-positive rate at a chosen threshold can be."""
@@ -48,35 +53,43 @@ def checked_summary_metrics(
     return wanted
 
 
-def fold_summary(
-    folds: Sequence[Mapping[str, Any]],
+def folded_slices(
+    folds: Mapping[str, Mapping[str, Any]],
     *,
     names: Sequence[str] | None,
     specs: Iterable[MetricSpec],
     confidence: float,
     shared: Mapping[tuple[str, str], SharedRows],
 ) -> dict[str, Any]:
-    """Return split → scorer → metric → mean over folds.
+    """Return the slices of a run over folds: the means over them, and each fold as a part.
 
-    ``folds`` are the ``by_slice`` of each fold; ``shared`` has the (split, scorer) pairs whose
-    folds are not independent.
+    ``folds`` are the ``by_slice`` of each fold by its part; ``shared`` has the (split, scorer) pairs
+    whose folds are not independent.
     """
     bounds = {spec.name: _bounds(spec) for spec in specs}
-    summary: dict[str, Any] = {}
-    for split in folds[0]:
-        for scorer in folds[0][split]["by_scorer"]:
-            blocks = [fold[split]["by_scorer"][scorer] for fold in folds]
+    first = next(iter(folds.values()))
+    slices: dict[str, Any] = {}
+    for split in first:
+        parts: dict[str, Any] = {}
+        for fold, by_slice in folds.items():
+            inside = by_slice[split].get("parts", {})
+            parts[fold] = {key: value for key, value in by_slice[split].items() if key != "parts"}
+            parts |= {f"{fold}&{name}": part for name, part in inside.items()}
+        by_scorer = {}
+        for scorer in first[split]["by_scorer"]:
+            blocks = [by_slice[split]["by_scorer"][scorer] for by_slice in folds.values()]
             metrics = _metric_names(bounds, blocks) if names is None else names
-            summary.setdefault(split, {})[scorer] = {
+            by_scorer[scorer] = {
                 metric: _over_folds(
                     [_value(block, metric) for block in blocks],
                     confidence,
                     shared.get((split, scorer)),
                     bounds.get(metric, _SHARE),
-                )
+                ).to_dict()
                 for metric in metrics
             }
-    return summary
+        slices[split] = {**rows_of_folds(parts), "by_scorer": by_scorer, "parts": parts}
+    return slices
 
 
 def _metric_names(measured: Iterable[str], blocks: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -106,28 +119,24 @@ def _over_folds(
     confidence: float,
     shared: SharedRows | None,
     bounds: tuple[float, float],
-) -> dict[str, Any]:
+) -> MetricResult:
     found = np.array([value for value in values if not isinstance(value, str)])
     reasons = list(dict.fromkeys(value for value in values if isinstance(value, str)))
-    counts: dict[str, Any] = {"n_folds": len(found), "n_failed": len(values) - len(found)}
+    n_failed = len(values) - len(found)
+    details: dict[str, Any] = {"over": "folds", "n_folds": len(found), "n_failed": n_failed}
     if reasons:
-        counts["failures"] = reasons
+        details["failures"] = reasons
     if len(found) == 0:
-        return {"skipped": reasons[0], **counts}
+        return MetricResult(None, "skipped", reasons[0], details=details, n_errors=n_failed)
     if len(found) == 1:
         reason = "one fold has a value; an interval needs two"
-        return {"skipped": reason, "mean": float(found[0]), **counts}
+        mean = float(found[0])
+        return MetricResult(mean, "ok", reason, details=details, n_errors=n_failed)
     mean, low, high, method, reason = _interval(found, confidence, shared)
-    summary = {
-        "mean": mean,
-        "ci_low": max(low, bounds[0]),
-        "ci_high": min(high, bounds[1]),
-        "confidence": confidence,
-        "sd": float(found.std(ddof=1)),
-        "method": method,
-        **counts,
-    }
-    return summary | ({"reason": reason} if reason else {})
+    ends = max(low, bounds[0]), min(high, bounds[1])
+    ci = BootstrapCI(mean, *ends, confidence=confidence, n_resamples=0, method=method)
+    details["sd"] = float(found.std(ddof=1))
+    return MetricResult(mean, "ok", reason, ci, details, n_errors=n_failed)
 
 
 def _interval(

@@ -3,11 +3,13 @@
 Nothing is imported before an assertion is made: the pytest plugin loads this at every start.
 """
 
-import difflib
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
+
+    from eval_toolkit.runs.results import ResultCell, Results
+    from eval_toolkit.scorecards import MetricResult
 
 __all__ = ["assert_metric", "assert_no_leakage", "assert_not_worse"]
 
@@ -31,12 +33,14 @@ def assert_metric(
     run : Run, path, Scorecard, RunResult, Outcome or mapping
         What was measured.
     metric : str
-        Name of the cell, such as "pr_auc".
+        Which cell: its name, such as "pr_auc", or its address, ``metric @ part / system``, such as
+        "exact_match @ subject=Africa / model-b".
     at_least, at_most : float, optional
         The lower end of the interval must not be below ``at_least``, its upper end not above
         ``at_most``. One of them, or both.
     slice, scorer : str, optional
-        Which cell, where the metric has several. A scorecard's own cells need neither.
+        Which cell, where the metric has several and the address does not say it. A scorecard's own
+        cells need neither.
     on : {"interval", "value"}, default "interval"
         "value" compares the point estimate, for cells that have no interval.
 
@@ -48,7 +52,7 @@ def assert_metric(
     InvalidInputError
         If there is no bound, or several cells have that name.
     MissingColumnError
-        (a KeyError) If no cell has that name.
+        (a KeyError) If no cell has that name; the message has the nearest one.
 
     Examples
     --------
@@ -66,7 +70,7 @@ def assert_metric(
     __tracebackhide__ = True
     from eval_toolkit import _validate
     from eval_toolkit.errors import InvalidInputError
-    from eval_toolkit.integrations.measured import measured_rows
+    from eval_toolkit.integrations.measured import measured_results
 
     _validate.choice(on, "on", ("interval", "value"))
     if at_least is None and at_most is None:
@@ -74,65 +78,30 @@ def assert_metric(
     for name, bound in (("at_least", at_least), ("at_most", at_most)):
         if bound is not None:
             _validate.number(bound, name)
-    rows = measured_rows(run)
-    cell = _the_cell(rows, metric, slice, scorer)
-    faults = _faults(cell, at_least, at_most, on)
+    results = measured_results(run)
+    found = results.find(metric, slice_name=slice, system=scorer)
+    faults = _faults(found.cell, at_least, at_most, on)
     if faults:
         raise AssertionError(
-            "\n".join([f"{_place(cell)}: {'; '.join(faults)}", *_table(rows, cell)])
+            "\n".join([f"{_named(results, found)}: {'; '.join(faults)}", *_table(results, found)])
         )
-
-
-def _the_cell(
-    rows: "Sequence[Mapping[str, Any]]", metric: str, slice_name: str | None, scorer: str | None
-) -> "Mapping[str, Any]":
-    """Return the one cell that is meant, or raise what is missing or ambiguous."""
-    __tracebackhide__ = True
-    from eval_toolkit.errors import InvalidInputError, MissingColumnError
-
-    for key, wanted in (("slice", slice_name), ("scorer", scorer)):
-        have = list(dict.fromkeys(row[key] for row in rows))
-        if wanted is not None and wanted not in have:
-            known = ", ".join(map(repr, filter(None, have))) or "none"
-            raise MissingColumnError(f"there is no {key} {wanted!r}; there is {known}")
-    here = [
-        row
-        for row in rows
-        if slice_name in (None, row["slice"]) and scorer in (None, row["scorer"])
-    ]
-    found = [row for row in here if row["metric"] == metric]
-    if slice_name is None and len(found) > 1:  # of a scorecard: what is over all
-        found = [row for row in found if not row["slice"]] or found
-    if not found:
-        absent = [row for row in here if row["metric"] == ""]
-        if absent:  # the scorer has no cells, and says why
-            return {**absent[0], "metric": metric}
-        names = list(dict.fromkeys(str(row["metric"]) for row in here))
-        near = difflib.get_close_matches(metric, names, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there is {', '.join(names) or 'nothing'}"
-        raise MissingColumnError(f"there is no metric {metric!r}; {hint}")
-    if len(found) > 1:
-        keys = [key for key in ("slice", "scorer") if len({row[key] for row in found}) > 1]
-        told = "; ".join(
-            f"{key}= one of {', '.join(dict.fromkeys(repr(row[key]) for row in found))}"
-            for key in keys
-        )
-        raise InvalidInputError(f"there are {len(found)} cells of {metric!r}; name {told}")
-    return found[0]
 
 
 def _faults(
-    cell: "Mapping[str, Any]", at_least: float | None, at_most: float | None, on: str
+    cell: "MetricResult", at_least: float | None, at_most: float | None, on: str
 ) -> list[str]:
     from eval_toolkit._words import number
 
-    value = cell["value"]
-    if cell["status"] != "ok" or value is None:
-        return [f"{cell['status']}: {cell['reason'] or 'no reason given'}"]
-    ends = (value, value) if on == "value" else (cell["ci_low"], cell["ci_high"])
-    if None in ends:
-        why = f" ({cell['reason']})" if cell["reason"] else ""
+    value = cell.value
+    if cell.status != "ok" or value is None:
+        return [f"{cell.status}: {cell.reason or 'no reason given'}"]
+    if on == "value":
+        ends = (value, value)
+    elif cell.ci is None:
+        why = f" ({cell.reason})" if cell.reason else ""
         return [f"the value {number(value)} has no interval{why}; on='value' compares the value"]
+    else:
+        ends = (cell.ci.ci_low, cell.ci.ci_high)
     faults = []
     for end, word, bound, sign in (
         (ends[0], "lower", at_least, 1.0),
@@ -151,24 +120,27 @@ def _faults(
     return faults
 
 
-def _place(cell: "Mapping[str, Any]") -> str:
-    place = str(cell["metric"])
-    place += f" of {cell['scorer']!r}" if cell["scorer"] else ""
-    return place + (f" on {cell['slice']!r}" if cell["slice"] else "")
+def _named(results: "Results", found: "ResultCell") -> str:
+    """Return the address of a cell; of a scorecard's own ones the metric alone."""
+    return (
+        found.metric
+        if results.places == [("all", "all")] and not found.system
+        else results.address(found)
+    )
 
 
-def _table(rows: "Sequence[Mapping[str, Any]]", cell: "Mapping[str, Any]") -> list[str]:
-    """Return the cells of the same scorer and slice, the one in question first."""
+def _table(results: "Results", found: "ResultCell") -> list[str]:
+    """Return the cells of the same system and part, the one in question first."""
     from eval_toolkit._display import text_table
     from eval_toolkit.runs.cells import cell_grid, cell_notes
 
-    place = (cell["slice"], cell["scorer"])
+    place = (found.slice, found.part, found.system)
     others = [
-        row
-        for row in rows
-        if (row["slice"], row["scorer"]) == place and row["metric"] not in ("", cell["metric"])
+        one.row()
+        for one in results
+        if (one.slice, one.part, one.system) == place and one.metric not in ("", found.metric)
     ]
-    shown = [cell, *others][:_SHOWN]
+    shown = [found.row(), *others][:_SHOWN]
     lines = text_table(*cell_grid(shown))
     more = len(others) + 1 - len(shown)
     return [lines, *([f"… {more} more"] if more else []), *cell_notes(shown)]
@@ -196,11 +168,11 @@ def assert_not_worse(
     run, baseline : Run, path, Outcome
         Both stored, with records.
     metric : str
-        Name of the cell.
+        Which cell: its name or its address, as in `assert_metric`.
     max_drop : float
         The loss that is acceptable, in units of the metric; 0 asks for a gain.
     slice, scorer : str, optional
-        Which cell of the run, where the metric has several.
+        Which cell of the run, where the metric has several and the address does not say it.
     baseline_scorer : str, optional
         The scorer in the baseline, where it has another name there.
     higher_is_better : bool, optional
@@ -232,16 +204,14 @@ def assert_not_worse(
     from eval_toolkit import _validate
     from eval_toolkit.claims import Claim, evaluate_gate
     from eval_toolkit.graders.stored import stored_metrics
-    from eval_toolkit.integrations.measured import measured_rows, stored_run
+    from eval_toolkit.integrations.measured import measured_results, stored_run
 
     candidate, against = stored_run(run), stored_run(baseline, "baseline")
-    rows = measured_rows(candidate)
-    cell = _the_cell(rows, metric, slice, scorer)
+    results = measured_results(candidate)
+    cell = results.find(metric, slice_name=slice, system=scorer)
     claim = Claim(
         name=metric,
-        slice=cell["slice"],
-        scorer=cell["scorer"],
-        metric=metric,
+        at=results.address(cell),
         non_inferior_by=_validate.number(max_drop, "max_drop", low=0.0),
         baseline_scorer=baseline_scorer,
         higher_is_better=higher_is_better,
@@ -250,7 +220,7 @@ def assert_not_worse(
     specs = stored_metrics([against, candidate])
     (found,) = evaluate_gate(candidate, [claim], against, specs=specs).claims
     if not found.passed:
-        raise AssertionError("\n".join([found.message, *_table(rows, cell)]))
+        raise AssertionError("\n".join([found.message, *_table(results, cell)]))
 
 
 def assert_no_leakage(run: Any, *, strict: bool = False) -> None:

@@ -6,26 +6,26 @@ from typing import Any, TypeAlias
 
 from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.cells import cell_rows
+from eval_toolkit.runs.results import Results
 from eval_toolkit.scorecards import Scorecard
 
-__all__ = ["Measured", "measured_rows", "stored_run"]
+__all__ = ["Measured", "measured_results", "stored_run"]
 
 Measured: TypeAlias = Any
 """A run, the path of one, a `Scorecard`, `RunResult`, `Outcome`, or a results payload."""
 
 
-def measured_rows(run: Measured) -> list[dict[str, Any]]:
-    """Return one flat dict per cell, with the keys of `Run.rows`.
+def measured_results(run: Measured) -> Results:
+    """Return the cells of anything that was measured.
 
     Parameters
     ----------
     run : Run, path, Scorecard, RunResult, Outcome or mapping
-        Whatever has cells. A scorecard has no scorer, and its cells over all the slice "".
+        Whatever has cells. A scorecard is one slice, and its system has no name.
 
     Returns
     -------
-    list of dict
+    Results
         In the order they were made.
 
     Raises
@@ -38,21 +38,22 @@ def measured_rows(run: Measured) -> list[dict[str, Any]]:
     Examples
     --------
     >>> from eval_toolkit.scorecards import MetricResult
-    >>> measured_rows(Scorecard({"f1": MetricResult(0.9, "ok")}))[0]["value"]
+    >>> measured_results(Scorecard({"f1": MetricResult(0.9, "ok")}))["f1"].value
     0.9
     """
     if isinstance(run, Scorecard):
-        return [{"scorer": "", **row} for row in run.rows()]
+        return Results.of_card(run)
     if isinstance(run, str | PathLike):
         run = Run.open(str(run))
-    if isinstance(run, Mapping) and "by_slice" in run:
-        return cell_rows(run)
-    results = getattr(run, "results", None)
-    if isinstance(results, Mapping):
-        return cell_rows(results)
-    if hasattr(run, "by_slice") and callable(getattr(run, "rows", None)):
-        rows: list[dict[str, Any]] = run.rows()
-        return rows
+    if isinstance(run, Results):
+        return run
+    known = getattr(run, "cells", None)
+    if isinstance(known, Results):
+        return known
+    payload = run if isinstance(run, Mapping) and "by_slice" in run else None
+    payload = getattr(run, "results", None) if payload is None else payload
+    if isinstance(payload, Mapping):
+        return Results.of(payload)
     raise InvalidTypeError(
         f"`run` is a {type(run).__name__}; it must be a run, the path of one, or a result with "
         "cells: Scorecard, RunResult, Outcome"

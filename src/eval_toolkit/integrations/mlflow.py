@@ -10,8 +10,9 @@ from typing import Any
 
 from eval_toolkit._optional import require
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.integrations.measured import Measured, measured_rows, stored_run
+from eval_toolkit.integrations.measured import Measured, measured_results, stored_run
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.parts import WHOLE
 
 __all__ = ["log_run", "mlflow_name"]
 
@@ -102,7 +103,8 @@ def log_run(
 
     Notes
     -----
-    A cell is logged as ``<slice>/<scorer>/<metric>`` with ``…_ci_low``, ``…_ci_high`` and ``…_n``
+    A cell is logged as ``<slice>/<system>/<metric>``, one of a part as
+    ``<slice>/<part>/<system>/<metric>``, with ``…_ci_low``, ``…_ci_high`` and ``…_n``
     beside it, under the names of `mlflow_name`; where two cells come to one name, the second ends
     in ``-2``. A cell without a value has no metric but a tag ``eval_toolkit.skipped.<name>`` or
     ``eval_toolkit.error.<name>`` with the reason. Parameters are the run's configuration, tags its
@@ -118,7 +120,7 @@ def log_run(
     if not isinstance(experiment, str) or not experiment or not isinstance(prefix, str):
         raise InvalidInputError("`experiment` must be a name and `prefix` a text")
     stored = _stored(run)
-    told = _told(measured_rows(run if stored is None else stored), prefix, stored)
+    told = _told(measured_results(run if stored is None else stored).rows(), prefix, stored)
     if not told.metrics and not told.tags:
         raise InvalidInputError("`run` has no cells; there is nothing to log")
     active = None if client is not None else mlflow.active_run()
@@ -181,7 +183,9 @@ def _told(rows: Sequence[Mapping[str, Any]], prefix: str, stored: Run | None) ->
     tags: dict[str, str] = {}
     used: set[str] = set()
     for row in rows:
-        name = _free(mlflow_name(prefix, row["slice"] or "all", row["scorer"], row["metric"]), used)
+        part = "" if row["part"] == WHOLE else row["part"]
+        place = (row["slice"], part, row["system"], row["metric"])
+        name = _free(mlflow_name(prefix, *place), used)
         if row["status"] != "ok" or row["value"] is None:
             tags[mlflow_name(f"{_OWN}{row['status']}.{name.replace('/', '.')}")] = row["reason"]
             continue

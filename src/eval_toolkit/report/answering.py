@@ -40,7 +40,7 @@ def said(run: Run, cell: Cell | None, block: Block, of_all: Sequence[tuple[Block
         return f"no metric: {block.skipped}" if block.skipped else "this run has no metric"
     if cell.value is None or cell.status != "ok":
         return f"{cell.name}: {cell.status}" + (f", {cell.reason}" if cell.reason else "")
-    several = len(run.results.get("by_slice") or {}) > 1 and block.slice != "all"
+    several = len(run.cells.slices) > 1 and block.slice != "all"
     on = f" on {block.slice}" if kind_of(run) == "task" or several else ""
     if len(of_all) > 1:
         named = [f"{one.scorer} {_told(own)}" for one, own in of_all[:_SCORERS_NAMED]]
@@ -66,6 +66,8 @@ def how(run: Run, cell: Cell | None, block: Block) -> str:
     parts = list(
         _of_rollouts(config) if kind == "rollout" else [f"{block.scorer} on {block.slice}"]
     )
+    if run.cells.folds:
+        parts.append(f"mean of {len(run.cells.folds)} folds")
     if cell is not None and cell.n_units is not None:
         parts.append(f"{cell.n_units:,} {_UNITS.get(kind, 'rows')}")
         if cell.n_groups is not None and cell.n_groups != cell.n_units:

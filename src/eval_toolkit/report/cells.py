@@ -1,4 +1,4 @@
-"""The cells of a stored run, whatever wrote them: results.json may hold cells or bare numbers."""
+"""The cells of a run as reports show them: by slice, part and scorer, each with its direction."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,7 +7,9 @@ from typing import Any
 
 from eval_toolkit.analysis.directions import agreed, stated_by, stated_in
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.cells import stored_cell
+from eval_toolkit.runs.parts import WHOLE
+from eval_toolkit.runs.results import ResultCell, Results
+from eval_toolkit.scorecards import MetricResult
 
 __all__ = [
     "Block",
@@ -60,23 +62,24 @@ class Cell:
         return self.status == "ok" and self.value is not None
 
     @classmethod
-    def of(cls, name: str, stored: Any) -> "Cell | None":
-        """Return the cell that was stored under a name, or None if that is no cell."""
-        cell = stored_cell(name, stored)
-        return None if cell is None else cls.made(name, cell)
-
-    @classmethod
-    def made(cls, name: str, cell: dict[str, Any]) -> "Cell":
-        """Return the cell of what `runs.cells` read."""
-        low, high = cell.pop("ci_low"), cell.pop("ci_high")
-        return cls(name=name, low=low, high=high, **{**cell, "method": str(cell["method"] or "")})
+    def of(cls, name: str, cell: MetricResult) -> "Cell":
+        """Return a cell of a run under its name."""
+        row = ResultCell("", "", "", name, cell).row()
+        ends = {"low": row["ci_low"], "high": row["ci_high"]}
+        kept = ("value", "status", "reason", "confidence", "n_resamples")
+        counts = ("n_units", "n_groups", "n_errors", "n_skipped")
+        told = {key: row[key] for key in (*kept, *counts)}
+        return cls(name=name, **told, **ends, method=row["method"] or "", details=cell.details)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """The cells of one scorer on one slice."""
+    """The cells of one scorer on one slice, or on a part of it."""
 
     slice: str
+    part: str = WHOLE
+    name: str = ""
+    """Of the place, for people: the slice, or the part as an address has it."""
     scorer: str
     n: int | None
     n_positive: int | None
@@ -87,18 +90,17 @@ class Block:
     """What the scorer raised, where it did."""
 
 
-def blocks_of(run: Run, by_slice: Mapping[str, Any] | None = None) -> list[Block]:
+def blocks_of(run: Run, *, parts: bool = False) -> list[Block]:
     """Return every slice and scorer of a run, in the order they were stored.
 
     Parameters
     ----------
     run : Run
         Of any kind.
-    by_slice : mapping, optional
-        Parts of the run to read in the place of its slices: strata, or the slices of a fold.
+    parts : bool, default False
+        Also the parts of each slice, after it: subjects, categories, languages, folds.
     """
-    slices = run.results.get("by_slice") if by_slice is None else by_slice
-    return list(_blocks(slices or {}, stated_in(run)))
+    return list(_blocks(run.cells, stated_in(run), parts))
 
 
 def _as_stated(cell: Cell, stated: Mapping[str, bool]) -> Cell:
@@ -107,24 +109,41 @@ def _as_stated(cell: Cell, stated: Mapping[str, bool]) -> Cell:
     return replace(cell, details={**cell.details, "higher_is_better": told[0]}) if told else cell
 
 
-def _blocks(by_slice: Mapping[str, Any], stated: Mapping[str, bool]) -> Iterator[Block]:
-    for slice_name, part in by_slice.items():
-        if not isinstance(part, Mapping):
-            continue
-        for scorer, block in (part.get("by_scorer") or {}).items():
-            if not isinstance(block, Mapping):
-                continue
-            found = (Cell.of(str(name), stored) for name, stored in block.items())
-            skipped, error = block.get("skipped"), block.get("error")
-            yield Block(
-                slice=str(slice_name),
-                scorer=str(scorer),
-                n=part.get("n"),
-                n_positive=part.get("n_positive"),
-                cells={cell.name: _as_stated(cell, stated) for cell in found if cell is not None},
-                skipped=skipped if isinstance(skipped, str) else "",
-                error=error if isinstance(error, str) else "",
-            )
+def _blocks(results: Results, stated: Mapping[str, bool], parts: bool) -> Iterator[Block]:
+    cells: dict[tuple[str, str, str], list[ResultCell]] = {
+        (slice_name, part, scorer): []
+        for slice_name, part, scorer, _ in results.blocks()
+        if parts or part == WHOLE
+    }
+    for found in results.cells():
+        key = (found.slice, found.part, found.system)
+        if key in cells:
+            cells[key].append(found)
+    for (slice_name, part, scorer), own in cells.items():
+        entry = results.entry(slice_name, part)
+        absent = next((found.cell for found in own if not found.metric), None)
+        yield Block(
+            slice=slice_name,
+            part=part,
+            name=_name(results, slice_name, part),
+            scorer=scorer,
+            n=entry.get("n"),
+            n_positive=entry.get("n_positive"),
+            cells={
+                found.metric: _as_stated(Cell.of(found.metric, found.cell), stated)
+                for found in own
+                if found.metric
+            },
+            skipped=absent.reason if absent and absent.status == "skipped" else "",
+            error=absent.reason if absent and absent.status == "error" else "",
+        )
+
+
+def _name(results: Results, slice_name: str, part: str) -> str:
+    if part != WHOLE:
+        return results.place(slice_name, part)
+    n_folds = len(results.folds)
+    return f"{slice_name}, mean of {n_folds} folds" if n_folds else slice_name
 
 
 def main_cell(block: Block) -> Cell | None:
@@ -207,10 +226,8 @@ def main_blocks(run: Run) -> list[Block]:
     That is the slice of all rows, else of test rows, else the first one with the metric that people
     ask for first; none that thresholds were chosen on. Of a run over folds the means over them.
     """
-    from eval_toolkit.report.folds import fold_means  # which is made of cells
-
     by_slice: dict[str, list[Block]] = {}
-    for block in blocks_of(run) or fold_means(run):
+    for block in blocks_of(run):
         by_slice.setdefault(block.slice, []).append(block)
     fitted = fitted_on(run)
     free = [name for name in by_slice if name not in fitted] or list(by_slice)

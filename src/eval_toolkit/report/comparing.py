@@ -8,6 +8,7 @@ from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.report.words import p_value, value_and_ends, with_ends
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.parts import WHOLE
 
 __all__ = ["answer", "are_rollouts", "compared_runs", "comparison_page", "run_comparison_page"]
 
@@ -60,7 +61,7 @@ def compared_runs(
         runs[1],
         specs=stored_metrics(runs),
         metrics=list(metrics or ()) or None,
-        by=list(dict.fromkeys(by)),
+        by=list(dict.fromkeys(by)) or None,
         confidence=confidence,
         n_resamples=n_resamples,
         seed=seed,
@@ -106,7 +107,7 @@ def run_comparison_page(runs: Sequence[Run], result: RunComparison, drawn: str) 
 def comparison_page(result: RunComparison, lead: Sequence[str], drawn: str) -> Page:
     """Return the differences as a page: the answer, who A and B are, a table, what to know."""
     alone = [
-        f"{side} alone has slice {slice_name!r}, scorer {scorer!r}"
+        f"{side} alone has {slice_name!r}, scorer {scorer!r}"
         for side, only in (("A", result.only_in_a), ("B", result.only_in_b))
         for slice_name, scorer in only
     ]
@@ -118,14 +119,14 @@ def comparison_page(result: RunComparison, lead: Sequence[str], drawn: str) -> P
     about: dict[str, list[str]] = {}
     for cell in result.cells:
         if cell.reason:
-            about.setdefault(cell.reason, []).append(f"{cell.metric}, {cell.slice}")
+            about.setdefault(cell.reason, []).append(f"{cell.metric}, {result.place(cell)}")
     notes = [f"{_first_of(cells, separator='; ')}: {remark}" for remark, cells in about.items()]
     counted = [*result.notes, *result.left_out, *result.without_value, *result.undirected]
     return Page(
         "B - A",
         result.to_dict(),
         [answer(result.cells), *lead, f"B - A, {drawn}"],
-        [_table(result.cells)],
+        [_table(result)],
         [*counted, *alone, *changes, *notes],
     )
 
@@ -169,7 +170,7 @@ def answer(cells: Sequence[RunDifference], a: str = "A", b: str = "B") -> str:
     first = tested[0]
     of_scorer: dict[str, list[RunDifference]] = {}
     for cell in tested[1:]:
-        if cell.slice == first.slice:
+        if (cell.slice, cell.part) == (first.slice, first.part):
             of_scorer.setdefault(cell.scorer, []).append(cell)
     own = of_scorer.pop(first.scorer, [])
     whose = f" of {first.scorer}" if of_scorer else ""
@@ -214,7 +215,8 @@ def _counted(cells: Sequence[RunDifference], a: str, b: str) -> str:
 
 def _sentence(cell: RunDifference, a: str, b: str, whose: str) -> str:
     """Return what one cell says; the difference is stated in the winner's favour."""
-    where = whose + ("" if cell.slice in ("", "all") else f" on {cell.slice}")
+    place = cell.slice if cell.part == WHOLE else cell.part
+    where = whose + ("" if place in ("", WHOLE) else f" on {place}")
     signed = with_ends(cell.delta, cell.ci_low, cell.ci_high, "+")
     if cell.verdict not in ("better", "worse"):
         if cell.p_value is None:
@@ -242,9 +244,10 @@ def _correction(cell: RunDifference) -> str:
     return f"; the interval leaves out 0, but p is {p_value(cell.p_adjusted)} when {corrected}"
 
 
-def _table(cells: Sequence[RunDifference]) -> Table:
+def _table(result: RunComparison) -> Table:
     """One line per cell; columns that say the same everywhere are left out."""
-    by_slice = len({cell.slice for cell in cells}) > 1
+    cells = result.cells
+    by_slice = len({(cell.slice, cell.part) for cell in cells}) > 1
     by_scorer = len({(cell.scorer, cell.scorer_b) for cell in cells}) > 1
     corrected = by_slice or any(cell.p_adjusted != cell.p_value for cell in cells)
     header = [*(["slice"] if by_slice else []), *(["scorer"] if by_scorer else [])]
@@ -252,7 +255,7 @@ def _table(cells: Sequence[RunDifference]) -> Table:
     header += [*(["p (Holm)"] if corrected else []), "B is"]
     rows = [
         [
-            *([cell.slice] if by_slice else []),
+            *([result.place(cell)] if by_slice else []),
             *([cell.scorer] if by_scorer else []),
             cell.metric,
             str(cell.n_units),

@@ -13,6 +13,7 @@ from eval_toolkit.report.pages import Table
 from eval_toolkit.report.sections import Figure, Section, Wanted
 from eval_toolkit.report.words import p_value, value_and_ends
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.parts import WHOLE
 
 __all__ = ["sections"]
 
@@ -119,7 +120,7 @@ def _section(
                 f"A is {a}, B is {b}. Every difference is B − A on the units both have.",
                 drawn,
             ],
-            "figures": list(_figures(anchor, result.cells, pair)) if wanted.charts else [],
+            "figures": list(_figures(anchor, result, pair)) if wanted.charts else [],
             "tables": list(page.tables),
             "lists": disagreements(runs, pair, result.cells, wanted),
             "remarks": list(dict.fromkeys(page.notes)),
@@ -127,18 +128,18 @@ def _section(
     )
 
 
-def _figures(
-    anchor: str, cells: Sequence[RunDifference], pair: tuple[str, str]
-) -> Iterator[Figure]:
-    """Yield every metric on the first slice, and the first metric on every slice."""
+def _figures(anchor: str, result: RunComparison, pair: tuple[str, str]) -> Iterator[Figure]:
+    """Yield every metric on the first slice, and the first metric on every slice and part."""
+    cells = result.cells
     known = [cell for cell in cells if cell.status == "ok" and cell.delta is not None]
     if not known:
         return
     first = known[0]
     own = [cell for cell in cells if cell.scorer == first.scorer]
-    by_metric = {cell.metric: cell for cell in own if cell.slice == first.slice}
-    by_slice = {cell.slice: cell for cell in own if cell.metric == first.metric}
-    place = "" if first.slice in ("", "all") else f" on {first.slice}"
+    named = result.place(first)
+    by_metric = {cell.metric: cell for cell in own if result.place(cell) == named}
+    by_slice = {result.place(cell): cell for cell in own if cell.metric == first.metric}
+    place = "" if named in ("", WHOLE) else f" on {named}"
     several = len({cell.scorer for cell in cells}) > 1
     whose = f" of {first.scorer}" if several else ""
     yield _forest(f"{anchor}-metrics", f"Every metric{whose}{place}", by_metric, pair)
@@ -222,7 +223,8 @@ def _holm(cells: Sequence[RunDifference | None]) -> list[float | None]:
 
 
 def _told(cell: RunDifference, adjusted: float | None) -> list[str]:
-    where = "" if cell.slice in ("", "all") else f", {cell.slice}"
+    place = cell.slice if cell.part == WHOLE else cell.part
+    where = "" if place in ("", WHOLE) else f", {place}"
     return [
         f"{cell.metric}{where}",
         *value_and_ends(cell.delta, cell.ci_low, cell.ci_high, "+"),

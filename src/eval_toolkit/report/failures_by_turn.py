@@ -11,6 +11,7 @@ from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.report.words import number, value_and_ends
 from eval_toolkit.rollouts import Graph, SeedPrompt, compare_survival, rollouts_of, seeds_of
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.parts import WHOLE
 
 __all__ = ["headline_metrics", "with_failures_by_turn"]
 
@@ -43,13 +44,11 @@ def headline_metrics(runs: Sequence[Run]) -> list[str]:
 def _with_values(runs: Sequence[Run]) -> dict[str, None]:
     """Return the metrics that some run has a value of, or would have if it were not cut short."""
     return {
-        name: None
+        found.metric: None
         for run in runs
-        for part in run.results.get("by_slice", {}).values()
-        for block in part.get("by_scorer", {}).values()
-        for name, cell in block.items()
-        if isinstance(cell, Mapping)
-        and (cell.get("value") is not None or (cell.get("details") or {}).get("censored"))
+        for found in run.cells
+        if found.part == WHOLE
+        and (found.cell.value is not None or found.cell.details.get("censored"))
     }
 
 
@@ -124,9 +123,8 @@ def _cells_by_turn(
     turns = {f"failed_by_turn_{turn}": turn for turn in range(1, depth + 1)}
     if configs[0].get("depth") == configs[1].get("depth"):
         turns["attack_success"] = depth
-    own = [
-        cell for cell in result.cells if (cell.slice, cell.scorer) == (first.slice, first.scorer)
-    ]
+    place = (first.slice, WHOLE, first.scorer)
+    own = [cell for cell in result.cells if (cell.slice, cell.part, cell.scorer) == place]
     known = {turns[cell.metric]: cell for cell in own if cell.metric in turns}
     wanted = [
         name for name, turn in turns.items() if turn not in known and name != "attack_success"
@@ -137,6 +135,7 @@ def _cells_by_turn(
             runs[1],
             metrics=wanted,
             slices=[first.slice],
+            by=(),
             pairs={first.scorer: first.scorer_b},
             on_mismatch="drop",
             allow_version_change=True,

@@ -107,7 +107,7 @@ def scored_of(run: Run) -> list[Scored]:
     """
     fitted = fitted_on(run)
     # Rows that thresholds were chosen on come last: of many charts theirs can be spared.
-    order = sorted(run.results.get("by_slice") or {}, key=lambda name: name in fitted)
+    order = sorted(run.cells.slices, key=lambda name: name in fitted)
     subjects = [one for one in run.subjects if {"label", "score"} <= set(_columns(run))]
     if any(slice_name == "all" for slice_name, _ in subjects):
         subjects = [one for one in subjects if one[0] == "all"]
@@ -117,7 +117,7 @@ def scored_of(run: Run) -> list[Scored]:
         slice_name, scorer = subject
         if slice_name not in order:
             return len(order), 0
-        scorers = list(run.results["by_slice"][slice_name].get("by_scorer") or {})
+        scorers = list(run.cells.entry(slice_name).get("by_scorer") or {})
         return order.index(slice_name), scorers.index(scorer) if scorer in scorers else 0
 
     return list(_scored(run, sorted(subjects, key=place), several))
@@ -155,7 +155,7 @@ def left_out(subjects: Sequence[Scored], shown: Sequence[Scored]) -> list[str]:
 
 def of_folds(run: Run, shown: Sequence[Scored]) -> list[str]:
     """Say whose scores these are in a run over folds, and how often a row counts."""
-    if not run.results.get("by_fold"):
+    if not run.cells.folds:
         return []
     said = "rows of all folds together, each scored by the fold it was left out of"
     n_rows, n_units = len(shown[0].rows), len(np.unique(shown[0].unit_ids))

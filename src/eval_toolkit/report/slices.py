@@ -1,7 +1,7 @@
 """How the main metric differs between slices: a forest with intervals, every metric behind it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from eval_toolkit.report.cells import (
@@ -13,11 +13,11 @@ from eval_toolkit.report.cells import (
     main_blocks,
     main_cell,
 )
-from eval_toolkit.report.folds import fold_blocks
 from eval_toolkit.report.pages import Table
 from eval_toolkit.report.sections import Figure, Section, Wanted
 from eval_toolkit.report.words import number, with_ends
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.parts import WHOLE
 
 __all__ = ["build", "parts_of"]
 
@@ -40,7 +40,7 @@ class _Row:
 def build(run: Run, wanted: Wanted) -> Section | None:
     """Return the section; None where a run has one slice without parts."""
     blocks = parts_of(run)
-    if len({block.slice for block in blocks}) < 2:
+    if len({block.name for block in blocks}) < 2:
         return None
     leader = main_block(run)
     main = _main_name(main_blocks(run))
@@ -64,7 +64,7 @@ def build(run: Run, wanted: Wanted) -> Section | None:
             notes.append(f"{scorer}: the table holds the first {MAX_TABLE} of {len(rows)} slices")
     if len(scorers) > MAX_SCORERS:
         notes.append(f"not shown, to keep the page short: {', '.join(scorers[MAX_SCORERS:])}")
-    what = "fold" if run.results.get("by_fold") else "slice"
+    what = "fold" if run.cells.folds else "slice"
     return Section(
         id="slices",
         menu="Slices",
@@ -80,32 +80,25 @@ def build(run: Run, wanted: Wanted) -> Section | None:
 
 def _whole(run: Run) -> str:
     """Return the slice that holds the others: all rows, the only one, the mean; else nothing."""
-    names = list(run.results.get("by_slice") or {})
-    if not names:
-        return next((block.slice for block in main_blocks(run)), "")
-    if "all" in names:
-        return "all"
-    return str(names[0]) if len(names) == 1 else ""
+    names = run.cells.slices
+    if run.cells.folds:
+        return next((block.name for block in main_blocks(run)), "")
+    if WHOLE in names:
+        return WHOLE
+    return names[0] if len(names) == 1 else ""
 
 
 def parts_of(run: Run) -> list[Block]:
-    """Return every slice and scorer, and the named parts of each slice below it.
+    """Return every slice and scorer, then the named parts of each slice.
 
-    Subjects of a task and categories of rollouts are parts, too; of a run over folds every fold is.
+    Subjects of a task and categories of rollouts are parts, too, and so is every fold; the parts of
+    a fold are left to the run's cells.
     """
-    if folds := fold_blocks(run):
-        return folds
-    by_slice = run.results.get("by_slice") or {}
-    blocks = blocks_of(run)
-    for slice_name, entry in by_slice.items():
-        strata = entry.get("strata") if isinstance(entry, Mapping) else None
-        if not isinstance(strata, Mapping):
-            continue
-        alone = len(by_slice) == 1
-        for block in blocks_of(run, strata):
-            name = block.slice if alone else f"{slice_name} · {block.slice}"
-            blocks.append(replace(block, slice=name))
-    return blocks
+    folds = run.cells.folds
+    found = blocks_of(run, parts=True)
+    if folds:
+        found = [block for block in found if block.part == WHOLE or block.part in folds]
+    return sorted(found, key=lambda block: block.part != WHOLE)
 
 
 def _main_name(blocks: Sequence[Block]) -> str:
@@ -120,7 +113,7 @@ def _rows(blocks: Sequence[Block], main: str) -> list[_Row]:
         main = next((_main_name([block]) for block in blocks if block.cells), main)
     return [
         _Row(
-            name=block.slice,
+            name=block.name,
             n=block.n,
             cell=block.cells.get(main) or _without(block, main),
             cells=block.cells,
@@ -224,7 +217,7 @@ def _absent(blocks: Sequence[Block], main: str) -> Iterator[dict[str, str]]:
         known = main in block.cells or block.error or block.skipped
         cell = block.cells.get(main) or _without(block, main)
         if known and cell.status in ("skipped", "error"):
-            where = f"{block.scorer} on {block.slice}" if several else block.slice
+            where = f"{block.scorer} on {block.name}" if several else block.name
             found.setdefault((cell.status, cell.reason), []).append(where)
     for (status, reason), names in sorted(found.items()):
         shown = ", ".join(dict.fromkeys(names[:8]))
@@ -234,11 +227,11 @@ def _absent(blocks: Sequence[Block], main: str) -> Iterator[dict[str, str]]:
 
 def _lead(blocks: Sequence[Block], main: str, whole: str, what: str) -> str:
     """Name the slices at both ends of one scorer; intervals say how far that can be trusted."""
-    parts = [block for block in blocks if block.slice != whole]
+    parts = [block for block in blocks if block.name != whole]
     n = len(parts)
     told = f"{f'{whole} and ' if whole else ''}{n} {what}{'s' if n != 1 else ''}"
     known = [
-        (cell.value, block.slice)
+        (cell.value, block.name)
         for block in parts
         if (cell := block.cells.get(main)) is not None and cell.has_value
     ]

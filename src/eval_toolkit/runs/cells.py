@@ -1,12 +1,15 @@
-"""The cells of a results payload, whatever wrote them: one flat line for each."""
+"""One cell as it is stored, whatever wrote it, and a table of cells as a person reads it."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
 from eval_toolkit._display import Grid
 from eval_toolkit._words import value_and_ends
+from eval_toolkit.inference.results import BootstrapCI
+from eval_toolkit.scorecards.cells import MetricResult, Status
 
-__all__ = ["cell_grid", "cell_notes", "cell_rows", "fold_mean", "fold_rows", "stored_cell"]
+__all__ = ["absent_cell", "cell_grid", "cell_notes", "read_cell"]
 
 _NOT_METRICS = frozenset(
     {"n", "n_positive", "is_single_class", "headline", "scores", "scores_calibrated", "skipped"}
@@ -14,159 +17,101 @@ _NOT_METRICS = frozenset(
 )
 _INLINE = 40
 """Characters of a reason that stand in the table; a longer one is a note below it."""
-_CI = ("ci_low", "ci_high", "confidence", "n_resamples", "method")
+_PLACE = ("slice", "part", "system", "metric")
 
 
-def cell_rows(results: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return one flat dict per cell of a results payload, in the order they were stored.
-
-    Parameters
-    ----------
-    results : mapping
-        What ``results.json`` holds.
-
-    Returns
-    -------
-    list of dict
-        Slice, scorer, metric, value, status, reason, the interval, and the counts. A scorer that
-        was skipped or failed has one line with the metric "" and the reason. Of a run over folds
-        there is a line for each mean over folds.
-
-    Examples
-    --------
-    >>> block = {"pr_auc": 0.9, "brier": {"value": None, "status": "skipped", "reason": "logits"}}
-    >>> for row in cell_rows({"by_slice": {"test": {"n": 8, "by_scorer": {"guard": block}}}}):
-    ...     print(row["slice"], row["scorer"], row["metric"], row["value"], row["status"])
-    test guard pr_auc 0.9 ok
-    test guard brier None skipped
-    """
-    by_slice = results.get("by_slice")
-    rows = list(_slices(by_slice if isinstance(by_slice, Mapping) else {}))
-    return rows or list(_folds(results))
-
-
-def _slices(by_slice: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for slice_name, part in by_slice.items():
-        scorers = part.get("by_scorer") if isinstance(part, Mapping) else None
-        for scorer, block in (scorers or {}).items():
-            if not isinstance(block, Mapping):
-                continue
-            place = {"slice": str(slice_name), "scorer": str(scorer)}
-            failed = next((s for s in ("skipped", "error") if isinstance(block.get(s), str)), None)
-            if failed is not None:
-                block = {**block, "": {"status": failed, "reason": block[failed]}}
-            for name, stored in block.items():
-                cell = stored_cell(str(name), stored)
-                if cell is not None:
-                    cell.pop("details")
-                    yield {**place, "metric": str(name), **cell}
-
-
-def _folds(results: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    summary, folds = results.get("fold_summary"), results.get("by_fold")
-    if not (isinstance(summary, Mapping) and isinstance(folds, Mapping)):
-        return
-    for split, by_scorer in summary.items():
-        for scorer, metrics in by_scorer.items() if isinstance(by_scorer, Mapping) else ():
-            for name, stored in metrics.items():
-                if isinstance(stored, Mapping):
-                    cell = fold_mean(stored)
-                    cell.pop("details")
-                    place = f"{split}, mean of {len(folds)} folds"
-                    yield {"slice": place, "scorer": str(scorer), "metric": str(name), **cell}
-
-
-def fold_rows(results: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the cells of every fold, which `cell_rows` has the means of; none without folds.
-
-    Parameters
-    ----------
-    results : mapping
-        What ``results.json`` holds.
-
-    Examples
-    --------
-    >>> fold = {"by_slice": {"test": {"by_scorer": {"guard": {"f1": 0.5}}}}}
-    >>> told = {"by_fold": {"0": fold}, "fold_summary": {"test": {}}}
-    >>> [(row["slice"], row["value"]) for row in fold_rows(told)]
-    [('0', 0.5)]
-    """
-    summary, folds = results.get("fold_summary"), results.get("by_fold")
-    if results.get("by_slice") or not (isinstance(summary, Mapping) and isinstance(folds, Mapping)):
-        return []
-    return [
-        {**row, "slice": f"{row['slice']} · {key}" if len(summary) > 1 else str(key)}
-        for key, fold in folds.items()
-        if isinstance(fold, Mapping) and isinstance(fold.get("by_slice"), Mapping)
-        for row in _slices(fold["by_slice"])
-        if row["slice"] in summary
-    ]
-
-
-def stored_cell(name: str, stored: Any) -> dict[str, Any] | None:
-    """Return what is known about a cell, or None for an entry of a block that is none.
+def read_cell(name: str, stored: Any) -> MetricResult | None:
+    """Return the cell that is stored under a name, None where that is no cell.
 
     Parameters
     ----------
     name : str
-        The entry's key.
+        The key of a block's entry.
     stored : object
-        A cell, or a bare number.
+        A cell, a bare number, or something else that a block holds.
 
     Returns
     -------
-    dict or None
-        Value, status, reason, interval, counts and ``details``.
+    MetricResult or None
+        A cell that says it is ok and has no finite value is an error.
 
     Examples
     --------
-    >>> stored_cell("pr_auc", 0.9)["status"], stored_cell("n", 400), stored_cell("curve", [0, 1])
-    ('ok', None, None)
+    >>> read_cell("pr_auc", 0.9).value, read_cell("n", 400), read_cell("curve", [0, 1])
+    (0.9, None, None)
+    >>> read_cell("brier", {"value": None, "status": "skipped", "reason": "logits"})
+    MetricResult(skipped: logits)
     """
+    if isinstance(stored, MetricResult):
+        return stored
     if isinstance(stored, bool) or name in _NOT_METRICS:
         return None
     if isinstance(stored, int | float):
-        stored = {"value": float(stored), "status": "ok"}
+        stored = {"value": stored, "status": "ok"}
     if not isinstance(stored, Mapping) or "status" not in stored:
         return None
-    ci = stored.get("ci") or {}
-    return {
-        "value": stored.get("value"),
-        "status": str(stored["status"]),
-        "reason": str(stored.get("reason") or ""),
-        **{part: ci.get(part) for part in _CI},
-        "n_units": stored.get("n_units"),
-        "n_groups": stored.get("n_groups"),
-        "n_errors": int(stored.get("n_errors") or 0),
-        "n_skipped": int(stored.get("n_skipped") or 0),
-        "details": stored.get("details") or {},
-    }
+    value, status, reason = _number(stored.get("value")), stored["status"], stored.get("reason")
+    if status not in get_args(Status):
+        status, reason = "error", f"its status is {status!r:.40}"
+    if status == "ok" and value is None:
+        status, reason = "error", f"its value is {stored.get('value')!r:.40}"
+    details = stored.get("details")
+    return MetricResult(
+        value,
+        status,
+        str(reason or ""),
+        _interval(stored.get("ci"), value),
+        details if isinstance(details, Mapping) else {},
+        n_units=_count(stored.get("n_units")),
+        n_groups=_count(stored.get("n_groups")),
+        n_errors=_count(stored.get("n_errors")) or 0,
+        n_skipped=_count(stored.get("n_skipped")) or 0,
+    )
 
 
-def fold_mean(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a mean over folds as a cell; folds without a value are its errors.
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
-    Examples
-    --------
-    >>> fold_mean({"mean": 0.8, "ci_low": 0.7, "ci_high": 0.9, "n_failed": 1})["n_errors"]
-    1
-    """
-    mean = stored.get("mean")
-    absent = dict.fromkeys((*_CI, "n_units", "n_groups"))
-    rest: dict[str, Any] = {**absent, "n_errors": 0, "n_skipped": 0, "details": {}}
-    if isinstance(mean, bool) or not isinstance(mean, int | float):
-        why = str(stored.get("reason") or stored.get("skipped") or "no fold has a value")
-        return {"value": None, "status": "skipped", "reason": why, **rest}
-    ends = {part: stored.get(part) for part in _CI}
-    n_failed = int(stored.get("n_failed") or 0)
-    return {
-        "value": float(mean),
-        "status": "ok",
-        "reason": "",
-        **rest,
-        **ends,
-        "n_errors": n_failed,
-    }
+
+def _count(value: Any) -> int | None:
+    number = _number(value)
+    return None if number is None else int(number)
+
+
+def _interval(stored: Any, value: float | None) -> BootstrapCI | None:
+    """Return an interval of which both ends are there; what else it does not say is unknown."""
+    if not isinstance(stored, Mapping):
+        return None
+    low, high = (_number(stored.get(end)) for end in ("ci_low", "ci_high"))
+    if low is None or high is None:
+        return None
+    point, level = _number(stored.get("point_estimate")), _number(stored.get("confidence"))
+    return BootstrapCI(
+        next((known for known in (point, value) if known is not None), math.nan),
+        low,
+        high,
+        math.nan if level is None else level,
+        _count(stored.get("n_resamples")) or 0,
+        str(stored.get("method") or ""),
+        n_undefined=_count(stored.get("n_undefined")) or 0,
+        reason=str(stored.get("reason") or ""),
+        n_units=_count(stored.get("n_units")),
+        n_groups=_count(stored.get("n_groups")),
+    )
+
+
+def absent_cell(block: Mapping[str, Any]) -> MetricResult | None:
+    """Return why a system has no cells, where it was skipped or failed as a whole."""
+    for state in ("skipped", "error"):
+        if isinstance(block.get(state), str):
+            return MetricResult(None, state, block[state])
+    return None
 
 
 def cell_grid(rows: Sequence[Mapping[str, Any]]) -> Grid:
@@ -175,18 +120,19 @@ def cell_grid(rows: Sequence[Mapping[str, Any]]) -> Grid:
     Parameters
     ----------
     rows : sequence of mapping
-        What `cell_rows` or `Scorecard.rows` returned.
+        What `Results.rows` returned.
 
     Examples
     --------
+    >>> from eval_toolkit.runs.results import Results
     >>> cell = {"value": 0.9, "status": "ok", "n_units": 40}
-    >>> rows = cell_rows({"by_slice": {"test": {"by_scorer": {"guard": {"pr_auc": cell}}}}})
-    >>> cell_grid(rows)[1]
-    [['test', 'guard', 'pr_auc', '0.900', '', '40', '0', 'ok']]
+    >>> results = Results.of({"by_slice": {"test": {"by_scorer": {"guard": {"pr_auc": cell}}}}})
+    >>> cell_grid(results.rows())[1]
+    [['test', 'all', 'guard', 'pr_auc', '0.900', '', '40', '0', 'ok']]
     """
     levels = {row["confidence"] for row in rows if row["confidence"] is not None}
     percent = f"{100 * levels.pop():g} % " if len(levels) == 1 else ""
-    header = ["slice", "scorer", "metric", "value", f"{percent}interval", "n", "errors", "status"]
+    header = [*_PLACE, "value", f"{percent}interval", "n", "errors", "status"]
     marks = _marks(rows)
     return header, [_line(row, marks) for row in rows]
 
@@ -211,7 +157,7 @@ def _line(row: Mapping[str, Any], marks: Mapping[str, int]) -> list[str]:
     value, ends = value_and_ends(row["value"], row["ci_low"], row["ci_high"])
     mark, reason = marks.get(row["reason"]), row["reason"]
     return [
-        *(str(row.get("slice") or "all"), str(row.get("scorer") or ""), str(row["metric"])),
+        *(str(row[name]) for name in _PLACE),
         *(value, ends),
         "" if row["n_units"] is None else str(row["n_units"]),
         str(row["n_errors"] or 0),

@@ -27,9 +27,9 @@ from eval_toolkit.runs.folder import Run, run_state
 from eval_toolkit.runs.kinds import Graded, Kind
 from eval_toolkit.runs.open import OpenRun, open_run
 from eval_toolkit.runs.outcome import Outcome
+from eval_toolkit.runs.results import card_entry
 from eval_toolkit.runs.resuming import holds, refuse_changed
 from eval_toolkit.runs.specs import AskSpec
-from eval_toolkit.scorecards.policies import card_by_slice
 
 __all__ = [
     "Driver",
@@ -275,7 +275,11 @@ class Driver:
         cells: dict[str, Any] = {}
         for (slice_name, system), records in graded.subjects.items():
             card = graded.cards[slice_name, system]
-            cells |= card_by_slice(slice_name, system, records, card, by=self.kind.by)
+            entry = card_entry(system, records, card, by=self.kind.by)
+            for part, block in entry.get("parts", {}).items():
+                known = cells.get(slice_name, {}).get("parts", {}).get(part, block)
+                known["by_scorer"] |= block["by_scorer"]
+            cells.setdefault(slice_name, entry)["by_scorer"] |= entry["by_scorer"]
         return {
             "schema_version": "v1",
             "run_id": run_id,

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,14 @@ from eval_toolkit.artifacts.shapes import shape_problem
 from eval_toolkit.artifacts.strict_json import parse_bytes
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.manifest import seal_manifest
-from eval_toolkit.runs.cells import cell_grid, cell_notes, cell_rows
+from eval_toolkit.runs.first_edition import parts_of_records
 from eval_toolkit.runs.inputs import INPUTS, Inputs
 from eval_toolkit.runs.lock import LOCK, lock_holder
+from eval_toolkit.runs.parts import WHOLE
 from eval_toolkit.runs.relied_on import manifest_problem
-from eval_toolkit.runs.table import Layout, from_table
-from eval_toolkit.scorecards import Records
+from eval_toolkit.runs.results import Results
+from eval_toolkit.runs.table import Layout, from_table, units_of
+from eval_toolkit.scorecards import MetricResult, Records
 
 __all__ = [
     "ARTIFACTS",
@@ -144,14 +146,39 @@ class Run(Tabled):
             _same_hash(name, hashlib.sha256(data).hexdigest(), self.manifest["artifacts"][name])
         return parse_bytes(data, self.path / name)
 
+    @cached_property
+    def cells(self) -> Results:
+        """The run's cells: every slice, part, system and metric, looked up by address."""
+        columns = {
+            subject["slice"]: subject["parts"]
+            for subject in (() if self._layout is None else self._layout.subjects)
+        }
+        return Results.of(self.results, columns)
+
+    def __getitem__(self, address: str) -> MetricResult:
+        """Return the cell at an address, such as ``exact_match @ subject=Africa / model-b``.
+
+        Raises
+        ------
+        MissingColumnError
+            (a KeyError) If there is none; the message names the nearest one.
+        InvalidInputError
+            If the text is no address, or several cells may be meant.
+        """
+        return self.cells[address]
+
+    __iter__ = None  # addresses are no places in a sequence
+
     @property
     def subjects(self) -> list[tuple[str, str]]:
-        """The (slice, scorer) pairs that have records."""
-        return (
-            []
-            if self._layout is None
-            else [(subject["slice"], subject["scorer"]) for subject in self._layout.subjects]
-        )
+        """The (slice, scorer) pairs that have records; those of a part are rows of its slice."""
+        if self._layout is None:
+            return []
+        stored = [(subject["slice"], subject["scorer"]) for subject in self._layout.subjects]
+        if not any("=" in name for name, _ in stored):
+            return stored
+        parts = {*(self.results.get("by_slice") or {})} - {*self.cells.slices}
+        return [subject for subject in stored if subject[0] not in parts]
 
     @cached_property
     def _layout(self) -> Layout | None:
@@ -170,13 +197,15 @@ class Run(Tabled):
             self.path / RECORDS, texts=self._layout.texts, columns=self._layout.numbers
         )
 
-    def records(self, slice_name: str, scorer: str) -> Records:
-        """Return the records of one scorer on one slice.
+    def records(self, slice_name: str, scorer: str, part: str = WHOLE) -> Records:
+        """Return the records of one scorer on one slice, or on a part of it.
 
         Parameters
         ----------
         slice_name, scorer : str
             One of `subjects`.
+        part : str, default "all"
+            The part whose units are wanted, such as ``language=de``.
 
         Returns
         -------
@@ -192,21 +221,23 @@ class Run(Tabled):
         """
         table = self._table
         with malformed(self.path / RECORDS, "table", error=ArtifactError):
-            return from_table(table, self._layout or Layout([], {}, {}), slice_name, scorer)
+            found = from_table(table, self._layout or Layout([], {}, {}), slice_name, scorer)
+        whole = replace(found, slices=parts_of_records(found.slices))
+        return whole if part == WHOLE else whole.take(units_of(whole, part))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one flat dict per cell: slice, scorer, metric, value, interval, counts, status."""
-        return cell_rows(self.results)
+        """Return one flat dict per cell: slice, part, system, metric, value, interval, counts."""
+        return self.cells.rows()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the run's name, folder and cells in plain JSON types."""
         return {"run_id": self.run_id, "path": str(self.path), "cells": self.rows()}
 
     def _grid(self) -> Grid:
-        return cell_grid(self.rows())
+        return self.cells._grid()
 
     def _notes(self) -> list[str]:
-        return cell_notes(self.rows())
+        return self.cells._notes()
 
     def table(self, name: str) -> dict[str, NDArray[Any]]:
         """Return a further table of the run, such as ``responses.parquet``.

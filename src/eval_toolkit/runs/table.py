@@ -15,10 +15,11 @@ from eval_toolkit.errors import (
     InvalidTypeError,
     MissingColumnError,
 )
+from eval_toolkit.runs.parts import parse_part
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.records import LARGEST_VALUE
 
-__all__ = ["Layout", "from_table", "to_table"]
+__all__ = ["Layout", "from_table", "to_table", "units_of"]
 
 _TEXTS = ("slice", "scorer", "unit_id", "content_hash", "group")
 _FIXED = (*_TEXTS, "attempt")
@@ -234,3 +235,40 @@ def _numbers(name: str, column: NDArray[Any], status: NDArray[Any]) -> NDArray[n
             f"±{LARGEST_VALUE:g}"
         )
     return numbers
+
+
+def units_of(records: Records, part: str) -> NDArray[np.bool_]:
+    """Return which records belong to a part.
+
+    Parameters
+    ----------
+    records : Records
+        That name their parts.
+    part : str
+        For example ``language=de``; "all" are all of them.
+
+    Returns
+    -------
+    ndarray of bool
+        One for each record.
+
+    Raises
+    ------
+    MissingColumnError
+        (a KeyError) If the records do not name such a part.
+
+    Examples
+    --------
+    >>> records = Records.from_columns({"right": [1, 0]}, slices={"language": ["de", "en"]})
+    >>> units_of(records, "language=de").tolist()
+    [True, False]
+    """
+    inside = np.ones(len(records), dtype=np.bool_)
+    for key, value in parse_part(part).items():
+        if key not in records.slices:
+            have = ", ".join(map(repr, records.slices)) or "none"
+            raise MissingColumnError(f"the records have no part {key!r}; they have {have}")
+        inside &= records.slices[key].astype(str) == value
+    if not inside.any():
+        raise MissingColumnError(f"no record belongs to the part {part!r}")
+    return inside

@@ -63,6 +63,7 @@ class MetricResult(Displayed):
         if self.n_units is not None:
             payload["n_units"] = self.n_units
             payload["n_groups"] = self.n_groups
+        if self.n_units is not None or self.n_errors or self.n_skipped:
             payload["n_errors"] = self.n_errors
             payload["n_skipped"] = self.n_skipped
         return payload
@@ -88,6 +89,8 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
         Copied.
     slices : mapping of str to Scorecard, optional
         The same metrics for parts of the data.
+    by : str
+        What the parts are parts by, such as "language".
 
     Examples
     --------
@@ -100,14 +103,16 @@ class Scorecard(Tabled, Mapping[str, MetricResult]):
     | pr_auc | 0.900 |  |  | ok |
     """
 
-    __slots__ = ("_results", "slices")
+    __slots__ = ("_results", "by", "slices")
 
     def __init__(
         self,
         results: Mapping[str, MetricResult],
         slices: "Mapping[str, Scorecard] | None" = None,
+        by: str = "",
     ) -> None:
         self._results = dict(results)
+        self.by = by
         self.slices: dict[str, Scorecard] = dict(slices or {})
 
     def __getitem__(self, name: str) -> MetricResult:

@@ -20,7 +20,7 @@ from eval_toolkit.scorecards.records import Records, unit_starts
 from eval_toolkit.scorecards.reduction import value_of_failure, voted
 from eval_toolkit.scorecards.summary import summarise
 
-__all__ = ["card_by_slice", "with_error_policies"]
+__all__ = ["with_error_policies"]
 
 _MACRO = "_macro"
 _NO_PART = np.empty(0, dtype=object)
@@ -123,7 +123,7 @@ def with_error_policies(
         if macro:
             name = f"{spec.name}{_MACRO}"
             cells[name] = _with(cells[name], told[_Over.PARTS])
-    return Scorecard(cells, {name: Scorecard(part) for name, part in slices.items()})
+    return Scorecard(cells, {name: Scorecard(part) for name, part in slices.items()}, by or "")
 
 
 def _with(cell: MetricResult, told: Mapping[str, Any]) -> MetricResult:
@@ -279,47 +279,3 @@ def _means(
 
 def _mean(values: FloatArray) -> float | None:
     return float(values.mean()) if len(values) else None
-
-
-def card_by_slice(
-    name: str, scorer: str, records: Records, card: Scorecard, *, by: str | None
-) -> dict[str, Any]:
-    """Return the cells of one set of records in the shape that results have on disk.
-
-    Parameters
-    ----------
-    name, scorer : str
-        Of what was evaluated on, and of who was evaluated.
-    records : Records
-        What the card is of.
-    card : Scorecard
-        What `with_error_policies` made of them.
-    by : str or None
-        The slice that the card's parts are of.
-
-    Returns
-    -------
-    dict
-        ``{name: {"n": …, "by_scorer": {scorer: cells}, "strata": {"<by>=…": …}}}``.
-
-    Examples
-    --------
-    >>> from eval_toolkit import metric_specs as ms
-    >>> records = Records.from_columns({"right": [1, 0]}, slices={"topic": ["x", "y"]})
-    >>> card = with_error_policies(records, [ms.mean_of("right")], by="topic")
-    >>> entry = card_by_slice("quiz", "m", records, card, by="topic")["quiz"]
-    >>> entry["by_scorer"]["m"]["right"]["value"], entry["strata"]["topic=x"]["n"]
-    (0.5, 1)
-    """
-    units, first = np.unique(records.unit_id.astype(str), return_index=True)
-    entry: dict[str, Any] = {"n": len(units), "by_scorer": {scorer: card.to_dict()}}
-    if card.slices and by is not None:
-        parts = records.slices[by].astype(str)[first]
-        entry["strata"] = {
-            f"{by}={part}": {
-                "n": int((parts == part).sum()),
-                "by_scorer": {scorer: of_part.to_dict()},
-            }
-            for part, of_part in card.slices.items()
-        }
-    return {name: entry}

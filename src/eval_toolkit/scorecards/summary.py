@@ -169,7 +169,7 @@ def summarise(
             there = any(part.n_units for part in reduced)
             why = "" if there else _why(records, (spec.column,), spec)
             cells[f"{spec.name}_macro"] = _macro_cell(reduced, spec, options, str(by), why)
-    return Scorecard(cells, slices)
+    return Scorecard(cells, slices, by or "")
 
 
 def _of_column(spec: MetricSpec, records: Records, options: Options) -> MetricSpec:

@@ -22,6 +22,7 @@ from eval_toolkit.inference import (
 )
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.parts import WHOLE
 from eval_toolkit.scorecards import Records
 from eval_toolkit.seeds import SeedLike, resolve_seed
 from eval_toolkit.tasks.perturbations import perturbation_name
@@ -207,11 +208,12 @@ def _named(given: Any) -> dict[str, Run]:
 
 def _adjusted(cells: list[RobustnessCell], adjust: CorrectionMethod) -> list[RobustnessCell]:
     """Correct the p-values of one slice, scorer and metric for the number of perturbations."""
-    families: dict[tuple[str, str, str], list[int]] = {}
+    families: dict[tuple[str, str, str, str], list[int]] = {}
     for at, cell in enumerate(cells):
         found = cell.difference
         if found.p_value is not None:
-            families.setdefault((found.slice, found.scorer, found.metric), []).append(at)
+            place = (found.slice, found.part, found.scorer, found.metric)
+            families.setdefault(place, []).append(at)
     result = list(cells)
     for members in families.values():
         values = np.array([cells[at].difference.p_value for at in members], dtype=np.float64)
@@ -230,7 +232,7 @@ def _worst_cells(
         (cell.slice, cell.scorer, cell.metric): cell.higher_is_better
         for found in compared
         for cell in found.cells
-        if cell.status == "ok" and cell.higher_is_better is not None
+        if cell.status == "ok" and cell.higher_is_better is not None and cell.part == WHOLE
     }
     cells = []
     for (slice_name, scorer, metric), up in seen.items():

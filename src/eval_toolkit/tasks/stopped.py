@@ -168,7 +168,7 @@ def stopped_card(
         return made
 
     parts = {name: Scorecard(cells(part, name)) for name, part in card.slices.items()}
-    return Scorecard(cells(card, None), parts)
+    return Scorecard(cells(card, None), parts, card.by)
 
 
 def _with_all_subjects(
@@ -187,4 +187,4 @@ def _with_all_subjects(
                 cells[f"{spec.name}{MACRO}"] = replace(card[spec.name], details=about)
     none = MetricResult(None, "skipped", _NOT_REACHED, n_units=0, n_groups=0)
     blank = Scorecard({spec.name: none for spec in metrics})
-    return Scorecard(cells, {name: parts.get(name, blank) for name in planned})
+    return Scorecard(cells, {name: parts.get(name, blank) for name in planned}, "subject")

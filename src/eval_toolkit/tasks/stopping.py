@@ -192,10 +192,12 @@ class UntilDecided:
     scope: str = "population"
 
     def __post_init__(self) -> None:
-        if isinstance(self.against, (str, Path)):
-            object.__setattr__(self, "against", Run.open(self.against))
-        if not isinstance(self.against, Run):
-            raise InvalidTypeError(f"`against` is {self.against!r:.80}; it must be a run or a path")
+        against: Any = self.against
+        if isinstance(against, (str, Path)):
+            against = Run.open(against)
+            object.__setattr__(self, "against", against)
+        if not isinstance(against, Run):
+            raise InvalidTypeError(f"`against` is {against!r:.80}; it must be a run or a path")
         object.__setattr__(self, "margin", _validate.number(self.margin, "margin", low=0.0))
         _validate.choice(self.scope, "scope", _SCOPES)
 

@@ -71,9 +71,7 @@ def page_of(run: ListedRun, *, whole: bool = True) -> str:
 
 def _quick(run: Run) -> list[str]:
     """Return the sections that are made of the results alone."""
-    # Parts of an only slice would be measured anew, from all records.
-    several = len(run.results.get("by_slice") or {}) > 1
-    return [name for name in _QUICK if name != "slices" or several]
+    return [name for name in _QUICK if name != "slices" or len(run.cells.places) > 1]
 
 
 def file_of(run: ListedRun) -> str:

@@ -78,7 +78,7 @@ class TestRows:
     def test_a_scorer_without_cells_says_why(self, tmp_path: Path) -> None:
         run = run_of(tmp_path / "r", {"a": {"skipped": "no data"}, "b": {"error": "boom"}})
         told = [
-            (row["scorer"], row["metric"], row["status"], row["reason"]) for row in cell_rows(run)
+            (row["system"], row["metric"], row["status"], row["reason"]) for row in cell_rows(run)
         ]
         assert told == [("a", "", "skipped", "no data"), ("b", "", "error", "boom")]
 
@@ -92,22 +92,22 @@ class TestCsv:
 
     def test_no_cell_is_a_formula(self, hostile: Run) -> None:
         read = list(csv.reader(io.StringIO(csv_table(hostile), newline="")))
-        assert {len(row) for row in read} == {16}
+        assert {len(row) for row in read} == {17}
         assert len(read) == 1 + 2 * len({*TEXTS, *FORMULAS})
-        texts = [row[at] for row in read for at in (0, 1, 2, 3, 8, 14, 15)]
+        texts = [row[at] for row in read for at in (0, 1, 2, 3, 4, 9, 15, 16)]
         assert not [text for text in texts if re.match(r"\s*[=+\-@＝＋－＠]", text)]
-        assert {"'=1+1", "' =1"} <= {row[2] for row in read}
+        assert {"'=1+1", "' =1"} <= {row[3] for row in read}
 
 
 class TestLatex:
     def test_table(self, small: Run) -> None:
         assert latex_table(small).splitlines() == [
-            r"\begin{tabular}{lllrrrrl}",
+            r"\begin{tabular}{llllrrrrl}",
             r"\toprule",
-            r"slice & scorer & metric & value & 95 \% interval & n & errors & status \\",
+            r"slice & part & system & metric & value & 95 \% interval & n & errors & status \\",
             r"\midrule",
-            r"test & m & acc & 0.300 & [0.100, 0.333] & 7 & 2 & ok \\",
-            r"test & m & f1 &  &  & 7 & 0 & skipped: one class \\",
+            r"test & all & m & acc & 0.300 & [0.100, 0.333] & 7 & 2 & ok \\",
+            r"test & all & m & f1 &  &  & 7 & 0 & skipped: one class \\",
             r"\bottomrule",
             r"\end{tabular}",
         ]
@@ -128,7 +128,7 @@ class TestLatex:
             re.fullmatch(r"\{\\footnotesize\\noindent \(\d+\) .*\\par\}", one) for one in notes
         )
         rows = lines[4:-1]
-        assert all(len(re.findall(r"(?<!\\)&", row)) == 7 for row in rows)
+        assert all(len(re.findall(r"(?<!\\)&", row)) == 8 for row in rows)
         assert not [row for row in rows if row.startswith(("[", "*"))]
 
 
@@ -138,8 +138,8 @@ class TestReasons:
         blocks = {"m": {name: cell(None, reason=why) for name in ("a", "b")}}
         run = run_of(tmp_path / "r", blocks)
         assert markdown_table(run).splitlines()[2:] == [
-            "| test | m | a |  |  | 7 | 0 | skipped (1) |",
-            "| test | m | b |  |  | 7 | 0 | skipped (1) |",
+            "| test | all | m | a |  |  | 7 | 0 | skipped (1) |",
+            "| test | all | m | b |  |  | 7 | 0 | skipped (1) |",
             "",
             f"- (1) {why}",
         ]
@@ -153,8 +153,8 @@ class TestReasons:
 class TestMarkdown:
     def test_several_runs_are_told_apart(self, small: Run) -> None:
         assert markdown_table([small, small]).splitlines()[2:4] == [
-            "| r | test | m | acc | 0.300 | [0.100, 0.333] | 7 | 2 | ok |",
-            "| r | test | m | f1 |  |  | 7 | 0 | skipped: one class |",
+            "| r | test | all | m | acc | 0.300 | [0.100, 0.333] | 7 | 2 | ok |",
+            "| r | test | all | m | f1 |  |  | 7 | 0 | skipped: one class |",
         ]
 
     def test_cells_are_texts(self, hostile: Run) -> None:
@@ -165,7 +165,7 @@ class TestMarkdown:
         )
         tokens = parser.parse(markdown_table(hostile))
         inline = [token for token in tokens if token.type == "inline"]
-        cells = 8 * (1 + 2 * len({*TEXTS, *FORMULAS}))
+        cells = 9 * (1 + 2 * len({*TEXTS, *FORMULAS}))
         assert len(inline) == cells + len({text for text in TEXTS if len(text) > 40})
         kinds = {child.type for token in inline for child in token.children}
         assert kinds <= {"text", "text_special"}
@@ -182,7 +182,7 @@ class TestMarkdown:
 class TestModelCard:
     def test_what_it_says(self, small: Run) -> None:
         card = model_card(small)
-        assert "| test | m | acc | 0.300 | [0.100, 0.333] | 7 | 2 | ok |" in card
+        assert "| test | all | m | acc | 0.300 | [0.100, 0.333] | 7 | 2 | ok |" in card
         assert "- intervals cover 95 % nominally" in card
         assert "- 1 of 2 numbers do not exist for these data; the table says why" in card
         assert "- up to 2 units failed in a metric and are left out" in card
@@ -207,7 +207,7 @@ class TestModelCard:
         ]
         read = yaml.safe_load(export_files(hostile, "model-index")["model_index.yaml"])
         kept = [one["name"] for one in read["model-index"]]
-        stored = [whole_text(row["scorer"]) for row in cell_rows(hostile) if row["metric"] == "acc"]
+        stored = [whole_text(row["system"]) for row in cell_rows(hostile) if row["metric"] == "acc"]
         assert kept == stored
 
     def test_no_number_is_refused(self, tmp_path: Path) -> None:

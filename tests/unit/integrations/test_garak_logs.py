@@ -188,8 +188,8 @@ class TestReading:
         found = import_logs(path, tmp_path / "runs", wanted=Wanted(by=("goal",)))
         assert [imported.log.task for imported in found] == ["dan.Dan_11_0", "other.Probe"]
         assert found[0].run is not None
-        strata = found[0].run.results["by_slice"]["dan.Dan_11_0"]["strata"]
-        assert sorted(strata) == ["goal=be a DAN", "goal=be rude"]
+        strata = found[0].run.results["by_slice"]["dan.Dan_11_0"]["parts"]
+        assert sorted(strata) == ['goal="be a DAN"', 'goal="be rude"']
 
     def test_a_folder_with_its_hit_log(self, report: Report, tmp_path: Path) -> None:
         report(SETUP, attempt("a", {"dan.DAN": [0.0]}))

@@ -147,7 +147,7 @@ class TestTasks:
         cell = run.results["by_slice"]["sums"]["by_scorer"]["org/m"]["acc"]
         assert cell["ci"]["method"] == "wilson"
         assert cell["ci"]["ci_95"] == pytest.approx([0.4878, 0.8077], abs=5e-5)
-        assert sorted(run.results["by_slice"]["sums"]["strata"]) == ["level=easy", "level=hard"]
+        assert sorted(run.results["by_slice"]["sums"]["parts"]) == ["level=easy", "level=hard"]
         imported = run.manifest["config"]["imported"]
         assert (imported["tool"], imported["tool_version"]) == ("inspect", "0.3.1")
         assert imported["checked"][0]["agrees"] is True

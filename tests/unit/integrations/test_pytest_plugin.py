@@ -69,7 +69,8 @@ class TestMetric:
         first, header, _, line, *_ = str(caught.value).splitlines()
         assert first == "pr_auc: the lower bound 0.740 is below 0.8; the value 0.820 is not"
         assert header.split("  ")[-1] == "status"
-        assert line.split() == ["all", "pr_auc", "0.820", "[0.740,", "0.880]", "200", "3", "ok"]
+        cells = ["all", "all", "pr_auc", "0.820", "[0.740,", "0.880]", "200", "3", "ok"]
+        assert line.split() == cells
 
     def test_a_value_that_misses_is_said_to_miss(self) -> None:
         with pytest.raises(AssertionError, match=r"is below 0.9; the value 0.820 is, too"):
@@ -113,8 +114,21 @@ class TestMetric:
     def test_a_slice_of_a_scorecard(self) -> None:
         card = Scorecard(dict(CARD), {"de": Scorecard({"pr_auc": cell(0.5, 0.4, 0.6)})})
         assert_metric(card, "pr_auc", at_least=0.7)  # over all
-        with pytest.raises(AssertionError, match="pr_auc on 'de': the lower bound"):
+        with pytest.raises(AssertionError, match="pr_auc @ part=de: the lower bound"):
             assert_metric(card, "pr_auc", at_least=0.7, slice="de")
+        with pytest.raises(AssertionError, match="pr_auc @ part=de: the lower bound"):
+            assert_metric(card, "pr_auc @ part=de", at_least=0.7)
+
+    def test_a_part_of_a_summary_is_named_by_its_column(self) -> None:
+        records = Records.from_columns(
+            {"correct": [1.0, 1.0, 0.0, 1.0] * 20}, slices={"language": ["de", "en"] * 40}
+        )
+        card = summarise(records, [mean_of("correct")], by="language")
+        assert_metric(card, "correct @ language=en", at_least=0.9)
+        with pytest.raises(AssertionError, match="correct @ language=de: the lower bound"):
+            assert_metric(card, "correct @ language=de", at_least=0.9)
+        with pytest.raises(MissingColumnError, match="did you mean 'language=de'"):
+            assert_metric(card, "correct @ langage=de", at_least=0.9)
 
 
 RIGHT = np.array([1, 1, 1, 0] * 40, dtype=float)
@@ -148,22 +162,23 @@ class TestRuns:
             "result": RunResult.from_dict(run.results),
         }[form]
         assert_metric(given, "correct", at_least=0.6, scorer="guard")
-        with pytest.raises(AssertionError, match="correct of 'guard' on 'test': the lower bound"):
+        with pytest.raises(AssertionError, match="correct @ all / guard: the lower bound"):
             assert_metric(given, "correct", at_least=0.75)
 
     def test_several_slices_have_to_be_told_apart(self, tmp_path: Path) -> None:
         run = stored(tmp_path, "r", slices=("test", "german"))
         with pytest.raises(
             InvalidInputError,
-            match=r"there are 2 cells of 'correct'; name slice= one of 'test', 'german'$",
+            match=r"'correct' may be 'correct @ slice=test / guard' or 'correct @ slice=german / ",
         ):
             assert_metric(run, "correct", at_least=0.5)
         assert_metric(run, "correct", at_least=0.5, slice="german")
+        assert_metric(run, "correct @ slice=german / guard", at_least=0.5)
         with pytest.raises(MissingColumnError, match="there is no slice 'french'; there is 'test'"):
             assert_metric(run, "correct", at_least=0.5, slice="french")
 
     def test_a_scorer_that_failed_fails_with_its_reason(self, tmp_path: Path) -> None:
-        with pytest.raises(AssertionError, match="correct of 'dead' on 'test': error: no memory"):
+        with pytest.raises(AssertionError, match="correct @ all / dead: error: no memory"):
             assert_metric(stored(tmp_path, "r"), "correct", at_least=0.5, scorer="dead")
 
     def test_an_altered_run_is_no_evidence(self, tmp_path: Path) -> None:
@@ -238,10 +253,10 @@ def test_a_failing_test_shows_the_line_and_the_table(
     text = done.stdout.str()
     assert re.search(r"^>.*assert_metric\(.*at_least=0.74\)$", text, re.M)
     assert re.search(
-        r"^E .*correct of 'guard' on 'test': the lower bound 0\.67\d is below 0.74", text, re.M
+        r"^E .*correct @ all / guard: the lower bound 0\.67\d is below 0.74", text, re.M
     )
     assert re.search(
-        r"^E +test +guard +correct +0\.750 +\[0\.67\d, 0\.81\d\] +160 +0 +ok$", text, re.M
+        r"^E +test +all +guard +correct +0\.750 +\[0\.67\d, 0\.81\d\] +160 +0 +ok$", text, re.M
     )
     assert "assertions.py" not in text  # the toolkit's own frames are out of the way
 

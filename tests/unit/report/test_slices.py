@@ -26,13 +26,16 @@ def part(cell: Any, scorer: str = "model") -> dict[str, Any]:
 def test_numbers_are_those_of_the_results(rows_run: Run) -> None:
     section = slices.build(rows_run, Wanted(charts=False))
     assert section is not None
-    strata = rows_run.results["by_slice"]["test"]["strata"]
+    parts = rows_run.results["by_slice"]["test"]["parts"]
     good = section.data["tables"][0]
     assert good.title == "good"
-    assert [row[0] for row in good.rows] == ["test", "de", "en", "fr"]
+    assert [row[0] for row in good.rows] == [
+        "test",
+        *(f"language={name}" for name in ("de", "en", "fr")),
+    ]
     for row in good.rows[1:]:
-        cells = strata[row[0]]["by_scorer"]["good"]
-        assert row[1] == str(strata[row[0]]["n"])
+        cells = parts[row[0]]["by_scorer"]["good"]
+        assert row[1] == str(parts[row[0]]["n"])
         for name, told in zip(good.header[2:], row[2:], strict=True):
             ci = cells[name]["ci"]
             expected = f"{cells[name]['value']:.3f} [{ci['ci_low']:.3f}, {ci['ci_high']:.3f}]"
@@ -45,7 +48,7 @@ def test_the_forest_has_every_part_with_its_interval(rows_run: Run) -> None:
     figure = section.data["figures"][0]
     entry = rows_run.results["by_slice"]["test"]
     values = {"test": entry["by_scorer"]["good"]["pr_auc"]} | {
-        name: one["by_scorer"]["good"]["pr_auc"] for name, one in entry["strata"].items()
+        name: one["by_scorer"]["good"]["pr_auc"] for name, one in entry["parts"].items()
     }
     for name, cell in values.items():
         low, high = cell["ci"]["ci_low"], cell["ci"]["ci_high"]

@@ -24,8 +24,8 @@ from eval_toolkit.rollouts.measures.reporting import (
 )
 from eval_toolkit.rollouts.measures.times import survival_rows
 from eval_toolkit.rollouts.seeds import SeedPrompt
+from eval_toolkit.runs.results import card_entry
 from eval_toolkit.scorecards import Records, summarise
-from eval_toolkit.scorecards.policies import card_by_slice
 
 
 class Toxicity:
@@ -115,8 +115,8 @@ def test_categories_have_cards_also_those_without_a_name():
     )
     low, high = whole.details["bounds_ci"]
     assert low <= whole.ci.ci_low < whole.ci.ci_high <= high
-    entry = card_by_slice("seeds", "model", records, card, by="category")["seeds"]
-    assert entry["strata"]["category=x"]["n"] == 3
+    entry = card_entry("model", records, card)
+    assert entry["parts"]["category=x"]["n"] == 3
     macro = rollout_scorecard(records, macro=True)["attack_success_macro"]
     assert macro.value == pytest.approx(1 / 3)
 

@@ -102,7 +102,7 @@ class TestStored:
         cells = run.results["by_slice"]["seeds"]["by_scorer"]["target"]
         assert cells["attack_success"]["value"] == 0.75  # goals 0, 4, 8 of 12 never
         assert cells["asr@2"]["n_units"] == 12
-        assert set(run.results["by_slice"]["seeds"]["strata"]) == {"category=a", "category=b"}
+        assert set(run.results["by_slice"]["seeds"]["parts"]) == {"category=a", "category=b"}
         full = json.loads((tmp_path / "r/results_full.json").read_text())["rollouts"]
         # A quarter each fails in turn 1, 2, 3 and never.
         assert full["survival"]["survival"] == pytest.approx([0.75, 0.5, 0.25])

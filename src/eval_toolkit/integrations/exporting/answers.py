@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,7 @@ from eval_toolkit.runner import JobResult
 from eval_toolkit.runner.stored import RESPONSES
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.driver import outcomes_of
+from eval_toolkit.runs.parts import WHOLE
 from eval_toolkit.scorecards import Records
 from eval_toolkit.scorecards.reduction import value_of_failure
 from eval_toolkit.tasks.joining import joined
@@ -187,8 +188,7 @@ class Answers:
     @cached_property
     def metrics(self) -> list[UnitMetric]:
         """The cells that are made of one value per unit, in the order of the results."""
-        stored = self.run.results.get("by_slice", {}).get(self.block.slice, {})
-        cells: Mapping[str, Any] = stored.get("by_scorer", {}).get(self.block.scorer, {})
+        cells = self.run.cells.block_or_none(self.block.slice, self.block.scorer) or {}
         found = []
         for name, cell in self.block.cells.items():
             spec = unit_metric(name, self.records, cells) or self._own_score(name)
@@ -343,5 +343,10 @@ def _several(text: str) -> list[str]:
 
 
 def answers_of(run: Run, blocks: Sequence[Block]) -> list[Answers]:
-    """Return the answers behind those blocks that have records."""
-    return [Answers.of(run, one) for one in blocks if (one.slice, one.scorer) in run.subjects]
+    """Return the answers behind those blocks that have records; a part's are its slice's."""
+    known = set(run.subjects)
+    return [
+        Answers.of(run, one)
+        for one in blocks
+        if one.part == WHOLE and (one.slice, one.scorer) in known
+    ]

@@ -1,15 +1,14 @@
 """The numbers of runs as flat rows: the one source of every table that is exported."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from eval_toolkit._redaction import redact_secrets
 from eval_toolkit.report.cells import Block, Cell, blocks_of
-from eval_toolkit.report.folds import fold_blocks
 from eval_toolkit.runs import Run
-from eval_toolkit.runs.cells import fold_rows
+from eval_toolkit.runs.parts import SLICE, WHOLE, format_part
 
 __all__ = [
     "ROW_FIELDS",
@@ -26,19 +25,29 @@ __all__ = [
 ]
 
 ROW_FIELDS = (
-    *("run", "slice", "scorer", "metric", "value", "ci_low", "ci_high", "confidence", "method"),
-    *("n_resamples", "n_units", "n_groups", "n_errors", "n_skipped", "status", "reason"),
+    *("run", "slice", "part", "system", "metric", "value", "ci_low", "ci_high", "confidence"),
+    *("method", "n_resamples", "n_units", "n_groups", "n_errors", "n_skipped", "status", "reason"),
 )
 _IMPORTED = ("tool", "tool_version", "created", "files")
 
 
 def all_blocks(run: Run) -> list[Block]:
-    """Return every slice and scorer of a run; of one over folds the means, then each fold."""
-    return blocks_of(run) or fold_blocks(run)
+    """Return every slice and scorer of a run, each slice followed by its parts.
+
+    Other tools know no parts: there, one has the name ``slice=quiz&subject=Africa``.
+    """
+    return [
+        block if block.part == WHOLE else replace(block, name=_full_name(block))
+        for block in blocks_of(run, parts=True)
+    ]
+
+
+def _full_name(block: Block) -> str:
+    return f"{format_part({SLICE: block.slice})}&{block.part}"
 
 
 def cell_rows(runs: Run | Sequence[Run]) -> list[dict[str, Any]]:
-    """Return the numbers of runs, one flat row per run, slice, scorer and metric.
+    """Return the numbers of runs, one flat row per run, slice, part, system and metric.
 
     Parameters
     ----------
@@ -48,8 +57,7 @@ def cell_rows(runs: Run | Sequence[Run]) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        As `Run.rows` has them, with the key run before the others. Of a run over folds there are
-        the means, then the cells of each fold.
+        As `Run.rows` has them, every cell, with the key run before the others.
 
     Examples
     --------
@@ -65,11 +73,7 @@ def cell_rows(runs: Run | Sequence[Run]) -> list[dict[str, Any]]:
     [('pr_auc', None, 'one class only')]
     """
     given = [runs] if isinstance(runs, Run) else list(runs)
-    return [
-        {"run": run.run_id, **row}
-        for run in given
-        for row in (*run.rows(), *fold_rows(run.results))
-    ]
+    return [{"run": run.run_id, **row} for run in given for row in run.rows()]
 
 
 def _told(cell: Cell) -> dict[str, Any]:
@@ -203,7 +207,7 @@ def told_about(run: Run, blocks: Sequence[Block] = ()) -> dict[str, Any]:
     cells: dict[str, dict[str, Any]] = {}
     for block in blocks:
         told = {name: cell_dict(cell) for name, cell in block.cells.items()}
-        cells.setdefault(block.slice, {})[block.scorer] = told
+        cells.setdefault(block.name, {})[block.scorer] = told
     return {
         "run_id": run.run_id,
         "version": str(versions.get("eval_toolkit", "")) if isinstance(versions, Mapping) else "",

@@ -118,11 +118,12 @@ def _identity(run: Run, model: str, blocks: Sequence[Block]) -> dict[str, str]:
 
 def _task_name(run: Run, blocks: Sequence[Block]) -> str:
     told = as_mapping(config_of(run).get("task")).get("name")
-    return str(told or (blocks[0].slice if len(blocks) == 1 else run.run_id))
+    slices = {block.slice for block in blocks}
+    return str(told or (slices.pop() if len(slices) == 1 else run.run_id))
 
 
 def _result_id(block: Block, metric: str) -> str:
-    return f"{block.slice}/{metric}"
+    return f"{block.name}/{metric}"
 
 
 def _payload(
@@ -130,7 +131,7 @@ def _payload(
 ) -> dict[str, Any]:
     about = told_about(run)
     metrics = {
-        (one.block.slice, metric.cell.name): metric for one in found for metric in one.metrics
+        (one.block.name, metric.cell.name): metric for one in found for metric in one.metrics
     }
     absent = {
         f"without a value: {_result_id(block, cell.name)}": f"{cell.status}: {cell.reason}"
@@ -139,7 +140,7 @@ def _payload(
         if not cell.has_value
     }
     absent |= {
-        f"without a value: {block.slice}": block.error or block.skipped
+        f"without a value: {block.name}": block.error or block.skipped
         for block in blocks
         if not block.cells
     }
@@ -164,7 +165,7 @@ def _payload(
         "eval_library": library,
         "model_info": _model(run, model),
         "evaluation_results": [
-            _result(run, block, cell, metrics.get((block.slice, cell.name)))
+            _result(run, block, cell, metrics.get((block.name, cell.name)))
             for block in blocks
             for cell in block.cells.values()
             if cell.has_value
@@ -190,7 +191,7 @@ def _model(run: Run, model: str) -> dict[str, Any]:
 def _result(run: Run, block: Block, cell: Cell, metric: UnitMetric | None) -> dict[str, Any]:
     return {
         "evaluation_result_id": _result_id(block, cell.name),
-        "evaluation_name": block.slice,
+        "evaluation_name": block.name,
         "source_data": _source(run, block),
         "metric_config": _metric(cell, metric),
         "score_details": {

@@ -28,6 +28,7 @@ from eval_toolkit.integrations.exporting.names import file_names
 from eval_toolkit.report.answering import kind_of
 from eval_toolkit.report.cells import Block, Cell
 from eval_toolkit.runs import Run
+from eval_toolkit.runs.parts import WHOLE
 
 __all__ = ["lm_eval_files"]
 
@@ -79,7 +80,7 @@ def lm_eval_files(run: Run, *, samples: bool = True) -> dict[str, bytes]:
         )
     by_model: dict[str, list[Block]] = {}
     for block in all_blocks(run):
-        if block.cells:
+        if block.cells and block.part == WHOLE:
             by_model.setdefault(block.scorer, []).append(block)
     if not by_model:
         raise InvalidInputError(f"{run.path}: the run has no number to export")
@@ -87,11 +88,11 @@ def lm_eval_files(run: Run, *, samples: bool = True) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     folders = file_names(by_model)
     for model, blocks in by_model.items():
-        answers = {one.block.slice: one for one in answers_of(run, blocks)}
+        answers = {one.block.name: one for one in answers_of(run, blocks)}
         lines = {name: _lines(one) for name, one in answers.items()} if samples else {}
         payload = _results(run, model, blocks, answers, lines)
         files[f"{folders[model]}/results_{stamp}.json"] = json_bytes(payload)
-        tasks = file_names(block.slice for block in blocks)
+        tasks = file_names(block.name for block in blocks)
         for name, told in lines.items():
             content = b"".join(json_bytes(line, indent=None) for line in told)
             files[f"{folders[model]}/samples_{tasks[name]}_{stamp}.jsonl"] = content
@@ -118,23 +119,23 @@ def _results(
     begun = begun_at(run)
     alone = len(blocks) == 1  # what a log tells about its task is told of the first one alone
     return {
-        "results": {block.slice: _numbers(block, answers.get(block.slice)) for block in blocks},
-        "group_subtasks": {block.slice: [] for block in blocks},
+        "results": {block.name: _numbers(block, answers.get(block.name)) for block in blocks},
+        "group_subtasks": {block.name: [] for block in blocks},
         "configs": {
-            block.slice: {
-                **_task_config(block, config, answers.get(block.slice)),
+            block.name: {
+                **_task_config(block, config, answers.get(block.name)),
                 **(as_mapping(theirs.get("task")) if alone else {}),
             }
             for block in blocks
         },
-        "versions": {block.slice: _version(task.get("version")) for block in blocks},
-        "n-shot": {block.slice: int(task.get("num_fewshot") or 0) for block in blocks},
+        "versions": {block.name: _version(task.get("version")) for block in blocks},
+        "n-shot": {block.name: int(task.get("num_fewshot") or 0) for block in blocks},
         "higher_is_better": {
-            block.slice: {_named(name)[0]: c.higher_is_better for name, c in block.cells.items()}
+            block.name: {_named(name)[0]: c.higher_is_better for name, c in block.cells.items()}
             for block in blocks
         },
         "n-samples": {
-            block.slice: _counts(block, task, origin.n_planned if origin and alone else None)
+            block.name: _counts(block, task, origin.n_planned if origin and alone else None)
             for block in blocks
         },
         "config": {
@@ -165,7 +166,7 @@ def _results(
         "chat_template": None,
         "chat_template_sha": None,
         "total_evaluation_time_seconds": None if wall is None or origin else str(wall),
-        "eval_toolkit": told_about(run, blocks),
+        "eval_toolkit": told_about(run, [one for one in all_blocks(run) if one.scorer == model]),
     }
 
 
@@ -178,7 +179,7 @@ def _named(name: str) -> tuple[str, str]:
 def _numbers(block: Block, answers: Answers | None) -> dict[str, Any]:
     means = {} if answers is None else {one.cell.name: one for one in answers.metrics}
     n = block.n if answers is None else len(answers.unit_ids)
-    told: dict[str, Any] = {"name": block.slice, "alias": block.slice, "sample_len": n}
+    told: dict[str, Any] = {"name": block.name, "alias": block.name, "sample_len": n}
     for name, cell in block.cells.items():
         if not cell.has_value:
             continue
@@ -208,7 +209,7 @@ def _task_config(
     listed = {_named(name)[0]: cell.higher_is_better for name, cell in block.cells.items()}
     output = {"loglikelihoods": "multiple_choice", "completion": "generate_until"}
     told = {
-        "task": block.slice,
+        "task": block.name,
         "dataset_path": data.get("path"),
         "dataset_kwargs": {"revision": data["revision"]} if data.get("revision") else None,
         "test_split": task.get("sample_split"),

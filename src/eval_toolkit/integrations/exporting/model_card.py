@@ -188,8 +188,8 @@ def model_index(run: Run) -> str:
             "  - task:",
             f"      type: {_yaml(task)}",
             "    dataset:",
-            f"      name: {_yaml(block.slice)}",
-            f"      type: {_yaml(block.slice)}",
+            f"      name: {_yaml(block.name)}",
+            f"      type: {_yaml(block.name)}",
             "    metrics:",
         ]
         for cell in found:

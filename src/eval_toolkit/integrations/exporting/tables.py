@@ -1,4 +1,4 @@
-"""Tables of the numbers of runs: CSV, LaTeX and Markdown."""
+"""Tables of the numbers of runs: CSV, JSON, LaTeX and Markdown."""
 
 import csv
 import io
@@ -8,11 +8,12 @@ from typing import Any
 from eval_toolkit import _display
 from eval_toolkit._display import markdown_text
 from eval_toolkit._plain import csv_text
+from eval_toolkit.artifacts import json_bytes
 from eval_toolkit.integrations.exporting.cells import ROW_FIELDS, cell_rows
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.cells import cell_grid, cell_notes
 
-__all__ = ["csv_table", "latex_table", "markdown_table"]
+__all__ = ["csv_table", "json_table", "latex_table", "markdown_table"]
 
 
 def csv_table(runs: Run | Sequence[Run]) -> str:
@@ -40,7 +41,7 @@ def csv_table(runs: Run | Sequence[Run]) -> str:
     ...     "schema_version": "v1", "run_id": "r1", "config": {}, "by_slice": {"test": part}},
     ... )
     >>> print(csv_table(run).splitlines()[1])
-    r1,test,'=guard,pr_auc,0.75,,,,,,,,0,0,ok,
+    r1,test,all,'=guard,pr_auc,0.75,,,,,,,,0,0,ok,
     """
     stream = io.StringIO(newline="")
     writer = csv.writer(stream, lineterminator="\r\n")
@@ -54,6 +55,34 @@ def _csv_cell(value: Any) -> Any:
     if not isinstance(value, str):
         return "" if value is None else repr(value)
     return csv_text(value)
+
+
+def json_table(runs: Run | Sequence[Run]) -> bytes:
+    """Return the numbers of runs as JSON: a list with one flat object per cell.
+
+    Parameters
+    ----------
+    runs : Run or sequence of Run
+        Of any kind.
+
+    Returns
+    -------
+    bytes
+        The columns of `csv_table`; what is absent is null beside its status and reason.
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> from eval_toolkit.runs import write_run
+    >>> part = {"n": 3, "by_scorer": {"guard": {"pr_auc": 0.75}}}
+    >>> run = write_run(
+    ...     tempfile.mkdtemp() + "/r1", manifest={"run_id": "r1"}, results={
+    ...     "schema_version": "v1", "run_id": "r1", "config": {}, "by_slice": {"test": part}},
+    ... )
+    >>> json.loads(json_table(run))[0]["value"]
+    0.75
+    """
+    return json_bytes([{name: row[name] for name in ROW_FIELDS} for row in cell_rows(runs)])
 
 
 def markdown_table(runs: Run | Sequence[Run]) -> str:
@@ -79,9 +108,9 @@ def markdown_table(runs: Run | Sequence[Run]) -> str:
     ...     "schema_version": "v1", "run_id": "r1", "config": {}, "by_slice": {"test": part}},
     ... )
     >>> print(markdown_table(run), end="")
-    | slice | scorer | metric | value | interval | n | errors | status |
-    |---|---|---|---:|---|---|---:|---|
-    | test | a\|b | pr_auc | 0.750 |  |  | 0 | ok |
+    | slice | part | system | metric | value | interval | n | errors | status |
+    |---|---|---|---|---:|---|---|---:|---|
+    | test | all | a\|b | pr_auc | 0.750 |  |  | 0 | ok |
     """
     header, body, notes = _texts(runs)
     told = [f"- {markdown_text(note)}" for note in notes]
@@ -113,7 +142,7 @@ def latex_table(runs: Run | Sequence[Run]) -> str:
     ...     "schema_version": "v1", "run_id": "r1", "config": {}, "by_slice": {"test": part}},
     ... )
     >>> print(latex_table(run).splitlines()[4])
-    test & \textbackslash{}input\{x\} & pr\_auc & 0.750 &  &  & 0 & ok \\
+    test & all & \textbackslash{}input\{x\} & pr\_auc & 0.750 &  &  & 0 & ok \\
     """
     return _display.latex_table(*_texts(runs)) + "\n"
 
@@ -125,4 +154,6 @@ def _texts(runs: Run | Sequence[Run]) -> tuple[list[str], list[list[str]], list[
     if isinstance(runs, Sequence) and len(runs) > 1:
         body = [[row["run"], *line] for row, line in zip(rows, body, strict=True)]
         header = ["run", *header]
-    return header, body, cell_notes(rows)
+    given = [runs] if isinstance(runs, Run) else runs
+    folds = dict.fromkeys(note for run in given for note in run.cells.fold_notes())
+    return header, body, [*folds, *cell_notes(rows)]

@@ -37,6 +37,7 @@ _FORMATS = {
         "predictions:predictions_csv", "predictions.csv", ("metric", "slice", "scorer")
     ),
     "csv": _Format("tables:csv_table", "results.csv", several=True),
+    "json": _Format("tables:json_table", "cells.json", several=True),
     "latex": _Format("tables:latex_table", "results.tex", several=True),
     "markdown": _Format("tables:markdown_table", "results.md", several=True),
     "model-card": _Format("model_card:model_card", "model_card.md"),

@@ -1,6 +1,6 @@
 """From the samples of a log to records and cells: the statistics are ours, the values the log's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +12,13 @@ from eval_toolkit.graders import ColumnInfo, Grade
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.integrations.importing.logs import Log, LoggedSample
 from eval_toolkit.protocols import MetricSpec
+from eval_toolkit.runs.parts import format_part
+from eval_toolkit.runs.results import card_entry
 from eval_toolkit.scorecards import Records, Scorecard, summarise
-from eval_toolkit.scorecards.policies import card_by_slice, with_error_policies
+from eval_toolkit.scorecards.policies import with_error_policies
 from eval_toolkit.tasks.reporting import task_metrics
 
-__all__ = ["SEED", "by_slice", "log_card", "log_columns", "log_records", "rows_parts"]
+__all__ = ["SEED", "by_slice", "log_card", "log_columns", "log_records"]
 
 SEED = 42
 UNSCORED = "score"
@@ -194,38 +196,39 @@ def by_slice(log: Log, records: Records, card: Scorecard) -> dict[str, Any]:
     >>> log = Log(tool="t", task="quiz", model="m", samples=samples)
     >>> records = log_records(log)
     >>> found = by_slice(log, records, log_card(log, records))["quiz"]
-    >>> found["n"], sorted(found["strata"])
+    >>> found["n"], sorted(found["parts"])
     (4, ['topic=a', 'topic=b'])
     """
     if log.kind == "rows":
         return _rows_by_slice(log, records, card)
-    made = card_by_slice(log.task, log.model, records, card, by="")
+    made = card_entry(log.model, records, card)
     for part in records.slices:
         of_part = with_error_policies(records, _metrics(log, records), by=part, seed=SEED)
-        inside = card_by_slice(log.task, log.model, records, of_part, by=part)[log.task]
-        if "strata" in inside:
-            made[log.task].setdefault("strata", {}).update(inside["strata"])
-    return made
-
-
-def rows_parts(log: Log, records: Records) -> dict[str, Records]:
-    """Return the records of each slice of rows: all of them, and the parts by name."""
-    slices = {log.task: records}
-    for part, values in records.slices.items():
-        for value in sorted(set(values.tolist())):
-            slices[f"{part}={value}"] = records.take(values == value)
-    return slices
+        inside = card_entry(log.model, records, of_part, by=part)
+        if "parts" in inside:
+            made.setdefault("parts", {}).update(inside["parts"])
+    return {log.task: made}
 
 
 def _rows_by_slice(log: Log, records: Records, card: Scorecard) -> dict[str, Any]:
-    entries: dict[str, Any] = {}
-    for name, mine in rows_parts(log, records).items():
-        cells: Mapping[str, Any] = (card if mine is records else _of_scores(mine)).to_dict()
-        n, n_positive = len(mine), int(mine.columns["label"].sum())
-        counts = {"n": n, "n_positive": n_positive}
-        block = {**cells, **counts, "is_single_class": n_positive in (0, n)}
-        entries[name] = {**counts, "by_scorer": {log.model: block}}
-    return entries
+    entry = _rows_entry(log.model, records, card)
+    parts = {
+        format_part({key: value}): records.take(values == value)
+        for key, values in records.slices.items()
+        for value in sorted(set(values.tolist()))
+    }
+    if parts:
+        entry["parts"] = {
+            name: _rows_entry(log.model, mine, _of_scores(mine)) for name, mine in parts.items()
+        }
+    return {log.task: entry}
+
+
+def _rows_entry(model: str, records: Records, card: Scorecard) -> dict[str, Any]:
+    n, n_positive = len(records), int(records.columns["label"].sum())
+    counts = {"n": n, "n_positive": n_positive}
+    block = {**card.to_dict(), **counts, "is_single_class": n_positive in (0, n)}
+    return {**counts, "by_scorer": {model: block}}
 
 
 def _place(log: Log) -> str:

@@ -13,7 +13,7 @@ from eval_toolkit._redaction import redact_secrets
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.integrations.importing.checking import Checked
 from eval_toolkit.integrations.importing.logs import Log
-from eval_toolkit.integrations.importing.measured import SEED, by_slice, rows_parts
+from eval_toolkit.integrations.importing.measured import SEED, by_slice
 from eval_toolkit.integrations.importing.stated import cell_names, stated_cells
 from eval_toolkit.integrations.importing.tables import log_tables, usage_of
 from eval_toolkit.manifest import build_manifest
@@ -97,10 +97,7 @@ def prepared_log(read: Read, folder: str | Path) -> dict[str, Any]:
     run_id = Path(folder).resolve().name
     config = _config(log, records, read)
     results = by_slice(log, records, card)
-    if log.kind == "rows":
-        stored = {(name, log.model): part for name, part in rows_parts(log, records).items()}
-    else:
-        stored = {(log.task, log.model): records}
+    if log.kind != "rows":
         block = results[log.task]["by_scorer"][log.model]
         block |= {
             name: cell.to_dict()
@@ -121,7 +118,7 @@ def prepared_log(read: Read, folder: str | Path) -> dict[str, Any]:
     return {
         "results": _results(run_id, config, results),
         "manifest": manifest,
-        "records": stored,
+        "records": {(log.task, log.model): records},
         "tables": tables,
     }
 

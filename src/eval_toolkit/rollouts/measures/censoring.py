@@ -200,7 +200,7 @@ def with_curves(
                 place = Place(curve, turns[name], mine, confidence)
                 cells[name] = place.cell(cells[name], on_error)
     parts = zip(card.slices, (Scorecard(cells) for _, cells in places[1:]), strict=True)
-    return Scorecard(places[0][1], dict(parts))
+    return Scorecard(places[0][1], dict(parts), card.by)
 
 
 def _noted(cell: MetricResult, n: int, on_error: str) -> MetricResult:

@@ -1,0 +1,186 @@
+"""`RunComparison`: what changed from A to B, one cell per slice, part, scorer and metric."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eval_toolkit._display import Grid, Tabled
+from eval_toolkit._words import number, p_value, value_and_ends
+from eval_toolkit.analysis.differences import RunDifference
+from eval_toolkit.analysis.directions import direction_hint
+from eval_toolkit.errors import MissingColumnError
+from eval_toolkit.runs.addresses import Address, written
+from eval_toolkit.runs.parts import SLICE, WHOLE, format_part, parse_part
+
+__all__ = ["RunComparison", "in_words"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RunComparison(Tabled):
+    """Two runs compared: one cell per slice, part, scorer and metric.
+
+    Examples
+    --------
+    >>> from eval_toolkit import Records
+    >>> from eval_toolkit.analysis import compare_records
+    >>> a = Records.from_columns({"correct": [0, 1, 0, 1, 0]}, unit_id=list("vwxyz"))
+    >>> b = Records.from_columns({"correct": [1, 1, 1, 1, 1]}, unit_id=list("zyxwv"))
+    >>> compare_records({"all": a}, {"all": b}, ["correct"])["correct"].delta
+    0.6
+    """
+
+    run_a: str
+    run_b: str
+    cells: tuple[RunDifference, ...]
+    adjust: str
+    """How p-values were corrected for the number of metrics and slices."""
+    confidence: float
+    seed: int
+    only_in_a: tuple[tuple[str, str], ...] = ()
+    """(slice, scorer) that B has no partner for."""
+    only_in_b: tuple[tuple[str, str], ...] = ()
+    version_changes: Mapping[str, tuple[str | None, str | None]] | None = None
+    """Objects whose version differs, and settings of rollouts that do, where that was allowed."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know before the cells."""
+
+    def __getitem__(
+        self, key: str | tuple[str, str, str] | tuple[str, str, str, str]
+    ) -> RunDifference:
+        """Return the cell at an address, or of (slice, scorer, metric) or (slice, part, …)."""
+        if isinstance(key, str):
+            return self._at(key)
+        names = (key[0], WHOLE, *key[1:]) if len(key) == 3 else key
+        for cell in self.cells:
+            if (cell.slice, cell.part, cell.scorer, cell.metric) == names:
+                return cell
+        raise MissingColumnError(f"the comparison has no {key!r}; it has {self._have()}")
+
+    def _at(self, address: str) -> RunDifference:
+        named = {cell.metric for cell in self.cells}
+        wanted = Address(address) if address in named else Address.parse(address)
+        pairs = dict(wanted.part or {})
+        found = [
+            cell
+            for cell in self.cells
+            if cell.metric == wanted.metric
+            and wanted.system in (None, cell.scorer)
+            and pairs in (own := parse_part(cell.part), {SLICE: cell.slice, **own})
+        ]
+        if len(found) == 1:
+            return found[0]
+        why = "several of" if found else "no"
+        raise MissingColumnError(f"the comparison has {why} {address!r}; it has {self._have()}")
+
+    def _have(self) -> str:
+        return ", ".join(repr(self.address(cell)) for cell in self.cells) or "no cells"
+
+    def place(self, cell: RunDifference) -> str:
+        """Return where a cell lies, for people: its slice, or the part of it that it is about."""
+        if cell.part == WHOLE:
+            return cell.slice
+        several = len({one.slice for one in self.cells}) > 1
+        return f"{format_part({SLICE: cell.slice})}&{cell.part}" if several else cell.part
+
+    def address(self, cell: RunDifference) -> str:
+        """Return the address of a cell, ``metric @ part / scorer of A``."""
+        several = len({one.slice for one in self.cells}) > 1
+        part = format_part({SLICE: cell.slice}) if several else cell.part
+        part = f"{part}&{cell.part}" if several and cell.part != WHOLE else part
+        return written(cell.metric, part, cell.scorer or None)
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one flat dict per cell: the source of every table."""
+        return [cell.to_dict() for cell in self.cells]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON types."""
+        return {
+            "run_a": self.run_a,
+            "run_b": self.run_b,
+            "adjust": self.adjust,
+            "confidence": self.confidence,
+            "seed": self.seed,
+            "cells": self.rows(),
+            "only_in_a": [list(subject) for subject in self.only_in_a],
+            "only_in_b": [list(subject) for subject in self.only_in_b],
+            "version_changes": {
+                name: list(pair) for name, pair in (self.version_changes or {}).items()
+            },
+            "notes": list(self.notes),
+        }
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """One line for each slice and scorer whose units were not all compared."""
+        return tuple(
+            dict.fromkeys(
+                f"{in_words(cell.slice, cell.part, cell.scorer)}: left out {cell.n_only_a} units only in A, {cell.n_only_b} only in B, "
+                f"{cell.n_mismatched} that differ"
+                for cell in self.cells
+                if cell.n_only_a or cell.n_only_b or cell.n_mismatched
+            )
+        )
+
+    @property
+    def undirected(self) -> tuple[str, ...]:
+        """One line for the metrics that differ and of which nothing says what is better."""
+        names = dict.fromkeys(cell.metric for cell in self.cells if cell.verdict == "different")
+        return (direction_hint([*names]),) if names else ()
+
+    @property
+    def without_value(self) -> tuple[str, ...]:
+        """One line for the metrics of a slice and scorer for which units failed or were skipped."""
+        metrics: dict[str, list[str]] = {}
+        for cell in self.cells:
+            if cell.n_failed and cell.n_units:
+                metrics.setdefault(
+                    f"{in_words(cell.slice, cell.part, cell.scorer)}: {_absent(cell)}", []
+                ).append(cell.metric)
+        return tuple(f"{line} ({', '.join(names)})" for line, names in metrics.items())
+
+    def _grid(self) -> Grid:
+        header = ["slice", "part", "scorer", "metric", "A", "B", "B − A"]
+        header += [f"{100 * self.confidence:g} %"]
+        return [*header, "p, adjusted", "units", "verdict", "reason"], list(map(_line, self.cells))
+
+    def _notes(self) -> tuple[str, ...]:
+        how = (
+            ""
+            if self.adjust == "none"
+            else f", p-values corrected for their number ({self.adjust})"
+        )
+        sides = f"A is {self.run_a}, B is {self.run_b}"
+        counted = (*self.left_out, *self.without_value, *self.undirected)
+        return (f"{sides}{how}", *self.notes, *counted)
+
+
+def _line(cell: RunDifference) -> list[str]:
+    delta, ends = value_and_ends(cell.delta, cell.ci_low, cell.ci_high, "+")
+    values = [number(cell.value_a), number(cell.value_b), delta, ends, p_value(cell.p_adjusted)]
+    units = "" if cell.n_units is None else str(cell.n_units)
+    place = [cell.slice, cell.part, cell.scorer, cell.metric]
+    return [*place, *values, units, cell.verdict, cell.reason]
+
+
+def in_words(slice_name: str, part: str, scorer: str) -> str:
+    """Return a slice, part and scorer in words.
+
+    Examples
+    --------
+    >>> in_words("quiz", "subject=Africa", "m")
+    "slice 'quiz', part 'subject=Africa', scorer 'm'"
+    """
+    inside = "" if part == WHOLE else f", part {part!r}"
+    return f"slice {slice_name!r}{inside}" + (f", scorer {scorer!r}" if scorer else "")
+
+
+def _absent(cell: RunDifference) -> str:
+    """Say on which side units have no value; those with none on either count for A."""
+    in_a, in_b = cell.n_failed - cell.n_lost, cell.n_lost
+    if not in_a:
+        return f"{in_b} units have no value in B"
+    return f"{in_a} units have no value in A" + (f" and {in_b} others none in B" if in_b else "")

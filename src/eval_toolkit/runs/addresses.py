@@ -1,0 +1,163 @@
+"""The address of a cell: ``metric @ part / system``, as in ``roc_auc @ language=de / guard``.
+
+Part and system may be left out where only one can be meant; a part that is left out is the whole.
+The sign ``@`` and the slash may stand without blanks. An ``@`` that no part follows belongs to the
+metric (``exact_match_pass@4``), and everything after the slash to the system (``org/model``). A
+metric with a slash in it, and any other name that would be misread, is written as a JSON string.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.runs.parts import PART_START, format_part, json_string, read_part
+
+__all__ = ["Address", "written"]
+
+_QUOTED_SYSTEM = re.compile(r'/\s*"')
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a cell lies: its metric, the part it is about, and whose it is.
+
+    Examples
+    --------
+    >>> address = Address.parse("exact_match @ subject=Africa / org/model-b")
+    >>> address.metric, dict(address.part), address.system
+    ('exact_match', {'subject': 'Africa'}, 'org/model-b')
+    >>> print(Address("tox/mean", {"topic": "R&D"}, "m"))
+    "tox/mean" @ topic="R&D" / m
+    """
+
+    metric: str
+    part: Mapping[str, str] | None = None
+    """What the units of the part have in common; empty for the whole, None where it is not said."""
+    system: str | None = None
+    """The scorer, model or target; None where it is not said."""
+
+    @classmethod
+    def parse(cls, text: str) -> "Address":
+        """Read an address.
+
+        Parameters
+        ----------
+        text : str
+            ``metric``, ``metric @ part``, ``metric / system`` or ``metric @ part / system``.
+
+        Returns
+        -------
+        Address
+            ``str`` of it is the address again, in its usual form.
+
+        Raises
+        ------
+        InvalidInputError
+            If the text is no address; the message says what is wrong with it.
+
+        Examples
+        --------
+        >>> Address.parse("pass@4@fold=3/m").metric, Address.parse("f1").part
+        ('pass@4', None)
+        """
+        if not isinstance(text, str):
+            raise InvalidTypeError(f"an address is a text, got {text!r:.80}")
+        metric, rest = _metric(text.strip())
+        if not metric:
+            raise _malformed(text, "it names no metric")
+        part = None
+        if rest.startswith("@"):
+            part, rest = read_part(rest[1:])
+        if not rest:
+            return cls(metric, part)
+        return cls(metric, part, _system(rest, text))
+
+    def __str__(self) -> str:
+        part = None if self.part is None else format_part(self.part)
+        return written(self.metric, part, self.system)
+
+
+def written(metric: str, part: str | None = None, system: str | None = None) -> str:
+    """Return an address as text: quoted where a name would be misread.
+
+    Parameters
+    ----------
+    metric : str
+        Name of the metric.
+    part : str, optional
+        As `format_part` writes it.
+    system : str, optional
+        Name of the system.
+
+    Examples
+    --------
+    >>> written("pass@4", "language=de", "org/model")
+    'pass@4 @ language=de / org/model'
+    """
+    odd = _needs_quotes(metric) or "/" in metric or '"' in metric
+    odd = odd or _part_sign(f"{metric} ", len(metric)) is not None
+    text = json_string(metric) if odd else metric
+    text += "" if part is None else f" @ {part}"
+    if system is None:
+        return text
+    odd = _needs_quotes(system) or (part is None and "@" in system)
+    return f"{text} / {json_string(system) if odd else system}"
+
+
+def _needs_quotes(name: str) -> bool:
+    return name != name.strip() or not name.isprintable() or not name or name[0] == '"'
+
+
+def _part_sign(text: str, end: int) -> int | None:
+    """Return the place of the first @ that a part follows, before some place."""
+    at = text.find("@", 0, end)
+    while at >= 0:
+        if PART_START.match(text, at + 1):
+            return at
+        at = text.find("@", at + 1, end)
+    return None
+
+
+def _metric(text: str) -> tuple[str, str]:
+    """Return the metric and what follows it: nothing, a part with its sign, or a slash."""
+    if text.startswith('"'):
+        name, rest = _string(text)
+        if rest and rest[0] not in "@/":
+            raise _malformed(text, f"after the metric comes @ or /, not {rest!r:.40}")
+        return name, rest
+    named = _QUOTED_SYSTEM.search(text)
+    at = _part_sign(text, len(text) if named is None else named.start())
+    if at is None:
+        at = text.find("/")
+    return (text, "") if at < 0 else (text[:at].strip(), text[at:])
+
+
+def _system(rest: str, text: str) -> str:
+    name = rest[1:].strip()
+    if not name:
+        raise _malformed(text, "no system follows the slash")
+    if not name.startswith('"'):
+        return name
+    system, rest = _string(name)
+    if rest:
+        raise _malformed(text, f"nothing can follow the system, and {rest!r:.40} does")
+    return system
+
+
+def _string(text: str) -> tuple[str, str]:
+    try:
+        name, end = json.JSONDecoder(strict=False).raw_decode(text)
+    except (ValueError, RecursionError):
+        raise _malformed(
+            text, "a double quote is not closed, or a backslash escapes nothing"
+        ) from None
+    return str(name), text[end:].strip()
+
+
+def _malformed(text: str, why: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{text.strip()!r:.200} is no address of a cell: {why}; write metric @ part / system, as in "
+        "roc_auc @ language=de / guard"
+    )

@@ -1,0 +1,226 @@
+r"""The grammar of parts: ``language=de``, ``subject=Africa``, ``fold=3``, joined by ``&``.
+
+A part of a slice is named by what its units have in common: one ``key=value`` for each condition,
+in the order of the run, and ``all`` for the whole. A key or value that is empty, has a blank, or
+holds one of ``& = / @ " \`` is written as a JSON string, ``subject="high school physics"``; the
+blanks inside a value may also be written without quotes. In a run of several slices the slice is
+named first, ``slice=test&language=de``.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from eval_toolkit.errors import InvalidInputError
+
+__all__ = [
+    "FOLD",
+    "PART_START",
+    "SEED",
+    "SLICE",
+    "WHOLE",
+    "format_part",
+    "json_string",
+    "parse_part",
+    "quoted",
+    "read_part",
+    "rows_of_folds",
+]
+
+WHOLE = "all"
+"""The part that has every unit of a slice."""
+SLICE = "slice"
+"""The key that names the slice, where a run has several."""
+FOLD, SEED = "fold", "seed"
+"""The keys of a fold: its number, and its seed where there are several."""
+
+_BARE = re.compile(r'[^\s"&=/@\\]+')
+_KEY = re.compile(r'\s*([^\s"&=/@\\]+)\s*=\s*')
+_VALUE = re.compile(r'[^"&/\\]*[^"&/\\\s]')
+PART_START = re.compile(
+    r'\s*(?:all(?=\s*(?:/|$))|(?:"(?:[^"\\]|\\.)*"|[^\s"&=/@\\]+)\s*=)', re.DOTALL
+)
+"""What stands at the beginning of a part, and at that of no metric."""
+
+
+def quoted(text: str) -> str:
+    r"""Return a key or value as it is written in a part: quoted where it must be.
+
+    Examples
+    --------
+    >>> print(quoted("Africa"), quoted("R&D"), quoted('say "no"'))
+    Africa "R&D" "say \"no\""
+    """
+    return text if _BARE.fullmatch(text) and text.isprintable() else json_string(text)
+
+
+def json_string(text: str) -> str:
+    r"""Return a text as a JSON string of printable characters.
+
+    Examples
+    --------
+    >>> print(json_string("zwölf"), json_string(chr(10)))
+    "zwölf" "\n"
+    """
+    made = json.dumps(text, ensure_ascii=False)
+    if made.isprintable():
+        return made
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in made)
+
+
+def format_part(pairs: Mapping[str, str]) -> str:
+    """Return the name of a part.
+
+    Parameters
+    ----------
+    pairs : mapping of str to str
+        What the units of the part have in common, in the order of the run; empty for the whole.
+
+    Returns
+    -------
+    str
+        `parse_part` reads it back.
+
+    Raises
+    ------
+    InvalidInputError
+        If a key is empty.
+
+    Examples
+    --------
+    >>> format_part({"language": "de"}), format_part({"seed": "42", "fold": "3"}), format_part({})
+    ('language=de', 'seed=42&fold=3', 'all')
+    """
+    if "" in pairs:
+        raise InvalidInputError("a part has an empty key; every part needs a name for its values")
+    named = (f"{quoted(str(key))}={quoted(str(value))}" for key, value in pairs.items())
+    return "&".join(named) or WHOLE
+
+
+def parse_part(text: str) -> dict[str, str]:
+    """Return what the units of a part have in common; empty for the whole.
+
+    Parameters
+    ----------
+    text : str
+        For example ``language=de`` or ``all``.
+
+    Returns
+    -------
+    dict of str to str
+        Values by key, in the order they were written.
+
+    Raises
+    ------
+    InvalidInputError
+        If the text is no part, or names a key twice.
+
+    Examples
+    --------
+    >>> parse_part("seed=42 & fold=3"), parse_part('subject="A & B"'), parse_part("all")
+    ({'seed': '42', 'fold': '3'}, {'subject': 'A & B'}, {})
+    """
+    pairs, rest = read_part(text)
+    if rest.strip():
+        raise _malformed(text, f"nothing can follow it, and {rest.strip()!r} does")
+    return pairs
+
+
+def read_part(text: str) -> tuple[dict[str, str], str]:
+    """Return the part at the beginning of a text, and what follows it: nothing, or a slash.
+
+    Raises
+    ------
+    InvalidInputError
+        If no part stands there.
+
+    Examples
+    --------
+    >>> read_part("language=de / guard")
+    ({'language': 'de'}, '/ guard')
+    """
+    if re.match(r"\s*all(?=\s*(?:/|$))", text):
+        return {}, text.lstrip()[len(WHOLE) :].lstrip()
+    pairs: dict[str, str] = {}
+    rest = text
+    while True:
+        key, rest = _key(rest, text)
+        value, rest = _value(rest, text)
+        if key in pairs:
+            raise _malformed(text, f"it names {key!r} twice")
+        pairs[key] = value
+        if not rest.startswith("&"):
+            return pairs, rest
+        rest = rest[1:]
+
+
+def _key(rest: str, text: str) -> tuple[str, str]:
+    if rest.lstrip().startswith('"'):
+        key, after = _string(rest.lstrip(), text)
+        if key and after.startswith("="):
+            return key, after[1:].lstrip()
+    elif bare := _KEY.match(rest):
+        return bare[1], rest[bare.end() :]
+    raise _malformed(text, "it must read like language=de, with & between several, or all")
+
+
+def _value(rest: str, text: str) -> tuple[str, str]:
+    if rest.startswith('"'):
+        value, rest = _string(rest, text)
+    else:
+        bare = _VALUE.match(rest)
+        if bare is None:
+            raise _malformed(text, 'a value is missing; an empty one is written ""')
+        value, rest = bare[0], rest[bare.end() :].lstrip()
+    if rest and rest[0] not in "&/":
+        raise _malformed(text, 'a value with such signs is written in double quotes, as in "a & b"')
+    return value, rest
+
+
+def _string(rest: str, text: str) -> tuple[str, str]:
+    """Return the quoted text at the beginning, and what follows it without blanks before it."""
+    try:
+        value, end = json.JSONDecoder(strict=False).raw_decode(rest)
+    except (ValueError, RecursionError):
+        raise _malformed(
+            text, "a double quote is not closed, or a backslash escapes nothing"
+        ) from None
+    return str(value), rest[end:].lstrip()
+
+
+def _malformed(text: str, why: str) -> InvalidInputError:
+    return InvalidInputError(f"{text.strip()!r:.200} is no part of a run: {why}")
+
+
+def rows_of_folds(parts: Mapping[str, Any]) -> dict[str, int]:
+    """Return the rows and positives that the folds of one seed tested; of several, the fewest.
+
+    Parameters
+    ----------
+    parts : mapping
+        The parts of a slice by their names, with their sizes.
+
+    Returns
+    -------
+    dict of str to int
+        ``n`` and ``n_positive``; empty where there are no folds, or one does not say.
+
+    Examples
+    --------
+    >>> rows_of_folds({"fold=0": {"n": 5, "n_positive": 2}, "fold=1": {"n": 4, "n_positive": 2}})
+    {'n': 9, 'n_positive': 4}
+    """
+    sums: dict[str, list[int]] = {}
+    for name, part in parts.items():
+        pairs = parse_part(name)
+        if set(pairs) - {SEED, FOLD} or FOLD not in pairs or not isinstance(part, Mapping):
+            continue
+        counts = [part.get("n"), part.get("n_positive")]
+        if not all(isinstance(count, int) for count in counts):
+            return {}
+        total = sums.setdefault(pairs.get(SEED, ""), [0, 0])
+        total[:] = [old + int(new or 0) for old, new in zip(total, counts, strict=True)]
+    if not sums:
+        return {}
+    return dict(zip(("n", "n_positive"), min(sums.values()), strict=True))

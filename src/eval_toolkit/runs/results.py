@@ -1,0 +1,529 @@
+"""`Results`: every cell of a run, by slice, part, system and metric; the only walker of them.
+
+On disk (``results.json``) a cell of the whole of a slice is
+``by_slice[slice]["by_scorer"][system][metric]`` and one of a part
+``by_slice[slice]["parts"][part]["by_scorer"][system][metric]``, for every kind of run. Payloads that
+the first edition wrote are read into this shape by `runs.first_edition`.
+"""
+
+import difflib
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from eval_toolkit._display import Grid, Tabled
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
+from eval_toolkit.runs.addresses import Address, written
+from eval_toolkit.runs.cells import absent_cell, cell_grid, cell_notes, read_cell
+from eval_toolkit.runs.first_edition import in_one_shape
+from eval_toolkit.runs.parts import PART_START, SLICE, WHOLE, format_part, parse_part
+from eval_toolkit.scorecards import MetricResult, Records, Scorecard
+
+__all__ = ["ResultCell", "Results", "card_entry"]
+
+_SHOWN = 8
+"""Names that an error lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultCell:
+    """One cell of a run and where it lies."""
+
+    slice: str
+    part: str
+    """As `runs.parts` writes it; "all" for the whole of the slice."""
+    system: str
+    """The scorer, model or target."""
+    metric: str
+    """Empty where the system has no cells here, and the cell says why."""
+    cell: MetricResult
+
+    def row(self) -> dict[str, Any]:
+        """Return one flat dict: where it lies, value, status, reason, interval and counts."""
+        cell, ci = self.cell, self.cell.ci
+        level = None if ci is None or math.isnan(ci.confidence) else ci.confidence
+        return {
+            "slice": self.slice,
+            "part": self.part,
+            "system": self.system,
+            "metric": self.metric,
+            "value": cell.value,
+            "status": cell.status,
+            "reason": cell.reason,
+            "ci_low": None if ci is None else ci.ci_low,
+            "ci_high": None if ci is None else ci.ci_high,
+            "confidence": level,
+            "n_resamples": None if ci is None else ci.n_resamples,
+            "method": None if ci is None else ci.method,
+            "n_units": cell.n_units,
+            "n_groups": cell.n_groups,
+            "n_errors": cell.n_errors,
+            "n_skipped": cell.n_skipped,
+        }
+
+
+class Results(Tabled):
+    """The cells of a run of any kind: walked by `cells`, looked up by address.
+
+    Parameters
+    ----------
+    by_slice : mapping
+        Slices in the shape of ``results.json``.
+    folds : mapping, optional
+        By the name of its part, each fold's seed, number and training rows.
+
+    Examples
+    --------
+    >>> part = {"by_scorer": {"guard": {"roc_auc": 0.8}}}
+    >>> results = Results.of({"by_slice": {"test": {
+    ...     "by_scorer": {"guard": {"roc_auc": 0.9}}, "parts": {"language=de": part}}}})
+    >>> results["roc_auc"].value, results["roc_auc @ language=de / guard"].value
+    (0.9, 0.8)
+    >>> [results.address(found) for found in results]
+    ['roc_auc @ all / guard', 'roc_auc @ language=de / guard']
+    """
+
+    __slots__ = ("_by_slice", "folds")
+
+    def __init__(
+        self, by_slice: Mapping[str, Any], folds: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> None:
+        self._by_slice = dict(by_slice)
+        self.folds: dict[str, Mapping[str, Any]] = dict(folds or {})
+
+    @classmethod
+    def of(
+        cls,
+        payload: Mapping[str, Any],
+        part_columns: Mapping[str, Sequence[str]] | None = None,
+    ) -> "Results":
+        """Return the results in a payload, whichever edition wrote it.
+
+        Parameters
+        ----------
+        payload : mapping
+            What ``results.json`` holds.
+        part_columns : mapping of str to sequence of str, optional
+            The parts that the records of each slice name, which the first edition did not repeat.
+
+        Returns
+        -------
+        Results
+            Cells are read when they are asked for.
+
+        Raises
+        ------
+        InvalidTypeError
+            If the payload is no mapping.
+
+        Examples
+        --------
+        >>> Results.of({"by_slice": {"test": {"strata": {"de": {"n": 8}}}}}).parts("test")
+        ['stratum=de']
+        """
+        if not isinstance(payload, Mapping):
+            raise InvalidTypeError(f"`payload` is a {type(payload).__name__}; it must be a mapping")
+        return cls(*in_one_shape(payload, part_columns))
+
+    @classmethod
+    def of_card(cls, card: Scorecard) -> "Results":
+        """Return the cells of a scorecard: one slice, and a system without a name.
+
+        Examples
+        --------
+        >>> Results.of_card(Scorecard({"f1": MetricResult(0.9, "ok")}))["f1"].value
+        0.9
+        """
+        key = card.by or "part"
+        parts = {
+            format_part({key: name}): {"by_scorer": {"": dict(inside)}}
+            for name, inside in card.slices.items()
+        }
+        return cls({WHOLE: {"by_scorer": {"": dict(card)}, **({"parts": parts} if parts else {})}})
+
+    # --- what there is ----------------------------------------------------------------------------
+
+    @property
+    def slices(self) -> list[str]:
+        """The names of the slices, in the order they were stored."""
+        return list(self._by_slice)
+
+    def parts(self, slice_name: str) -> list[str]:
+        """Return the names of a slice's parts, without the whole."""
+        parts = self.entry(slice_name).get("parts")
+        return list(parts) if isinstance(parts, Mapping) else []
+
+    @property
+    def systems(self) -> list[str]:
+        """The scorers, models or targets that have cells, or a reason why not."""
+        return list(dict.fromkeys(system for _, _, system, _ in self.blocks()))
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of the metrics, each once."""
+        return list(dict.fromkeys(found.metric for found in self.cells() if found.metric))
+
+    @property
+    def places(self) -> list[tuple[str, str]]:
+        """Every slice and part: the whole of a slice, then its parts."""
+        return [(name, part) for name in self._by_slice for part in (WHOLE, *self._parts(name))]
+
+    def _parts(self, slice_name: str) -> Iterable[str]:
+        entry = self._by_slice[slice_name]
+        parts = entry.get("parts") if isinstance(entry, Mapping) else None
+        return parts if isinstance(parts, Mapping) else ()
+
+    def entry(self, slice_name: str, part: str = WHOLE) -> Mapping[str, Any]:
+        """Return what is stored of a slice or part: its sizes and ``by_scorer``.
+
+        Raises
+        ------
+        MissingColumnError
+            (a KeyError) If there is none; the message lists those there are.
+        """
+        entry = _named(self._by_slice, slice_name, "slice", "the run")
+        if part == WHOLE:
+            return entry
+        parts = entry.get("parts")
+        return _named(parts if isinstance(parts, Mapping) else {}, part, "part", slice_name)
+
+    def block(self, slice_name: str, system: str, part: str = WHOLE) -> Mapping[str, Any]:
+        """Return everything that is stored of a system on a slice or part, as it is stored.
+
+        Raises
+        ------
+        MissingColumnError
+            (a KeyError) If there is none; the message lists those there are.
+        """
+        scorers = self.entry(slice_name, part).get("by_scorer")
+        where = f"slice {slice_name!r}" + ("" if part == WHOLE else f", part {part!r}")
+        return _named(scorers if isinstance(scorers, Mapping) else {}, system, "scorer", where)
+
+    def block_or_none(
+        self, slice_name: str, system: str, part: str = WHOLE
+    ) -> Mapping[str, Any] | None:
+        """Return a block as `block` does, None where there is none."""
+        try:
+            return self.block(slice_name, system, part)
+        except (MissingColumnError, InvalidTypeError):
+            return None
+
+    def blocks(self) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
+        """Yield (slice, part, system, block) for every block, as it is stored."""
+        for slice_name, part in self.places:
+            entry = self._by_slice[slice_name]
+            if part != WHOLE:
+                entry = entry["parts"][part]
+            scorers = entry.get("by_scorer") if isinstance(entry, Mapping) else None
+            for system, block in scorers.items() if isinstance(scorers, Mapping) else ():
+                if isinstance(block, Mapping):
+                    yield str(slice_name), str(part), str(system), block
+
+    # --- the walker -------------------------------------------------------------------------------
+
+    def cells(self) -> Iterator[ResultCell]:
+        """Yield every cell in the order it was stored: a slice, its whole first, then its parts.
+
+        A system that was skipped or failed has one cell with the metric "" and the reason.
+        """
+        for slice_name, part, system, block in self.blocks():
+            absent = absent_cell(block)
+            if absent is not None:
+                yield ResultCell(slice_name, part, system, "", absent)
+            for name, stored in block.items():
+                cell = read_cell(str(name), stored)
+                if cell is not None:
+                    yield ResultCell(slice_name, part, system, str(name), cell)
+
+    def __iter__(self) -> Iterator[ResultCell]:
+        return self.cells()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.cells())
+
+    def __bool__(self) -> bool:
+        return bool(self._by_slice)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one flat dict per cell: the source of every table."""
+        return [found.row() for found in self.cells()]
+
+    def _grid(self) -> Grid:
+        return cell_grid(self.rows())
+
+    def _notes(self) -> list[str]:
+        return [*self.fold_notes(), *cell_notes(self.rows())]
+
+    def fold_notes(self) -> list[str]:
+        """Say that the whole of a slice is the mean over its folds, where it is."""
+        if not self.folds:
+            return []
+        names = ", ".join(map(repr, self._by_slice))
+        return [f"part {WHOLE} of {names}: the mean over {len(self.folds)} folds"]
+
+    def __repr__(self) -> str:
+        return f"Results({len(self)} cells of {', '.join(map(repr, self.slices)) or 'nothing'})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the slices in the shape of ``results.json``, in plain JSON types."""
+        slices = {name: _plain(entry) for name, entry in self._by_slice.items()}
+        return {"by_slice": slices, **({"folds": self.folds} if self.folds else {})}
+
+    # --- addresses --------------------------------------------------------------------------------
+
+    def place(self, slice_name: str, part: str = WHOLE) -> str:
+        """Return the part of an address: with the slice's name where the run has several.
+
+        Examples
+        --------
+        >>> both = Results({"dev": {}, "test": {}})
+        >>> both.place("test"), both.place("test", "language=de"), Results({"test": {}}).place("test")
+        ('slice=test', 'slice=test&language=de', 'all')
+        """
+        if len(self._by_slice) < 2:
+            return part
+        named = format_part({SLICE: slice_name})
+        return named if part == WHOLE else f"{named}&{part}"
+
+    def address(self, found: ResultCell) -> str:
+        """Return where a cell lies, as text that finds it again."""
+        return self.address_of(found.metric, found.slice, found.part, found.system)
+
+    def address_of(self, metric: str, slice_name: str, part: str, system: str) -> str:
+        """Return the address of a cell, whether there is one or not."""
+        return written(metric, self.place(slice_name, part), system or None)
+
+    def __getitem__(self, address: str | Address) -> MetricResult:
+        return self.find(address).cell
+
+    def find(
+        self, address: str | Address, *, slice_name: str | None = None, system: str | None = None
+    ) -> ResultCell:
+        """Return the cell at an address, and where it lies.
+
+        Parameters
+        ----------
+        address : str or Address
+            ``metric @ part / system``; see `runs.addresses`. A part that is left out is the whole.
+        slice_name, system : str, optional
+            What the address does not say. The slice may also be the name of a part.
+
+        Returns
+        -------
+        ResultCell
+            Of a system that was skipped or failed, with the reason in the place of the value.
+
+        Raises
+        ------
+        MissingColumnError
+            (a KeyError) If there is no such cell; the message names the nearest one.
+        InvalidInputError
+            If the text is no address, or several cells may be meant; the message lists them.
+
+        Examples
+        --------
+        >>> results = Results.of({"by_slice": {"test": {"by_scorer": {
+        ...     "old": {"f1": 0.5}, "new": {"f1": 0.7}}}}})
+        >>> results.find("f1 / new").system
+        'new'
+        >>> results.find("f1")
+        Traceback (most recent call last):
+            ...
+        eval_toolkit.errors.InvalidInputError: 'f1' may be 'f1 @ all / old' or 'f1 @ all / new'; ...
+        """
+        wanted = self._read(address)
+        if wanted.system is None and system is not None:
+            wanted = replace(wanted, system=system)
+        places = self.places_of(wanted.part) if slice_name is None else self.named(slice_name)
+        if slice_name is not None and wanted.part is not None:
+            inside = {name for name, _ in places}
+            places = [place for place in self.places_of(wanted.part) if place[0] in inside]
+        found, absent = [], []
+        for slice_, part in places:
+            for one in self._systems_at(slice_, part):
+                if wanted.system in (None, one):
+                    cell = self.cell_at(wanted.metric, slice_, part, one)
+                    if cell is not None:
+                        found.append(cell)
+                    elif (none := absent_cell(self.block(slice_, one, part))) is not None:
+                        absent.append(ResultCell(slice_, part, one, wanted.metric, none))
+        found = found or absent[:1]
+        if not found:
+            raise self._nothing(wanted, places, slice_name)
+        if len(found) > 1:
+            raise self._several(wanted, found)
+        return found[0]
+
+    def _read(self, address: str | Address) -> Address:
+        if isinstance(address, Address):
+            return address
+        text = address.strip() if isinstance(address, str) else ""
+        if text and any(text in block for *_, block in self.blocks()):
+            return Address(text)  # a name with signs of its own, such as tox/mean
+        return Address.parse(address)
+
+    def cell_at(self, metric: str, slice_name: str, part: str, system: str) -> ResultCell | None:
+        """Return a cell by the names of its place; None where there is none."""
+        block = self.block_or_none(slice_name, system, part)
+        if block is None:
+            return None
+        cell = read_cell(metric, block.get(metric))
+        return None if cell is None else ResultCell(slice_name, part, system, metric, cell)
+
+    def _systems_at(self, slice_name: str, part: str) -> list[str]:
+        scorers = self.entry(slice_name, part).get("by_scorer")
+        return list(scorers) if isinstance(scorers, Mapping) else []
+
+    def places_of(self, part: Mapping[str, str] | str | None) -> list[tuple[str, str]]:
+        """Return the (slice, part) pairs that a part of an address may mean.
+
+        Parameters
+        ----------
+        part : mapping, str or None
+            What `parse_part` returned, or the text; None and "all" are the whole.
+
+        Returns
+        -------
+        list of tuple of str
+            Empty where there is none.
+        """
+        pairs = parse_part(part) if isinstance(part, str) else dict(part or {})
+        if not pairs:
+            named = [WHOLE] if part is not None and WHOLE in self._by_slice else self.slices
+            return [(name, WHOLE) for name in named]
+        found = [
+            (name, own)
+            for name in self._by_slice
+            for own in self._parts(name)
+            if parse_part(own) == pairs
+        ]
+        if not found and pairs.get(SLICE) in self._by_slice:
+            rest = {key: value for key, value in pairs.items() if key != SLICE}
+            name = pairs[SLICE]
+            found = [(name, own) for own in self._parts(name) if parse_part(own) == rest]
+            found += [] if rest else [(name, WHOLE)]
+        # a slice that somebody named as parts are named
+        return found or [(name, WHOLE) for name in self._by_slice if _same(name, pairs)]
+
+    def named(self, name: str) -> list[tuple[str, str]]:
+        """Return the (slice, part) pairs that a name may mean: of a slice, a part, or its value."""
+        if name in self._by_slice:
+            return [(name, WHOLE)]
+        values = {place: parse_part(place[1]) for place in self.places if place[1] != WHOLE}
+        found = [place for place, pairs in values.items() if _same(name, pairs)]
+        if not found and PART_START.match(name):
+            found = self.places_of(name)
+        return found or [place for place, pairs in values.items() if [*pairs.values()] == [name]]
+
+    def _nothing(
+        self, wanted: Address, places: Sequence[tuple[str, str]], slice_name: str | None
+    ) -> MissingColumnError:
+        """Return the error that says which of the names is not there, and what is near it."""
+        if not places and slice_name is not None:
+            have = [*self.slices, *(part for _, part in self.places if part != WHOLE)]
+            return MissingColumnError(
+                f"there is no slice {slice_name!r}; {_hint(slice_name, have)}"
+            )
+        if not places:
+            named = format_part(wanted.part or {})
+            full = SLICE in (wanted.part or {})
+            have = [self.place(*place) if full else place[1] for place in self.places]
+            have = list(dict.fromkeys(have))
+            return MissingColumnError(f"there is no part {named!r}; {_hint(named, have)}")
+        systems = list(dict.fromkeys(one for place in places for one in self._systems_at(*place)))
+        if wanted.system is not None and wanted.system not in systems:
+            return MissingColumnError(
+                f"there is no system {wanted.system!r} there; {_hint(wanted.system, systems)}"
+            )
+        metrics = [
+            found.metric
+            for found in self.cells()
+            if (found.slice, found.part) in places and wanted.system in (None, found.system)
+        ]
+        names = list(dict.fromkeys(filter(None, metrics)))
+        return MissingColumnError(
+            f"there is no metric {wanted.metric!r} there; {_hint(wanted.metric, names)}"
+        )
+
+    def _several(self, wanted: Address, found: Sequence[ResultCell]) -> InvalidInputError:
+        shown = " or ".join(repr(self.address(one)) for one in found[:_SHOWN])
+        more = f" or {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        return InvalidInputError(f"{str(wanted)!r} may be {shown}{more}; write one of them")
+
+
+def _same(name: str, pairs: Mapping[str, str]) -> bool:
+    return "&".join(f"{key}={value}" for key, value in pairs.items()) == name
+
+
+def _named(known: Mapping[str, Any], name: str, what: str, where: str) -> Mapping[str, Any]:
+    if name not in known:
+        have = ", ".join(map(repr, known)) or "none"
+        raise MissingColumnError(f"{where} has no {what} {name!r}; it has {have}")
+    found = known[name]
+    if not isinstance(found, Mapping):
+        raise InvalidTypeError(f"{what} {name!r} of {where} is {found!r}; it must be an object")
+    return found
+
+
+def _hint(name: str, have: Sequence[str]) -> str:
+    """Return the nearest of the names, and the names."""
+    near = difflib.get_close_matches(name, have, n=1)
+    listed = ", ".join(map(repr, have[:_SHOWN])) + (" …" if len(have) > _SHOWN else "")
+    there = f"there is {listed or 'none'}"
+    return f"did you mean {near[0]!r}? T{there[1:]}" if near else there
+
+
+def _plain(node: Any) -> Any:
+    if isinstance(node, MetricResult):
+        return node.to_dict()
+    if isinstance(node, Mapping):
+        return {key: _plain(value) for key, value in node.items()}
+    return node
+
+
+def card_entry(
+    system: str, records: Records, card: Scorecard, *, by: str | None = None
+) -> dict[str, Any]:
+    """Return the cells of one set of records in the shape that a slice has on disk.
+
+    Parameters
+    ----------
+    system : str
+        Who was evaluated.
+    records : Records
+        What the card is of.
+    card : Scorecard
+        Over all, with a card per part in ``slices``.
+    by : str, optional
+        What the card's parts are parts by; as the card says by default.
+
+    Returns
+    -------
+    dict
+        ``{"n": …, "by_scorer": {system: cells}, "parts": {part: {"n": …, "by_scorer": …}}}``.
+
+    Examples
+    --------
+    >>> from eval_toolkit import metric_specs as ms
+    >>> from eval_toolkit.scorecards import summarise
+    >>> records = Records.from_columns({"right": [1, 0]}, slices={"topic": ["x", "y"]})
+    >>> entry = card_entry("m", records, summarise(records, [ms.mean_of("right")], by="topic"))
+    >>> entry["by_scorer"]["m"]["right"]["value"], entry["parts"]["topic=x"]["n"]
+    (0.5, 1)
+    """
+    units, first = np.unique(records.unit_id.astype(str), return_index=True)
+    entry: dict[str, Any] = {"n": len(units), "by_scorer": {system: card.to_dict()}}
+    if card.slices:
+        key = by or card.by
+        names = records.slices[key].astype(str)[first]
+        entry["parts"] = {
+            format_part({key: name}): {
+                "n": int((names == name).sum()),
+                "by_scorer": {system: inside.to_dict()},
+            }
+            for name, inside in card.slices.items()
+        }
+    return entry
