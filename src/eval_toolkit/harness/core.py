@@ -17,7 +17,15 @@ from eval_toolkit.operating_points import OperatingPointSpec
 from eval_toolkit.protocols import ThresholdSelector
 from eval_toolkit.scorecards import Records, Scorecard
 
-__all__ = ["Options", "Part", "checked_pairs", "collected_versions", "evaluate_part"]
+__all__ = [
+    "Options",
+    "Part",
+    "ScoredPart",
+    "checked_pairs",
+    "collected_versions",
+    "measure_part",
+    "score_part",
+]
 
 Outcomes = dict[str, dict[str, Scored]]
 """Slice → scorer → scores."""
@@ -41,12 +49,25 @@ class Options:
         return list(dict.fromkeys(names))
 
 
+@dataclass(frozen=True)
+class ScoredPart:
+    """Slices with the scores of every scorer: what is measured."""
+
+    rows: Mapping[str, Rows]
+    scored: Outcomes
+    shown: Sequence[str]
+    options: Options
+    thresholds: Mapping[str, FittedThresholds]
+    """Chosen for each scorer, here or outside of these slices."""
+
+
 @dataclass
 class Part:
     """What one pass found."""
 
     by_slice: dict[str, Any] = field(default_factory=dict)
     records: dict[tuple[str, str], Records] = field(default_factory=dict)
+    cards: dict[tuple[str, str], Scorecard] = field(default_factory=dict)
     thresholds: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -84,7 +105,7 @@ def checked_pairs(pairs: Any, scorers: Iterable[str]) -> tuple[tuple[str, str], 
     return tuple(checked)
 
 
-def evaluate_part(
+def score_part(
     scorers: Mapping[str, Any],
     slices: Mapping[str, Any],
     shown: Sequence[str],
@@ -93,8 +114,8 @@ def evaluate_part(
     *,
     thresholds: Mapping[str, FittedThresholds] | None = None,
     precomputed: Mapping[tuple[str, str], ArrayLike] | None = None,
-) -> Part:
-    """Score what is needed and report on the slices that are shown.
+) -> ScoredPart:
+    """Score the slices that are shown and those that thresholds are chosen on.
 
     ``thresholds`` are those chosen already, outside of these slices.
     """
@@ -119,13 +140,18 @@ def evaluate_part(
             )
             for key, outcome in scored[where].items()
         }
+    return ScoredPart(rows, scored, shown, options, fitted)
+
+
+def measure_part(given: ScoredPart) -> Part:
+    """Report on the slices that are shown."""
     part = Part()
-    for name in shown:
-        _measure(part, rows[name], scored[name], options, fitted)
-    for found in fitted.values():
-        part.thresholds += found.entries([name for name in shown if name != found.fitted_on])
-    for spec in options.op_specs:
-        _transfer(part, spec, rows, scored, scorers)
+    for name in given.shown:
+        _measure(part, given.rows[name], given.scored[name], given.options, given.thresholds)
+    for found in given.thresholds.values():
+        part.thresholds += found.entries([name for name in given.shown if name != found.fitted_on])
+    for spec in given.options.op_specs:
+        _transfer(part, spec, given.rows, given.scored)
     return part
 
 
@@ -167,6 +193,7 @@ def _measure(
         },
         "unit_ids": unit_ids,
     }
+    part.cards |= {(rows.name, name): card for name, card in cards.items()}
     parts = part_blocks(rows, cards, scored)
     part.by_slice[rows.name] = entry | ({"parts": parts} if parts else {})
 
@@ -176,10 +203,9 @@ def _transfer(
     spec: OperatingPointSpec,
     rows: Mapping[str, Rows],
     scored: Outcomes,
-    scorers: Mapping[str, Any],
 ) -> None:
     """Add the operating points of a spec to the blocks of the slices it names."""
-    for key in spec.scorer_names or tuple(scorers):
+    for key in spec.scorer_names or tuple(scored[spec.fit_slice]):
         applied, entries = transferred(
             spec,
             key,

@@ -1,6 +1,7 @@
 """`evaluate`: every scorer on every slice, and `evaluate_scorer_on_slice`: one on one."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -11,8 +12,9 @@ from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.calibration import Calibrator
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, MissingColumnError
 from eval_toolkit.harness.cells import Measuring, scored_block
-from eval_toolkit.harness.core import Options, checked_pairs, collected_versions, evaluate_part
+from eval_toolkit.harness.core import Options, checked_pairs, collected_versions, score_part
 from eval_toolkit.harness.guard import checked_checks, guarded
+from eval_toolkit.harness.kind import RowsKind
 from eval_toolkit.harness.progress import ProgressFn, Ticker, showing
 from eval_toolkit.harness.result import RunResult, checked_run_id
 from eval_toolkit.harness.rows import Rows, chosen_slices, named_slices
@@ -29,6 +31,7 @@ from eval_toolkit.protocols import (
     Scorer,
     ThresholdSelector,
 )
+from eval_toolkit.runs.driver import drive
 from eval_toolkit.scorers import checked_scores
 from eval_toolkit.seeds import SeedLike
 
@@ -184,7 +187,8 @@ def evaluate(
     )
     total = len(named) * sum(len(safe.slices[name].y_true) for name in options.needed(shown))
     with showing(progress, total) as ticker:
-        part = evaluate_part(
+        scoring = partial(
+            score_part,
             named,
             safe.slices,
             shown,
@@ -192,13 +196,14 @@ def evaluate(
             ticker,
             precomputed=safe.precomputed(precomputed_scores or {}, sizes),
         )
+        done = drive(RowsKind(config, scoring), name=run_id)
     return RunResult(
         run_id,
         git_sha,
         config,
-        by_slice=part.by_slice,
-        threshold_policy=part.threshold_policy,
-        records=part.records,
+        by_slice=done.results["by_slice"],
+        threshold_policy=done.results["threshold_policy"],
+        records=done.subjects,
         versions=collected_versions(named, options, checks),
         leakage_report=safe.config.get("leakage_report"),
     )

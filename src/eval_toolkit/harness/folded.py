@@ -18,9 +18,11 @@ from eval_toolkit.harness.cells import Measuring
 from eval_toolkit.harness.core import (
     Options,
     Part,
+    ScoredPart,
     checked_pairs,
     collected_versions,
-    evaluate_part,
+    measure_part,
+    score_part,
 )
 from eval_toolkit.harness.evaluation import described, merged_config
 from eval_toolkit.harness.fitting import (
@@ -30,6 +32,7 @@ from eval_toolkit.harness.fitting import (
     nested_thresholds,
 )
 from eval_toolkit.harness.guard import checked_checks, guarded
+from eval_toolkit.harness.kind import graded_rows
 from eval_toolkit.harness.outoffold import Identities, OutOfFold
 from eval_toolkit.harness.progress import ProgressFn, Ticker, showing
 from eval_toolkit.harness.result import RunResult, checked_run_id
@@ -46,7 +49,10 @@ from eval_toolkit.protocols import (
     Splitter,
     ThresholdSelector,
 )
+from eval_toolkit.runs.driver import drive
+from eval_toolkit.runs.kinds import Graded, Kind
 from eval_toolkit.runs.parts import FOLD, SEED, format_part
+from eval_toolkit.runs.units import Unit
 from eval_toolkit.seeds import resolve_seed
 
 __all__ = ["evaluate_folded"]
@@ -214,40 +220,91 @@ def evaluate_folded(
             "the folds of this run; rename the column"
         )
     run = _Folds(candidates, rows, options, checks, on_leakage, groups is not None)
-    config = {
+    settings = {
         **run.described(),
         **run.found(),
         "seeds": list(seeded),
         "splitter": _described_splitter(splitter),
         "summary_metrics": names,
     }
-    config = merged_config(config, extra_config)  # what is wrong with it is said before the work
+    config = merged_config(settings, extra_config)  # what is wrong with it is said before the work
     total = sum(int(one.get_n_splits(slice_)) for one in seeded.values())
     with showing(progress, total) as ticker:
-        for seed, one in seeded.items():
-            for number, fold in enumerate(_folds(one, slice_, groups)):
-                of_seed = {SEED: str(seed)} if len(seeded) > 1 else {}
-                key = {**of_seed, FOLD: str(number)}
-                parts = {name: with_parent_roles(part, slice_) for name, part in fold.items()}
-                run.add(key, seed, number, parts, eval_split_names, inner_splitter or one)
-                ticker.advance(1, format_part(key))
-    if not run.folds:
-        raise InvalidInputError(f"{type(splitter).__name__} yielded no folds")
+
+        def folds() -> Iterator[_Fold]:
+            for seed, one in seeded.items():
+                for number, fold in enumerate(_folds(one, slice_, groups)):
+                    of_seed = {SEED: str(seed)} if len(seeded) > 1 else {}
+                    key = {**of_seed, FOLD: str(number)}
+                    parts = {name: with_parent_roles(part, slice_) for name, part in fold.items()}
+                    yield run.scored(
+                        key, seed, number, parts, eval_split_names, inner_splitter or one
+                    )
+                    ticker.advance(1, format_part(key))
+            if not ticker.done:
+                raise InvalidInputError(f"{type(splitter).__name__} yielded no folds")
+
+        kind = FoldsKind(config, run, names, folds)
+        done = drive(kind, name=run_id)
     return RunResult(
         run_id,
         git_sha,
         config | run.found(),
-        by_slice=folded_slices(
-            run.by_slice,
-            names=names,
-            specs=specs,
-            confidence=options.measuring.confidence,
-            shared=run.shared_rows(),
-        ),
+        by_slice=done.results["by_slice"],
         folds=run.folds,
-        records=run.records(),
+        records=done.subjects,
         versions={**run.versions, **collected_versions({}, options, checks, splitter)},
     )
+
+
+@dataclass(frozen=True)
+class _Fold:
+    """A fold that was fitted and scored."""
+
+    key: Mapping[str, str]
+    part: ScoredPart
+    slices: Mapping[str, Any]
+    fitted_on: Rows | None
+    about: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class FoldsKind(Kind[list[_Fold]]):
+    """Rows split into folds; scorers are fitted on one part of each and evaluated on another."""
+
+    settings: Mapping[str, Any]
+    run: "_Folds" = field(repr=False)
+    names: Sequence[str] | None
+    folds: Callable[[], Iterator[_Fold]] = field(repr=False)
+
+    name = "rows"
+    asks = False
+
+    def config(self) -> Mapping[str, Any]:
+        """Return what the numbers depend on."""
+        return self.settings
+
+    def units(self) -> Sequence[Unit]:
+        """Return nothing: rows are known by their records."""
+        return ()
+
+    def produce(self, context: Any) -> list[_Fold]:
+        """Fit and score every fold."""
+        return list(self.folds())
+
+    def grade(self, attempts: list[_Fold]) -> Graded:
+        """Measure every fold, and summarise over folds."""
+        for fold in attempts:
+            self.run.measure(fold)
+        measuring = self.run.options.measuring
+        by_slice = folded_slices(
+            self.run.by_slice,
+            names=self.names,
+            specs=measuring.specs,
+            confidence=measuring.confidence,
+            shared=self.run.shared_rows(),
+        )
+        return graded_rows(Part(records=self.run.records()), by_slice, {"folds": self.run.folds})
 
 
 @dataclass
@@ -269,7 +326,7 @@ class _Folds:
     trained: Identities | None = None
     n_trained: int = 0
 
-    def add(
+    def scored(
         self,
         key: Mapping[str, str],
         seed: int,
@@ -277,8 +334,8 @@ class _Folds:
         fold: Mapping[str, Any],
         shown: Sequence[str],
         inner_splitter: Any,
-    ) -> None:
-        """Check, fit, score and measure one fold."""
+    ) -> _Fold:
+        """Check, fit and score one fold."""
         chosen = list(chosen_slices(fold, shown, "eval_split_names"))
         try:
             safe = guarded(fold, self.checks, self.on_leakage)
@@ -295,7 +352,7 @@ class _Folds:
         )
         if options.threshold_slice is not None:
             chosen_slices(safe.slices, [options.threshold_slice], "threshold_slice")
-        part = evaluate_part(
+        part = score_part(
             fitted.scorers,
             safe.slices,
             chosen,
@@ -306,15 +363,22 @@ class _Folds:
         others = {name: one for name, one in fitted.scorers.items() if name not in fitted.recipes}
         self.versions |= collected_versions(others, options)
         self.versions |= {f"scorer:{name}": recipe for name, recipe in fitted.recipes.items()}
-        self._keep(key, part, safe.slices, train if fitted.fitted_on else None)
-        self.by_slice[format_part(key)] = part.by_slice
-        self.folds[format_part(key)] = {
+        about = {
             "seed": seed,
             "fold": number,
             "n_train": None if train is None else train.n,
             **{name: safe.config[name] for name in _FOUND if name in safe.config},
-            **({"threshold_policy": part.threshold_policy} if part.thresholds else {}),
         }
+        return _Fold(key, part, safe.slices, train if fitted.fitted_on else None, about)
+
+    def measure(self, fold: _Fold) -> None:
+        """Measure a fold that was scored."""
+        part = measure_part(fold.part)
+        self._keep(fold.key, part, fold.slices, fold.fitted_on)
+        name = format_part(fold.key)
+        self.by_slice[name] = part.by_slice
+        policy = {"threshold_policy": part.threshold_policy} if part.thresholds else {}
+        self.folds[name] = {**fold.about, **policy}
 
     def _nested(self, train: Rows | None, inner_splitter: Any) -> dict[str, FittedThresholds]:
         options = self.options

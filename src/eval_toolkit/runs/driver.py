@@ -199,10 +199,8 @@ class Driver:
         started = time.monotonic()
         config = config_of(self.kind)
         if folder is None:
-            with self._context(None, None) as context:
-                attempts = self._attempts(context)
-            name = self.run_id or self.name
-            return self._outcome(attempts, context, config, name, started)
+            attempts, context = self._attempts(None, None)
+            return self._outcome(attempts, context, config, self.run_id or self.name, started)
         head = self._head(config, folder)
         planned = self.kind.n_planned()
         under_way = head if planned is None else {**head, "counts": {"n_planned": planned}}
@@ -213,28 +211,27 @@ class Driver:
             journal = Journal(opened.journal_path)
             if self.source is None:
                 self._refuse_to_lose(opened, journal, config)
-            with self._context(journal, finished) as context:
-                attempts = self._attempts(context)
+            attempts, context = self._attempts(journal, finished)
             begun = opened.begun or {}
             name = self.run_id or str(begun.get("run_id") or head["run_id"])
             found = self._outcome(attempts, context, config, name, started)
             return self._stored(opened, head, found, attempts, context, config)
 
-    def _context(self, journal: Journal | None, finished: Any) -> Context:
-        """Return what the kind produces with; a rescored run's verdicts count as finished."""
-        if self.source is not None:
-            finished = {**read_entries(self.source.table(RESPONSES)), **(finished or {})}
-        return Context(self.ask, journal=journal, finished=finished)
-
-    def _attempts(self, context: Context) -> Any:
-        if self.source is not None:
-            return self.kind.restore(self.source, context)
-        return self.kind.produce(context)
+    def _attempts(self, journal: Journal | None, finished: Any) -> tuple[Any, Context | None]:
+        """Return the attempts, and what asked for them: stored ones of a run that is rescored."""
+        if not self.kind.asks:
+            return self.kind.produce(None), None  # type: ignore[arg-type]  # it asks nobody
+        if self.source is None:
+            with Context(self.ask, journal=journal, finished=finished) as context:
+                return self.kind.produce(context), context
+        known = {**read_entries(self.source.table(RESPONSES)), **(finished or {})}
+        with Context(self.ask, journal=journal, finished=known) as context:
+            return self.kind.restore(self.source, context), context
 
     def _outcome(
         self,
         attempts: Any,
-        context: Context,
+        context: Context | None,
         config: Mapping[str, Any],
         run_id: str,
         started: float,
@@ -243,7 +240,12 @@ class Driver:
         graded = self.kind.grade(attempts)
         n_records = sum(len(records) for records in graded.subjects.values())
         rate = graded.n_errors / n_records if n_records else 0.0
-        notes = dict.fromkeys((*self.notes, *graded.notes, *context.notes))
+        notes = (*self.notes, *graded.notes)
+        took: dict[str, Any] = {}
+        if context is not None:
+            notes = tuple(dict.fromkeys((*notes, *context.notes)))
+            took = counts_of(context.outcomes, self.kind.reasoning_tags)
+            took |= {"n_calls": context.n_calls, "judges": self._judges(context)}
         found = Outcome(
             subjects=graded.subjects,
             cards=graded.cards,
@@ -251,16 +253,14 @@ class Driver:
             attempts=graded.attempts,
             more=graded.more,
             counts=graded.counts,
-            **counts_of(context.outcomes, self.kind.reasoning_tags),
-            n_calls=context.n_calls,
+            **took,
             n_errors=graded.n_errors,
             n_skipped=graded.n_skipped,
             error_rate=rate,
             too_many_errors=rate > self.max_error_rate,
             stopping=graded.stopping,
-            judges=self._judges(context),
             elapsed_s=time.monotonic() - started,
-            notes=tuple(notes),
+            notes=notes,
         )
         return self._nobody_asked(found) if self.source or self.ask.replay else found
 
@@ -272,8 +272,8 @@ class Driver:
 
     def _results(self, graded: Graded, config: Mapping[str, Any], run_id: str) -> dict[str, Any]:
         """Return what ``results.json`` holds."""
-        cells: dict[str, Any] = {}
-        for (slice_name, system), records in graded.subjects.items():
+        cells: dict[str, Any] = dict(graded.by_slice or {})
+        for (slice_name, system), records in () if cells else graded.subjects.items():
             card = graded.cards[slice_name, system]
             entry = card_entry(system, records, card, by=self.kind.by)
             for part, block in entry.get("parts", {}).items():
@@ -364,12 +364,12 @@ class Driver:
         head: Mapping[str, Any],
         found: Outcome,
         attempts: Any,
-        context: Context,
+        context: Context | None,
         config: Mapping[str, Any],
     ) -> Outcome:
         """Write the run, unless it stands there already."""
         begun = opened.begun or {}
-        outcomes = [*context.outcomes, *context.verdicts]
+        outcomes = [] if context is None else [*context.outcomes, *context.verdicts]
         nothing_asked = all(outcome.reused for outcome in outcomes)
         same = begun.get("config") == config and begun.get("run_id") == found.results["run_id"]
         if nothing_asked and same and holds(opened.previous, found.results, found.subjects):

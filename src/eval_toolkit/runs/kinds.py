@@ -7,7 +7,7 @@ stores a run. Rows, tasks and rollouts differ in the first two steps alone.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from eval_toolkit.errors import ArtifactError, UndefinedMetricError
 from eval_toolkit.metric_specs import ColumnSpec
@@ -15,7 +15,6 @@ from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.responses import REASONING_TAGS
 from eval_toolkit.responses.reasoning import Tags
 from eval_toolkit.runner.jobs import Key
-from eval_toolkit.runs.context import Attempt, Context
 from eval_toolkit.runs.folder import Run
 from eval_toolkit.runs.outcome import Subject
 from eval_toolkit.runs.specs import SummarySpec
@@ -23,6 +22,9 @@ from eval_toolkit.runs.units import Unit
 from eval_toolkit.runs.writing import Columns
 from eval_toolkit.scorecards import Records, Scorecard
 from eval_toolkit.scorecards.policies import with_error_policies
+
+if TYPE_CHECKING:
+    from eval_toolkit.runs.context import Attempt, Context
 
 __all__ = ["Graded", "Identity", "Kind"]
 
@@ -49,6 +51,8 @@ class Graded:
     """The records of each system on each slice."""
     cards: Mapping[Subject, Scorecard]
     """The cells of each system on each slice."""
+    by_slice: Mapping[str, Any] | None = None
+    """The cells as results store them, where a kind says more than the cards; see `Results`."""
     n_errors: int
     """Attempts without a result because something failed."""
     n_skipped: int = 0
@@ -94,6 +98,8 @@ class Kind(Protocol[AttemptsT]):
 
     name: str
     """Stored as ``kind`` in the configuration and the manifest."""
+    asks: bool = True
+    """Whether models or functions are asked: then there is a context, a journal and responses."""
     by: str | None = None
     """Name of the parts that cells are also made for, such as "subject"."""
     full: str = "more"
@@ -125,11 +131,11 @@ class Kind(Protocol[AttemptsT]):
         """Return what must be equal for a folder to be resumed: by default everything."""
         return Identity(settings=tuple(self.config()))
 
-    def produce(self, context: Context) -> AttemptsT:
+    def produce(self, context: "Context") -> AttemptsT:
         """Produce the attempts that are not there yet, and return all of them."""
         return context.answers(self.respond, self.units(), repr(self.identity()))  # type: ignore[return-value]
 
-    def restore(self, run: Run, context: Context) -> AttemptsT:
+    def restore(self, run: Run, context: "Context") -> AttemptsT:
         """Return the stored attempts of a run, for `rescore`; judges alone may be asked."""
         return context.stored_answers(run)  # type: ignore[return-value]
 
@@ -185,7 +191,7 @@ class Kind(Protocol[AttemptsT]):
         return REASONING_TAGS
 
 
-def _graded(kind: Kind[Any], attempts: Sequence[Attempt]) -> Graded:
+def _graded(kind: Kind[Any], attempts: "Sequence[Attempt]") -> Graded:
     """Score each attempt of a simple kind, and summarise the records."""
     units = {unit.id: unit for unit in kind.units()}
     lines = [_scored(kind, units[one.unit_id], one) for one in attempts]
@@ -232,7 +238,7 @@ def _graded(kind: Kind[Any], attempts: Sequence[Attempt]) -> Graded:
     )
 
 
-def _scored(kind: Kind[Any], unit: Unit, attempt: Attempt) -> tuple[Mapping[str, Any], str]:
+def _scored(kind: Kind[Any], unit: Unit, attempt: "Attempt") -> tuple[Mapping[str, Any], str]:
     """Return the columns of an attempt, or why there are none."""
     if attempt.error:
         return {}, attempt.error
