@@ -1,0 +1,429 @@
+"""What readers of runs say, cell by cell; the spelling of places is known here and nowhere else.
+
+A cell lies at (slice, part, system, metric). A part is "all", or columns and their values:
+``language=de``, ``subject=Africa``, ``seed=1&fold=0``. The readers spell these places in several
+ways, and `place` undoes all of them.
+"""
+
+import contextlib
+import csv
+import hashlib
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from eval_toolkit.cli import main
+from eval_toolkit.integrations.assertions import assert_metric
+from eval_toolkit.runs import Run
+
+ALL = "all"
+MEAN = "mean over folds"
+_FOLDS = re.compile(r"mean of \d+ folds")
+_SHOWN = re.compile(r"[-+−]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
+_NO_METRICS = {"n", "n_positive", "is_single_class", "headline", "error_state", "error", "skipped"}
+
+
+class Cell(NamedTuple):
+    """A number, where it is, and what is known about it."""
+
+    slice: str
+    part: str
+    system: str
+    metric: str
+    value: float | None
+    low: float | None
+    high: float | None
+    status: str
+    n: int | None
+    n_errors: int
+
+    @property
+    def place(self) -> tuple[str, str, str, str]:
+        """Where it is."""
+        return self[:4]
+
+    @property
+    def numbers(self) -> tuple[float | None, float | None, float | None]:
+        """Its value and the ends of its interval."""
+        return self[4:7]
+
+
+def command(*arguments: object) -> tuple[int, str]:
+    """Run the command line: exit code and standard output."""
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    code: Any = 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+        try:
+            main([str(argument) for argument in arguments])
+        except SystemExit as ended:
+            code = ended.code
+    out.flush()
+    return int(code or 0), out.buffer.getvalue().decode()  # type: ignore[attr-defined]
+
+
+def said(*arguments: object) -> Any:
+    """Run a command with ``--json``; it must not fail."""
+    code, out = command(*arguments, "--json")
+    assert code in (0, 1), f"exit code {code}: {arguments}"
+    return json.loads(out)
+
+
+# --- places -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the spelling of a run's places depends on."""
+
+    wholes: tuple[str, ...]
+    """Its slices that are no part of another."""
+    column: str
+    """The column of its strata, where they are called by their values alone."""
+
+    @classmethod
+    def of(cls, run: Run) -> "Known":
+        """Return what a run's places are spelled with."""
+        names = [*(run.results.get("by_slice") or run.results.get("fold_summary") or ())]
+        if ALL in names:  # scored files have their parts as slices of their own
+            names = [name for name in names if "=" not in name]
+        if not any("strata" in inner for inner in (run.results.get("by_slice") or {}).values()):
+            return cls(tuple(names), "")
+        columns = {name for subject in run.subjects for name in run.records(*subject).slices}
+        return cls(tuple(names), next(iter(columns)) if len(columns) == 1 else "")
+
+
+def place(spelled: str, known: Known) -> tuple[str, str]:
+    """Return slice and part of a place as any reader spells it."""
+    if spelled in known.wholes:
+        return spelled, ALL
+    for whole in sorted(known.wholes, key=len, reverse=True):
+        for sign in ("/", ", ", " · "):
+            if spelled.startswith(whole + sign):
+                return whole, _part(spelled.removeprefix(whole + sign), known)
+    first = known.wholes[0] if known.wholes else ALL
+    return (ALL if ALL in known.wholes else first), _part(spelled, known)
+
+
+def _part(spelled: str, known: Known) -> str:
+    if _FOLDS.fullmatch(spelled):
+        return MEAN
+    if spelled.startswith("seed="):
+        return spelled.replace("/", "&")
+    return spelled if "=" in spelled else f"{known.column}={spelled}"
+
+
+def spelled_in_claims(cell: Cell, known: Known) -> str | None:
+    """Return what a claim calls a cell's slice; None where no claim reaches it."""
+    if cell.part in (ALL, MEAN):
+        return cell.slice
+    return cell.part if cell.slice == ALL and not cell.part.startswith("seed=") else None
+
+
+def spelled_in_assertions(cell: Cell, known: Known, n_folds: int) -> str | None:
+    """Return what `assert_metric` calls a cell's slice; None where it does not reach it."""
+    if cell.part == MEAN:
+        return f"{cell.slice}, mean of {n_folds} folds"
+    return spelled_in_claims(cell, known)
+
+
+# --- what is stored ---------------------------------------------------------------------------------
+
+
+def stored_cells(run: Run) -> list[Cell]:
+    """Return every cell of a run's results: slices, parts, folds, differences, thresholds."""
+    known = Known.of(run)
+    found = list(_slices(run.results.get("by_slice") or {}, known, ""))
+    for fold, inner in (run.results.get("by_fold") or {}).items():
+        found += _slices(inner["by_slice"], known, fold)
+    for slice_name, systems in (run.results.get("fold_summary") or {}).items():
+        for system, metrics in systems.items():
+            for metric, mean in metrics.items():
+                ends = mean.get("ci_low"), mean.get("ci_high")
+                found.append(
+                    Cell(slice_name, MEAN, system, metric, mean["mean"], *ends, "ok", None, 0)
+                )
+    return found
+
+
+def _slices(by_slice: Mapping[str, Any], known: Known, fold: str) -> Iterator[Cell]:
+    for name, inner in by_slice.items():
+        slice_name, part = place(name, known)
+        yield from _blocks(inner, slice_name, _part(fold, known) if fold else part)
+        for stratum, below in (inner.get("strata") or {}).items():
+            yield from _blocks(below, slice_name, _part(stratum, known))
+
+
+def _blocks(inner: Mapping[str, Any], slice_name: str, part: str) -> Iterator[Cell]:
+    for system, block in inner["by_scorer"].items():
+        for state in ("skipped", "error"):
+            if isinstance(block.get(state), str):
+                yield Cell(slice_name, part, system, "", None, None, None, state, None, 0)
+        for metric, cell in block.items():
+            if metric == "transferred_operating_points":
+                yield from _points(cell, slice_name, part, system)
+            elif metric not in _NO_METRICS and not isinstance(cell, str | list):
+                yield _cell(cell, slice_name, part, system, metric)
+    for pair, difference in (inner.get("paired_diffs") or {}).items():
+        if "delta" in difference:
+            ends = difference["ci_low"], difference["ci_high"]
+            numbers = (difference["delta"], *ends, "ok", None, 0)
+            yield Cell(slice_name, part, pair, difference["metric"], *numbers)
+
+
+def _points(named: Mapping[str, Any], slice_name: str, part: str, system: str) -> Iterator[Cell]:
+    for name, rules in named.items():
+        for rule, numbers in rules.items():
+            for metric in ("threshold", "f1", "precision", "recall", "fpr"):
+                path = f"transferred_operating_points.{name}.{rule}.{metric}"
+                value = numbers[metric]
+                yield Cell(slice_name, part, system, path, value, None, None, "ok", None, 0)
+
+
+def _cell(cell: Any, slice_name: str, part: str, system: str, metric: str) -> Cell:
+    place = (slice_name, part, system, metric)
+    if not isinstance(cell, Mapping):
+        return Cell(*place, float(cell), None, None, "ok", None, 0)
+    ci = cell.get("ci") or {}
+    numbers = (cell.get("value"), ci.get("ci_low"), ci.get("ci_high"))
+    return Cell(
+        *place, *numbers, cell["status"], cell.get("n_units"), int(cell.get("n_errors") or 0)
+    )
+
+
+def records_of(run: Run) -> list[list[Any]]:
+    """Return slice, system, column, lines, values, mean and a digest of every stored column."""
+    found = []
+    for slice_name, system in run.subjects:
+        records = run.records(slice_name, system)
+        about = [
+            *(records.unit_id, records.attempt, records.content_hash, records.group),
+            *(records.slices[name] for name in sorted(records.slices)),
+        ]
+        keys = list(zip(*(values.tolist() for values in about), strict=True))
+        for name, column in records.columns.items():
+            if name.endswith("_answer"):  # an answer for maj@k, stored as a number
+                continue
+            states = records.status[name].tolist()
+            pairs = zip(states, column.tolist(), strict=True)
+            values = [value if state == "ok" else state for state, value in pairs]
+            lines = sorted([*key, value] for key, value in zip(keys, values, strict=True))
+            digest = hashlib.sha256(json.dumps(lines).encode()).hexdigest()[:16]
+            numbers = [value for value in values if not isinstance(value, str)]
+            mean = sum(numbers) / len(numbers) if numbers else None
+            where = place(slice_name, Known.of(run))
+            found.append([*where, system, name, len(lines), len(numbers), mean, digest])
+    return found
+
+
+# --- readers ----------------------------------------------------------------------------------------
+
+
+def row_cells(run: Run) -> list[Cell]:
+    """Return what `Run.rows` says."""
+    known = Known.of(run)
+    return [
+        Cell(
+            *place(row["slice"], known), row["scorer"], row["metric"],
+            row["value"], row["ci_low"], row["ci_high"],
+            row["status"], row["n_units"], row["n_errors"],
+        )
+        for row in run.rows()
+    ]  # fmt: skip
+
+
+def csv_cells(run: Run) -> list[Cell]:
+    """Return what ``export --to csv`` says."""
+    code, out = command("export", run.path, "--to", "csv")
+    assert code == 0
+    known = Known.of(run)
+
+    def number(text: str) -> float | None:
+        return float(text) if text else None
+
+    return [
+        Cell(
+            *place(row["slice"], known), row["scorer"], row["metric"],
+            number(row["value"]), number(row["ci_low"]), number(row["ci_high"]),
+            row["status"], int(row["n_units"]) if row["n_units"] else None, int(row["n_errors"]),
+        )
+        for row in csv.DictReader(io.StringIO(out))
+    ]  # fmt: skip
+
+
+def payload_cells(payload: Mapping[str, Any], known: Known) -> list[Cell]:
+    """Return the cells of results that a command prints: `score`, `run`, `rescore`."""
+    return list(_slices(payload["by_slice"], known, ""))
+
+
+def difference_cells(payload: Mapping[str, Any], known: Known) -> list[list[Any]]:
+    """Return what a comparison says: place, other system, cell, values of A and B, p-values."""
+    found = []
+    for cell in payload["cells"]:
+        slice_name, part = place(cell["slice"], known)
+        where = (slice_name, MEAN if cell["n_folds"] else part, cell["scorer"], cell["metric"])
+        numbers = (cell["delta"], cell["ci_low"], cell["ci_high"], cell["status"], cell["n_units"])
+        more = (cell["value_a"], cell["value_b"], cell["p_value"], cell["p_adjusted"])
+        found.append([*Cell(*where, *numbers, cell["n_failed"]), cell["scorer_b"], *more])
+    return found
+
+
+def gate_misses(run: Run, cells: Iterable[Cell], claims: Path) -> list[str]:
+    """Hold a run to every cell that a claim reaches; return claims that come out otherwise."""
+    known = Known.of(run)
+    lines, expected = [], {}
+    for at, cell in enumerate(cells):
+        called = spelled_in_claims(cell, known)
+        if called is None or not cell.metric or "_minus_" in cell.system:
+            continue
+        nested = cell.metric.startswith("transferred_operating_points.")
+        metric = cell.metric.split(".", 3) if nested else cell.metric
+        for part, number in zip(("value", "ci_low", "ci_high"), cell.numbers, strict=True):
+            for sign in ("==", ">"):
+                name = f"{at} {part} {sign}"
+                where = {"name": name, "slice": called, "scorer": cell.system, "metric": metric}
+                bound = f"{part} {sign} {0.0 if number is None else number!r}"
+                expected[name] = sign == "==" and number is not None
+                lines += ["[[claim]]", *(f"{k} = {json.dumps(v)}" for k, v in where.items())]
+                lines.append(f"require = {json.dumps(bound)}")
+    claims.write_text("\n".join(lines))
+    report = said("gate", run.path, "--claims", claims)
+    found = {claim["name"]: claim["passed"] for claim in report["claims"]}
+    return [f"{name}: {found.get(name)}" for name in expected if found.get(name) != expected[name]]
+
+
+def assertion_misses(run: Run, cells: Iterable[Cell]) -> list[str]:
+    """Assert every cell that `assert_metric` reaches; return those that come out otherwise."""
+    known, n_folds = Known.of(run), len(run.results.get("by_fold") or ())
+    missed = []
+    for cell in cells:
+        called = spelled_in_assertions(cell, known, n_folds)
+        reached = called is not None and "." not in cell.metric and "_minus_" not in cell.system
+        if not reached or cell.value is None or not cell.metric:
+            continue
+        how: dict[str, Any] = {"slice": called, "scorer": cell.system, "on": "value"}
+        assert_metric(run, cell.metric, at_least=cell.value, at_most=cell.value, **how)
+        with contextlib.suppress(AssertionError):
+            assert_metric(run, cell.metric, at_least=cell.value + 1e-9, **how)
+            missed.append(str(cell.place))
+    return missed
+
+
+# --- reports ----------------------------------------------------------------------------------------
+
+
+class Page(NamedTuple):
+    """The tables of a report."""
+
+    shown: list[tuple[Cell, str]]
+    """Cells without numbers, and what the page shows for them."""
+    headline: list[tuple[str, str, str]]
+    """Metric, system ("" where there is one alone) and what is shown."""
+    differences: list[tuple[dict[str, str], str]]
+    """What a row is about, and what it shows: A, B, their difference and its interval."""
+    others: list[list[Any]]
+    """Section, number of the table in it, first cell and numbers of every other row."""
+
+
+def page_of(run: Run, file: Path, *others: Run) -> Page:
+    """Return what the report about a run, or about several, shows."""
+    paths = [run.path, *(other.path for other in others)]
+    code, _ = command("report", *paths, "-o", file, "--no-charts", "--samples", 3)
+    assert code == 0
+    parser = _Tables()
+    parser.feed(file.read_text(encoding="utf-8"))
+    page = Page([], [], [], [])
+    known, systems = Known.of(run), list(dict.fromkeys(s for _, s in run.subjects))
+    seen: dict[str, int] = {}
+    for section, title, (header, *rows) in parser.tables:
+        own = section.removeprefix("run-1-")
+        seen[own] = seen.get(own, 0) + 1
+        for first, *cells in rows:
+            named = dict(zip(header[1:], cells, strict=True))
+            if own == "headline" and "value" in named:
+                page.headline.append((first, "", f"{named['value']} {named['interval']}"))
+            elif own == "headline":
+                page.headline.extend((first, s, text) for s, text in named.items() if s in systems)
+            elif own == "slices":
+                system = title if title in systems else systems[0]
+                where = (*place(first, known), system)
+                page.shown.extend(
+                    (Cell(*where, metric, None, None, None, "", None, 0), text)
+                    for metric, text in named.items()
+                    if metric != "n" and text
+                )
+            elif own == "differences":
+                about = {header[0]: first, **named}
+                if "slice" in about:
+                    about["slice"], about["part"] = place(about["slice"], known)
+                text = " ".join(about.pop(key) for key in ("A", "B", "B - A", "interval"))
+                page.differences.append((about, text))
+            elif own != "provenance" and not own.startswith("run-"):
+                page.others.append([own, seen[own], first, [numbers_in(text) for text in cells]])
+    return page
+
+
+def numbers_in(text: str) -> list[float]:
+    """Return the numbers that a text shows."""
+    return [float(one.replace(",", "").replace("−", "-")) for one in _SHOWN.findall(text)]
+
+
+def is_shown(text: str, numbers: Sequence[float | None]) -> bool:
+    """Return whether a text shows these numbers, as far as its digits go, and no others."""
+    wanted = [number for number in numbers if number is not None]
+    found = _SHOWN.findall(text)
+    if len(found) != len(wanted):
+        return False
+    for one, number in zip(found, wanted, strict=True):
+        digits = len(one.partition(".")[2])
+        if abs(float(one.replace(",", "").replace("−", "-")) - number) > 0.5000001 * 10**-digits:
+            return False
+    return True
+
+
+class _Tables(HTMLParser):
+    """The tables of a page: section, title above or in them, and texts of the cells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables: list[tuple[str, str, list[list[str]]]] = []
+        self._section = self._title = ""
+        self._into = ""
+        self._hidden = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        if self._hidden or "meaning" in (told.get("class") or "").split() or tag == "sup":
+            self._hidden += 1
+        elif tag == "section":
+            self._section, self._title = told.get("id") or "", ""
+        elif tag in ("h3", "caption"):
+            self._into, self._title = "title", ""
+        elif tag == "table":
+            self.tables.append((self._section, self._title, []))
+        elif tag == "tr":
+            self.tables[-1][2].append([])
+        elif tag in ("td", "th"):
+            self._into = "cell"
+            self.tables[-1][2][-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._hidden:
+            self._hidden -= 1
+        elif tag in ("h3", "caption", "td", "th"):
+            if tag == "caption":
+                self.tables[-1] = (self._section, self._title, self.tables[-1][2])
+            self._into = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._hidden:
+            return
+        if self._into == "title":
+            self._title += data
+        elif self._into == "cell":
+            row = self.tables[-1][2][-1]
+            row[-1] = " ".join(f"{row[-1]}{data}".split()) + (" " if data.endswith(" ") else "")
