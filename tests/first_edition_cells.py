@@ -12,18 +12,19 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from eval_toolkit.cli import main
 from eval_toolkit.integrations.assertions import assert_metric
-from eval_toolkit.runs import Run
+from eval_toolkit.runs import Results, Run, format_part, parse_part
 
 ALL = "all"
 MEAN = "mean over folds"
-_FOLDS = re.compile(r"mean of \d+ folds")
 _SHOWN = re.compile(r"[-+−]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 _NO_METRICS = {"n", "n_positive", "is_single_class", "headline", "error_state", "error", "skipped"}
 
@@ -81,53 +82,42 @@ class Known:
     """What the spelling of a run's places depends on."""
 
     wholes: tuple[str, ...]
-    """Its slices that are no part of another."""
-    column: str
-    """The column of its strata, where they are called by their values alone."""
+    """Its slices."""
+    n_folds: int
+    """Where there are folds, the whole of a slice is the mean over them."""
 
     @classmethod
     def of(cls, run: Run) -> "Known":
         """Return what a run's places are spelled with."""
-        names = [*(run.results.get("by_slice") or run.results.get("fold_summary") or ())]
-        if ALL in names:  # scored files have their parts as slices of their own
-            names = [name for name in names if "=" not in name]
-        if not any("strata" in inner for inner in (run.results.get("by_slice") or {}).values()):
-            return cls(tuple(names), "")
-        columns = {name for subject in run.subjects for name in run.records(*subject).slices}
-        return cls(tuple(names), next(iter(columns)) if len(columns) == 1 else "")
+        return cls(tuple(run.cells.slices), len(run.cells.folds))
 
 
-def place(spelled: str, known: Known) -> tuple[str, str]:
-    """Return slice and part of a place as any reader spells it."""
-    if spelled in known.wholes:
-        return spelled, ALL
-    for whole in sorted(known.wholes, key=len, reverse=True):
-        for sign in ("/", ", ", " · "):
-            if spelled.startswith(whole + sign):
-                return whole, _part(spelled.removeprefix(whole + sign), known)
-    first = known.wholes[0] if known.wholes else ALL
-    return (ALL if ALL in known.wholes else first), _part(spelled, known)
+def place(slice_name: str, part: str, known: Known) -> tuple[str, str]:
+    """Return slice and part of a cell; values with blanks were not quoted."""
+    if part == ALL:
+        return slice_name, MEAN if known.n_folds else ALL
+    return slice_name, "&".join(f"{key}={value}" for key, value in parse_part(part).items())
 
 
-def _part(spelled: str, known: Known) -> str:
-    if _FOLDS.fullmatch(spelled):
-        return MEAN
-    if spelled.startswith("seed="):
-        return spelled.replace("/", "&")
-    return spelled if "=" in spelled else f"{known.column}={spelled}"
+def shown_place(spelled: str, known: Known) -> tuple[str, str]:
+    """Return slice and part of a place as tables for people spell it."""
+    whole = spelled.partition(f", mean of {known.n_folds} folds")[0] if known.n_folds else spelled
+    if whole in known.wholes:
+        return place(whole, ALL, known)
+    pairs = parse_part(spelled)
+    slice_name = pairs.pop("slice", known.wholes[0])
+    return place(slice_name, format_part(pairs), known)
 
 
 def spelled_in_claims(cell: Cell, known: Known) -> str | None:
     """Return what a claim calls a cell's slice; None where no claim reaches it."""
     if cell.part in (ALL, MEAN):
         return cell.slice
-    return cell.part if cell.slice == ALL and not cell.part.startswith("seed=") else None
+    return cell.part if len(known.wholes) == 1 else f"slice={cell.slice}&{cell.part}"
 
 
-def spelled_in_assertions(cell: Cell, known: Known, n_folds: int) -> str | None:
+def spelled_in_assertions(cell: Cell, known: Known) -> str | None:
     """Return what `assert_metric` calls a cell's slice; None where it does not reach it."""
-    if cell.part == MEAN:
-        return f"{cell.slice}, mean of {n_folds} folds"
     return spelled_in_claims(cell, known)
 
 
@@ -136,26 +126,15 @@ def spelled_in_assertions(cell: Cell, known: Known, n_folds: int) -> str | None:
 
 def stored_cells(run: Run) -> list[Cell]:
     """Return every cell of a run's results: slices, parts, folds, differences, thresholds."""
-    known = Known.of(run)
-    found = list(_slices(run.results.get("by_slice") or {}, known, ""))
-    for fold, inner in (run.results.get("by_fold") or {}).items():
-        found += _slices(inner["by_slice"], known, fold)
-    for slice_name, systems in (run.results.get("fold_summary") or {}).items():
-        for system, metrics in systems.items():
-            for metric, mean in metrics.items():
-                ends = mean.get("ci_low"), mean.get("ci_high")
-                found.append(
-                    Cell(slice_name, MEAN, system, metric, mean["mean"], *ends, "ok", None, 0)
-                )
-    return found
+    return _cells_of(run.cells, Known.of(run))
 
 
-def _slices(by_slice: Mapping[str, Any], known: Known, fold: str) -> Iterator[Cell]:
-    for name, inner in by_slice.items():
-        slice_name, part = place(name, known)
-        yield from _blocks(inner, slice_name, _part(fold, known) if fold else part)
-        for stratum, below in (inner.get("strata") or {}).items():
-            yield from _blocks(below, slice_name, _part(stratum, known))
+def _cells_of(results: Results, known: Known) -> list[Cell]:
+    return [
+        cell
+        for where in results.places
+        for cell in _blocks(results.entry(*where), *place(*where, known))
+    ]
 
 
 def _blocks(inner: Mapping[str, Any], slice_name: str, part: str) -> Iterator[Cell]:
@@ -198,11 +177,18 @@ def _cell(cell: Any, slice_name: str, part: str, system: str, metric: str) -> Ce
 def records_of(run: Run) -> list[list[Any]]:
     """Return slice, system, column, lines, values, mean and a digest of every stored column."""
     found = []
-    for slice_name, system in run.subjects:
-        records = run.records(slice_name, system)
+    known = Known.of(run)
+    parts = {name: [] for name in known.wholes}
+    if (run.manifest.get("config") or {}).get("by"):  # of rows by a column, parts were stored too
+        parts = {name: run.cells.parts(name) for name in known.wholes}
+    subjects = [
+        (name, system, part) for name, system in run.subjects for part in (ALL, *parts[name])
+    ]
+    for slice_name, system, part in subjects:
+        records = run.records(slice_name, system, part)
         about = [
             *(records.unit_id, records.attempt, records.content_hash, records.group),
-            *(records.slices[name] for name in sorted(records.slices)),
+            *(values for _, values in sorted(_as_stored(records.slices).items())),
         ]
         keys = list(zip(*(values.tolist() for values in about), strict=True))
         for name, column in records.columns.items():
@@ -215,9 +201,18 @@ def records_of(run: Run) -> list[list[Any]]:
             digest = hashlib.sha256(json.dumps(lines).encode()).hexdigest()[:16]
             numbers = [value for value in values if not isinstance(value, str)]
             mean = sum(numbers) / len(numbers) if numbers else None
-            where = place(slice_name, Known.of(run))
+            where = (slice_name, place(slice_name, part, known)[1] if part != ALL else ALL)
             found.append([*where, system, name, len(lines), len(numbers), mean, digest])
     return found
+
+
+def _as_stored(slices: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the parts of records with a fold as it was named: by its seed and its number."""
+    if not {"seed", "fold"} <= slices.keys():
+        return slices
+    pairs = zip(slices["seed"], slices["fold"], strict=True)
+    named = np.array([f"seed={seed}/fold={fold}" for seed, fold in pairs], dtype=object)
+    return {**{key: values for key, values in slices.items() if key != "seed"}, "fold": named}
 
 
 # --- readers ----------------------------------------------------------------------------------------
@@ -228,7 +223,7 @@ def row_cells(run: Run) -> list[Cell]:
     known = Known.of(run)
     return [
         Cell(
-            *place(row["slice"], known), row["scorer"], row["metric"],
+            *place(row["slice"], row["part"], known), row["system"], row["metric"],
             row["value"], row["ci_low"], row["ci_high"],
             row["status"], row["n_units"], row["n_errors"],
         )
@@ -247,7 +242,7 @@ def csv_cells(run: Run) -> list[Cell]:
 
     return [
         Cell(
-            *place(row["slice"], known), row["scorer"], row["metric"],
+            *place(row["slice"], row["part"], known), row["system"], row["metric"],
             number(row["value"]), number(row["ci_low"]), number(row["ci_high"]),
             row["status"], int(row["n_units"]) if row["n_units"] else None, int(row["n_errors"]),
         )
@@ -257,14 +252,15 @@ def csv_cells(run: Run) -> list[Cell]:
 
 def payload_cells(payload: Mapping[str, Any], known: Known) -> list[Cell]:
     """Return the cells of results that a command prints: `score`, `run`, `rescore`."""
-    return list(_slices(payload["by_slice"], known, ""))
+    results = Results.of(payload)
+    return _cells_of(results, replace(known, n_folds=len(results.folds)))
 
 
 def difference_cells(payload: Mapping[str, Any], known: Known) -> list[list[Any]]:
     """Return what a comparison says: place, other system, cell, values of A and B, p-values."""
     found = []
     for cell in payload["cells"]:
-        slice_name, part = place(cell["slice"], known)
+        slice_name, part = place(cell["slice"], cell["part"], replace(known, n_folds=0))
         where = (slice_name, MEAN if cell["n_folds"] else part, cell["scorer"], cell["metric"])
         numbers = (cell["delta"], cell["ci_low"], cell["ci_high"], cell["status"], cell["n_units"])
         more = (cell["value_a"], cell["value_b"], cell["p_value"], cell["p_adjusted"])
@@ -298,10 +294,10 @@ def gate_misses(run: Run, cells: Iterable[Cell], claims: Path) -> list[str]:
 
 def assertion_misses(run: Run, cells: Iterable[Cell]) -> list[str]:
     """Assert every cell that `assert_metric` reaches; return those that come out otherwise."""
-    known, n_folds = Known.of(run), len(run.results.get("by_fold") or ())
+    known = Known.of(run)
     missed = []
     for cell in cells:
-        called = spelled_in_assertions(cell, known, n_folds)
+        called = spelled_in_assertions(cell, known)
         reached = called is not None and "." not in cell.metric and "_minus_" not in cell.system
         if not reached or cell.value is None or not cell.metric:
             continue
@@ -350,7 +346,7 @@ def page_of(run: Run, file: Path, *others: Run) -> Page:
                 page.headline.extend((first, s, text) for s, text in named.items() if s in systems)
             elif own == "slices":
                 system = title if title in systems else systems[0]
-                where = (*place(first, known), system)
+                where = (*shown_place(first, known), system)
                 page.shown.extend(
                     (Cell(*where, metric, None, None, None, "", None, 0), text)
                     for metric, text in named.items()
@@ -359,7 +355,8 @@ def page_of(run: Run, file: Path, *others: Run) -> Page:
             elif own == "differences":
                 about = {header[0]: first, **named}
                 if "slice" in about:
-                    about["slice"], about["part"] = place(about["slice"], known)
+                    folded = replace(known, n_folds=0)
+                    about["slice"], about["part"] = shown_place(about["slice"], folded)
                 text = " ".join(about.pop(key) for key in ("A", "B", "B - A", "interval"))
                 page.differences.append((about, text))
             elif own != "provenance" and not own.startswith("run-"):

@@ -130,7 +130,7 @@ class TestRules:
             "eval-toolkit score a.csv --nonsense",
             "eval-toolkit score a.csv --method nonsense",
             "eval-toolkit score a.csv --resamples many",
-            "eval-toolkit gate runs/a",
+            "eval-toolkit gate runs/a --claims",
             "eval-toolkit plan",
             "make nonsense",
             "pip install '.[nonsense]'",

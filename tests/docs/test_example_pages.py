@@ -31,7 +31,7 @@ def test_prompt_injection_walkthrough(tmp_path: Path) -> None:
 
 def test_claims_page(tmp_path: Path) -> None:
     output = "".join(run_page(ROOT / "docs" / "claims.md", tmp_path).printed)
-    assert "6 of 7 claims hold" in output  # "excellent" is a warning that fails
+    assert "8 of 9 claims hold" in output  # "excellent" is a warning that fails
     assert (tmp_path / "gate.xml").exists()
 
 

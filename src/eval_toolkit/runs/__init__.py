@@ -1,14 +1,20 @@
-"""The run: one driver for every kind of evaluation, one folder, written whole and read back."""
+"""The run: one driver for every kind of evaluation, one folder, written whole and read back.
+
+The cells of a run are its `Results`, and each has an address: ``metric @ part / system``.
+"""
 
 from typing import TYPE_CHECKING
 
 from eval_toolkit._optional import names_on_use
 from eval_toolkit.runner.lines import JournalEntry, RequestCounts
+from eval_toolkit.runs.addresses import Address
 from eval_toolkit.runs.folder import Run, find_runs, run_state
 from eval_toolkit.runs.inputs import Inputs
 from eval_toolkit.runs.lock import run_lock
 from eval_toolkit.runs.open import OpenRun, open_run
+from eval_toolkit.runs.parts import format_part, parse_part
 from eval_toolkit.runs.progress import RunProgress, read_progress
+from eval_toolkit.runs.results import ResultCell, Results
 from eval_toolkit.runs.writing import write_run
 
 if TYPE_CHECKING:
@@ -22,6 +28,7 @@ if TYPE_CHECKING:
     from eval_toolkit.runs.units import Unit
 
 __all__ = [
+    "Address",
     "AskSpec",
     "Attempt",
     "Budget",
@@ -36,13 +43,17 @@ __all__ = [
     "Outcome",
     "ReplayModel",
     "RequestCounts",
+    "ResultCell",
+    "Results",
     "Run",
     "RunProgress",
     "SummarySpec",
     "Unit",
     "drive",
     "find_runs",
+    "format_part",
     "open_run",
+    "parse_part",
     "read_progress",
     "rescore",
     "run_lock",
