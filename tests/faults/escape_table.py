@@ -24,7 +24,8 @@ GROUPS = {
     "write or change it": escapes._WRITING,
     "processes, signals, the kernel": escapes._PROCESSES,
     "network": escapes._NETWORK,
-    "use the machine up": escapes.EXHAUSTION,
+    "other calls, files, descriptors": escapes.KERNEL_CALLS,
+    "use the machine up": {**escapes.EXHAUSTION, **escapes.HIDDEN},
     "pass without right": escapes.CHEATS,
 }
 SYSTEMS = {
