@@ -11,6 +11,7 @@ import pytest
 
 import eval_toolkit
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.graders import stored
 from eval_toolkit.graders.loading import PLAIN_GRADERS, available_graders, named_grader
 from eval_toolkit.graders.stored import grader_of_version
 from eval_toolkit.judges import Judge
@@ -166,6 +167,17 @@ class TestStored:
         left_out = {*available_graders()} - {*PLAIN_GRADERS}
         assert {"judge", "panel", "code_pass"} <= left_out
         assert all(grader_of_version(name, "1") is None for name in left_out)
+
+    @pytest.mark.parametrize(
+        "version", ["1+a='" + "+x=1" * 20_000, "1+a='" + "+x=1" * 100_000, "1+a=" + "[" * 90_000]
+    )
+    def test_no_version_is_read_for_long(
+        self, monkeypatch: pytest.MonkeyPatch, version: str
+    ) -> None:
+        tried: list[str] = []
+        monkeypatch.setattr(stored, "_is_literal", tried.append)
+        assert grader_of_version("exact_match", version) is None
+        assert len(tried) <= 100  # each reads a longer text: all of them took minutes
 
     def test_a_judge_is_not_made_again(self) -> None:
         version = "1+rubric='refusal'+model='scripted:Yes.'"

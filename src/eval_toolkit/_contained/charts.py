@@ -20,8 +20,9 @@ def convert(spec: dict[str, Any], kind: str, options: dict[str, Any]) -> str:
     """
     import vl_convert
 
+    library: Any = vl_convert  # its types ask for what it does without
     if kind == "script":
-        made = vl_convert.javascript_bundle()
+        made = library.javascript_bundle()
     else:
-        made = getattr(vl_convert, f"vegalite_to_{kind}")(spec, **options)
+        made = getattr(library, f"vegalite_to_{kind}")(spec, **options)
     return base64.b64encode(made.encode("utf-8") if isinstance(made, str) else made).decode("ascii")
