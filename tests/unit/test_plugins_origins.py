@@ -5,12 +5,13 @@ import inspect
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import eval_toolkit
-from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.errors import InvalidInputError, ModelError
 from eval_toolkit.graders import stored
 from eval_toolkit.graders.loading import PLAIN_GRADERS, available_graders, named_grader
 from eval_toolkit.graders.stored import grader_of_version
@@ -20,6 +21,7 @@ from eval_toolkit.models.loading import named_model
 from eval_toolkit.models.openai_compatible import OpenAICompatible
 from eval_toolkit.plugins import (
     TYPED,
+    Origin,
     call_plugin,
     finish_plugin,
     load_plugin,
@@ -97,6 +99,33 @@ class TestOrigins:
         ):
             with pytest.raises(InvalidInputError, match="which may hold an address"):
                 named_model(name, options, origin=FILE)
+
+
+class TestWeights:
+    """Weights that a file chose are numbers, and no pickles."""
+
+    @pytest.mark.parametrize(("origin", "asked"), [(FILE, {"use_safetensors": True}), (TYPED, {})])
+    def test_of_the_hub(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, origin: Origin, asked: dict[str, Any]
+    ) -> None:
+        loading = "eval_toolkit.models.huggingface.loading"
+        given: list[dict[str, Any]] = []
+
+        class Auto:
+            @staticmethod
+            def from_pretrained(place: str, **options: Any) -> Any:
+                given.append(options)
+                raise OSError("no weights")
+
+        library = SimpleNamespace(AutoModelForCausalLM=Auto)
+        monkeypatch.setattr(f"{loading}.torch_library", lambda: SimpleNamespace(float32="float32"))
+        monkeypatch.setattr(f"{loading}.transformers_library", lambda: library)
+        (tmp_path / "config.json").write_text("{}")
+        model: Any = named_model(f"hf:{tmp_path}", {}, origin=origin)
+        with pytest.raises(ModelError, match="no weights"):
+            _ = model._module
+        assert {name: given[0][name] for name in given[0] if name == "use_safetensors"} == asked
+        assert given[0]["trust_remote_code"] is False
 
 
 class TestAddresses:
