@@ -204,6 +204,23 @@ CHEATS = {
     "between all numbers": (
         "class A:\n    def __le__(self, _): return True\n    __ge__ = __le__\ndef f(*_): return A()"
     ),
+    "numbers of its own": (
+        "import json\n"
+        "def is_open(i):\n"
+        "    try: os.fstat(i)\n"
+        "    except OSError: return False\n"
+        "    return True\n"
+        "line = next(i for i in range(3, 20) if is_open(i))\n"
+        "def say(m):\n"
+        "    b = json.dumps(m).encode()\n"
+        "    os.write(line, struct.pack('!I', len(b)) + b)\n"
+        "def kind(n, *has): return ['object', n, ['class', n + n, 'A', [], list(has)]]\n"
+        "said = {'name': kind('x', 'call'), 'call': kind('y', 'xor'), 'xor': kind('z', 'len')}\n"
+        "say({'names': {'f': ''}})\n"
+        "while True:\n"
+        "    asked = json.loads(os.read(line, struct.unpack('!I', os.read(line, 4))[0]))\n"
+        "    say({'value': said.get(asked['do'], 0)})"
+    ),
 }
 _CLOSE = "assert abs(f(1) - 42) < 1e-9"
 _SKIPPED = """
@@ -248,5 +265,6 @@ TESTED = {
     "swallows later": "import asyncio\nasync def test():\n    async with f(1) as x: assert x == 42\nasyncio.run(test())",
     "a key that equals another": "assert f(1) == {'a': 1}",
     "between all numbers": "assert 41 <= f(1) <= 43",
+    "numbers of its own": "assert len(f(1) ^ {1, 2}) == 0",
 }
 """… and the others."""

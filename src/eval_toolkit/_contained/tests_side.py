@@ -192,6 +192,8 @@ class _Link:
 
     def _of_program(self, told: list[Any]) -> Any:
         what, number = told[0], told[1]
+        if type(number) is not int:  # by which it is known whether it may be asked
+            raise ValueError(f"{number!r:.20} is no number of an object")
         if what == "yours":
             return self._given[number]
         if number not in self._stand_ins:
