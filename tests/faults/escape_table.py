@@ -30,7 +30,7 @@ GROUPS = {
 }
 SYSTEMS = {
     "everything": "",
-    "no bubblewrap": "bubblewrap",
+    "the other way to a jail": "bubblewrap",
     "no namespaces": "namespaces",
     "no Landlock either": "landlock",
 }
