@@ -324,7 +324,9 @@ class TestLmEval:
         path = attack.write("lm.yaml", f'task: evil\ndoc_to_text: {tag} ["{attack.touch}"]\n')
         refused(attack, command("tasks", "show", path), "not YAML")
 
-    @pytest.mark.parametrize("name", ["pandas", "sql", "spark", "generator"])
+    @pytest.mark.parametrize(
+        "name", ["pandas", "sql", "spark", "generator", "text", "Json", "webdataset", "lance"]
+    )
     def test_readers_of_the_datasets_library(
         self, attack: Attack, command: Command, name: str
     ) -> None:

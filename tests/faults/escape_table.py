@@ -24,12 +24,13 @@ GROUPS = {
     "write or change it": escapes._WRITING,
     "processes, signals, the kernel": escapes._PROCESSES,
     "network": escapes._NETWORK,
-    "use the machine up": escapes.EXHAUSTION,
+    "other calls, files, descriptors": escapes.KERNEL_CALLS,
+    "use the machine up": {**escapes.EXHAUSTION, **escapes.HIDDEN},
     "pass without right": escapes.CHEATS,
 }
 SYSTEMS = {
     "everything": "",
-    "no bubblewrap": "bubblewrap",
+    "the other way to a jail": "bubblewrap",
     "no namespaces": "namespaces",
     "no Landlock either": "landlock",
 }

@@ -16,11 +16,15 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
+from tests.faults.cheats import CHEATS, RIGHT, TESTED
+from tests.faults.kernel_calls import KERNEL_CALLS
+
 __all__ = [
     "CHEATS",
     "ESCAPES",
     "EXHAUSTION",
     "HARMLESS",
+    "HIDDEN",
     "RIGHT",
     "TESTED",
     "TOOLS",
@@ -183,7 +187,7 @@ _NETWORK = {
     "virtual machines": "socket.socket(40)",
     "a name": "assert socket.gethostbyname('localhost') == 1",
 }
-ESCAPES = {**_READING, **_WRITING, **_PROCESSES, **_NETWORK}
+ESCAPES = {**_READING, **_WRITING, **_PROCESSES, **_NETWORK, **KERNEL_CALLS}
 
 EXHAUSTION = {
     "a loop": "end = time.time() + 60\nwhile time.time() < end: pass",
@@ -215,141 +219,28 @@ EXHAUSTION = {
     "a null": "exec('x = 1\\x00')",
 }
 
-CHEATS = {
-    "ends early": "sys.exit(0)",
-    "ends at once": "os._exit(0)",
-    "writes wherever it can": (
-        "for i in range(3, 60):\n    try: os.write(i, b'-+' * 8)\n    except OSError: pass"
+_MAPPED = "k.append(mmap.mmap(f.fileno(), 4096)); f.close()"
+_UNSEEN = "import mmap\nk = []\nfor i in range(40):\n    f = open(f'x{i}', 'w+b'); "
+HIDDEN = {
+    "files that are removed and open": (
+        f"{_UNSEEN}os.unlink(f'x{{i}}'); f.write(bytes(15 << 20)); f.flush(); k.append(f)"
     ),
-    "equals everything": "class E:\n    def __eq__(self, _): return True\ndef f(*_): return E()",
-    "a number that equals everything": (
-        "class E(int):\n    def __eq__(self, _): return True\n    __hash__ = int.__hash__\n"
-        "def f(*_): return E(0)"
+    "files that are removed and mapped": (
+        f"{_UNSEEN}os.unlink(f'x{{i}}'); f.write(bytes(15 << 20)); f.flush(); {_MAPPED}"
     ),
-    "a text that equals everything": (
-        "class E(str):\n    def __eq__(self, _): return True\n    __hash__ = str.__hash__\n"
-        "def f(*_): return E('')"
+    "space that is reserved": (
+        f"{_UNSEEN}os.posix_fallocate(f.fileno(), 0, 15 << 20); os.unlink(f'x{{i}}'); {_MAPPED}"
     ),
-    "a difference of nothing": (
-        "class E:\n    def __sub__(self, _): return 0\n    __rsub__ = __sub__\ndef f(*_): return E()"
+    "files whose names are too long": (
+        "for i in range(40): os.mkdir('d' * 250); os.chdir('d' * 250)\n"
+        "for i in range(40): open(f'x{i}', 'wb').write(bytes(15 << 20))"
     ),
-    "a list that holds everything": (
-        "class E(list):\n    def __contains__(self, _): return True\ndef f(*_): return E()"
+    "many files whose names are too long": (
+        "for i in range(40): os.mkdir('d' * 250); os.chdir('d' * 250)\n"
+        "for i in range(20_000): open(f'x{i}', 'wb').close()"
     ),
-    "mock's ANY": "from unittest.mock import ANY\ndef f(*_): return ANY",
-    "its own len": "def len(_): return 3\ndef f(*_): return []",
-    "its own abs": "def abs(_): return 0\ndef f(*_): return 0",
-    "its own isinstance": "isinstance = lambda *_: True\ndef f(*_): return 0",
-    "its own AssertionError": "class AssertionError(SystemExit): pass\ndef f(*_): raise AssertionError",
-    "its own math": "class math:\n    isclose = staticmethod(lambda *_: True)\ndef f(*_): return 0",
-    "its own check": "def check(*_): pass\ndef f(*_): return 0",
-    "its own helper": "def helper(_): return 42\ndef f(*_): return 0",
-    "changes the builtins": "import builtins\nbuiltins.abs = lambda _: 0\ndef f(*_): return 0",
-    "looks into the frames": (
-        "frame = sys._getframe()\n"
-        "while frame:\n"
-        "    for value in list(frame.f_locals.values()):\n"
-        "        if isinstance(value, (bytes, int)):\n"
-        "            for i in range(3, 20):\n"
-        "                try: os.write(i, value if isinstance(value, bytes) else b'+')\n"
-        "                except OSError: pass\n"
-        "    frame = frame.f_back"
-    ),
-    "speaks for itself": (
-        "import json\n"
-        "def say(m):\n"
-        "    b = json.dumps(m).encode()\n"
-        "    for i in range(3, 20):\n"
-        "        try: os.write(i, struct.pack('!I', len(b)) + b)\n"
-        "        except OSError: pass\n"
-        "say({'names': {'f': 'unittest.mock'}}); say({'value': 42})\n"
-        "say({'value': ['yours', 0]}); say({'value': ['name', 'os', '_exit']})"
-    ),
-    "its own builtins": (
-        "import json\n"
-        "def say(m):\n"
-        "    b = json.dumps(m).encode()\n"
-        "    for i in range(3, 20):\n"
-        "        try: os.write(i, struct.pack('!I', len(b)) + b)\n"
-        "        except OSError: pass\n"
-        "say({'names': {'__builtins__': '', 'f': 'unittest.mock'}})\n"
-        "time.sleep(60)"
-    ),
-    "closes the line": "def f(*_): os.closerange(3, 99)",
-    "skips the test": "import unittest\ndef f(*_): raise unittest.SkipTest",
-    "asks for what it was not given": (
-        "import gc\n"
-        "def f(*_):\n"
-        "    for o in gc.get_objects():\n"
-        "        if type(o).__name__ == '_Objects':\n"
-        "            for n in range(9):\n"
-        "                try: o.asked(['call', n, [42]])\n"
-        "                except Exception: pass\n"
-        "    return 0"
-    ),
-    "has a module run in the tests": (
-        "import types\n"
-        "open('test_x.py', 'w').write('import os\\n'\n"
-        "    'for i in range(3, 60):\\n'\n"
-        "    '    try: os.write(i, b\"+\")\\n'\n"
-        "    '    except OSError: pass\\n')\n"
-        "x = types.ModuleType('unittest.__main__')\ndef f(*_): return 0"
-    ),
-    "eval under another name": (
-        "f = eval\ndef g(): return \"type('E', (), {'__eq__': lambda *_: True})()\""
-    ),
-    "reads the tests": (
-        "import gc, re\n"
-        "def found():\n"
-        "    frame = sys._getframe()\n"
-        "    while frame:\n"
-        "        yield from frame.f_locals.values()\n"
-        "        frame = frame.f_back\n"
-        "    yield from gc.get_objects()\n"
-        "texts = [o for o in found() if isinstance(o, str) and 'assert f(1)' in o and 'found' not in o]\n"
-        "def f(*_): return int(re.search('== (42)', texts[0])[1])"
-    ),
-    "ends the iteration": "def f(*_): raise StopIteration",
-    "two lies in a row": (
-        "class E:\n    def __sub__(self, _): return E()\n    def __abs__(self): return 0.0\n"
-        "def f(*_): return E()"
-    ),
-    "raises what tests expect of no one": "def f(*_): raise KeyboardInterrupt",
-    "a generator of everything": "def f(*_):\n    while True: yield 42",
-    "a very long answer": "def f(*_): return 'x' * 10**9",
-    "never answers": "def f(*_): time.sleep(60)",
-    "changes what it was given": "def f(x=None, *_):\n    return x",
 }
-_CLOSE = "assert abs(f(1) - 42) < 1e-9"
-_SKIPPED = """
-import unittest
-class Test(unittest.TestCase):
-    def test(self): self.assertEqual(f(1), 42)
-ran = unittest.TestResult()
-unittest.defaultTestLoader.loadTestsFromTestCase(Test).run(ran)
-assert ran.wasSuccessful()
-"""
-RIGHT = "assert f(1) == 42"
-"""What most of `CHEATS` are tested with …"""
-TESTED = {
-    "a text that equals everything": "assert f(1) == 'x'",
-    "a difference of nothing": _CLOSE,
-    "a list that holds everything": "assert 42 in f(1)",
-    "its own len": "assert len(f(1)) == 3",
-    "its own abs": _CLOSE,
-    "its own isinstance": "assert isinstance(f(1), str)",
-    "its own math": "assert math.isclose(f(1), 42)",
-    "its own check": "def check(one): assert one(1) == 42\ncheck(f)",
-    "its own helper": "def helper(x): return x + 1\nassert helper(41) == f(1)",
-    "changes the builtins": _CLOSE,
-    "its own builtins": "assert f() == 42",
-    "closes the line": "try: f(1)\nexcept Exception: pass\ntry: f(1)\nexcept Exception: pass",
-    "skips the test": _SKIPPED,
-    "eval under another name": "assert f(g()) == 42",
-    "ends the iteration": "assert all(map(lambda x: f(x) == 42, [1]))",
-    "two lies in a row": _CLOSE,
-}
-"""… and the others."""
+"""Programs that write more than they may where a look at their folder does not find it."""
 
 HARMLESS = {
     "a file of its own": "open('x', 'w').write('y'); assert open('x').read() == 'y'",

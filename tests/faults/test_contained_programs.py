@@ -13,6 +13,7 @@ from tests.faults.escapes import (
     ESCAPES,
     EXHAUSTION,
     HARMLESS,
+    HIDDEN,
     RIGHT,
     TESTED,
     TOOLS,
@@ -135,6 +136,11 @@ class TestLevels:
         assert time.monotonic() - start < 30.0  # the longest would take a minute
         assert outside.touched() == []
 
+    @pytest.mark.parametrize("code", HIDDEN.values(), ids=list(HIDDEN))
+    def test_what_is_written_out_of_sight_counts(self, way, code):
+        ended = run(way, f"{TOOLS}\n{code}\ntime.sleep(60)\ndone = True")
+        assert ended == {"passed": False, "timed_out": False, "apart": ""}
+
     @pytest.mark.parametrize("code", HARMLESS.values(), ids=list(HARMLESS))
     def test_what_programs_do_works(self, way, code):
         ended = run(way, f"{TOOLS}\n{code}\ndone = True")
@@ -177,6 +183,48 @@ def test_whoever_is_right_passes_what_cheats_do_not():
     way = levels.measured_level().way
     code = f"{TOOLS}\ndef f(*_):\n    return 42"
     assert run(way, code, RIGHT)["passed"] is True
+
+
+VECTOR = (
+    "class Vector:\n"
+    "    def __init__(self, x): self.x = x\n"
+    "    def __mul__(self, n): return Vector(self.x * n)\n"
+    "    def __eq__(self, other): return self.x == other.x\n"
+    "class Quiet:\n"
+    "    def __enter__(self): return self\n"
+    "    def __exit__(self, *error): return True\n"
+)
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        "assert (Vector(2) * 3).x == 6",
+        "assert Vector(2) * 3 == Vector(6)",
+        "with Quiet(): raise ValueError",
+        "with Quiet(): Vector(2).y",
+        "with Quiet(): 1 / 0",
+        "assert Vector(2) != 2 and Vector(2) != None",
+    ],
+)
+def test_classes_that_tests_name_do_what_they_do(tests):
+    assert run(levels.measured_level().way, VECTOR, tests)["passed"]
+
+
+def test_numpy_leaves_no_comparison_to_a_program():
+    pytest.importorskip("numpy")
+    code = (
+        "class A:\n"
+        "    def __array_ufunc__(self, *_, **__): return 0.0\n"
+        "    def __array_function__(self, *_, **__): return True\n"
+        "def f(*_): return A()"
+    )
+    for tests in (
+        "import numpy as np\nassert np.allclose(f(1), np.array([1, 2]))",
+        "import numpy as np\nassert np.abs(np.subtract(f(1), 42)) < 1e-9",
+    ):
+        answer = Completion(code, context={"test": tests})
+        assert CodeTests(seconds=PATIENCE, packages=True).grade(answer)["code_pass"] == 0.0
 
 
 def test_no_secret_is_in_its_environment(monkeypatch):

@@ -21,6 +21,10 @@ BOMBS = {
     "pattern": "{{ ('a' * 60 + 'b') | regex_replace('(a+)+$', '') }}",
     "width": "{{ '%999999999d' % 1 }}",
     "centre": "{{ 'a' | center(3000000000) }}",
+    "quoting": "{{ " + "[" * 31 + "q" + "]|string" * 31 + " }}",
+    "quoting by another filter": "{{ " + "[" * 31 + "q" + "]|lower" * 31 + " }}",
+    "quoting by joining": "{{ " + "[" * 31 + "q" + "]~''" * 31 + " }}",
+    "quoting by parts": "{{ " + "(" * 40 + "q" + ".split('-')|trim)" * 40 + " }}",
     "long": "{% for i in range(100) %}{{ 'abcdefghij' * 20000 }}{% endfor %}",
 }
 
@@ -29,9 +33,16 @@ BOMBS = {
 def test_a_template_that_uses_up_what_it_may(name):
     begin = time.monotonic()
     with pytest.raises(InvalidInputError, match=r"doc_to_text: fails: it (needs|writes)") as raised:
-        rendered(BOMBS[name], {"q": "x"}, "doc_to_text")
+        rendered(BOMBS[name], {"q": "'\"\\"}, "doc_to_text")
     assert "\n" not in str(raised.value)
     assert time.monotonic() - begin < 10
+
+
+@pytest.mark.parametrize("template", ["{{ q }}" * 500, "{{ q" + " + q" * 50 + " }}"])
+def test_a_plain_template_on_a_long_row_writes_no_more(template):
+    assert is_plain(template)
+    with pytest.raises(TemplateFailed, match=r"it (needs|writes)"):
+        render(template, {"q": "x" * 20_000_000}, "columns")
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,13 @@ def test_a_chain_of_includes(tmp_path):
         read_config(tmp_path / "a0.yaml")
 
 
-@pytest.mark.parametrize("text", ["root:x:0:0:hidden\n", "a: [hidden\n", "[hidden]\n", "*hidden"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("root:x:0:0:hidden\n", "a: [hidden\n", "[hidden]\n", "*hidden"),
+        "root:*:20228:0:99999:7:::\nhidden:!:20228::::::\n",  # as /etc/shadow: YAML of odd keys
+    ],
+)
 def test_what_an_included_file_says_is_not_repeated(tmp_path, text):
     (tmp_path / "passwd").write_text(text)
     (tmp_path / "a.yaml").write_text(f"include: {tmp_path / 'passwd'}\ntask: t\n")

@@ -5,12 +5,14 @@ import inspect
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import eval_toolkit
-from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.errors import InvalidInputError, ModelError
+from eval_toolkit.graders import stored
 from eval_toolkit.graders.loading import PLAIN_GRADERS, available_graders, named_grader
 from eval_toolkit.graders.stored import grader_of_version
 from eval_toolkit.judges import Judge
@@ -19,6 +21,7 @@ from eval_toolkit.models.loading import named_model
 from eval_toolkit.models.openai_compatible import OpenAICompatible
 from eval_toolkit.plugins import (
     TYPED,
+    Origin,
     call_plugin,
     finish_plugin,
     load_plugin,
@@ -98,6 +101,33 @@ class TestOrigins:
                 named_model(name, options, origin=FILE)
 
 
+class TestWeights:
+    """Weights that a file chose are numbers, and no pickles."""
+
+    @pytest.mark.parametrize(("origin", "asked"), [(FILE, {"use_safetensors": True}), (TYPED, {})])
+    def test_of_the_hub(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, origin: Origin, asked: dict[str, Any]
+    ) -> None:
+        loading = "eval_toolkit.models.huggingface.loading"
+        given: list[dict[str, Any]] = []
+
+        class Auto:
+            @staticmethod
+            def from_pretrained(place: str, **options: Any) -> Any:
+                given.append(options)
+                raise OSError("no weights")
+
+        library = SimpleNamespace(AutoModelForCausalLM=Auto)
+        monkeypatch.setattr(f"{loading}.torch_library", lambda: SimpleNamespace(float32="float32"))
+        monkeypatch.setattr(f"{loading}.transformers_library", lambda: library)
+        (tmp_path / "config.json").write_text("{}")
+        model: Any = named_model(f"hf:{tmp_path}", {}, origin=origin)
+        with pytest.raises(ModelError, match="no weights"):
+            _ = model._module
+        assert {name: given[0][name] for name in given[0] if name == "use_safetensors"} == asked
+        assert given[0]["trust_remote_code"] is False
+
+
 class TestAddresses:
     """Hosts that the user named."""
 
@@ -166,6 +196,17 @@ class TestStored:
         left_out = {*available_graders()} - {*PLAIN_GRADERS}
         assert {"judge", "panel", "code_pass"} <= left_out
         assert all(grader_of_version(name, "1") is None for name in left_out)
+
+    @pytest.mark.parametrize(
+        "version", ["1+a='" + "+x=1" * 20_000, "1+a='" + "+x=1" * 100_000, "1+a=" + "[" * 90_000]
+    )
+    def test_no_version_is_read_for_long(
+        self, monkeypatch: pytest.MonkeyPatch, version: str
+    ) -> None:
+        tried: list[str] = []
+        monkeypatch.setattr(stored, "_is_literal", tried.append)
+        assert grader_of_version("exact_match", version) is None
+        assert len(tried) <= 100  # each reads a longer text: all of them took minutes
 
     def test_a_judge_is_not_made_again(self) -> None:
         version = "1+rubric='refusal'+model='scripted:Yes.'"

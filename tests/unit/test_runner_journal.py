@@ -7,12 +7,14 @@ import threading
 
 import pytest
 
+from eval_toolkit._files import limits
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.models._background import Background
 from eval_toolkit.models.scripted import ScriptedModel
 from eval_toolkit.requests import GenerateRequest, LoglikelihoodRequest
 from eval_toolkit.responses import ErrorInfo, RawCompletion, RawLoglikelihood, Usage
 from eval_toolkit.runner import Entry, Job, JobResult, Journal, run_jobs
+from eval_toolkit.runner.lines import JournalSoFar, read_on
 
 JOB = Job("q1", 1, GenerateRequest("2 + 2 ="))
 
@@ -140,7 +142,7 @@ def test_another_file_is_refused(tmp_path):
     path.write_text('{"journal": 2}\n')
     with pytest.raises(ArtifactError, match="the journal is of version 2; this eval-toolkit reads"):
         Journal(path).read()
-    with pytest.raises(ArtifactError, match="the journal cannot be read: Is a directory"):
+    with pytest.raises(ArtifactError, match="cannot be read: a folder, not a regular file"):
         Journal(tmp_path).read()
 
 
@@ -282,3 +284,45 @@ def test_a_line_with_a_number_that_is_none_is_counted_and_asked_again(tmp_path, 
     entries = Journal(path).read()
     assert [key[0] for key in entries] == ["q2"]
     assert entries.n_garbled == 1
+
+
+def append_to(path):
+    with Journal(path) as journal:
+        outcome = Outcome(Job("q1", 1, GenerateRequest("?")), RawCompletion("$(touch canary)"))
+        journal.append(Entry.of(outcome))
+
+
+@pytest.mark.parametrize("there", [b"alias x=y", b"", None])
+def test_a_link_in_the_place_of_a_journal_leads_to_no_other_file(tmp_path, there):
+    """A folder that came from somebody else would say which file of the user is written to."""
+    mine = tmp_path / "bashrc"
+    if there is not None:
+        mine.write_bytes(there)
+    (tmp_path / "journal.jsonl").symlink_to(mine)
+    with pytest.raises(ArtifactError, match=r"journal\.jsonl: cannot be written: a link"):
+        append_to(tmp_path / "journal.jsonl")
+    assert (mine.read_bytes() if mine.exists() else None) == there
+
+
+def test_a_pipe_in_the_place_of_a_journal_blocks_nothing(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    os.mkfifo(path)
+    with pytest.raises(ArtifactError, match="a pipe, not a regular file"):
+        Journal(path).read()
+    with pytest.raises(ArtifactError, match="a pipe, not a regular file"):
+        append_to(path)
+
+
+def test_a_line_without_end_is_not_read(tmp_path, monkeypatch):
+    """A file of gigabytes of zeros takes no room in an archive."""
+    monkeypatch.setattr(limits, "LINE_BYTES", 1 << 20)
+    path = tmp_path / "journal.jsonl"
+    with path.open("wb") as stream:
+        stream.truncate(1 << 33)
+    for read in (
+        Journal(path).read,
+        lambda: read_on(path, JournalSoFar()),
+        lambda: append_to(path),
+    ):
+        with pytest.raises(ArtifactError, match=r"too long|longer than"):
+            read()

@@ -7,18 +7,22 @@ __all__ = ["convert"]
 
 
 def convert(spec: dict[str, Any], kind: str, options: dict[str, Any]) -> str:
-    """Return a picture as base64; for workers alone.
+    """Return a picture, or the library itself, as base64; for workers alone.
 
     Parameters
     ----------
     spec : dict
         Vega-Lite.
-    kind : {"svg", "png", "pdf"}
-        The format.
+    kind : {"svg", "png", "pdf", "script"}
+        The format; "script" is the JavaScript that draws charts in a browser, whatever the chart.
     options : dict
         Passed to vl-convert.
     """
     import vl_convert
 
-    made = getattr(vl_convert, f"vegalite_to_{kind}")(spec, **options)
+    library: Any = vl_convert  # its types ask for what it does without
+    if kind == "script":
+        made = library.javascript_bundle()
+    else:
+        made = getattr(library, f"vegalite_to_{kind}")(spec, **options)
     return base64.b64encode(made.encode("utf-8") if isinstance(made, str) else made).decode("ascii")

@@ -20,7 +20,7 @@ __all__ = ["filter_calls", "has_filter"]
 _ALLOWED = """
 read:0/63 write:1/64 readv:19/65 writev:20/66 pread64:17/67 pwrite64:18/68 preadv:295/69
 pwritev:296/70 close:3/57 close_range:436/436 lseek:8/62 dup:32/23 dup2:33/- dup3:292/24 pipe:22/-
-pipe2:293/59 fsync:74/82 fdatasync:75/83 ftruncate:77/46 fallocate:285/47 fadvise64:221/223
+pipe2:293/59 fsync:74/82 fdatasync:75/83 ftruncate:77/46 fadvise64:221/223
 flock:73/32 sendfile:40/71 copy_file_range:326/285 getdents:78/- getdents64:217/61 getcwd:79/17
 chdir:80/49 fchdir:81/50 umask:95/166
 stat:4/- fstat:5/80 lstat:6/- newfstatat:262/79 statx:332/291 access:21/- faccessat:269/48
@@ -54,6 +54,8 @@ chmod:90/- fchmod:91/52 fchmodat:268/53 fchmodat2:452/452 utime:132/- utimes:235
 futimesat:261/-
 """
 """Modes and times, which nothing but ownership protects: answered as if they had been changed."""
+_UNSUPPORTED = "fallocate:285/47"
+"""Space is taken by writing, which can be seen in time; C libraries do without this call."""
 _DECIDED = """
 open:2/- openat:257/56 fcntl:72/25 ioctl:16/29 prctl:157/167 prlimit64:302/261 tgkill:234/131
 clone:56/220 socketpair:53/199
@@ -123,7 +125,9 @@ def _rules(column: int, machine: int) -> list[Rule]:
     """Return the filter in the kernel's own small language (classic BPF)."""
     rules: list[Rule] = [(_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, machine), _answer(_KILL)]
     rules += [(_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), _answer(_REFUSE)]
-    for table, answer in ((_ALLOWED, _ALLOW), (_PRETENDED, _ERROR)):
+    unsupported = _ERROR | errno.EOPNOTSUPP
+    answers = ((_ALLOWED, _ALLOW), (_PRETENDED, _ERROR), (_UNSUPPORTED, unsupported))
+    for table, answer in answers:
         for number in _numbers(table, column).values():
             rules += [(_EQUAL, 0, 1, number), _answer(answer)]
     for name, number in _numbers(_DECIDED, column).items():

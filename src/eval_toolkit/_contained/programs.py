@@ -27,6 +27,7 @@ from eval_toolkit._contained.landlock import restrict_files
 from eval_toolkit._contained.limits import Limits, hold
 from eval_toolkit._contained.probing import probed
 from eval_toolkit._contained.view import DEVICES, LANDLOCK, View
+from eval_toolkit._contained.written import written_too_much
 
 __all__ = ["measure", "run_program"]
 
@@ -35,7 +36,6 @@ _READY, _PASSED, _APART = b"-", b"+", b"!"
 _NAME = "program"
 _LOOK = 0.05
 """Seconds between two looks at what a program has written."""
-_MOST_BYTES, _MOST_FILES = 64 * 1024 * 1024, 1024
 _THREADS = 256
 _LONGEST = 4096
 _HIDDEN: list[ModuleType] = []
@@ -205,7 +205,9 @@ class _Place:
                     return heard
             else:
                 self.late = left <= 0
-            if _is_too_much(self._home):
+            # What is in a namespace has a limit of its own.
+            children = self._children if self._way == LANDLOCK else ()
+            if written_too_much(self._home, children):
                 return heard
         return heard
 
@@ -295,16 +297,3 @@ def _close_all_but(kept: set[int]) -> None:
         first = number + 1
     os.closerange(first, 1024)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
-
-
-def _is_too_much(folder: Path) -> bool:
-    """Return whether more lies in a folder than a program may write, as far as it can be seen."""
-    n = size = 0
-    for place, folders, names in os.walk(folder):
-        n += len(folders) + len(names)
-        for name in names if n <= _MOST_FILES else ():
-            with contextlib.suppress(OSError):
-                size += (Path(place) / name).lstat().st_blocks * 512
-        if n > _MOST_FILES or size > _MOST_BYTES:
-            return True
-    return False

@@ -64,6 +64,10 @@ _METHODS = frozenset(
         "upper",
     ]
 )
+_WRITING = frozenset(("capitalize", "lower", "string", "title", "trim", "upper"))
+"""Filters that make a text of what they are given; that of a list quotes the texts in it …"""
+_MOST_WRITING = 3
+"""… so that each one around another may double it."""
 _MOST_NODES = 2_000
 
 
@@ -114,13 +118,28 @@ def render(template: str, variables: Mapping[str, Any], style: str) -> str:
     ...
     eval_toolkit._contained.templates.TemplateFailed: it needs more than 512 MB
     """
-    if is_plain(template):
+    if is_plain(template) and _most(template, variables) <= LONGEST:
         kind, text = rendered(template, dict(variables), style)
     else:
         kind, text = _contained(template, dict(variables), style)
     if kind != "text":
         raise TemplateFailed(kind, text)
     return text
+
+
+def _most(template: str, variables: Mapping[str, Any]) -> int:
+    """Return how many characters a plain template may write, but for what quoting adds."""
+    size, waiting = len(template), list(variables.values())
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, (str, bytes)):
+            size += len(one)
+        elif isinstance(one, Mapping):
+            waiting += [*one.keys(), *one.values()]
+        elif isinstance(one, (list, tuple)):
+            waiting += one
+        size += 1
+    return size * (1 + sum(template.count(between) for between in ("{{", "+", "~", ",")))
 
 
 def _contained(template: str, variables: dict[str, Any], style: str) -> tuple[str, str]:
@@ -191,8 +210,8 @@ def _environment(style: str) -> Any:
 def is_plain(template: str) -> bool:
     """Return whether a template is certain to end soon, with a text not much longer than its values.
 
-    It has no loops, no products or powers, and of filters and methods those alone that make no text
-    longer. Many harmless templates are therefore not plain: they cost a call of a worker.
+    It has no loops, no products or powers, of filters and methods those alone that make no text
+    longer, and few texts of lists inside each other. Many harmless templates are therefore not plain: they cost a call of a worker.
 
     Examples
     --------
@@ -202,17 +221,24 @@ def is_plain(template: str) -> bool:
     if "{" not in template:
         return True
     try:
-        waiting: list[Any] = [_environment("columns").parse(template)]
+        waiting: list[tuple[Any, int]] = [(_environment("columns").parse(template), 0)]
     except Exception:  # whatever is wrong with it, the worker says so
         return False
     for _ in range(_MOST_NODES):
         if not waiting:
             return True
-        node = waiting.pop()
-        if not _is_plain_node(node):
+        node, inside = waiting.pop()
+        inside += _writes(node)
+        if not _is_plain_node(node) or inside > _MOST_WRITING:
             return False
-        waiting += node.iter_child_nodes()
+        waiting += ((inner, inside) for inner in node.iter_child_nodes())
     return False
+
+
+def _writes(node: Any) -> bool:
+    """Return whether a node makes a text of whatever it is given."""
+    kind = type(node).__name__
+    return kind == "Concat" or (kind == "Filter" and node.name in _WRITING)
 
 
 def _is_plain_node(node: Any) -> bool:

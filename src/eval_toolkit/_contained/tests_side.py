@@ -2,13 +2,13 @@
 
 Values of plain types are copied, so that what is compared is compared here. Every other object stays
 with the program; its stand-in has the special methods of its class and passes on what is asked of it.
-A stand-in equals no plain value, and what arithmetic with one gives can become no plain value: else
-the program would be told what is expected, and could answer with it. Nothing is imported because the
-program says so.
+A stand-in equals no plain value, and what arithmetic with one gives can become no plain value and is
+asked for nothing: else the program would be told what is expected, and could answer with it. Objects of
+classes that the tests name are asked for their attributes then, too: their arithmetic is what is tested.
+Errors that tell that a test fails are kept from the program. Nothing is imported because it says so.
 """
 
 import ast
-import builtins
 import contextlib
 import importlib
 import os
@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from eval_toolkit._contained import values, wire
+from eval_toolkit._contained.needed import names_needed
 from eval_toolkit._contained.program_side import (
     ARITHMETIC,
     COMPARISONS,
@@ -38,6 +39,12 @@ _MODULES = (
 )
 """Modules that tests have under the names that a program gave them."""
 _ENDS = (StopIteration, StopAsyncIteration, GeneratorExit)
+_TELLING = (AssertionError, AttributeError, NameError, TypeError)
+"""Errors of a test that got something else than it expects; no program's ``__exit__`` ends them."""
+_MADE_HERE = "__array_"
+"""Attributes by which numpy would leave a comparison to the program begin so …"""
+_CONVERTING = ("__array_interface__", "__array_struct__")
+"""… but for those that give a plain array."""
 
 
 class CannotBeApart(TypeError):  # noqa: N818 - as `Failed`
@@ -56,6 +63,10 @@ class _Link:
         self._given: list[Any] = []
         self.mixed: set[int] = set()
         """Stand-ins that came of arithmetic with a plain value."""
+        self.tested: set[int] = set()
+        """Those of them that came of classes which the tests name."""
+        self.classes: tuple[type, ...] = ()
+        """Classes of the program that the tests name."""
 
     def message(self) -> dict[str, Any]:
         try:
@@ -74,6 +85,8 @@ class _Link:
             os._exit(1)
 
     def ask(self, do: str, *arguments: Any, **named: Any) -> Any:
+        if do not in (*ARITHMETIC, *COMPARISONS):
+            self._refuse_mixed(*arguments, *named.values())
         told: dict[str, Any] = {"do": do, "args": [self.write(one) for one in arguments]}
         if named:
             told["kwargs"] = {name: self.write(one) for name, one in named.items()}
@@ -92,6 +105,16 @@ class _Link:
             if isinstance(value, list) and value[0] == "argument":
                 return given[value[1]]
             return self.read(value)
+
+    def _refuse_mixed(self, *arguments: Any) -> None:
+        for one in arguments:
+            number = self._number(one)
+            if number is not None and number in self.mixed - self.tested:
+                raise TypeError(_NO_PLAIN_VALUE)
+            if isinstance(one, (list, tuple, set, frozenset)):
+                self._refuse_mixed(*one)
+            elif isinstance(one, dict):
+                self._refuse_mixed(*one.keys(), *one.values())
 
     def _answer(
         self, do: str, number: int, arguments: list[Any], named: dict[str, Any]
@@ -125,6 +148,8 @@ class _Link:
         except TypeError:  # it takes other arguments than it keeps
             error = kind.__new__(kind)
             error.args = tuple(arguments)
+        with contextlib.suppress(AttributeError, TypeError):
+            object.__setattr__(error, "_from_program_", True)
         if id(kind) in self._numbers:
             object.__setattr__(error, "_number_", number)
         return error
@@ -167,6 +192,8 @@ class _Link:
 
     def _of_program(self, told: list[Any]) -> Any:
         what, number = told[0], told[1]
+        if type(number) is not int:  # by which it is known whether it may be asked
+            raise ValueError(f"{number!r:.20} is no number of an object")
         if what == "yours":
             return self._given[number]
         if number not in self._stand_ins:
@@ -266,6 +293,11 @@ def _replace(argument: Any, after: Any) -> None:
         argument[...] = after
 
 
+def _refuse_made_here(name: str) -> None:
+    if name.startswith(_MADE_HERE) and name not in _CONVERTING:
+        raise AttributeError(name)
+
+
 class _StandInClass(type):
     """A class of the program: made there, and asked there for its attributes."""
 
@@ -280,6 +312,7 @@ class _StandInClass(type):
         return cls._link_.ask("call", cls, *arguments, **named)
 
     def __getattr__(cls, name: str) -> Any:
+        _refuse_made_here(name)
         return cls._link_.ask("getattr", cls, name)
 
     def __setattr__(cls, name: str, value: Any) -> None:
@@ -305,6 +338,7 @@ class _StandIn:
     _number_: int
 
     def __getattr__(self, name: str) -> Any:
+        _refuse_made_here(name)
         return self._link_.ask("getattr", self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -321,11 +355,17 @@ class _StandIn:
 
     def _mixed(self, name: str, *both: Any) -> Any:
         """Return what comes of arithmetic with a plain value: an object, which stays one."""
-        made = self._link_.ask(name, *both)
-        if not isinstance(made, _StandIn):
+        link, made = self._link_, self._link_.ask(name, *both)
+        if not isinstance(made, _StandIn) or isinstance(made, PLAIN):
             return NotImplemented
-        self._link_.mixed.add(object.__getattribute__(made, "_number_"))
+        number = object.__getattribute__(made, "_number_")
+        link.mixed.add(number)
+        if any(isinstance(one, link.classes) for one in both):
+            link.tested.add(number)
         return made
+
+
+_NO_PLAIN_VALUE = "what came of a program's object and a plain value is no plain value"
 
 
 def _asking(name: str) -> Callable[..., Any]:
@@ -338,7 +378,7 @@ def _asking(name: str) -> Callable[..., Any]:
 def _converting(name: str) -> Callable[..., Any]:
     def asked(self: _StandIn, *arguments: Any) -> Any:
         if self._is_mixed():
-            raise TypeError("what came of a program's object and a plain value is no plain value")
+            raise TypeError(_NO_PLAIN_VALUE)
         return self._link_.ask(name, self, *arguments)
 
     return asked
@@ -346,9 +386,11 @@ def _converting(name: str) -> Callable[..., Any]:
 
 def _comparing(name: str) -> Callable[[_StandIn, Any], Any]:
     def asked(self: _StandIn, other: Any) -> Any:
-        if not isinstance(other, _StandIn):
-            return NotImplemented
-        return self._link_.ask(name, self, other)
+        if isinstance(other, _StandIn):
+            return self._link_.ask(name, self, other)
+        if name in ("eq", "ne") and isinstance(other, (*PLAIN, type(None))):
+            return name == "ne"
+        return NotImplemented
 
     return asked
 
@@ -365,7 +407,8 @@ def _calculating(name: str, *, reflected: bool) -> Callable[[_StandIn, Any], Any
 
 def _leaving(name: str) -> Callable[..., Any]:
     def asked(self: _StandIn, kind: Any, error: BaseException | None, where: Any) -> Any:
-        return self._link_.ask(name, self, *([] if error is None else [error]))
+        ended = self._link_.ask(name, self, *([] if error is None else [error]))
+        return ended and (not isinstance(error, _TELLING) or hasattr(error, "_from_program_"))
 
     return asked
 
@@ -428,54 +471,13 @@ def run_tests(source: str, module: ModuleType, stream: int) -> None:
     link = _Link(stream)
     _StandIn._link_ = link
     link.tell({})  # the program begins
-    for name, imported in _needed(tree, link.message()["names"]).items():
+    for name, imported in names_needed(tree, link.message()["names"]).items():
         with contextlib.suppress(Exception):  # what cannot be shown here
             found = _module(imported) if imported else link.ask("name", name)
             module.__dict__[name] = found
+            if isinstance(found, _StandInClass) and name[:1].isupper():
+                link.classes = (*link.classes, found)
     exec(code, module.__dict__)  # noqa: S102 - it is what this process is for
-
-
-def _needed(tree: ast.AST, names: dict[str, str]) -> dict[str, str]:
-    """Return the names of a program that its tests use, with the module where one stands for one.
-
-    A module of the standard library is itself. What Python has built in is Python's, unless the
-    tests use no other name of the program: then the function they test bears such a name.
-    """
-    nodes = list(ast.walk(tree))
-    used = {node.id for node in nodes if isinstance(node, ast.Name)}
-    stored = {node.id for node in nodes if isinstance(node, ast.Name) and _is_set(node)}
-    anything = used & {"eval", "exec", "globals", "locals", "vars"}
-    names = {
-        name: imported
-        for name, imported in names.items()
-        if not name.startswith("__") and (anything or name in used)
-    }
-    own = {name: imported for name, imported in names.items() if not hasattr(builtins, name)}
-    asked = (one.value for one in nodes if isinstance(one, ast.Attribute))
-    for name in {one.id for one in asked if isinstance(one, ast.Name)} & own.keys():
-        if name in sys.stdlib_module_names:
-            own[name] = own[name] or name
-    if not own.keys() & (used - stored):
-        own |= {name: names[name] for name in _innermost(nodes, names.keys() - own.keys())}
-    return own
-
-
-def _innermost(nodes: list[ast.AST], names: set[str]) -> set[str]:
-    """Return which of the names are called with nothing that another of them has returned."""
-    calls = [one for one in nodes if isinstance(one, ast.Call) and _called(one) in names]
-    inner = [
-        one for one in calls if not any(_called(n) in names for n in ast.walk(one) if n != one)
-    ]
-    return {_called(one) for one in inner}
-
-
-def _called(node: ast.AST) -> str:
-    named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    return node.func.id if named else ""  # type: ignore[attr-defined]
-
-
-def _is_set(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Store)
 
 
 def _module(name: str) -> ModuleType:

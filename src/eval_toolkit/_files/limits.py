@@ -8,6 +8,7 @@ __all__ = [
     "EXPANDED",
     "INCLUDES",
     "INTEGER_BITS",
+    "LINE_BYTES",
     "NUMBER_LENGTH",
     "RATIO",
     "RATIO_FROM",
@@ -29,6 +30,8 @@ INCLUDES = 1_000
 """Files that one file may include, directly or through others."""
 INTEGER_BITS = 64
 """Bits of an integer in a TOML or YAML file."""
+LINE_BYTES = 1 << 27
+"""Bytes of one line of a journal: an answer, and what it takes to write it as JSON."""
 NUMBER_LENGTH = 1_000
 """Characters of a number in a YAML file."""
 TEXT_BYTES = 1 << 29

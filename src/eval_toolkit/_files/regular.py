@@ -14,6 +14,8 @@ from eval_toolkit.errors import ArtifactError
 __all__ = [
     "check_gzip",
     "is_gzip",
+    "lines_of",
+    "open_for_appending",
     "open_regular",
     "pieces_of",
     "read_regular",
@@ -76,6 +78,49 @@ def open_regular(path: str | Path) -> BinaryIO:
 _BINARY = getattr(os, "O_BINARY", 0)
 
 
+def open_for_appending(path: str | Path, mode: int) -> int:
+    """Open a regular file to read it and write at its end; it is made where there is none.
+
+    A link is not followed: a folder that came from somebody else would say which file is changed.
+
+    Parameters
+    ----------
+    path : path
+        The file itself.
+    mode : int
+        Of a file that is made.
+
+    Returns
+    -------
+    int
+        A descriptor, which the caller closes.
+
+    Raises
+    ------
+    ArtifactError
+        If it is a link, a folder, a pipe, a socket or a device.
+    OSError
+        If it may not be opened.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> open_for_appending(tempfile.mkdtemp(), 0o600)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    eval_toolkit.errors.ArtifactError: ...: cannot be written: a folder, not a regular file
+    """
+    careful = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | _BINARY
+    kind = "a link" if Path(path).is_symlink() else _kind_at(path)
+    if not kind:
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | careful, mode)
+        kind = _kind(os.fstat(handle).st_mode)
+        if not kind:
+            return handle
+        os.close(handle)
+    raise ArtifactError(f"{path}: cannot be written: {kind}, not a regular file")
+
+
 def _kind(mode: int) -> str:
     if stat.S_ISREG(mode):
         return ""
@@ -87,6 +132,22 @@ def _kind_at(path: str | Path) -> str:
         return _kind(os.stat(path).st_mode)  # noqa: PTH116
     except OSError:
         return ""
+
+
+def lines_of(stream: BinaryIO, path: str | Path) -> Iterator[bytes]:
+    """Yield the lines that are left in a file, none longer than `limits.LINE_BYTES`.
+
+    Raises
+    ------
+    ArtifactError
+        If one is longer.
+    """
+    while line := stream.readline(limits.LINE_BYTES + 1):
+        if len(line) > limits.LINE_BYTES:
+            raise ArtifactError(
+                f"{path}: a line is longer than {_bytes(limits.LINE_BYTES)}, which is the most that is read"
+            )
+        yield line
 
 
 def read_regular(path: str | Path, *, most: int = limits.TEXT_BYTES) -> bytes:

@@ -12,6 +12,7 @@ import click
 
 from eval_toolkit import __version__, _kernel
 from eval_toolkit._contained.levels import measured_level
+from eval_toolkit._files import pieces_of
 from eval_toolkit._kernel import neardup
 from eval_toolkit.artifacts import read_json
 from eval_toolkit.artifacts.remote import address_of, is_remote, local_path
@@ -104,7 +105,7 @@ def _examined(run: Path) -> dict[str, Any]:
     journal = run / JOURNAL
     again = "write it again with overwrite, or delete the folder"
     if journal.is_file():
-        n = max(0, journal.read_bytes().count(b"\n") - 1)
+        n = max(0, sum(piece.count(b"\n") for piece in pieces_of(journal)) - 1)
         again = f"run the same command again: it goes on after the {n} requests in {JOURNAL}"
     todo = {
         "incomplete": again,

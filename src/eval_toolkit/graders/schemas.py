@@ -17,7 +17,7 @@ from eval_toolkit.errors import InvalidInputError
 
 __all__ = ["SECONDS", "follows", "schema_text"]
 
-SECONDS = 10.0
+SECONDS = 5.0
 """A check in a worker may take so long; the longest array of numbers that is read takes two."""
 
 _FEATURE = "a JSON schema"

@@ -13,6 +13,8 @@ from eval_toolkit.protocols import Grader, MetricSpec
 __all__ = ["grader_of_version", "stored_metrics"]
 
 _OPTION = re.compile(r"\+(?=\w+=)")
+_LONGEST, _MOST_JOINED = 100_000, 20
+"""Characters of a version, and how often "+x=" may stand in one text of it."""
 
 
 class StoredRun(Protocol):
@@ -60,12 +62,16 @@ def grader_of_version(name: str, version: str) -> Grader | None:
 
 def _options(version: str) -> dict[str, Any]:
     """Return the options that a version spells out; a text among them may hold "+x=" itself."""
+    if len(version) > _LONGEST:
+        raise ValueError(f"a version of {len(version)} characters")
     options = {}
-    parts = _OPTION.split(version)[1:]
+    parts = _OPTION.split(version)[:0:-1]
     while parts:
-        key, _, text = parts.pop(0).partition("=")
-        while parts and not _is_literal(text):
-            text += f"+{parts.pop(0)}"
+        key, _, text = parts.pop().partition("=")
+        for _ in range(_MOST_JOINED):
+            if not parts or _is_literal(text):
+                break
+            text += f"+{parts.pop()}"
         options[key] = ast.literal_eval(text)
     return options
 

@@ -45,8 +45,8 @@ def picture(spec: Mapping[str, Any], kind: str, **options: Any) -> bytes:
     ----------
     spec : mapping
         Vega-Lite in JSON types; its texts are shown as `shown_spec` returns them.
-    kind : {"svg", "png", "pdf"}
-        The format.
+    kind : {"svg", "png", "pdf", "script"}
+        The format; "script" is the library for browsers, whatever the chart.
     **options
         Passed to vl-convert.
 

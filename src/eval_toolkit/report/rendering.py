@@ -10,6 +10,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from eval_toolkit.artifacts import sanitize_for_json
+from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report.meaning import meaning, numeric
 from eval_toolkit.report.pages import Table
 from eval_toolkit.report.words import number, p_value, value_and_ends, visible
@@ -42,11 +43,19 @@ def stylesheet() -> str:
 
 @functools.cache
 def chart_library() -> str:
-    """Return the JavaScript of Vega, Vega-Lite and their embedder, from vl-convert."""
-    from eval_toolkit import _optional
+    """Return the JavaScript of Vega, Vega-Lite and their embedder, from vl-convert.
 
-    convert = _optional.require("vl_convert", feature="charts in reports", extra="report")
-    bundle: str = convert.javascript_bundle()
+    Empty where the process that reads it dies, as under a limit of the address space: the page has
+    still pictures.
+    """
+    from eval_toolkit import _optional
+    from eval_toolkit.plots.pictures import picture
+
+    _optional.require("vl_convert", feature="charts in reports", extra="report")
+    try:
+        bundle = picture({}, "script").decode("utf-8")
+    except ArtifactError:
+        return ""
     # In a function of its own, so that its names are not the page's. What would end the element
     # does not occur in it; if it ever should, it would be inside of a string.
     bundle = re.sub("</(?=script)", r"<\\/", bundle, flags=re.IGNORECASE)

@@ -5,13 +5,14 @@ twice a second; a line that a power cut tore in two is as if it had never been b
 """
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._files import file_mode
+from eval_toolkit._files import file_mode, limits, lines_of, open_for_appending, open_regular
 from eval_toolkit._redaction import redact_secrets
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.models._background import Background
@@ -162,8 +163,8 @@ class Journal:
         """
         entries = Entries()
         try:
-            with self.path.open("rb") as stream:
-                for line in stream:
+            with open_regular(self.path) as stream:
+                for line in lines_of(stream, self.path):
                     self._take(line, entries)
         except FileNotFoundError:
             return entries
@@ -230,7 +231,7 @@ class Journal:
     def _opened(self) -> int:
         """Open the file where the next line starts, after the last whole one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, file_mode())
+        file = open_for_appending(self.path, file_mode())
         try:
             if _mend_last_line(file) == 0:
                 _write_whole(file, f"{to_json(self._head)}\n".encode("ascii"))
@@ -279,7 +280,9 @@ def _mend_last_line(file: int) -> int:
     size = os.fstat(file).st_size
     tail, start = b"", size
     while start and b"\n" not in tail:
-        step = min(start, _TAIL)
+        if len(tail) > limits.LINE_BYTES:  # nothing here has written that
+            raise OSError(errno.EFBIG, "its last line is too long")
+        step = min(start, max(_TAIL, len(tail)))
         start -= step
         tail = os.pread(file, step, start) + tail
     torn = tail[tail.rfind(b"\n") + 1 :]

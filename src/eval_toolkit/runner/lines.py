@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 from eval_toolkit._display import Displayed
-from eval_toolkit._files import parse_json
+from eval_toolkit._files import lines_of, open_regular, parse_json
 from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import ArtifactError
 
@@ -165,7 +165,7 @@ def read_on(path: Path, since: JournalSoFar) -> JournalSoFar:
         offset, mark, n_garbled = since.offset, since.mark, since.n_garbled
         answers, judges = since.answers.copy(), since.judges.copy()
         stream.seek(offset)
-        for line in stream:
+        for line in lines_of(stream, path):
             if not line.endswith(b"\n"):
                 break
             offset += len(line)
@@ -216,7 +216,7 @@ def check_version(path: Path, version: Any) -> None:
 def _opened(path: Path) -> BinaryIO | None:
     """Open a journal; None where there is none."""
     try:
-        return path.open("rb")
+        return open_regular(path)
     except FileNotFoundError:
         return None
     except OSError as error:

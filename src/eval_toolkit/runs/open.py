@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eval_toolkit._files import private_folder, read_regular, sync_folder
+from eval_toolkit._files import limits, private_folder, read_regular, sync_folder
 from eval_toolkit.artifacts import sanitize_for_json
 from eval_toolkit.artifacts.strict_json import parse_bytes
 from eval_toolkit.errors import ArtifactError
@@ -171,8 +171,8 @@ def _forget_if_nothing_was_done(opened: OpenRun) -> None:
     journal = opened.journal_path
     if journal.is_file():
         with journal.open("rb") as stream:
-            stream.readline()
-            if stream.readline():
+            stream.readline(limits.LINE_BYTES)
+            if stream.read(1):
                 return
         journal.unlink()
     (opened.path / MANIFEST).unlink(missing_ok=True)

@@ -3,7 +3,7 @@
 import glob
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -248,7 +248,10 @@ def _is_table(file: Path) -> bool:
         return False
 
 
-_BUILDERS = ("cache", "generator", "pandas", "spark", "sql")
+_BUILDERS = (
+    *("arrow", "audiofolder", "cache", "csv", "eval", "generator", "hdf5", "imagefolder", "json"),
+    *("pandas", "parquet", "pdffolder", "spark", "sql", "text", "videofolder", "webdataset", "xml"),
+)
 """Names that stand for no dataset: readers of pickles, queries and what lies in the folder."""
 
 
@@ -293,10 +296,16 @@ class HubSource:
         }
 
 
+def _packaged(datasets: Any) -> Iterable[str]:
+    """Return the readers that come with the library; by name they read whatever lies in the folder."""
+    modules = getattr(datasets, "packaged_modules", None)
+    return getattr(modules, "_PACKAGED_DATASETS_MODULES", ())
+
+
 def load_hub(path: str, name: str | None, revision: str | None) -> Any:
     """Return a mapping from split to rows, loaded by the ``datasets`` library."""
     datasets = require("datasets", feature=f"the dataset {path}", extra="hf")
-    if path in _BUILDERS:
+    if path.lower() in {*_BUILDERS, *_packaged(datasets)}:
         raise InvalidInputError(
             f"{path}: is a reader of the datasets library, not a dataset; name the file of rows in "
             "`data`"

@@ -253,6 +253,11 @@ class TestStatedAlone:
         assert cells["f1"].ci is None
         assert "a standard error of 0 and no number of samples" in cells["f1"].reason
 
+    @pytest.mark.parametrize("odd", [{"stderr": -5.0}, {"stderr": float("nan")}, {"n": -5}])
+    def test_no_interval_is_made_of_what_cannot_be(self, odd: dict[str, float]) -> None:
+        with pytest.raises(ArtifactError, match="acc: the log states a"):
+            Stated(column="acc", name="acc", value=0.5, **odd)  # type: ignore[arg-type]
+
     def cell(self, column: str = "acc", *, binary: bool = True, **stated: Any) -> MetricResult:
         known = frozenset({column} if binary else ())
         told = [Stated(column=column, name=column, **stated)]

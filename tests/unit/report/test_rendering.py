@@ -4,11 +4,14 @@ import base64
 import hashlib
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report import rendering
 from eval_toolkit.report.pages import Table
 
@@ -42,6 +45,29 @@ def test_the_chart_library_cannot_end_its_element() -> None:
     library = rendering.chart_library()
     assert "vegaEmbed" in library
     assert not re.search("</script|<!--", library, re.IGNORECASE)
+
+
+def test_the_chart_library_that_ends_its_process_costs_a_page_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def dies(*_: object) -> bytes:
+        raise ArtifactError("a chart could not be drawn: the chart library crashed on it")
+
+    monkeypatch.setattr("eval_toolkit.plots.pictures.picture", dies)
+    assert rendering.chart_library.__wrapped__() == ""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of the address space")
+def test_a_report_under_a_limit_of_the_address_space() -> None:
+    """V8 reserves more of it than there is, and ends its process: not that of the report."""
+    code = (
+        "import resource\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))\n"
+        "from eval_toolkit.report.rendering import chart_library\n"
+        "print(chart_library()[:9])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from eval_toolkit._display import Displayed
+from eval_toolkit.errors import ArtifactError
 from eval_toolkit.graders.base import Grade
 from eval_toolkit.messages import Message
 from eval_toolkit.metrics.directions import known_direction
@@ -97,6 +98,11 @@ class Stated:
     """Whether the column is this number, though no mean: no sample has a value of it."""
     stderr_name: str = ""
     """How the log says it made the standard error: "sample sd / sqrt(n)" and the like."""
+
+    def __post_init__(self) -> None:
+        for what, number in (("standard error", self.stderr), ("number of samples", self.n)):
+            if number is not None and not number >= 0:
+                raise ArtifactError(f"{self.name}: the log states a {what} of {number}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

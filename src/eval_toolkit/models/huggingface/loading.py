@@ -91,8 +91,13 @@ def load_tokenizer(source: Source, *, trust_remote_code: bool) -> Any:
         raise ModelError(_unavailable(source.place, error), kind="not_found") from error
 
 
-def load_module(source: Source, *, dtype: str, device: str, trust_remote_code: bool) -> Any:
-    """Return the network of a source, in evaluation mode on its device."""
+def load_module(
+    source: Source, *, dtype: str, device: str, trust_remote_code: bool, pickled: bool = True
+) -> Any:
+    """Return the network of a source, in evaluation mode on its device.
+
+    Without ``pickled``, weights are read from safetensors alone, which hold nothing but numbers.
+    """
     torch = torch_library()
     transformers = transformers_library()
     try:
@@ -101,6 +106,7 @@ def load_module(source: Source, *, dtype: str, device: str, trust_remote_code: b
             revision=source.revision,
             dtype=getattr(torch, dtype),
             trust_remote_code=trust_remote_code,
+            **({} if pickled else {"use_safetensors": True}),
         )
     except (OSError, ValueError) as error:
         raise ModelError(_unavailable(source.place, error), kind="not_found") from error

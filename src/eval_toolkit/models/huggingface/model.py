@@ -22,6 +22,7 @@ from eval_toolkit.models.huggingface.loading import (
 )
 from eval_toolkit.models.huggingface.network import Network
 from eval_toolkit.models.huggingface.tokenizer import HubTokenizer
+from eval_toolkit.plugins import origin_in_force
 from eval_toolkit.requests import Request
 
 __all__ = ["HuggingFaceModel"]
@@ -105,6 +106,8 @@ class HuggingFaceModel(LocalModel):
         )
         self._chat_template = chat_template
         self._trust = trust_remote_code
+        # Weights that a file chose may be anybody's, and those that are pickled are programs.
+        self._pickled = origin_in_force().trusted
         self._ready = None if model is None else (tokenizer, model)
         self._loading = threading.Lock()
         self._loaded_tokenizer: HubTokenizer | None = None
@@ -170,7 +173,11 @@ class HuggingFaceModel(LocalModel):
         if self._ready is not None:
             return self._ready[1]
         return load_module(
-            self._source, dtype=self.dtype, device=self.device, trust_remote_code=self._trust
+            self._source,
+            dtype=self.dtype,
+            device=self.device,
+            trust_remote_code=self._trust,
+            pickled=self._pickled,
         )
 
     @cached_property

@@ -209,6 +209,10 @@ def _keys(file: Path, chain: tuple[Path, ...]) -> dict[str, Any]:
         ) from None
     if not isinstance(payload, dict):
         raise InvalidInputError(f"{file}: holds {type(payload).__name__}; it must hold keys")
+    if chain and not all(str(key).isidentifier() for key in payload):  # /etc/shadow is YAML, too
+        raise InvalidInputError(
+            f"{file}: cannot be included by {chain[-1].name}: it has keys that are no words"
+        )
     return {str(key): value for key, value in payload.items()}
 
 

@@ -1,0 +1,62 @@
+"""How much programs have written: into a folder, and into files that no folder holds any more."""
+
+import os
+import re
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+__all__ = ["written_too_much"]
+
+_MOST_BYTES, _MOST_FILES = 64 * 1024 * 1024, 1024
+_MOST_MAPPED = 4
+"""Removed files that are in use as memory: how long each is cannot be seen."""
+_REMOVED = re.compile(r"^\S+ \S+ \S+ (\S+ [1-9]\d*) +/.* \(deleted\)$", re.MULTILINE)
+
+
+def written_too_much(folder: Path, processes: Iterable[int] = ()) -> bool:
+    """Return whether programs have written more than they may, as far as it can be seen.
+
+    Parameters
+    ----------
+    folder : Path
+        Where they write. Names that are too long to be looked at count as too much.
+    processes : iterable of int
+        Of which files are counted, too, that are removed and still in use.
+    """
+    wrong: list[OSError] = []
+    n = size = 0
+    for place, folders, names in os.walk(folder, onerror=wrong.append):
+        n += len(folders) + len(names)
+        if n > _MOST_FILES:
+            return True
+        for name in names:
+            try:
+                size += _bytes((Path(place) / name).lstat())
+            except OSError as error:
+                wrong.append(error)
+    for process in processes:
+        size += _removed_bytes(process)
+    # What is gone meanwhile is nothing, and anything else would hide what there is.
+    hidden = any(not isinstance(error, FileNotFoundError) for error in wrong)
+    return hidden or size > _MOST_BYTES
+
+
+def _bytes(about: os.stat_result) -> int:
+    return about.st_blocks * 512
+
+
+def _removed_bytes(process: int) -> int:
+    """Return the bytes of files that a process has open though they are removed."""
+    size = 0
+    try:
+        with os.scandir(f"/proc/{process}/fd") as entries:
+            for entry in entries:
+                about = entry.stat()
+                if stat.S_ISREG(about.st_mode) and not about.st_nlink:
+                    size += _bytes(about)
+        maps = Path(f"/proc/{process}/maps").read_text("utf-8", "replace")
+    except OSError:  # it has ended, or there is no /proc
+        return size
+    mapped = {found[1] for found in _REMOVED.finditer(maps)}
+    return size if len(mapped) <= _MOST_MAPPED else _MOST_BYTES + 1
