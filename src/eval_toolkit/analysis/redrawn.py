@@ -20,7 +20,7 @@ from eval_toolkit.inference.assemble import (
 from eval_toolkit.inference.engine import Executor, Problem, replicate
 from eval_toolkit.inference.paired_intervals import combined_difference
 from eval_toolkit.inference.plans import groups_plan, rows_plan
-from eval_toolkit.inference.prepared import Ranked
+from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.results import PairedBootstrapCI
 from eval_toolkit.inference.score_intervals import effective_rows
 from eval_toolkit.inference.statistics import AtThreshold, Statistic, statistic_for
@@ -39,7 +39,7 @@ class Redrawn:
     """
 
     spec: MetricSpec
-    sides: tuple[tuple[Statistic, Ranked], tuple[Statistic, Ranked]]
+    sides: tuple[tuple[Statistic, Columns], tuple[Statistic, Columns]]
 
     @classmethod
     def of(cls, spec: MetricSpec, a: Sequence[FloatArray], b: Sequence[FloatArray]) -> "Redrawn":
@@ -85,7 +85,7 @@ class Redrawn:
             )
         value_a, value_b = self.values()
         plan = rows_plan(self.sides[0][1].n) if groups is None else groups_plan(groups)
-        problems = [Problem.of([data], [of], plan, seed) for of, data in self.sides]
+        problems = [Problem((data,), (of,), plan, seed) for of, data in self.sides]
         samples = np.stack(
             [replicate(one, n_resamples, executor=executor)[0, 0] for one in problems]
         )
@@ -121,13 +121,12 @@ class Redrawn:
         )
 
 
-def _side(spec: MetricSpec, columns: Sequence[FloatArray]) -> tuple[Statistic, Ranked]:
+def _side(spec: MetricSpec, columns: Sequence[FloatArray]) -> tuple[Statistic, Columns]:
     if isinstance(spec, SumsSpec):
-        n = len(columns[0])
-        return spec.statistic_of(columns), Ranked(np.zeros(n, dtype=np.bool_), np.arange(float(n)))
+        return spec.statistic, Columns(dict(zip(spec.columns, columns, strict=True)))
     labels, scores = columns
     if not np.isin(labels, (0.0, 1.0)).all():
         raise UndefinedMetricError(
             f"{spec.name} is compared unit by unit, and attempts at one unit differ in their label"
         )
-    return statistic_for(spec), Ranked(labels == 1.0, scores)
+    return statistic_for(spec), Columns.scored(labels == 1.0, scores)

@@ -93,13 +93,8 @@ def _pivots(
 
 def _standard_error(problem: Problem, scorer: int, statistic: "Statistic", rows: IntArray) -> float:
     """Return the jackknife standard error of the statistic on these rows; NaN if undefined or zero."""
-    resample = Problem(
-        problem.labels[rows],
-        (problem.scorers[scorer][rows],),
-        (statistic,),
-        rows_plan(len(rows)),
-        problem.seed,
-    )
+    data = problem.data[scorer].take(rows)
+    resample = Problem((data,), (statistic,), rows_plan(len(rows)), problem.seed)
     left_out = statistic.leave_one_out(resample.data[0])
     if left_out is None:
         left_out = delete_blocks(resample)[0, 0]

@@ -14,6 +14,7 @@ from eval_toolkit.inference.calibration_statistics import (
     EqualWidthError,
     SmoothError,
 )
+from eval_toolkit.inference.prepared import SCORED
 from eval_toolkit.inference.statistics import (
     BRIER,
     LOG_LOSS,
@@ -38,9 +39,6 @@ __all__ = [
     "roc_auc",
     "smooth_ece",
 ]
-
-SCORED = ("label", "score")
-"""The columns of scored rows."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference.column_sums import NumberedColumn, SumsFn, SumsStatistic, values_of_sums
+from eval_toolkit.inference.column_sums import SumsFn, SumsStatistic, values_of_sums
 from eval_toolkit.metric_specs.columns import ColumnSpec, Direction, check_bounds, direction
 from eval_toolkit.metric_specs.scores import SCORED, ScoreSpec
 from eval_toolkit.protocols import MetricSpec
@@ -57,10 +57,10 @@ class SumsSpec:
         """Return the value of each line of sums, NaN where it does not exist."""
         return values_of_sums(self.function, np.asarray(sums, dtype=np.float64), self.name)
 
-    def statistic_of(self, columns: Sequence[FloatArray]) -> SumsStatistic:
-        """Return the statistic of these columns, for rows that carry their number as a score."""
-        numbered = [NumberedColumn(column) for column in columns]
-        return SumsStatistic(self.name, numbered, self.function, self.bounds)
+    @property
+    def statistic(self) -> SumsStatistic:
+        """The statistic of the columns."""
+        return SumsStatistic(self.name, self.columns, self.function, self.bounds)
 
     def compute(self, y_true: Any, y_score: Any) -> float:
         """Raise: labels and scores are not what it is made of."""

@@ -10,7 +10,7 @@ from eval_toolkit import _validate
 from eval_toolkit._validate import BoolArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.calibration_intervals import calibration_statistic
-from eval_toolkit.inference.prepared import Ranked
+from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.shifted import ShiftedAveragePrecision, ShiftedError, ShiftedMean
 from eval_toolkit.inference.statistics import (
     AtThreshold,
@@ -39,7 +39,7 @@ class PriorShift:
         """Check the prior."""
         return cls(float(np.mean(labels)), _validate.fraction(assumed_prior, "assumed_prior"))
 
-    def bind(self, spec: MetricSpec, data: Ranked) -> tuple[Statistic, dict[str, Any]]:
+    def bind(self, spec: MetricSpec, data: Columns) -> tuple[Statistic, dict[str, Any]]:
         """Return the spec's statistic at the assumed prior, and what its cell says about it.
 
         Raises

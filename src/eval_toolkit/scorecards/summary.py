@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,14 +13,13 @@ from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference import proportions
 from eval_toolkit.inference.clustered import mean_variance
-from eval_toolkit.inference.column_sums import SumsStatistic
 from eval_toolkit.inference.engine import Executor
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.macro import macro_mean
 from eval_toolkit.inference.mean_intervals import UNBOUNDED, mean_interval
 from eval_toolkit.inference.means import t_interval
 from eval_toolkit.inference.plans import Plan
-from eval_toolkit.inference.prepared import Ranked
+from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
     DEFAULT_N_RESAMPLES,
@@ -285,7 +284,9 @@ def _scored_cells(
         raise InvalidInputError(
             f"column {label!r} has a unit with the value {odd:g}; labels must be 0 or 1{agree}"
         )
-    cells = metric_cells(given == 1.0, units.values[score], specs, units.plan, options.how)
+    cells = metric_cells(
+        Columns.scored(given == 1.0, units.values[score]), specs, units.plan, options.how
+    )
     if options.method not in (None, *_BOOTSTRAP_METHODS):
         note = f"{options.method} is for means of columns"
         cells = {name: _noted(cell, note) for name, cell in cells.items()}
@@ -317,9 +318,8 @@ def _mean_cell(units: Units, spec: ColumnSpec, options: Options, why: str) -> Me
     if len(values) == 0:
         return _nothing(units, why)
     if options.method in _BOOTSTRAP_METHODS:
-        labels = np.zeros(len(values), dtype=np.bool_)
-        of_scores = replace(spec, column="score")
-        cell = metric_cells(labels, values, [of_scores], units.plan, options.how)[spec.name]
+        data = Columns({spec.column: values}, spec.column)
+        cell = metric_cells(data, [spec], units.plan, options.how)[spec.name]
     else:
         ci, reason = _closed_form(values, units.plan, options.method, spec, options.how.confidence)
         value, n_groups = float(values.mean()), units.plan.n_groups
@@ -327,35 +327,20 @@ def _mean_cell(units: Units, spec: ColumnSpec, options: Options, why: str) -> Me
     return _described(_left_out(_counted(cell, units), spec, options), values, units.plan, spec)
 
 
-@dataclass(frozen=True)
-class _Bound:
-    """A function of sums with its columns, under a name that means nothing to the catalogue."""
-
-    statistic: SumsStatistic
-    name: str = "function of sums"
-
-    def compute(self, y_true: Any, y_score: Any) -> float:
-        """Return the value; ``y_score`` holds the numbers of the rows."""
-        return self.statistic.point(Ranked(np.asarray(y_true) == 1, np.asarray(y_score)))
-
-
 def _sums_cell(units: Units, spec: SumsSpec, options: Options, why: str) -> MetricResult:
     """Return a function of sums over units, by the bootstrap over groups."""
     if _is_unbounded(units.n_errors, spec, options):
         return _counted(_unbounded(units.n_errors, spec), units)
-    n = units.plan.n_rows
-    if n == 0:
+    if units.plan.n_rows == 0:
         return _nothing(units, why)
-    columns = [units.values[column] for column in spec.columns]
-    bound = _Bound(spec.statistic_of(columns))
-    labels = np.zeros(n, dtype=np.bool_)
-    cells = metric_cells(labels, np.arange(float(n)), [bound], units.plan, options.how)
-    cell = _counted(cells[bound.name], units)
+    cells = metric_cells(Columns(units.values), [spec], units.plan, options.how)
+    cell = _counted(cells[spec.name], units)
     if options.method not in (None, *_BOOTSTRAP_METHODS):
         cell = _noted(cell, f"{options.method} is for means of columns")
     details = {**cell.details, "higher_is_better": spec.higher_is_better}
     if spec.function is ratio:
         details["ratio"] = list(spec.columns)
+    columns = [units.values[column] for column in spec.columns]
     error = _jackknifed(columns, spec, units.plan) if cell.status == "ok" else None
     return replace(cell, details=details if error is None else {**details, "standard_error": error})
 
