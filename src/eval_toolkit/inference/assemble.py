@@ -35,7 +35,7 @@ from eval_toolkit.inference.intervals import (
     percentile_interval,
 )
 from eval_toolkit.inference.plans import Plan, label_group_plan, label_stratified_plan
-from eval_toolkit.inference.prepared import Block, Columns, Needs
+from eval_toolkit.inference.prepared import Block, Columns
 from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.inference.score_intervals import (
     TRUSTED,
@@ -45,7 +45,7 @@ from eval_toolkit.inference.score_intervals import (
     has_closed_form,
     resampled_interval,
 )
-from eval_toolkit.inference.statistics import CallableStatistic, Statistic
+from eval_toolkit.inference.statistics import CallableStatistic, ColumnStatistic, Statistic
 from eval_toolkit.inference.studentized import studentized_interval
 
 __all__ = [
@@ -200,29 +200,20 @@ def closed_ci(
     )
 
 
-class _Distance:
+class _Distance(ColumnStatistic):
     """How far a calibration error's field of gaps in a resample is from the data's."""
 
     def __init__(self, error: CalibrationError) -> None:
         self.error = error
         self.name = f"distance of {error.name}"
         self.bounds = (0.0, math.inf)
-
-    @property
-    def needs(self) -> Needs:
-        return self.error.needs
+        self.needs = error.needs
 
     def point(self, data: Columns) -> float:
         return 0.0
 
     def replicate(self, block: Block) -> FloatArray:
         return self.error.distance(block)
-
-    def leave_one_out(self, data: Columns) -> FloatArray | None:
-        return None
-
-    def support(self, data: Columns) -> tuple[_validate.BoolArray, ...]:
-        return (np.ones(data.n, dtype=np.bool_),)
 
 
 def _replicate_with_distances(

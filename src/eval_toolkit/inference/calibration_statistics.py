@@ -18,7 +18,7 @@ import numpy as np
 
 from eval_toolkit import metrics
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
-from eval_toolkit.inference.prepared import Block, Columns, Needs, Term
+from eval_toolkit.inference.prepared import SCORED, Block, Columns, Needs, Term
 from eval_toolkit.metrics._smooth import shared_between_nodes, smooth_errors_of
 
 __all__ = [
@@ -165,6 +165,7 @@ class _BinnedError(ABC):
     n_bins: int = 10
     norm: str = "l1"
     bounds: tuple[float, float] = field(default=(0.0, 1.0), init=False)
+    columns = SCORED
 
     @abstractmethod
     def _bins(self, block: Block) -> tuple[FloatArray, FloatArray]:
@@ -380,6 +381,7 @@ class SmoothError:
 
     name: str = "smooth_ece"
     bounds: tuple[float, float] = field(default=(0.0, 1.0), init=False)
+    columns = SCORED
 
     @property
     def _edges(self) -> FloatArray:

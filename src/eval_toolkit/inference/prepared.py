@@ -361,7 +361,8 @@ class Block(_Once):
 
     def size(self) -> FloatArray:
         """Rows drawn in each resample, repeats included."""
-        return np.asarray(self._rank[2] + self._rank[3])
+        ranked = self.view.data.rank is not None
+        return np.add(*(self._rank[2:] if ranked else self.totals()))
 
     def top(self, cuts: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Positives and score sums among the top ``cuts`` (k, 64) draws of each resample."""

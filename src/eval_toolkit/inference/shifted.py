@@ -14,7 +14,7 @@ from eval_toolkit._validate import BoolArray, FloatArray, both_classes
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference.calibration_intervals import WEIGHTED_REASON
 from eval_toolkit.inference.mean_intervals import mean_interval
-from eval_toolkit.inference.prepared import Block, Columns, Needs
+from eval_toolkit.inference.prepared import SCORED, Block, Columns, Needs
 from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.statistics import CallableStatistic, ColumnMean, MetricFn
 
@@ -44,6 +44,7 @@ class _Shifted:
     prior: float
     bounds: tuple[float, float] = (0.0, 1.0)
     needs: Needs = field(default=Needs(rows=True), init=False)
+    columns = SCORED
     independent_only = True
 
     @property

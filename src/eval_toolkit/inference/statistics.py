@@ -37,6 +37,7 @@ __all__ = [
     "AveragePrecision",
     "CallableStatistic",
     "ColumnMean",
+    "ColumnStatistic",
     "EqualMassError",
     "EqualWidthError",
     "MetricFn",
@@ -51,11 +52,7 @@ MetricFn: TypeAlias = Callable[[Any, Any], float]
 
 
 class Statistic(Protocol):
-    """A metric of named columns that can be evaluated on many resamples at once.
-
-    A class that inherits from it needs a ``name``, ``point`` and ``replicate``, and says in
-    ``columns`` what it reads where that is not the label and the score.
-    """
+    """A metric of named columns that can be evaluated on many resamples at once."""
 
     @property
     def name(self) -> str:
@@ -65,17 +62,17 @@ class Statistic(Protocol):
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns it reads."""
-        return SCORED
+        ...
 
     @property
     def bounds(self) -> tuple[float, float]:
         """Smallest and largest possible value."""
-        return (-math.inf, math.inf)
+        ...
 
     @property
     def needs(self) -> Needs:
         """What it reads from a block."""
-        return Needs()
+        ...
 
     def point(self, data: Columns) -> float:
         """Return the value on the data, or raise `UndefinedMetricError`."""
@@ -87,10 +84,43 @@ class Statistic(Protocol):
 
     def leave_one_out(self, data: Columns) -> FloatArray | None:
         """Return the values with each row left out, in any order; None without a closed form."""
-        return None
+        ...
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
         """Return masks of the rows a value at the bound rests on; the smallest part decides."""
+        ...
+
+
+class ColumnStatistic:
+    """Base class of statistics: a subclass has a ``name``, ``point`` and ``replicate``.
+
+    Examples
+    --------
+    >>> class Accuracy(ColumnStatistic):
+    ...     name, columns, bounds = "accuracy", ("gold", "answer"), (0.0, 1.0)
+    ...     hit = Term(lambda gold, answer: gold == answer, columns)
+    ...     needs = Needs(sums=(hit,))
+    ...     def point(self, data):
+    ...         return float(self.hit.of(data).mean())
+    ...     def replicate(self, block):
+    ...         return block.total(self.hit) / block.size()
+    >>> Accuracy().point(Columns({"gold": np.array(["a", "b"]), "answer": np.array(["a", "c"])}))
+    0.5
+    """
+
+    columns: tuple[str, ...] = SCORED
+    """Names of the columns it reads."""
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+    """Smallest and largest possible value."""
+    needs: Needs = Needs()
+    """What it reads from a block, beside the counts of rows."""
+
+    def leave_one_out(self, data: Columns) -> FloatArray | None:
+        """Return None: there is no closed form."""
+        return None
+
+    def support(self, data: Columns) -> tuple[BoolArray, ...]:
+        """Every row counts."""
         return (np.ones(data.n, dtype=np.bool_),)
 
 
@@ -115,6 +145,7 @@ class _RankStatistic:
 
     bounds: tuple[float, float] = field(default=(0.0, 1.0), init=False)
     needs: Needs = field(default=Needs(), init=False)
+    columns = SCORED
 
     def support(self, data: Columns) -> tuple[BoolArray, ...]:
         """Both classes."""
@@ -221,6 +252,7 @@ class RecallAtFpr:
     target: float
     bounds: tuple[float, float] = field(default=(0.0, 1.0), init=False)
     needs: Needs = field(default=Needs(), init=False)
+    columns = SCORED
 
     @property
     def name(self) -> str:
@@ -350,6 +382,7 @@ class AtThreshold:
     bounds: tuple[float, float] = (0.0, 1.0)
     trials: str = "both"
     """Rows a share is taken of: "positive", "negative", "predicted", "all", or "both" classes."""
+    columns = SCORED
 
     @property
     def needs(self) -> Needs:
