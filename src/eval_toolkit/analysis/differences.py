@@ -22,7 +22,7 @@ from eval_toolkit.inference.paired_intervals import paired_shares
 from eval_toolkit.inference.paired_macro import paired_macro_diff
 from eval_toolkit.inference.results import PairedBootstrapCI
 from eval_toolkit.inference.statistics import AtThreshold, statistic_for
-from eval_toolkit.metric_specs import ColumnSpec, SumsSpec
+from eval_toolkit.metric_specs import ColumnSpec, StatisticSpec, SumsSpec
 from eval_toolkit.metric_specs.scores import SCORED
 from eval_toolkit.metric_specs.sums import columns_read
 from eval_toolkit.protocols import MetricSpec
@@ -200,7 +200,7 @@ def difference(cell: RunDifference, task: Task, units: CommonUnits, draws: Draws
             if task.macro_by is not None:
                 return _macro_difference(cell, values, draws)
             return _mean_difference(cell, values, draws)
-        if isinstance(spec, SumsSpec) or columns != SCORED:
+        if isinstance(spec, (SumsSpec, StatisticSpec)) or columns != SCORED:
             return _redrawn_difference(cell, spec, values, draws)
         return _scored_difference(cell, task, spec, values, draws)
     except (MemoryError, RecursionError):
@@ -215,8 +215,8 @@ def difference(cell: RunDifference, task: Task, units: CommonUnits, draws: Draws
 class _Values:
     """Columns of A and of B on the common units that both have measured."""
 
-    a: list[FloatArray]
-    b: list[FloatArray]
+    a: list[NDArray[Any]]
+    b: list[NDArray[Any]]
     n: int
     n_lost: int
     """Units that A has measured and B has not."""
@@ -305,7 +305,7 @@ def _redrawn_difference(
 ) -> RunDifference:
     """Return the difference of a metric whose columns are all the run's own, labels included."""
     both = Redrawn.of(spec, values.a, values.b)
-    if not isinstance(spec, SumsSpec) and is_calibration_error(statistic_for(spec)):
+    if is_calibration_error(spec):
         return _without_interval(cell, *both.values(), _UNTESTED)
     try:
         if cell.n_groups < MIN_UNITS:

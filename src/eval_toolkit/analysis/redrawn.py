@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference import paired_bootstrap_diff
 from eval_toolkit.inference.assemble import (
@@ -24,7 +23,7 @@ from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.results import PairedBootstrapCI
 from eval_toolkit.inference.score_intervals import effective_rows
 from eval_toolkit.inference.statistics import AtThreshold, Statistic, statistic_for
-from eval_toolkit.metric_specs import SumsSpec
+from eval_toolkit.metric_specs import StatisticSpec, SumsSpec
 from eval_toolkit.protocols import MetricSpec
 
 __all__ = ["Redrawn"]
@@ -42,13 +41,15 @@ class Redrawn:
     sides: tuple[tuple[Statistic, Columns], tuple[Statistic, Columns]]
 
     @classmethod
-    def of(cls, spec: MetricSpec, a: Sequence[FloatArray], b: Sequence[FloatArray]) -> "Redrawn":
+    def of(
+        cls, spec: MetricSpec, a: Sequence[NDArray[Any]], b: Sequence[NDArray[Any]]
+    ) -> "Redrawn":
         """Prepare the metric on the columns of each side.
 
         Raises
         ------
         UndefinedMetricError
-            If the attempts at a unit differ in their label.
+            If the attempts at a unit differ in their label, or there are several of a statistic.
         """
         return cls(spec, (_side(spec, a), _side(spec, b)))
 
@@ -71,7 +72,7 @@ class Redrawn:
         Where both sides have the same labels, that is `paired_bootstrap_diff`.
         """
         (_, data_a), (_, data_b) = self.sides
-        if not isinstance(self.spec, SumsSpec) and np.array_equal(data_a.labels, data_b.labels):
+        if data_a.rank is not None and np.array_equal(data_a.labels, data_b.labels):
             return paired_bootstrap_diff(
                 data_a.labels,
                 data_a.scores,
@@ -121,9 +122,13 @@ class Redrawn:
         )
 
 
-def _side(spec: MetricSpec, columns: Sequence[FloatArray]) -> tuple[Statistic, Columns]:
-    if isinstance(spec, SumsSpec):
-        return spec.statistic, Columns(dict(zip(spec.columns, columns, strict=True)))
+def _side(spec: MetricSpec, columns: Sequence[NDArray[Any]]) -> tuple[Statistic, Columns]:
+    if isinstance(spec, (SumsSpec, StatisticSpec)):
+        if any(isinstance(value, tuple) for column in columns for value in column.tolist()):
+            raise UndefinedMetricError(
+                f"{spec.name} is compared unit by unit, and there are several attempts at one unit"
+            )
+        return spec.statistic, spec.data_of(dict(zip(spec.columns, columns, strict=True)))
     labels, scores = columns
     if not np.isin(labels, (0.0, 1.0)).all():
         raise UndefinedMetricError(

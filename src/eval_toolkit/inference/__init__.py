@@ -28,6 +28,7 @@ from eval_toolkit.inference.plans import (
     rows_plan,
     two_level_plan,
 )
+from eval_toolkit.inference.prepared import Block, Columns, Needs, Term
 from eval_toolkit.inference.proportions import (
     ProportionInterval,
     WilsonInterval,
@@ -45,7 +46,7 @@ from eval_toolkit.inference.results import (
     BootstrapCI,
     PairedBootstrapCI,
 )
-from eval_toolkit.inference.statistics import MetricFn
+from eval_toolkit.inference.statistics import ColumnStatistic, MetricFn
 from eval_toolkit.seeds import DEFAULT_SEED
 
 if TYPE_CHECKING:
@@ -153,8 +154,11 @@ __all__ = [
     "DEFAULT_SEED",
     "AgreementMatrix",
     "AttemptsDesign",
+    "Block",
     "BootstrapCI",
     "ClusteredOLS",
+    "ColumnStatistic",
+    "Columns",
     "ConfidenceSequence",
     "CorrectedDifference",
     "CorrectedRate",
@@ -175,6 +179,7 @@ __all__ = [
     "MeanSE",
     "MetricFn",
     "MissingBounds",
+    "Needs",
     "NonInferiorityResult",
     "PairedBootstrapCI",
     "PairedMeanResult",
@@ -190,6 +195,7 @@ __all__ = [
     "SurvivalCurve",
     "SurvivalMethod",
     "SystemPair",
+    "Term",
     "ThresholdFn",
     "ThresholdedMetricFn",
     "VarianceComponents",

@@ -45,6 +45,7 @@ __all__ = [
     "RocAuc",
     "Statistic",
     "columns_of",
+    "is_statistic",
     "statistic_for",
 ]
 
@@ -574,7 +575,7 @@ def statistic_for(metric: Any, data: Columns | None = None) -> Statistic:
     >>> statistic_for(pr_auc).name
     'pr_auc'
     """
-    if _is_statistic(metric):
+    if is_statistic(metric):
         ready: Statistic = metric
         return ready
     if data is not None and hasattr(metric, "bind"):  # its threshold may depend on the data
@@ -582,7 +583,7 @@ def statistic_for(metric: Any, data: Columns | None = None) -> Statistic:
         return bound
     if hasattr(metric, "compute"):
         carried: Any = getattr(metric, "statistic", None)
-        if _is_statistic(carried):
+        if is_statistic(carried):
             ours: Statistic = carried
             return ours
         return CallableStatistic(metric.compute, foreign=True, label=str(metric.name))
@@ -607,8 +608,14 @@ def statistic_for(metric: Any, data: Columns | None = None) -> Statistic:
     return builder() if builder else _as_it_is(metric, metric)
 
 
-def _is_statistic(thing: Any) -> bool:
-    """Whether an object can do what a `Statistic` does (a runtime protocol check is slow)."""
+def is_statistic(thing: Any) -> bool:
+    """Whether an object can do what a `Statistic` does (a runtime protocol check is slow).
+
+    Examples
+    --------
+    >>> is_statistic(RocAuc()), is_statistic(metrics.roc_auc)
+    (True, False)
+    """
     return all(hasattr(thing, name) for name in ("replicate", "leave_one_out", "support"))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eval_toolkit import _validate, metrics
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
@@ -66,7 +67,7 @@ class ColumnSpec:
     every: bool = False
     """Whether all of them must succeed."""
     answer: str | None = None
-    """Column with a code of each attempt's answer: of `maj_at_k`, where attempts vote."""
+    """Column with each attempt's answer: of `maj_at_k`, where attempts vote."""
     kind: ColumnKind | None = None
     """What the column holds; None where it is not declared, and `of_column` decides."""
 
@@ -143,19 +144,18 @@ class ColumnSpec:
         return values, enough
 
     def of_votes(
-        self, values: FloatArray, answers: FloatArray, starts: IntArray, n: IntArray
+        self, values: FloatArray, answers: NDArray[Any], starts: IntArray, n: IntArray
     ) -> tuple[FloatArray, BoolArray]:
         """Return one value per unit from the answers of its attempts, and which have enough.
 
-        A unit's attempts are the ``n`` from its start on; an answer that is NaN votes for nobody.
+        A unit's attempts are the ``n`` from its start on; an answer that is None votes for nobody.
         """
         k = self.k or 1
         enough = n >= k
         result = np.zeros(len(n))
         for unit in np.flatnonzero(enough).tolist():
             at = slice(starts[unit], starts[unit] + n[unit])
-            votes = [None if math.isnan(code) else code for code in answers[at].tolist()]
-            result[unit] = metrics.maj_at_k([votes], [values[at]], k)[0]
+            result[unit] = metrics.maj_at_k([answers[at].tolist()], [values[at]], k)[0]
         return result, enough
 
     @property
@@ -384,8 +384,8 @@ def maj_at_k(column: str, k: int, *, answer: str) -> ColumnSpec:
     k : int
         Units with fewer attempts are counted as skipped.
     answer : str
-        A column with a code of each attempt's answer, as `graders.base.answer_code` makes it; an
-        attempt without one (skipped: no answer was found) votes for nobody.
+        A column with each attempt's answer, as `graders.with_answers` fills it; an attempt without
+        one (skipped: no answer was found) votes for nobody.
 
     Returns
     -------

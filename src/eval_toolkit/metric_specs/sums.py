@@ -1,17 +1,20 @@
 """Metrics that are functions of column sums: ratios, corpus scores, anything but a mean of means."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.column_sums import SumsFn, SumsStatistic, values_of_sums
+from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.metric_specs.columns import ColumnSpec, Direction, check_bounds, direction
 from eval_toolkit.metric_specs.scores import SCORED, ScoreSpec
+from eval_toolkit.metric_specs.statistics import StatisticSpec
 from eval_toolkit.protocols import MetricSpec
 
 __all__ = ["SumsSpec", "columns_read", "from_sums", "ratio", "ratio_of"]
@@ -28,7 +31,7 @@ def columns_read(spec: MetricSpec) -> tuple[str, ...]:
     """
     if isinstance(spec, ColumnSpec):
         return (spec.column,)
-    return spec.columns if isinstance(spec, (ScoreSpec, SumsSpec)) else SCORED
+    return spec.columns if isinstance(spec, (ScoreSpec, SumsSpec, StatisticSpec)) else SCORED
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,10 @@ class SumsSpec:
     def statistic(self) -> SumsStatistic:
         """The statistic of the columns."""
         return SumsStatistic(self.name, self.columns, self.function, self.bounds)
+
+    def data_of(self, values: Mapping[str, NDArray[Any]]) -> Columns:
+        """Return the columns that are added up."""
+        return Columns({column: values[column] for column in self.columns})
 
     def compute(self, y_true: Any, y_score: Any) -> float:
         """Raise: labels and scores are not what it is made of."""

@@ -25,7 +25,7 @@ from eval_toolkit.inference.results import (
     DEFAULT_N_RESAMPLES,
     BootstrapCI,
 )
-from eval_toolkit.metric_specs import ColumnSpec, ScoreSpec, SumsSpec
+from eval_toolkit.metric_specs import ColumnSpec, ScoreSpec, StatisticSpec, SumsSpec
 from eval_toolkit.metric_specs.scores import SCORED
 from eval_toolkit.metric_specs.sums import ratio
 from eval_toolkit.protocols import MetricSpec
@@ -78,8 +78,9 @@ def summarise(
         One line per (unit, attempt).
     metrics : sequence of MetricSpec
         `metric_specs.mean_of(column)` for any measured column, `metric_specs.from_sums` for ratios
-        and other functions of sums; metrics of labels and scores read the columns ``label`` and
-        ``score``, or others by `metric_specs.on_columns`.
+        and other functions of sums, `metric_specs.from_columns` for any statistic of any columns;
+        metrics of labels and scores read the columns ``label`` and ``score``, or others by
+        `metric_specs.on_columns`.
     by : str, optional
         A slice of the records: the scorecard's ``slices`` then hold the cells of each part.
     macro : bool, default False
@@ -173,7 +174,7 @@ def summarise(
 
 def _of_column(spec: MetricSpec, records: Records, options: Options) -> MetricSpec:
     """Return the spec with the kind of its whole column, which every slice then follows."""
-    if not isinstance(spec, ColumnSpec) or spec.column not in records.columns:
+    if not isinstance(spec, ColumnSpec) or spec.column not in records.numbers:
         return spec
     measured = records.status[spec.column] == "ok"
     values = records.columns[spec.column][measured]
@@ -191,7 +192,7 @@ def _of_column(spec: MetricSpec, records: Records, options: Options) -> MetricSp
 
 def _of_part(spec: MetricSpec, whole: MetricSpec, records: Records, part: Records) -> MetricSpec:
     """Return the spec of the whole column; a part that has each unit once averages nothing."""
-    if not isinstance(spec, ColumnSpec) or spec.k is not None or spec.column not in part.columns:
+    if not isinstance(spec, ColumnSpec) or spec.k is not None or spec.column not in part.numbers:
         return whole
     there = part.unit_id[part.status[spec.column] == "ok"]
     if len(unit_starts(there)) < len(there):
@@ -214,6 +215,11 @@ def _cells(
             units = reduce_attempts(records, spec.columns, options, spec)
             why = "" if units.n_units else _why(records, spec.columns)
             cells[spec.name] = _sums_cell(units, spec, options, why)
+        elif isinstance(spec, StatisticSpec):
+            units = pooled(records, spec.columns, options, scored=False)
+            why = "" if units.n_units else _why(records, spec.columns)
+            cell = _named_cell(units, spec, options, why)
+            cells[spec.name] = _of_attempts(cell, units, {"columns": list(spec.columns)})
         else:
             columns = spec.columns if isinstance(spec, ScoreSpec) else SCORED
             scored.setdefault(columns, []).append(spec)
@@ -256,14 +262,16 @@ def _nothing(units: Units, why: str) -> MetricResult:
     return _counted(MetricResult(None, status, reason, n_units=0, n_groups=0), units)  # type: ignore[arg-type]
 
 
-def _is_unbounded(n_errors: int, spec: ColumnSpec | SumsSpec, options: Options) -> bool:
+def _is_unbounded(
+    n_errors: int, spec: ColumnSpec | SumsSpec | StatisticSpec, options: Options
+) -> bool:
     """Return whether a failure must count as the worst, and there is no worst value."""
     neither = isinstance(spec, ColumnSpec) and spec.higher_is_better is None
     as_zero = options.on_error == "as_zero" and n_errors > 0
     return as_zero and not neither and value_of_failure(spec) is None
 
 
-def _unbounded(n_errors: int, spec: ColumnSpec | SumsSpec) -> MetricResult:
+def _unbounded(n_errors: int, spec: ColumnSpec | SumsSpec | StatisticSpec) -> MetricResult:
     """Return the cell of a metric that failures cannot count in."""
     reason = f"{n_errors} errors, and {spec.name} has no worst value for 'as_zero'"
     details = {"higher_is_better": spec.higher_is_better}
@@ -300,6 +308,11 @@ def _pooled_cell(cell: MetricResult, spec: ScoreSpec, units: Units) -> MetricRes
     label, score = spec.columns
     details: dict[str, Any] = {"metric": spec.source, "label": label, "score": score}
     details["higher_is_better"] = spec.higher_is_better
+    return _of_attempts(cell, units, details)
+
+
+def _of_attempts(cell: MetricResult, units: Units, details: dict[str, Any]) -> MetricResult:
+    """Count units, not the attempts that were the rows."""
     if units.n_units < units.plan.n_rows:
         details["n_attempts"] = units.plan.n_rows
     ci = None if cell.ci is None else replace(cell.ci, n_units=units.n_units)
@@ -327,19 +340,27 @@ def _mean_cell(units: Units, spec: ColumnSpec, options: Options, why: str) -> Me
     return _described(_left_out(_counted(cell, units), spec, options), values, units.plan, spec)
 
 
-def _sums_cell(units: Units, spec: SumsSpec, options: Options, why: str) -> MetricResult:
-    """Return a function of sums over units, by the bootstrap over groups."""
+def _named_cell(
+    units: Units, spec: SumsSpec | StatisticSpec, options: Options, why: str
+) -> MetricResult:
+    """Return a statistic of named columns, by the bootstrap over groups."""
     if _is_unbounded(units.n_errors, spec, options):
         return _counted(_unbounded(units.n_errors, spec), units)
     if units.plan.n_rows == 0:
         return _nothing(units, why)
-    cells = metric_cells(Columns(units.values), [spec], units.plan, options.how)
+    cells = metric_cells(spec.data_of(units.values), [spec], units.plan, options.how)
     cell = _counted(cells[spec.name], units)
     if options.method not in (None, *_BOOTSTRAP_METHODS):
         cell = _noted(cell, f"{options.method} is for means of columns")
-    details = {**cell.details, "higher_is_better": spec.higher_is_better}
-    if spec.function is ratio:
-        details["ratio"] = list(spec.columns)
+    return replace(cell, details={**cell.details, "higher_is_better": spec.higher_is_better})
+
+
+def _sums_cell(units: Units, spec: SumsSpec, options: Options, why: str) -> MetricResult:
+    """Return a function of sums over units, with its standard error."""
+    cell = _named_cell(units, spec, options, why)
+    if not cell.n_units:
+        return cell
+    details = {**cell.details, **({"ratio": list(spec.columns)} if spec.function is ratio else {})}
     columns = [units.values[column] for column in spec.columns]
     error = _jackknifed(columns, spec, units.plan) if cell.status == "ok" else None
     return replace(cell, details=details if error is None else {**details, "standard_error": error})

@@ -10,7 +10,7 @@ from eval_toolkit._display import Displayed
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders import ColumnInfo, load_grader
 from eval_toolkit.graders.answers import with_answers
-from eval_toolkit.graders.base import columns_of
+from eval_toolkit.graders.base import TEXT, columns_of
 from eval_toolkit.graders.code import CodeTests
 from eval_toolkit.graders.loading import fitting_graders
 from eval_toolkit.judges.asking import AskingGrader, apart, judge_of, judges_in
@@ -21,6 +21,7 @@ from eval_toolkit.runner import Outcome
 from eval_toolkit.runner.counting import counts_of
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records, Scorecard
+from eval_toolkit.scorecards.records import is_text
 from eval_toolkit.scorecards.score import check_specs
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.ended import Ended
@@ -184,7 +185,11 @@ class Measuring:
         """Return the metrics; records may have columns that nobody announced."""
         known = dict(self.columns)
         if records is not None:
-            known = {name: self.columns.get(name, ColumnInfo()) for name in records.columns}
+            other = {True: TEXT, False: ColumnInfo()}
+            known = {
+                name: self.columns.get(name, other[is_text(column)])
+                for name, column in records.columns.items()
+            }
         return task_metrics(
             known,
             pass_at=self.pass_at,
