@@ -137,7 +137,12 @@ def shape_of(store: Store, path: Path) -> Shape:
     table = path / RECORDS
     there = store.columns_of(table)
     columns = _known(described.get("columns"), there, ("", ".status", ".reason"))
-    texts = {name for name, stored in columns.items() if there[stored] == "VARCHAR"}
+    named = described.get("text_columns")
+    texts = {
+        name
+        for name, stored in columns.items()
+        if isinstance(named, list) and name in named and there[stored] == "VARCHAR"
+    }
     parts = _known(described.get("parts"), there, ("",))
     tables = {
         name: frozenset(store.columns_of(path / name))
@@ -404,10 +409,11 @@ def _read(
         [pattern(shape.path), *parameters],
     )
     with malformed(shape.path.name, "table", error=ArtifactError):
-        return [_record(row, list(shape.parts), measured) for row in rows]
+        return [_record(row, shape, measured) for row in rows]
 
 
-def _record(row: Sequence[Any], parts: Sequence[str], measured: Sequence[str]) -> Record:
+def _record(row: Sequence[Any], shape: Shape, measured: Sequence[str]) -> Record:
+    parts = list(shape.parts)
     number, attempt, slice_name, scorer, unit, group, content, *rest = row
     told, cells = rest[: len(parts)], rest[len(parts) :]
     return Record(
@@ -422,11 +428,12 @@ def _record(row: Sequence[Any], parts: Sequence[str], measured: Sequence[str]) -
             name: str(value) for name, value in zip(parts, told, strict=True) if value is not None
         },
         measured=[
-            Measured(name, *_cell(*cells[3 * at : 3 * at + 3])) for at, name in enumerate(measured)
+            _measured(name, *cells[3 * at : 3 * at + 3], is_text=name in shape.texts)
+            for at, name in enumerate(measured)
         ],
     )
 
 
-def _cell(value: Any, status: Any, reason: Any) -> tuple[float | str | None, str, str]:
-    read = value if value is None or isinstance(value, str) else float(value)
-    return read, str(status or ""), str(reason or "")
+def _measured(name: str, value: Any, status: Any, reason: Any, *, is_text: bool) -> Measured:
+    read = value if value is None or is_text else float(value)
+    return Measured(name, read, str(status or ""), str(reason or ""))
