@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._display import Displayed
 from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit._words import without_interval
 from eval_toolkit.analysis.redrawn import Redrawn
@@ -20,7 +19,7 @@ from eval_toolkit.inference.engine import Executor
 from eval_toolkit.inference.paired import is_made_of_draws
 from eval_toolkit.inference.paired_intervals import paired_shares
 from eval_toolkit.inference.paired_macro import paired_macro_diff
-from eval_toolkit.inference.results import PairedBootstrapCI
+from eval_toolkit.inference.results import Interval, PairedBootstrapCI, in_own_order
 from eval_toolkit.inference.statistics import AtThreshold, statistic_for
 from eval_toolkit.metric_specs import ColumnSpec, StatisticSpec, SumsSpec
 from eval_toolkit.metric_specs.scores import SCORED
@@ -81,8 +80,9 @@ class Task:
     """Set where conversations were cut short: the shares are then read off survival curves."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunDifference(Displayed):
+@in_own_order
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RunDifference(Interval[float | None]):
     """One cell of a comparison: a metric of A and of B on the units they have in common.
 
     Examples

@@ -44,6 +44,7 @@ from eval_toolkit.inference.results import (
     DEFAULT_METHOD,
     DEFAULT_N_RESAMPLES,
     BootstrapCI,
+    Interval,
     PairedBootstrapCI,
 )
 from eval_toolkit.inference.statistics import ColumnStatistic, MetricFn
@@ -170,6 +171,7 @@ __all__ = [
     "EquivalenceResult",
     "Executor",
     "FoldValues",
+    "Interval",
     "JudgeAgreement",
     "LabelPlan",
     "LabelRule",
@@ -325,6 +327,7 @@ __getattr__ = names_on_use(
         "folds": (
             "CorrectedTResult",
             "FoldValues",
+            "Interval",
             "corrected_resampled_t",
             "cross_validate_metric",
             "cv_clt_ci",

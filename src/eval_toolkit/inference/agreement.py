@@ -279,14 +279,16 @@ def clustered_rate(
         return wilson_interval(k, n, confidence=confidence)
     if groups is None:
         low, high = share_ends(hits.astype(np.float64), None, n, confidence)
-        return ProportionInterval(low, high, confidence, k, n)
+        return ProportionInterval(low, high, confidence, "wilson", successes=k, n=n)
     codes, n_groups = _validate.group_codes(groups, n)
     method = "wilson, groups"
     if n_groups < MIN_GROUPS:
         reason = f"{n_groups} groups, at least {MIN_GROUPS} are needed"
-        return ProportionInterval(0.0, 1.0, confidence, k, n, method, n_groups, reason)
+        return ProportionInterval(
+            0.0, 1.0, confidence, method, reason, successes=k, n=n, n_groups=n_groups
+        )
     low, high = share_ends(hits.astype(np.float64), codes, n_groups, confidence)
-    return ProportionInterval(low, high, confidence, k, n, method, n_groups)
+    return ProportionInterval(low, high, confidence, method, successes=k, n=n, n_groups=n_groups)
 
 
 def clustered_n(

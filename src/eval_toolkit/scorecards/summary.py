@@ -425,8 +425,7 @@ def _macro_cell(
     )
     ci = result.ci
     if ci is not None:  # a mean of shares does not leave [0, 1]
-        low, high = spec.bounds
-        ci = replace(ci, ci_low=max(low, ci.ci_low), ci_high=min(high, ci.ci_high))
+        ci = ci.clipped(spec.bounds)
     left = len(parts) - len(there)
     reasons = [f"{left} of {len(parts)} parts have no value" if left else "", result.reason]
     details = {"by": by, "n_parts": len(there), "higher_is_better": spec.higher_is_better}
@@ -455,9 +454,7 @@ def _closed_form(
             ci = t_interval(values, groups=plan.unit_of_row, confidence=confidence)
         except UndefinedMetricError as error:
             return None, str(error)
-        low, high = spec.bounds
-        ci = replace(ci, ci_low=max(low, ci.ci_low), ci_high=min(high, ci.ci_high))
-        return replace(ci, n_groups=plan.n_groups), ci.reason
+        return replace(ci.clipped(spec.bounds), n_groups=plan.n_groups), ci.reason
     binary = spec.bounds in ((0.0, 1.0), UNBOUNDED) and np.isin(values, (0.0, 1.0)).all()
     if not binary or not (plan.is_plain_rows or method == "beta-binomial"):
         return None, f"{method} is for 0/1 values of independent units; use BCa or t"
