@@ -13,6 +13,7 @@ from eval_toolkit import metrics
 from eval_toolkit._kernel import LANES, using
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference import engine
+from eval_toolkit.inference.column_statistics import CallableStatistic
 from eval_toolkit.inference.engine import MAX_DELETE_BLOCKS, Problem, delete_blocks, replicate
 from eval_toolkit.inference.plans import (
     groups_in_strata_plan,
@@ -28,7 +29,6 @@ from eval_toolkit.inference.statistics import (
     LOG_LOSS,
     AtThreshold,
     AveragePrecision,
-    CallableStatistic,
     ColumnMean,
     EqualMassError,
     EqualWidthError,

@@ -16,13 +16,14 @@ from eval_toolkit.inference.assemble import (
     finite,
     undefined_error,
 )
+from eval_toolkit.inference.column_statistics import Statistic
 from eval_toolkit.inference.engine import Executor, Problem, replicate
 from eval_toolkit.inference.paired_intervals import combined_difference
 from eval_toolkit.inference.plans import groups_plan, rows_plan
 from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.results import PairedBootstrapCI
 from eval_toolkit.inference.score_intervals import effective_rows
-from eval_toolkit.inference.statistics import AtThreshold, Statistic, statistic_for
+from eval_toolkit.inference.statistics import AtThreshold, statistic_for
 from eval_toolkit.metric_specs import StatisticSpec, SumsSpec
 from eval_toolkit.protocols import MetricSpec
 

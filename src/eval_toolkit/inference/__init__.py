@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from eval_toolkit._optional import names_on_use
 from eval_toolkit.inference.clustered import ClusteredOLS, cluster_robust_se, ols_cluster
+from eval_toolkit.inference.column_statistics import ColumnStatistic
 from eval_toolkit.inference.engine import Executor
 from eval_toolkit.inference.intervals import (
     basic_interval,
@@ -47,7 +48,7 @@ from eval_toolkit.inference.results import (
     Interval,
     PairedBootstrapCI,
 )
-from eval_toolkit.inference.statistics import ColumnStatistic, MetricFn
+from eval_toolkit.inference.statistics import MetricFn
 from eval_toolkit.seeds import DEFAULT_SEED
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from eval_toolkit.inference.calibration_intervals import (
     widened_for_groups,
 )
 from eval_toolkit.inference.calibration_statistics import CalibrationError, SmoothError
+from eval_toolkit.inference.column_statistics import CallableStatistic, ColumnStatistic, Statistic
 from eval_toolkit.inference.engine import (
     Executor,
     Problem,
@@ -45,7 +46,6 @@ from eval_toolkit.inference.score_intervals import (
     has_closed_form,
     resampled_interval,
 )
-from eval_toolkit.inference.statistics import CallableStatistic, ColumnStatistic, Statistic
 from eval_toolkit.inference.studentized import studentized_interval
 
 __all__ = [

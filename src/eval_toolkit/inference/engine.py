@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from eval_toolkit._kernel import LANES
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference.plans import Plan
-from eval_toolkit.inference.prepared import Block, Columns, View
-from eval_toolkit.inference.statistics import (
-    AtThreshold,
+from eval_toolkit.inference.column_statistics import (
     CallableStatistic,
     Statistic,
     columns_of,
     seconds_of,
 )
+from eval_toolkit.inference.plans import Plan
+from eval_toolkit.inference.prepared import Block, Columns, View
+from eval_toolkit.inference.statistics import AtThreshold
 
 __all__ = ["Executor", "Problem", "called", "delete_blocks", "replicate", "spread"]
 

@@ -25,6 +25,7 @@ from eval_toolkit.inference.calibration_intervals import (
     calibration_difference,
     calibration_statistic,
 )
+from eval_toolkit.inference.column_statistics import Statistic
 from eval_toolkit.inference.engine import Executor, Problem, replicate
 from eval_toolkit.inference.intervals import percentile_interval
 from eval_toolkit.inference.paired_intervals import paired_difference
@@ -37,13 +38,7 @@ from eval_toolkit.inference.results import (
     PairedBootstrapCI,
 )
 from eval_toolkit.inference.score_intervals import check_classes
-from eval_toolkit.inference.statistics import (
-    AtThreshold,
-    ColumnMean,
-    MetricFn,
-    Statistic,
-    statistic_for,
-)
+from eval_toolkit.inference.statistics import AtThreshold, ColumnMean, MetricFn, statistic_for
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
 __all__ = [

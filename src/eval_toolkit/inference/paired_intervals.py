@@ -30,12 +30,7 @@ from eval_toolkit.inference.score_intervals import (
     groups_of,
     pooled_count,
 )
-from eval_toolkit.inference.statistics import (
-    AtThreshold,
-    AveragePrecision,
-    ColumnMean,
-    RocAuc,
-)
+from eval_toolkit.inference.statistics import AtThreshold, AveragePrecision, ColumnMean, RocAuc
 
 __all__ = [
     "combined_difference",

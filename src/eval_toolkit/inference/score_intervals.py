@@ -23,6 +23,7 @@ from eval_toolkit.inference._distributions import (
     normal_quantile,
     owens_t,
 )
+from eval_toolkit.inference.column_statistics import Statistic
 from eval_toolkit.inference.delong import placements, variance_parts
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.mean_intervals import mean_interval
@@ -35,7 +36,6 @@ from eval_toolkit.inference.statistics import (
     ColumnMean,
     RecallAtFpr,
     RocAuc,
-    Statistic,
 )
 from eval_toolkit.metrics._cumulative import ScoreGroups
 

@@ -13,10 +13,11 @@ import numpy as np
 from eval_toolkit._validate import BoolArray, FloatArray, both_classes
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference.calibration_intervals import WEIGHTED_REASON
+from eval_toolkit.inference.column_statistics import CallableStatistic
 from eval_toolkit.inference.mean_intervals import mean_interval
 from eval_toolkit.inference.prepared import SCORED, Block, Columns, Needs
 from eval_toolkit.inference.proportions import score_interval
-from eval_toolkit.inference.statistics import CallableStatistic, ColumnMean, MetricFn
+from eval_toolkit.inference.statistics import ColumnMean, MetricFn
 
 __all__ = ["ShiftedAveragePrecision", "ShiftedError", "ShiftedMean", "rates_interval", "seen_at"]
 

@@ -11,6 +11,7 @@ from eval_toolkit._kernel import LANES
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference._distributions import negligible
+from eval_toolkit.inference.column_statistics import seconds_of
 from eval_toolkit.inference.engine import (
     MAX_DELETE_BLOCKS,
     Executor,
@@ -22,10 +23,9 @@ from eval_toolkit.inference.engine import (
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.plans import rows_plan
 from eval_toolkit.inference.prepared import Block
-from eval_toolkit.inference.statistics import seconds_of
 
 if TYPE_CHECKING:
-    from eval_toolkit.inference.statistics import Statistic
+    from eval_toolkit.inference.column_statistics import Statistic
 
 __all__ = ["studentized_interval"]
 

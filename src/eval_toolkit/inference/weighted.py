@@ -18,6 +18,7 @@ from eval_toolkit.inference._distributions import ROUNDING, critical_value
 from eval_toolkit.inference.assemble import MAX_UNDEFINED, MIN_UNITS, finite
 from eval_toolkit.inference.bootstrap import bootstrap_ci
 from eval_toolkit.inference.calibration_intervals import WEIGHTED_REASON, calibration_statistic
+from eval_toolkit.inference.column_statistics import Statistic
 from eval_toolkit.inference.mean_intervals import mean_interval, share_worth
 from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.proportions import score_interval
@@ -35,7 +36,6 @@ from eval_toolkit.inference.statistics import (
     ColumnMean,
     MetricFn,
     RecallAtFpr,
-    Statistic,
     statistic_for,
 )
 from eval_toolkit.metrics import confusion_counts

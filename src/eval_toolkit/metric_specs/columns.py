@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from eval_toolkit import _validate, metrics
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
+from eval_toolkit.inference.column_statistics import Statistic
 from eval_toolkit.inference.prepared import Columns
-from eval_toolkit.inference.statistics import ColumnMean, Statistic
+from eval_toolkit.inference.statistics import ColumnMean
 from eval_toolkit.metrics.directions import known_direction, words_of
 
 __all__ = [

@@ -14,16 +14,9 @@ from eval_toolkit.inference.calibration_statistics import (
     EqualWidthError,
     SmoothError,
 )
+from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic
 from eval_toolkit.inference.prepared import SCORED
-from eval_toolkit.inference.statistics import (
-    BRIER,
-    LOG_LOSS,
-    AveragePrecision,
-    CallableStatistic,
-    RecallAtFpr,
-    RocAuc,
-    Statistic,
-)
+from eval_toolkit.inference.statistics import BRIER, LOG_LOSS, AveragePrecision, RecallAtFpr, RocAuc
 
 __all__ = [
     "SCORED",

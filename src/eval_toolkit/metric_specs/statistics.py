@@ -8,20 +8,51 @@ from typing import Any
 from numpy.typing import NDArray
 
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference.prepared import Columns
-from eval_toolkit.inference.statistics import (
+from eval_toolkit.inference.column_statistics import (
     CallableStatistic,
     Statistic,
     columns_of,
     is_statistic,
 )
+from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.metric_specs.columns import Direction, check_bounds, direction
 
-__all__ = ["StatisticSpec", "from_columns"]
+__all__ = ["OfRecords", "StatisticSpec", "checked_columns", "from_columns"]
+
+
+def checked_columns(name: str, columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of a metric, or raise if they or its name are no names.
+
+    Examples
+    --------
+    >>> checked_columns("accuracy", ["gold", "answer"])
+    ('gold', 'answer')
+    """
+    if not isinstance(name, str) or not name:
+        raise InvalidInputError(f"`name` is {name!r}; it must be the name of a metric")
+    if isinstance(columns, str) or not isinstance(columns, Sequence):
+        raise InvalidTypeError(f"`columns` is {columns!r}; it must be a list of names")
+    if not columns or not all(isinstance(column, str) and column for column in columns):
+        raise InvalidInputError(f"`columns` is {columns!r}; it must name at least one column")
+    return tuple(columns)
+
+
+class OfRecords:
+    """A metric that needs records: labels and scores are not what it is made of."""
+
+    name: str
+    columns: tuple[str, ...]
+
+    def compute(self, y_true: Any, y_score: Any) -> float:
+        """Raise, and say which columns are needed."""
+        raise InvalidInputError(
+            f"{self.name} needs records with the columns {', '.join(map(repr, self.columns))}: "
+            "use `summarise`"
+        )
 
 
 @dataclass(frozen=True)
-class StatisticSpec:
+class StatisticSpec(OfRecords):
     """A statistic of some columns of records; made by `from_columns`.
 
     Examples
@@ -41,13 +72,6 @@ class StatisticSpec:
         """Return columns of records under the names that the statistic has for them."""
         names = zip(columns_of(self.statistic), self.columns, strict=True)
         return Columns({name: values[column] for name, column in names})
-
-    def compute(self, y_true: Any, y_score: Any) -> float:
-        """Raise: labels and scores are not what it is made of."""
-        raise InvalidInputError(
-            f"{self.name} needs records with the columns {', '.join(map(repr, self.columns))}: "
-            "use `summarise`"
-        )
 
 
 def from_columns(
@@ -98,25 +122,20 @@ def from_columns(
     >>> round(summarise(records, [spec])["accuracy"].value, 3)
     0.667
     """
-    if not isinstance(name, str) or not name:
-        raise InvalidInputError(f"`name` is {name!r}; it must be the name of a metric")
-    if isinstance(columns, str) or not isinstance(columns, Sequence):
-        raise InvalidTypeError(f"`columns` is {columns!r}; it must be a list of names")
-    if not columns or not all(isinstance(column, str) and column for column in columns):
-        raise InvalidInputError(f"`columns` is {columns!r}; it must name at least one column")
-    if len(set(columns)) < len(columns):
+    named = checked_columns(name, columns)
+    if len(set(named)) < len(named):
         raise InvalidInputError(f"`columns` is {columns!r}; it must name each column once")
     check_bounds(bounds)
     up = direction(higher_is_better, name)
     if not is_statistic(metric):
         if not callable(metric):
             raise InvalidTypeError(f"`metric` is {metric!r}; it must be callable or a statistic")
-        made = CallableStatistic(metric, bounds, label=name, columns=tuple(columns))
-        return StatisticSpec(name, tuple(columns), made, up)
+        made = CallableStatistic(metric, bounds, label=name, columns=named)
+        return StatisticSpec(name, named, made, up)
     statistic: Statistic = metric  # type: ignore[assignment]
     read = columns_of(statistic)
     if len(read) != len(columns):
         raise InvalidInputError(
             f"`columns` is {columns!r}; {statistic.name} reads {', '.join(map(repr, read))}"
         )
-    return StatisticSpec(name, tuple(columns), statistic, up)
+    return StatisticSpec(name, named, statistic, up)

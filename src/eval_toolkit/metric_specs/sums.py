@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit._validate import FloatArray
-from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.errors import InvalidTypeError
 from eval_toolkit.inference.column_sums import SumsFn, SumsStatistic, values_of_sums
 from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.metric_specs.columns import ColumnSpec, Direction, check_bounds, direction
 from eval_toolkit.metric_specs.scores import SCORED, ScoreSpec
-from eval_toolkit.metric_specs.statistics import StatisticSpec
+from eval_toolkit.metric_specs.statistics import OfRecords, StatisticSpec, checked_columns
 from eval_toolkit.protocols import MetricSpec
 
 __all__ = ["SumsSpec", "columns_read", "from_sums", "ratio", "ratio_of"]
@@ -35,7 +35,7 @@ def columns_read(spec: MetricSpec) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class SumsSpec:
+class SumsSpec(OfRecords):
     """A function of the sums of some columns of records; made by `from_sums`.
 
     Examples
@@ -68,13 +68,6 @@ class SumsSpec:
     def data_of(self, values: Mapping[str, NDArray[Any]]) -> Columns:
         """Return the columns that are added up."""
         return Columns({column: values[column] for column in self.columns})
-
-    def compute(self, y_true: Any, y_score: Any) -> float:
-        """Raise: labels and scores are not what it is made of."""
-        raise InvalidInputError(
-            f"{self.name} needs records with the columns {', '.join(map(repr, self.columns))}: "
-            "use `summarise`"
-        )
 
 
 def ratio(sums: FloatArray) -> FloatArray:
@@ -165,13 +158,8 @@ def from_sums(
     >>> summarise(records, [spec])["bits_per_byte"].value
     3.8
     """
-    if not isinstance(name, str) or not name:
-        raise InvalidInputError(f"`name` is {name!r}; it must be the name of a metric")
-    if isinstance(columns, str) or not isinstance(columns, Sequence):
-        raise InvalidTypeError(f"`columns` is {columns!r}; it must be a list of names")
-    if not columns or not all(isinstance(column, str) and column for column in columns):
-        raise InvalidInputError(f"`columns` is {columns!r}; it must name at least one column")
+    named = checked_columns(name, columns)
     if not callable(function):
         raise InvalidTypeError(f"`function` is {function!r}; it must be callable")
     up = direction(higher_is_better, name)
-    return SumsSpec(name, tuple(columns), function, up, bounds)
+    return SumsSpec(name, named, function, up, bounds)

@@ -17,6 +17,7 @@ from eval_toolkit.errors import (
     UndefinedMetricError,
 )
 from eval_toolkit.inference.assemble import MIN_UNITS, bootstrap_problem, closed_ci
+from eval_toolkit.inference.column_statistics import Statistic
 from eval_toolkit.inference.engine import Executor, Problem
 from eval_toolkit.inference.intervals import METHODS
 from eval_toolkit.inference.plans import Plan, chosen_plan
@@ -28,7 +29,7 @@ from eval_toolkit.inference.results import (
     BootstrapCI,
 )
 from eval_toolkit.inference.score_intervals import has_closed_form
-from eval_toolkit.inference.statistics import AtThreshold, Statistic, statistic_for
+from eval_toolkit.inference.statistics import AtThreshold, statistic_for
 from eval_toolkit.inference.weighted import are_equal, weighted_ci, weighted_metric
 from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.metrics import is_metric_defined_for_slice
