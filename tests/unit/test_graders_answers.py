@@ -12,6 +12,7 @@ from eval_toolkit.analysis import compare_runs
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.graders import (
     ChoiceAccuracy,
+    ColumnInfo,
     ExactMatch,
     Grade,
     LetterMatch,
@@ -22,12 +23,17 @@ from eval_toolkit.graders import (
     load_grader,
     with_answers,
 )
+from eval_toolkit.messages import Message
 from eval_toolkit.protocols import Grader
-from eval_toolkit.responses import Completion, Loglikelihood
+from eval_toolkit.requests import GenerateRequest
+from eval_toolkit.responses import Completion, Loglikelihood, RawCompletion
+from eval_toolkit.runner import Job, Outcome
 from eval_toolkit.runs import Run, write_run
 from eval_toolkit.scorecards import Records, summarise
-from eval_toolkit.tasks.measuring import grader_columns
+from eval_toolkit.tasks.measuring import grader_columns, measure
 from eval_toolkit.tasks.reporting import task_metrics, task_scorecard
+from eval_toolkit.tasks.types import NO_SUBJECT, Sample
+from eval_toolkit.testing import CONTRACTS, ContractError
 
 
 def answer(grader: Any, text: str, truth: str = "8", **more: Any) -> Any:
@@ -108,6 +114,74 @@ class TestWrapper:
 
         assert WithAnswer(Sized()).metrics() == ["its own"]
         assert WithAnswer(ExactMatch()).metrics() == []
+
+
+class Words:
+    """A grader that keeps a text of its own."""
+
+    name, version = "words", "1"
+
+    def __init__(self, kept: Any) -> None:
+        self.kept = kept
+
+    def columns(self) -> dict[str, ColumnInfo]:
+        return {"words": ColumnInfo(), "said": ColumnInfo(text=True)}
+
+    def grade(self, response: Any) -> dict[str, Any]:
+        return {"words": 1.0, "said": self.kept}
+
+
+class TestTextColumns:
+    def test_graders_that_keep_texts_fulfil_the_contract(self) -> None:
+        for grader in (WithAnswer("exact_match"), Words("x")):
+            CONTRACTS["grader"].check(grader)
+
+    def test_a_number_in_a_column_of_texts_breaks_it(self) -> None:
+        with pytest.raises(ContractError, match=r"'said' is 3\.0"):
+            CONTRACTS["grader"].check(Words(3.0))
+
+    @pytest.mark.parametrize(
+        ("kept", "value", "status", "reason"),
+        [
+            ("né", "né", "ok", ""),
+            ("a\ud800b", "a\ufffdb", "ok", ""),
+            (Grade(None, "ok", "cut off", "né"), "né", "ok", ""),
+            (Grade.skipped("nothing said"), None, "skipped", "nothing said"),
+            (3.0, None, "error", "the grade 'said' is 3.0; it must be a text"),
+            (None, None, "error", "the grade 'said' is None; it must be a text"),
+        ],
+    )
+    def test_what_is_kept(self, kept: Any, value: Any, status: str, reason: str) -> None:
+        sample = Sample("q", NO_SUBJECT, [Message("user", "?")], "8")
+        answered = Outcome(Job("q", 1, GenerateRequest(sample.messages)), RawCompletion("8"))
+        other = Outcome(Job("r", 1, GenerateRequest(sample.messages)), RawCompletion("8"))
+        grader = Words(kept)
+        records = measure(
+            Plain(), [sample, replace(sample, id="r")], [answered, other], graders=[grader]
+        )
+        assert records.columns["words"].tolist() == [1.0, 1.0]
+        assert records.status["said"].tolist() == [status] * 2
+        assert records.reason["said"].tolist() == [reason] * 2
+        if value is not None:
+            assert records.columns["said"].tolist() == [value] * 2
+        assert [spec.name for spec in task_metrics(grader.columns())] == ["words"]
+
+    def test_an_ok_grade_has_a_value_or_a_text(self) -> None:
+        assert Grade.of("x").content == "x"
+        assert Grade.of(0.5).content == 0.5
+        assert Grade.of(Grade.error("no")).content is None
+        with pytest.raises(InvalidInputError, match="an 'ok' grade is a finite number"):
+            Grade(None)
+
+
+class Plain:
+    """A task that changes nothing."""
+
+    def post_process_generated_completion(self, text: str, sample: Any = None) -> str:
+        return text
+
+    def graders(self) -> list[Any]:
+        return []
 
 
 class TestOfATask:
