@@ -251,7 +251,7 @@ def _column(records: Records, name: str) -> tuple[NDArray[np.float64], BoolArray
     numbers = records.numbers
     if name not in numbers:
         raise MissingColumnError(
-            f"the records have no column of numbers {name!r}; they have {sorted(numbers)}"
+            f"the records have no column {name!r} of numbers; they have {sorted(numbers)}"
         )
     return numbers[name], np.asarray(records.status[name] == "ok", dtype=np.bool_)
 
