@@ -76,7 +76,7 @@ def _scorers(effort: Effort, *, n_scorers: int) -> Measurement:
     statistics = tuple(spec.statistic for spec in BOTH)
 
     def both_metrics(count: int) -> object:
-        problem = Problem(labels, scores[:count], statistics, rows_plan(N), 0)
+        problem = Problem.scored(labels, scores[:count], statistics, rows_plan(N), 0)
         return replicate(problem, N_RESAMPLES)
 
     jobs: dict[str, Job] = {

@@ -42,7 +42,7 @@ def _passes() -> dict[str, Job]:
     """Return each pass over one block of 64 resamples, as a row bootstrap of six metrics does it."""
     y, scores = binormal(N)
     statistics = tuple(spec.statistic for spec in SIX)
-    problem = Problem(y.astype(bool), (scores,), statistics, rows_plan(N), 0)
+    problem = Problem.scored(y.astype(bool), (scores,), statistics, rows_plan(N), 0)
     (view,), order = problem.views, problem.draw_order()
     counts = np.empty((N, _kernel.LANES), dtype=np.uint8)
 

@@ -25,8 +25,9 @@ import numpy as np
 
 from eval_toolkit import _validate
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
-from eval_toolkit.inference.prepared import Ranked
-from eval_toolkit.inference.statistics import AtThreshold, CallableStatistic, CountsFn, Statistic
+from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic
+from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.statistics import AtThreshold, CountsFn
 from eval_toolkit.metrics import confusion, confusion_counts
 from eval_toolkit.operating_points import FittedOperatingPoint
 from eval_toolkit.protocols import ThresholdSelector
@@ -133,7 +134,7 @@ class OpSpec:
         threshold = self.threshold_for(y_true, y_score)
         return self._at(threshold).of_counts(confusion_counts(y_true, y_score, threshold))
 
-    def bind(self, data: Ranked) -> tuple[Statistic, dict[str, Any]]:
+    def bind(self, data: Columns) -> tuple[Statistic, dict[str, Any]]:
         """Return the statistic for this data, and where its threshold comes from."""
         if self._quantity is None:
             _validate.probability_pair(data.labels, data.scores)

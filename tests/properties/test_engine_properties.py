@@ -12,6 +12,7 @@ from eval_toolkit import metrics
 from eval_toolkit._kernel import LANES, draw, native, rank_order, using
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference import bootstrap_ci, bootstrap_p_value, paired_bootstrap_diff
+from eval_toolkit.inference.column_statistics import CallableStatistic
 from eval_toolkit.inference.engine import Problem, delete_blocks, replicate
 from eval_toolkit.inference.intervals import (
     basic_interval,
@@ -27,13 +28,12 @@ from eval_toolkit.inference.plans import (
     rows_plan,
     two_level_plan,
 )
-from eval_toolkit.inference.prepared import Ranked
+from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.statistics import (
     BRIER,
     LOG_LOSS,
     AtThreshold,
     AveragePrecision,
-    CallableStatistic,
     EqualMassError,
     EqualWidthError,
     RecallAtFpr,
@@ -109,8 +109,8 @@ OPAQUE = tuple(CallableStatistic(opaque) for _, opaque in PAIRS)
 def test_fast_path_equals_index_resampling(data, seed):
     """On every resample, undefined ones included."""
     labels, scores, plan = data
-    fast = replicate(Problem(labels, (scores,), FAST, plan, seed), LANES)
-    opaque = replicate(Problem(labels, (scores,), OPAQUE, plan, seed), LANES)
+    fast = replicate(Problem.scored(labels, (scores,), FAST, plan, seed), LANES)
+    opaque = replicate(Problem.scored(labels, (scores,), OPAQUE, plan, seed), LANES)
     assert fast == pytest.approx(opaque, abs=1e-12, nan_ok=True)
 
 
@@ -122,7 +122,7 @@ def test_both_kernels_agree(data, seed):
     results = []
     for name in ("native", "numpy"):
         with using(name):
-            problem = Problem(labels, (scores, 1 - scores), FAST, plan, seed)
+            problem = Problem.scored(labels, (scores, 1 - scores), FAST, plan, seed)
             results.append(replicate(problem, 65))
     assert results[0] == pytest.approx(results[1], abs=1e-12, nan_ok=True)
 
@@ -132,8 +132,8 @@ def test_both_kernels_agree(data, seed):
 def test_resamples_are_numbered(data, seed):
     """A short run is a prefix of a long one, and each scorer's draws are its own."""
     labels, scores, plan = data
-    long = replicate(Problem(labels, (scores, 1 - scores), FAST, plan, seed), 130)
-    short = replicate(Problem(labels, (1 - scores,), FAST, plan, seed), 70)
+    long = replicate(Problem.scored(labels, (scores, 1 - scores), FAST, plan, seed), 130)
+    short = replicate(Problem.scored(labels, (1 - scores,), FAST, plan, seed), 70)
     assert np.array_equal(short[0], long[1, :, :70], equal_nan=True)
 
 
@@ -142,7 +142,7 @@ def test_resamples_are_numbered(data, seed):
 def test_closed_form_leave_one_out(data):
     labels, scores = data
     for statistic, opaque in PAIRS:
-        values = statistic.leave_one_out(Ranked(labels, scores))
+        values = statistic.leave_one_out(Columns.scored(labels, scores))
         if values is None:
             continue
         brute = [opaque(np.delete(labels, i), np.delete(scores, i)) for i in range(len(labels))]
@@ -155,7 +155,7 @@ def test_left_out_blocks_are_whole_units(data):
     """What is left out, added up, is everything that is drawn."""
     labels, scores, plan = data
     size = CallableStatistic(lambda y, s: len(y))
-    kept = delete_blocks(Problem(labels, (scores,), (size,), plan, 1))[0, 0]
+    kept = delete_blocks(Problem.scored(labels, (scores,), (size,), plan, 1))[0, 0]
     assert (len(labels) - kept).sum() == len(labels) - plan.n_fixed
     assert len(kept) == plan.n_units - plan.n_fixed
 
@@ -313,7 +313,10 @@ def test_swapped_scorers_mirror_the_difference(data, seed):
         # The same draws of the same rows; in another order, that of A's scores, they differ.
         one, two = (
             replicate(
-                Problem(labels, pair, (statistic_for(metric),), rows_plan(len(labels)), seed), 64
+                Problem.scored(
+                    labels, pair, (statistic_for(metric),), rows_plan(len(labels)), seed
+                ),
+                64,
             )
             for pair in pairs
         )

@@ -20,6 +20,7 @@ from eval_toolkit.inference.intervals import basic_interval, bca_interval, perce
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.means import t_interval
 from eval_toolkit.inference.plans import groups_plan, label_group_plan, rows_plan
+from eval_toolkit.inference.prepared import Term
 from eval_toolkit.inference.statistics import ColumnMean
 
 RNG = np.random.default_rng(11)
@@ -44,7 +45,7 @@ def mean_of_scores(y, s):
     return float(np.mean(s))
 
 
-MEAN = ColumnMean("mean", score_itself, mean_of_scores)
+MEAN = ColumnMean("mean", Term(score_itself), mean_of_scores)
 
 
 # --- scipy.stats.bootstrap ---------------------------------------------------------------------
@@ -111,13 +112,15 @@ def test_published_bca_interval_of_a_mean(shared_data):
 
 def drawn_rows(plan, seed, *scorers):
     """Return labels and scores of the plan's first 64 resamples, drawn from rows in order."""
-    ordered = Problem(Y.astype(bool), scorers or (A,), (MEAN,), plan, seed).in_canonical_order()
+    ordered = Problem.scored(
+        Y.astype(bool), scorers or (A,), (MEAN,), plan, seed
+    ).in_canonical_order()
     plan = ordered.plan
     counts = np.empty((plan.count_rows(), LANES), dtype=np.uint8)
     plan.draw(counts, seed=seed, first=0)
     of_row = counts if plan.unit_of_row is None else counts[plan.unit_of_row]
     drawn = [np.repeat(np.arange(N), of_row[:, lane]) for lane in range(LANES)]
-    return [(ordered.labels[rows], *(scores[rows] for scores in ordered.scorers)) for rows in drawn]
+    return [(ordered.labels[rows], *(one.scores[rows] for one in ordered.data)) for rows in drawn]
 
 
 def test_rows_are_drawn_by_label_and_scores_in_order():

@@ -24,6 +24,7 @@ from eval_toolkit.inference.engine import Problem, replicate
 from eval_toolkit.inference.intervals import exact_at_bound
 from eval_toolkit.inference.jackknife import jackknife_logit_ci
 from eval_toolkit.inference.plans import rows_plan, two_level_plan
+from eval_toolkit.inference.prepared import Term
 from eval_toolkit.inference.statistics import AveragePrecision, ColumnMean, RocAuc
 from eval_toolkit.metrics import pr_auc, roc_auc
 
@@ -123,7 +124,9 @@ STATISTICS = {"AP": AveragePrecision(), "AUC": RocAuc()}
 
 def one_data_set(labels, scores, truths, seed):
     """Return which intervals cover the truth, by metric and method."""
-    problem = Problem(labels, (scores,), (*STATISTICS.values(),), rows_plan(len(labels)), seed)
+    problem = Problem.scored(
+        labels, (scores,), (*STATISTICS.values(),), rows_plan(len(labels)), seed
+    )
     samples = replicate(problem, N_RESAMPLES)
     hits = {}
     for method in METHODS:
@@ -278,7 +281,7 @@ def mean_value(labels, scores):
     return float(np.mean(scores))
 
 
-MEAN = ColumnMean("mean", value_itself, mean_value, (0.0, 1.0))
+MEAN = ColumnMean("mean", Term(value_itself), mean_value, (0.0, 1.0))
 
 
 def two_level_coverage(n_runs, seed, n_units=40, attempts=5, mean=0.7, rho=0.4):
@@ -294,7 +297,7 @@ def two_level_coverage(n_runs, seed, n_units=40, attempts=5, mean=0.7, rho=0.4):
         values = (rng.random(len(units)) < rates[units]).astype(float)
         for name, plan in plans.items():
             ((ci,),) = bootstrap_problem(
-                Problem(labels, (values,), (MEAN,), plan, run),
+                Problem.scored(labels, (values,), (MEAN,), plan, run),
                 n_resamples=N_RESAMPLES,
                 confidence=0.95,
                 method="BCa",

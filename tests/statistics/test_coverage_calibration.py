@@ -14,7 +14,7 @@ from eval_toolkit import metric_specs as ms
 from eval_toolkit import metrics
 from eval_toolkit.inference import bootstrap_ci
 from eval_toolkit.inference.calibration_intervals import calibration_interval, calibration_statistic
-from eval_toolkit.inference.prepared import Ranked
+from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.statistics import statistic_for
 from eval_toolkit.metrics._binning import equal_mass_cuts, equal_width_index
 from eval_toolkit.metrics._smooth import smooth_calibration_error
@@ -79,7 +79,7 @@ def coverage(name: str, scores: str, model: str, n: int, n_data_sets: int) -> tu
     hits, width = 0, 0.0
     for seed in range(n_data_sets):
         s = SCORES[scores](rng, n)
-        data = Ranked(rng.random(n) < MODELS[model](s), s)
+        data = Columns.scored(rng.random(n) < MODELS[model](s), s)
         point = statistic.point(data)
         error = calibration_statistic(statistic)
         assert error is not None

@@ -18,7 +18,7 @@ from eval_toolkit.inference.calibration_statistics import (
     EqualWidthError,
     SmoothError,
 )
-from eval_toolkit.inference.prepared import Ranked
+from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.statistics import statistic_for
 
 RNG = np.random.default_rng(16)
@@ -40,7 +40,7 @@ ERRORS = [
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.name)
 def test_the_cells_make_the_bins_of_the_metric(error, data):
     """The norm of the observed gaps is the metric's own value, tied scores or not."""
-    ranked = Ranked(*data)
+    ranked = Columns.scored(*data)
     fields = error.label_draws(ranked)(np.random.default_rng(0), 3)
     assert error.size(fields.observed) == pytest.approx(error.point(ranked), abs=1e-12)
     assert fields.noise.shape == fields.calibrated.shape == (7, 3)
@@ -48,7 +48,7 @@ def test_the_cells_make_the_bins_of_the_metric(error, data):
 
 @pytest.mark.parametrize("data", DATA.values(), ids=DATA)
 def test_the_grid_of_the_smooth_error_is_fine_enough(data):
-    ranked = Ranked(*data)
+    ranked = Columns.scored(*data)
     fields = SmoothError().label_draws(ranked)(np.random.default_rng(0), 3)
     value = SmoothError().size(fields.observed)[0]
     assert value == pytest.approx(SmoothError().point(ranked), abs=5e-4)
@@ -111,13 +111,13 @@ def test_the_order_of_the_rows_does_not_matter(error, data):
     how = {"n_draws": 100, "confidence": 0.95, "seed": 5}
     found = [
         calibration_interval(error, ranked, error.point(ranked), **how)
-        for ranked in (Ranked(labels, scores), Ranked(labels[order], scores[order]))
+        for ranked in (Columns.scored(labels, scores), Columns.scored(labels[order], scores[order]))
     ]
     assert found[0] == pytest.approx(found[1], abs=1e-12)
 
 
 def test_the_seed_decides_and_more_draws_are_in_batches():
-    error, data = EqualWidthError(10), Ranked(*DATA["untied"])
+    error, data = EqualWidthError(10), Columns.scored(*DATA["untied"])
     point = error.point(data)
     how = {"n_draws": 600, "confidence": 0.9}
     first = calibration_interval(error, data, point, seed=1, **how)

@@ -174,12 +174,15 @@ class TestMeanOf:
         assert width == pytest.approx(2 * 1.96 * standard_error, rel=0.1)
 
     def test_other_columns_need_records(self) -> None:
-        for use in (
-            lambda: ms.mean_of("reward").compute(Y, S),
-            lambda: ms.mean_of("reward").statistic,
-            lambda: bootstrap_ci(Y, S, ms.mean_of("reward")),
+        assert ms.mean_of("reward").statistic.columns == ("reward",)
+        for use, message in (
+            (lambda: ms.mean_of("reward").compute(Y, S), "needs records with that column"),
+            (
+                lambda: bootstrap_ci(Y, S, ms.mean_of("reward")),
+                "there is no column 'reward'; there are 'label', 'score'; `summarise` reads",
+            ),
         ):
-            with pytest.raises(InvalidInputError, match="needs records with that column"):
+            with pytest.raises(InvalidInputError, match=message):
                 use()
 
 

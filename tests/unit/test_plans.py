@@ -13,6 +13,7 @@ from eval_toolkit import metrics
 from eval_toolkit._kernel import LANES, using
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference import engine
+from eval_toolkit.inference.column_statistics import CallableStatistic
 from eval_toolkit.inference.engine import MAX_DELETE_BLOCKS, Problem, delete_blocks, replicate
 from eval_toolkit.inference.plans import (
     groups_in_strata_plan,
@@ -22,13 +23,12 @@ from eval_toolkit.inference.plans import (
     rows_plan,
     two_level_plan,
 )
-from eval_toolkit.inference.prepared import Ranked
+from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.statistics import (
     BRIER,
     LOG_LOSS,
     AtThreshold,
     AveragePrecision,
-    CallableStatistic,
     ColumnMean,
     EqualMassError,
     EqualWidthError,
@@ -110,7 +110,7 @@ OPAQUE = tuple(CallableStatistic(opaque) for _, opaque in FAST_AND_OPAQUE.values
 
 
 def problem(statistics, plan="rows", scorers=(SCORES,), seed=42):
-    return Problem(LABELS, tuple(scorers), tuple(statistics), PLANS[plan], seed)
+    return Problem.scored(LABELS, tuple(scorers), tuple(statistics), PLANS[plan], seed)
 
 
 def row_counts(plan, first=0, seed=1):
@@ -254,7 +254,7 @@ def test_smooth_error_of_resamples_has_a_coarser_grid(plan):
         problem([CallableStatistic(lambda y, s: metrics.smooth_ece(y, s))], plan), 16
     )
     assert fast == pytest.approx(opaque, abs=1e-6)
-    assert SmoothError().leave_one_out(Ranked(LABELS, SCORES)) is None
+    assert SmoothError().leave_one_out(Columns.scored(LABELS, SCORES)) is None
 
 
 def test_two_scorers_see_the_same_resamples():
@@ -284,7 +284,7 @@ def test_fewer_resamples_are_a_prefix(plan):
 def test_permuted_rows_give_another_sample_of_the_same_distribution():
     """Draws belong to row numbers: the order of the rows is part of the data."""
     order = np.random.default_rng(1).permutation(N)
-    permuted = Problem(LABELS[order], (SCORES[order],), (RocAuc(),), PLANS["rows"], 42)
+    permuted = Problem.scored(LABELS[order], (SCORES[order],), (RocAuc(),), PLANS["rows"], 42)
     ours, theirs = replicate(problem([RocAuc()]), 2000), replicate(permuted, 2000)
     assert not np.array_equal(ours, theirs)
     assert stats.ks_2samp(ours[0, 0], theirs[0, 0]).pvalue > 1e-3
@@ -320,7 +320,7 @@ def test_no_bit_depends_on_the_order_of_the_rows(plan, scorers):
     results = []
     for number in range(4):
         order = np.random.default_rng(number).permutation(N)
-        shuffled = Problem(
+        shuffled = Problem.scored(
             LABELS[order],
             tuple(scores[order] for scores in scorers),
             (AveragePrecision(), RocAuc(), BRIER, LOG_LOSS, EqualWidthError(7), OPAQUE[3]),
@@ -334,10 +334,10 @@ def test_no_bit_depends_on_the_order_of_the_rows(plan, scorers):
 
 @pytest.mark.parametrize("scores", [UNTIED, OTHER], ids=["no ties", "ties"])
 def test_the_canonical_order_is_by_label_and_score(scores):
-    ordered = Problem(LABELS, (scores,), FAST, PLANS["rows"], 42).in_canonical_order()
+    ordered = Problem.scored(LABELS, (scores,), FAST, PLANS["rows"], 42).in_canonical_order()
     expected = np.lexsort((scores, LABELS))
     assert np.array_equal(ordered.labels, LABELS[expected])
-    assert np.array_equal(ordered.scorers[0], scores[expected])
+    assert np.array_equal(ordered.data[0].scores, scores[expected])
     again = ordered.in_canonical_order()
     assert np.array_equal(replicate(again, 64), replicate(ordered, 64))
 
@@ -346,10 +346,10 @@ def test_the_canonical_order_is_by_label_and_score(scores):
 @pytest.mark.parametrize("sorted_before", [True, False])
 def test_reordered_rows_are_ranked_as_if_sorted_anew(scores, sorted_before):
     order = np.random.default_rng(3).permutation(N)
-    ranked = Ranked(LABELS, scores)
+    ranked = Columns.scored(LABELS, scores)
     if sorted_before:
         _ = ranked.groups
-    again, anew = ranked.reordered(order), Ranked(LABELS[order], scores[order])
+    again, anew = ranked.reordered(order), Columns.scored(LABELS[order], scores[order])
     for name in ("labels", "scores", "order", "position", "sorted_labels", "sorted_scores"):
         assert np.array_equal(getattr(again, name), getattr(anew, name)), name
     assert np.array_equal(again.groups.tp, anew.groups.tp)
@@ -452,13 +452,13 @@ def test_closed_form_leave_one_out_equals_brute_force(name, n_levels):
     y = np.arange(60) % 3 == 0
     s = np.round(rng.random(60) * n_levels) / n_levels
     brute = [opaque(np.delete(y, i), np.delete(s, i)) for i in range(60)]
-    values = statistic.leave_one_out(Ranked(y, s))
+    values = statistic.leave_one_out(Columns.scored(y, s))
     assert np.sort(values) == pytest.approx(np.sort(brute), abs=1e-12)
 
 
 def test_no_closed_form_where_a_left_out_row_is_the_last_of_its_class():
     y = np.array([True, False, False, False])
-    data = Ranked(y, np.array([0.9, 0.8, 0.2, 0.1]))
+    data = Columns.scored(y, np.array([0.9, 0.8, 0.2, 0.1]))
     assert AveragePrecision().leave_one_out(data) is None
     assert RocAuc().leave_one_out(data) is None
     assert AtThreshold("recall", 0.5, recall).leave_one_out(data) is None
@@ -472,7 +472,7 @@ def test_few_units_are_left_out_one_by_one():
     left_out = delete_blocks(problem(FAST))[0]
     assert left_out.shape == (len(FAST), N)
     for statistic, values in zip(FAST, left_out, strict=True):
-        closed = statistic.leave_one_out(Ranked(LABELS, SCORES))
+        closed = statistic.leave_one_out(Columns.scored(LABELS, SCORES))
         if closed is not None:
             assert np.sort(values) == pytest.approx(np.sort(closed), abs=1e-12)
 
@@ -487,7 +487,9 @@ OPAQUE_SIZE = CallableStatistic(size_of)
 @pytest.mark.parametrize("n", [MAX_DELETE_BLOCKS, MAX_DELETE_BLOCKS + 1, 1000, 5000])
 def test_blocks_are_nearly_equal_and_cover_every_row_once(n):
     y = np.arange(n) % 2 == 0
-    kept = delete_blocks(Problem(y, (y.astype(float),), (OPAQUE_SIZE,), rows_plan(n), 1))[0, 0]
+    kept = delete_blocks(Problem.scored(y, (y.astype(float),), (OPAQUE_SIZE,), rows_plan(n), 1))[
+        0, 0
+    ]
     left_out = n - kept
     assert len(kept) == MAX_DELETE_BLOCKS <= 200
     assert left_out.sum() == n
@@ -498,7 +500,7 @@ def test_blocks_of_sorted_data_hold_both_kinds():
     """Data sorted by label must not give blocks of one label."""
     y = np.arange(4000) < 2000
     share = CallableStatistic(lambda y, s: y.mean())
-    kept = delete_blocks(Problem(y, (y.astype(float),), (share,), rows_plan(4000), 1))[0, 0]
+    kept = delete_blocks(Problem.scored(y, (y.astype(float),), (share,), rows_plan(4000), 1))[0, 0]
     assert kept == pytest.approx(np.full(len(kept), 0.5), abs=0.002)
 
 
@@ -520,7 +522,7 @@ def test_fixed_rows_are_never_left_out():
 
 def test_undefined_resamples_are_nan():
     y = np.arange(40) == 0
-    few = Problem(y, (np.linspace(0, 1, 40),), FAST, rows_plan(40), 1)
+    few = Problem.scored(y, (np.linspace(0, 1, 40),), FAST, rows_plan(40), 1)
     values = replicate(few, 640)[0]
     lost = np.isnan(values[1])
     assert 0.25 < lost.mean() < 0.5  # (39/40)^40 = 0.36
@@ -535,7 +537,7 @@ def test_equal_mass_needs_as_many_rows_as_bins():
     """With groups the size of a resample varies: 10 bins need 10 rows."""
     groups = np.repeat(np.arange(12), [1] * 11 + [20])
     y = np.arange(31) % 2 == 0
-    few = Problem(y, (y * 0.5,), (EqualMassError(20), OPAQUE_SIZE), groups_plan(groups), 1)
+    few = Problem.scored(y, (y * 0.5,), (EqualMassError(20), OPAQUE_SIZE), groups_plan(groups), 1)
     error, size = replicate(few, 640)[0]
     assert np.array_equal(np.isnan(error), size < 20)
     assert 0.1 < np.isnan(error).mean() < 0.9
@@ -603,7 +605,7 @@ def test_any_callable_and_any_spec():
         def compute(self, y_true, y_score):
             return 0.25
 
-    data = Ranked(LABELS, SCORES)
+    data = Columns.scored(LABELS, SCORES)
     assert statistic_for(Unhashable()).point(data) == 0.5
     assert statistic_for(Spec()).point(data) == 0.25
     assert statistic_for(Unhashable()).name == "Unhashable"
@@ -613,13 +615,17 @@ def test_any_callable_and_any_spec():
 
 def test_points_are_the_metrics():
     for name, (fast, opaque) in FAST_AND_OPAQUE.items():
-        assert fast.point(Ranked(LABELS, SCORES)) == pytest.approx(opaque(LABELS, SCORES)), name
+        assert fast.point(Columns.scored(LABELS, SCORES)) == pytest.approx(
+            opaque(LABELS, SCORES)
+        ), name
 
 
 def test_undefined_points_raise():
-    one_class = Ranked(np.zeros(5, dtype=bool), np.linspace(0, 1, 5))
+    one_class = Columns.scored(np.zeros(5, dtype=bool), np.linspace(0, 1, 5))
     for statistic in (AveragePrecision(), RocAuc(), RecallAtFpr(0.1)):
         with pytest.raises(UndefinedMetricError):
             statistic.point(one_class)
     with pytest.raises(UndefinedMetricError, match=r"recall is undefined at threshold 0\.5: tn=3"):
-        AtThreshold("recall", 0.5, recall).point(Ranked(np.zeros(5, bool), np.arange(5) / 6))
+        AtThreshold("recall", 0.5, recall).point(
+            Columns.scored(np.zeros(5, bool), np.arange(5) / 6)
+        )

@@ -192,7 +192,12 @@ class TestRefusals:
             ({"x": [1, 2]}, {"attempt": [1.0, 2.5]}, "`attempt` must hold integers, got float64"),
             ({"x": [1, np.nan]}, {}, r"x\[1\] is nan; an 'ok' value must be finite"),
             ({"x": [1, np.inf]}, {}, r"x\[1\] is inf; an 'ok' value must be finite"),
-            ({"x": [1, "yes"]}, {}, r"x\[1\] is 'yes'; a column must hold numbers or None"),
+            ({"x": [1, "yes"]}, {}, r"x\[1\] is 'yes'; a column must hold numbers or texts alone"),
+            (
+                {"x": ["yes", None]},
+                {"status": {"x": ["ok", "ok"]}},
+                r"x\[1\] is None; an 'ok' value must be a text",
+            ),
             ({"x": [1, None]}, {"status": {"x": ["ok", "ok"]}}, r"x\[1\] is None; an 'ok' value"),
             (
                 {"x": [1, 2]},
@@ -290,7 +295,7 @@ class TestForeignTypes:
             ({"c": 5}, "`c` is 5; it must be a sequence, one entry per record"),
             ({"x": [1, 2], "c": 5}, "`c` is 5; it must be a sequence"),
             ({"c": np.array(3.0)}, r"`c` is array\(3\.\); it must be a sequence"),
-            ({"c": ["1", "0"]}, r"c\[0\] is '1'; a column must hold numbers or None"),
+            ({"c": ["1", 0]}, r"c\[0\] is '1'; a column must hold numbers or texts alone, or None"),
             ({"c": np.ma.masked_array([1, 2], mask=[False, True])}, r"c\[1\] is masked; a column"),
             ([1, 2], r"`columns` is \[1, 2\]; it must map names to columns"),
         ],
@@ -338,3 +343,34 @@ class TestRepeatedInputs:
         records = Records.from_rows([1, 1], [0.9, 0.2], inputs=["a", "a"])
         assert [unit[16:] for unit in records.unit_id] == ["", "~2"]
         assert records.columns["score"].tolist() == [0.2, 0.9]
+
+
+class TestTexts:
+    def test_texts_are_columns_with_status_and_reason(self) -> None:
+        records = Records.from_columns(
+            {"right": [1, 0, 0], "answer": ["Rome", None, "x"]},
+            unit_id=list("cab"),
+            status={"answer": ["ok", "skipped", "error"]},
+            reason={"answer": ["", "no answer", "cut off"]},
+        )
+        assert records.columns["answer"].tolist() == [None, None, "Rome"]
+        assert records.status["answer"].tolist() == ["skipped", "error", "ok"]
+        assert records.reason["answer"].tolist() == ["no answer", "cut off", ""]
+        assert list(records.numbers) == ["right"]
+        assert list(records.texts) == ["answer"]
+        assert records.take([2]).columns["answer"].tolist() == ["Rome"]
+
+    def test_arrays_of_texts_count_too(self) -> None:
+        records = Records.from_columns({"answer": np.array(["a", "b"]), "n": np.array([1, 2])})
+        assert records.columns["answer"].dtype == object
+        assert records.columns["answer"].tolist() == ["a", "b"]
+
+    def test_nothing_but_absence_is_a_column_of_numbers(self) -> None:
+        records = Records.from_columns({"answer": [None, None]})
+        assert list(records.numbers) == ["answer"]
+
+    def test_texts_have_no_mean(self) -> None:
+        records = Records.from_columns({"answer": ["a", "b"]}, slices={"x": ["1", "2"]})
+        for by in (None, "x"):
+            with pytest.raises(InvalidInputError, match="'answer' holds texts, which have no mean"):
+                summarise(records, [mean_of("answer")], by=by)

@@ -288,7 +288,7 @@ def test_a_line_with_a_number_that_is_none_is_counted_and_asked_again(tmp_path, 
 
 def append_to(path):
     with Journal(path) as journal:
-        outcome = Outcome(Job("q1", 1, GenerateRequest("?")), RawCompletion("$(touch canary)"))
+        outcome = JobResult(Job("q1", 1, GenerateRequest("?")), RawCompletion("$(touch canary)"))
         journal.append(Entry.of(outcome))
 
 

@@ -31,6 +31,7 @@ from eval_toolkit.responses import RawCompletion
 from eval_toolkit.runner import Job, JobResult, Journal
 from eval_toolkit.runner.journal import Entry
 from eval_toolkit.runs import Run, find_runs, open_run, run_lock, run_state, write_run
+from eval_toolkit.runs.resuming import holds
 from eval_toolkit.scorecards import Records
 
 
@@ -129,6 +130,76 @@ def test_equal_runs_have_equal_bytes(run, tmp_path):
     other = write_run(tmp_path / "other", results=payload(), manifest={}, records=backwards)
     for name in ("results.json", "records.parquet"):
         assert (other.path / name).read_bytes() == (run.path / name).read_bytes()
+
+
+def voting_records():
+    return {
+        ("test", "m"): Records.from_columns(
+            {"right": [1, 0, 0], "answer": ["Rome\0", None, "né\n1.0"]},
+            unit_id=list("abc"),
+            reason={"answer": ["", "no answer", ""]},
+        ),
+        ("test", "n"): Records.from_columns(
+            {"right": [1, 0], "answer": [None, None]}, unit_id=["a", "b"]
+        ),
+        ("test", "o"): Records.from_columns({"right": [1]}),
+    }
+
+
+def test_texts_are_stored_as_texts(tmp_path):
+    import duckdb
+
+    run = write_run(
+        tmp_path / "r1", results=payload(), manifest={"run_id": "r1"}, records=voting_records()
+    )
+    described = run.manifest["artifacts"]["records.parquet"]
+    assert described["text_columns"] == ["answer"]
+    table = duckdb.read_parquet(str(run.path / "records.parquet"))
+    assert dict(zip(table.columns, map(str, table.types), strict=True))["answer"] == "VARCHAR"
+    assert table.select("answer").fetchall() == [("Rome\0",), (None,), ("né\n1.0",), *[(None,)] * 3]
+    again = Run.open(run.path)
+    first, second, third = voting_records().values()
+    assert equal(again.records("test", "m"), first)
+    assert equal(again.records("test", "o"), third)
+    silent = again.records("test", "n")
+    assert silent.columns["answer"].tolist() == [None, None]
+    assert silent.status["answer"].tolist() == second.status["answer"].tolist() == ["skipped"] * 2
+    assert holds(again, payload(), {key: again.records(*key) for key in again.subjects})
+
+
+def test_numbers_and_texts_do_not_share_a_column(tmp_path):
+    records = voting_records()
+    records["test", "o"] = Records.from_columns({"answer": [1.0]})
+    with pytest.raises(InvalidInputError, match="'answer' holds numbers in one subject and texts"):
+        write_run(tmp_path / "r1", results=payload(), manifest={}, records=records)
+
+
+@pytest.mark.parametrize("texts", [["reward"], ["other"], "answer", [1]])
+def test_a_manifest_that_is_wrong_about_texts_is_refused(tmp_path, texts):
+    run = write_run(
+        tmp_path / "r1", results=payload(), manifest={"run_id": "r1"}, records=voting_records()
+    )
+    manifest = copy.deepcopy(dict(run.manifest))
+    manifest["artifacts"]["records.parquet"]["text_columns"] = texts
+    write_json_strict(seal_manifest(manifest), run.path / "manifest.json")
+    with pytest.raises(ArtifactError, match="the layout of the records is malformed"):
+        Run.open(run.path).records("test", "m")
+
+
+def test_a_text_that_is_ok_and_not_there_is_refused(tmp_path):
+    run = write_run(
+        tmp_path / "r1", results=payload(), manifest={"run_id": "r1"}, records=voting_records()
+    )
+    path = run.path / "records.parquet"
+    table = read_table(path)
+    table["answer.status"] = np.array(["ok"] * 6, dtype=object)
+    path.unlink()
+    write_table(table, path)
+    manifest = copy.deepcopy(dict(run.manifest))
+    manifest["artifacts"][path.name]["sha256"] = sha256_file(path)
+    write_json_strict(seal_manifest(manifest), run.path / "manifest.json")
+    with pytest.raises(ArtifactError, match="answer holds a row without a text whose status is ok"):
+        Run.open(run.path).records("test", "m")
 
 
 def test_a_run_without_records_or_full_results(tmp_path):

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._display import Displayed
 from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit._words import without_interval
 from eval_toolkit.analysis.redrawn import Redrawn
@@ -20,9 +19,9 @@ from eval_toolkit.inference.engine import Executor
 from eval_toolkit.inference.paired import is_made_of_draws
 from eval_toolkit.inference.paired_intervals import paired_shares
 from eval_toolkit.inference.paired_macro import paired_macro_diff
-from eval_toolkit.inference.results import PairedBootstrapCI
+from eval_toolkit.inference.results import Interval, PairedBootstrapCI, in_own_order
 from eval_toolkit.inference.statistics import AtThreshold, statistic_for
-from eval_toolkit.metric_specs import ColumnSpec, SumsSpec
+from eval_toolkit.metric_specs import ColumnSpec, StatisticSpec, SumsSpec
 from eval_toolkit.metric_specs.scores import SCORED
 from eval_toolkit.metric_specs.sums import columns_read
 from eval_toolkit.protocols import MetricSpec
@@ -82,8 +81,9 @@ class Task:
     """Set where conversations were cut short: the shares are then read off survival curves."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunDifference(Displayed):
+@in_own_order
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RunDifference(Interval[float | None]):
     """One cell of a comparison: a metric of A and of B on the units they have in common.
 
     Examples
@@ -203,7 +203,7 @@ def difference(cell: RunDifference, task: Task, units: CommonUnits, draws: Draws
             if task.macro_by is not None:
                 return _macro_difference(cell, values, draws)
             return _mean_difference(cell, values, draws)
-        if isinstance(spec, SumsSpec) or columns != SCORED:
+        if isinstance(spec, (SumsSpec, StatisticSpec)) or columns != SCORED:
             return _redrawn_difference(cell, spec, values, draws)
         return _scored_difference(cell, task, spec, values, draws)
     except (MemoryError, RecursionError):
@@ -218,8 +218,8 @@ def difference(cell: RunDifference, task: Task, units: CommonUnits, draws: Draws
 class _Values:
     """Columns of A and of B on the common units that both have measured."""
 
-    a: list[FloatArray]
-    b: list[FloatArray]
+    a: list[NDArray[Any]]
+    b: list[NDArray[Any]]
     n: int
     n_lost: int
     """Units that A has measured and B has not."""
@@ -308,7 +308,7 @@ def _redrawn_difference(
 ) -> RunDifference:
     """Return the difference of a metric whose columns are all the run's own, labels included."""
     both = Redrawn.of(spec, values.a, values.b)
-    if not isinstance(spec, SumsSpec) and is_calibration_error(statistic_for(spec)):
+    if is_calibration_error(spec):
         return _without_interval(cell, *both.values(), _UNTESTED)
     try:
         if cell.n_groups < MIN_UNITS:

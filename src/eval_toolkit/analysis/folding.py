@@ -18,7 +18,7 @@ from eval_toolkit.analysis.differences import Draws, RunDifference, Task
 from eval_toolkit.analysis.units import CommonUnits
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference import corrected_resampled_t
-from eval_toolkit.metric_specs import ColumnSpec, SumsSpec
+from eval_toolkit.metric_specs import ColumnSpec, StatisticSpec, SumsSpec
 from eval_toolkit.metric_specs.sums import columns_read
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.runs import Run
@@ -227,6 +227,8 @@ def _computed(spec: MetricSpec, records: Records, rows: IntArray) -> float | str
     try:
         if isinstance(spec, SumsSpec):
             value = float(spec.of_sums([[column.sum() for column in columns]])[0])
+        elif isinstance(spec, StatisticSpec):
+            value = spec.statistic.point(spec.data_of(dict(zip(names, columns, strict=True))))
         else:
             value = float(spec.compute(*columns))
     except (MemoryError, RecursionError):

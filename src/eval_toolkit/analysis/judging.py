@@ -248,11 +248,12 @@ def _within_verdicts(agreement: JudgeAgreement) -> JudgeAgreement:
 
 
 def _column(records: Records, name: str) -> tuple[NDArray[np.float64], BoolArray]:
-    if name not in records.columns:
+    numbers = records.numbers
+    if name not in numbers:
         raise MissingColumnError(
-            f"the records have no column {name!r}; they have {sorted(records.columns)}"
+            f"the records have no column {name!r} of numbers; they have {sorted(numbers)}"
         )
-    return records.columns[name], np.asarray(records.status[name] == "ok", dtype=np.bool_)
+    return numbers[name], np.asarray(records.status[name] == "ok", dtype=np.bool_)
 
 
 def _groups(records: Records, rows: BoolArray) -> NDArray[Any] | None:

@@ -276,7 +276,7 @@ class _Entry:
 
     def is_rate(self, metric: str) -> bool:
         """Whether the column holds right or wrong; means over attempts lie between."""
-        if metric not in self.records.columns:  # pass@k and the like
+        if metric not in self.records.numbers:  # pass@k and the like
             return True
         spec = unit_metric(metric, self.records, self.cells)
         measured = self.records.status[metric] == "ok"
@@ -285,7 +285,7 @@ class _Entry:
 
     def metrics(self) -> list[str]:
         """Return the metrics that are means of a column of the records."""
-        return [name for name in self.cells if name in self.records.columns]
+        return [name for name in self.cells if name in self.records.numbers]
 
 
 def _direction(metric: str, entries: Sequence[_Entry]) -> bool:

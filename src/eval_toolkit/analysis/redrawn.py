@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference import paired_bootstrap_diff
 from eval_toolkit.inference.assemble import (
@@ -17,14 +16,15 @@ from eval_toolkit.inference.assemble import (
     finite,
     undefined_error,
 )
+from eval_toolkit.inference.column_statistics import Statistic
 from eval_toolkit.inference.engine import Executor, Problem, replicate
 from eval_toolkit.inference.paired_intervals import combined_difference
 from eval_toolkit.inference.plans import groups_plan, rows_plan
-from eval_toolkit.inference.prepared import Ranked
+from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.results import PairedBootstrapCI
 from eval_toolkit.inference.score_intervals import effective_rows
-from eval_toolkit.inference.statistics import AtThreshold, Statistic, statistic_for
-from eval_toolkit.metric_specs import SumsSpec
+from eval_toolkit.inference.statistics import AtThreshold, statistic_for
+from eval_toolkit.metric_specs import StatisticSpec, SumsSpec
 from eval_toolkit.protocols import MetricSpec
 
 __all__ = ["Redrawn"]
@@ -39,16 +39,18 @@ class Redrawn:
     """
 
     spec: MetricSpec
-    sides: tuple[tuple[Statistic, Ranked], tuple[Statistic, Ranked]]
+    sides: tuple[tuple[Statistic, Columns], tuple[Statistic, Columns]]
 
     @classmethod
-    def of(cls, spec: MetricSpec, a: Sequence[FloatArray], b: Sequence[FloatArray]) -> "Redrawn":
+    def of(
+        cls, spec: MetricSpec, a: Sequence[NDArray[Any]], b: Sequence[NDArray[Any]]
+    ) -> "Redrawn":
         """Prepare the metric on the columns of each side.
 
         Raises
         ------
         UndefinedMetricError
-            If the attempts at a unit differ in their label.
+            If the attempts at a unit differ in their label, or there are several of a statistic.
         """
         return cls(spec, (_side(spec, a), _side(spec, b)))
 
@@ -71,7 +73,7 @@ class Redrawn:
         Where both sides have the same labels, that is `paired_bootstrap_diff`.
         """
         (_, data_a), (_, data_b) = self.sides
-        if not isinstance(self.spec, SumsSpec) and np.array_equal(data_a.labels, data_b.labels):
+        if data_a.rank is not None and np.array_equal(data_a.labels, data_b.labels):
             return paired_bootstrap_diff(
                 data_a.labels,
                 data_a.scores,
@@ -85,7 +87,7 @@ class Redrawn:
             )
         value_a, value_b = self.values()
         plan = rows_plan(self.sides[0][1].n) if groups is None else groups_plan(groups)
-        problems = [Problem.of([data], [of], plan, seed) for of, data in self.sides]
+        problems = [Problem((data,), (of,), plan, seed) for of, data in self.sides]
         samples = np.stack(
             [replicate(one, n_resamples, executor=executor)[0, 0] for one in problems]
         )
@@ -121,13 +123,16 @@ class Redrawn:
         )
 
 
-def _side(spec: MetricSpec, columns: Sequence[FloatArray]) -> tuple[Statistic, Ranked]:
-    if isinstance(spec, SumsSpec):
-        n = len(columns[0])
-        return spec.statistic_of(columns), Ranked(np.zeros(n, dtype=np.bool_), np.arange(float(n)))
+def _side(spec: MetricSpec, columns: Sequence[NDArray[Any]]) -> tuple[Statistic, Columns]:
+    if isinstance(spec, (SumsSpec, StatisticSpec)):
+        if any(isinstance(value, tuple) for column in columns for value in column.tolist()):
+            raise UndefinedMetricError(
+                f"{spec.name} is compared unit by unit, and there are several attempts at one unit"
+            )
+        return spec.statistic, spec.data_of(dict(zip(spec.columns, columns, strict=True)))
     labels, scores = columns
     if not np.isin(labels, (0.0, 1.0)).all():
         raise UndefinedMetricError(
             f"{spec.name} is compared unit by unit, and attempts at one unit differ in their label"
         )
-    return statistic_for(spec), Ranked(labels == 1.0, scores)
+    return statistic_for(spec), Columns.scored(labels == 1.0, scores)

@@ -223,7 +223,7 @@ def _check_metrics(
         (list(metrics), list(metrics.values())), sides, strict=True
     ):
         known = [*(name for name, cell in block.items() if _is_metric(name, cell))]
-        known += [name for name in (records.columns if records else ()) if name not in known]
+        known += [name for name in (records.numbers if records else ()) if name not in known]
         for name in names:
             if name not in known:
                 raise MissingColumnError(
@@ -414,7 +414,7 @@ def _named_task(name: str, subject: Subject) -> Task:
 def _record_task(name: str, subject: Subject) -> Task | None:
     """Return the task of a column, of several attempts at it, or of its mean over parts."""
     stored = (subject.records_a, subject.records_b)
-    columns = {name for records in stored if records is not None for name in records.columns}
+    columns = {name for records in stored if records is not None for name in records.numbers}
     details = _details(subject.block_a.get(name)) or _details(subject.block_b.get(name))
     up = agreed(
         [*stated_by({}, subject.block_a, name), *stated_by({}, subject.block_b, name)], name

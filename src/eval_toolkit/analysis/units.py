@@ -12,6 +12,7 @@ from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import ArtifactError, InvalidInputError
 from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.scorecards import Records, unit_starts
+from eval_toolkit.scorecards.records import is_text
 from eval_toolkit.scorecards.reduction import voted
 
 __all__ = [
@@ -78,14 +79,17 @@ class UnitValues:
         starts = unit_starts(records.unit_id)
         return cls(records, starts, records.unit_id[starts].astype(str))
 
-    def values(self, column: str, spec: ColumnSpec | None = None) -> tuple[FloatArray, BoolArray]:
+    def values(self, column: str, spec: ColumnSpec | None = None) -> tuple[NDArray[Any], BoolArray]:
         """Return one value from each unit's measured attempts, and which units have one.
 
-        The mean of the attempts, or what a spec of several attempts makes of them.
+        The mean of the attempts, or what a spec of several attempts makes of them; of texts the
+        text itself, or a tuple where there are several attempts.
         """
         if not len(self.starts):
             return np.zeros(0), np.zeros(0, dtype=np.bool_)
         measured = self.records.status[column] == "ok"
+        if is_text(self.records.columns[column]):
+            return self._texts(column), np.logical_or.reduceat(measured, self.starts)
         sums = np.add.reduceat(np.where(measured, self.records.columns[column], 0.0), self.starts)
         counts = np.add.reduceat(measured.astype(np.int64), self.starts)
         if spec is not None and spec.answer is not None:
@@ -93,6 +97,12 @@ class UnitValues:
         if spec is not None and spec.k is not None:
             return spec.of_attempts(counts, sums.astype(np.int64))
         return sums / np.maximum(counts, 1), counts > 0
+
+    def _texts(self, column: str) -> NDArray[Any]:
+        found = np.empty(len(self.starts), dtype=object)
+        for unit, given in enumerate(np.split(self.records.columns[column], self.starts[1:])):
+            found[unit] = given[0] if len(given) == 1 else tuple(given.tolist())
+        return found
 
     def groups(self, at: IntArray) -> NDArray[Any]:
         """Return the group of some of the units."""
@@ -158,11 +168,12 @@ class CommonUnits:
 
     def right_or_wrong(self, column: str) -> bool:
         """Return whether every measured record of a column is 0 or 1, in A and in B."""
-        measured = (
-            side.records.columns[column][side.records.status[column] == "ok"]
-            for side in (self.a, self.b)
+        columns = (side.records.numbers.get(column) for side in (self.a, self.b))
+        states = (side.records.status[column] == "ok" for side in (self.a, self.b))
+        return all(
+            one is not None and right_or_wrong(one[measured])
+            for one, measured in zip(columns, states, strict=True)
         )
-        return all(map(right_or_wrong, measured))
 
     def lacking(self, column: str) -> str:
         """Return which side has no such column: "A", "B", "A and B", or nothing."""
@@ -271,7 +282,7 @@ def common_units(a: Records, b: Records, *, on_mismatch: str, where: str) -> Com
     hash_b = b.content_hash[second.starts][in_b]
     unhashed = (hash_a == "") | (hash_b == "")
     differs = np.asarray(~unhashed & (hash_a != hash_b), dtype=np.bool_)
-    if "label" in a.columns and "label" in b.columns:
+    if "label" in a.numbers and "label" in b.numbers:
         (label_a, known_a), (label_b, known_b) = first.values("label"), second.values("label")
         relabelled = label_a[in_a] != label_b[in_b]
         differs |= relabelled & known_a[in_a] & known_b[in_b]

@@ -136,7 +136,7 @@ def _directions(run: Run, slice_name: str, scorer: str, records: Records) -> dic
     cells = run.cells.block_or_none(slice_name, scorer) or {}
     return {
         name: agreed(stated_by(stated_in(run), cells, name), name)
-        for name in records.columns
+        for name in records.numbers
         if name not in ("label", "score")
     }
 

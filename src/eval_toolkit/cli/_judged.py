@@ -130,11 +130,11 @@ def _of_run(
             f"{source}: holds {len(run.subjects)} sets of records; a study reads a run of one"
         )
     records = run.records(*run.subjects[0])
-    if judge not in records.columns:
-        have = ", ".join(map(repr, records.columns))
+    if judge not in records.numbers:
+        have = ", ".join(map(repr, records.numbers))
         raise InvalidInputError(f"{source}: there is no column {judge!r} (--judge); it has {have}")
     if labels is None:
-        if human not in records.columns:
+        if human not in records.numbers:
             raise InvalidInputError(
                 f"{source}: there is no column {human!r} (--human); if people's labels are in a "
                 "file, name it with --labels"

@@ -1,11 +1,11 @@
-"""Answers that can be told apart: what attempts vote with in maj@k."""
+"""The answers that graders find: what attempts vote with in maj@k."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.graders.base import KEPT, ColumnInfo, Grade, answer_code, columns_of
+from eval_toolkit.graders.base import TEXT, ColumnInfo, Grade, columns_of
 from eval_toolkit.graders.loading import load_grader
 from eval_toolkit.protocols import Grader
 
@@ -20,10 +20,10 @@ def _has_answer(grader: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WithAnswer:
-    """A grader that also keeps a code of the answer it found, in the column ``<name>_answer``.
+    """A grader that also keeps the answer it found, in the column ``<name>_answer``.
 
-    Answers with one code are one answer. What it is the grader's method ``answer(response)`` says,
-    a text, or None where there is none: the number for `NumberMatch`, the letter for
+    The grader's method ``answer(response)`` returns a text, or None where there is none; equal texts
+    are one answer. It is the number for `NumberMatch`, the letter for
     `LetterMatch`, what was found for `RegexMatch`, the text after its rules for `ExactMatch`, the
     text of the choice for `ChoiceAccuracy`.
 
@@ -41,9 +41,9 @@ class WithAnswer:
     --------
     >>> from eval_toolkit.responses import Completion
     >>> grader = WithAnswer("number_match")
-    >>> one, other = (grader.grade(Completion(text, ground_truth="8")) for text in ("8", "so 8.0"))
-    >>> one["number_match_answer"] == other["number_match_answer"]
-    True
+    >>> [grader.grade(Completion(text, ground_truth="8"))["number_match_answer"]
+    ...  for text in ("8", "so 8.0")]
+    ['8', '8']
     """
 
     grader: Any
@@ -74,18 +74,18 @@ class WithAnswer:
 
     def columns(self) -> Mapping[str, ColumnInfo]:
         """Return what is filled and how it is to be read."""
-        return {**columns_of(self.grader), f"{self.name}_answer": KEPT}
+        return {**columns_of(self.grader), f"{self.name}_answer": TEXT}
 
     def metrics(self) -> list[Any]:
         """Return those of the grader."""
         own = getattr(self.grader, "metrics", None)
         return list(own()) if callable(own) else []
 
-    def grade(self, response: Any) -> Mapping[str, float | Grade]:
-        """Return the grader's grades and the code of the answer."""
+    def grade(self, response: Any) -> Mapping[str, float | str | Grade]:
+        """Return the grader's grades and the answer."""
         found = self.grader.answer(response)
-        code = _NO_ANSWER if found is None else answer_code(str(found))
-        return {**self.grader.grade(response), f"{self.name}_answer": code}
+        answer = _NO_ANSWER if found is None else str(found)
+        return {**self.grader.grade(response), f"{self.name}_answer": answer}
 
 
 def with_answers(graders: Iterable[Grader]) -> list[Grader]:

@@ -1,12 +1,11 @@
-"""What graders give back and say about it: a number per column, or the reason there is none."""
+"""What graders give back and say about it: a value per column, or the reason there is none."""
 
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, Literal
 
 from eval_toolkit._display import Displayed
-from eval_toolkit._hashing import sha256_text
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.metrics.directions import known_direction
 from eval_toolkit.responses import ResponseType
@@ -14,8 +13,6 @@ from eval_toolkit.responses import ResponseType
 __all__ = [
     "ColumnInfo",
     "Grade",
-    "answer_code",
-    "is_answer_code",
     "options_version",
     "references",
 ]
@@ -41,9 +38,12 @@ class Grade(Displayed):
     value: float | None
     status: Literal["ok", "skipped", "error"] = "ok"
     reason: str = ""
+    text: str | None = None
+    """What a column of texts keeps, in the place of a value."""
 
     def __post_init__(self) -> None:
-        if self.status == "ok" and (self.value is None or not math.isfinite(self.value)):
+        absent = self.value is None or not math.isfinite(self.value)
+        if self.status == "ok" and absent and self.text is None:
             raise InvalidInputError(
                 f"`value` is {self.value}; an 'ok' grade is a finite number (use Grade.skipped)"
             )
@@ -51,6 +51,20 @@ class Grade(Displayed):
             raise InvalidInputError(
                 f"`status` is {self.status!r}; it must be 'ok', 'skipped' or 'error'"
             )
+
+    @classmethod
+    def of(cls, given: "float | str | Grade", reason: str = "") -> "Grade":
+        """Return the grade of a number or a text; a grade is one already."""
+        if isinstance(given, Grade):
+            return given
+        if isinstance(given, str):
+            return cls(None, "ok", reason, given)
+        return cls(given, "ok", reason)
+
+    @property
+    def content(self) -> float | str | None:
+        """The value, or the text."""
+        return self.value if self.text is None else self.text
 
     @classmethod
     def skipped(cls, reason: str) -> "Grade":
@@ -81,12 +95,20 @@ class ColumnInfo:
     """Right or wrong: pass@k can be had from it."""
     metric: bool = True
     """False for what is kept in the records and not averaged, such as the number of a choice."""
+    text: bool = False
+    """Whether the column holds texts, such as the answer that was found; they are only kept."""
+
+    def __post_init__(self) -> None:
+        if self.text:
+            object.__setattr__(self, "metric", False)
 
 
 RATE = ColumnInfo(bounds=(0.0, 1.0), binary=True)
 """Of columns that say right or wrong."""
 KEPT = ColumnInfo(higher_is_better=None, metric=False)
 """Of columns that are only kept."""
+TEXT = ColumnInfo(higher_is_better=None, text=True)
+"""Of columns that keep a text."""
 
 
 def options_version(grader: Any, number: str) -> str:
@@ -118,45 +140,3 @@ def columns_of(grader: Any) -> Mapping[str, ColumnInfo]:
         return dict(told())
     up = known_direction(str(grader.name)) is not False
     return {grader.name: ColumnInfo(higher_is_better=up)}
-
-
-def answer_code(text: str) -> float:
-    """Return a number that stands for an answer: equal texts have equal codes.
-
-    Parameters
-    ----------
-    text : str
-        The answer as it was found.
-
-    Returns
-    -------
-    float
-        52 bits of its sha256, a whole number that a float holds exactly. Among a million different
-        answers the chance that two share a code is 1 in 9 000.
-
-    Examples
-    --------
-    >>> answer_code("42") == answer_code("42"), answer_code("42") == answer_code("43")
-    (True, False)
-    """
-    return float(int(sha256_text(text)[:13], 16))
-
-
-def is_answer_code(column: str, columns: Container[str]) -> bool:
-    """Return whether a column holds codes of answers, which say nothing to people.
-
-    Parameters
-    ----------
-    column : str
-        One of the columns.
-    columns : container of str
-        All of them: codes stand beside the grades that they are of.
-
-    Examples
-    --------
-    >>> columns = ["exact_match", "exact_match_answer", "long_answer"]
-    >>> [column for column in columns if is_answer_code(column, columns)]
-    ['exact_match_answer']
-    """
-    of = column.removesuffix("_answer")
-    return of != column and (of in columns or f"{of}_each" in columns)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from eval_toolkit._optional import names_on_use
 from eval_toolkit.inference.clustered import ClusteredOLS, cluster_robust_se, ols_cluster
+from eval_toolkit.inference.column_statistics import ColumnStatistic
 from eval_toolkit.inference.engine import Executor
 from eval_toolkit.inference.intervals import (
     basic_interval,
@@ -28,6 +29,7 @@ from eval_toolkit.inference.plans import (
     rows_plan,
     two_level_plan,
 )
+from eval_toolkit.inference.prepared import Block, Columns, Needs, Term
 from eval_toolkit.inference.proportions import (
     ProportionInterval,
     WilsonInterval,
@@ -43,6 +45,7 @@ from eval_toolkit.inference.results import (
     DEFAULT_METHOD,
     DEFAULT_N_RESAMPLES,
     BootstrapCI,
+    Interval,
     PairedBootstrapCI,
 )
 from eval_toolkit.inference.statistics import MetricFn
@@ -153,8 +156,11 @@ __all__ = [
     "DEFAULT_SEED",
     "AgreementMatrix",
     "AttemptsDesign",
+    "Block",
     "BootstrapCI",
     "ClusteredOLS",
+    "ColumnStatistic",
+    "Columns",
     "ConfidenceSequence",
     "CorrectedDifference",
     "CorrectedRate",
@@ -166,6 +172,7 @@ __all__ = [
     "EquivalenceResult",
     "Executor",
     "FoldValues",
+    "Interval",
     "JudgeAgreement",
     "LabelPlan",
     "LabelRule",
@@ -175,6 +182,7 @@ __all__ = [
     "MeanSE",
     "MetricFn",
     "MissingBounds",
+    "Needs",
     "NonInferiorityResult",
     "PairedBootstrapCI",
     "PairedMeanResult",
@@ -190,6 +198,7 @@ __all__ = [
     "SurvivalCurve",
     "SurvivalMethod",
     "SystemPair",
+    "Term",
     "ThresholdFn",
     "ThresholdedMetricFn",
     "VarianceComponents",
@@ -319,6 +328,7 @@ __getattr__ = names_on_use(
         "folds": (
             "CorrectedTResult",
             "FoldValues",
+            "Interval",
             "corrected_resampled_t",
             "cross_validate_metric",
             "cv_clt_ci",

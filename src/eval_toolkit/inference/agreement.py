@@ -1,7 +1,9 @@
 """Agreement of a judge with people, or of raters with one another, with intervals."""
 
+import functools
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -13,10 +15,11 @@ from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference._distributions import critical_value
 from eval_toolkit.inference.assemble import bootstrap_problem
 from eval_toolkit.inference.clustered import cluster_robust_se
-from eval_toolkit.inference.column_sums import NumberedColumn, SumsStatistic
+from eval_toolkit.inference.column_sums import SumsStatistic
 from eval_toolkit.inference.engine import Problem
 from eval_toolkit.inference.mean_intervals import MIN_GROUPS, share_ends, share_worth
 from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
+from eval_toolkit.inference.prepared import Columns, Term
 from eval_toolkit.inference.proportions import ProportionInterval, wilson_interval
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
@@ -111,15 +114,16 @@ def kappa_interval(
     cells = first * n_classes + second
     if method == "bootstrap":
         plan = rows_plan(len(cells)) if groups is None else groups_plan(groups, n=len(cells))
-        parts = np.zeros((len(cells), n_classes**2))
-        parts[np.arange(len(cells)), cells] = 1.0
         kappa = SumsStatistic(
             "cohen_kappa",
-            _columns(parts),
+            tuple(
+                Term(functools.partial(operator.eq, cell), ("cell",))
+                for cell in range(n_classes**2)
+            ),
             lambda sums: _kappas(sums.reshape(-1, n_classes, n_classes), penalty),
             (-1.0, 1.0),
         )
-        return _bootstrapped(kappa, plan, n_resamples, level, seed)
+        return _bootstrapped(kappa, {"cell": cells}, plan, n_resamples, level, seed)
     counts = np.bincount(cells, minlength=n_classes**2).reshape(n_classes, n_classes)
     table: FloatArray = counts.astype(np.float64)
     point, influence = _kappa_and_influence(table, penalty)
@@ -208,9 +212,10 @@ def alpha_interval(
         n_units = len(next(iter(ratings)))
         codes, _ = _validate.group_codes(groups, n_units)
         plan = groups_plan(codes[alpha.rated])
-    statistic = SumsStatistic("krippendorff_alpha", _columns(alpha.parts), alpha.values, (0.0, 1.0))
+    columns = {f"part {at}": part for at, part in enumerate(alpha.parts.T)}
+    statistic = SumsStatistic("krippendorff_alpha", tuple(columns), alpha.values, (0.0, 1.0))
     try:
-        return _bootstrapped(statistic, plan, n_resamples, confidence, seed)
+        return _bootstrapped(statistic, columns, plan, n_resamples, confidence, seed)
     except UndefinedMetricError:
         if np.ptp(alpha.parts, axis=0).any():
             raise
@@ -274,14 +279,16 @@ def clustered_rate(
         return wilson_interval(k, n, confidence=confidence)
     if groups is None:
         low, high = share_ends(hits.astype(np.float64), None, n, confidence)
-        return ProportionInterval(low, high, confidence, k, n)
+        return ProportionInterval(low, high, confidence, "wilson", successes=k, n=n)
     codes, n_groups = _validate.group_codes(groups, n)
     method = "wilson, groups"
     if n_groups < MIN_GROUPS:
         reason = f"{n_groups} groups, at least {MIN_GROUPS} are needed"
-        return ProportionInterval(0.0, 1.0, confidence, k, n, method, n_groups, reason)
+        return ProportionInterval(
+            0.0, 1.0, confidence, method, reason, successes=k, n=n, n_groups=n_groups
+        )
     low, high = share_ends(hits.astype(np.float64), codes, n_groups, confidence)
-    return ProportionInterval(low, high, confidence, k, n, method, n_groups)
+    return ProportionInterval(low, high, confidence, method, successes=k, n=n, n_groups=n_groups)
 
 
 def clustered_n(
@@ -297,16 +304,15 @@ def clustered_n(
     return share_worth(hits.astype(np.float64), codes, n_groups, confidence)
 
 
-def _columns(parts: FloatArray) -> list[NumberedColumn]:
-    return [NumberedColumn(column) for column in parts.T]
-
-
 def _bootstrapped(
-    statistic: SumsStatistic, plan: Plan, n_resamples: int, confidence: float, seed: SeedLike
+    statistic: SumsStatistic,
+    columns: Mapping[str, NDArray[Any]],
+    plan: Plan,
+    n_resamples: int,
+    confidence: float,
+    seed: SeedLike,
 ) -> BootstrapCI:
-    # Rows are known by their numbers; labels have no meaning here.
-    rows, labels = np.arange(plan.n_rows, dtype=np.float64), np.zeros(plan.n_rows, dtype=np.bool_)
-    problem = Problem(labels, (rows,), (statistic,), plan, resolve_seed(seed))
+    problem = Problem((Columns(columns),), (statistic,), plan, resolve_seed(seed))
     ((found,),) = bootstrap_problem(
         problem, n_resamples=n_resamples, confidence=confidence, method=DEFAULT_METHOD
     )

@@ -20,6 +20,7 @@ from eval_toolkit.inference.calibration_intervals import (
     widened_for_groups,
 )
 from eval_toolkit.inference.calibration_statistics import CalibrationError, SmoothError
+from eval_toolkit.inference.column_statistics import CallableStatistic, ColumnStatistic, Statistic
 from eval_toolkit.inference.engine import (
     Executor,
     Problem,
@@ -35,7 +36,7 @@ from eval_toolkit.inference.intervals import (
     percentile_interval,
 )
 from eval_toolkit.inference.plans import Plan, label_group_plan, label_stratified_plan
-from eval_toolkit.inference.prepared import Block, Needs, Ranked
+from eval_toolkit.inference.prepared import Block, Columns
 from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.inference.score_intervals import (
     TRUSTED,
@@ -45,7 +46,6 @@ from eval_toolkit.inference.score_intervals import (
     has_closed_form,
     resampled_interval,
 )
-from eval_toolkit.inference.statistics import CallableStatistic, Statistic
 from eval_toolkit.inference.studentized import studentized_interval
 
 __all__ = [
@@ -92,7 +92,7 @@ def bootstrap_problem(
     samples: FloatArray | None = None,
     points: Sequence[Sequence[float | UndefinedMetricError]] | None = None,
 ) -> list[list[BootstrapCI | UndefinedMetricError]]:
-    """Return an interval, or the reason there is none, per scorer and statistic.
+    """Return an interval, or the reason there is none, per system and statistic.
 
     Without a ``method`` each statistic gets the default interval of `score_intervals`; replicates
     are drawn for those that need them. ``samples`` and ``points`` may hold the replicates and the
@@ -152,7 +152,7 @@ def enough_units(plan: Plan) -> None:
     raise InvalidInputError(f"the bootstrap needs at least {MIN_UNITS} {what}, got {n_drawn}")
 
 
-def _point(statistic: Statistic, data: Ranked) -> float | UndefinedMetricError:
+def _point(statistic: Statistic, data: Columns) -> float | UndefinedMetricError:
     try:
         return finite(statistic.point(data), statistic.name)
     except UndefinedMetricError as error:
@@ -168,7 +168,7 @@ def finite(value: float, name: str) -> float:
 
 def drawn_by_label(problem: Problem) -> Problem | None:
     """Return the problem with labels drawn apart, so that no draw lacks a class; None if it is."""
-    if problem.labels.all() or not problem.labels.any():  # a function of sums: there are no classes
+    if problem.labels.all() or not problem.labels.any():  # there are no two classes
         return None
     if problem.plan.kind == "rows":
         return problem.with_plan(label_stratified_plan(problem.labels))
@@ -190,7 +190,7 @@ def undefined_error(statistic: Statistic, undefined: int, n: int) -> UndefinedMe
 
 
 def closed_ci(
-    statistic: Statistic, data: Ranked, plan: Plan, point: float, confidence: float
+    statistic: Statistic, data: Columns, plan: Plan, point: float, confidence: float
 ) -> BootstrapCI:
     """Return the default interval of a statistic that `has_closed_form`, or raise."""
     check_classes(statistic, data, plan)
@@ -200,29 +200,20 @@ def closed_ci(
     )
 
 
-class _Distance:
+class _Distance(ColumnStatistic):
     """How far a calibration error's field of gaps in a resample is from the data's."""
 
     def __init__(self, error: CalibrationError) -> None:
         self.error = error
         self.name = f"distance of {error.name}"
         self.bounds = (0.0, math.inf)
+        self.needs = error.needs
 
-    @property
-    def needs(self) -> Needs:
-        return self.error.needs
-
-    def point(self, data: Ranked) -> float:
+    def point(self, data: Columns) -> float:
         return 0.0
 
     def replicate(self, block: Block) -> FloatArray:
         return self.error.distance(block)
-
-    def leave_one_out(self, data: Ranked) -> FloatArray | None:
-        return None
-
-    def support(self, data: Ranked) -> tuple[_validate.BoolArray, ...]:
-        return (np.ones(data.n, dtype=np.bool_),)
 
 
 def _replicate_with_distances(
@@ -251,7 +242,7 @@ def _replicate_some(
     problem: Problem, rows: list[int], n_resamples: int, executor: Executor | None
 ) -> tuple[FloatArray, dict[int, FloatArray]]:
     """Return replicates of some statistics, NaN for the others, and distances by statistic."""
-    samples = np.full((len(problem.scorers), len(problem.statistics), n_resamples), np.nan)
+    samples = np.full((len(problem.data), len(problem.statistics), n_resamples), np.nan)
     if not rows:
         return samples, {}
     part = problem.with_statistics([problem.statistics[row] for row in rows])

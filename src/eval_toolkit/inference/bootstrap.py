@@ -14,7 +14,7 @@ from eval_toolkit.inference._distributions import critical_value, upper_tail
 from eval_toolkit.inference.assemble import EXACT, FEW_RESAMPLES, bootstrap_problem
 from eval_toolkit.inference.engine import Executor, Problem
 from eval_toolkit.inference.plans import Plan, chosen_plan, label_group_plan
-from eval_toolkit.inference.prepared import Ranked
+from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
     DEFAULT_N_RESAMPLES,
@@ -117,8 +117,8 @@ def bootstrap_ci(
     """
     labels, scores = _validate.binary_pair(y_true, y_score)
     how = chosen_plan(labels, groups=groups, stratified=stratified, plan=plan)
-    data = Ranked(labels, scores)
-    problem = Problem.of([data], [statistic_for(metric, data)], how, resolve_seed(seed, rng))
+    data = Columns.scored(labels, scores)
+    problem = Problem((data,), (statistic_for(metric, data),), how, resolve_seed(seed, rng))
     return _single(
         problem,
         n_resamples=n_resamples,
@@ -210,7 +210,8 @@ def cluster_bootstrap_ci(
             f"got {n_groups}"
         )
     level = _validate.fraction(confidence, "confidence")
-    problem = Problem(labels, (scores,), (statistic_for(statistic),), plan, resolve_seed(seed, rng))
+    metric = statistic_for(statistic)
+    problem = Problem.scored(labels, [scores], [metric], plan, resolve_seed(seed, rng))
     options: dict[str, Any] = {
         "n_resamples": n_resamples,
         "method": "percentile",

@@ -14,11 +14,12 @@ from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference._distributions import critical_value
 from eval_toolkit.inference.calibration_statistics import CalibrationError, EqualMassError
+from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic
 from eval_toolkit.inference.intervals import quantiles
 from eval_toolkit.inference.plans import Plan
-from eval_toolkit.inference.prepared import Ranked
+from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.results import BootstrapCI, PairedBootstrapCI
-from eval_toolkit.inference.statistics import CallableStatistic, Statistic, statistic_for
+from eval_toolkit.inference.statistics import statistic_for
 from eval_toolkit.seeds import derive_seed
 
 __all__ = [
@@ -103,7 +104,7 @@ def is_calibration_error(metric: Any) -> bool:
 
 def calibration_interval(
     error: CalibrationError,
-    data: Ranked,
+    data: Columns,
     point: float,
     *,
     n_draws: int,
@@ -116,7 +117,7 @@ def calibration_interval(
     ----------
     error : CalibrationError
         The statistic.
-    data : Ranked
+    data : Columns
         Labels and scores.
     point : float
         Its value, or that of a debiased form of it; the interval holds it.
@@ -219,7 +220,7 @@ def widened_for_groups(
 
 
 def _sizes(
-    error: CalibrationError, data: Ranked, generator: "np.random.Generator", n_draws: int
+    error: CalibrationError, data: Columns, generator: "np.random.Generator", n_draws: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]:
     """Return errors of noise alone, around the data, around the assumed frequencies, by chance."""
     draw = error.label_draws(data)

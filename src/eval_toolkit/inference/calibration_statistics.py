@@ -18,7 +18,7 @@ import numpy as np
 
 from eval_toolkit import metrics
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
-from eval_toolkit.inference.prepared import Block, Needs, Ranked
+from eval_toolkit.inference.prepared import SCORED, Block, Columns, Needs, Term
 from eval_toolkit.metrics._smooth import shared_between_nodes, smooth_errors_of
 
 __all__ = [
@@ -27,13 +27,7 @@ __all__ = [
     "EqualMassError",
     "EqualWidthError",
     "SmoothError",
-    "score_itself",
 ]
-
-
-def score_itself(labels: BoolArray, scores: FloatArray) -> FloatArray:
-    """Return the scores."""
-    return scores
 
 
 @functools.lru_cache(maxsize=128)
@@ -94,7 +88,7 @@ class CalibrationError(Protocol):
         """Return how far each resample's gaps are from the data's."""
         ...
 
-    def label_draws(self, data: Ranked) -> Draw:
+    def label_draws(self, data: Columns) -> Draw:
         """Return a function that draws fields of gaps under other labels."""
         ...
 
@@ -171,13 +165,14 @@ class _BinnedError(ABC):
     n_bins: int = 10
     norm: str = "l1"
     bounds: tuple[float, float] = field(default=(0.0, 1.0), init=False)
+    columns = SCORED
 
     @abstractmethod
     def _bins(self, block: Block) -> tuple[FloatArray, FloatArray]:
         """Return summed gaps and rows of each bin, from the top: (bins, 64) each."""
 
     @abstractmethod
-    def _cells(self, data: Ranked) -> _Cells:
+    def _cells(self, data: Columns) -> _Cells:
         """Return the cells of the data."""
 
     def _field_of(self, cells: _Cells, rows: FloatArray, positives: FloatArray) -> FloatArray:
@@ -185,7 +180,7 @@ class _BinnedError(ABC):
         gaps = cells.binned(rows * cells.stated[:, None] - positives)
         return _field(gaps, cells.binned(rows), self.norm)
 
-    def label_draws(self, data: Ranked) -> Draw:
+    def label_draws(self, data: Columns) -> Draw:
         """Return a function that draws fields of gaps under other labels."""
         cells = self._cells(data)
         pseudo = _PSEUDO_L1 / len(cells.rows) if self.norm == "l1" else _PSEUDO_EACH
@@ -223,7 +218,7 @@ class _BinnedError(ABC):
         here = data.once(self, lambda: self._here(data))
         return _NORMS[self.norm](self._gaps(block) - here)
 
-    def _here(self, data: Ranked) -> FloatArray:
+    def _here(self, data: Columns) -> FloatArray:
         """Return the field of the data, bins without rows included."""
         cells = self._cells(data)
         return self._field_of(cells, cells.rows[:, None], cells.positives[:, None])
@@ -231,11 +226,11 @@ class _BinnedError(ABC):
     def _gaps(self, block: Block) -> FloatArray:
         return block.once(self, lambda: _field(*self._bins(block), self.norm))
 
-    def leave_one_out(self, data: Ranked) -> FloatArray | None:
+    def leave_one_out(self, data: Columns) -> FloatArray | None:
         """Return None: the interval comes from drawn labels."""
         return None
 
-    def support(self, data: Ranked) -> tuple[BoolArray, ...]:
+    def support(self, data: Columns) -> tuple[BoolArray, ...]:
         """Every row counts."""
         return (np.ones(data.n, dtype=np.bool_),)
 
@@ -257,9 +252,9 @@ class EqualWidthError(_BinnedError):
     @property
     def needs(self) -> Needs:
         """Score sums above each edge."""
-        return Needs(columns=(score_itself,), thresholds=self._edges)
+        return Needs(sums=("score",), thresholds=self._edges)
 
-    def point(self, data: Ranked) -> float:
+    def point(self, data: Columns) -> float:
         """Return the error."""
         if self.norm == "max":
             return metrics.maximum_calibration_error(
@@ -270,15 +265,15 @@ class EqualWidthError(_BinnedError):
     def _bins(self, block: Block) -> tuple[FloatArray, FloatArray]:
         edges = self._edges
         positives, negatives = block.counts_above(edges)
-        gaps = _steps(block.sum_above(score_itself, edges) - positives)
+        gaps = _steps(block.sum_above("score", edges) - positives)
         return gaps, _steps(positives + negatives)
 
-    def _cells(self, data: Ranked) -> _Cells:
+    def _cells(self, data: Columns) -> _Cells:
         ends = data.leading(self._edges)
         return _cells_between(data, ends, ends.astype(np.float64))
 
 
-def _cells_between(data: Ranked, ends: IntArray, cuts: FloatArray) -> _Cells:
+def _cells_between(data: Columns, ends: IntArray, cuts: FloatArray) -> _Cells:
     """Return the cells that end after so many leading rows, and where ``cuts`` end bins in them."""
     occupied = np.unique(ends[ends > 0])
     starts = np.concatenate([[0], occupied[:-1]])
@@ -313,7 +308,7 @@ class EqualMassError(_BinnedError):
         """Name for messages."""
         return f"calibration_error_quantile_{self.n_bins}_{self.norm}"
 
-    def point(self, data: Ranked) -> float:
+    def point(self, data: Columns) -> float:
         """Return the error."""
         return _EQUAL_MASS[self.norm](data.labels, data.scores, n_bins=self.n_bins)
 
@@ -333,7 +328,7 @@ class EqualMassError(_BinnedError):
         positives, scores = block.top(cuts)
         return _steps(scores - positives), _steps(cuts)
 
-    def _cells(self, data: Ranked) -> _Cells:
+    def _cells(self, data: Columns) -> _Cells:
         cuts = self._cuts(np.array([float(data.n)]))[:, 0]
         ends = data.groups.tp + data.groups.fp
         tie = np.searchsorted(ends, cuts)  # the tied rows that a cut falls into or ends with
@@ -353,6 +348,9 @@ def _to_left_node(labels: BoolArray, scores: FloatArray) -> FloatArray:
 
 def _to_right_node(labels: BoolArray, scores: FloatArray) -> FloatArray:
     return shared_between_nodes(scores, scores - labels, _CELLS)[2]
+
+
+_NODES = (Term(_to_left_node), Term(_to_right_node))
 
 
 def _pooled_frequency(cells: _Cells) -> FloatArray:
@@ -383,6 +381,7 @@ class SmoothError:
 
     name: str = "smooth_ece"
     bounds: tuple[float, float] = field(default=(0.0, 1.0), init=False)
+    columns = SCORED
 
     @property
     def _edges(self) -> FloatArray:
@@ -392,9 +391,9 @@ class SmoothError:
     @property
     def needs(self) -> Needs:
         """Residual sums per cell."""
-        return Needs(columns=(_to_left_node, _to_right_node), thresholds=self._edges)
+        return Needs(sums=_NODES, thresholds=self._edges)
 
-    def point(self, data: Ranked) -> float:
+    def point(self, data: Columns) -> float:
         """Return the error."""
         return metrics.smooth_ece(data.labels, data.scores)
 
@@ -412,7 +411,7 @@ class SmoothError:
         here = data.once(self, lambda: self._nodes_of(data))
         return smooth_errors_of(self._nodes(block) - here, tolerance=1e-9)
 
-    def label_draws(self, data: Ranked) -> Draw:
+    def label_draws(self, data: Columns) -> Draw:
         """Return a function that draws residuals at the nodes of a grid under other labels."""
         # The error of noise is about 1 / √n: cells of an eighth of it are fine enough.
         n_cells = min(_MAX_DRAWN_CELLS, 1 << math.ceil(math.log2(8.0 * math.sqrt(data.n))))
@@ -443,7 +442,7 @@ class SmoothError:
         """Return the smooth error of each column."""
         return smooth_errors_of(fields, tolerance=1e-6)
 
-    def _nodes_of(self, data: Ranked) -> FloatArray:
+    def _nodes_of(self, data: Columns) -> FloatArray:
         """Return the mean residual at every node of the grid."""
         cell, to_left, to_right = shared_between_nodes(
             data.scores, (data.scores - data.labels) / data.n, _CELLS
@@ -459,19 +458,16 @@ class SmoothError:
 
     def _made_nodes(self, block: Block) -> FloatArray:
         edges = self._edges
-        left, right = (
-            _steps(block.sum_above(column, edges))[::-1]
-            for column in (_to_left_node, _to_right_node)
-        )
+        left, right = (_steps(block.sum_above(term, edges))[::-1] for term in _NODES)
         nodes = np.zeros((_CELLS + 1, left.shape[1]))
         nodes[:-1] += left
         nodes[1:] += right
         return np.asarray(nodes / block.size())
 
-    def leave_one_out(self, data: Ranked) -> FloatArray | None:
+    def leave_one_out(self, data: Columns) -> FloatArray | None:
         """Return None: the interval comes from drawn labels."""
         return None
 
-    def support(self, data: Ranked) -> tuple[BoolArray, ...]:
+    def support(self, data: Columns) -> tuple[BoolArray, ...]:
         """Every row counts."""
         return (np.ones(data.n, dtype=np.bool_),)

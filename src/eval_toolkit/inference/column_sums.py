@@ -1,7 +1,8 @@
 """Functions of column sums, such as ratios and corpus scores, as statistics the engine resamples."""
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -9,9 +10,9 @@ import numpy as np
 
 from eval_toolkit._validate import BoolArray, FloatArray
 from eval_toolkit.errors import InvalidTypeError, UndefinedMetricError
-from eval_toolkit.inference.prepared import Block, Needs, Ranked
+from eval_toolkit.inference.prepared import Block, Columns, Needs, Summand, Term
 
-__all__ = ["NumberedColumn", "SumsFn", "SumsStatistic", "values_of_sums"]
+__all__ = ["SumsFn", "SumsStatistic", "values_of_sums"]
 
 SumsFn: TypeAlias = Callable[[FloatArray], FloatArray]
 """Sums, one line per draw and one place per column, to one value per draw; NaN where undefined."""
@@ -40,45 +41,34 @@ def values_of_sums(function: SumsFn, sums: FloatArray, name: str) -> FloatArray:
     return np.where(np.isfinite(values), values, np.nan)
 
 
-@dataclass(frozen=True, eq=False)
-class NumberedColumn:
-    """A column of rows that are known by their number, which stands where a score would.
-
-    The engine sorts rows by score and asks for columns of sorted rows; a row that carries its own
-    number is found again whatever the order, also among the rows of a resample.
-    """
-
-    values: FloatArray
-
-    def __call__(self, labels: BoolArray, scores: FloatArray) -> FloatArray:
-        """Return the values of the numbered rows."""
-        values: FloatArray = self.values[scores.astype(np.int64)]
-        return values
-
-
 @dataclass(frozen=True)
 class SumsStatistic:
-    """A function of the sums of some columns; rows must be numbered, see `NumberedColumn`.
+    """A function of the sums of some columns or terms.
 
     Examples
     --------
-    >>> columns = [NumberedColumn(np.array(values)) for values in ([1.0, 2.0], [2.0, 4.0])]
-    >>> ratio = SumsStatistic("share", columns, lambda sums: sums[:, 0] / sums[:, 1])
-    >>> ratio.point(Ranked(np.zeros(2, dtype=bool), np.arange(2.0)))
+    >>> ratio = SumsStatistic("share", ("hits", "words"), lambda sums: sums[:, 0] / sums[:, 1])
+    >>> ratio.point(Columns({"hits": np.array([1.0, 2.0]), "words": np.array([2.0, 4.0])}))
     0.5
     """
 
     name: str
-    columns: Sequence[NumberedColumn]
+    summands: tuple[Summand, ...]
     function: SumsFn
     bounds: tuple[float, float] = (-math.inf, math.inf)
 
     @property
-    def needs(self) -> Needs:
-        """The columns, no cuts."""
-        return Needs(columns=tuple(self.columns))
+    def columns(self) -> tuple[str, ...]:
+        """Those that are added up, and those that terms are made of."""
+        read = (one.columns if isinstance(one, Term) else (one,) for one in self.summands)
+        return tuple(dict.fromkeys(itertools.chain.from_iterable(read)))
 
-    def point(self, data: Ranked) -> float:
+    @property
+    def needs(self) -> Needs:
+        """The sums, no cuts."""
+        return Needs(sums=self.summands)
+
+    def point(self, data: Columns) -> float:
         """Return the value on the data."""
         value = float(self._of(self._table(data).sum(axis=0, keepdims=True))[0])
         if math.isnan(value):
@@ -87,20 +77,20 @@ class SumsStatistic:
 
     def replicate(self, block: Block) -> FloatArray:
         """Return one value per resample."""
-        return self._of(np.stack([block.total(column) for column in self.columns], axis=1))
+        return self._of(np.stack([block.total(one) for one in self.summands], axis=1))
 
-    def leave_one_out(self, data: Ranked) -> FloatArray | None:
+    def leave_one_out(self, data: Columns) -> FloatArray | None:
         """Return the values of the sums less each row; None where one does not exist."""
         table = self._table(data)
         values = self._of(table.sum(axis=0) - table)
         return None if np.isnan(values).any() else values
 
-    def support(self, data: Ranked) -> tuple[BoolArray, ...]:
+    def support(self, data: Columns) -> tuple[BoolArray, ...]:
         """Every row counts."""
         return (np.ones(data.n, dtype=np.bool_),)
 
-    def _table(self, data: Ranked) -> FloatArray:
-        return np.stack([data.column(column) for column in self.columns], axis=1)
+    def _table(self, data: Columns) -> FloatArray:
+        return np.stack([data.summed(one) for one in self.summands], axis=1)
 
     def _of(self, sums: FloatArray) -> FloatArray:
         return values_of_sums(self.function, sums, self.name)

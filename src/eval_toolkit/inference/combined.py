@@ -86,7 +86,7 @@ def stratified_cluster_bootstrap_ci(
     n_units = n_groups = 0
     for key, part in strata.items():
         labels, scores, plan = _stratum(key, part)
-        problem = Problem(labels, (scores,), (statistic,), plan, derive_seed(base, str(key)))
+        problem = Problem.scored(labels, [scores], [statistic], plan, derive_seed(base, str(key)))
         points[key] = finite(statistic.point(problem.data[0]), statistic.name)
         draws[key] = replicate(problem, n_resamples, executor=executor)[0, 0]
         n_units, n_groups = n_units + plan.n_rows, n_groups + plan.n_groups

@@ -1,7 +1,7 @@
 """Several scorers on one set of draws: a leaderboard with intervals and adjusted p-values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 from numpy.typing import ArrayLike
@@ -137,7 +137,7 @@ def compare_scorers(
     statistic = statistic_for(metric)
     if method is not None or is_made_of_draws(statistic) or not has_closed_form(statistic, plan):
         enough_units(plan)
-    problem = Problem(labels, scores, (statistic,), plan, resolve_seed(seed, rng))
+    problem = Problem.scored(labels, scores, [statistic], plan, resolve_seed(seed, rng))
     points = [[finite(statistic.point(data), statistic.name)] for data in problem.data]
     problem, samples = shared_draws(problem, n_resamples, executor)
     cells = bootstrap_problem(
@@ -156,9 +156,7 @@ def compare_scorers(
         intervals[name] = cell
     differences = {}
     for row, name in enumerate(names[1:], 1):
-        pair = Problem.of(
-            [problem.data[0], problem.data[row]], [statistic], problem.plan, problem.seed
-        )
+        pair = replace(problem, data=(problem.data[0], problem.data[row]))
         if calibration_statistic(statistic) is not None:
             differences[name] = calibration_difference(intervals[first], intervals[name])
         else:

@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
 from eval_toolkit._kernel import rank_order
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference._distributions import critical_value, logit_interval, upper_tail
 from eval_toolkit.inference.intervals import exact_at_bound
-from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI, Interval, in_own_order
 from eval_toolkit.metrics._wilson import wilson_bounds
 
 __all__ = [
@@ -26,8 +25,9 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class DeLongResult(Displayed):
+@in_own_order
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DeLongResult(Interval[float]):
     """The difference AUC(B) − AUC(A) on the same rows, with its variance, test and interval.
 
     Examples
@@ -45,32 +45,17 @@ class DeLongResult(Displayed):
     z: float | None
     """None when the variance is zero; ``reason`` says so."""
     p_value: float | None
-    ci_low: float
-    ci_high: float
-    confidence: float = DEFAULT_CONFIDENCE
-    n_positive: int | None = None
-    n_negative: int | None = None
-    reason: str = ""
+    n_positive: int
+    n_negative: int
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
-        payload: dict[str, Any] = {
-            "auc_a": self.auc_a,
-            "auc_b": self.auc_b,
-            "delta_auc": self.delta_auc,
-            "var": self.var,
-            "z": self.z,
-            "p_value": self.p_value,
-            "ci_low": self.ci_low,
-            "ci_high": self.ci_high,
-            "confidence": self.confidence,
-        }
-        for name in ("n_positive", "n_negative"):
-            if getattr(self, name) is not None:
-                payload[name] = getattr(self, name)
-        if self.reason:
-            payload["reason"] = self.reason
-        return payload
+        return self._plain(
+            (
+                *("auc_a", "auc_b", "delta_auc", "var", "z", "p_value", "ci_low", "ci_high"),
+                *("confidence", "n_positive", "n_negative"),
+            )
+        )
 
 
 def delong_roc_variance(
@@ -140,20 +125,21 @@ def delong_roc_variance(
         reach = math.sqrt(2.0) * unseen
     z = delta / math.sqrt(var) if var > 0.0 else None
     return DeLongResult(
-        auc_a,
-        auc_b,
-        delta,
-        var,
-        z,
-        None if z is None else 2.0 * upper_tail(abs(z)),
         delta - reach,
         delta + reach,
         level,
-        n_positive,
-        n_negative,
+        "delong",
         ""
         if z is not None
         else "zero variance: all rows of a class move by the same rank from A to B",
+        auc_a=auc_a,
+        auc_b=auc_b,
+        delta_auc=delta,
+        var=var,
+        z=z,
+        p_value=None if z is None else 2.0 * upper_tail(abs(z)),
+        n_positive=n_positive,
+        n_negative=n_negative,
     )
 
 

@@ -1,4 +1,4 @@
-"""The resampling engine: one set of draws for every statistic and every scorer of a call."""
+"""The resampling engine: one set of draws for every statistic and every system of a call."""
 
 import functools
 import math
@@ -15,9 +15,15 @@ from numpy.typing import NDArray
 from eval_toolkit._kernel import LANES
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
+from eval_toolkit.inference.column_statistics import (
+    CallableStatistic,
+    Statistic,
+    columns_of,
+    seconds_of,
+)
 from eval_toolkit.inference.plans import Plan
-from eval_toolkit.inference.prepared import Block, Ranked, View
-from eval_toolkit.inference.statistics import AtThreshold, CallableStatistic, Statistic, seconds_of
+from eval_toolkit.inference.prepared import Block, Columns, View
+from eval_toolkit.inference.statistics import AtThreshold
 
 __all__ = ["Executor", "Problem", "called", "delete_blocks", "replicate", "spread"]
 
@@ -39,56 +45,66 @@ class Executor(Protocol):
 
 @dataclass(frozen=True)
 class Problem:
-    """Labels, the scores of one or more scorers, the statistics, the plan and the seed."""
+    """The columns of one or more systems, the statistics of them, the plan and the seed.
 
-    labels: BoolArray
-    scorers: tuple[FloatArray, ...]
+    Rows of the systems are the same units in the same order, so that one set of draws serves all.
+    """
+
+    data: tuple[Columns, ...]
+    """One per system."""
     statistics: tuple[Statistic, ...]
     plan: Plan
     seed: int
 
-    @functools.cached_property
-    def data(self) -> tuple[Ranked, ...]:
-        """Each scorer's rows, sorted once."""
-        return tuple(Ranked(self.labels, scores) for scores in self.scorers)
+    def __post_init__(self) -> None:
+        for statistic in self.statistics:
+            for name in columns_of(statistic):
+                for one in self.data:
+                    _ = one[name]  # or raise, with the columns that there are
 
     @classmethod
-    def of(
-        cls, data: Sequence[Ranked], statistics: Sequence[Statistic], plan: Plan, seed: int
+    def scored(
+        cls,
+        labels: BoolArray,
+        scorers: Sequence[FloatArray],
+        statistics: Sequence[Statistic],
+        plan: Plan,
+        seed: int,
     ) -> "Problem":
-        """Build from rows that may have been sorted already."""
-        scorers = tuple(ranked.scores for ranked in data)
-        problem = cls(data[0].labels, scorers, tuple(statistics), plan, seed)
-        problem.__dict__["data"] = tuple(data)  # what the cached property would make again
-        return problem
+        """Return the usual problem: the scores of one or more scorers for the same labels."""
+        data = tuple(Columns.scored(labels, scores) for scores in scorers)
+        return cls(data, tuple(statistics), plan, seed)
+
+    @property
+    def labels(self) -> BoolArray:
+        """Labels of the first system."""
+        return self.data[0].labels
 
     @functools.cached_property
     def views(self) -> tuple[View, ...]:
-        """One per scorer."""
+        """One per system."""
         needs = [statistic.needs for statistic in self.statistics]
-        # With one scorer and plain rows the counts can be drawn straight into rank order.
+        # With one system and plain rows the counts can be drawn straight into rank order.
         sequential = (
-            len(self.scorers) == 1
+            len(self.data) == 1
             and self.plan.is_plain_rows
             and self.plan.n_fixed == 0
             and not any(need.rows for need in needs)
         )
-        return tuple(
-            View(ranked, self.plan, needs, in_rank_order=sequential) for ranked in self.data
-        )
+        return tuple(View(one, self.plan, needs, in_rank_order=sequential) for one in self.data)
 
     @property
     def cells_suffice(self) -> bool:
         """Whether every statistic reads confusion counts alone: then no row need be drawn."""
         return (
-            len(self.scorers) == 1
+            len(self.data) == 1
             and self.plan.is_plain_rows
             and all(isinstance(statistic, AtThreshold) for statistic in self.statistics)
         )
 
     def with_plan(self, plan: Plan) -> "Problem":
         """Return the same problem under another plan."""
-        return Problem.of(self.data, self.statistics, plan, self.seed)
+        return replace(self, plan=plan)
 
     def in_canonical_order(self) -> "Problem":
         """Return the problem with its rows ordered by what they hold.
@@ -101,16 +117,19 @@ class Problem:
         order = self._canonical_order()
         if (np.diff(order) == 1).all():
             return self
-        data = [ranked.reordered(order) for ranked in self.data]
-        return Problem.of(data, self.statistics, self.plan.reordered(order), self.seed)
+        data = tuple(one.reordered(order) for one in self.data)
+        return replace(self, data=data, plan=self.plan.reordered(order))
 
     def _canonical_order(self) -> IntArray:
         """Return the rows by label, then score, ascending; then by what else they differ in."""
         first, groups = self.data[0], self.plan.unit_of_row
-        if not first.has_ties or (groups is None and len(self.scorers) == 1):  # nothing else does
+        others = [column for one in reversed(self.data) for column in one.unranked()]
+        # Rows of one score may differ in other columns, in another system's score, in their group.
+        if not first.has_ties or (groups is None and len(self.data) == 1 and not others):
             ascending, positive = first.order[::-1], first.sorted_labels[::-1]
             return np.concatenate([ascending[~positive], ascending[positive]])
-        keys = [*reversed(self.scorers), self.labels]
+        codes = [np.unique(column, return_inverse=True)[1] for column in others]
+        keys = [*codes, *(one.scores for one in reversed(self.data)), self.labels]
         if groups is not None:  # equal rows of different groups: by what their groups hold
             sizes = np.bincount(groups)
             # Added up by rank: in the order of the rows a sum would be rounded otherwise.
@@ -120,17 +139,17 @@ class Problem:
 
     def with_statistics(self, statistics: Sequence[Statistic]) -> "Problem":
         """Return other statistics of the same data under the same draws."""
-        return Problem.of(self.data, statistics, self.plan, self.seed)
+        return replace(self, statistics=tuple(statistics))
 
     def only(self, scorer: int, row: int) -> "Problem":
-        """Return the problem of one scorer and one statistic, under the same layout."""
-        part = Problem.of([self.data[scorer]], [self.statistics[row]], self.plan, self.seed)
+        """Return the problem of one system and one statistic, under the same layout."""
+        part = replace(self, data=(self.data[scorer],), statistics=(self.statistics[row],))
         part.__dict__["views"] = (self.views[scorer],)
         return part
 
     def evaluate(self, counts: NDArray[np.uint8], largest: int) -> FloatArray:
-        """Return the statistics under given counts: (scorers, statistics, 64)."""
-        out = np.empty((len(self.scorers), len(self.statistics), LANES))
+        """Return the statistics under given counts: (systems, statistics, 64)."""
+        out = np.empty((len(self.data), len(self.statistics), LANES))
         for view, values in zip(self.views, out, strict=True):
             block = Block(view, counts, largest)
             for row, statistic in enumerate(self.statistics):
@@ -151,7 +170,7 @@ class Problem:
 def replicate(
     problem: Problem, n_resamples: int, *, executor: Executor | None = None
 ) -> FloatArray:
-    """Return the statistics on every resample: (scorers, statistics, n_resamples).
+    """Return the statistics on every resample: (systems, statistics, n_resamples).
 
     The same bits come back for any executor: a resample depends on the seed and its number alone.
     """
@@ -162,7 +181,7 @@ def replicate(
     costs = [
         called(n_rows, seconds_of(one)) if one.needs.rows else n_rows for one in problem.statistics
     ]
-    work = sum(costs) * LANES * len(problem.scorers)
+    work = sum(costs) * LANES * len(problem.data)
     _ = problem.views  # made once here, whoever reads them
     run = functools.partial(_replicate_blocks, problem)
     parts = spread(run, range(0, n_resamples, LANES), work, executor)
@@ -264,7 +283,7 @@ def _with_own_failures(problem: Problem) -> Problem:
     if all(map(operator.is_, own, problem.statistics)):
         return problem
     task = replace(problem, statistics=own)
-    task.__dict__.update({name: problem.__dict__[name] for name in ("data", "views")})
+    task.__dict__["views"] = problem.views
     return task
 
 
@@ -291,7 +310,7 @@ def delete_blocks(problem: Problem) -> FloatArray:
     """Return the statistics with each of at most 192 blocks of units left out.
 
     Blocks are spread over the units by a golden-ratio sequence, so that sorted or periodic data
-    does not give blocks of one kind. Shape (scorers, statistics, blocks).
+    does not give blocks of one kind. Shape (systems, statistics, blocks).
     """
     plan = problem.plan
     n_drawn = int(plan.strata[-1])

@@ -8,7 +8,12 @@ from eval_toolkit import _validate
 from eval_toolkit._display import Displayed
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference._distributions import ROUNDING, critical_value, upper_tail
-from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, PairedBootstrapCI
+from eval_toolkit.inference.results import (
+    DEFAULT_CONFIDENCE,
+    Interval,
+    PairedBootstrapCI,
+    in_own_order,
+)
 
 __all__ = [
     "EquivalenceResult",
@@ -22,8 +27,9 @@ __all__ = [
 _NO_ERROR = "the standard error is zero: no spread was seen, so nothing is shown"
 
 
-@dataclass(frozen=True, slots=True)
-class EquivalenceResult(Displayed):
+@in_own_order
+@dataclass(frozen=True, kw_only=True, repr=False)
+class EquivalenceResult(Interval[float]):
     """Two one-sided tests of whether a difference lies inside the margins.
 
     Examples
@@ -57,8 +63,7 @@ class EquivalenceResult(Displayed):
             *("equivalent", "p_value", "p_lower", "p_upper", "delta", "ci_low", "ci_high"),
             *("margin_low", "margin_high", "confidence", "method"),
         )
-        payload = {name: getattr(self, name) for name in names}
-        return payload | ({"reason": self.reason} if self.reason else {})
+        return self._plain(names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from eval_toolkit._display import Displayed
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference._distributions import critical_value, negligible, upper_tail
-from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI, Interval, in_own_order
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
 __all__ = [
@@ -75,8 +75,9 @@ class FoldValues(Displayed):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class CorrectedTResult(Displayed):
+@in_own_order
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CorrectedTResult(Interval[float]):
     """A mean over folds (or of fold differences) with the corrected resampled t test.
 
     Examples
@@ -109,8 +110,7 @@ class CorrectedTResult(Displayed):
             *("mean", "se", "t", "p_value", "p_greater", "df", "ci_low", "ci_high"),
             *("confidence", "k", "null_value", "method"),
         )
-        payload = {name: getattr(self, name) for name in names}
-        return payload | ({"reason": self.reason} if self.reason else {})
+        return self._plain(names)
 
 
 def cv_clt_ci(

@@ -387,7 +387,7 @@ class _Bounds:
             found = macro_mean(columns, groups=self._labels(), confidence=level).ci
             if found is None:
                 return None
-            return replace(found, ci_low=max(low, found.ci_low), ci_high=min(high, found.ci_high))
+            return found.clipped((low, high))
         try:
             return mean_interval(
                 columns[0],
@@ -407,12 +407,14 @@ class _Bounds:
         if self.posterior is not None:
             between = self.posterior[:, i] - self.posterior[:, j]
             low, high = np.quantile(between, [(1 - level) / 2, (1 + level) / 2]).tolist()
-            return _Pair(delta, low, high, p_of_interval(delta, low, high, level))
+            p_value = p_of_interval(delta, low, high, level)
+            return _Pair(low, high, level, delta=delta, p_value=p_value)
         try:
             found = self._difference(i, j, level)
         except UndefinedMetricError as error:  # one unit, or one group
-            return _Pair(delta, reason=str(error))
-        return _Pair(delta, found.ci_low, found.ci_high, found.p_value, reason=found.reason)
+            return _Pair(None, None, level, reason=str(error), delta=delta)
+        ends = (found.ci_low, found.ci_high, level, found.method, found.reason)
+        return _Pair(*ends, delta=delta, p_value=found.p_value)
 
     def _difference(self, i: int, j: int, level: float) -> PairedMeanResult | PairedMacro:
         suite = self.suite
@@ -438,16 +440,11 @@ class _Bounds:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
+@dataclass(frozen=True, kw_only=True)
+class _Pair(PairedMacro):
     """A difference with interval and p-value, and what correction makes of the latter."""
 
-    delta: float
-    low: float | None = None
-    high: float | None = None
-    p_value: float | None = None
     p_adjusted: float | None = None
-    reason: str = ""
 
     def decided(self, level: float, sign: float) -> tuple[bool, bool]:
         """Return whether the first is better, and whether the second is."""
@@ -508,14 +505,16 @@ def _told(
         low, high = (None, None) if low is None or high is None else (-high, -low)
     wins = _shares(draws[:, [i, j]] * suite.sign)
     return SystemPair(
-        suite.names[i],
-        suite.names[j],
-        delta,
-        low,
-        high,
-        pair.p_value,
-        pair.p_adjusted,
-        float(wins[0]),
-        better,
-        pair.reason,
+        a=suite.names[i],
+        b=suite.names[j],
+        difference=delta,
+        ci_low=low,
+        ci_high=high,
+        confidence=level,
+        method=pair.method,
+        p_value=pair.p_value,
+        p_adjusted=pair.p_adjusted,
+        p_a_better=float(wins[0]),
+        better=better,
+        reason=pair.reason,
     )

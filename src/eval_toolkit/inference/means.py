@@ -15,7 +15,7 @@ from eval_toolkit.inference._distributions import critical_value, negligible
 from eval_toolkit.inference.clustered import mean_variance
 from eval_toolkit.inference.mean_intervals import UNBOUNDED, mean_interval, mean_pivot
 from eval_toolkit.inference.paired_proportions import paired_share
-from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, BootstrapCI, Interval, in_own_order
 
 __all__ = ["MeanSE", "PairedMeanResult", "mean_se", "paired_mean_diff", "t_interval"]
 
@@ -49,8 +49,9 @@ class MeanSE(Displayed):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class PairedMeanResult(Displayed):
+@in_own_order
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PairedMeanResult(Interval[float | None]):
     """The mean difference B − A on the same units, with its test and interval.
 
     Examples
@@ -88,8 +89,7 @@ class PairedMeanResult(Displayed):
             *("delta", "se", "ci_low", "ci_high", "t", "p_value", "correlation", "n_units"),
             *("n_groups", "method", "confidence", "df", "mean_a", "mean_b"),
         )
-        payload = {name: getattr(self, name) for name in names}
-        return payload | ({"reason": self.reason} if self.reason else {})
+        return self._plain(names)
 
 
 def mean_se(values: ArrayLike, *, groups: ArrayLike | None = None) -> MeanSE:

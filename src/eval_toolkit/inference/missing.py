@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -16,7 +16,7 @@ from eval_toolkit.inference._distributions import critical_value, upper_tail
 from eval_toolkit.inference.macro import macro_mean
 from eval_toolkit.inference.means import MeanSE, mean_se
 from eval_toolkit.inference.proportions import wilson_interval
-from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, Interval
 
 __all__ = ["MissingBounds", "bounded_macro_mean", "bounded_mean", "missing_bounds"]
 
@@ -40,20 +40,38 @@ class MissingBounds(Displayed):
     """The mean if every missing outcome were the smallest possible value."""
     high: float
     """The mean if every one were the largest."""
-    ci_low: float
-    ci_high: float
-    """Holds the mean with the stated confidence, wherever between the two it is."""
+    ci: Interval[float]
+    """Holds the mean with the stated confidence, wherever between the two it is; its method is
+    "wilson", "t" or "macro", by Imbens and Manski's critical value."""
     observed: float | None
     """The mean of the outcomes that are there."""
     n: int
     n_missing: int
-    confidence: float
-    method: str
-    """"wilson", "t" or "macro", by Imbens and Manski's critical value."""
+
+    @property
+    def ci_low(self) -> float:
+        """Lower end of the interval."""
+        return self.ci.ci_low
+
+    @property
+    def ci_high(self) -> float:
+        """Upper end of the interval."""
+        return self.ci.ci_high
+
+    @property
+    def confidence(self) -> float:
+        """Nominal coverage of the interval."""
+        return self.ci.confidence
+
+    @property
+    def method(self) -> str:
+        """How the interval was made."""
+        return self.ci.method
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
-        return asdict(self)
+        names = ("low", "high", "ci_low", "ci_high", "observed", "n", "n_missing")
+        return {name: getattr(self, name) for name in (*names, "confidence", "method")}
 
 
 def missing_bounds(
@@ -172,13 +190,10 @@ def bounded_mean(
     return MissingBounds(
         low=region[0],
         high=region[1],
-        ci_low=max(bottom, ends[0]),
-        ci_high=min(top, ends[1]),
+        ci=Interval(*ends, level, "wilson" if wilson else "t").clipped((bottom, top)),
         observed=float(lows[known].mean()) if known.any() else None,
         n=len(lows),
         n_missing=int((~known).sum()),
-        confidence=level,
-        method="wilson" if wilson else "t",
     )
 
 
@@ -220,16 +235,19 @@ def bounded_macro_mean(
     above = macro_mean(high, groups=groups, confidence=single).ci
     lows, highs = (np.concatenate([np.asarray(p, dtype=float) for p in x]) for x in (low, high))
     known = lows == highs
+    ends = Interval(
+        bounds[0] if below is None else below.ci_low,
+        bounds[1] if above is None else above.ci_high,
+        level,
+        "macro",
+    )
     return MissingBounds(
         low=means[0].mean,
         high=means[1].mean,
-        ci_low=bounds[0] if below is None else max(bounds[0], below.ci_low),
-        ci_high=bounds[1] if above is None else min(bounds[1], above.ci_high),
+        ci=ends.clipped(bounds),
         observed=None,
         n=len(lows),
         n_missing=int((~known).sum()),
-        confidence=level,
-        method="macro",
     )
 
 

@@ -25,6 +25,7 @@ from eval_toolkit.inference.calibration_intervals import (
     calibration_difference,
     calibration_statistic,
 )
+from eval_toolkit.inference.column_statistics import Statistic
 from eval_toolkit.inference.engine import Executor, Problem, replicate
 from eval_toolkit.inference.intervals import percentile_interval
 from eval_toolkit.inference.paired_intervals import paired_difference
@@ -37,13 +38,7 @@ from eval_toolkit.inference.results import (
     PairedBootstrapCI,
 )
 from eval_toolkit.inference.score_intervals import check_classes
-from eval_toolkit.inference.statistics import (
-    AtThreshold,
-    ColumnMean,
-    MetricFn,
-    Statistic,
-    statistic_for,
-)
+from eval_toolkit.inference.statistics import AtThreshold, ColumnMean, MetricFn, statistic_for
 from eval_toolkit.seeds import SeedLike, resolve_seed
 
 __all__ = [
@@ -203,7 +198,7 @@ def paired_bootstrap_diff(
     statistic = statistic_for(metric)
     if method is not None or is_made_of_draws(statistic):
         enough_units(how)
-    problem = Problem(labels, (a, b), (statistic,), how, resolve_seed(seed, rng))
+    problem = Problem.scored(labels, [a, b], [statistic], how, resolve_seed(seed, rng))
     if calibration_statistic(statistic) is not None:
         return untested_difference(
             problem, n_resamples=n_resamples, confidence=confidence, executor=executor
@@ -238,7 +233,7 @@ def shared_draws(
     """
     problem = problem.in_canonical_order()
     if not has_enough_units(problem.plan):
-        return problem, np.empty((len(problem.scorers), 0))
+        return problem, np.empty((len(problem.data), 0))
     samples = replicate(problem, n_resamples, executor=executor)[:, 0]
     undefined = int(np.count_nonzero(np.isnan(samples).any(axis=0)))
     if undefined <= MAX_UNDEFINED * n_resamples:
@@ -309,7 +304,8 @@ def paired_bootstrap_ece_diff(
     statistic = statistic_for(functools.partial(ece_fn, n_bins=n_bins))
     if calibration_statistic(statistic) is None:  # its third argument may have any name
         statistic = statistic_for(_WithBins(ece_fn, n_bins))
-    problem = Problem(labels, (a, b), (statistic,), rows_plan(len(labels)), resolve_seed(seed, rng))
+    plan, drawn = rows_plan(len(labels)), resolve_seed(seed, rng)
+    problem = Problem.scored(labels, [a, b], [statistic], plan, drawn)
     enough_units(problem.plan)
     if calibration_statistic(statistic) is None:
         value_a, value_b = (finite(statistic.point(data), "ece_fn") for data in problem.data)

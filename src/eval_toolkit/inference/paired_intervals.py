@@ -30,12 +30,7 @@ from eval_toolkit.inference.score_intervals import (
     groups_of,
     pooled_count,
 )
-from eval_toolkit.inference.statistics import (
-    AtThreshold,
-    AveragePrecision,
-    ColumnMean,
-    RocAuc,
-)
+from eval_toolkit.inference.statistics import AtThreshold, AveragePrecision, ColumnMean, RocAuc
 
 __all__ = [
     "combined_difference",
@@ -210,7 +205,7 @@ def _unseen(problem: Problem, confidence: float) -> float:
     m, n = int(np.count_nonzero(labels)), int(np.count_nonzero(~labels))
     if min(m, n) < MIN_CLASS:  # there is no interval
         return 0.0
-    a, b = (placements(labels, scores) for scores in problem.scorers)
+    a, b = (placements(labels, data.scores) for data in problem.data)
     order = np.lexsort((b, a, labels))  # so that the order of the rows cannot move a bit
     moved, positive = (b - a)[order], labels[order]
     parts = variance_parts(positive, moved, m, n)
@@ -275,7 +270,7 @@ def _correlation(samples: FloatArray) -> float:
 
 
 def _of_means(problem: Problem, statistic: ColumnMean, confidence: float) -> _Found:
-    a, b = (statistic.column(problem.labels, scores) for scores in problem.scorers)
+    a, b = map(statistic.of_rows, problem.data)
     if statistic.of_labels:
         return _of_losses(problem, statistic, b - a, confidence)
     return _found(paired_mean_diff(a, b, groups=groups_of(problem.plan), confidence=confidence))
@@ -321,7 +316,7 @@ def _df_of_classes(values: list[FloatArray], counts: list[float]) -> float:
 
 
 def _of_shares(problem: Problem, statistic: AtThreshold, confidence: float) -> _Found:
-    hits = [statistic.hits(problem.labels, scores) for scores in problem.scorers]
+    hits = [statistic.hits(data.labels, data.scores) for data in problem.data]
     among = ~np.isnan(hits[0])
     groups = groups_of(problem.plan)
     return paired_shares(

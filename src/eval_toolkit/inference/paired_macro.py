@@ -1,7 +1,8 @@
 """Differences of means over parts that count the same, on the same units."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,21 +12,23 @@ from eval_toolkit.inference._distributions import critical_value, negligible, up
 from eval_toolkit.inference.macro import macro_mean
 from eval_toolkit.inference.paired_intervals import p_of_interval
 from eval_toolkit.inference.paired_proportions import paired_macro_interval
-from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, Interval, in_own_order
 
 __all__ = ["PairedMacro", "paired_macro_diff"]
 
 
-class PairedMacro(NamedTuple):
+@in_own_order
+@dataclass(frozen=True, repr=False)
+class PairedMacro(Interval[float | None]):
     """The mean over parts of differences B − A, with interval and p-value."""
 
-    delta: float
-    ci_low: float | None = None
+    ci_low: float | None
     """None where there is no interval; ``reason`` says why."""
-    ci_high: float | None = None
+    ci_high: float | None
+    confidence: float
+    _: KW_ONLY
+    delta: float
     p_value: float | None = None
-    method: str = ""
-    reason: str = ""
 
 
 def paired_macro_diff(
@@ -69,12 +72,20 @@ def paired_macro_diff(
         counts = [(int((d > 0).sum()), int((d < 0).sum()), len(d)) for d in differences]
         ci = paired_macro_interval(counts, confidence=confidence)
         p_value = p_of_interval(mean.mean, ci.ci_low, ci.ci_high, confidence)
-        return PairedMacro(mean.mean, ci.ci_low, ci.ci_high, p_value, ci.method)
+        ends = (ci.ci_low, ci.ci_high, confidence, ci.method)
+        return PairedMacro(*ends, delta=mean.mean, p_value=p_value)
     size = max(float(np.abs(part).max()) for part in (*a, *b))
     if mean.se is None or negligible(mean.se, size):
         reason = mean.reason or "the differences do not vary within parts"
-        return PairedMacro(mean.mean, reason=reason)
+        return PairedMacro(None, None, confidence, reason=reason, delta=mean.mean)
     reach = critical_value(confidence, mean.df) * mean.se
     p_value = 2.0 * upper_tail(abs(mean.mean) / mean.se, mean.df)
-    ends = mean.mean - reach, mean.mean + reach
-    return PairedMacro(mean.mean, *ends, p_value, "paired-t, macro", mean.reason)
+    return PairedMacro(
+        mean.mean - reach,
+        mean.mean + reach,
+        confidence,
+        "paired-t, macro",
+        mean.reason,
+        delta=mean.mean,
+        p_value=p_value,
+    )

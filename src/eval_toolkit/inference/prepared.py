@@ -1,35 +1,66 @@
-"""One scorer's data, sorted once, and what a block of 64 resamples makes of it.
+"""Named columns, sorted at most once, and what a block of 64 resamples makes of them.
 
-`Ranked` is the data in rank order. A `View` collects what its statistics need (columns to add up,
-thresholds at which to add) and lays the rows out for the kernel. A `Block` is a view under the counts of 64 resamples; it
-computes each kernel pass at most once, however many statistics read it.
+`Columns` are the named columns of one system: labels and scores, numbers, texts. A `View` collects
+what its statistics need (terms to add up, thresholds at which to add) and lays the rows out for the
+kernel. A `Block` is a view under the counts of 64 resamples; it computes each kernel pass at most
+once, however many statistics read it.
 """
 
 import functools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit import _kernel
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
+from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.inference.plans import Plan
 from eval_toolkit.metrics import ConfusionCounts, confusion_counts
 from eval_toolkit.metrics._cumulative import ScoreGroups, sorted_score_groups
 
-__all__ = ["Block", "Column", "Needs", "Ranked", "View"]
+__all__ = ["SCORED", "Block", "Columns", "Needs", "Summand", "Term", "View"]
 
-Column: TypeAlias = Callable[[BoolArray, FloatArray], FloatArray]
-"""A value per row made of labels and scores, such as the squared error."""
+SCORED = ("label", "score")
+"""The columns of scored rows."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """A number per row, made of named columns, which a resample adds up: a squared error, a hit.
+
+    Examples
+    --------
+    >>> hit = Term(lambda gold, answer: gold == answer, ("gold", "answer"))
+    >>> hit.of(Columns({"gold": np.array(["a", "b"]), "answer": np.array(["a", "c"])}))
+    array([1., 0.])
+    """
+
+    function: Callable[..., Any]
+    """Takes the columns in their order, and returns a number for each row."""
+    columns: tuple[str, ...] = SCORED
+
+    def of(self, data: "Columns") -> FloatArray:
+        """Return the number of each row."""
+        return self.apply(data.__getitem__)
+
+    def apply(self, read: Callable[[str], NDArray[Any]]) -> FloatArray:
+        """Return the numbers made of columns that are read by name."""
+        return np.asarray(self.function(*map(read, self.columns)), dtype=np.float64)
+
+
+Summand: TypeAlias = str | Term
+"""What a resample adds up: a column of numbers, by its name, or a term."""
 
 
 @dataclass(frozen=True, eq=False)
 class Needs:
     """What a statistic reads from a block."""
 
-    columns: tuple[Column, ...] = ()
+    sums: tuple[Summand, ...] = ()
+    """What is added up over each resample."""
     thresholds: FloatArray = field(default_factory=lambda: np.empty(0))
     """Scores at or above which cumulative sums are wanted."""
     rows: bool = False
@@ -49,20 +80,63 @@ class _Once:
 
 
 @dataclass(eq=False)
-class Ranked(_Once):
-    """One scorer's labels and scores, sorted at most once; statistics take their value from it."""
+class Columns(_Once):
+    """Named columns of the same rows, of any type; statistics take their value from them.
 
-    labels: BoolArray
-    scores: FloatArray
+    Rows are sorted at most once, by the column ``rank``. Without one they keep their order, and
+    sums run from the last row to the first.
+
+    Examples
+    --------
+    >>> data = Columns({"answer": np.array(["a", "b"]), "weight": np.array([1.0, 2.0])})
+    >>> data.n, data["answer"].tolist()
+    (2, ['a', 'b'])
+    """
+
+    values: Mapping[str, NDArray[Any]]
+    rank: str | None = None
     _confusion: dict[float, ConfusionCounts] = field(default_factory=dict, init=False)
     _made: dict[Hashable, FloatArray] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        if len({len(column) for column in self.values.values()}) != 1:
+            sizes = ", ".join(f"{name!r} has {len(one)}" for name, one in self.values.items())
+            raise InvalidInputError(f"columns must have one row count; {sizes or 'there are none'}")
+
+    @classmethod
+    def scored(cls, labels: BoolArray, scores: FloatArray) -> "Columns":
+        """Return the usual columns: labels, and scores that rank the rows."""
+        return cls({"label": labels, "score": scores}, "score")
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        try:
+            return self.values[name]
+        except KeyError:
+            there = ", ".join(map(repr, self.values))
+            records = "; `summarise` reads the columns of records" if name not in SCORED else ""
+            raise InvalidInputError(
+                f"there is no column {name!r}; there are {there}{records}"
+            ) from None
 
     # Everything is made when first asked for: counts at a threshold, say, need no sorting.
 
     @property
     def n(self) -> int:
         """Number of rows."""
-        return len(self.labels)
+        return len(next(iter(self.values.values())))
+
+    @functools.cached_property
+    def labels(self) -> BoolArray:
+        """Whether each row is positive; no row is where there is no column of such labels."""
+        found = self.values.get("label")
+        if found is None or found.dtype != np.bool_:
+            return np.zeros(self.n, dtype=np.bool_)
+        return found
+
+    @functools.cached_property
+    def scores(self) -> FloatArray:
+        """What the rows are ranked by: their number where there is no such column."""
+        return np.arange(float(self.n)) if self.rank is None else self[self.rank]
 
     @functools.cached_property
     def n_positive(self) -> int:
@@ -101,9 +175,18 @@ class Ranked(_Once):
         """Whether two rows have the same score."""
         return bool((self.sorted_scores[1:] == self.sorted_scores[:-1]).any())
 
-    def reordered(self, order: IntArray) -> "Ranked":
+    def unranked(self) -> list[NDArray[Any]]:
+        """Return the columns beside labels and scores."""
+        known = (self.labels, self.scores)
+        return [one for one in self.values.values() if all(one is not other for other in known)]
+
+    def take(self, rows: IntArray) -> "Columns":
+        """Return these rows, in this order, as often as they are named."""
+        return Columns({name: column[rows] for name, column in self.values.items()}, self.rank)
+
+    def reordered(self, order: IntArray) -> "Columns":
         """Return the same rows in another order; what depends on the rank order alone is kept."""
-        new = Ranked(self.labels[order], self.scores[order])
+        new = self.take(order)
         kept = {"n_positive", "sorted_labels", "sorted_scores", "groups", "has_ties"}
         new.__dict__.update({k: made for k, made in self.__dict__.items() if k in kept})
         if not self.has_ties:
@@ -117,9 +200,23 @@ class Ranked(_Once):
         ascending = self.sorted_scores[::-1]
         return self.n - np.searchsorted(ascending, thresholds, side="left")
 
-    def column(self, column: Column) -> FloatArray:
-        """Return a column's values in rank order."""
-        return self.once(column, lambda: column(self.sorted_labels, self.sorted_scores))
+    def summed(self, summand: Summand) -> FloatArray:
+        """Return the numbers that are added up, in rank order."""
+        return self.once(("sum", summand), lambda: self._summed(summand))
+
+    def _summed(self, summand: Summand) -> FloatArray:
+        if isinstance(summand, Term):
+            return summand.apply(self._in_rank_order)
+        values = self._in_rank_order(summand)
+        if values.dtype.kind not in "biuf":
+            raise InvalidTypeError(f"the column {summand!r} holds no numbers to be added up")
+        return values.astype(np.float64, copy=False)
+
+    def _in_rank_order(self, name: str) -> NDArray[Any]:
+        column = self[name]
+        if column is self.scores:
+            return self.sorted_scores
+        return self.sorted_labels if column is self.labels else column[self.order]
 
     def confusion(self, threshold: float) -> ConfusionCounts:
         """Return the confusion counts at a threshold; each is counted once."""
@@ -130,9 +227,9 @@ class Ranked(_Once):
 
 @dataclass(eq=False)
 class View:
-    """A scorer's rows laid out for the kernel, as a plan and the statistics' needs want them."""
+    """Rows laid out for the kernel, as a plan and the statistics' needs want them."""
 
-    data: Ranked
+    data: Columns
     plan: Plan
     needs: Sequence[Needs] = ()
     in_rank_order: bool = False
@@ -140,10 +237,10 @@ class View:
     _cut_indexes: dict[bytes, IntArray] = field(default_factory=dict, init=False)
 
     @functools.cached_property
-    def _columns(self) -> dict[Column, int]:
-        """Place of each column among the sums, after positives and negatives."""
-        wanted = dict.fromkeys(column for need in self.needs for column in need.columns)
-        return {column: 2 + place for place, column in enumerate(wanted)}
+    def _summands(self) -> dict[Summand, int]:
+        """Place of each summand among the sums, after positives and negatives."""
+        wanted = dict.fromkeys(summand for need in self.needs for summand in need.sums)
+        return {summand: 2 + place for place, summand in enumerate(wanted)}
 
     @functools.cached_property
     def _cuts(self) -> IntArray:
@@ -171,9 +268,9 @@ class View:
 
     @functools.cached_property
     def sums_layout(self) -> _kernel.SumsLayout:
-        """Columns and cuts of all statistics together."""
+        """Summands and cuts of all statistics together."""
         labels = self.data.sorted_labels
-        values = [self.data.column(column) for column in self._columns]
+        values = [self.data.summed(summand) for summand in self._summands]
         table = np.stack(values) if values else np.empty((0, self.data.n))
         return _kernel.SumsLayout(
             labels.astype(np.uint8),
@@ -190,9 +287,9 @@ class View:
             data.sorted_labels, data.sorted_scores, self.unit_index
         )
 
-    def column_index(self, column: Column) -> int:
-        """Return where the sums hold a column."""
-        return self._columns[column]
+    def sum_index(self, summand: Summand) -> int:
+        """Return where the sums hold a summand."""
+        return self._summands[summand]
 
     def cut_index(self, thresholds: FloatArray) -> IntArray:
         """Return where the cumulative sums hold the rows at or above each threshold."""
@@ -248,34 +345,40 @@ class Block(_Once):
         at = self._cumulative[self.view.cut_index(thresholds)]
         return at[:, 0], at[:, 1]
 
-    def sum_above(self, column: Column, thresholds: FloatArray) -> FloatArray:
-        """Sum of a column over the rows at or above each threshold."""
+    def sum_above(self, summand: Summand, thresholds: FloatArray) -> FloatArray:
+        """Sum over the rows at or above each threshold: (thresholds, 64)."""
         at = self._cumulative[self.view.cut_index(thresholds)]
-        return at[:, self.view.column_index(column)]
+        return at[:, self.view.sum_index(summand)]
 
     def totals(self) -> tuple[FloatArray, FloatArray]:
         """Positives and negatives in each resample."""
         return self._cumulative[-1, 0], self._cumulative[-1, 1]
 
-    def total(self, column: Column) -> FloatArray:
-        """Sum of a column over each resample."""
-        total: FloatArray = self._cumulative[-1, self.view.column_index(column)]
+    def total(self, summand: Summand) -> FloatArray:
+        """Sum over each resample of what the statistic's needs name."""
+        total: FloatArray = self._cumulative[-1, self.view.sum_index(summand)]
         return total
 
     def size(self) -> FloatArray:
         """Rows drawn in each resample, repeats included."""
-        return np.asarray(self._rank[2] + self._rank[3])
+        ranked = self.view.data.rank is not None
+        return np.add(*(self._rank[2:] if ranked else self.totals()))
 
     def top(self, cuts: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Positives and score sums among the top ``cuts`` (k, 64) draws of each resample."""
         sums = _kernel.masses(self.counts, self.view.mass_layout, np.ascontiguousarray(cuts))
         return sums[:, 0], sums[:, 1]
 
+    def row_counts(self) -> NDArray[np.uint8]:
+        """How often each row was drawn, in the order of the rows: (rows, 64)."""
+        return self._by_row(self.counts)
+
     def rows(self, lane: int) -> IntArray:
         """Rows of one resample, repeated as often as they were drawn."""
-        count = self.counts[:, lane]
+        return np.repeat(np.arange(self.view.data.n), self._by_row(self.counts[:, lane]))
+
+    def _by_row(self, counts: NDArray[np.uint8]) -> NDArray[np.uint8]:
         if self.view.in_rank_order:
-            count = count[self.view.data.position]
-        elif self.view.plan.unit_of_row is not None:
-            count = count[self.view.plan.unit_of_row]
-        return np.repeat(np.arange(self.view.data.n), count)
+            return counts[self.view.data.position]
+        unit = self.view.plan.unit_of_row
+        return counts if unit is None else counts[unit]

@@ -5,17 +5,17 @@ The textbook ``p ± 1.96 √(p (1 − p) / n)`` covers 64 % at n = 20, p = 0.95;
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eval_toolkit import _validate
-from eval_toolkit._display import Displayed
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference._distributions import critical_value
+from eval_toolkit.inference.results import Interval, in_own_order
 from eval_toolkit.metrics._wilson import wilson_bounds
 
 __all__ = [
@@ -40,27 +40,27 @@ _NEGLIGIBLE_LOG_DENSITY = 40.0
 _MAX_ZOOMS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class ProportionInterval(Displayed):
+@in_own_order
+@dataclass(frozen=True, repr=False)
+class ProportionInterval(Interval[float | None]):
     """The interval of a proportion, the counts behind it, and how it was made.
 
     Examples
     --------
-    >>> interval = ProportionInterval(0.7, 0.97, 0.95, 18, 20)
+    >>> interval = ProportionInterval(0.7, 0.97, 0.95, "wilson", successes=18, n=20)
     >>> interval.proportion, interval.method
     (0.9, 'wilson')
     """
 
-    low: float | None
+    ci_low: float | None
     """None when there was nothing to count; ``reason`` says so."""
-    high: float | None
+    ci_high: float | None
     confidence: float
+    _: KW_ONLY
     successes: int
     n: int
-    method: str = "wilson"
     n_groups: int | None = None
     """Number of clusters, where the counts came in clusters."""
-    reason: str = ""
 
     @property
     def proportion(self) -> float | None:
@@ -130,7 +130,7 @@ def wilson_interval(
     if total == 0:
         return _no_trials(level, "wilson")
     low, high = wilson_bounds(hits, total, level)
-    return ProportionInterval(low, high, level, hits, total, "wilson")
+    return ProportionInterval(low, high, level, "wilson", successes=hits, n=total)
 
 
 def score_interval(
@@ -231,7 +231,7 @@ def clopper_pearson_interval(
     low = float(betaincinv(hits, total - hits + 1, tail)) if hits else 0.0
     # By symmetry 1 − the lower bound of the failures: the small tail keeps its digits.
     high = 1.0 - float(betaincinv(total - hits, hits + 1, tail)) if hits < total else 1.0
-    return ProportionInterval(low, high, level, hits, total, "clopper-pearson")
+    return ProportionInterval(low, high, level, "clopper-pearson", successes=hits, n=total)
 
 
 def jeffreys_interval(
@@ -279,9 +279,9 @@ def jeffreys_interval(
         0.0 if hits == 0 else low,
         1.0 if hits == total else high,
         level,
-        hits,
-        total,
         "jeffreys",
+        successes=hits,
+        n=total,
     )
 
 
@@ -329,7 +329,12 @@ def agresti_coull_interval(
     centre = (hits + z * z / 2.0) / padded
     reach = z * math.sqrt(centre * (1.0 - centre) / padded)
     return ProportionInterval(
-        max(centre - reach, 0.0), min(centre + reach, 1.0), level, hits, total, "agresti-coull"
+        max(centre - reach, 0.0),
+        min(centre + reach, 1.0),
+        level,
+        "agresti-coull",
+        successes=hits,
+        n=total,
     )
 
 
@@ -399,12 +404,14 @@ def beta_binomial_interval(
         if total == 0:
             return _no_trials(level, "beta-binomial", len(totals))
         low, high = _beta_binomial_tails(hits, totals, (a, b), level)
-        return ProportionInterval(low, high, level, k, total, "beta-binomial", len(totals))
+        return ProportionInterval(
+            low, high, level, "beta-binomial", successes=k, n=total, n_groups=len(totals)
+        )
     k, total, level = _counts(successes, n, level)  # type: ignore[arg-type]
     if total == 0:
         return _no_trials(level, "beta")
     low, high = _beta_tails(a + k, b + total - k, level)
-    return ProportionInterval(low, high, level, k, total, "beta")
+    return ProportionInterval(low, high, level, "beta", successes=k, n=total)
 
 
 def _counts(
@@ -426,7 +433,9 @@ def _poisson_limit(count: float, confidence: float) -> float:
 
 def _no_trials(confidence: float, method: str, n_groups: int | None = None) -> ProportionInterval:
     reason = "no trials: a proportion of nothing has no interval"
-    return ProportionInterval(None, None, confidence, 0, 0, method, n_groups, reason)
+    return ProportionInterval(
+        None, None, confidence, method, reason, successes=0, n=0, n_groups=n_groups
+    )
 
 
 def _prior(prior: tuple[float, float]) -> tuple[float, float]:

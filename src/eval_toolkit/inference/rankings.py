@@ -1,10 +1,10 @@
 """What a ranking of systems says: where each stands, and every pair of them."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from eval_toolkit._display import Displayed
-from eval_toolkit.inference.results import BootstrapCI
+from eval_toolkit.inference.results import BootstrapCI, Interval, in_own_order
 
 __all__ = ["RankedSystem", "Ranking", "SystemPair"]
 
@@ -36,8 +36,9 @@ class RankedSystem(Displayed):
         return {name: getattr(self, name) for name in names} | plain
 
 
-@dataclass(frozen=True, slots=True)
-class SystemPair(Displayed):
+@in_own_order
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SystemPair(Interval[float | None]):
     """Two systems against each other."""
 
     a: str
@@ -55,11 +56,14 @@ class SystemPair(Displayed):
     """Share of the draws in which A is the better one; ties are shared."""
     better: str | None
     """Which is better by the corrected p-value; None where it does not say."""
-    reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
-        return asdict(self)
+        names = (
+            *("a", "b", "difference", "ci_low", "ci_high", "p_value", "p_adjusted"),
+            *("p_a_better", "better", "reason"),
+        )
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True, repr=False)

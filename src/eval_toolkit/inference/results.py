@@ -1,7 +1,9 @@
 """What the inference functions return: frozen values that say how they were made."""
 
-from dataclasses import dataclass, field
-from typing import Any
+import inspect
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
@@ -13,12 +15,60 @@ __all__ = [
     "DEFAULT_METHOD",
     "DEFAULT_N_RESAMPLES",
     "BootstrapCI",
+    "Interval",
     "PairedBootstrapCI",
+    "in_own_order",
 ]
 
 DEFAULT_N_RESAMPLES = 1000
 DEFAULT_CONFIDENCE = 0.95
 DEFAULT_METHOD = "BCa"
+
+
+BoundT = TypeVar("BoundT")
+"""What an end is: a number, or None where there may be none."""
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True, repr=False)
+class Interval(Displayed, Generic[BoundT]):
+    """A confidence interval, and how it was made: the base of every result that has one.
+
+    Examples
+    --------
+    >>> interval = Interval(0.7, 0.9, 0.95, "wilson")
+    >>> interval.low, interval.high, interval.clipped((0.0, 0.8)).high
+    (0.7, 0.9, 0.8)
+    """
+
+    ci_low: BoundT
+    ci_high: BoundT
+    confidence: float
+    """Nominal coverage."""
+    method: str = ""
+    reason: str = ""
+    """Why this is not the interval that was asked for; empty when it is."""
+
+    @property
+    def low(self) -> BoundT:
+        """The lower end."""
+        return self.ci_low
+
+    @property
+    def high(self) -> BoundT:
+        """The upper end."""
+        return self.ci_high
+
+    def clipped(self, bounds: tuple[float, float]) -> Self:
+        """Return the part of the interval inside a range."""
+        low: Any = self.ci_low
+        high: Any = self.ci_high
+        return replace(self, ci_low=max(bounds[0], low), ci_high=min(bounds[1], high))
+
+    def _plain(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return some attributes by name, and the reason where there is one."""
+        payload = {name: getattr(self, name) for name in names}
+        return payload | ({"reason": self.reason} if self.reason else {})
 
 
 def _read_only(samples: FloatArray | None) -> FloatArray | None:
@@ -30,8 +80,29 @@ def _read_only(samples: FloatArray | None) -> FloatArray | None:
     return view
 
 
-@dataclass(frozen=True, slots=True)
-class BootstrapCI(Displayed):
+def in_own_order(cls: type[ResultT]) -> type[ResultT]:
+    """Order the fields of a dataclass as the class names them; a base's own come first otherwise.
+
+    Examples
+    --------
+    >>> [item.name for item in fields(BootstrapCI)][:3]
+    ['point_estimate', 'ci_low', 'ci_high']
+    """
+    given: dict[str, Any] = cls.__dataclass_fields__  # type: ignore[attr-defined]
+    own = [name for name in inspect.get_annotations(cls) if name in given]
+    cls.__dataclass_fields__ = {name: given[name] for name in (*own, *given)}  # type: ignore[attr-defined]
+    return cls
+
+
+def _set(result: Any, *values: Any) -> None:
+    """Set the fields of a frozen result, in their order."""
+    for item, value in zip(fields(result), values, strict=True):
+        object.__setattr__(result, item.name, value)
+
+
+@in_own_order
+@dataclass(frozen=True, init=False, repr=False, kw_only=True)
+class BootstrapCI(Interval[float]):
     """A point estimate with its interval, and how both were made.
 
     Closed-form intervals use the same type with ``n_resamples=0``, so that every estimate of the
@@ -61,9 +132,24 @@ class BootstrapCI(Displayed):
     n_groups: int | None = None
     """Number of independent groups; the units themselves where they are independent."""
 
-    def __post_init__(self) -> None:
-        if self.samples is not None:
-            object.__setattr__(self, "samples", _read_only(self.samples))
+    def __init__(
+        self,
+        point_estimate: float,
+        ci_low: float,
+        ci_high: float,
+        confidence: float,
+        n_resamples: int,
+        method: str,
+        samples: FloatArray | None = None,
+        n_undefined: int = 0,
+        reason: str = "",
+        n_units: int | None = None,
+        n_groups: int | None = None,
+    ) -> None:
+        # By hand: the generated one would take the fields of the base first.
+        ends = (ci_low, ci_high, confidence)
+        drawn = (n_resamples, method, _read_only(samples), n_undefined)
+        _set(self, point_estimate, *ends, *drawn, reason, n_units, n_groups)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types; both historical spellings of point and bounds are present."""
@@ -92,8 +178,9 @@ class BootstrapCI(Displayed):
         return f"{self.point_estimate:{spec}} [{self.ci_low:{spec}}, {self.ci_high:{spec}}]"
 
 
-@dataclass(frozen=True, slots=True)
-class PairedBootstrapCI(Displayed):
+@in_own_order
+@dataclass(frozen=True, init=False, repr=False, kw_only=True)
+class PairedBootstrapCI(Interval[float]):
     """The difference metric(B) − metric(A) on the same rows, with interval and p-value.
 
     Examples
@@ -119,9 +206,25 @@ class PairedBootstrapCI(Displayed):
     value_b: float | None = None
     reason: str = ""
 
-    def __post_init__(self) -> None:
-        if self.samples is not None:
-            object.__setattr__(self, "samples", _read_only(self.samples))
+    def __init__(
+        self,
+        delta: float,
+        ci_low: float,
+        ci_high: float,
+        overlaps_zero: bool,
+        confidence: float,
+        n_resamples: int,
+        method: str = "percentile",
+        n_undefined: int = 0,
+        p_value: float | None = None,
+        samples: FloatArray | None = None,
+        value_a: float | None = None,
+        value_b: float | None = None,
+        reason: str = "",
+    ) -> None:
+        ends = (ci_low, ci_high, overlaps_zero, confidence)
+        drawn = (n_resamples, method, n_undefined, p_value, _read_only(samples))
+        _set(self, delta, *ends, *drawn, value_a, value_b, reason)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types; both historical spellings of point and bounds are present."""

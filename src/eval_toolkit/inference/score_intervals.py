@@ -23,11 +23,12 @@ from eval_toolkit.inference._distributions import (
     normal_quantile,
     owens_t,
 )
+from eval_toolkit.inference.column_statistics import Statistic
 from eval_toolkit.inference.delong import placements, variance_parts
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.mean_intervals import mean_interval
 from eval_toolkit.inference.plans import Plan
-from eval_toolkit.inference.prepared import Ranked
+from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.statistics import (
     AtThreshold,
@@ -35,7 +36,6 @@ from eval_toolkit.inference.statistics import (
     ColumnMean,
     RecallAtFpr,
     RocAuc,
-    Statistic,
 )
 from eval_toolkit.metrics._cumulative import ScoreGroups
 
@@ -76,14 +76,14 @@ _HALVINGS = 60
 _ANGLES = np.linspace(0.0, math.pi / 2.0, 13)
 
 
-def effective_rows(statistic: Statistic, data: Ranked, plan: Plan) -> float:
+def effective_rows(statistic: Statistic, data: Columns, plan: Plan) -> float:
     """Return the effective number of independent rows of the smallest part a metric rests on."""
     return min((plan.effective_among(mask) for mask in statistic.support(data)), default=0.0)
 
 
 def check_classes(
     statistic: Statistic,
-    data: Ranked,
+    data: Columns,
     plan: Plan,
     support: tuple[BoolArray, ...] | None = None,
 ) -> None:
@@ -116,7 +116,7 @@ def has_closed_form(statistic: Statistic, plan: Plan) -> bool:
     return closed and plan.is_independent
 
 
-def closed_interval(statistic: Statistic, data: Ranked, plan: Plan, confidence: float) -> Bounds:
+def closed_interval(statistic: Statistic, data: Columns, plan: Plan, confidence: float) -> Bounds:
     """Return the interval of a metric that `has_closed_form`.
 
     Raises
@@ -177,7 +177,12 @@ def bounded_interval(
 
 
 def resampled_interval(
-    statistic: Statistic, data: Ranked, plan: Plan, value: float, variance: float, confidence: float
+    statistic: Statistic,
+    data: Columns,
+    plan: Plan,
+    value: float,
+    variance: float,
+    confidence: float,
 ) -> tuple[float, float]:
     """Return the score interval of a metric in a finite range, with the variance of replicates.
 
@@ -203,7 +208,7 @@ def resampled_interval(
     )
 
 
-def _variance_of_rows(statistic: Statistic, data: Ranked) -> float:
+def _variance_of_rows(statistic: Statistic, data: Columns) -> float:
     """Return the variance of a metric of independent rows; 0 where there is no closed form."""
     left_out = statistic.leave_one_out(data)
     return 0.0 if left_out is None else jackknife_se(left_out) ** 2
@@ -228,7 +233,7 @@ def groups_of(plan: Plan) -> IntArray | None:
     return plan.unit_of_row if plan.group_of_row is None else plan.group_of_row
 
 
-def _grouped_share(statistic: AtThreshold, data: Ranked, plan: Plan, confidence: float) -> Bounds:
+def _grouped_share(statistic: AtThreshold, data: Columns, plan: Plan, confidence: float) -> Bounds:
     """Return the interval of a share of rows in groups: that of the same 0/1 column of a run."""
     hits, groups = statistic.hits(data.labels, data.scores), groups_of(plan)
     among = ~np.isnan(hits)
@@ -241,9 +246,9 @@ def _grouped_share(statistic: AtThreshold, data: Ranked, plan: Plan, confidence:
     return ci.ci_low, ci.ci_high, ci.method
 
 
-def _mean_interval(statistic: ColumnMean, data: Ranked, plan: Plan, confidence: float) -> Bounds:
+def _mean_interval(statistic: ColumnMean, data: Columns, plan: Plan, confidence: float) -> Bounds:
     ci = mean_interval(
-        statistic.column(data.labels, data.scores),
+        statistic.of_rows(data),
         groups=groups_of(plan),
         bounds=statistic.range_on(data),
         confidence=confidence,
@@ -251,7 +256,7 @@ def _mean_interval(statistic: ColumnMean, data: Ranked, plan: Plan, confidence: 
     return ci.ci_low, ci.ci_high, ci.method
 
 
-def _auc_interval(statistic: RocAuc, data: Ranked, confidence: float) -> Bounds:
+def _auc_interval(statistic: RocAuc, data: Columns, confidence: float) -> Bounds:
     """Return the score interval of the ROC-AUC.
 
     The variance at a true value θ is the largest of three: DeLong's, by Student's quantile; that of
@@ -339,7 +344,7 @@ def _inverted(
 
 
 def _average_precision_interval(
-    statistic: AveragePrecision, data: Ranked, confidence: float
+    statistic: AveragePrecision, data: Columns, confidence: float
 ) -> Bounds:
     """Return the interval with the jackknife's variance; Boyd, Eng & Page's (2013) with few rows."""
     left_out = statistic.leave_one_out(data)
@@ -354,7 +359,7 @@ def _average_precision_interval(
     return *ends, "score"
 
 
-def _recall_interval(statistic: RecallAtFpr, data: Ranked, confidence: float) -> Bounds:
+def _recall_interval(statistic: RecallAtFpr, data: Columns, confidence: float) -> Bounds:
     """Return the interval of the recall at a bounded false-positive rate.
 
     Two independent errors: which threshold has that rate (order statistics of the negatives), and
@@ -397,7 +402,7 @@ def _binomial_ranges(n: int, p: float, distances: FloatArray) -> list[tuple[int,
     return [(int(low), int(high)) for low, high in counts[places]]
 
 
-def _threshold_interval(statistic: AtThreshold, data: Ranked, confidence: float) -> Bounds:
+def _threshold_interval(statistic: AtThreshold, data: Columns, confidence: float) -> Bounds:
     """Return the interval of a share, or of a function of three: recall, FPR and prevalence."""
     counts = data.confusion(statistic.threshold)
     tn, fp, fn, tp = (float(part) for part in (counts.tn, counts.fp, counts.fn, counts.tp))

@@ -13,10 +13,11 @@ import numpy as np
 from eval_toolkit._validate import BoolArray, FloatArray, both_classes
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference.calibration_intervals import WEIGHTED_REASON
+from eval_toolkit.inference.column_statistics import CallableStatistic
 from eval_toolkit.inference.mean_intervals import mean_interval
-from eval_toolkit.inference.prepared import Block, Needs, Ranked
+from eval_toolkit.inference.prepared import SCORED, Block, Columns, Needs
 from eval_toolkit.inference.proportions import score_interval
-from eval_toolkit.inference.statistics import CallableStatistic, ColumnMean, MetricFn
+from eval_toolkit.inference.statistics import ColumnMean, MetricFn
 
 __all__ = ["ShiftedAveragePrecision", "ShiftedError", "ShiftedMean", "rates_interval", "seen_at"]
 
@@ -44,6 +45,7 @@ class _Shifted:
     prior: float
     bounds: tuple[float, float] = (0.0, 1.0)
     needs: Needs = field(default=Needs(rows=True), init=False)
+    columns = SCORED
     independent_only = True
 
     @property
@@ -51,7 +53,7 @@ class _Shifted:
         """Name for messages."""
         return f"{getattr(self.function, '__name__', 'metric')} at a prevalence of {self.prior:g}"
 
-    def point(self, data: Ranked) -> float:
+    def point(self, data: Columns) -> float:
         """Return the value."""
         both_classes(data.labels, self.name)
         return float(self.function(data.labels.astype(np.int64), data.scores))
@@ -60,11 +62,11 @@ class _Shifted:
         """Return one value per resample."""
         return CallableStatistic(self.function, self.bounds).replicate(block)
 
-    def leave_one_out(self, data: Ranked) -> FloatArray | None:
+    def leave_one_out(self, data: Columns) -> FloatArray | None:
         """Return None: the interval comes from the classes' rates."""
         return None
 
-    def support(self, data: Ranked) -> tuple[BoolArray, ...]:
+    def support(self, data: Columns) -> tuple[BoolArray, ...]:
         """Both classes."""
         return data.labels, ~data.labels
 
@@ -73,7 +75,7 @@ class _Shifted:
 class ShiftedAveragePrecision(_Shifted):
     """Average precision at an assumed prevalence."""
 
-    def point(self, data: Ranked) -> float:
+    def point(self, data: Columns) -> float:
         """Return the value; undefined where the prevalence is too far from the data."""
         n_negative = data.n - data.n_positive
         if data.n_positive and n_negative and seen_at(self.prior, n_negative) < 1.0:
@@ -84,7 +86,7 @@ class ShiftedAveragePrecision(_Shifted):
             )
         return super().point(data)
 
-    def closed_interval(self, data: Ranked, confidence: float) -> tuple[float, float, str]:
+    def closed_interval(self, data: Columns, confidence: float) -> tuple[float, float, str]:
         """Return the interval from all false-positive rates at their ends, and from the positives.
 
         The first part is conservative: the rates at different thresholds err together.
@@ -161,10 +163,10 @@ class ShiftedMean(_Shifted):
 
     of: ColumnMean | None = None
 
-    def closed_interval(self, data: Ranked, confidence: float) -> tuple[float, float, str]:
+    def closed_interval(self, data: Columns, confidence: float) -> tuple[float, float, str]:
         """Return the interval from those of the two classes' means (MOVER)."""
         assert self.of is not None  # noqa: S101 - `PriorShift.bind` sets it
-        values = self.of.column(data.labels, data.scores)
+        values = self.of.of_rows(data)
         bounds = self.of.range_on(data)
         value, squares = self.point(data), [0.0, 0.0]
         for mask, weight in ((data.labels, self.prior), (~data.labels, 1.0 - self.prior)):

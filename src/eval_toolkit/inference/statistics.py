@@ -1,29 +1,23 @@
-"""Prepared statistics: our own metrics in a form that 64 resamples at a time can be read from.
-
-A statistic knows its value on the data (`point`), on a block of resamples (`replicate`, NaN where
-undefined) and, where there is a closed form, with each row left out (`leave_one_out`). Any other
-callable works too, through the rows of each resample.
-"""
+"""Prepared statistics: our own metrics in a form that 64 resamples at a time can be read from."""
 
 import functools
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from eval_toolkit import metrics
-from eval_toolkit._kernel import LANES
-from eval_toolkit._validate import BoolArray, FloatArray, IntArray, both_classes
+from eval_toolkit._validate import BoolArray, FloatArray, both_classes
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference.calibration_statistics import (
     EqualMassError,
     EqualWidthError,
     SmoothError,
 )
-from eval_toolkit.inference.prepared import Block, Needs, Ranked
+from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic, is_statistic
+from eval_toolkit.inference.prepared import SCORED, Block, Columns, Needs, Summand, Term
 from eval_toolkit.metrics import ConfusionCounts
 from eval_toolkit.metrics.ranking import (
     average_precision_of,
@@ -34,56 +28,19 @@ from eval_toolkit.metrics.ranking import (
 __all__ = [
     "AtThreshold",
     "AveragePrecision",
-    "CallableStatistic",
     "ColumnMean",
     "EqualMassError",
     "EqualWidthError",
     "MetricFn",
     "RecallAtFpr",
     "RocAuc",
-    "Statistic",
     "statistic_for",
 ]
 
 MetricFn: TypeAlias = Callable[[Any, Any], float]
 
 
-class Statistic(Protocol):
-    """A metric that can be evaluated on many resamples at once."""
-
-    @property
-    def name(self) -> str:
-        """Name for messages."""
-        ...
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Smallest and largest possible value."""
-        ...
-
-    @property
-    def needs(self) -> Needs:
-        """What it reads from a block."""
-        ...
-
-    def point(self, data: Ranked) -> float:
-        """Return the value on the data, or raise `UndefinedMetricError`."""
-        ...
-
-    def replicate(self, block: Block) -> FloatArray:
-        """Return the value on each of the block's 64 resamples, NaN where undefined."""
-        ...
-
-    def leave_one_out(self, data: Ranked) -> FloatArray | None:
-        """Return the values with each row left out, in any order; None without a closed form."""
-        ...
-
-    def support(self, data: Ranked) -> tuple[BoolArray, ...]:
-        """Return masks of the rows a value at the bound rests on; the smallest part decides."""
-        ...
-
-
-def _smaller_class(data: Ranked) -> int:
+def _smaller_class(data: Columns) -> int:
     return min(data.n_positive, data.n - data.n_positive)
 
 
@@ -93,13 +50,14 @@ class _RankStatistic:
 
     bounds: tuple[float, float] = field(default=(0.0, 1.0), init=False)
     needs: Needs = field(default=Needs(), init=False)
+    columns = SCORED
 
-    def support(self, data: Ranked) -> tuple[BoolArray, ...]:
+    def support(self, data: Columns) -> tuple[BoolArray, ...]:
         """Both classes."""
         return data.labels, ~data.labels
 
 
-def _per_group(data: Ranked) -> tuple[FloatArray, FloatArray]:
+def _per_group(data: Columns) -> tuple[FloatArray, FloatArray]:
     """Return positives and negatives of each distinct score, from the top."""
     groups = data.groups
     positives = data.once("positives per score", lambda: np.diff(groups.tp, prepend=0.0))
@@ -113,7 +71,7 @@ class AveragePrecision(_RankStatistic):
 
     name: str = "pr_auc"
 
-    def point(self, data: Ranked) -> float:
+    def point(self, data: Columns) -> float:
         """Return the average precision."""
         both_classes(data.labels, self.name)
         return average_precision_of(data.groups)
@@ -122,7 +80,7 @@ class AveragePrecision(_RankStatistic):
         """Return one value per resample."""
         return block.average_precision
 
-    def leave_one_out(self, data: Ranked) -> FloatArray | None:
+    def leave_one_out(self, data: Columns) -> FloatArray | None:
         """Return all n values in one pass: prefix and suffix sums over tie groups.
 
         With p, T = TP + FP and TP per tie group and P positives, AP = Σ p TP / T / P. Leaving out
@@ -150,7 +108,7 @@ class AveragePrecision(_RankStatistic):
         return _per_row(data, without_positive, without_negative)
 
 
-def _per_row(data: Ranked, positive: FloatArray, negative: FloatArray) -> FloatArray:
+def _per_row(data: Columns, positive: FloatArray, negative: FloatArray) -> FloatArray:
     """Return each row's value, given those of a positive and a negative of each distinct score."""
     if len(positive) == data.n:  # no ties
         return np.where(data.sorted_labels, positive, negative)
@@ -166,7 +124,7 @@ class RocAuc(_RankStatistic):
 
     name: str = "roc_auc"
 
-    def point(self, data: Ranked) -> float:
+    def point(self, data: Columns) -> float:
         """Return the area."""
         both_classes(data.labels, self.name)
         return roc_area_of(data.groups)
@@ -175,7 +133,7 @@ class RocAuc(_RankStatistic):
         """Return one value per resample."""
         return block.roc_auc
 
-    def leave_one_out(self, data: Ranked) -> FloatArray | None:
+    def leave_one_out(self, data: Columns) -> FloatArray | None:
         """Return all n values from placements: a left-out row takes its own wins with it."""
         if _smaller_class(data) < 2:
             return None
@@ -199,13 +157,14 @@ class RecallAtFpr:
     target: float
     bounds: tuple[float, float] = field(default=(0.0, 1.0), init=False)
     needs: Needs = field(default=Needs(), init=False)
+    columns = SCORED
 
     @property
     def name(self) -> str:
         """Name for messages."""
         return f"recall_at_fpr_{self.target:g}"
 
-    def point(self, data: Ranked) -> float:
+    def point(self, data: Columns) -> float:
         """Return the recall."""
         both_classes(data.labels, self.name)
         return most_positives_at_fpr(data.groups, self.target) / data.n_positive
@@ -214,7 +173,7 @@ class RecallAtFpr:
         """Return one value per resample."""
         return block.recall_at_fpr(self.target)
 
-    def leave_one_out(self, data: Ranked) -> FloatArray | None:
+    def leave_one_out(self, data: Columns) -> FloatArray | None:
         """Return the four distinct values, each as often as it occurs.
 
         A positive takes itself away. With one negative less the rate is over N − 1; a negative
@@ -237,23 +196,35 @@ class RecallAtFpr:
         times = [caught, n_positive - caught, n_high, n_negative - n_high]
         return np.repeat([*values, without_high, without_low], times)
 
-    def support(self, data: Ranked) -> tuple[BoolArray, ...]:
+    def support(self, data: Columns) -> tuple[BoolArray, ...]:
         """Both classes."""
         return data.labels, ~data.labels
 
 
 @dataclass(frozen=True)
 class ColumnMean:
-    """Mean of a value per row: Brier score, log-loss, or a column of its own."""
+    """Mean of a number per row: a column, or a term such as those of the Brier score."""
 
     name: str
-    column: Callable[[BoolArray, FloatArray], FloatArray]
-    function: MetricFn
+    summand: Summand
+    function: Callable[..., float]
+    """The mean as a function of the columns it reads."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     of_labels: bool = False
     """Whether a row's value depends on its label, as a loss does."""
 
-    def range_on(self, data: Ranked) -> tuple[float, float]:
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of the term, or the column itself."""
+        return self.summand.columns if isinstance(self.summand, Term) else (self.summand,)
+
+    def of_rows(self, data: Columns) -> FloatArray:
+        """Return the number of each row."""
+        if isinstance(self.summand, Term):
+            return self.summand.of(data)
+        return data[self.summand].astype(np.float64, copy=False)
+
+    def range_on(self, data: Columns) -> tuple[float, float]:
         """Return the range that an interval of the mean reckons with.
 
         A loss may turn out as large as the largest seen, or as rows with these scores would lose
@@ -261,30 +232,31 @@ class ColumnMean:
         """
         if not self.of_labels:
             return self.bounds
-        seen = float(self.column(data.labels, data.scores).max())
-        turned = math.sqrt(float((self.column(~data.labels, data.scores) ** 2).mean()))
+        seen = float(self.of_rows(data).max())
+        other = self.of_rows(Columns.scored(~data.labels, data.scores))
+        turned = math.sqrt(float((other**2).mean()))
         return self.bounds[0], min(self.bounds[1], max(seen, turned))
 
     @property
     def needs(self) -> Needs:
-        """One column, no cuts."""
-        return Needs(columns=(self.column,))
+        """One sum, no cuts."""
+        return Needs(sums=(self.summand,))
 
-    def point(self, data: Ranked) -> float:
+    def point(self, data: Columns) -> float:
         """Return the mean."""
-        return float(self.function(data.labels, data.scores))
+        return float(self.function(*map(data.__getitem__, self.columns)))
 
     def replicate(self, block: Block) -> FloatArray:
         """Return one value per resample."""
         positives, negatives = block.totals()
-        return block.total(self.column) / (positives + negatives)
+        return block.total(self.summand) / (positives + negatives)
 
-    def leave_one_out(self, data: Ranked) -> FloatArray | None:
+    def leave_one_out(self, data: Columns) -> FloatArray | None:
         """Return (S − x) / (n − 1)."""
-        values = data.column(self.column)
+        values = data.summed(self.summand)
         return np.asarray((values.sum() - values) / (data.n - 1))
 
-    def support(self, data: Ranked) -> tuple[BoolArray, ...]:
+    def support(self, data: Columns) -> tuple[BoolArray, ...]:
         """Every row counts."""
         return (np.ones(data.n, dtype=np.bool_),)
 
@@ -315,6 +287,7 @@ class AtThreshold:
     bounds: tuple[float, float] = (0.0, 1.0)
     trials: str = "both"
     """Rows a share is taken of: "positive", "negative", "predicted", "all", or "both" classes."""
+    columns = SCORED
 
     @property
     def needs(self) -> Needs:
@@ -352,7 +325,7 @@ class AtThreshold:
         found: FloatArray = of_cell[2 * labels.astype(np.int64) + decided]
         return found
 
-    def point(self, data: Ranked) -> float:
+    def point(self, data: Columns) -> float:
         """Return the value at the threshold."""
         return self.of_counts(data.confusion(self.threshold))
 
@@ -362,7 +335,7 @@ class AtThreshold:
         positives, negatives = block.totals()
         return np.asarray(self.evaluate(negatives - fp, fp, positives - tp, tp))
 
-    def leave_one_out(self, data: Ranked) -> FloatArray | None:
+    def leave_one_out(self, data: Columns) -> FloatArray | None:
         """Return the four distinct values, each as often as its cell has rows."""
         counts = data.confusion(self.threshold)
         cells = np.array([counts.tn, counts.fp, counts.fn, counts.tp], dtype=np.int64)
@@ -372,7 +345,7 @@ class AtThreshold:
             return None
         return np.repeat(values, cells[occupied])
 
-    def support(self, data: Ranked) -> tuple[BoolArray, ...]:
+    def support(self, data: Columns) -> tuple[BoolArray, ...]:
         """Return the rows the share is taken of."""
         parts = {
             "positive": (data.labels,),
@@ -384,78 +357,10 @@ class AtThreshold:
         return parts[self.trials]
 
 
-@dataclass(frozen=True)
-class CallableStatistic:
-    """Any function of labels and scores, evaluated on the rows of each resample."""
-
-    function: MetricFn
-    bounds: tuple[float, float] = (-math.inf, math.inf)
-    foreign: bool = False
-    """Not ours: a resample that lost a class counts as undefined, for scikit-learn's functions
-    and others answer it with NaN, 0 or 1 instead of raising."""
-    label: str = ""
-    """Name for messages; the function's own by default."""
-    needs: Needs = field(default=Needs(rows=True), init=False)
-    failures: list[str] = field(default_factory=list, init=False, compare=False, repr=False)
-    """What the function raised first on a resample, for the message if too many fail."""
-    seconds: list[float] = field(default_factory=list, init=False, compare=False, repr=False)
-    """What the last call on the data took: the work is cut into tasks by it."""
-
-    @property
-    def name(self) -> str:
-        """Name for messages."""
-        return self.label or getattr(self.function, "__name__", type(self.function).__name__)
-
-    def point(self, data: Ranked) -> float:
-        """Return the value on the data."""
-        started = time.perf_counter()
-        value = self.function(data.labels.astype(np.int64), data.scores)
-        self.seconds[:] = [time.perf_counter() - started]
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            raise InvalidTypeError(f"{self.name} returned {value!r}; it must be a number") from None
-
-    def replicate(self, block: Block) -> FloatArray:
-        """Return one value per resample; a resample on which the function fails is undefined."""
-        data = block.view.data
-        labels = data.labels.astype(np.int64)
-        both = self.foreign and 0 < data.n_positive < data.n
-        values = []
-        for rows in map(block.rows, range(LANES)):
-            kept = labels[rows]
-            lost = both and kept.min(initial=1) == kept.max(initial=0)
-            values.append(math.nan if lost else self._on(kept, data.scores[rows]))
-        return np.array(values)
-
-    def _on(self, labels: IntArray, scores: FloatArray) -> float:
-        try:
-            value = float(self.function(labels, scores))
-        except (MemoryError, RecursionError):
-            raise
-        except Exception as error:  # whatever a foreign function raises: it has no value here
-            if not self.failures:
-                self.failures.append(f"{type(error).__name__}: {error}")
-            return math.nan
-        return value if math.isfinite(value) else math.nan
-
-    def leave_one_out(self, data: Ranked) -> FloatArray | None:
-        """Return None: n calls would cost too much."""
-        return None
-
-    def support(self, data: Ranked) -> tuple[BoolArray, ...]:
-        """Both classes, where there are two."""
-        parts = [mask for mask in (data.labels, ~data.labels) if mask.any()]
-        return tuple(parts)
-
-
-def seconds_of(statistic: Statistic) -> float:
-    """Return what a call of a statistic's Python function took; 0.0 where none was made."""
-    return max(getattr(statistic, "seconds", ()), default=0.0)
-
-
-BRIER = ColumnMean("brier_score", squared_error, metrics.brier_score, (0.0, 1.0), of_labels=True)
-LOG_LOSS = ColumnMean("log_loss", surprise, metrics.log_loss, (0.0, math.inf), of_labels=True)
+BRIER = ColumnMean(
+    "brier_score", Term(squared_error), metrics.brier_score, (0.0, 1.0), of_labels=True
+)
+LOG_LOSS = ColumnMean("log_loss", Term(surprise), metrics.log_loss, (0.0, math.inf), of_labels=True)
 
 
 def _maximum_error(n_bins: int = 10, strategy: str = "quantile") -> Statistic:
@@ -476,7 +381,7 @@ _BUILDERS: dict[Any, Callable[..., Statistic]] = {
 }
 
 
-def statistic_for(metric: Any, data: Ranked | None = None) -> Statistic:
+def statistic_for(metric: Any, data: Columns | None = None) -> Statistic:
     """Return the prepared statistic of a metric: ours by recognition, any callable as it is.
 
     Recognised are this package's metric functions, ``functools.partial`` of them with keyword
@@ -494,7 +399,7 @@ def statistic_for(metric: Any, data: Ranked | None = None) -> Statistic:
     >>> statistic_for(pr_auc).name
     'pr_auc'
     """
-    if _is_statistic(metric):
+    if is_statistic(metric):
         ready: Statistic = metric
         return ready
     if data is not None and hasattr(metric, "bind"):  # its threshold may depend on the data
@@ -502,7 +407,7 @@ def statistic_for(metric: Any, data: Ranked | None = None) -> Statistic:
         return bound
     if hasattr(metric, "compute"):
         carried: Any = getattr(metric, "statistic", None)
-        if _is_statistic(carried):
+        if is_statistic(carried):
             ours: Statistic = carried
             return ours
         return CallableStatistic(metric.compute, foreign=True, label=str(metric.name))
@@ -525,11 +430,6 @@ def statistic_for(metric: Any, data: Ranked | None = None) -> Statistic:
     except TypeError:  # unhashable callables are nobody we know
         builder = None
     return builder() if builder else _as_it_is(metric, metric)
-
-
-def _is_statistic(thing: Any) -> bool:
-    """Whether an object can do what a `Statistic` does (a runtime protocol check is slow)."""
-    return all(hasattr(thing, name) for name in ("replicate", "leave_one_out", "support"))
 
 
 def _as_it_is(metric: MetricFn, function: Any) -> CallableStatistic:

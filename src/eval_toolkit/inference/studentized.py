@@ -11,6 +11,7 @@ from eval_toolkit._kernel import LANES
 from eval_toolkit._validate import FloatArray, IntArray
 from eval_toolkit.errors import UndefinedMetricError
 from eval_toolkit.inference._distributions import negligible
+from eval_toolkit.inference.column_statistics import seconds_of
 from eval_toolkit.inference.engine import (
     MAX_DELETE_BLOCKS,
     Executor,
@@ -22,10 +23,9 @@ from eval_toolkit.inference.engine import (
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.plans import rows_plan
 from eval_toolkit.inference.prepared import Block
-from eval_toolkit.inference.statistics import seconds_of
 
 if TYPE_CHECKING:
-    from eval_toolkit.inference.statistics import Statistic
+    from eval_toolkit.inference.column_statistics import Statistic
 
 __all__ = ["studentized_interval"]
 
@@ -93,13 +93,8 @@ def _pivots(
 
 def _standard_error(problem: Problem, scorer: int, statistic: "Statistic", rows: IntArray) -> float:
     """Return the jackknife standard error of the statistic on these rows; NaN if undefined or zero."""
-    resample = Problem(
-        problem.labels[rows],
-        (problem.scorers[scorer][rows],),
-        (statistic,),
-        rows_plan(len(rows)),
-        problem.seed,
-    )
+    data = problem.data[scorer].take(rows)
+    resample = Problem((data,), (statistic,), rows_plan(len(rows)), problem.seed)
     left_out = statistic.leave_one_out(resample.data[0])
     if left_out is None:
         left_out = delete_blocks(resample)[0, 0]

@@ -18,8 +18,9 @@ from eval_toolkit.inference._distributions import ROUNDING, critical_value
 from eval_toolkit.inference.assemble import MAX_UNDEFINED, MIN_UNITS, finite
 from eval_toolkit.inference.bootstrap import bootstrap_ci
 from eval_toolkit.inference.calibration_intervals import WEIGHTED_REASON, calibration_statistic
+from eval_toolkit.inference.column_statistics import Statistic
 from eval_toolkit.inference.mean_intervals import mean_interval, share_worth
-from eval_toolkit.inference.prepared import Ranked
+from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, DEFAULT_N_RESAMPLES, BootstrapCI
 from eval_toolkit.inference.score_intervals import (
@@ -35,7 +36,6 @@ from eval_toolkit.inference.statistics import (
     ColumnMean,
     MetricFn,
     RecallAtFpr,
-    Statistic,
     statistic_for,
 )
 from eval_toolkit.metrics import confusion_counts
@@ -209,6 +209,11 @@ class _Sample:
         """Group of each row; None where every row is a unit."""
         return None if len(self.stratum) == len(self.labels) else self.units
 
+    @property
+    def data(self) -> Columns:
+        """The labels and the scores."""
+        return Columns.scored(self.labels, self.scores)
+
     def in_canonical_order(self) -> "_Sample":
         """Rows by what they hold, units as they appear: their order must not move the draws."""
         order = np.lexsort((self.weights, self.scores, self.labels))
@@ -331,9 +336,9 @@ def _share_worth(hits: FloatArray, sample: _Sample, confidence: float) -> tuple[
 def _mean_interval(statistic: ColumnMean, sample: _Sample, confidence: float) -> Bounds:
     """Return the interval of the linearised losses; an unseen one has the largest weight."""
     _enough(sample.weights, sample, statistic.name)
-    losses = statistic.column(sample.labels, sample.scores)
+    losses = statistic.of_rows(sample.data)
     values = sample.linearised(losses, sample.weights)
-    least, most = statistic.range_on(Ranked(sample.labels, sample.scores))
+    least, most = statistic.range_on(sample.data)
     mean, weight = float(values.mean()), float(sample.weights.max() / sample.weights.mean())
     bounds = (
         min(float(values.min()), mean - weight * (mean - least)),

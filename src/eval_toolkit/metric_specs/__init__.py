@@ -6,7 +6,7 @@ statistic as well, which makes their intervals fast. Metrics that need a thresho
 
 Metrics of labels and scores are ready made; `on_columns` reads them from other columns of records.
 `mean_of`, `pass_at_k`, `pass_hat_k`, `asr_at_k` and `maj_at_k` are of one column, `ratio_of` and
-`from_sums` of the sums of several.
+`from_sums` of the sums of several, `from_columns` any statistic of any columns, texts among them.
 """
 
 from eval_toolkit.metric_specs.columns import (
@@ -31,16 +31,19 @@ from eval_toolkit.metric_specs.scores import (
     roc_auc,
     smooth_ece,
 )
+from eval_toolkit.metric_specs.statistics import StatisticSpec, from_columns
 from eval_toolkit.metric_specs.sums import SumsSpec, from_sums, ratio_of
 
 __all__ = [
     "ColumnKind",
     "ColumnSpec",
     "ScoreSpec",
+    "StatisticSpec",
     "SumsSpec",
     "asr_at_k",
     "brier",
     "ece",
+    "from_columns",
     "from_sums",
     "log_loss",
     "maj_at_k",

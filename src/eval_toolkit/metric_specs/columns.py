@@ -1,17 +1,19 @@
 """Metrics of one column of records: its mean, and what several attempts at a unit make of it."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eval_toolkit import _validate, metrics
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.inference.calibration_statistics import score_itself
-from eval_toolkit.inference.prepared import Ranked
-from eval_toolkit.inference.statistics import ColumnMean, Statistic
+from eval_toolkit.inference.column_statistics import Statistic
+from eval_toolkit.inference.prepared import Columns
+from eval_toolkit.inference.statistics import ColumnMean
 from eval_toolkit.metrics.directions import known_direction, words_of
 
 __all__ = [
@@ -66,7 +68,7 @@ class ColumnSpec:
     every: bool = False
     """Whether all of them must succeed."""
     answer: str | None = None
-    """Column with a code of each attempt's answer: of `maj_at_k`, where attempts vote."""
+    """Column with each attempt's answer: of `maj_at_k`, where attempts vote."""
     kind: ColumnKind | None = None
     """What the column holds; None where it is not declared, and `of_column` decides."""
 
@@ -143,46 +145,46 @@ class ColumnSpec:
         return values, enough
 
     def of_votes(
-        self, values: FloatArray, answers: FloatArray, starts: IntArray, n: IntArray
+        self, values: FloatArray, answers: NDArray[Any], starts: IntArray, n: IntArray
     ) -> tuple[FloatArray, BoolArray]:
         """Return one value per unit from the answers of its attempts, and which have enough.
 
-        A unit's attempts are the ``n`` from its start on; an answer that is NaN votes for nobody.
+        A unit's attempts are the ``n`` from its start on; an answer that is None votes for nobody.
         """
         k = self.k or 1
         enough = n >= k
         result = np.zeros(len(n))
         for unit in np.flatnonzero(enough).tolist():
             at = slice(starts[unit], starts[unit] + n[unit])
-            votes = [None if math.isnan(code) else code for code in answers[at].tolist()]
-            result[unit] = metrics.maj_at_k([votes], [values[at]], k)[0]
+            result[unit] = metrics.maj_at_k([answers[at].tolist()], [values[at]], k)[0]
         return result, enough
 
     @property
     def statistic(self) -> Statistic:
-        """Mean of the label or score column."""
-        column = _label_itself if self._reads_labels() else score_itself
-        bounds = (0.0, 1.0) if self.column == "label" else self.bounds
-        return ColumnMean(self.name, column, self.compute, bounds)
+        """Mean of the column."""
+        bounds = _UNIT if self.column == "label" and self.kind is None else self.bounds
+        return ColumnMean(self.name, self.column, self._mean, bounds)
 
     def compute(self, y_true: Any, y_score: Any) -> float:
         """Return the mean of the label or score column; records have more columns."""
-        values = y_true if self._reads_labels() else y_score
-        return float(np.mean(_validate.vector(values, self.column)))
+        return self._mean(self._read({"label": y_true, "score": y_score}))
 
-    def proportion(self, data: Ranked) -> tuple[float, float] | None:
+    def proportion(self, data: Columns) -> tuple[float, float] | None:
         """Return successes and trials where the column is a share."""
-        values = data.labels.astype(np.float64) if self._reads_labels() else data.scores
+        values = self._read(data.values).astype(np.float64)
         is_share = self.of_column(values).kind == "share"
         return (float(values.sum()), float(data.n)) if is_share else None
 
-    def _reads_labels(self) -> bool:
-        if self.column not in ("label", "score"):
+    def _mean(self, values: Any) -> float:
+        return float(np.mean(_validate.vector(values, self.column)))
+
+    def _read(self, columns: Mapping[str, Any]) -> Any:
+        if self.column not in columns:
             raise InvalidInputError(
                 f"mean_of({self.column!r}) needs records with that column: use `summarise`; "
                 "labels and scores alone offer 'label' and 'score'"
             )
-        return self.column == "label"
+        return columns[self.column]
 
 
 def _yes_or_no(values: FloatArray) -> bool:
@@ -191,11 +193,6 @@ def _yes_or_no(values: FloatArray) -> bool:
 
 def _inside_unit(values: FloatArray) -> bool:
     return bool(((values >= 0.0) & (values <= 1.0)).all())
-
-
-def _label_itself(labels: BoolArray, scores: FloatArray) -> FloatArray:
-    """Return the labels as numbers."""
-    return labels.astype(np.float64)
 
 
 def mean_of(
@@ -388,8 +385,8 @@ def maj_at_k(column: str, k: int, *, answer: str) -> ColumnSpec:
     k : int
         Units with fewer attempts are counted as skipped.
     answer : str
-        A column with a code of each attempt's answer, as `graders.base.answer_code` makes it; an
-        attempt without one (skipped: no answer was found) votes for nobody.
+        A column with each attempt's answer, as `graders.with_answers` fills it; an attempt without
+        one (skipped: no answer was found) votes for nobody.
 
     Returns
     -------

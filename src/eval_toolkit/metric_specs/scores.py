@@ -14,15 +14,9 @@ from eval_toolkit.inference.calibration_statistics import (
     EqualWidthError,
     SmoothError,
 )
-from eval_toolkit.inference.statistics import (
-    BRIER,
-    LOG_LOSS,
-    AveragePrecision,
-    CallableStatistic,
-    RecallAtFpr,
-    RocAuc,
-    Statistic,
-)
+from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic
+from eval_toolkit.inference.prepared import SCORED
+from eval_toolkit.inference.statistics import BRIER, LOG_LOSS, AveragePrecision, RecallAtFpr, RocAuc
 
 __all__ = [
     "SCORED",
@@ -38,9 +32,6 @@ __all__ = [
     "roc_auc",
     "smooth_ece",
 ]
-
-SCORED = ("label", "score")
-"""The columns of scored rows."""
 
 
 @dataclass(frozen=True)

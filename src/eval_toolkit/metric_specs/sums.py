@@ -1,17 +1,20 @@
 """Metrics that are functions of column sums: ratios, corpus scores, anything but a mean of means."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eval_toolkit._validate import FloatArray
-from eval_toolkit.errors import InvalidInputError, InvalidTypeError
-from eval_toolkit.inference.column_sums import NumberedColumn, SumsFn, SumsStatistic, values_of_sums
+from eval_toolkit.errors import InvalidTypeError
+from eval_toolkit.inference.column_sums import SumsFn, SumsStatistic, values_of_sums
+from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.metric_specs.columns import ColumnSpec, Direction, check_bounds, direction
 from eval_toolkit.metric_specs.scores import SCORED, ScoreSpec
+from eval_toolkit.metric_specs.statistics import OfRecords, StatisticSpec, checked_columns
 from eval_toolkit.protocols import MetricSpec
 
 __all__ = ["SumsSpec", "columns_read", "from_sums", "ratio", "ratio_of"]
@@ -28,11 +31,11 @@ def columns_read(spec: MetricSpec) -> tuple[str, ...]:
     """
     if isinstance(spec, ColumnSpec):
         return (spec.column,)
-    return spec.columns if isinstance(spec, (ScoreSpec, SumsSpec)) else SCORED
+    return spec.columns if isinstance(spec, (ScoreSpec, SumsSpec, StatisticSpec)) else SCORED
 
 
 @dataclass(frozen=True)
-class SumsSpec:
+class SumsSpec(OfRecords):
     """A function of the sums of some columns of records; made by `from_sums`.
 
     Examples
@@ -57,17 +60,14 @@ class SumsSpec:
         """Return the value of each line of sums, NaN where it does not exist."""
         return values_of_sums(self.function, np.asarray(sums, dtype=np.float64), self.name)
 
-    def statistic_of(self, columns: Sequence[FloatArray]) -> SumsStatistic:
-        """Return the statistic of these columns, for rows that carry their number as a score."""
-        numbered = [NumberedColumn(column) for column in columns]
-        return SumsStatistic(self.name, numbered, self.function, self.bounds)
+    @property
+    def statistic(self) -> SumsStatistic:
+        """The statistic of the columns."""
+        return SumsStatistic(self.name, self.columns, self.function, self.bounds)
 
-    def compute(self, y_true: Any, y_score: Any) -> float:
-        """Raise: labels and scores are not what it is made of."""
-        raise InvalidInputError(
-            f"{self.name} needs records with the columns {', '.join(map(repr, self.columns))}: "
-            "use `summarise`"
-        )
+    def data_of(self, values: Mapping[str, NDArray[Any]]) -> Columns:
+        """Return the columns that are added up."""
+        return Columns({column: values[column] for column in self.columns})
 
 
 def ratio(sums: FloatArray) -> FloatArray:
@@ -158,13 +158,8 @@ def from_sums(
     >>> summarise(records, [spec])["bits_per_byte"].value
     3.8
     """
-    if not isinstance(name, str) or not name:
-        raise InvalidInputError(f"`name` is {name!r}; it must be the name of a metric")
-    if isinstance(columns, str) or not isinstance(columns, Sequence):
-        raise InvalidTypeError(f"`columns` is {columns!r}; it must be a list of names")
-    if not columns or not all(isinstance(column, str) and column for column in columns):
-        raise InvalidInputError(f"`columns` is {columns!r}; it must name at least one column")
+    named = checked_columns(name, columns)
     if not callable(function):
         raise InvalidTypeError(f"`function` is {function!r}; it must be callable")
     up = direction(higher_is_better, name)
-    return SumsSpec(name, tuple(columns), function, up, bounds)
+    return SumsSpec(name, named, function, up, bounds)

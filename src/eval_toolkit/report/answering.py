@@ -188,7 +188,7 @@ def notes(run: Run, block: Block) -> list[str]:
         return []
     records = run.records(block.slice, block.scorer)
     found = []
-    for name, values in records.columns.items():
+    for name, values in records.numbers.items():
         if not name.endswith("_agreement") or name in block.cells:
             continue
         known = records.status[name] == "ok"

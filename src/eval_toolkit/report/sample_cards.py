@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from eval_toolkit.errors import ArtifactError
-from eval_toolkit.graders.base import is_answer_code
 from eval_toolkit.graders.choices import softmax
 from eval_toolkit.judges.asking import apart, judge_of
 from eval_toolkit.report.picking import outcomes_of_units
@@ -16,6 +15,7 @@ from eval_toolkit.responses.reasoning import Tags
 from eval_toolkit.runner import JobResult
 from eval_toolkit.runs import Run
 from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.records import is_text
 from eval_toolkit.tasks.joining import joined
 from eval_toolkit.tasks.references import Reference, references_of
 
@@ -148,12 +148,10 @@ def _grades(records: Records, at: int) -> Iterator[dict[str, Any]]:
     """Yield the grades; columns without one for the same reason share a line."""
     absent: dict[tuple[str, str], list[str]] = {}
     for name, values in records.columns.items():
-        if is_answer_code(name, records.columns):
-            continue
         status = str(records.status[name][at])
         reason = str(records.reason[name][at]) if name in records.reason else ""
         if status == "ok":
-            value = f"{float(values[at]):.4g}"
+            value = values[at] if is_text(values) else f"{float(values[at]):.4g}"
             yield {"names": [name], "status": status, "value": value, "reason": reason}
         else:
             absent.setdefault((status, reason), []).append(name)

@@ -65,9 +65,10 @@ def _column(block: Block, records: Records) -> tuple[str, bool | None]:
     names = [] if main is None else [main.name]
     names += list(cells)
     # pass@k and the like are named after the column they are of.
-    found = [name for name in names if name in records.columns]
-    found += [name for name in records.columns if any(cell.startswith(name) for cell in names)]
-    column = next(iter([*found, *records.columns]))
+    numbers = records.numbers
+    found = [name for name in names if name in numbers]
+    found += [name for name in numbers if any(cell.startswith(name) for cell in names)]
+    column = next(iter([*found, *numbers]))
     cell = cells.get(column)
     return column, higher_is_better(column) if cell is None else cell.higher_is_better
 

@@ -17,7 +17,7 @@ from eval_toolkit.errors import (
 )
 from eval_toolkit.runs.parts import parse_part
 from eval_toolkit.scorecards import Records
-from eval_toolkit.scorecards.records import LARGEST_VALUE
+from eval_toolkit.scorecards.records import LARGEST_VALUE, is_text
 
 __all__ = ["Layout", "from_table", "to_table", "units_of"]
 
@@ -35,36 +35,42 @@ class Layout:
     columns: dict[str, str]
     """Measured column → name in the table; its status and reason stand beside it."""
     parts: dict[str, str]
+    text_columns: tuple[str, ...] = ()
+    """Measured columns that hold texts; the others hold numbers."""
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any], place: str | Path) -> "Layout":
         """Return the layout that a manifest stores, or raise a line that names the place."""
         subjects, columns, parts = map(stored.get, ("subjects", "columns", "parts"))
+        texts = stored.get("text_columns", [])
         names_fit = all(
             isinstance(names, dict) and all(isinstance(name, str) for name in names.values())
             for names in (columns, parts)
         )
-        if not names_fit or not isinstance(subjects, list):
+        if not names_fit or not isinstance(subjects, list) or not _are_names(texts, columns or {}):
             raise ArtifactError(f"{place}: the layout of the records is malformed")
         for at, subject in enumerate(subjects):
             if not _is_subject(subject, columns or {}, parts or {}):
                 raise ArtifactError(f"{place}: subject {at} of the records is malformed")
-        return cls(subjects, columns or {}, parts or {})
+        return cls(subjects, columns or {}, parts or {}, tuple(texts))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types, as the manifest stores them."""
-        return {"subjects": self.subjects, "columns": self.columns, "parts": self.parts}
+        texts = {"text_columns": list(self.text_columns)} if self.text_columns else {}
+        return {"subjects": self.subjects, "columns": self.columns, "parts": self.parts, **texts}
 
     @property
     def texts(self) -> list[str]:
         """Stored names of the columns of text."""
         states = [name + suffix for name in self.columns.values() for suffix in _MEASURED[1:]]
-        return [*_TEXTS, *self.parts.values(), *states]
+        measured = [self.columns[name] for name in self.text_columns]
+        return [*_TEXTS, *self.parts.values(), *measured, *states]
 
     @property
     def numbers(self) -> list[str]:
         """Stored names of the columns of numbers."""
-        return ["attempt", *self.columns.values()]
+        numbers = (name for name in self.columns if name not in self.text_columns)
+        return ["attempt", *map(self.columns.__getitem__, numbers)]
 
 
 def _is_subject(subject: Any, columns: Mapping[str, str], parts: Mapping[str, str]) -> bool:
@@ -108,7 +114,8 @@ def to_table(
     for part, stored in layout.parts.items():
         table[stored] = _stacked([side.slices.get(part, _full(len(side), None)) for side in sides])
     for column, stored in layout.columns.items():
-        table[stored] = _stacked([_values(side, column) for side in sides])
+        read = _text_values if column in layout.text_columns else _values
+        table[stored] = _stacked([read(side, column) for side in sides])
         for suffix, of in zip(_MEASURED[1:], ("status", "reason"), strict=True):
             table[stored + suffix] = _stacked([_states(side, column, of) for side in sides])
     return table, layout
@@ -131,6 +138,17 @@ def _values(side: Records, column: str) -> NDArray[Any]:
     if column not in side.columns:
         return np.full(len(side), np.nan)
     return np.where(side.status[column] == "ok", side.columns[column], np.nan)
+
+
+def _text_values(side: Records, column: str) -> NDArray[Any]:
+    """Return the texts, with None where there is none."""
+    measured = column in side.columns and (side.status[column] == "ok").any()
+    if measured and not is_text(side.columns[column]):
+        raise InvalidInputError(
+            f"the column {column!r} holds numbers in one subject and texts in another; give one of "
+            "them another name"
+        )
+    return side.columns[column] if measured else _full(len(side), None)
 
 
 def _states(side: Records, column: str, of: str) -> NDArray[Any]:
@@ -162,6 +180,7 @@ def _layout(keys: list[tuple[str, str]], sides: list[Records]) -> Layout:
         ],
         parts=_stored_names(parts, _PART, ("",), taken),
         columns=_stored_names(columns, "", _MEASURED, taken),
+        text_columns=tuple(dict.fromkeys(column for side in sides for column in side.texts)),
     )
 
 
@@ -209,7 +228,10 @@ def from_table(
         attempt=_whole(rows["attempt"]),
         slices={name: rows[layout.parts[name]] for name in subject["parts"]},
         columns={
-            name: _numbers(name, rows[stored], status[name]) for name, stored in columns.items()
+            name: (_texts if name in layout.text_columns else _numbers)(
+                name, rows[stored], status[name]
+            )
+            for name, stored in columns.items()
         },
         status=status,
         reason={name: rows[f"{stored}.reason"] for name, stored in columns.items()},
@@ -223,6 +245,15 @@ def _whole(column: NDArray[Any]) -> NDArray[np.int64]:
     if odd.any():
         raise ValueError(f"the attempt {numbers[odd][0]:g} is no whole number")
     return numbers.astype(np.int64)
+
+
+def _texts(name: str, column: NDArray[Any], status: NDArray[Any]) -> NDArray[Any]:
+    """Return a column of texts with None where a row has no value."""
+    texts: NDArray[Any] = column.astype(object)
+    texts[status != "ok"] = None
+    if any(not isinstance(text, str) for text in texts[status == "ok"]):
+        raise ValueError(f"{name} holds a row without a text whose status is ok")
+    return texts
 
 
 def _numbers(name: str, column: NDArray[Any], status: NDArray[Any]) -> NDArray[np.float64]:

@@ -10,16 +10,15 @@ from eval_toolkit import _validate
 from eval_toolkit._validate import BoolArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.calibration_intervals import calibration_statistic
-from eval_toolkit.inference.prepared import Ranked
+from eval_toolkit.inference.column_statistics import CallableStatistic, Statistic
+from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.shifted import ShiftedAveragePrecision, ShiftedError, ShiftedMean
 from eval_toolkit.inference.statistics import (
     AtThreshold,
     AveragePrecision,
-    CallableStatistic,
     ColumnMean,
     RecallAtFpr,
     RocAuc,
-    Statistic,
 )
 from eval_toolkit.metric_specs import ScoreSpec
 from eval_toolkit.protocols import MetricSpec
@@ -39,7 +38,7 @@ class PriorShift:
         """Check the prior."""
         return cls(float(np.mean(labels)), _validate.fraction(assumed_prior, "assumed_prior"))
 
-    def bind(self, spec: MetricSpec, data: Ranked) -> tuple[Statistic, dict[str, Any]]:
+    def bind(self, spec: MetricSpec, data: Columns) -> tuple[Statistic, dict[str, Any]]:
         """Return the spec's statistic at the assumed prior, and what its cell says about it.
 
         Raises

@@ -11,10 +11,10 @@ from eval_toolkit import _validate
 from eval_toolkit._display import Displayed
 from eval_toolkit._hashing import content_hash, unit_ids
 from eval_toolkit._optional import require
-from eval_toolkit._validate import FloatArray, IntArray
+from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 
-__all__ = ["LARGEST_VALUE", "Records", "unit_starts"]
+__all__ = ["LARGEST_VALUE", "Records", "is_text", "unit_starts"]
 
 Strings = NDArray[Any]
 _STATUSES = ("ok", "skipped", "error")
@@ -40,8 +40,8 @@ class Records(Displayed):
     """Units that are not independent share a group; the unit itself by default."""
     attempt: IntArray
     slices: Mapping[str, Strings]
-    columns: Mapping[str, FloatArray]
-    """Measured values; meaningless where the column's status is not "ok"."""
+    columns: Mapping[str, NDArray[Any]]
+    """Numbers, or texts and None; meaningless where the column's status is not "ok"."""
     status: Mapping[str, Strings]
     """Per column: "ok", "skipped" or "error"."""
     reason: Mapping[str, Strings] = field(default_factory=dict)
@@ -49,10 +49,20 @@ class Records(Displayed):
     def __len__(self) -> int:
         return len(self.unit_id)
 
+    @property
+    def numbers(self) -> dict[str, FloatArray]:
+        """The columns of numbers: those that can be averaged."""
+        return {name: one for name, one in self.columns.items() if not is_text(one)}
+
+    @property
+    def texts(self) -> dict[str, Strings]:
+        """The columns of texts, with None where there is none."""
+        return {name: one for name, one in self.columns.items() if is_text(one)}
+
     @classmethod
     def from_columns(
         cls,
-        columns: Mapping[str, Sequence[float | None] | ArrayLike],
+        columns: Mapping[str, Sequence[float | str | None] | ArrayLike],
         *,
         unit_id: Sequence[str] | ArrayLike | None = None,
         attempt: ArrayLike | None = None,
@@ -67,8 +77,8 @@ class Records(Displayed):
         Parameters
         ----------
         columns : mapping of name to array-like of shape (n,)
-            Numbers. A None stands for a value that could not be measured: "skipped", unless
-            ``status`` says otherwise.
+            Numbers, or texts. A None stands for a value that could not be measured: "skipped",
+            unless ``status`` says otherwise.
         unit_id : array-like of str, optional
             The data's own key of each record's unit; a running number by default.
         attempt : array-like of int, optional
@@ -91,8 +101,8 @@ class Records(Displayed):
         Raises
         ------
         InvalidInputError
-            If a column is no sequence of numbers, lengths differ, an id and attempt repeat, one
-            unit has two groups or content hashes, or an "ok" value is not finite.
+            If a column is no sequence of numbers or of texts, lengths differ, an id and attempt
+            repeat, one unit has two groups or content hashes, or an "ok" value is not finite.
 
         Examples
         --------
@@ -101,6 +111,9 @@ class Records(Displayed):
         ... )
         >>> records.status["reward"].tolist()
         ['ok', 'error']
+        >>> records = Records.from_columns({"right": [1, 0], "answer": ["Rome", None]})
+        >>> list(records.texts), records.status["answer"].tolist()
+        (['answer'], ['ok', 'skipped'])
         """
         if not isinstance(columns, Mapping):
             raise InvalidInputError(f"`columns` is {columns!r}; it must map names to columns")
@@ -112,7 +125,7 @@ class Records(Displayed):
         _unique(ids, tries)
         _known(status, "status", columns)
         _known(reason, "reason", columns)
-        values: dict[str, FloatArray] = {}
+        values: dict[str, NDArray[Any]] = {}
         states: dict[str, Strings] = {}
         reasons: dict[str, Strings] = {}
         for name, column in columns.items():
@@ -260,6 +273,17 @@ class Records(Displayed):
             why = self.reason.get(name)
             made[f"{name}.reason"] = [""] * len(self) if why is None else why.tolist()
         return made
+
+
+def is_text(column: NDArray[Any]) -> bool:
+    """Return whether a column holds texts.
+
+    Examples
+    --------
+    >>> is_text(np.array(["Rome", None], dtype=object)), is_text(np.array([1.0]))
+    (True, False)
+    """
+    return column.dtype == object
 
 
 def unit_starts(unit_id: NDArray[Any]) -> IntArray:
@@ -413,27 +437,53 @@ def _number(value: Any, name: str, row: int) -> float:
         return 0.0 if value is None else _validate.as_float(value)
     except (TypeError, ValueError, OverflowError):
         raise InvalidInputError(
-            f"{name}[{row}] is {value!r}; a column must hold numbers or None"
+            f"{name}[{row}] is {value!r}; a column must hold numbers or texts alone, or None"
         ) from None
 
 
 def _column(
     values: Any, name: str, n: int, status: Sequence[str] | None
-) -> tuple[FloatArray, Strings]:
-    """Return the numbers and their status; None becomes "skipped" unless a status is given."""
+) -> tuple[NDArray[Any], Strings]:
+    """Return the values and their status; None becomes "skipped" unless a status is given."""
     _length(values, name, n)
     absent = np.array([value is None for value in values], dtype=np.bool_)
-    numbers = np.array([_number(value, name, row) for row, value in enumerate(values)])
+    states = _states(absent, name, n, status)
+    texts = [] if _is_numeric(values) else [isinstance(value, str) for value in values]
+    if any(texts) and bool(np.all(absent | texts)):
+        return _texts(values, name, absent, states), states
+    return _numbers(values, name, absent, states), states
+
+
+def _is_numeric(values: Any) -> bool:
+    return isinstance(values, np.ndarray) and values.dtype.kind in "biuf"
+
+
+def _states(absent: BoolArray, name: str, n: int, status: Sequence[str] | None) -> Strings:
     if status is None:
-        states = np.where(absent, "skipped", "ok").astype(object)
-    else:
-        states = _strings(status, f"status[{name!r}]", n)
-        odd = [i for i, state in enumerate(states) if state not in _STATUSES]
-        if odd:
-            raise InvalidInputError(
-                f"status[{name!r}][{odd[0]}] is {states[odd[0]]!r}; "
-                "it must be 'ok', 'skipped' or 'error'"
-            )
+        return np.where(absent, "skipped", "ok").astype(object)
+    states = _strings(status, f"status[{name!r}]", n)
+    odd = [i for i, state in enumerate(states) if state not in _STATUSES]
+    if odd:
+        raise InvalidInputError(
+            f"status[{name!r}][{odd[0]}] is {states[odd[0]]!r}; "
+            "it must be 'ok', 'skipped' or 'error'"
+        )
+    return states
+
+
+def _texts(values: Any, name: str, absent: BoolArray, states: Strings) -> Strings:
+    bad = (states == "ok") & absent
+    if bad.any():
+        raise InvalidInputError(
+            f"{name}[{int(np.argmax(bad))}] is None; an 'ok' value must be a text (use a status of "
+            "'skipped' or 'error')"
+        )
+    pairs = zip(values, states.tolist(), strict=True)
+    return np.array([str(one) if state == "ok" else None for one, state in pairs], dtype=object)
+
+
+def _numbers(values: Any, name: str, absent: BoolArray, states: Strings) -> FloatArray:
+    numbers = np.array([_number(value, name, row) for row, value in enumerate(values)])
     bad = (states == "ok") & (absent | ~np.isfinite(numbers))
     if bad.any():
         row = int(np.argmax(bad))
@@ -448,4 +498,4 @@ def _column(
             f"{name}[{row}] is {numbers[row]:g}; values must lie within ±{LARGEST_VALUE:g}, so that "
             "sums of their squares can be held"
         )
-    return np.where(states == "ok", numbers, 0.0), states
+    return np.where(states == "ok", numbers, 0.0)

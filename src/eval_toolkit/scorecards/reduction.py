@@ -11,12 +11,21 @@ from numpy.typing import NDArray
 from eval_toolkit._validate import BoolArray, FloatArray, IntArray
 from eval_toolkit.errors import InvalidInputError
 from eval_toolkit.inference.plans import Plan, groups_plan, rows_plan
-from eval_toolkit.metric_specs import ColumnSpec, SumsSpec
+from eval_toolkit.metric_specs import ColumnSpec, StatisticSpec, SumsSpec
 from eval_toolkit.metric_specs.scores import SCORED
-from eval_toolkit.scorecards.records import Records, unit_starts
+from eval_toolkit.scorecards.records import Records, is_text, unit_starts
 from eval_toolkit.scorecards.score import Intervals
 
-__all__ = ["REDUCERS", "Options", "Units", "pooled", "reduce_attempts", "value_of_failure", "voted"]
+__all__ = [
+    "REDUCERS",
+    "Options",
+    "Units",
+    "answers_of",
+    "pooled",
+    "reduce_attempts",
+    "value_of_failure",
+    "voted",
+]
 
 
 def _medians(values: FloatArray, starts: IntArray) -> FloatArray:
@@ -50,7 +59,7 @@ class Options:
 class Units:
     """Values reduced to one per unit, with counts of what is missing."""
 
-    values: dict[str, FloatArray]
+    values: dict[str, NDArray[Any]]
     groups: NDArray[Any]
     plan: Plan
     n_errors: int
@@ -59,20 +68,20 @@ class Units:
     """Fewer than values where each attempt counts as a row."""
 
 
-def value_of_failure(spec: ColumnSpec | SumsSpec) -> float | None:
+def value_of_failure(spec: ColumnSpec | SumsSpec | StatisticSpec) -> float | None:
     """Return what a failed record counts as under "as_zero": a failure must never look good.
 
     Parameters
     ----------
-    spec : ColumnSpec or SumsSpec
-        The mean of a column, or a function of sums.
+    spec : ColumnSpec, SumsSpec or StatisticSpec
+        The mean of a column, a function of sums, or a statistic of columns.
 
     Returns
     -------
     float or None
         0; where 0 would be the best there is, the worst value, or None if there is none. A function
-        of sums has none: what a failure adds to each sum is not known. Nor has a metric of which
-        neither direction is better.
+        of sums and a statistic have none: what a failure adds to each column is not known. Nor has
+        a metric of which neither direction is better.
 
     Examples
     --------
@@ -81,7 +90,7 @@ def value_of_failure(spec: ColumnSpec | SumsSpec) -> float | None:
     >>> value_of_failure(ColumnSpec("wrong", "wrong", higher_is_better=False, bounds=(0.0, 1.0)))
     1.0
     """
-    if isinstance(spec, SumsSpec) or spec.higher_is_better is None:
+    if not isinstance(spec, ColumnSpec) or spec.higher_is_better is None:
         return None
     low, high = spec.bounds
     if spec.higher_is_better and high > 0.0:
@@ -95,7 +104,7 @@ class _Counted:
     """The records that count, and their values."""
 
     rows: BoolArray
-    values: dict[str, FloatArray]
+    values: dict[str, NDArray[Any]]
     n_errors: int
     n_skipped: int
 
@@ -105,13 +114,19 @@ def _counted(
     columns: tuple[str, ...],
     options: Options,
     failed_is: float | None,
-    scored: bool,
+    scored: bool = False,
+    texts: bool = False,
 ) -> _Counted:
     """Return the records of which every column is there, failed ones as the policy says."""
     for column in columns:
         if column not in records.columns:
             raise InvalidInputError(
                 f"the records have no column {column!r}; they have {sorted(records.columns)}"
+            )
+        if is_text(records.columns[column]) and not texts:
+            raise InvalidInputError(
+                f"the column {column!r} holds texts, which have no mean; metrics of texts are made "
+                "by metric_specs.from_columns"
             )
     states = [records.status[column] for column in columns]
     failed: BoolArray = np.any([state == "error" for state in states], axis=0)
@@ -129,6 +144,8 @@ def _counted(
     rows = ~(skipped | (lost if as_zero else failed))
     values = {
         column: np.where(state == "ok", records.columns[column], failed_is or 0.0)[rows]
+        if as_zero
+        else records.columns[column][rows]
         for column, state in zip(columns, states, strict=True)
     }
     return _Counted(rows, values, int(failed.sum()), int(skipped.sum()))
@@ -157,9 +174,16 @@ def reduce_attempts(
     return Units(values, groups, _plan(groups), counted.n_errors, n_skipped, len(starts))
 
 
-def pooled(records: Records, columns: tuple[str, ...], options: Options) -> Units:
-    """Take every attempt as a row of its own; the attempts at a unit are drawn together."""
-    counted = _counted(records, columns, options, 0.0, True)
+def pooled(
+    records: Records, columns: tuple[str, ...], options: Options, *, scored: bool = True
+) -> Units:
+    """Take every attempt as a row of its own; the attempts at a unit are drawn together.
+
+    Labels and scores, where ``scored``: then a failed score may count as 0. Other columns may be
+    texts, and a row that failed is left out.
+    """
+    failed_is = 0.0 if scored else None
+    counted = _counted(records, columns, options, failed_is, scored, texts=not scored)
     groups = records.group[counted.rows]
     n_units = len(unit_starts(records.unit_id[counted.rows]))
     return Units(
@@ -188,19 +212,30 @@ def _together(
             f"{float(values[odd][0]):g}"
         )
     if spec.answer is not None:
-        return spec.of_votes(values, _answers(records, spec.answer)[rows], starts, n)
+        return spec.of_votes(values, answers_of(records, spec.answer)[rows], starts, n)
     correct = np.add.reduceat(values, starts) if len(starts) else np.zeros(0)
     return spec.of_attempts(n, correct.astype(np.int64))
 
 
-def _answers(records: Records, column: str) -> FloatArray:
-    """Return the codes of answers, NaN for attempts without one."""
+def answers_of(records: Records, column: str) -> NDArray[Any]:
+    """Return the answers, None for attempts without one.
+
+    Answers are only compared with one another. They are texts; runs of the first edition stored a
+    number for each.
+
+    Examples
+    --------
+    >>> answers_of(Records.from_columns({"answer": ["Rome", None]}), "answer").tolist()
+    ['Rome', None]
+    """
     if column not in records.columns:
         raise InvalidInputError(
             f"the records have no column {column!r} with the answers that vote; they have "
             f"{sorted(records.columns)}"
         )
-    return np.where(records.status[column] == "ok", records.columns[column], np.nan)
+    found: NDArray[Any] = records.columns[column].astype(object)
+    found[records.status[column] != "ok"] = None
+    return found
 
 
 def voted(
@@ -234,15 +269,15 @@ def voted(
     Examples
     --------
     >>> from eval_toolkit.metric_specs import maj_at_k
-    >>> columns = {"right": [1, 1, 0], "code": [7.0, 7.0, 8.0]}
+    >>> columns = {"right": [1, 1, 0], "answer": ["7", "7", "8"]}
     >>> records = Records.from_columns(columns, unit_id=["a"] * 3)
     >>> everyone = np.ones(3, dtype=bool)
-    >>> spec = maj_at_k("right", 3, answer="code")
+    >>> spec = maj_at_k("right", 3, answer="answer")
     >>> voted(records, spec, np.array([0]), everyone, records.columns["right"])[0]
     array([1.])
     """
     n = np.add.reduceat(measured.astype(np.int64), starts)
-    answers = _answers(records, str(spec.answer))[measured]
+    answers = answers_of(records, str(spec.answer))[measured]
     return spec.of_votes(values[measured], answers, np.cumsum(n) - n, n)
 
 

@@ -17,10 +17,11 @@ from eval_toolkit.errors import (
     UndefinedMetricError,
 )
 from eval_toolkit.inference.assemble import MIN_UNITS, bootstrap_problem, closed_ci
+from eval_toolkit.inference.column_statistics import Statistic
 from eval_toolkit.inference.engine import Executor, Problem
 from eval_toolkit.inference.intervals import METHODS
 from eval_toolkit.inference.plans import Plan, chosen_plan
-from eval_toolkit.inference.prepared import Ranked
+from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.proportions import score_interval
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
@@ -28,7 +29,7 @@ from eval_toolkit.inference.results import (
     BootstrapCI,
 )
 from eval_toolkit.inference.score_intervals import has_closed_form
-from eval_toolkit.inference.statistics import AtThreshold, Statistic, statistic_for
+from eval_toolkit.inference.statistics import AtThreshold, statistic_for
 from eval_toolkit.inference.weighted import are_equal, weighted_ci, weighted_metric
 from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.metrics import is_metric_defined_for_slice
@@ -144,7 +145,7 @@ def scorecard(
     if weights is not None and not are_equal(weights):
         return Scorecard(_weighted_cells(labels, scores, weights, groups, specs, plan, how))
     shift = None if assumed_prior is None else PriorShift.to(labels, assumed_prior)
-    return Scorecard(metric_cells(labels, scores, specs, plan, how, shift))
+    return Scorecard(metric_cells(Columns.scored(labels, scores), specs, plan, how, shift))
 
 
 def check_specs(metrics: Sequence[MetricSpec]) -> list[MetricSpec]:
@@ -172,15 +173,13 @@ def check_specs(metrics: Sequence[MetricSpec]) -> list[MetricSpec]:
 
 
 def metric_cells(
-    labels: BoolArray,
-    scores: FloatArray,
+    data: Columns,
     specs: Sequence[MetricSpec],
     plan: Plan,
     how: Intervals,
     shift: PriorShift | None = None,
 ) -> dict[str, MetricResult]:
-    """Return one cell per spec, with intervals from one set of draws."""
-    data = Ranked(labels, scores)
+    """Return one cell per spec of the columns, with intervals from one set of draws."""
     drafts = {spec.name: _Draft.of(spec, data, shift) for spec in specs}
     if how.n_resamples:
         _bootstrap([draft for draft in drafts.values() if draft.status == "ok"], data, plan, how)
@@ -239,10 +238,11 @@ class _Draft:
         self.proportion: tuple[float, float] | None = None
 
     @classmethod
-    def of(cls, spec: MetricSpec, data: Ranked, shift: PriorShift | None) -> "_Draft":
+    def of(cls, spec: MetricSpec, data: Columns, shift: PriorShift | None) -> "_Draft":
         draft = cls(spec)
         # The mean of a column named "pr_auc" is a mean: it needs no second class.
-        single = not isinstance(spec, ColumnSpec) and data.n_positive in (0, data.n)
+        scored = data.rank == "score" and not isinstance(spec, ColumnSpec)
+        single = scored and data.n_positive in (0, data.n)
         if not is_metric_defined_for_slice(spec.name, is_single_class=single):
             which = "positive" if data.n_positive else "negative"
             draft._stop("skipped", f"{spec.name} is undefined: all {data.n} rows are {which}")
@@ -257,7 +257,7 @@ class _Draft:
             draft._stop("error", f"{type(error).__name__}: {error}")
         return draft
 
-    def _evaluate(self, data: Ranked, shift: PriorShift | None) -> None:
+    def _evaluate(self, data: Columns, shift: PriorShift | None) -> None:
         if shift is not None:
             self.statistic, self.details = shift.bind(self.spec, data)
         elif hasattr(self.spec, "bind"):
@@ -280,7 +280,7 @@ class _Draft:
             self.reason = f"no interval: {why}"
         return bool(why)
 
-    def give_closed(self, data: Ranked, plan: Plan, confidence: float) -> bool:
+    def give_closed(self, data: Columns, plan: Plan, confidence: float) -> bool:
         """Give the draft its interval, or the reason it has none, if that takes no resampling."""
         if self.statistic is None or self.value is None:
             return False
@@ -310,7 +310,7 @@ class _Draft:
         )
 
 
-def _bootstrap(drafts: list[_Draft], data: Ranked, plan: Plan, how: Intervals) -> None:
+def _bootstrap(drafts: list[_Draft], data: Columns, plan: Plan, how: Intervals) -> None:
     """Give every draft its interval, or the reason it has none."""
     drafts = [draft for draft in drafts if not draft.refuses()]
     resampled = [
@@ -343,10 +343,10 @@ def _sharing_draws(drafts: list[_Draft], plan: Plan) -> list[list[_Draft]]:
     return list(parts.values())
 
 
-def _resample(drafts: list[_Draft], data: Ranked, plan: Plan, how: Intervals) -> None:
+def _resample(drafts: list[_Draft], data: Columns, plan: Plan, how: Intervals) -> None:
     """Give drafts that share their draws an interval each, or the reason there is none."""
     statistics = [draft.statistic for draft in drafts if draft.statistic is not None]
-    problem = Problem.of([data], statistics, plan, how.seed)
+    problem = Problem((data,), tuple(statistics), plan, how.seed)
     (cells,) = bootstrap_problem(
         problem,
         n_resamples=how.n_resamples,

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,20 +13,19 @@ from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMetricError
 from eval_toolkit.inference import proportions
 from eval_toolkit.inference.clustered import mean_variance
-from eval_toolkit.inference.column_sums import SumsStatistic
 from eval_toolkit.inference.engine import Executor
 from eval_toolkit.inference.jackknife import jackknife_se
 from eval_toolkit.inference.macro import macro_mean
 from eval_toolkit.inference.mean_intervals import UNBOUNDED, mean_interval
 from eval_toolkit.inference.means import t_interval
 from eval_toolkit.inference.plans import Plan
-from eval_toolkit.inference.prepared import Ranked
+from eval_toolkit.inference.prepared import Columns
 from eval_toolkit.inference.results import (
     DEFAULT_CONFIDENCE,
     DEFAULT_N_RESAMPLES,
     BootstrapCI,
 )
-from eval_toolkit.metric_specs import ColumnSpec, ScoreSpec, SumsSpec
+from eval_toolkit.metric_specs import ColumnSpec, ScoreSpec, StatisticSpec, SumsSpec
 from eval_toolkit.metric_specs.scores import SCORED
 from eval_toolkit.metric_specs.sums import ratio
 from eval_toolkit.protocols import MetricSpec
@@ -79,8 +78,9 @@ def summarise(
         One line per (unit, attempt).
     metrics : sequence of MetricSpec
         `metric_specs.mean_of(column)` for any measured column, `metric_specs.from_sums` for ratios
-        and other functions of sums; metrics of labels and scores read the columns ``label`` and
-        ``score``, or others by `metric_specs.on_columns`.
+        and other functions of sums, `metric_specs.from_columns` for any statistic of any columns;
+        metrics of labels and scores read the columns ``label`` and ``score``, or others by
+        `metric_specs.on_columns`.
     by : str, optional
         A slice of the records: the scorecard's ``slices`` then hold the cells of each part.
     macro : bool, default False
@@ -174,7 +174,7 @@ def summarise(
 
 def _of_column(spec: MetricSpec, records: Records, options: Options) -> MetricSpec:
     """Return the spec with the kind of its whole column, which every slice then follows."""
-    if not isinstance(spec, ColumnSpec) or spec.column not in records.columns:
+    if not isinstance(spec, ColumnSpec) or spec.column not in records.numbers:
         return spec
     measured = records.status[spec.column] == "ok"
     values = records.columns[spec.column][measured]
@@ -192,7 +192,7 @@ def _of_column(spec: MetricSpec, records: Records, options: Options) -> MetricSp
 
 def _of_part(spec: MetricSpec, whole: MetricSpec, records: Records, part: Records) -> MetricSpec:
     """Return the spec of the whole column; a part that has each unit once averages nothing."""
-    if not isinstance(spec, ColumnSpec) or spec.k is not None or spec.column not in part.columns:
+    if not isinstance(spec, ColumnSpec) or spec.k is not None or spec.column not in part.numbers:
         return whole
     there = part.unit_id[part.status[spec.column] == "ok"]
     if len(unit_starts(there)) < len(there):
@@ -215,6 +215,11 @@ def _cells(
             units = reduce_attempts(records, spec.columns, options, spec)
             why = "" if units.n_units else _why(records, spec.columns)
             cells[spec.name] = _sums_cell(units, spec, options, why)
+        elif isinstance(spec, StatisticSpec):
+            units = pooled(records, spec.columns, options, scored=False)
+            why = "" if units.n_units else _why(records, spec.columns)
+            cell = _named_cell(units, spec, options, why)
+            cells[spec.name] = _of_attempts(cell, units, {"columns": list(spec.columns)})
         else:
             columns = spec.columns if isinstance(spec, ScoreSpec) else SCORED
             scored.setdefault(columns, []).append(spec)
@@ -257,14 +262,16 @@ def _nothing(units: Units, why: str) -> MetricResult:
     return _counted(MetricResult(None, status, reason, n_units=0, n_groups=0), units)  # type: ignore[arg-type]
 
 
-def _is_unbounded(n_errors: int, spec: ColumnSpec | SumsSpec, options: Options) -> bool:
+def _is_unbounded(
+    n_errors: int, spec: ColumnSpec | SumsSpec | StatisticSpec, options: Options
+) -> bool:
     """Return whether a failure must count as the worst, and there is no worst value."""
     neither = isinstance(spec, ColumnSpec) and spec.higher_is_better is None
     as_zero = options.on_error == "as_zero" and n_errors > 0
     return as_zero and not neither and value_of_failure(spec) is None
 
 
-def _unbounded(n_errors: int, spec: ColumnSpec | SumsSpec) -> MetricResult:
+def _unbounded(n_errors: int, spec: ColumnSpec | SumsSpec | StatisticSpec) -> MetricResult:
     """Return the cell of a metric that failures cannot count in."""
     reason = f"{n_errors} errors, and {spec.name} has no worst value for 'as_zero'"
     details = {"higher_is_better": spec.higher_is_better}
@@ -285,7 +292,9 @@ def _scored_cells(
         raise InvalidInputError(
             f"column {label!r} has a unit with the value {odd:g}; labels must be 0 or 1{agree}"
         )
-    cells = metric_cells(given == 1.0, units.values[score], specs, units.plan, options.how)
+    cells = metric_cells(
+        Columns.scored(given == 1.0, units.values[score]), specs, units.plan, options.how
+    )
     if options.method not in (None, *_BOOTSTRAP_METHODS):
         note = f"{options.method} is for means of columns"
         cells = {name: _noted(cell, note) for name, cell in cells.items()}
@@ -299,6 +308,11 @@ def _pooled_cell(cell: MetricResult, spec: ScoreSpec, units: Units) -> MetricRes
     label, score = spec.columns
     details: dict[str, Any] = {"metric": spec.source, "label": label, "score": score}
     details["higher_is_better"] = spec.higher_is_better
+    return _of_attempts(cell, units, details)
+
+
+def _of_attempts(cell: MetricResult, units: Units, details: dict[str, Any]) -> MetricResult:
+    """Count units, not the attempts that were the rows."""
     if units.n_units < units.plan.n_rows:
         details["n_attempts"] = units.plan.n_rows
     ci = None if cell.ci is None else replace(cell.ci, n_units=units.n_units)
@@ -317,9 +331,8 @@ def _mean_cell(units: Units, spec: ColumnSpec, options: Options, why: str) -> Me
     if len(values) == 0:
         return _nothing(units, why)
     if options.method in _BOOTSTRAP_METHODS:
-        labels = np.zeros(len(values), dtype=np.bool_)
-        of_scores = replace(spec, column="score")
-        cell = metric_cells(labels, values, [of_scores], units.plan, options.how)[spec.name]
+        data = Columns({spec.column: values}, spec.column)
+        cell = metric_cells(data, [spec], units.plan, options.how)[spec.name]
     else:
         ci, reason = _closed_form(values, units.plan, options.method, spec, options.how.confidence)
         value, n_groups = float(values.mean()), units.plan.n_groups
@@ -327,35 +340,28 @@ def _mean_cell(units: Units, spec: ColumnSpec, options: Options, why: str) -> Me
     return _described(_left_out(_counted(cell, units), spec, options), values, units.plan, spec)
 
 
-@dataclass(frozen=True)
-class _Bound:
-    """A function of sums with its columns, under a name that means nothing to the catalogue."""
-
-    statistic: SumsStatistic
-    name: str = "function of sums"
-
-    def compute(self, y_true: Any, y_score: Any) -> float:
-        """Return the value; ``y_score`` holds the numbers of the rows."""
-        return self.statistic.point(Ranked(np.asarray(y_true) == 1, np.asarray(y_score)))
+def _named_cell(
+    units: Units, spec: SumsSpec | StatisticSpec, options: Options, why: str
+) -> MetricResult:
+    """Return a statistic of named columns, by the bootstrap over groups."""
+    if _is_unbounded(units.n_errors, spec, options):
+        return _counted(_unbounded(units.n_errors, spec), units)
+    if units.plan.n_rows == 0:
+        return _nothing(units, why)
+    cells = metric_cells(spec.data_of(units.values), [spec], units.plan, options.how)
+    cell = _counted(cells[spec.name], units)
+    if options.method not in (None, *_BOOTSTRAP_METHODS):
+        cell = _noted(cell, f"{options.method} is for means of columns")
+    return replace(cell, details={**cell.details, "higher_is_better": spec.higher_is_better})
 
 
 def _sums_cell(units: Units, spec: SumsSpec, options: Options, why: str) -> MetricResult:
-    """Return a function of sums over units, by the bootstrap over groups."""
-    if _is_unbounded(units.n_errors, spec, options):
-        return _counted(_unbounded(units.n_errors, spec), units)
-    n = units.plan.n_rows
-    if n == 0:
-        return _nothing(units, why)
+    """Return a function of sums over units, with its standard error."""
+    cell = _named_cell(units, spec, options, why)
+    if not cell.n_units:
+        return cell
+    details = {**cell.details, **({"ratio": list(spec.columns)} if spec.function is ratio else {})}
     columns = [units.values[column] for column in spec.columns]
-    bound = _Bound(spec.statistic_of(columns))
-    labels = np.zeros(n, dtype=np.bool_)
-    cells = metric_cells(labels, np.arange(float(n)), [bound], units.plan, options.how)
-    cell = _counted(cells[bound.name], units)
-    if options.method not in (None, *_BOOTSTRAP_METHODS):
-        cell = _noted(cell, f"{options.method} is for means of columns")
-    details = {**cell.details, "higher_is_better": spec.higher_is_better}
-    if spec.function is ratio:
-        details["ratio"] = list(spec.columns)
     error = _jackknifed(columns, spec, units.plan) if cell.status == "ok" else None
     return replace(cell, details=details if error is None else {**details, "standard_error": error})
 
@@ -419,8 +425,7 @@ def _macro_cell(
     )
     ci = result.ci
     if ci is not None:  # a mean of shares does not leave [0, 1]
-        low, high = spec.bounds
-        ci = replace(ci, ci_low=max(low, ci.ci_low), ci_high=min(high, ci.ci_high))
+        ci = ci.clipped(spec.bounds)
     left = len(parts) - len(there)
     reasons = [f"{left} of {len(parts)} parts have no value" if left else "", result.reason]
     details = {"by": by, "n_parts": len(there), "higher_is_better": spec.higher_is_better}
@@ -449,9 +454,7 @@ def _closed_form(
             ci = t_interval(values, groups=plan.unit_of_row, confidence=confidence)
         except UndefinedMetricError as error:
             return None, str(error)
-        low, high = spec.bounds
-        ci = replace(ci, ci_low=max(low, ci.ci_low), ci_high=min(high, ci.ci_high))
-        return replace(ci, n_groups=plan.n_groups), ci.reason
+        return replace(ci.clipped(spec.bounds), n_groups=plan.n_groups), ci.reason
     binary = spec.bounds in ((0.0, 1.0), UNBOUNDED) and np.isin(values, (0.0, 1.0)).all()
     if not binary or not (plan.is_plain_rows or method == "beta-binomial"):
         return None, f"{method} is for 0/1 values of independent units; use BCa or t"

@@ -12,6 +12,7 @@ from eval_toolkit.inference.results import BootstrapCI
 from eval_toolkit.inference.sequences import ConfidenceSequence
 from eval_toolkit.metric_specs import ColumnSpec
 from eval_toolkit.scorecards import Records, unit_starts
+from eval_toolkit.scorecards.reduction import answers_of
 from eval_toolkit.seeds import derive_seed
 from eval_toolkit.tasks.types import Sample
 
@@ -165,8 +166,7 @@ def known_values(records: Records, spec: ColumnSpec) -> dict[str, tuple[float, f
         if spec.answer is None:
             found, enough = spec.of_attempts(n, np.add.reduceat(low, starts).astype(np.int64))
         else:
-            codes, coded = records.columns[spec.answer], records.status[spec.answer] == "ok"
-            found, enough = spec.of_votes(low, np.where(coded, codes, np.nan), starts, n)
+            found, enough = spec.of_votes(low, answers_of(records, spec.answer), starts, n)
         whole = enough & np.logical_and.reduceat(there, starts)
         least, most = (np.where(whole, found, bound) for bound in spec.bounds)
     return dict(zip(ids.tolist(), zip(least.tolist(), most.tolist(), strict=True), strict=True))

@@ -9,7 +9,7 @@ from eval_toolkit import _validate
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 from eval_toolkit.graders import ColumnInfo, load_grader
 from eval_toolkit.graders.answers import with_answers
-from eval_toolkit.graders.base import columns_of
+from eval_toolkit.graders.base import TEXT, columns_of
 from eval_toolkit.graders.code import CodeTests
 from eval_toolkit.graders.loading import fitting_graders
 from eval_toolkit.judges.asking import AskingGrader, judges_in
@@ -20,6 +20,7 @@ from eval_toolkit.runner import JobResult
 from eval_toolkit.runs.kinds import Graded
 from eval_toolkit.runs.specs import SummarySpec, whole_numbers
 from eval_toolkit.scorecards import Records
+from eval_toolkit.scorecards.records import is_text
 from eval_toolkit.scorecards.score import check_specs
 from eval_toolkit.tasks.base import BaseTask
 from eval_toolkit.tasks.ended import Ended
@@ -104,7 +105,11 @@ class Measuring:
         """Return the metrics; records may have columns that nobody announced."""
         known = dict(self.columns)
         if records is not None:
-            known = {name: self.columns.get(name, ColumnInfo()) for name in records.columns}
+            other = {True: TEXT, False: ColumnInfo()}
+            known = {
+                name: self.columns.get(name, other[is_text(column)])
+                for name, column in records.columns.items()
+            }
         return task_metrics(
             known,
             pass_at=self.pass_at,

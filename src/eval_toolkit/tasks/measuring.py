@@ -177,7 +177,7 @@ def grader_columns(graders: Iterable[Grader]) -> dict[str, ColumnInfo]:
 class _Table:
     """Columns of grades that grow line by line."""
 
-    values: dict[str, list[float | None]]
+    values: dict[str, list[float | str | None]]
     status: dict[str, list[str]]
     reason: dict[str, list[str]]
     n: int = 0
@@ -187,7 +187,7 @@ class _Table:
         names = list(columns)
         return cls({n: [] for n in names}, {n: [] for n in names}, {n: [] for n in names})
 
-    def add(self, line: Mapping[str, float | Grade]) -> None:
+    def add(self, line: Mapping[str, float | str | Grade]) -> None:
         """Add a line; a column that nobody announced is skipped in the lines before it."""
         if not line.keys() <= self.values.keys():
             for column in sorted(line.keys() - self.values.keys()):
@@ -197,7 +197,7 @@ class _Table:
         for column, values in self.values.items():
             given = line.get(column, _UNFILLED)
             if isinstance(given, Grade):
-                values.append(given.value)
+                values.append(given.content)
                 self.status[column].append(given.status)
                 self.reason[column].append(whole_text(given.reason))
             else:
@@ -214,12 +214,12 @@ def _graded(
     graders: Sequence[Grader],
     columns: Mapping[str, ColumnInfo],
     replies: Mapping[str, RawCompletion],
-) -> Mapping[str, float | Grade] | Grade:
+) -> Mapping[str, float | str | Grade] | Grade:
     """Return a sample's grades by column, or the one that stands for all of them."""
     response = answered(task, sample, outcome)
     if isinstance(response, Grade):
         return response
-    line: dict[str, float | Grade] = {}
+    line: dict[str, float | str | Grade] = {}
     for grader in graders:
         given = (response, replies) if is_judge(grader) else (response,)
         line.update(grades_by(grader, columns, *given))
@@ -228,9 +228,9 @@ def _graded(
     return line
 
 
-def _without_answer(grade: float | Grade) -> Grade:
+def _without_answer(grade: float | str | Grade) -> Grade:
     """Return what an absent answer comes to, with the reason why it is absent."""
-    return grade if isinstance(grade, Grade) else Grade(grade, "ok", _NO_ANSWER)
+    return Grade.of(grade, _NO_ANSWER)
 
 
 def built_responses(
@@ -289,7 +289,7 @@ def answered(task: Measurable, sample: Sample, outcome: JobResult | None) -> Any
 
 def grades_by(
     grader: Any, columns: Mapping[str, ColumnInfo], *given: Any
-) -> Mapping[str, float | Grade]:
+) -> Mapping[str, float | str | Grade]:
     """Return what a grader gives, checked; an exception is an error in each of its columns."""
     try:
         found = {
@@ -303,12 +303,16 @@ def grades_by(
     return {**dict.fromkeys(columns_of(grader), lacking), **found}
 
 
-def _read(value: Any, column: str, info: ColumnInfo) -> float | Grade:
+def _read(value: Any, column: str, info: ColumnInfo) -> float | str | Grade:
     """Return a number of any type as a float; one that cannot be a grade is an error of its own."""
     if isinstance(value, Grade):
         if value.status != "ok":
             return value
-        value = value.value
+        value = value.content
+    if info.text:
+        if isinstance(value, str):
+            return whole_text(value)
+        return Grade.error(f"the grade {column!r} is {value!r:.100}; it must be a text")
     if type(value) is not float or not math.isfinite(value):
         value = _validate.number(value, "grade")
     if abs(value) > LARGEST_VALUE:

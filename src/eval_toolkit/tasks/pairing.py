@@ -263,7 +263,7 @@ class PairsKind(Kind[list[JobResult]]):
         columns = list(self.judge.columns())
         subjects = [sample.subject for sample in asked]
         return Records.from_columns(
-            {name: [line[name].value for line in lines] for name in columns},
+            {name: [line[name].content for line in lines] for name in columns},
             unit_id=[sample.id for sample in asked],
             attempt=[attempt for _, attempt in self.answers],
             group=[sample.id if sample.group is None else sample.group for sample in asked],
@@ -280,7 +280,7 @@ class PairsKind(Kind[list[JobResult]]):
             if isinstance(answer, Grade):
                 return dict.fromkeys(columns, Grade.error(f"{side}: {answer.reason}"))
         given = grades_by(self.judge, columns, *pair, replies)
-        return {name: one if isinstance(one, Grade) else Grade(one) for name, one in given.items()}
+        return {name: Grade.of(one) for name, one in given.items()}
 
 
 def _left_out(tries: Sequence[int]) -> list[str]:

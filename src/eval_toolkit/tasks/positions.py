@@ -17,7 +17,7 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError, UndefinedMe
 from eval_toolkit.graders.choices import ChoicePosition
 from eval_toolkit.inference import mcnemar_test, paired_mean_diff, sign_flip_test
 from eval_toolkit.inference.paired_proportions import tango_interval
-from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, Interval, in_own_order
 from eval_toolkit.inference.rotations import RotationTest, rotation_test
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.outcome import Outcome
@@ -50,8 +50,9 @@ class PositionResult:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class PositionDifference:
+@in_own_order
+@dataclass(frozen=True, kw_only=True)
+class PositionDifference(Interval[float | None]):
     """Accuracy with the right choice at the best position less that at the worst, paired."""
 
     best: str
@@ -68,7 +69,9 @@ class PositionDifference:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
-        return asdict(self)
+        payload = asdict(self)
+        payload.pop("reason")
+        return payload
 
 
 @dataclass(frozen=True, slots=True, repr=False)

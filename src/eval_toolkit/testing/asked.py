@@ -84,19 +84,25 @@ def says_what_it_grades(grader: Any, given: _Responses) -> None:
 
 
 def grades_are_numbers_or_reasons(grader: Any, given: _Responses) -> None:
-    """Every response gets a value per column: a finite number, or a Grade with its reason."""
+    """Every response gets a value per column: a finite number, or a Grade with its reason.
+
+    In a column that is announced as one of texts it is a text.
+    """
+    infos = columns_of(grader)
     for response in given.of(grader):
-        _expect_numbers(grader.grade(response), response)
+        _expect_values(grader.grade(response), response, infos)
 
 
-def _expect_numbers(grades: Any, response: object) -> None:
+def _expect_values(grades: Any, response: object, infos: Mapping[str, Any]) -> None:
     expect(isinstance(grades, Mapping) and grades, response, grades)
     for column, value in grades.items():
         expect(isinstance(column, str) and column, response, f"the column {column!r}")
         if isinstance(value, Grade):
             expect(value.status == "ok" or value.reason.strip(), response, value)
         else:
-            expect(_is_number(value), response, f"{column!r} is {value!r}")
+            is_text = column in infos and infos[column].text
+            fits = isinstance(value, str) if is_text else _is_number(value)
+            expect(fits, response, f"{column!r} is {value!r}")
 
 
 def fills_the_columns_it_names(grader: Any, given: _Responses) -> None:
@@ -157,7 +163,7 @@ def odd_texts_are_graded(grader: Any, given: _Responses) -> None:
                 continue
             except Exception as error:
                 expect(False, text, f"{type(error).__name__}: {error}")
-            _expect_numbers(grades, text)
+            _expect_values(grades, text, infos)
             _expect_bounds(grades, infos)
         return
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from eval_toolkit._words import visible
 from eval_toolkit.report.words import number
 from eval_toolkit.viewer import rendering
 from eval_toolkit.viewer.listing import ListedRun
@@ -34,6 +35,8 @@ __all__ = [
 SIZES = (50, 100, 200)
 _COLUMNS_AT_MOST = 6
 _COLUMNS_BESIDE_TEXTS = 4
+_TEXT_AT_MOST = 60
+"""Characters of a measured text."""
 WHOLE = "all"
 """The slice of all rows, where a run has one."""
 Q_AT_MOST = 500
@@ -72,7 +75,10 @@ def show(request: "Request") -> "Response":
         records=_lines(run, wanted, size, start, found, texts),
         texts=bool(texts),
         columns=columns,
-        heads=[_head(run, wanted, size, name) for name in ("unit", *columns)],
+        heads=[
+            {**_head(run, wanted, size, name), "num": name in shape.numbers}
+            for name in ("unit", *columns)
+        ],
         whole=_whole_columns(found, columns),
         n=len(order),
         start=start,
@@ -111,8 +117,8 @@ def read_filter(given: Mapping[str, str], shape: Shape) -> tuple[Filter, list[st
         bound = finite(text)
         if text and bound is None:
             ignored.append(f"{text!r} is no number")
-        elif text and not column:
-            ignored.append("a range needs a column")
+        elif text and column not in shape.numbers:
+            ignored.append("a range needs a column of numbers")
         else:
             bounds[name] = bound
     sort = given.get("sort", "")
@@ -176,7 +182,7 @@ def shown_columns(shape: Shape, wanted: Filter) -> list[str]:
     first = [wanted.column, wanted.sort.removeprefix("-")]
     asked = [name for name in dict.fromkeys(first) if name in shape.columns]
     most = _COLUMNS_BESIDE_TEXTS if shape.tables else _COLUMNS_AT_MOST
-    return list(dict.fromkeys([*asked, *shape.columns]))[:most]
+    return list(dict.fromkeys([*asked, *shape.numbers, *shape.columns]))[:most]
 
 
 def _links(run: ListedRun, wanted: Filter, size: int, at: int, n_pages: int) -> dict[str, str]:
@@ -197,7 +203,6 @@ def _head(run: ListedRun, wanted: Filter, size: int, name: str) -> dict[str, Any
     other = f"-{name}" if wanted.sort == name else name
     return {
         "label": name,
-        "num": name != "unit",
         "order": now,
         "href": address(run, "samples", replace(wanted, sort=other), size=size),
     }
@@ -228,12 +233,14 @@ def _whole_columns(found: Sequence[Record], columns: Sequence[str]) -> set[str]:
         one.name
         for record in found
         for one in record.measured
-        if one.value is not None and not one.value.is_integer()
+        if isinstance(one.value, float) and not one.value.is_integer()
     }
     return set(columns) - broken
 
 
-def _shown(value: float | None, whole: bool) -> str:
+def _shown(value: float | str | None, whole: bool) -> str:
+    if isinstance(value, str):
+        return visible(value, _TEXT_AT_MOST)
     return f"{value:.0f}" if whole and value is not None else number(value)
 
 

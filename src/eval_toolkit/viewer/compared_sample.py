@@ -124,8 +124,9 @@ def _values(a: Record, b: Record) -> list[dict[str, Any]]:
         one, other = of_a.get(name), of_b.get(name)
         known = one is not None and other is not None and one.status == other.status == "ok"
         delta = None
-        if known and one is not None and other is not None:
-            delta = (other.value or 0.0) - (one.value or 0.0)
+        values = [getattr(side, "value", None) for side in (one, other)]
+        if known and not any(isinstance(value, str) for value in values):
+            delta = (values[1] or 0.0) - (values[0] or 0.0)
         found.append({"name": name, "a": one, "b": other, "delta": delta})
     return sorted(found, key=lambda line: not line["delta"])
 

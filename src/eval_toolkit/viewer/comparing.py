@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eval_toolkit._words import visible
 from eval_toolkit.errors import ArtifactError
 from eval_toolkit.report.words import number
 from eval_toolkit.viewer import rendering
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["case_words", "show", "shown"]
 
 _REFRESH_S = 2
+_TEXT_AT_MOST = 200
+"""Characters of a measured text."""
 
 
 def show(request: "Request") -> "Response":
@@ -115,14 +118,16 @@ def case_words(rule: Rule, kind: str) -> dict[str, str]:
     }
 
 
-def shown(value: float | None, sign: str = "") -> str:
-    """Return a value; a whole one without digits behind the point.
+def shown(value: float | str | None, sign: str = "") -> str:
+    """Return a value; a whole number without digits behind the point, a text on one line.
 
     Examples
     --------
-    >>> shown(1.0), shown(0.25), shown(-1.0, "+"), shown(None)
-    ('1', '0.250', '-1', '')
+    >>> shown(1.0), shown(0.25), shown(-1.0, "+"), shown(None), shown("Rome")
+    ('1', '0.250', '-1', '', 'Rome')
     """
+    if isinstance(value, str):
+        return visible(value, _TEXT_AT_MOST)
     if value is not None and float(value).is_integer() and abs(value) < 1e15:
         return f"{value:{sign}.0f}" if value else "0"
     return number(value, sign)
@@ -221,7 +226,7 @@ def _lines(
                 "record": record,
                 "a": a,
                 "b": b,
-                "delta": value - a.value if compares and a.value is not None else None,
+                "delta": value - a.value if compares and isinstance(a.value, float) else None,
                 "case": words[case],
                 "won": "" if undirected else {"a": "worse", "b": "better"}.get(case, ""),
                 "label": None if found.labels is None else int(found.labels[place]),

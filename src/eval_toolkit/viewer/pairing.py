@@ -111,7 +111,7 @@ class Pair:
             for block in blocks_of(run)
             for name, cell in block.cells.items()
         }
-        columns = {name: (name, name) for name in shapes[0].columns if name in shapes[1].columns}
+        columns = {name: (name, name) for name in shapes[0].numbers if name in shapes[1].numbers}
         main = _main_column(a, shapes[0]), _main_column(b, shapes[1])
         if not columns and all(main):
             columns = {" / ".join(main): main}
@@ -150,8 +150,8 @@ class Pair:
 def _main_column(run: ListedRun, shape: Shape) -> str:
     """Return the column people ask for first, or nothing where there is none."""
     main = run.cell.name if run.cell is not None else ""
-    rest = [name for name in shape.columns if name != "label"]
-    return next((name for name in (main, "score", *rest) if name in shape.columns), "")
+    rest = [name for name in shape.numbers if name != "label"]
+    return next((name for name in (main, "score", *rest) if name in shape.numbers), "")
 
 
 def _subjects(

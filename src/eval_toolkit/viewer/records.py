@@ -11,7 +11,6 @@ import numpy as np
 from eval_toolkit._files import malformed
 from eval_toolkit._tables.sources import literal, quoted
 from eval_toolkit.errors import ArtifactError
-from eval_toolkit.graders.base import is_answer_code
 from eval_toolkit.runs import Run
 from eval_toolkit.runs.folder import RECORDS
 from eval_toolkit.runs.inputs import INPUTS
@@ -58,6 +57,13 @@ class Shape:
     """Further tables of the run and their columns."""
     input_slices: Sequence[str] = ()
     whole: str | None = None
+    texts: frozenset[str] = frozenset()
+    """Measured columns that hold texts."""
+
+    @property
+    def numbers(self) -> dict[str, str]:
+        """Measured columns that hold numbers, and their names in the table."""
+        return {name: stored for name, stored in self.columns.items() if name not in self.texts}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +95,7 @@ class Measured:
     """One measured value of a record."""
 
     name: str
-    value: float | None
+    value: float | str | None
     status: str
     reason: str
 
@@ -130,8 +136,13 @@ def shape_of(store: Store, path: Path) -> Shape:
         raise ArtifactError(f"{run.run_id}: the run was written without records")
     table = path / RECORDS
     there = store.columns_of(table)
-    known = _known(described.get("columns"), there, ("", ".status", ".reason"))
-    columns = {name: known[name] for name in known if not is_answer_code(name, known)}
+    columns = _known(described.get("columns"), there, ("", ".status", ".reason"))
+    named = described.get("text_columns")
+    texts = {
+        name
+        for name, stored in columns.items()
+        if isinstance(named, list) and name in named and there[stored] == "VARCHAR"
+    }
     parts = _known(described.get("parts"), there, ("",))
     tables = {
         name: frozenset(store.columns_of(path / name))
@@ -155,6 +166,7 @@ def shape_of(store: Store, path: Path) -> Shape:
         tables,
         tuple(inputs.slices) if inputs is not None else (),
         inputs.whole if inputs is not None else None,
+        frozenset(texts),
     )
 
 
@@ -244,7 +256,7 @@ def _conditions(shape: Shape, wanted: Filter) -> tuple[list[str], list[Any]]:
             parameters.append(value)
     if wanted.status in _STATES:
         conditions.append(_of_status(shape, wanted))
-    stored_column = shape.columns.get(wanted.column)
+    stored_column = shape.numbers.get(wanted.column)
     for sign, bound in ((">=", wanted.low), ("<=", wanted.high)):
         if stored_column is not None and bound is not None:
             conditions.append(f"{quoted(stored_column)} {sign} ?")
@@ -283,6 +295,7 @@ def _search(shape: Shape, q: str) -> tuple[str, list[Any]]:
     escaped = json.dumps(q, ensure_ascii=False)[1:-1]  # as it stands inside stored JSON
     own = ["unit_id", "group", *shape.parts.values()]
     own += [f"{stored}.reason" for stored in shape.columns.values()]
+    own += [shape.columns[name] for name in shape.texts]
     found = [_contains(quoted(name)) for name in own]
     parameters: list[Any] = [q] * len(own)
     folder = shape.path.parent
@@ -386,7 +399,9 @@ def _read(
     selected += [f"left({quoted(name)}, {int(text_at_most)})" for name in texts]
     for name in measured:
         stored = shape.columns[name]
-        selected += [quoted(stored), quoted(f"{stored}.status")]
+        value = quoted(stored)
+        selected.append(f"left({value}, {int(text_at_most)})" if name in shape.texts else value)
+        selected.append(quoted(f"{stored}.status"))
         selected.append(f"left({quoted(f'{stored}.reason')}, {int(text_at_most)})")
     rows = store.query(
         shape.path,
@@ -394,10 +409,11 @@ def _read(
         [pattern(shape.path), *parameters],
     )
     with malformed(shape.path.name, "table", error=ArtifactError):
-        return [_record(row, list(shape.parts), measured) for row in rows]
+        return [_record(row, shape, measured) for row in rows]
 
 
-def _record(row: Sequence[Any], parts: Sequence[str], measured: Sequence[str]) -> Record:
+def _record(row: Sequence[Any], shape: Shape, measured: Sequence[str]) -> Record:
+    parts = list(shape.parts)
     number, attempt, slice_name, scorer, unit, group, content, *rest = row
     told, cells = rest[: len(parts)], rest[len(parts) :]
     return Record(
@@ -412,10 +428,12 @@ def _record(row: Sequence[Any], parts: Sequence[str], measured: Sequence[str]) -
             name: str(value) for name, value in zip(parts, told, strict=True) if value is not None
         },
         measured=[
-            Measured(name, *_cell(*cells[3 * at : 3 * at + 3])) for at, name in enumerate(measured)
+            _measured(name, *cells[3 * at : 3 * at + 3], is_text=name in shape.texts)
+            for at, name in enumerate(measured)
         ],
     )
 
 
-def _cell(value: Any, status: Any, reason: Any) -> tuple[float | None, str, str]:
-    return (None if value is None else float(value)), str(status or ""), str(reason or "")
+def _measured(name: str, value: Any, status: Any, reason: Any, *, is_text: bool) -> Measured:
+    read = value if value is None or is_text else float(value)
+    return Measured(name, read, str(status or ""), str(reason or ""))

@@ -127,7 +127,7 @@ class TestChosen:
 
 
 class TestCards:
-    def test_codes_of_answers_are_no_grades(self, tmp_path: Path) -> None:
+    def test_answers_that_vote_are_shown_as_texts(self, tmp_path: Path) -> None:
         run = run_task(
             Sums(rows=ROWS[:2]),
             ScriptedModel("1"),
@@ -138,9 +138,10 @@ class TestCards:
         ).run
         assert run is not None
         records = run.records(*run.subjects[0])
-        assert "exact_match_answer" in records.columns
+        assert records.columns["exact_match_answer"].tolist() == ["1"] * 6
         (card,) = cards_at(run, records, [0])
-        assert [name for grade in card["grades"] for name in grade["names"]] == ["exact_match"]
+        shown = {name: grade["value"] for grade in card["grades"] for name in grade["names"]}
+        assert shown == {"exact_match": "0", "exact_match_answer": "1"}
 
     def test_the_prompt_is_the_one_that_was_sent(self, judged_run: Run) -> None:
         sent = {

@@ -364,10 +364,35 @@ def test_a_run_without_records_says_so(ask: Asking, runs_dir: Path) -> None:
     assert "without records" in answer.words
 
 
-def test_codes_of_answers_are_no_columns(runs_dir: Path) -> None:
-    columns = {"exact_match": [1.0], "exact_match_answer": [8e14], "long_answer": [1.0]}
-    run = rows_run(runs_dir / "r1", Records.from_columns(columns, unit_id=["a"]))
-    assert list(shape_of(Store(runs_dir), run.path).columns) == ["exact_match", "long_answer"]
+def test_texts_are_shown_searched_and_sorted_by(ask: Asking, runs_dir: Path) -> None:
+    columns = {"answer": ["Rome <b>", "Bonn", None], "exact_match": [1.0, 0.5, 0.0]}
+    run = rows_run(runs_dir / "r1", Records.from_columns(columns, unit_id=["a", "b", "c"]))
+    store = Store(runs_dir)
+    shape = shape_of(store, run.path)
+    assert (list(shape.numbers), shape.texts) == (["exact_match"], {"answer"})
+    page = browse(ask)
+    assert '<td class="words">Rome &lt;b&gt;</td>' in page
+    assert '<td class="num">0.500</td>' in page
+    assert units(browse(ask, q="bonn")) == ["b"]
+    assert units(browse(ask, sort="answer")) == ["b", "a", "c"]
+    assert units(browse(ask, column="answer", status="skipped")) == ["c"]
+    ranged = browse(ask, column="answer", low=0.5)
+    assert units(ranged) == ["a", "b", "c"]
+    assert "a range needs a column of numbers" in ranged
+    (key,) = re.findall(r'href="/runs/([a-z0-9-]+)"', ask("/").text)[:1]
+    assert "<dt>answer</dt><dd>Rome &lt;b&gt;</dd>" in ask(f"/runs/{key}/sample?row=0").text
+
+
+def test_samples_of_two_runs_with_texts(ask: Asking, runs_dir: Path) -> None:
+    for name, said in (("r1", "Rome"), ("r2", "Bonn")):
+        columns = {"answer": [said] * 2, "exact_match": [1.0, 0.0]}
+        rows_run(runs_dir / name, Records.from_columns(columns, unit_id=["a", "b"]))
+    a, b = sorted(set(re.findall(r'href="/runs/([a-z0-9-]+)"', ask("/").text)))
+    page = ask(f"/compare/sample?a={a}&b={b}&row=0&row_b=0").text
+    assert '<td class="words">Rome</td><td class="words">Bonn</td>' in page
+    compared = ask(f"/compare?a={a}&b={b}&column=answer").text
+    assert '<option value="exact_match"' in compared
+    assert '<option value="answer"' not in compared
 
 
 def test_rows_of_a_sliced_run_are_shown_once(tmp_path: Path) -> None:

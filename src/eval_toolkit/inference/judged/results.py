@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from eval_toolkit._display import Displayed
+from eval_toolkit.inference.results import Interval, in_own_order
 
 __all__ = ["CorrectedDifference", "CorrectedRate"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class CorrectedRate(Displayed):
+@in_own_order
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CorrectedRate(Interval[float]):
     """The rate (or mean) people would give to all units, from a judge and some human labels.
 
     Examples
@@ -57,8 +58,9 @@ class CorrectedRate(Displayed):
         return f"{self.value:{spec}} [{self.ci_low:{spec}}, {self.ci_high:{spec}}]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CorrectedDifference(Displayed):
+@in_own_order
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CorrectedDifference(Interval[float]):
     """B − A as people would see it, from a judge on all units and human labels on some.
 
     Examples

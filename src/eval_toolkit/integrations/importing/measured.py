@@ -9,6 +9,7 @@ from eval_toolkit._hashing import content_hash
 from eval_toolkit._plain import whole_text
 from eval_toolkit.errors import EvalToolkitError, InvalidInputError
 from eval_toolkit.graders import ColumnInfo, Grade
+from eval_toolkit.graders.base import TEXT
 from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
 from eval_toolkit.integrations.importing.logs import Log, LoggedSample
 from eval_toolkit.protocols import MetricSpec
@@ -118,8 +119,8 @@ def log_columns(log: Log, records: Records) -> dict[str, ColumnInfo]:
     >>> log_columns(log, log_records(log))["ppl"].higher_is_better
     False
     """
-    columns = {}
-    for name, values in records.columns.items():
+    columns = dict.fromkeys(records.texts, TEXT)
+    for name, values in records.numbers.items():
         there = values[records.status[name] == "ok"]
         declared: Any = "share" if name in log.binary else None
         binary = (

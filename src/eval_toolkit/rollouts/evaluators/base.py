@@ -300,7 +300,7 @@ class Evaluator(ABC, Generic[StateT, ActionT, SeedT]):
 
     def _combined(self, done: list[EvaluatedRollout], progress: bool) -> JSONLike:
         records = records_of(done)
-        columns = [] if records is None else list(records.columns)
+        columns = [] if records is None else list(records.numbers)
         specs = of_shares(self.summary_specs(columns), [one.values for one in done])
         self.run = EvaluatorRun(tuple(done), None, records, tuple(specs), self.confidence)
         if not self.run.metrics:

@@ -158,10 +158,10 @@ def column_distributions(
     (2, 1, 0.5, 1)
     """
     found: dict[str, dict[str, Any]] = {}
-    for name in records.columns if columns is None else columns:
-        if name not in records.columns:
+    for name in records.numbers if columns is None else columns:
+        if name not in records.numbers:
             raise MissingColumnError(
-                f"`columns` names {name!r}; the records have {', '.join(records.columns)}"
+                f"`columns` names {name!r}; the records have {', '.join(records.numbers)}"
             )
         status = records.status[name]
         counts = {

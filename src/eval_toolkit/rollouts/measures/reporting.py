@@ -76,7 +76,7 @@ def rollout_metrics(
     [('attack_success', False), ('n_turns', None), ('asr@3', False)]
     """
     specs: list[MetricSpec] = []
-    for column in records.columns:
+    for column in records.numbers:
         if column not in _NOT_AVERAGED:
             up, bounds = _read(column, scorers)
             kind: ms.ColumnKind | None = "share" if _is_yes_or_no(column) else None

@@ -96,9 +96,9 @@ class LmEvalGrader:
         """Return the metrics that are no means of a column."""
         return [spec for _, scores in self.scores for score in scores for spec in score.metrics()]
 
-    def grade(self, response: Any) -> Mapping[str, float | Grade]:
+    def grade(self, response: Any) -> Mapping[str, float | str | Grade]:
         """Return the columns of every pipeline."""
-        grades: dict[str, float | Grade] = {}
+        grades: dict[str, float | str | Grade] = {}
         for pipeline, scores in self.scores:
             facts = self._facts(response, pipeline)
             for score in scores:

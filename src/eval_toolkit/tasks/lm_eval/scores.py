@@ -17,7 +17,7 @@ from eval_toolkit._contained import Overrun
 from eval_toolkit._contained.patterns import take_out
 from eval_toolkit._validate import FloatArray
 from eval_toolkit.errors import InvalidInputError
-from eval_toolkit.graders.base import KEPT, RATE, ColumnInfo, Grade
+from eval_toolkit.graders.base import KEPT, RATE, TEXT, ColumnInfo, Grade
 from eval_toolkit.graders.texts import compiled
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.responses import Completion
@@ -77,13 +77,13 @@ class Score:
 
     name: str
     columns: Mapping[str, ColumnInfo]
-    values: Callable[[Any], Sequence[float | Grade] | Mapping[str, float | Grade]]
+    values: Callable[[Any], Sequence[float | str | Grade] | Mapping[str, float | str | Grade]]
     of_sums: Callable[[FloatArray], FloatArray] | None = None
     higher_is_better: bool = True
     bounds: tuple[float, float] = (-math.inf, math.inf)
     specs: Sequence[MetricSpec] = field(default=())
 
-    def grade(self, facts: Any) -> dict[str, float | Grade]:
+    def grade(self, facts: Any) -> dict[str, float | str | Grade]:
         """Return the columns of one document."""
         found = self.values(facts)
         if isinstance(found, Mapping):
@@ -317,16 +317,14 @@ def _like(answer: Any, truth: Any) -> Any:
 
 def _voted(name: str, rules: Callable[[Any], Any], votes: int) -> Score:
     """Return the share of documents whose most frequent answer is right."""
-    from eval_toolkit.graders.base import answer_code
-
     each, answer = f"{name}_each", f"{name}_answer"
 
-    def values(facts: Text) -> list[float]:
+    def values(facts: Text) -> list[float | str]:
         said = facts.answer[0] if isinstance(facts.answer, list) else facts.answer
-        return [_share(facts, rules), answer_code(str(said))]
+        return [_share(facts, rules), str(said)]
 
     spec = replace(ms.maj_at_k(each, votes, answer=answer), name=name)
-    kept = {each: replace(RATE, metric=False), answer: KEPT}
+    kept = {each: replace(RATE, metric=False), answer: TEXT}
     return Score(name, kept, values, specs=(spec,))
 
 

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from eval_toolkit.analysis.units import UnitValues
 from eval_toolkit.artifacts import write_json_strict
 from eval_toolkit.errors import InvalidInputError, InvalidTypeError, ModelError
 from eval_toolkit.inference.macro import macro_mean
-from eval_toolkit.inference.results import DEFAULT_CONFIDENCE
+from eval_toolkit.inference.results import DEFAULT_CONFIDENCE, Interval
 from eval_toolkit.models.cache import ResponseCache
 from eval_toolkit.protocols import Model
 from eval_toolkit.runner import Progress
@@ -42,16 +42,30 @@ class SuiteValue:
     sources: tuple[tuple[str, str], ...]
     value: float | None = None
     standard_error: float | None = None
-    ci_low: float | None = None
-    ci_high: float | None = None
+    ci: Interval[float] | None = None
     confidence: float = DEFAULT_CONFIDENCE
     n_units: int = 0
     status: str = "ok"
     reason: str = ""
 
+    @property
+    def ci_low(self) -> float | None:
+        """Lower end of the interval, where there is one."""
+        return None if self.ci is None else self.ci.ci_low
+
+    @property
+    def ci_high(self) -> float | None:
+        """Upper end of the interval, where there is one."""
+        return None if self.ci is None else self.ci.ci_high
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
-        return {**asdict(self), "sources": [list(source) for source in self.sources]}
+        names = (
+            *("name", "method", "sources", "value", "standard_error", "ci_low", "ci_high"),
+            *("confidence", "n_units", "status", "reason"),
+        )
+        payload = {name: getattr(self, name) for name in names}
+        return {**payload, "sources": [list(source) for source in self.sources]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -295,7 +309,7 @@ def _mean(
         mean = macro_mean(parts, groups=groups, confidence=blank.confidence)
         if mean.ci is None:
             return replace(made, reason=mean.reason)
-        return replace(made, standard_error=mean.se, ci_low=mean.ci.ci_low, ci_high=mean.ci.ci_high)
+        return replace(made, standard_error=mean.se, ci=mean.ci)
     errors = [(cell.details or {}).get("standard_error") for cell in cells]
     if not any(error is None for error in errors):
         error = math.sqrt(sum(float(one) ** 2 for one in errors if one is not None)) / len(errors)
@@ -305,11 +319,8 @@ def _mean(
     # As far as the tasks' own intervals reach, which know their metric's range (MOVER).
     below = [cell.ci.point_estimate - cell.ci.ci_low for cell in cells if cell.ci is not None]
     above = [cell.ci.ci_high - cell.ci.point_estimate for cell in cells if cell.ci is not None]
-    return replace(
-        made,
-        ci_low=value - math.hypot(*below) / len(cells),
-        ci_high=value + math.hypot(*above) / len(cells),
-    )
+    down, up = (math.hypot(*moves) / len(cells) for moves in (below, above))
+    return replace(made, ci=Interval(value - down, value + up, blank.confidence, "mover"))
 
 
 def _unit_values(run: Outcome, metric: str, cell: MetricResult) -> tuple[Any, Any] | None:

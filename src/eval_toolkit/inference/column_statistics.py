@@ -1,0 +1,205 @@
+"""What a statistic is: the protocol, a base class, and any function of columns as one.
+
+A statistic names the columns it reads. It knows its value on the data (`point`), on a block of
+resamples (`replicate`, NaN where undefined) and, where there is a closed form, with each row left
+out (`leave_one_out`).
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval_toolkit._kernel import LANES
+from eval_toolkit._validate import BoolArray, FloatArray
+from eval_toolkit.errors import InvalidTypeError
+from eval_toolkit.inference.prepared import SCORED, Block, Columns, Needs
+
+__all__ = [
+    "CallableStatistic",
+    "ColumnStatistic",
+    "Statistic",
+    "columns_of",
+    "is_statistic",
+    "seconds_of",
+]
+
+
+class Statistic(Protocol):
+    """A metric of named columns that can be evaluated on many resamples at once."""
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+        ...
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns it reads."""
+        ...
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Smallest and largest possible value."""
+        ...
+
+    @property
+    def needs(self) -> Needs:
+        """What it reads from a block."""
+        ...
+
+    def point(self, data: Columns) -> float:
+        """Return the value on the data, or raise `UndefinedMetricError`."""
+        ...
+
+    def replicate(self, block: Block) -> FloatArray:
+        """Return the value on each of the block's 64 resamples, NaN where undefined."""
+        ...
+
+    def leave_one_out(self, data: Columns) -> FloatArray | None:
+        """Return the values with each row left out, in any order; None without a closed form."""
+        ...
+
+    def support(self, data: Columns) -> tuple[BoolArray, ...]:
+        """Return masks of the rows a value at the bound rests on; the smallest part decides."""
+        ...
+
+
+class ColumnStatistic:
+    """Base class of statistics: a subclass has a ``name``, ``point`` and ``replicate``.
+
+    Examples
+    --------
+    >>> from eval_toolkit.inference import Term
+    >>> class Accuracy(ColumnStatistic):
+    ...     name, columns, bounds = "accuracy", ("gold", "answer"), (0.0, 1.0)
+    ...     hit = Term(lambda gold, answer: gold == answer, columns)
+    ...     needs = Needs(sums=(hit,))
+    ...     def point(self, data):
+    ...         return float(self.hit.of(data).mean())
+    ...     def replicate(self, block):
+    ...         return block.total(self.hit) / block.size()
+    >>> Accuracy().point(Columns({"gold": np.array(["a", "b"]), "answer": np.array(["a", "c"])}))
+    0.5
+    """
+
+    columns: tuple[str, ...] = SCORED
+    """Names of the columns it reads."""
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+    """Smallest and largest possible value."""
+    needs: Needs = Needs()
+    """What it reads from a block, beside the counts of rows."""
+
+    def leave_one_out(self, data: Columns) -> FloatArray | None:
+        """Return None: there is no closed form."""
+        return None
+
+    def support(self, data: Columns) -> tuple[BoolArray, ...]:
+        """Every row counts."""
+        return (np.ones(data.n, dtype=np.bool_),)
+
+
+def columns_of(statistic: Statistic) -> tuple[str, ...]:
+    """Return the columns that a statistic names; label and score where it names none.
+
+    Examples
+    --------
+    >>> columns_of(CallableStatistic(len, columns=("answer",)))
+    ('answer',)
+    """
+    return tuple(getattr(statistic, "columns", SCORED))
+
+
+def is_statistic(thing: Any) -> bool:
+    """Whether an object can do what a `Statistic` does (a runtime protocol check is slow).
+
+    Examples
+    --------
+    >>> is_statistic(CallableStatistic(len)), is_statistic(len)
+    (True, False)
+    """
+    return all(hasattr(thing, name) for name in ("replicate", "leave_one_out", "support"))
+
+
+@dataclass(frozen=True)
+class CallableStatistic:
+    """Any function of columns, evaluated on the rows of each resample."""
+
+    function: Callable[..., float]
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+    foreign: bool = False
+    """Not ours: a resample that lost a class counts as undefined, for scikit-learn's functions
+    and others answer it with NaN, 0 or 1 instead of raising."""
+    label: str = ""
+    """Name for messages; the function's own by default."""
+    columns: tuple[str, ...] = SCORED
+    """What the function takes, in this order."""
+    needs: Needs = field(default=Needs(rows=True), init=False)
+    failures: list[str] = field(default_factory=list, init=False, compare=False, repr=False)
+    """What the function raised first on a resample, for the message if too many fail."""
+    seconds: list[float] = field(default_factory=list, init=False, compare=False, repr=False)
+    """What the last call on the data took: the work is cut into tasks by it."""
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+        return self.label or getattr(self.function, "__name__", type(self.function).__name__)
+
+    def point(self, data: Columns) -> float:
+        """Return the value on the data."""
+        started = time.perf_counter()
+        value = self.function(*self._read(data))
+        self.seconds[:] = [time.perf_counter() - started]
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise InvalidTypeError(f"{self.name} returned {value!r}; it must be a number") from None
+
+    def replicate(self, block: Block) -> FloatArray:
+        """Return one value per resample; a resample on which the function fails is undefined."""
+        data = block.view.data
+        columns = self._read(data)
+        both = self.foreign and "label" in self.columns and 0 < data.n_positive < data.n
+        values = []
+        for rows in map(block.rows, range(LANES)):
+            lost = both and _is_one_class(data.labels[rows])
+            values.append(math.nan if lost else self._on([column[rows] for column in columns]))
+        return np.array(values)
+
+    def _read(self, data: Columns) -> list[NDArray[Any]]:
+        """Return the columns as functions take them: labels are 0 and 1."""
+        columns = map(data.__getitem__, self.columns)
+        return [one.astype(np.int64) if one.dtype == np.bool_ else one for one in columns]
+
+    def _on(self, columns: list[NDArray[Any]]) -> float:
+        try:
+            value = float(self.function(*columns))
+        except (MemoryError, RecursionError):
+            raise
+        except Exception as error:  # whatever a foreign function raises: it has no value here
+            if not self.failures:
+                self.failures.append(f"{type(error).__name__}: {error}")
+            return math.nan
+        return value if math.isfinite(value) else math.nan
+
+    def leave_one_out(self, data: Columns) -> FloatArray | None:
+        """Return None: n calls would cost too much."""
+        return None
+
+    def support(self, data: Columns) -> tuple[BoolArray, ...]:
+        """Both classes, where there are two and the function reads them."""
+        labels = data.labels if "label" in self.columns else np.zeros(data.n, dtype=np.bool_)
+        return tuple(mask for mask in (labels, ~labels) if mask.any())
+
+
+def _is_one_class(labels: BoolArray) -> bool:
+    return bool(labels.all() or not labels.any())
+
+
+def seconds_of(statistic: Statistic) -> float:
+    """Return what a call of a statistic's Python function took; 0.0 where none was made."""
+    return max(getattr(statistic, "seconds", ()), default=0.0)
