@@ -13,9 +13,9 @@ from eval_toolkit.analysis.directions import agreed, stated_by, stated_in
 from eval_toolkit.cli import _names
 from eval_toolkit.cli._cells import told
 from eval_toolkit.cli._options import Sampling
-from eval_toolkit.cli._rows import WHOLE, Predictions, Slice
 from eval_toolkit.cli._show import progress
 from eval_toolkit.errors import InvalidInputError, MissingColumnError
+from eval_toolkit.loaders.predictions import WHOLE, Predictions, Slice
 from eval_toolkit.protocols import MetricSpec
 from eval_toolkit.report.pages import Page, Table
 from eval_toolkit.runs import Run

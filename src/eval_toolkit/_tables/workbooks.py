@@ -1,0 +1,124 @@
+"""Excel workbooks as JSON lines: the one sheet that has rows, its first row the column names."""
+
+import json
+import zipfile
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import Any
+
+from eval_toolkit._files import limits, open_regular
+from eval_toolkit._optional import require
+from eval_toolkit.errors import ArtifactError
+
+__all__ = ["checked_names", "write_lines"]
+
+_CELLS = 50_000_000
+"""Cells of a sheet."""
+
+
+def checked_names(path: Path, names: Sequence[str]) -> list[str]:
+    """Return the column names of a first line; one without a name is called after its place."""
+    if not any(name.strip() for name in names):
+        raise ArtifactError(f"{path}: the first line is empty; it must hold the column names")
+    # A frame saved with its index has a column without a name.
+    named = [name if name.strip() else f"Unnamed: {i}" for i, name in enumerate(names)]
+    seen: set[str] = set()
+    for name in named:
+        # duckdb compares column names without case
+        if name.lower() in seen:
+            raise ArtifactError(
+                f"{path}: the column {name!r} occurs twice in the first line; rename one"
+            )
+        seen.add(name.lower())
+    return named
+
+
+def write_lines(path: Path, target: Path) -> None:
+    """Write the rows of a workbook as one JSON object per line.
+
+    Raises
+    ------
+    ArtifactError
+        If it is no workbook, unpacks to more than the limits allow, has no row or rows in several
+        sheets, or a name occurs twice.
+    MissingExtraError
+        If openpyxl is not installed.
+    """
+    openpyxl = require("openpyxl", feature=f"the Excel file {path.name}", extra="excel")
+    try:
+        with open_regular(path) as file:
+            _check_sizes(file, path)
+            book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
+            _write(_only_sheet(book, path), path, target)
+    except ArtifactError:
+        raise
+    except Exception as error:  # openpyxl fails in as many ways as there are parts of a workbook
+        said = " ".join(str(error).split())
+        raise ArtifactError(
+            f"{path}: no Excel workbook that can be read: {type(error).__name__}: {said:.200}"
+        ) from error
+
+
+def _check_sizes(file: Any, path: Path) -> None:
+    with zipfile.ZipFile(file) as parts:
+        sizes = [part.file_size for part in parts.infolist()]
+    packed = file.seek(0, 2)
+    file.seek(0)
+    most = min(limits.UNPACKED_BYTES, max(limits.RATIO_FROM, limits.RATIO * packed))
+    if sum(sizes) > most:
+        raise ArtifactError(
+            f"{path}: unpacks to {sum(sizes)} bytes from {packed}; at most {most} are read: save "
+            "the sheet as CSV"
+        )
+
+
+def _only_sheet(book: Any, path: Path) -> Iterator[tuple[Any, ...]]:
+    filled = []
+    for sheet in book.worksheets:
+        sheet.reset_dimensions()  # what a file says about them need not be true
+        if any(cell is not None for row in sheet.iter_rows(values_only=True) for cell in row):
+            filled.append(sheet)
+    if not filled:
+        raise ArtifactError(f"{path}: the workbook has no rows")
+    if len(filled) > 1:
+        names = ", ".join(repr(sheet.title) for sheet in filled)
+        raise ArtifactError(
+            f"{path}: {len(filled)} sheets have rows ({names}); save the one you mean as a file of its own"
+        )
+    return iter(filled[0].iter_rows(values_only=True))
+
+
+def _write(rows: Iterator[tuple[Any, ...]], path: Path, target: Path) -> None:
+    head = ["" if cell is None else str(_plain(cell)) for cell in next(rows)]
+    while head and not head[-1].strip():
+        head.pop()
+    names = checked_names(path, head)
+    n_cells, n_rows, blank = 0, 0, 0
+    with target.open("x", encoding="utf-8") as lines:
+        for number, row in enumerate(rows, 1):
+            n_cells += max(1, len(row))
+            if n_cells > _CELLS:
+                raise ArtifactError(f"{path}: more than {_CELLS} cells; save the sheet as CSV")
+            if all(cell is None for cell in row):
+                blank += 1  # at the end they are none of the table
+                continue
+            if any(cell is not None for cell in row[len(names) :]):
+                raise ArtifactError(
+                    f"{path}: row {number}: a cell lies beyond the last column name, {names[-1]!r}"
+                )
+            lines.write("{}\n" * blank)
+            cells = (*map(_plain, row[: len(names)]), *[None] * (len(names) - len(row)))
+            lines.write(json.dumps(dict(zip(names, cells, strict=True))) + "\n")
+            blank, n_rows = 0, number
+    if not n_rows:
+        raise ArtifactError(f"{path}: there are no rows below the column names")
+
+
+def _plain(cell: Any) -> Any:
+    """Return a cell in the types of JSON; a time at midnight is a date."""
+    if isinstance(cell, datetime):
+        return (cell.date() if cell.time() == time() else cell).isoformat()
+    if isinstance(cell, (date, time)):
+        return cell.isoformat()
+    return cell if cell is None or isinstance(cell, (str, bool, int, float)) else str(cell)
