@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eval_toolkit._files import is_file, is_there
-from eval_toolkit._tables.spool import STDIN, stdin_file
+from eval_toolkit._tables.spool import STDIN, shown, stdin_file
 from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingFileError
 
 __all__ = [
@@ -157,7 +157,7 @@ def check_file(path: Path) -> None:
         pipe = " (a pipe is read from standard input: pass -)" if path.is_fifo() else ""
         raise ArtifactError(f"{path}: not a file{pipe}")
     if path.stat().st_size == 0:
-        raise ArtifactError(f"{path}: the file is empty (0 bytes)")
+        raise ArtifactError(f"{shown(path)}: the file is empty (0 bytes)")
 
 
 def format_of(path: Path, media_type: str | None) -> str:

@@ -1,9 +1,9 @@
 """Columns of files as arrays: all rows, or some of them picked inside duckdb."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,8 @@ from eval_toolkit._tables.numbers import MARKS, decimal_of, not_numbers, numbers
 from eval_toolkit._tables.sources import (
     Source,
     connection,
-    is_irregular,
     literal,
+    may_mix_line_ends,
     plain_errors,
     quoted,
     source_of,
@@ -26,7 +26,9 @@ from eval_toolkit.errors import ArtifactError, InvalidInputError, MissingColumnE
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["KEY", "ROW", "RowPick", "column_names", "distinct_values", "read_table"]
+__all__ = ["AS_NAMED", "KEY", "ROW", "RowPick", "column_names", "distinct_values", "read_table"]
+
+_Read = TypeVar("_Read")
 
 ROW, KEY = "\0row", "\0key"
 """What `read_table` adds to picked rows: the number in the file, from 1, and the sample's key."""
@@ -56,8 +58,7 @@ AS_NAMED = FileFormat()
 def column_names(path: str | Path, file_format: FileFormat = AS_NAMED) -> list[str]:
     """Return the names of a file's columns (of the first file, for a glob)."""
     file = expand_paths(path)[0]
-    with connection() as con, plain_errors(file):
-        return source_of(con, file, file_format, format_of(file, file_format.media_type)).names
+    return _opened(file, file_format, lambda con, source: source.names)
 
 
 def distinct_values(
@@ -66,15 +67,33 @@ def distinct_values(
     """Return a column's values as text, each with the first row it occurs in, in that order."""
     file = Path(path)
     check_file(file)
-    with connection() as con, plain_errors(file):
-        source = source_of(con, file, file_format, format_of(file, file_format.media_type))
+
+    def read(con: "duckdb.DuckDBPyConnection", source: Source) -> dict[str | None, int]:
         _check_columns(source, [column])
         found = con.execute(
             f"SELECT v, min(r) FROM (SELECT {_expression(column, 'text', source)} AS v, "  # noqa: S608
             f"row_number() OVER () AS r FROM {source.sql}) GROUP BY v ORDER BY min(r)",
             source.parameters,
         ).fetchall()
-    return dict(found)
+        return dict(found)
+
+    return _opened(file, file_format, read)
+
+
+def _opened(
+    file: Path,
+    file_format: FileFormat,
+    read: "Callable[[duckdb.DuckDBPyConnection, Source], _Read]",
+) -> _Read:
+    """Return what is read of a file; one that mixes line ends is rewritten first."""
+    with connection() as con, plain_errors(file):
+        source = source_of(con, file, file_format, format_of(file, file_format.media_type))
+        try:
+            return read(con, source)
+        except Exception as error:
+            if not may_mix_line_ends(source, error):
+                raise
+            return read(con, with_equal_lines(source, file_format))
 
 
 def read_table(
@@ -132,19 +151,12 @@ def read_table(
     """
     kinds = {**dict.fromkeys(columns or (), "any"), **dict.fromkeys(texts, "text")}
     kinds = {**dict.fromkeys(numbers, "number"), **dict.fromkeys(labels, "label"), **kinds}
+
+    def read(con: "duckdb.DuckDBPyConnection", source: Source) -> dict[str, NDArray[Any]]:
+        return _read(con, source, kinds or dict.fromkeys(source.names, "any"), pick)
+
     files = expand_paths(paths)
-    parts: list[dict[str, NDArray[Any]]] = []
-    for path in files:
-        media = format_of(path, file_format.media_type)
-        with connection() as con, plain_errors(path):
-            source = source_of(con, path, file_format, media)
-            wanted = kinds or dict.fromkeys(source.names, "any")
-            try:
-                parts.append(_read(con, source, wanted, pick))
-            except Exception as error:
-                if not is_irregular(error):
-                    raise
-                parts.append(_read(con, with_equal_lines(source, file_format), wanted, pick))
+    parts = [_opened(path, file_format, read) for path in files]
     if any(part.keys() != parts[0].keys() for part in parts[1:]):
         odd = next(i for i, part in enumerate(parts) if part.keys() != parts[0].keys())
         raise ArtifactError(

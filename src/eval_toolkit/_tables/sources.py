@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Source",
     "connection",
-    "is_irregular",
     "literal",
+    "may_mix_line_ends",
     "plain_errors",
     "quoted",
     "source_of",
@@ -189,9 +189,14 @@ def _csv_source(path: Path, media: str, how: FileFormat) -> Source:
     return Source(path, sql, parameters, names, separator=separator, decimal=how.decimal)
 
 
-def is_irregular(error: Exception) -> bool:
-    """Return whether duckdb refused a CSV file whose lines end in different ways."""
-    return "state machine reached an invalid state" in str(error)
+def may_mix_line_ends(source: Source, error: Exception) -> bool:
+    """Return whether duckdb may have refused a CSV file because its lines end in different ways."""
+    signs = ("reached an invalid state", "unterminated quote")
+    return (
+        source.separator is not None
+        and any(sign in str(error) for sign in signs)
+        and any(b"\r" in piece for piece in pieces_of(source.path))
+    )
 
 
 def with_equal_lines(source: Source, how: FileFormat) -> Source:

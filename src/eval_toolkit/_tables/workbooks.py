@@ -13,8 +13,8 @@ from eval_toolkit.errors import ArtifactError
 
 __all__ = ["checked_names", "write_lines"]
 
-_CELLS = 50_000_000
-"""Cells of a sheet."""
+_ROWS, _CELLS = 1 << 20, 50_000_000
+"""Rows and cells of a sheet; Excel has no more rows."""
 
 
 def checked_names(path: Path, names: Sequence[str]) -> list[str]:
@@ -74,19 +74,33 @@ def _check_sizes(file: Any, path: Path) -> None:
 
 
 def _only_sheet(book: Any, path: Path) -> Iterator[tuple[Any, ...]]:
-    filled = []
-    for sheet in book.worksheets:
-        sheet.reset_dimensions()  # what a file says about them need not be true
-        if any(cell is not None for row in sheet.iter_rows(values_only=True) for cell in row):
-            filled.append(sheet)
+    filled = [sheet for sheet in book.worksheets if any(map(_is_filled, _rows(sheet, path)))]
     if not filled:
         raise ArtifactError(f"{path}: the workbook has no rows")
     if len(filled) > 1:
         names = ", ".join(repr(sheet.title) for sheet in filled)
         raise ArtifactError(
-            f"{path}: {len(filled)} sheets have rows ({names}); save the one you mean as a file of its own"
+            f"{path}: {len(filled)} sheets have rows ({names}); save the one you mean as a file of "
+            "its own"
         )
-    return iter(filled[0].iter_rows(values_only=True))
+    return _rows(filled[0], path)
+
+
+def _rows(sheet: Any, path: Path) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a sheet; a small file can claim any number of empty ones and cells."""
+    sheet.reset_dimensions()  # what a file says about them need not be true
+    n_cells = 0
+    for number, row in enumerate(sheet.iter_rows(values_only=True)):
+        n_cells += len(row)
+        if number >= _ROWS or n_cells > _CELLS:
+            raise ArtifactError(
+                f"{path}: more than {_ROWS} rows or {_CELLS} cells; save the sheet as CSV"
+            )
+        yield row
+
+
+def _is_filled(row: tuple[Any, ...]) -> bool:
+    return any(cell is not None for cell in row)
 
 
 def _write(rows: Iterator[tuple[Any, ...]], path: Path, target: Path) -> None:
@@ -94,23 +108,19 @@ def _write(rows: Iterator[tuple[Any, ...]], path: Path, target: Path) -> None:
     while head and not head[-1].strip():
         head.pop()
     names = checked_names(path, head)
-    n_cells, n_rows, blank = 0, 0, 0
+    n_rows = 0
     with target.open("x", encoding="utf-8") as lines:
         for number, row in enumerate(rows, 1):
-            n_cells += max(1, len(row))
-            if n_cells > _CELLS:
-                raise ArtifactError(f"{path}: more than {_CELLS} cells; save the sheet as CSV")
-            if all(cell is None for cell in row):
-                blank += 1  # at the end they are none of the table
-                continue
-            if any(cell is not None for cell in row[len(names) :]):
+            if not _is_filled(row):
+                continue  # at the end they are none of the table
+            if _is_filled(row[len(names) :]):
                 raise ArtifactError(
                     f"{path}: row {number}: a cell lies beyond the last column name, {names[-1]!r}"
                 )
-            lines.write("{}\n" * blank)
+            lines.write("{}\n" * (number - n_rows - 1))
             cells = (*map(_plain, row[: len(names)]), *[None] * (len(names) - len(row)))
             lines.write(json.dumps(dict(zip(names, cells, strict=True))) + "\n")
-            blank, n_rows = 0, number
+            n_rows = number
     if not n_rows:
         raise ArtifactError(f"{path}: there are no rows below the column names")
 
