@@ -60,7 +60,7 @@ _SUFFIXES = {
 
 @dataclass(frozen=True)
 class FileFormat:
-    """How files of rows are written; what is None is found out from each file.
+    """How files of rows are written; what is None is detected in each file.
 
     Parameters
     ----------

@@ -181,18 +181,17 @@ def rows_of(
     columns |= {name: _as_texts(column_of(name)) for name in texts}
     for name in numbers:
         found = column_of(name)
-        cells, mark = found.tolist(), "."
         if found.dtype.kind in "biuf":
-            values = found.astype(np.float64)
+            columns[name], mark = found.astype(np.float64), "."
         else:
             cells = _as_texts(found).tolist()
-            mark = decimal_of(cells)
-            values = numbers_in(cells, mark or ".")
-        bad = np.flatnonzero(~np.isfinite(values)).tolist()
+            mark = decimal_of(cells) or ""
+            columns[name] = numbers_in(cells, mark or ".")
+        bad = np.flatnonzero(~np.isfinite(columns[name])).tolist()
         if bad:
-            cells = _as_texts(found).tolist()
-            raise not_numbers(Rows({name: values}).place, name, cells, bad, mark)
-        columns[name] = values
+            raise not_numbers(
+                Rows(columns).place, name, _as_texts(found).tolist(), bad, mark or None
+            )
     return Rows(columns)
 
 

@@ -202,7 +202,6 @@ def may_mix_line_ends(source: Source, error: Exception) -> bool:
 def with_equal_lines(source: Source, how: FileFormat) -> Source:
     """Return a source whose records are those that the csv module reads, written alike."""
     mark = str(source.separator)
-    style = csv.QUOTE_MINIMAL if how.quoting else csv.QUOTE_NONE
 
     def write(path: Path, target: Path) -> None:
         opener = gzip.open if is_gzip(path) else open
@@ -211,7 +210,12 @@ def with_equal_lines(source: Source, how: FileFormat) -> Source:
                 opener(path, "rt", encoding="utf-8-sig", newline="") as lines,
                 target.open("x", encoding="utf-8", newline="") as copy,
             ):
-                records = csv.reader(lines, delimiter=mark, quoting=style, strict=True)
+                records = csv.reader(
+                    lines,
+                    delimiter=mark,
+                    quoting=csv.QUOTE_MINIMAL if how.quoting else csv.QUOTE_NONE,
+                    strict=True,
+                )
                 kept = (cells or [""] for cells in records if cells or len(source.names) == 1)
                 csv.writer(copy, quoting=csv.QUOTE_ALL).writerows(kept)
         except UnicodeDecodeError:

@@ -12,7 +12,7 @@ import tempfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from eval_toolkit._files import limits
 from eval_toolkit._hashing import sha256_file
@@ -81,10 +81,11 @@ def stdin_file(suffix_of: Callable[[bytes], str]) -> Path:
     stream = sys.stdin
     if _stdin and _stdin[-1][0] is stream:
         return _stdin[-1][1]
-    if stream is None or stream.closed or stream.isatty():
+    raw: Any = getattr(stream, "buffer", None)
+    if raw is None or stream.closed or stream.isatty():
         raise InvalidInputError("- reads standard input, but nothing is piped into it")
     try:
-        path = _copied_stream(getattr(stream, "buffer", stream), suffix_of)
+        path = _copied_stream(raw, suffix_of)
     except OSError as error:
         raise ArtifactError(f"{_SHOWN}: cannot be read: {error.strerror or error}") from error
     _stdin[:] = [(stream, path)]

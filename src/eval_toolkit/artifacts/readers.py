@@ -69,7 +69,7 @@ class _TableReader:
                 raise InvalidInputError(
                     f"{address_of(uri)}: row {empty + 1}: {name!r} is missing; every row needs one"
                 )
-        return table
+        return {name: table[name] for name in columns.values()}
 
 
 class CsvPredictionReader(_TableReader):

@@ -93,12 +93,14 @@ _FORMAT = (
     ),
     click.option("--header", metavar="A,B,…", help="Column names of files that have none."),
     click.option(
-        "--separator", metavar="CHAR", help="Between cells of CSV: , ; | tab … [found out]."
+        "--separator",
+        metavar="CHAR",
+        help="Separator of CSV cells: , ; | tab … [default: detected].",
     ),
     click.option(
         "--decimal",
         type=click.Choice([".", ","]),
-        help="Decimal mark of numbers in CSV [found out].",
+        help="Decimal mark of numbers in CSV [default: detected].",
     ),
 )
 _BY = click.option(
@@ -114,7 +116,7 @@ def label_options(command: _Command) -> _Command:
         labels = LabelMap.of(kwargs.pop("positive"), kwargs.pop("labels"))
         return command(*args, labels=labels, **kwargs)
 
-    return _with_options(wrapped, _LABELS)
+    return _with_options(wrapped, _LABELS)  # type: ignore[no-any-return]
 
 
 def file_options(command: _Command) -> _Command:
@@ -131,7 +133,7 @@ def file_options(command: _Command) -> _Command:
         )
         return command(*args, file_format=file_format, **kwargs)
 
-    return _with_options(wrapped, _FORMAT)
+    return _with_options(wrapped, _FORMAT)  # type: ignore[no-any-return]
 
 
 def _with_options(command: Any, options: Sequence[Callable[[Any], Any]]) -> Any:

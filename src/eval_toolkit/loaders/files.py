@@ -66,7 +66,7 @@ class FileLoader:
     header : sequence of str, optional
         Column names of CSV and TSV files without any.
     separator, decimal : str, optional
-        Separator of cells and decimal mark of CSV and TSV files; found out by default.
+        Separator of cells and decimal mark of CSV and TSV files; detected by default.
     backend : {"pandas", "polars", "pyarrow", "columns"}, optional
         Kind of the slices' frames; by default the first that is installed.
     name, description, cite_as, license, url : str
