@@ -21,22 +21,18 @@ from eval_toolkit.errors import InvalidInputError, InvalidTypeError
 __all__ = ["LabelMap", "classes_of", "label_class"]
 
 _TRUTHS = {"0": 0, "1": 1, "false": 0, "true": 1}
-_POSITIVE = frozenset(
-    [
-        "yes",
-        "y",
-        "true",
-        "t",
-        "on",
-        "positive",
-        "pos",
-        "spam",
-        "unsafe",
-        "harmful",
-        "toxic",
-        "attack",
-        "malicious",
-    ]
+_POSITIVE = (
+    "yes",
+    "y",
+    "t",
+    "on",
+    "positive",
+    "pos",
+    "spam",
+    "unsafe",
+    "harmful",
+    "toxic",
+    "attack",
 )
 """Words that are the positive one of two in the advice that a message gives."""
 _SHOWN = 6
